@@ -1,0 +1,2 @@
+//! The benchmark harness.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! Append-only, checksummed log with recovery.
+#![forbid(unsafe_code)]

@@ -1,0 +1,1 @@
+//! The only unsafe code: clone, namespaces, seccomp, descriptor passing, abilities.
