@@ -1,2 +1,20 @@
-//! The copy-on-write view: name map, object store, FUSE shell.
+//! The view: a domain's copy-on-write picture of the whole file system.
+//!
+//! Three parts. The **name map** ([`Map`]) is the fold of a log of [`Operation`]s and says what every
+//! name and inode has become. The **object store** holds the data of files that the domain wrote,
+//! one plain file each. The **lower** side is the real file system, which the view only reads.
+//! [`View`] joins them and answers the file-system calls; [`serve`] speaks FUSE for it.
+//!
+//! Owners, modes, links, directories and nodes live in the log alone, so an ordinary user's view can
+//! hold what that user could not create, and a state directory holds nothing set-uid.
 #![forbid(unsafe_code)]
+
+mod codec;
+mod map;
+mod record;
+mod types;
+
+pub use codec::Malformed;
+pub use map::{Binding, Inconsistent, Map, Node, Origin, Resolution};
+pub use record::{Operation, Record};
+pub use types::{Attributes, FileKind, Identity, InodeKey, Lifetime, NodeId, ObjectId, Timestamp};

@@ -1,0 +1,249 @@
+//! The name map: everything that the domain changed, as a fold over its operations.
+//!
+//! The map holds only differences. A directory that exists outside merges with its real self: a name
+//! that the map does not bind is looked up there. Nothing but [`Map::apply`] changes a map, while the
+//! domain runs and when its log is read back alike, so what a reader of the log sees is what the
+//! domain saw.
+
+mod node;
+
+pub use node::{Binding, Node, Origin};
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+
+use crate::record::{Operation, Record};
+use crate::types::{FileKind, Identity, InodeKey, NodeId, ObjectId, Timestamp};
+
+/// A record that speaks of a node which does not exist, or of a second node under one id: the log
+/// is not one that a view wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the record does not fit what came before it (node {})", .0.0)]
+pub struct Inconsistent(pub NodeId);
+
+/// What the map says of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resolution {
+    /// It leads to this node.
+    Bound(NodeId),
+    /// It was removed.
+    Unbound,
+    /// Nothing: it is what the real directory says.
+    Unchanged,
+}
+
+/// The name map.
+#[derive(Debug, Clone, Default)]
+pub struct Map {
+    nodes: HashMap<NodeId, Node>,
+    adopted: HashMap<InodeKey, NodeId>,
+    operations: u64,
+    last_node: u64,
+    last_object: u64,
+}
+
+impl Map {
+    /// The node, if the map knows it.
+    pub fn node(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.get(&id)
+    }
+
+    /// Every node, in no order.
+    pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+        self.nodes.iter().map(|(id, node)| (*id, node))
+    }
+
+    /// The node that a real inode became.
+    pub fn adopted(&self, key: InodeKey) -> Option<NodeId> {
+        self.adopted.get(&key).copied()
+    }
+
+    /// What the map says of `name` in `directory`.
+    pub fn resolve(&self, directory: NodeId, name: &OsStr) -> Resolution {
+        let Some(node) = self.nodes.get(&directory) else {
+            return Resolution::Unchanged;
+        };
+        match node.entries.get(name) {
+            Some(binding) => binding
+                .target
+                .map_or(Resolution::Unbound, Resolution::Bound),
+            None if node.origin.is_some() => Resolution::Unchanged,
+            None => Resolution::Unbound,
+        }
+    }
+
+    /// Operations applied so far.
+    pub fn operations(&self) -> u64 {
+        self.operations
+    }
+
+    /// The highest node id and object id in use.
+    pub fn last_ids(&self) -> (NodeId, ObjectId) {
+        (NodeId(self.last_node.max(1)), ObjectId(self.last_object))
+    }
+
+    /// Takes in one operation.
+    ///
+    /// # Errors
+    /// [`Inconsistent`], after which the map must not be used.
+    pub fn apply(&mut self, operation: &Operation) -> Result<(), Inconsistent> {
+        self.operations += 1;
+        for record in &operation.records {
+            self.apply_record(record, operation.time)?;
+        }
+        Ok(())
+    }
+
+    /// Drops what no name leads to and no process can hold any more, and returns the objects that
+    /// went with it. For use when the log has been read back.
+    pub fn prune(&mut self) -> Vec<ObjectId> {
+        let gone = |node: &Node| node.origin.is_none() && node.names <= 0;
+        let objects = self.nodes.values().filter(|node| gone(node));
+        let objects = objects.filter_map(|node| node.object).collect();
+        self.nodes.retain(|_, node| !gone(node));
+        objects
+    }
+
+    /// Drops one created node that no name leads to and nothing holds, and returns its object.
+    pub fn drop_nameless(&mut self, id: NodeId) -> Option<ObjectId> {
+        let node = self.nodes.get(&id)?;
+        if node.origin.is_some() || node.names > 0 {
+            return None;
+        }
+        self.nodes.remove(&id)?.object
+    }
+
+    fn apply_record(&mut self, record: &Record, time: Timestamp) -> Result<(), Inconsistent> {
+        match record {
+            Record::Adopt { .. } | Record::Create { .. } => self.add(record, time),
+            Record::Bind {
+                directory,
+                name,
+                node,
+                lower,
+            } => self.rebind(*directory, name, Some(*node), *lower, time),
+            Record::Unbind {
+                directory,
+                name,
+                lower,
+            } => self.rebind(*directory, name, None, *lower, time),
+            Record::Content { node, object } => {
+                self.last_object = self.last_object.max(object.0);
+                let node = self.changing(*node, time)?;
+                node.object = Some(*object);
+                // The object's own times take over, and every write keeps them right.
+                node.modified = None;
+                node.accessed = None;
+                Ok(())
+            }
+            Record::Permissions { node, permissions } => {
+                let node = self.changing(*node, time)?;
+                node.permissions = *permissions;
+                node.owns_permissions = true;
+                Ok(())
+            }
+            Record::Owner { node, uid, gid } => {
+                let node = self.changing(*node, time)?;
+                (node.uid, node.gid) = (*uid, *gid);
+                node.owns_owner = true;
+                Ok(())
+            }
+            Record::Times {
+                node,
+                accessed,
+                modified,
+            } => {
+                let node = self.changing(*node, time)?;
+                node.accessed = accessed.or(node.accessed);
+                node.modified = modified.or(node.modified);
+                node.owns_times = true;
+                Ok(())
+            }
+            Record::Xattr { node, name, value } => {
+                let node = self.changing(*node, time)?;
+                node.xattrs.insert(name.clone(), value.clone());
+                Ok(())
+            }
+        }
+    }
+
+    fn add(&mut self, record: &Record, time: Timestamp) -> Result<(), Inconsistent> {
+        let (id, node) = Node::born(record, time, self.operations);
+        if let Some(origin) = &node.origin {
+            let parent_known = id == origin.parent || self.nodes.contains_key(&origin.parent);
+            if !parent_known {
+                return Err(Inconsistent(origin.parent));
+            }
+            self.adopted.insert(origin.identity.key(), id);
+        }
+        self.last_node = self.last_node.max(id.0);
+        self.last_object = self
+            .last_object
+            .max(node.object.map_or(0, |object| object.0));
+        match self.nodes.insert(id, node) {
+            None => Ok(()),
+            Some(_) => Err(Inconsistent(id)),
+        }
+    }
+
+    /// The node, stamped as changed now.
+    fn changing(&mut self, id: NodeId, time: Timestamp) -> Result<&mut Node, Inconsistent> {
+        let operations = self.operations;
+        let node = self.nodes.get_mut(&id).ok_or(Inconsistent(id))?;
+        node.changed = Some(time);
+        node.since.get_or_insert(operations);
+        Ok(node)
+    }
+
+    fn rebind(
+        &mut self,
+        directory: NodeId,
+        name: &OsStr,
+        target: Option<NodeId>,
+        lower: Option<Identity>,
+        time: Timestamp,
+    ) -> Result<(), Inconsistent> {
+        let parent = self.nodes.get(&directory).ok_or(Inconsistent(directory))?;
+        let (occupant, lower) = match parent.entries.get(name) {
+            Some(binding) => (binding.target, binding.lower),
+            None => (lower.and_then(|lower| self.adopted(lower.key())), lower),
+        };
+        let was_directory = match (parent.entries.get(name), occupant) {
+            (_, Some(occupant)) => self.kind(occupant)? == FileKind::Directory,
+            (Some(_), None) => false,
+            (None, None) => lower.is_some_and(|lower| lower.kind == FileKind::Directory),
+        };
+        let is_directory = match target {
+            Some(target) => self.kind(target)? == FileKind::Directory,
+            None => false,
+        };
+        if let Some(occupant) = occupant {
+            let node = self
+                .nodes
+                .get_mut(&occupant)
+                .ok_or(Inconsistent(occupant))?;
+            node.names -= 1;
+            node.changed = Some(time);
+        }
+        if let Some(target) = target {
+            let node = self.nodes.get_mut(&target).ok_or(Inconsistent(target))?;
+            node.names += 1;
+            node.changed = Some(time);
+            node.parent = directory;
+        }
+        let since = self.operations;
+        let parent = self
+            .nodes
+            .get_mut(&directory)
+            .ok_or(Inconsistent(directory))?;
+        parent.subdirectories += i64::from(is_directory) - i64::from(was_directory);
+        parent.modified = Some(time);
+        parent.changed = Some(time);
+        parent.set_entry(name, target, lower, since);
+        Ok(())
+    }
+
+    fn kind(&self, id: NodeId) -> Result<FileKind, Inconsistent> {
+        Ok(self.nodes.get(&id).ok_or(Inconsistent(id))?.kind)
+    }
+}

@@ -1,0 +1,376 @@
+//! What one frame of the view's log says.
+//!
+//! # Format, tag `VIEW`, version 1
+//!
+//! A payload is the time of the operation (`i64` seconds, `u32` nanoseconds) and its records, which
+//! take effect together or not at all. Integers are little-endian; `bytes` is a `u32` length and
+//! that many bytes; `optional` is a byte 0, or a byte 1 and the value; `time` is as above;
+//! `identity` is device `u64`, inode `u64`, kind `u8`, size `u64`, modified `time`, changed `time`.
+//!
+//! | tag | record | fields |
+//! |---|---|---|
+//! | 1 | [`Record::Adopt`] | node u64, parent u64, name bytes, identity, links u32, permissions u16, uid u32, gid u32, special u64 |
+//! | 2 | [`Record::Create`] | node u64, device u64, kind u8, permissions u16, uid u32, gid u32, special u64, object optional u64, target bytes |
+//! | 3 | [`Record::Bind`] | directory u64, name bytes, node u64, lower optional identity |
+//! | 4 | [`Record::Unbind`] | directory u64, name bytes, lower optional identity |
+//! | 5 | [`Record::Content`] | node u64, object u64 |
+//! | 6 | [`Record::Permissions`] | node u64, permissions u16 |
+//! | 7 | [`Record::Owner`] | node u64, uid u32, gid u32 |
+//! | 8 | [`Record::Times`] | node u64, accessed optional time, modified optional time |
+//! | 9 | [`Record::Xattr`] | node u64, name bytes, value optional bytes |
+//!
+//! Tags 10 to 15 are kept for undo points (marks) and what they save.
+
+use std::ffi::{OsStr, OsString};
+
+use crate::codec::{Malformed, Reader, Writer};
+use crate::types::{FileKind, Identity, NodeId, ObjectId, Timestamp};
+
+/// One operation on the view: records that take effect together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Operation {
+    /// When it happened.
+    pub time: Timestamp,
+    /// What changed, in order.
+    pub records: Vec<Record>,
+}
+
+/// One fact of the name map.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Record {
+    /// A real inode takes part in what follows, under this node id.
+    Adopt {
+        /// Its id from now on.
+        node: NodeId,
+        /// The adopted directory in which it was found; the root is its own parent.
+        parent: NodeId,
+        /// Its real name there; empty for the root.
+        name: OsString,
+        /// Which inode, and in which state when the domain first used it.
+        identity: Identity,
+        /// `st_nlink` then.
+        links: u32,
+        /// Permission bits then.
+        permissions: u16,
+        /// Owner then.
+        uid: u32,
+        /// Group then.
+        gid: u32,
+        /// Device number, for device nodes.
+        special: u64,
+    },
+    /// A new inode, without a name as yet.
+    Create {
+        /// Its id.
+        node: NodeId,
+        /// `st_dev` of the file system on which a commit will put it.
+        device: u64,
+        /// Its kind.
+        kind: FileKind,
+        /// Permission bits.
+        permissions: u16,
+        /// Owner.
+        uid: u32,
+        /// Group.
+        gid: u32,
+        /// Device number, for device nodes.
+        special: u64,
+        /// Its data, for regular files.
+        object: Option<ObjectId>,
+        /// Where it leads, for symbolic links.
+        target: OsString,
+    },
+    /// A name leads to a node, whatever it led to before.
+    Bind {
+        /// The directory.
+        directory: NodeId,
+        /// The name in it.
+        name: OsString,
+        /// The node.
+        node: NodeId,
+        /// What the real directory holds under this name.
+        lower: Option<Identity>,
+    },
+    /// A name leads nowhere.
+    Unbind {
+        /// The directory.
+        directory: NodeId,
+        /// The name in it.
+        name: OsString,
+        /// What the real directory holds under this name.
+        lower: Option<Identity>,
+    },
+    /// A regular file's data is this object from now on.
+    Content {
+        /// The file.
+        node: NodeId,
+        /// Its data.
+        object: ObjectId,
+    },
+    /// chmod(2).
+    Permissions {
+        /// The inode.
+        node: NodeId,
+        /// All of `07777`.
+        permissions: u16,
+    },
+    /// chown(2).
+    Owner {
+        /// The inode.
+        node: NodeId,
+        /// Owner.
+        uid: u32,
+        /// Group.
+        gid: u32,
+    },
+    /// utimensat(2); `None` leaves a time alone.
+    Times {
+        /// The inode.
+        node: NodeId,
+        /// Last access.
+        accessed: Option<Timestamp>,
+        /// Last modification.
+        modified: Option<Timestamp>,
+    },
+    /// setxattr(2), or removexattr(2) where the value is `None`.
+    Xattr {
+        /// The inode.
+        node: NodeId,
+        /// The attribute's full name.
+        name: OsString,
+        /// Its value.
+        value: Option<Vec<u8>>,
+    },
+}
+
+impl Operation {
+    /// The payload of the frame that holds this operation.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::default();
+        writer.time(self.time);
+        for record in &self.records {
+            record.encode(&mut writer);
+        }
+        writer.bytes
+    }
+
+    /// The operation in a frame's payload.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the payload is no operation of this version.
+    pub fn decode(payload: &[u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(payload);
+        let time = reader.time()?;
+        let mut records = Vec::new();
+        while !reader.is_empty() {
+            records.push(Record::decode(&mut reader)?);
+        }
+        Ok(Self { time, records })
+    }
+}
+
+impl Record {
+    fn encode(&self, writer: &mut Writer) {
+        match self {
+            Self::Adopt {
+                node,
+                parent,
+                name,
+                identity,
+                links,
+                permissions,
+                uid,
+                gid,
+                special,
+            } => {
+                writer.u8(1).u64(node.0).u64(parent.0).name(name);
+                writer.identity(identity).u32(*links).u16(*permissions);
+                writer.u32(*uid).u32(*gid).u64(*special);
+            }
+            Self::Create {
+                node,
+                device,
+                kind,
+                permissions,
+                uid,
+                gid,
+                special,
+                object,
+                target,
+            } => {
+                writer.u8(2).u64(node.0).u64(*device).u8(*kind as u8);
+                writer.u16(*permissions).u32(*uid).u32(*gid).u64(*special);
+                writer.optional(object.as_ref(), |writer, object| {
+                    writer.u64(object.0);
+                });
+                writer.name(target);
+            }
+            Self::Bind {
+                directory,
+                name,
+                node,
+                lower,
+            } => {
+                writer.u8(3).u64(directory.0).name(name).u64(node.0);
+                writer.lower(lower.as_ref());
+            }
+            Self::Unbind {
+                directory,
+                name,
+                lower,
+            } => {
+                writer.u8(4).u64(directory.0).name(name);
+                writer.lower(lower.as_ref());
+            }
+            _ => self.encode_change(writer),
+        }
+    }
+
+    fn encode_change(&self, writer: &mut Writer) {
+        match self {
+            Self::Content { node, object } => {
+                writer.u8(5).u64(node.0).u64(object.0);
+            }
+            Self::Permissions { node, permissions } => {
+                writer.u8(6).u64(node.0).u16(*permissions);
+            }
+            Self::Owner { node, uid, gid } => {
+                writer.u8(7).u64(node.0).u32(*uid).u32(*gid);
+            }
+            Self::Times {
+                node,
+                accessed,
+                modified,
+            } => {
+                writer.u8(8).u64(node.0);
+                for time in [accessed, modified] {
+                    writer.optional(time.as_ref(), |writer, time| {
+                        writer.time(*time);
+                    });
+                }
+            }
+            Self::Xattr { node, name, value } => {
+                writer.u8(9).u64(node.0).name(name);
+                writer.optional(value.as_ref(), |writer, value| {
+                    writer.run(value);
+                });
+            }
+            Self::Adopt { .. } | Self::Create { .. } | Self::Bind { .. } | Self::Unbind { .. } => {
+                unreachable!("encoded by the caller")
+            }
+        }
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(match reader.u8()? {
+            1 => Self::Adopt {
+                node: NodeId(reader.u64()?),
+                parent: NodeId(reader.u64()?),
+                name: reader.name()?,
+                identity: reader.identity()?,
+                links: reader.u32()?,
+                permissions: reader.u16()?,
+                uid: reader.u32()?,
+                gid: reader.u32()?,
+                special: reader.u64()?,
+            },
+            2 => Self::Create {
+                node: NodeId(reader.u64()?),
+                device: reader.u64()?,
+                kind: reader.kind()?,
+                permissions: reader.u16()?,
+                uid: reader.u32()?,
+                gid: reader.u32()?,
+                special: reader.u64()?,
+                object: reader.optional(|reader| reader.u64().map(ObjectId))?,
+                target: reader.name()?,
+            },
+            3 => Self::Bind {
+                directory: NodeId(reader.u64()?),
+                name: reader.name()?,
+                node: NodeId(reader.u64()?),
+                lower: reader.optional(Reader::identity)?,
+            },
+            4 => Self::Unbind {
+                directory: NodeId(reader.u64()?),
+                name: reader.name()?,
+                lower: reader.optional(Reader::identity)?,
+            },
+            5 => Self::Content {
+                node: NodeId(reader.u64()?),
+                object: ObjectId(reader.u64()?),
+            },
+            6 => Self::Permissions {
+                node: NodeId(reader.u64()?),
+                permissions: reader.u16()?,
+            },
+            7 => Self::Owner {
+                node: NodeId(reader.u64()?),
+                uid: reader.u32()?,
+                gid: reader.u32()?,
+            },
+            8 => Self::Times {
+                node: NodeId(reader.u64()?),
+                accessed: reader.optional(Reader::time)?,
+                modified: reader.optional(Reader::time)?,
+            },
+            9 => Self::Xattr {
+                node: NodeId(reader.u64()?),
+                name: reader.name()?,
+                value: reader.optional(Reader::run)?,
+            },
+            _ => return Err(Malformed),
+        })
+    }
+}
+
+impl Writer {
+    fn name(&mut self, name: &OsStr) -> &mut Self {
+        self.run(name.as_encoded_bytes())
+    }
+
+    fn lower(&mut self, lower: Option<&Identity>) {
+        self.optional(lower, |writer, identity| {
+            writer.identity(identity);
+        });
+    }
+
+    fn time(&mut self, time: Timestamp) -> &mut Self {
+        self.u64(time.seconds.cast_unsigned()).u32(time.nanoseconds)
+    }
+
+    fn identity(&mut self, identity: &Identity) -> &mut Self {
+        self.u64(identity.device).u64(identity.inode);
+        self.u8(identity.kind as u8).u64(identity.size);
+        self.time(identity.modified).time(identity.changed)
+    }
+}
+
+impl Reader<'_> {
+    fn name(&mut self) -> Result<OsString, Malformed> {
+        use std::os::unix::ffi::OsStringExt;
+        self.run().map(OsString::from_vec)
+    }
+
+    fn time(&mut self) -> Result<Timestamp, Malformed> {
+        Ok(Timestamp {
+            seconds: self.u64()?.cast_signed(),
+            nanoseconds: self.u32()?,
+        })
+    }
+
+    fn kind(&mut self) -> Result<FileKind, Malformed> {
+        FileKind::from_code(self.u8()?).ok_or(Malformed)
+    }
+
+    fn identity(&mut self) -> Result<Identity, Malformed> {
+        Ok(Identity {
+            device: self.u64()?,
+            inode: self.u64()?,
+            kind: self.kind()?,
+            size: self.u64()?,
+            modified: self.time()?,
+            changed: self.time()?,
+        })
+    }
+}
