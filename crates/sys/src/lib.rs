@@ -1,1 +1,14 @@
-//! The only unsafe code: clone, namespaces, seccomp, descriptor passing, abilities.
+//! The only unsafe code: what Surmise asks of Linux that no safe library offers.
+//!
+//! This crate knows mechanisms and no policy: which namespaces a domain gets, which signals
+//! it forwards and what an ability is needed for is decided by its callers. Whatever rustix
+//! offers safely is called directly by whoever needs it.
+#![deny(unsafe_op_in_unsafe_fn)]
+
+pub mod abilities;
+pub mod descriptors;
+pub mod id_map;
+pub mod loopback;
+pub mod mounts;
+pub mod process;
+pub mod signals;
