@@ -1,0 +1,69 @@
+//! Calls whose disposition depends on an argument. The first exception that matches holds.
+//!
+//! A filter sees the argument registers, not what they point to; so an exception can depend on a
+//! command or a flag word, but never on a structure.
+
+use crate::disposition::Disposition::{Allow, Track, Wait};
+use crate::disposition::{EAFNOSUPPORT, EPERM};
+use crate::row::{Exception, bits, int, whole};
+
+/// Terminals would take typed input from a domain, and a few requests are so common and so
+/// harmless that waiting for them would stop every program that asks "is this a terminal?".
+#[rustfmt::skip]
+pub(super) const IOCTL: &[Exception] = &[
+    int(1, 0x5412, [EPERM, Wait,  Wait],  "TIOCSTI types into the terminal of the person outside"),
+    int(1, 0x541c, [EPERM, Wait,  Wait],  "TIOCLINUX pastes into the console outside"),
+    int(1, 0x5401, [Allow, Track, Allow], "TCGETS observes a terminal"),
+    int(1, 0x540f, [Allow, Track, Allow], "TIOCGPGRP observes a terminal"),
+    int(1, 0x5413, [Allow, Track, Allow], "TIOCGWINSZ observes a terminal"),
+    int(1, 0x541b, [Allow, Track, Allow], "FIONREAD observes what waits to be read"),
+    int(1, 0x5421, [Allow, Track, Allow], "FIONBIO changes a status flag, as fcntl does"),
+    int(1, 0x5450, [Allow, Track, Allow], "FIONCLEX changes a descriptor flag, as fcntl does"),
+    int(1, 0x5451, [Allow, Track, Allow], "FIOCLEX changes a descriptor flag, as fcntl does"),
+];
+
+/// Families that no network namespace contains.
+#[rustfmt::skip]
+pub(super) const SOCKET: &[Exception] = &[
+    int(0, 40, [EAFNOSUPPORT, Wait, Wait], "AF_VSOCK reaches the hypervisor from any namespace"),
+    int(0, 42, [EAFNOSUPPORT, Wait, Wait], "AF_QIPCRTR reaches the modem from any namespace"),
+];
+
+/// The private and shared types of a map differ in their lowest bit.
+#[rustfmt::skip]
+pub(super) const MMAP: &[Exception] = &[
+    bits(3, 0x1, 0x1, [Allow, Wait, Track], "MAP_SHARED: stores that rollback cannot see"),
+];
+
+/// Advice that is more than advice.
+#[rustfmt::skip]
+pub(super) const MADVISE: &[Exception] = &[
+    int(2,  9, [Allow, Wait, Wait],  "MADV_REMOVE punches a hole in the mapped file"),
+    int(2, 10, [Allow, Wait, Allow], "MADV_DONTFORK keeps pages out of a checkpoint"),
+    int(2, 18, [Allow, Wait, Allow], "MADV_WIPEONFORK keeps pages out of a checkpoint"),
+];
+
+/// Locks and leases: once handed over they cannot be taken back.
+#[rustfmt::skip]
+pub(super) const FCNTL: &[Exception] = &[
+    int(1,    6, [Allow, Wait, Allow], "F_SETLK: a lock handed over cannot be taken back"),
+    int(1,    7, [Allow, Wait, Allow], "F_SETLKW: a lock handed over cannot be taken back"),
+    int(1,   37, [Allow, Wait, Allow], "F_OFD_SETLK: a lock handed over cannot be taken back"),
+    int(1,   38, [Allow, Wait, Allow], "F_OFD_SETLKW: a lock handed over cannot be taken back"),
+    int(1, 1024, [Allow, Wait, Allow], "F_SETLEASE: a broken lease cannot be mended"),
+    int(1, 1026, [Allow, Wait, Allow], "F_NOTIFY: events already sent cannot be taken back"),
+];
+
+/// What every start of a program or growth of a heap asks for.
+#[rustfmt::skip]
+pub(super) const PRCTL: &[Exception] = &[
+    int(0,         16, [Allow, Allow, Allow], "PR_GET_NAME observes itself"),
+    int(0,         23, [Allow, Allow, Allow], "PR_CAPBSET_READ observes itself"),
+    int(0, 0x53564d41, [Allow, Allow, Allow], "PR_SET_VMA names a map, which shows nothing"),
+];
+
+/// A limit is only read when no new one is given.
+#[rustfmt::skip]
+pub(super) const PRLIMIT64: &[Exception] = &[
+    whole(2, 0, [Allow, Allow, Allow], "observes limits: no new one is given"),
+];

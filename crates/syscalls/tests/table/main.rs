@@ -1,0 +1,202 @@
+//! What the table promises, checked against itself and against libc's numbers.
+#![forbid(unsafe_code)]
+
+mod numbers;
+
+use std::collections::HashSet;
+
+use surmise_syscalls::{
+    Disposition, Errno, Handler, Kind, Row, disposition_of_unknown, row_named, row_numbered, rows,
+};
+
+#[test]
+fn numbers_are_those_of_the_kernel_without_gaps() {
+    let numbers: Vec<u32> = rows().map(Row::number).collect();
+    let kernel: Vec<u32> = (0..=336).chain(424..=469).collect();
+    assert_eq!(numbers, kernel);
+}
+
+#[test]
+fn names_are_unique_and_both_lookups_agree() {
+    let mut seen = HashSet::new();
+    for row in rows() {
+        assert!(seen.insert(row.name()), "{} twice", row.name());
+        assert_eq!(row_numbered(row.number()).map(Row::name), Some(row.name()));
+        assert_eq!(row_named(row.name()).map(Row::number), Some(row.number()));
+    }
+    for number in [337, 423, 470, 512, 0x4000_0000, u32::MAX] {
+        assert!(row_numbered(number).is_none(), "{number}");
+    }
+    assert!(row_named("no_such_call").is_none());
+}
+
+#[test]
+fn names_and_numbers_are_those_of_libc_and_the_kernel() {
+    let libc = numbers::LIBC.iter().map(|&(constant, number)| {
+        (
+            constant.strip_prefix("SYS_").expect("libc's prefix"),
+            number,
+        )
+    });
+    let mut compared = HashSet::new();
+    for (name, number) in libc.chain(numbers::KERNEL.iter().copied()) {
+        let row = row_named(name).unwrap_or_else(|| panic!("no row named {name}"));
+        assert_eq!(i64::from(row.number()), number, "{name}");
+        compared.insert(name);
+    }
+    let rest: Vec<&str> = rows()
+        .map(Row::name)
+        .filter(|name| !compared.contains(name))
+        .collect();
+    assert!(rest.is_empty(), "compared with nothing: {rest:?}");
+}
+
+#[test]
+fn consent_neither_tracks_nor_waits() {
+    for (name, disposition) in all_dispositions(Kind::Consent) {
+        assert!(
+            !matches!(disposition, Disposition::Track | Disposition::Wait),
+            "{name}: nobody inside could end the wait"
+        );
+    }
+    assert_eq!(
+        disposition_of_unknown(Kind::Consent),
+        Disposition::Refuse(Errno::NoSys)
+    );
+    assert_eq!(disposition_of_unknown(Kind::Prediction), Disposition::Wait);
+    assert_eq!(disposition_of_unknown(Kind::Epoch), Disposition::Wait);
+}
+
+#[test]
+fn a_call_refused_under_consent_never_slips_through_a_prediction() {
+    for row in rows() {
+        if matches!(row.disposition(Kind::Consent), Disposition::Refuse(_)) {
+            let prediction = row.disposition(Kind::Prediction);
+            assert!(
+                matches!(prediction, Disposition::Wait | Disposition::Refuse(_)),
+                "{}: {prediction}",
+                row.name()
+            );
+        }
+    }
+}
+
+#[test]
+fn every_row_says_why_and_every_tracked_row_says_who() {
+    for row in rows() {
+        assert!(
+            is_one_line(row.reason()),
+            "{}: {:?}",
+            row.name(),
+            row.reason()
+        );
+        assert!(row.arguments().len() <= 6, "{}", row.name());
+        let served = Kind::ALL.iter().any(|&kind| {
+            matches!(
+                row.disposition(kind),
+                Disposition::Track | Disposition::Hold
+            )
+        });
+        assert_eq!(served, row.handler() != Handler::Plain, "{}", row.name());
+        for exception in row.exceptions() {
+            assert!(is_one_line(exception.reason()), "{}", row.name());
+            assert!(
+                exception.argument() < row.arguments().len(),
+                "{}: an exception on an argument that the call lacks",
+                row.name()
+            );
+        }
+    }
+}
+
+/// The boundary of a domain, as far as a filter can keep it.
+#[test]
+fn what_reaches_past_the_view_and_the_namespaces_is_refused_under_consent() {
+    let refused = [
+        (
+            "mount umount2 pivot_root move_mount open_tree fsopen fsconfig fsmount fspick",
+            Errno::Perm,
+        ),
+        (
+            "mount_setattr open_tree_attr setns open_by_handle_at quotactl quotactl_fd",
+            Errno::Perm,
+        ),
+        (
+            "kexec_load kexec_file_load init_module finit_module delete_module bpf",
+            Errno::Perm,
+        ),
+        (
+            "swapon swapoff reboot settimeofday clock_settime iopl ioperm acct syslog",
+            Errno::Perm,
+        ),
+        ("vhangup fanotify_init", Errno::Perm),
+        ("perf_event_open", Errno::Acces),
+        (
+            "io_uring_setup io_uring_enter io_uring_register",
+            Errno::NoSys,
+        ),
+        ("add_key request_key keyctl lookup_dcookie", Errno::NoSys),
+    ];
+    for (names, errno) in refused {
+        for name in names.split(' ') {
+            let row = row_named(name).unwrap_or_else(|| panic!("no row named {name}"));
+            assert_eq!(
+                row.disposition(Kind::Consent),
+                Disposition::Refuse(errno),
+                "{name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn exceptions_look_at_the_bits_that_the_kernel_looks_at() {
+    let ioctl = row_named("ioctl").expect("a row");
+    let refused = Disposition::Refuse(Errno::Perm);
+    // The kernel takes the command as an unsigned int, so the upper half must not hide it.
+    for command in [0x5412, 0xdead_beef_0000_5412, 0x541c] {
+        let arguments = [0, command, 0, 0, 0, 0];
+        assert_eq!(
+            ioctl.disposition_with(Kind::Consent, &arguments),
+            refused,
+            "{command:#x}"
+        );
+    }
+    let window_size = [1, 0x5413, 0, 0, 0, 0];
+    assert_eq!(
+        ioctl.disposition_with(Kind::Consent, &window_size),
+        Disposition::Allow
+    );
+    assert_eq!(
+        ioctl.disposition_with(Kind::Prediction, &window_size),
+        Disposition::Track
+    );
+
+    let socket = row_named("socket").expect("a row");
+    let family = |number| socket.disposition_with(Kind::Consent, &[number, 1, 0, 0, 0, 0]);
+    assert_eq!(family(40), Disposition::Refuse(Errno::AfNoSupport));
+    assert_eq!(family(1), Disposition::Allow);
+
+    // Here all 64 bits count: an address may have a lower half of zero.
+    let limits = row_named("prlimit64").expect("a row");
+    let given = |address| limits.disposition_with(Kind::Prediction, &[0, 7, address, 0, 0, 0]);
+    assert_eq!(given(0), Disposition::Allow);
+    assert_eq!(given(0x7f00_0000_0000_0000), Disposition::Wait);
+}
+
+fn is_one_line(reason: &str) -> bool {
+    !reason.is_empty() && reason.len() <= 80 && !reason.contains('\n') && reason.trim() == reason
+}
+
+/// Every disposition of a kind, exceptions included, with the call's name.
+fn all_dispositions(kind: Kind) -> impl Iterator<Item = (&'static str, Disposition)> {
+    rows().flat_map(move |row| {
+        let exceptions = row
+            .exceptions()
+            .iter()
+            .map(move |exception| exception.disposition(kind));
+        std::iter::once(row.disposition(kind))
+            .chain(exceptions)
+            .map(|disposition| (row.name(), disposition))
+    })
+}
