@@ -1,2 +1,46 @@
-//! The FUSE wire protocol: requests decoded, replies encoded, one device loop.
+//! The FUSE protocol for one file system: requests decoded, replies encoded, one device loop.
+//!
+//! A [`FileSystem`] answers operations; a [`Session`] reads requests from a mounted `/dev/fuse`
+//! descriptor, calls it, and writes the replies. Nothing here mounts, and nothing here knows what
+//! a file is: nodes and handles are numbers that the file system chose.
+//!
+//! *Nodes and inode numbers are apart.* A node (`u64`, the root is [`ROOT`]) is what the kernel
+//! names in requests and counts references to; [`Attributes::ino`] is what a program sees in
+//! `st_ino`. A file system may reuse neither, either or both.
+//!
+//! *References.* Every [`Entry`] that reaches the kernel (lookup, creation, link, and each entry of
+//! a [`readdirplus`](FileSystem::readdirplus) that its sink took) is one reference to its node,
+//! until [`forget`](FileSystem::forget) gives it back. At unmount the rest vanish unsaid.
+//!
+//! *Errors* are [`std::io::Error`]s made from raw errnos; one without an errno becomes `EIO`.
+//! `ENOSYS`, the default of most operations, is remembered by the kernel: it then does without
+//! (flush, fsync, access: success; listxattr, fallocate: `EOPNOTSUPP`; statx, lseek: by other
+//! means).
+//!
+//! Modelled on Linux 6.18 (protocol 7.45); served from Linux 5.4 on.
 #![forbid(unsafe_code)]
+
+mod abi;
+mod attributes;
+mod capabilities;
+mod directory;
+mod dispatch;
+mod filesystem;
+mod handshake;
+mod node;
+mod open;
+mod reply;
+mod request;
+mod session;
+
+pub use attributes::{
+    Attributes, KnownAttributes, SetAttributes, Statistics, TimeToSet, Timestamp,
+};
+pub use capabilities::Capabilities;
+pub use directory::{DirectoryEntry, DirectoryPlusSink, DirectorySink};
+pub use filesystem::FileSystem;
+pub use handshake::{Config, Negotiated};
+pub use node::{Caller, Entry, Lookup, ROOT, RenameFlags};
+pub use open::{CopyRange, Create, Ioctl, Open, OpenReply, Write};
+pub use request::{DecodeError, Forgets, HandleOperation, Init, Operation, Request};
+pub use session::{ServeError, Session};

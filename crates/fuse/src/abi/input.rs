@@ -1,0 +1,98 @@
+//! What the kernel sends: a header, then one of these, then names and data.
+
+use super::wire;
+
+wire! {
+    /// Before every request. `total_extlen` counts the extensions at its end in units of 8 bytes.
+    InHeader: 40 {
+        len: u32,
+        opcode: u32,
+        unique: u64,
+        nodeid: u64,
+        uid: u32,
+        gid: u32,
+        pid: u32,
+        total_extlen: u16,
+        padding: u16,
+    }
+
+    /// INIT as old kernels send it; [`InitExtIn`] follows if `INIT_EXT` is among the flags.
+    InitIn: 16 { major: u32, minor: u32, max_readahead: u32, flags: u32 }
+    InitExtIn: 48 { flags2: u32, unused: [u32; 11] }
+
+    ForgetIn: 8 { nlookup: u64 }
+    BatchForgetIn: 8 { count: u32, dummy: u32 }
+    ForgetOne: 16 { nodeid: u64, nlookup: u64 }
+
+    GetattrIn: 16 { getattr_flags: u32, dummy: u32, fh: u64 }
+    StatxIn: 24 { getattr_flags: u32, reserved: u32, fh: u64, sx_flags: u32, sx_mask: u32 }
+    SetattrIn: 88 {
+        valid: u32,
+        padding: u32,
+        fh: u64,
+        size: u64,
+        lock_owner: u64,
+        atime: u64,
+        mtime: u64,
+        ctime: u64,
+        atimensec: u32,
+        mtimensec: u32,
+        ctimensec: u32,
+        mode: u32,
+        unused4: u32,
+        uid: u32,
+        gid: u32,
+        unused5: u32,
+    }
+
+    MknodIn: 16 { mode: u32, rdev: u32, umask: u32, padding: u32 }
+    MkdirIn: 8 { mode: u32, umask: u32 }
+    RenameIn: 8 { newdir: u64 }
+    Rename2In: 16 { newdir: u64, flags: u32, padding: u32 }
+    LinkIn: 8 { oldnodeid: u64 }
+
+    OpenIn: 8 { flags: u32, open_flags: u32 }
+    CreateIn: 16 { flags: u32, mode: u32, umask: u32, open_flags: u32 }
+    ReleaseIn: 24 { fh: u64, flags: u32, release_flags: u32, lock_owner: u64 }
+    FlushIn: 24 { fh: u64, unused: u32, padding: u32, lock_owner: u64 }
+    /// READ, READDIR and READDIRPLUS.
+    ReadIn: 40 {
+        fh: u64,
+        offset: u64,
+        size: u32,
+        read_flags: u32,
+        lock_owner: u64,
+        flags: u32,
+        padding: u32,
+    }
+    WriteIn: 40 {
+        fh: u64,
+        offset: u64,
+        size: u32,
+        write_flags: u32,
+        lock_owner: u64,
+        flags: u32,
+        padding: u32,
+    }
+    FsyncIn: 16 { fh: u64, fsync_flags: u32, padding: u32 }
+
+    /// SETXATTR; [`SetxattrExtIn`] follows if `SETXATTR_EXT` was agreed.
+    SetxattrIn: 8 { size: u32, flags: u32 }
+    SetxattrExtIn: 8 { setxattr_flags: u32, padding: u32 }
+    /// GETXATTR and LISTXATTR.
+    GetxattrIn: 8 { size: u32, padding: u32 }
+
+    AccessIn: 8 { mask: u32, padding: u32 }
+    IoctlIn: 32 { fh: u64, flags: u32, cmd: u32, arg: u64, in_size: u32, out_size: u32 }
+    FallocateIn: 32 { fh: u64, offset: u64, length: u64, mode: u32, padding: u32 }
+    LseekIn: 24 { fh: u64, offset: u64, whence: u32, padding: u32 }
+    CopyFileRangeIn: 56 {
+        fh_in: u64,
+        off_in: u64,
+        nodeid_out: u64,
+        fh_out: u64,
+        off_out: u64,
+        len: u64,
+        flags: u64,
+    }
+}

@@ -1,0 +1,244 @@
+//! One request to one method of the file system, and its result to one reply.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::io::Errno;
+
+use crate::reply::Reply;
+use crate::{
+    Caller, DirectoryPlusSink, DirectorySink, FileSystem, Forgets, HandleOperation,
+    Operation as Op, Request,
+};
+
+/// The longest target of a symbolic link that the kernel takes, in bytes.
+const TARGET_BYTES_MAX: usize = 4095;
+
+/// Has `fs` answer; `None` where the protocol has no reply. `buffer` is for the reply's data.
+pub(crate) fn answer<'b, F: FileSystem + ?Sized>(
+    fs: &F,
+    request: Request<'_>,
+    buffer: &'b mut [u8],
+) -> Option<Reply<'b>> {
+    let Request {
+        unique,
+        caller,
+        node,
+        operation,
+    } = request;
+    let to = Answer { unique, buffer };
+    Some(match operation {
+        Op::Forget(forgets) => return forget(fs, forgets),
+        Op::NotifyReply => return None,
+        Op::Init(_) => to.error(Errno::PROTO),
+        // A request is answered in bounded time, so knowing of signals would change nothing;
+        // `ENOSYS` stops the kernel from telling.
+        Op::Interrupt | Op::Unsupported { .. } => to.error(Errno::NOSYS),
+        Op::Destroy => to.done(Ok(())),
+        Op::Lookup { name } => to.with(fs.lookup(caller, node, name), Reply::lookup),
+        Op::Getattr { handle } => to.with(fs.getattr(caller, node, handle), Reply::attributes),
+        Op::Statx { handle, mask } => to.with(fs.statx(caller, node, handle, mask), Reply::statx),
+        Op::Setattr(changes) => to.with(fs.setattr(caller, node, &changes), Reply::attributes),
+        Op::Readlink => to.target(fs.readlink(caller, node)),
+        Op::Symlink { name, target } => {
+            to.with(fs.symlink(caller, node, name, target), Reply::entry)
+        }
+        Op::Mknod {
+            name,
+            mode,
+            umask,
+            device,
+        } => to.with(
+            fs.mknod(caller, node, name, mode, umask, device),
+            Reply::entry,
+        ),
+        Op::Mkdir { name, mode, umask } => {
+            to.with(fs.mkdir(caller, node, name, mode, umask), Reply::entry)
+        }
+        Op::Unlink { name } => to.done(fs.unlink(caller, node, name)),
+        Op::Rmdir { name } => to.done(fs.rmdir(caller, node, name)),
+        Op::Rename {
+            name,
+            new_parent,
+            new_name,
+            flags,
+        } => to.done(fs.rename(caller, node, name, new_parent, new_name, flags)),
+        Op::Link {
+            node: old,
+            new_name,
+        } => to.with(fs.link(caller, old, node, new_name), Reply::entry),
+        Op::Create { name, create } => {
+            to.with(fs.create(caller, node, name, create), Reply::create)
+        }
+        Op::Tmpfile(create) => to.with(fs.tmpfile(caller, node, create), Reply::create),
+        Op::Statfs => to.with(fs.statfs(caller, node), Reply::statistics),
+        Op::Syncfs => to.done(fs.syncfs(caller, node)),
+        Op::Access { mask } => to.done(fs.access(caller, node, mask)),
+        Op::Setxattr {
+            name,
+            value,
+            flags,
+            kill_set_group_id: kill,
+        } => to.done(fs.setxattr(caller, node, name, value, flags, kill)),
+        Op::Getxattr { name, size } => to.xattr(size, |out| fs.getxattr(caller, node, name, out)),
+        Op::Listxattr { size } => to.xattr(size, |out| fs.listxattr(caller, node, out)),
+        Op::Removexattr { name } => to.done(fs.removexattr(caller, node, name)),
+        Op::Open(open) => to.with(fs.open(caller, node, open), Reply::open),
+        Op::Opendir(open) => to.with(fs.opendir(caller, node, open), Reply::open),
+        Op::Through { handle, operation } => through(fs, caller, (node, handle), operation, to),
+    })
+}
+
+fn through<'b, F: FileSystem + ?Sized>(
+    fs: &F,
+    caller: Caller,
+    (node, handle): (u64, u64),
+    operation: HandleOperation<'_>,
+    to: Answer<'b>,
+) -> Reply<'b> {
+    use HandleOperation as Op;
+    match operation {
+        Op::Read { offset, size } => {
+            to.filled(size, |out| fs.read(caller, node, handle, offset, out))
+        }
+        Op::Write(write) => to.with(
+            fs.write(caller, node, handle, write).and_then(narrow),
+            Reply::count,
+        ),
+        Op::Flush => to.done(fs.flush(caller, node, handle)),
+        Op::Release { flags } => to.done(fs.release(node, handle, flags)),
+        Op::Fsync { data_only } => to.done(fs.fsync(caller, node, handle, data_only)),
+        Op::Readdir { offset, size } => to.filled(size, |out| {
+            let mut sink = DirectorySink::new(out);
+            let listed = fs.readdir(caller, node, handle, offset, &mut sink);
+            taken(sink.into_used(), listed)
+        }),
+        Op::Readdirplus { offset, size } => to.filled(size, |out| {
+            let mut sink = DirectoryPlusSink::new(out);
+            let listed = fs.readdirplus(caller, node, handle, offset, &mut sink);
+            taken(sink.into_used(), listed)
+        }),
+        Op::Releasedir { flags } => to.done(fs.releasedir(node, handle, flags)),
+        Op::Fsyncdir { data_only } => to.done(fs.fsyncdir(caller, node, handle, data_only)),
+        Op::Ioctl { ioctl, output_size } => to.ioctl(output_size, |out| {
+            fs.ioctl(caller, node, handle, ioctl, out)
+        }),
+        Op::Fallocate {
+            offset,
+            length,
+            mode,
+        } => to.done(fs.fallocate(caller, node, handle, offset, length, mode)),
+        Op::Lseek { offset, whence } => to.with(
+            fs.lseek(caller, node, handle, offset, whence),
+            Reply::offset,
+        ),
+        Op::CopyFileRange { copy, wide: true } => to.with(
+            fs.copy_file_range(caller, node, handle, copy),
+            Reply::wide_count,
+        ),
+        Op::CopyFileRange { copy, wide: false } => {
+            let copied = fs.copy_file_range(caller, node, handle, copy);
+            to.with(copied.and_then(narrow), Reply::count)
+        }
+    }
+}
+
+fn forget<'b, F: FileSystem + ?Sized>(fs: &F, forgets: Forgets<'_>) -> Option<Reply<'b>> {
+    for (node, lookups) in forgets {
+        fs.forget(node, lookups);
+    }
+    None
+}
+
+/// A listing that failed midway still delivers what it took: those entries are references.
+fn taken(used: usize, listed: io::Result<()>) -> io::Result<usize> {
+    if used > 0 {
+        Ok(used)
+    } else {
+        listed.map(|()| 0)
+    }
+}
+
+/// A count for a reply that has 32 bits of room for it.
+fn narrow(count: impl TryInto<u32>) -> io::Result<u32> {
+    count.try_into().map_err(|_| Errno::OVERFLOW.into())
+}
+
+/// Where a reply goes, and the buffer for its data.
+struct Answer<'b> {
+    unique: u64,
+    buffer: &'b mut [u8],
+}
+
+impl<'b> Answer<'b> {
+    fn error(self, errno: Errno) -> Reply<'b> {
+        Reply::error(self.unique, &errno.into())
+    }
+
+    fn done(self, result: io::Result<()>) -> Reply<'b> {
+        self.with(result, |unique, ()| Reply::done(unique))
+    }
+
+    fn with<T>(self, result: io::Result<T>, encode: fn(u64, T) -> Reply<'b>) -> Reply<'b> {
+        match result {
+            Ok(value) => encode(self.unique, value),
+            Err(error) => Reply::error(self.unique, &error),
+        }
+    }
+
+    /// Data of at most `size` bytes.
+    fn filled(self, size: u32, fill: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> Reply<'b> {
+        let unique = self.unique;
+        match self.fill(size, fill) {
+            Ok(data) => Reply::data(unique, data),
+            Err(error) => Reply::error(unique, &error),
+        }
+    }
+
+    /// An extended attribute of at most `size` bytes, or its size.
+    fn xattr(self, size: u32, fill: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> Reply<'b> {
+        if size == 0 {
+            self.with(fill(&mut []).and_then(narrow), Reply::xattr_size)
+        } else {
+            // The kernel passes on what the program named, which may be any size.
+            let size = size.min(u32::try_from(self.buffer.len()).unwrap_or(u32::MAX));
+            self.filled(size, fill)
+        }
+    }
+
+    fn ioctl(self, size: u32, fill: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> Reply<'b> {
+        let unique = self.unique;
+        match self.fill(size, fill) {
+            Ok(data) => Reply::ioctl(unique, data),
+            Err(error) => Reply::error(unique, &error),
+        }
+    }
+
+    fn target(self, target: io::Result<OsString>) -> Reply<'b> {
+        let unique = self.unique;
+        let copied = target.and_then(|target| {
+            if target.len() > TARGET_BYTES_MAX {
+                return Err(Errno::NAMETOOLONG.into());
+            }
+            let room = &mut self.buffer[..target.len()];
+            room.copy_from_slice(target.as_bytes());
+            Ok(&*room)
+        });
+        match copied {
+            Ok(data) => Reply::data(unique, data),
+            Err(error) => Reply::error(unique, &error),
+        }
+    }
+
+    fn fill(
+        self,
+        size: u32,
+        fill: impl FnOnce(&mut [u8]) -> io::Result<usize>,
+    ) -> io::Result<&'b [u8]> {
+        let room = self.buffer.get_mut(..size as usize).ok_or(Errno::INVAL)?;
+        let filled = fill(room)?;
+        // More than there was room for is a broken file system: the caller learns of it.
+        room.get(..filled).ok_or_else(|| Errno::IO.into())
+    }
+}

@@ -1,0 +1,109 @@
+//! Opening files and moving their data.
+
+use crate::abi::{flags::fopen, output};
+
+/// An open of something that exists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Open {
+    /// The `O_*` flags of open(2). `O_CREAT`, `O_EXCL` and `O_NOCTTY` are never among them, and
+    /// `O_TRUNC` only if [`ATOMIC_O_TRUNC`](crate::Capabilities::ATOMIC_O_TRUNC) was agreed.
+    pub flags: u32,
+    /// Truncating drops set-id bits and `security.capability` too.
+    pub kill_privileges: bool,
+}
+
+/// A creation that also opens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Create {
+    /// The `O_*` flags of open(2).
+    pub flags: u32,
+    /// Type and permissions; the umask is already applied unless
+    /// [`DONT_MASK`](crate::Capabilities::DONT_MASK) was agreed.
+    pub mode: u32,
+    /// The caller's umask.
+    pub umask: u32,
+    /// Should the file exist and be truncated, drop set-id bits too.
+    pub kill_privileges: bool,
+}
+
+/// An opened file or directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenReply {
+    /// What requests through this open file carry; the file system's to choose.
+    pub handle: u64,
+    /// Keep what the page cache already holds.
+    pub keep_cache: bool,
+    /// Go around the page cache.
+    pub direct_io: bool,
+    /// Let direct writes to the file run in parallel.
+    pub parallel_direct_writes: bool,
+    /// Close without FLUSH.
+    pub no_flush: bool,
+    /// The file has no position to seek to.
+    pub not_seekable: bool,
+    /// Let the kernel cache this directory's listing.
+    pub cache_directory: bool,
+}
+
+impl OpenReply {
+    pub(crate) fn to_wire(self) -> output::OpenOut {
+        let open_flags = [
+            (self.keep_cache, fopen::KEEP_CACHE),
+            (self.direct_io, fopen::DIRECT_IO),
+            (self.parallel_direct_writes, fopen::PARALLEL_DIRECT_WRITES),
+            (self.no_flush, fopen::NOFLUSH),
+            (self.not_seekable, fopen::NONSEEKABLE),
+            (self.cache_directory, fopen::CACHE_DIR),
+        ]
+        .into_iter()
+        .filter(|(wanted, _)| *wanted)
+        .fold(0, |all, (_, flag)| all | flag);
+        output::OpenOut {
+            fh: self.handle,
+            open_flags,
+            backing_id: 0,
+        }
+    }
+}
+
+/// A write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Write<'a> {
+    /// Where, in bytes from the start.
+    pub offset: u64,
+    /// What, borrowed from the request.
+    pub data: &'a [u8],
+    /// A page written back (through a shared mapping, say): there is no caller, and the handle
+    /// is that of any file open for writing.
+    pub from_cache: bool,
+    /// Drop set-id bits and `security.capability` too.
+    pub kill_privileges: bool,
+}
+
+/// A copy from an open file to another (copy_file_range(2)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyRange {
+    /// Where to read, in bytes from the start.
+    pub from_offset: u64,
+    /// The node to write.
+    pub to_node: u64,
+    /// The open file to write.
+    pub to_handle: u64,
+    /// Where to write, in bytes from the start.
+    pub to_offset: u64,
+    /// At most this many bytes.
+    pub length: u64,
+    /// The call's flags; none are defined yet.
+    pub flags: u64,
+}
+
+/// A device-specific call (ioctl(2)) whose sizes are encoded in its command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ioctl<'a> {
+    /// The command, `_IOC` encoded.
+    pub command: u32,
+    /// The caller's pointer or number.
+    pub argument: u64,
+    /// What the pointer leads to, if the command says that it reads.
+    pub input: &'a [u8],
+}

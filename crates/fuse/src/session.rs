@@ -1,0 +1,207 @@
+//! The device loop: threads that read requests from one descriptor, have them answered, and write
+//! the replies.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process;
+use std::thread;
+
+use rustix::io::Errno;
+use rustix::param::page_size;
+use thiserror::Error;
+
+use crate::abi::{self, output};
+use crate::dispatch::answer;
+use crate::handshake::{reply_bytes_max, request_bytes_max};
+use crate::reply::Reply;
+use crate::{Config, DecodeError, FileSystem, Init, Negotiated, Operation, Request};
+
+/// Why a session ended other than by unmount.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// The kernel speaks a protocol from before Linux 5.4, or another one.
+    #[error(
+        "the kernel speaks FUSE {major}.{minor}, older than {}.{}",
+        abi::MAJOR,
+        abi::MINOR_MIN
+    )]
+    Version {
+        /// The kernel's major version.
+        major: u32,
+        /// The kernel's minor version.
+        minor: u32,
+    },
+    /// The first request was not the handshake: somebody already reads this device.
+    #[error("the first request on the FUSE device was not the handshake")]
+    NoHandshake,
+    /// What was read is no request.
+    #[error("unreadable FUSE request: {0}")]
+    Decode(#[from] DecodeError),
+    /// Reading the device failed; `EPERM` if nothing is mounted on it yet.
+    #[error("read from the FUSE device: {0}")]
+    Read(#[source] io::Error),
+    /// Writing a reply failed.
+    #[error("write to the FUSE device: {0}")]
+    Write(#[source] io::Error),
+}
+
+impl From<ServeError> for io::Error {
+    fn from(error: ServeError) -> Self {
+        match error {
+            ServeError::Read(source) | ServeError::Write(source) => source,
+            ServeError::Version { .. } => Self::new(io::ErrorKind::Unsupported, error),
+            ServeError::NoHandshake | ServeError::Decode(_) => {
+                Self::new(io::ErrorKind::InvalidData, error)
+            }
+        }
+    }
+}
+
+/// One mounted FUSE device.
+#[derive(Debug)]
+pub struct Session {
+    device: OwnedFd,
+    config: Config,
+}
+
+impl Session {
+    /// A session on a `/dev/fuse` descriptor that mount(2) was given (`fd=N`). It should be
+    /// close-on-exec, and no task may hold both it and a file of its mount: such a task can hang
+    /// in exit.
+    pub fn new(device: OwnedFd, config: Config) -> Self {
+        Self { device, config }
+    }
+
+    /// Shakes hands, then answers requests on [`Config::threads`] threads, the calling one
+    /// included, until the file system is unmounted or its connection aborted.
+    ///
+    /// A worker that meets an error ends; the others go on, and the first error is returned when
+    /// the last has ended. A panic in the file system **aborts the process**: a request left
+    /// unanswered would put its caller to sleep for ever, whereas the end of the process fails it.
+    pub fn serve<F: FileSystem + ?Sized>(&self, fs: &F) -> Result<(), ServeError> {
+        let _guard = AbortOnPanic;
+        let mut buffers = Buffers::new(self.config.whole_pages(page_size()));
+        let Some(negotiated) = self.shake_hands(&mut buffers)? else {
+            return Ok(());
+        };
+        fs.init(&negotiated);
+        thread::scope(|scope| {
+            let others: Vec<_> = (1..self.config.threads)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let _guard = AbortOnPanic;
+                        self.work(fs, &negotiated, Buffers::new(negotiated.write_bytes_max))
+                    })
+                })
+                .collect();
+            let own = self.work(fs, &negotiated, buffers);
+            others.into_iter().fold(own, |result, other| {
+                let joined = other.join().expect("a panicking worker aborts the process");
+                result.and(joined)
+            })
+        })
+    }
+
+    /// `None` if the file system was unmounted before.
+    fn shake_hands(&self, buffers: &mut Buffers) -> Result<Option<Negotiated>, ServeError> {
+        loop {
+            let Some(bytes) = self.receive(&mut buffers.request)? else {
+                return Ok(None);
+            };
+            // No layout that depends on what is agreed can come before INIT.
+            let request = Request::decode(bytes, self.config.wanted)?;
+            let Operation::Init(init) = request.operation else {
+                return Err(ServeError::NoHandshake);
+            };
+            let Init { major, minor, .. } = init;
+            if major > abi::MAJOR {
+                // The kernel then asks again in the version it is told.
+                let version = output::InitOut {
+                    major: abi::MAJOR,
+                    minor: abi::MINOR,
+                    ..Default::default()
+                };
+                self.send(&Reply::fixed(request.unique, &version))?;
+                continue;
+            }
+            if major < abi::MAJOR || minor < abi::MINOR_MIN {
+                self.send(&Reply::error(request.unique, &Errno::PROTO.into()))?;
+                return Err(ServeError::Version { major, minor });
+            }
+            let negotiated = Negotiated::new(&self.config, &init, page_size());
+            let reply = negotiated.to_wire(&init, page_size());
+            self.send(&Reply::fixed(request.unique, &reply))?;
+            return Ok(Some(negotiated));
+        }
+    }
+
+    fn work<F: FileSystem + ?Sized>(
+        &self,
+        fs: &F,
+        negotiated: &Negotiated,
+        mut buffers: Buffers,
+    ) -> Result<(), ServeError> {
+        while let Some(bytes) = self.receive(&mut buffers.request)? {
+            match Request::decode(bytes, negotiated.capabilities) {
+                Ok(request) => {
+                    if let Some(reply) = answer(fs, request, &mut buffers.reply) {
+                        self.send(&reply)?;
+                    }
+                }
+                Err(DecodeError::Truncated { unique, .. }) => {
+                    self.send(&Reply::error(unique, &Errno::IO.into()))?;
+                }
+                Err(error @ DecodeError::Length { .. }) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next request's bytes; `None` at the end of the mount.
+    fn receive<'b>(&self, buffer: &'b mut [u8]) -> Result<Option<&'b [u8]>, ServeError> {
+        loop {
+            match rustix::io::read(self.device.as_fd(), &mut *buffer) {
+                Ok(length) => return Ok(Some(&buffer[..length])),
+                // ENOENT: the request was interrupted while it was being read.
+                Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => {}
+                Err(Errno::NODEV | Errno::CONNABORTED) => return Ok(None),
+                Err(errno) => return Err(ServeError::Read(errno.into())),
+            }
+        }
+    }
+
+    fn send(&self, reply: &Reply<'_>) -> Result<(), ServeError> {
+        match rustix::io::writev(self.device.as_fd(), &reply.segments()) {
+            // ENOENT: nobody waits any more. EINVAL: the reply is larger than what was asked for,
+            // and the kernel has told the caller EIO. ENODEV: the next read ends the worker.
+            Ok(_) | Err(Errno::NOENT | Errno::INVAL | Errno::NODEV) => Ok(()),
+            Err(errno) => Err(ServeError::Write(errno.into())),
+        }
+    }
+}
+
+/// What one worker reads into and answers from. Fresh zeroed pages come untouched from the
+/// kernel, so their size costs nothing until used.
+struct Buffers {
+    request: Vec<u8>,
+    reply: Vec<u8>,
+}
+
+impl Buffers {
+    fn new(write_bytes_max: usize) -> Self {
+        Self {
+            request: vec![0; request_bytes_max(write_bytes_max, page_size())],
+            reply: vec![0; reply_bytes_max(write_bytes_max, page_size())],
+        }
+    }
+}
+
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            process::abort();
+        }
+    }
+}
