@@ -1,2 +1,40 @@
-//! Helpers for tests: scratch trees, snapshots of trees, the built command.
+//! Helpers that every integration test of Surmise shares.
+//!
+//! A test makes a [`Scratch`] tree, takes a [`TreeSnapshot`] of it, runs the built command through
+//! [`Run`], and compares:
+//!
+//! ```no_run
+//! use surmise_testkit::{Facets, Run, Scratch, TreeSnapshot, assert_same_tree};
+//!
+//! let scratch = Scratch::new();
+//! scratch.file("b", "old");
+//! let before = TreeSnapshot::of(scratch.work());
+//! Run::surmise(&scratch, ["run", "--dry-run", "--", "rm", "b"]).outcome().assert_success();
+//! assert_same_tree(&before, &TreeSnapshot::of(scratch.work()), Facets::EXACT);
+//! ```
+//!
+//! Everything here panics on failure: a helper of a test that cannot do its work fails the test.
+//! Waits are bounded ([`watchdog`]), and only processes that a test started are ever ended.
 #![forbid(unsafe_code)]
+
+mod binary;
+mod compare;
+mod facets;
+mod outcome;
+mod run;
+mod scratch;
+mod skip;
+mod snapshot;
+mod terminal;
+mod user;
+pub mod watchdog;
+
+pub use binary::surmise_binary;
+pub use compare::{assert_same_tree, differences};
+pub use facets::Facets;
+pub use outcome::Outcome;
+pub use run::Run;
+pub use scratch::Scratch;
+pub use skip::{is_root, skip};
+pub use snapshot::{Entry, Kind, TreeSnapshot};
+pub use user::{User, ordinary_user};
