@@ -11,4 +11,5 @@ pub mod id_map;
 pub mod loopback;
 pub mod mounts;
 pub mod process;
+pub mod seccomp;
 pub mod signals;

@@ -1,0 +1,196 @@
+//! From the table of system calls to a program for the kernel.
+
+use libc::sock_filter;
+use surmise_syscalls::{
+    Disposition, Errno, Exception, Kind, Row, disposition_of_unknown, row_numbered, rows,
+};
+
+use super::assembler::{Assembler, Label, Test};
+use super::data::{self, Verdict, X32_BIT};
+
+/// A compiled filter. Build it before the fork: installing it allocates nothing.
+#[derive(Debug)]
+pub struct Program {
+    instructions: Box<[sock_filter]>,
+}
+
+impl Program {
+    /// The filter of a domain whose changes wait for consent.
+    ///
+    /// * A number of the table: what its row says, exceptions included.
+    /// * An unknown number and every x32 number: ENOSYS, as on a kernel without it.
+    /// * A foreign entry (`int 0x80`, 32-bit programs): ENOSYS, as on a kernel without it, save
+    ///   that it may exit: C libraries try that again for ever.
+    pub fn consent() -> Self {
+        let mut assembler = Assembler::default();
+        let mut answers = Answers::default();
+        let ranges = ranges(&mut assembler, &mut answers);
+        let native = search(&mut assembler, &ranges);
+        let native = assembler.load(data::NUMBER, native);
+        let foreign = foreign(&mut assembler, &mut answers);
+        let entry = assembler.branch(Test::Equal, data::X86_64, native, foreign);
+        let entry = assembler.load(data::ARCHITECTURE, entry);
+        Self {
+            instructions: assembler.finish(entry),
+        }
+    }
+
+    /// The instructions, in the kernel's own form.
+    pub(super) fn instructions(&self) -> &[sock_filter] {
+        &self.instructions
+    }
+}
+
+/// What runs for the numbers from `first` up to the next range.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    first: u32,
+    target: Label,
+}
+
+/// Every number there is, neighbours with one answer merged.
+fn ranges(assembler: &mut Assembler, answers: &mut Answers) -> Vec<Range> {
+    let unknown = verdict(disposition_of_unknown(Kind::Consent));
+    let last = rows().last().map_or(0, Row::number);
+    let mut ranges = Vec::new();
+    for number in 0..=last {
+        let target = match row_numbered(number) {
+            Some(row) => row_target(assembler, answers, row),
+            None => answers.label(assembler, unknown),
+        };
+        ranges.push(Range {
+            first: number,
+            target,
+        });
+    }
+    for (first, verdict) in numbers_beyond(last, unknown) {
+        ranges.push(Range {
+            first,
+            target: answers.label(assembler, verdict),
+        });
+    }
+    ranges.dedup_by_key(|range| range.target);
+    ranges
+}
+
+/// What starts at which number beyond the table's last.
+fn numbers_beyond(last: u32, unknown: Verdict) -> [(u32, Verdict); 6] {
+    let exit = X32_BIT | libc::SYS_exit as u32;
+    let exit_group = X32_BIT | libc::SYS_exit_group as u32;
+    [
+        (last + 1, unknown),
+        // As for the foreign entry: even an x32 program must be able to end.
+        (exit, Verdict::Allow),
+        (exit + 1, unknown),
+        (exit_group, Verdict::Allow),
+        (exit_group + 1, unknown),
+        // A tracer in the domain cancels a call by making its number -1, and may already have
+        // put the result in place: an answer from here would overwrite it.
+        (u32::MAX, Verdict::Allow),
+    ]
+}
+
+/// Tries the exceptions of a row in their order, then gives its own answer.
+fn row_target(assembler: &mut Assembler, answers: &mut Answers, row: &Row) -> Label {
+    let usual = verdict(row.disposition(Kind::Consent));
+    let usual = answers.label(assembler, usual);
+    significant_exceptions(row)
+        .iter()
+        .rev()
+        .fold(usual, |otherwise, exception| {
+            let matching = verdict(exception.disposition(Kind::Consent));
+            let matching = answers.label(assembler, matching);
+            check(assembler, exception, matching, otherwise)
+        })
+}
+
+/// The exceptions that can change the answer: none once only the row's own is left.
+fn significant_exceptions(row: &Row) -> &'static [Exception] {
+    let usual = row.disposition(Kind::Consent);
+    let exceptions = row.exceptions();
+    let changing = |exception: &Exception| exception.disposition(Kind::Consent) != usual;
+    let count = exceptions
+        .iter()
+        .rposition(changing)
+        .map_or(0, |last| last + 1);
+    &exceptions[..count]
+}
+
+/// Goes to `matching` if the exception applies. A word of which no bit counts is not read.
+fn check(
+    assembler: &mut Assembler,
+    exception: &Exception,
+    matching: Label,
+    otherwise: Label,
+) -> Label {
+    let low = data::argument_low(exception.argument());
+    let high = data::argument_high(exception.argument());
+    let (mask, value) = (exception.mask(), exception.value());
+    let words = [
+        (low, mask as u32, value as u32),
+        (high, (mask >> 32) as u32, (value >> 32) as u32),
+    ];
+    words
+        .into_iter()
+        .filter(|&(_, mask, _)| mask != 0)
+        .fold(matching, |matching, word| {
+            let (offset, mask, value) = word;
+            let mut label = assembler.branch(Test::Equal, value, matching, otherwise);
+            if mask != u32::MAX {
+                label = assembler.and(mask, label);
+            }
+            assembler.load(offset, label)
+        })
+}
+
+/// A binary search for the accumulator, which holds the number.
+fn search(assembler: &mut Assembler, ranges: &[Range]) -> Label {
+    if let [only] = ranges {
+        return only.target;
+    }
+    let (low, high) = ranges.split_at(ranges.len() / 2);
+    let first_of_high = high[0].first;
+    let high = search(assembler, high);
+    let low = search(assembler, low);
+    assembler.branch(Test::AtLeast, first_of_high, high, low)
+}
+
+/// A 32-bit entry may only end the task; the numbers are those of i386.
+fn foreign(assembler: &mut Assembler, answers: &mut Answers) -> Label {
+    const EXIT: u32 = 1;
+    const EXIT_GROUP: u32 = 252;
+    let refuse = answers.label(assembler, Verdict::Refuse(Errno::NoSys));
+    let allow = answers.label(assembler, Verdict::Allow);
+    let ends = assembler.branch(Test::Equal, EXIT_GROUP, allow, refuse);
+    let ends = assembler.branch(Test::Equal, EXIT, allow, ends);
+    let ends = assembler.load(data::NUMBER, ends);
+    assembler.branch(Test::Equal, data::I386, ends, refuse)
+}
+
+/// What the filter answers for a disposition.
+fn verdict(disposition: Disposition) -> Verdict {
+    match disposition {
+        Disposition::Allow => Verdict::Allow,
+        Disposition::Refuse(errno) => Verdict::Refuse(errno),
+        // These need a supervisor that listens. Here none does, and a call that nobody serves
+        // is one that this kernel does not have.
+        Disposition::Track | Disposition::Hold | Disposition::Wait => Verdict::Refuse(Errno::NoSys),
+    }
+}
+
+/// One return instruction for each answer, shared by all who give it.
+#[derive(Default)]
+struct Answers {
+    labels: Vec<(Verdict, Label)>,
+}
+
+impl Answers {
+    fn label(&mut self, assembler: &mut Assembler, verdict: Verdict) -> Label {
+        if let Some(&(_, label)) = self.labels.iter().find(|(known, _)| *known == verdict) {
+            return label;
+        }
+        let label = assembler.ret(verdict.encode());
+        self.labels.push((verdict, label));
+        label
+    }
+}

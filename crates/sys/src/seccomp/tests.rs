@@ -1,0 +1,186 @@
+//! The compiled filter against the table, on the reference machine.
+
+use proptest::prelude::*;
+use surmise_syscalls::{Disposition, Kind, Row, disposition_of_unknown, row_numbered, rows};
+
+use super::assembler::{Assembler, Label, Test};
+use super::compiler::Program;
+use super::data::{I386, X32_BIT, X86_64};
+use super::interpreter::{Call, Run, run};
+
+const ALLOW: u32 = 0x7fff_0000;
+const ENOSYS: u32 = 0x0005_0000 | 38;
+
+#[test]
+fn answers_every_number_as_the_table_does() {
+    let program = Program::consent();
+    for number in 0..600 {
+        let call = native(number, [0; 6]);
+        assert_eq!(
+            answer(&program, &call).value,
+            expected(&call),
+            "number {number}"
+        );
+    }
+}
+
+#[test]
+fn every_exception_is_compiled() {
+    let program = Program::consent();
+    for row in rows() {
+        for exception in row.exceptions() {
+            // What the mask leaves out must not matter, so it is filled both ways.
+            for noise in [0, !exception.mask()] {
+                let mut arguments = [0x5555_5555_5555_5555; 6];
+                arguments[exception.argument()] = exception.value() | noise;
+                let call = native(row.number(), arguments);
+                let want = encode(exception.disposition(Kind::Consent));
+                assert_eq!(
+                    answer(&program, &call).value,
+                    want,
+                    "{}: {exception:?}",
+                    row.name()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_foreign_entry_may_only_end_its_task() {
+    let program = Program::consent();
+    for architecture in [I386, 0, 0xc000_00b7] {
+        for number in (0..600).chain([X32_BIT, u32::MAX]) {
+            let call = Call {
+                number,
+                architecture,
+                arguments: [0; 6],
+            };
+            let ends = architecture == I386 && matches!(number, 1 | 252);
+            let want = if ends { ALLOW } else { ENOSYS };
+            assert_eq!(answer(&program, &call).value, want, "{call:?}");
+        }
+    }
+}
+
+#[test]
+fn an_x32_call_may_only_end_its_task() {
+    let program = Program::consent();
+    for number in 0..600 {
+        let call = native(X32_BIT | number, [0; 6]);
+        let want = if matches!(number, 60 | 231) {
+            ALLOW
+        } else {
+            ENOSYS
+        };
+        assert_eq!(answer(&program, &call).value, want, "x32 {number}");
+    }
+}
+
+#[test]
+fn a_cancelled_call_keeps_the_result_that_its_tracer_chose() {
+    let call = native(u32::MAX, [0; 6]);
+    assert_eq!(answer(&Program::consent(), &call).value, ALLOW);
+}
+
+/// The kernel then tests one bit for such a call and never runs the program.
+#[test]
+fn what_is_always_allowed_is_decided_by_number_alone() {
+    let program = Program::consent();
+    for row in rows() {
+        let run = answer(&program, &native(row.number(), [0; 6]));
+        let exceptional = row.exceptions().iter().any(|exception| {
+            exception.disposition(Kind::Consent) != row.disposition(Kind::Consent)
+        });
+        assert_eq!(run.read_arguments, exceptional, "{}", row.name());
+        assert!(
+            run.steps <= 16,
+            "{} costs {} instructions",
+            row.name(),
+            run.steps
+        );
+    }
+}
+
+#[test]
+fn fits_into_the_kernels_limit() {
+    let length = Program::consent().instructions().len();
+    assert!(length <= 4096, "{length} instructions");
+}
+
+proptest! {
+    #[test]
+    fn agrees_with_the_table_on_any_call(
+        number in prop_oneof![0..600_u32, any::<u32>()],
+        arguments in prop::array::uniform6(interesting_argument()),
+    ) {
+        let call = native(number, arguments);
+        let ends_x32 = matches!(number, 0x4000_003c | 0x4000_00e7);
+        let want = if ends_x32 || number == u32::MAX { ALLOW } else { expected(&call) };
+        prop_assert_eq!(answer(&Program::consent(), &call).value, want);
+    }
+
+    /// Far targets need jumps that conditional ones cannot make.
+    #[test]
+    fn the_assembler_reaches_any_distance(
+        answers in prop::collection::vec(any::<u32>(), 2..900),
+        chosen in any::<prop::sample::Index>(),
+    ) {
+        let program = chain(&answers);
+        let chosen = chosen.index(answers.len());
+        let run = run(&program, &native(chosen as u32, [0; 6]));
+        prop_assert_eq!(run.value, answers[chosen]);
+    }
+}
+
+/// A program that answers number `i` with the `i`-th value, by comparing one by one.
+fn chain(answers: &[u32]) -> Box<[libc::sock_filter]> {
+    let mut assembler = Assembler::default();
+    let labels: Vec<Label> = answers
+        .iter()
+        .map(|&answer| assembler.ret(answer))
+        .collect();
+    let mut next = labels[0];
+    for (number, &label) in labels.iter().enumerate() {
+        next = assembler.branch(Test::Equal, number as u32, label, next);
+    }
+    let entry = assembler.load(0, next);
+    assembler.finish(entry)
+}
+
+/// Values around those that exceptions look for, and any other.
+fn interesting_argument() -> impl Strategy<Value = u64> {
+    let values: Vec<u64> = rows()
+        .flat_map(Row::exceptions)
+        .flat_map(|exception| [exception.value(), exception.value() | !exception.mask()])
+        .flat_map(|value| [value, value ^ 1, value ^ (1 << 40)])
+        .collect();
+    prop_oneof![prop::sample::select(values), any::<u64>()]
+}
+
+fn native(number: u32, arguments: [u64; 6]) -> Call {
+    Call {
+        number,
+        architecture: X86_64,
+        arguments,
+    }
+}
+
+fn answer(program: &Program, call: &Call) -> Run {
+    run(program.instructions(), call)
+}
+
+fn expected(call: &Call) -> u32 {
+    encode(match row_numbered(call.number) {
+        Some(row) => row.disposition_with(Kind::Consent, &call.arguments),
+        None => disposition_of_unknown(Kind::Consent),
+    })
+}
+
+fn encode(disposition: Disposition) -> u32 {
+    match disposition {
+        Disposition::Allow => ALLOW,
+        Disposition::Refuse(errno) => 0x0005_0000 | u32::from(errno.number()),
+        other => panic!("{other} under consent"),
+    }
+}
