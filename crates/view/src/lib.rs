@@ -10,11 +10,21 @@
 #![forbid(unsafe_code)]
 
 mod codec;
+mod known;
+mod lower;
 mod map;
 mod record;
+mod shell;
+mod store;
 mod types;
+mod view;
 
 pub use codec::Malformed;
 pub use map::{Binding, Inconsistent, Map, Node, Origin, Resolution};
 pub use record::{Operation, Record};
+pub use shell::serve;
+pub use store::ObjectStore;
 pub use types::{Attributes, FileKind, Identity, InodeKey, Lifetime, NodeId, ObjectId, Timestamp};
+pub use view::{
+    DirectoryEntry, Entry, LoadError, NewNode, RenameMode, SetAttributes, View, ViewConfig, load,
+};

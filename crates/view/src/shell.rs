@@ -1,0 +1,474 @@
+//! The FUSE shell: each request turned into a call of the view, each answer into a reply. It decides
+//! nothing.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::fs::{OFlags, major, makedev, minor};
+use rustix::io::Errno;
+use surmise_fuse as fuse;
+use surmise_fuse::{Caller, FileSystem, KnownAttributes, OpenReply};
+
+use crate::types::{FileKind, NodeId, Timestamp};
+use crate::view::{DirectoryEntry, Entry, NewNode, RenameMode, SetAttributes, View};
+
+/// Serves a view on a mounted FUSE device until it is unmounted.
+///
+/// # Errors
+/// What reading the device or writing a reply failed with.
+pub fn serve(view: &View, device: OwnedFd, threads: usize) -> io::Result<()> {
+    let config = fuse::Config {
+        threads,
+        ..fuse::Config::default()
+    };
+    Ok(fuse::Session::new(device, config).serve(view)?)
+}
+
+impl FileSystem for View {
+    fn lookup(&self, _: Caller, parent: u64, name: &OsStr) -> io::Result<fuse::Lookup> {
+        Ok(match Self::lookup(self, NodeId(parent), name)? {
+            Ok(entry) => fuse::Lookup::Found(entry_of(&entry)),
+            Err(lifetime) => fuse::Lookup::Absent {
+                lifetime: lifetime.duration(),
+            },
+        })
+    }
+
+    fn forget(&self, node: u64, lookups: u64) {
+        Self::forget(self, NodeId(node), lookups);
+    }
+
+    fn getattr(&self, _: Caller, node: u64, _: Option<u64>) -> io::Result<KnownAttributes> {
+        Ok(known(&self.attributes(NodeId(node))?))
+    }
+
+    fn setattr(
+        &self,
+        _: Caller,
+        node: u64,
+        changes: &fuse::SetAttributes,
+    ) -> io::Result<KnownAttributes> {
+        let time = |time: fuse::TimeToSet| match time {
+            fuse::TimeToSet::Now => self.now(),
+            fuse::TimeToSet::At(time) => Timestamp {
+                seconds: time.seconds,
+                nanoseconds: time.nanoseconds,
+            },
+        };
+        let set = SetAttributes {
+            size: changes.size,
+            permissions: changes.mode.map(permissions),
+            uid: changes.uid,
+            gid: changes.gid,
+            accessed: changes.accessed.map(time),
+            modified: changes.modified.map(time),
+            drop_privileges: changes.kill_privileges,
+        };
+        Ok(known(&self.set_attributes(NodeId(node), set)?))
+    }
+
+    fn readlink(&self, _: Caller, node: u64) -> io::Result<OsString> {
+        self.read_link(NodeId(node))
+    }
+
+    fn symlink(
+        &self,
+        caller: Caller,
+        parent: u64,
+        name: &OsStr,
+        target: &OsStr,
+    ) -> io::Result<fuse::Entry> {
+        let new = NewNode {
+            permissions: 0o777,
+            target: target.to_owned(),
+            ..new_node(FileKind::Symlink, 0, caller)
+        };
+        let created = Self::create(self, NodeId(parent), name, new)?;
+        Ok(entry_of(&created))
+    }
+
+    fn mknod(
+        &self,
+        caller: Caller,
+        parent: u64,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        device: u32,
+    ) -> io::Result<fuse::Entry> {
+        let kind = FileKind::of_mode(mode).ok_or(Errno::INVAL)?;
+        let new = NewNode {
+            special: special(device),
+            ..new_node(kind, mode, caller)
+        };
+        let created = Self::create(self, NodeId(parent), name, new)?;
+        Ok(entry_of(&created))
+    }
+
+    fn mkdir(
+        &self,
+        caller: Caller,
+        parent: u64,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+    ) -> io::Result<fuse::Entry> {
+        let new = new_node(FileKind::Directory, mode, caller);
+        let created = Self::create(self, NodeId(parent), name, new)?;
+        Ok(entry_of(&created))
+    }
+
+    fn unlink(&self, _: Caller, parent: u64, name: &OsStr) -> io::Result<()> {
+        Self::unlink(self, NodeId(parent), name)
+    }
+
+    fn rmdir(&self, _: Caller, parent: u64, name: &OsStr) -> io::Result<()> {
+        self.remove_directory(NodeId(parent), name)
+    }
+
+    fn rename(
+        &self,
+        _: Caller,
+        parent: u64,
+        name: &OsStr,
+        new_parent: u64,
+        new_name: &OsStr,
+        flags: fuse::RenameFlags,
+    ) -> io::Result<()> {
+        let mode = if flags.is_empty() {
+            RenameMode::Replace
+        } else if flags == fuse::RenameFlags::NOREPLACE {
+            RenameMode::NoReplace
+        } else if flags == fuse::RenameFlags::EXCHANGE {
+            RenameMode::Exchange
+        } else {
+            return Err(Errno::INVAL.into());
+        };
+        let (from, to) = ((NodeId(parent), name), (NodeId(new_parent), new_name));
+        Self::rename(self, from, to, mode)
+    }
+
+    fn link(
+        &self,
+        _: Caller,
+        node: u64,
+        new_parent: u64,
+        new_name: &OsStr,
+    ) -> io::Result<fuse::Entry> {
+        let linked = Self::link(self, NodeId(node), NodeId(new_parent), new_name)?;
+        Ok(entry_of(&linked))
+    }
+
+    fn open(&self, _: Caller, node: u64, open: fuse::Open) -> io::Result<OpenReply> {
+        let truncate = open.flags & OFlags::TRUNC.bits() != 0;
+        let kill = truncate && open.kill_privileges;
+        let keep_cache = self.open_file(NodeId(node), truncate, kill)?;
+        Ok(opened(keep_cache))
+    }
+
+    fn create(
+        &self,
+        caller: Caller,
+        parent: u64,
+        name: &OsStr,
+        create: fuse::Create,
+    ) -> io::Result<(fuse::Entry, OpenReply)> {
+        let new = new_node(FileKind::Regular, create.mode, caller);
+        match Self::create(self, NodeId(parent), name, new) {
+            Ok(entry) => Ok((entry_of(&entry), opened(true))),
+            // Somebody outside made the file since the kernel last asked.
+            Err(error)
+                if error.raw_os_error() == Some(Errno::EXIST.raw_os_error())
+                    && create.flags & OFlags::EXCL.bits() == 0 =>
+            {
+                self.open_newcomer(NodeId(parent), name, create)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn tmpfile(
+        &self,
+        caller: Caller,
+        parent: u64,
+        create: fuse::Create,
+    ) -> io::Result<(fuse::Entry, OpenReply)> {
+        let new = new_node(FileKind::Regular, create.mode, caller);
+        let entry = self.create_nameless(NodeId(parent), new)?;
+        Ok((entry_of(&entry), opened(true)))
+    }
+
+    fn read(
+        &self,
+        _: Caller,
+        node: u64,
+        _: u64,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> io::Result<usize> {
+        Self::read(self, NodeId(node), offset, buffer)
+    }
+
+    fn write(&self, _: Caller, node: u64, _: u64, write: fuse::Write<'_>) -> io::Result<usize> {
+        let (node, kill) = (NodeId(node), write.kill_privileges);
+        Self::write(self, node, write.offset, write.data, kill)?;
+        Ok(write.data.len())
+    }
+
+    fn statfs(&self, _: Caller, node: u64) -> io::Result<fuse::Statistics> {
+        let real = self.file_system(NodeId(node))?;
+        let short = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+        Ok(fuse::Statistics {
+            blocks: real.f_blocks,
+            blocks_free: real.f_bfree,
+            blocks_available: real.f_bavail,
+            files: real.f_files,
+            files_free: real.f_ffree,
+            block_size: short(real.f_bsize),
+            name_bytes_max: short(real.f_namemax),
+            fragment_size: short(real.f_frsize),
+        })
+    }
+
+    fn setxattr(
+        &self,
+        _: Caller,
+        node: u64,
+        name: &OsStr,
+        value: &[u8],
+        flags: u32,
+        _kill_set_group_id: bool,
+    ) -> io::Result<()> {
+        self.set_xattr(NodeId(node), name, value, flags)
+    }
+
+    fn getxattr(&self, _: Caller, node: u64, name: &OsStr, buffer: &mut [u8]) -> io::Result<usize> {
+        fill(&self.xattr(NodeId(node), name)?, buffer)
+    }
+
+    fn listxattr(&self, _: Caller, node: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut names = Vec::new();
+        for name in self.xattr_names(NodeId(node))? {
+            names.extend_from_slice(name.as_bytes());
+            names.push(0);
+        }
+        fill(&names, buffer)
+    }
+
+    fn removexattr(&self, _: Caller, node: u64, name: &OsStr) -> io::Result<()> {
+        self.remove_xattr(NodeId(node), name)
+    }
+
+    fn opendir(&self, _: Caller, node: u64, _: fuse::Open) -> io::Result<OpenReply> {
+        Ok(OpenReply {
+            handle: self.open_directory(NodeId(node))?,
+            ..OpenReply::default()
+        })
+    }
+
+    fn readdir(
+        &self,
+        _: Caller,
+        node: u64,
+        handle: u64,
+        offset: u64,
+        sink: &mut fuse::DirectorySink<'_>,
+    ) -> io::Result<()> {
+        let listing = self.read_directory(NodeId(node), handle, offset == 0)?;
+        for (index, entry) in remaining(&listing, offset) {
+            if !sink.add(listed(index, entry)) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn readdirplus(
+        &self,
+        caller: Caller,
+        node: u64,
+        handle: u64,
+        offset: u64,
+        sink: &mut fuse::DirectoryPlusSink<'_>,
+    ) -> io::Result<()> {
+        let listing = self.read_directory(NodeId(node), handle, offset == 0)?;
+        for (index, entry) in remaining(&listing, offset) {
+            if !sink.has_room(&entry.name) {
+                break;
+            }
+            let itself = entry.name == "." || entry.name == "..";
+            let found = if itself {
+                None
+            } else {
+                // One name that can't be read must not hide the others; a later lookup tells why.
+                match FileSystem::lookup(self, caller, node, &entry.name) {
+                    Ok(fuse::Lookup::Found(found)) => Some(found),
+                    _ => None,
+                }
+            };
+            if !sink.add(listed(index, entry), found) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn releasedir(&self, _: u64, handle: u64, _: u32) -> io::Result<()> {
+        self.close_directory(handle);
+        Ok(())
+    }
+
+    fn fallocate(
+        &self,
+        _: Caller,
+        node: u64,
+        _: u64,
+        offset: u64,
+        length: u64,
+        mode: u32,
+    ) -> io::Result<()> {
+        self.allocate(NodeId(node), offset, length, mode)
+    }
+
+    fn lseek(&self, _: Caller, node: u64, _: u64, offset: i64, whence: u32) -> io::Result<u64> {
+        /// `SEEK_HOLE`; the kernel asks only for it and `SEEK_DATA`.
+        const HOLE: u32 = 4;
+        let offset = u64::try_from(offset).map_err(|_| Errno::NXIO)?;
+        self.seek(NodeId(node), offset, whence == HOLE)
+    }
+
+    fn copy_file_range(
+        &self,
+        _: Caller,
+        node: u64,
+        _: u64,
+        copy: fuse::CopyRange,
+    ) -> io::Result<u64> {
+        let from = (NodeId(node), copy.from_offset);
+        let to = (NodeId(copy.to_node), copy.to_offset);
+        Ok(self.copy_range(from, to, copy.length)? as u64)
+    }
+}
+
+impl View {
+    fn open_newcomer(
+        &self,
+        parent: NodeId,
+        name: &OsStr,
+        create: fuse::Create,
+    ) -> io::Result<(fuse::Entry, OpenReply)> {
+        let Ok(entry) = Self::lookup(self, parent, name)? else {
+            return Err(Errno::STALE.into());
+        };
+        let truncate = create.flags & OFlags::TRUNC.bits() != 0;
+        let kill = truncate && create.kill_privileges;
+        let keep_cache = self.open_file(entry.node, truncate, kill)?;
+        Ok((entry_of(&entry), opened(keep_cache)))
+    }
+}
+
+fn new_node(kind: FileKind, mode: u32, caller: Caller) -> NewNode {
+    NewNode {
+        kind,
+        permissions: permissions(mode),
+        uid: caller.uid,
+        gid: caller.gid,
+        special: 0,
+        target: OsString::new(),
+    }
+}
+
+fn permissions(mode: u32) -> u16 {
+    // Twelve bits fit.
+    (mode & 0o7777) as u16
+}
+
+fn opened(keep_cache: bool) -> OpenReply {
+    OpenReply {
+        keep_cache,
+        no_flush: true,
+        ..OpenReply::default()
+    }
+}
+
+fn entry_of(entry: &Entry) -> fuse::Entry {
+    fuse::Entry {
+        node: entry.node.0,
+        generation: 0,
+        attributes: attributes_of(entry),
+        entry_lifetime: entry.name_lifetime.duration(),
+        attributes_lifetime: entry.attributes_lifetime.duration(),
+    }
+}
+
+fn known(entry: &Entry) -> KnownAttributes {
+    KnownAttributes {
+        attributes: attributes_of(entry),
+        lifetime: entry.attributes_lifetime.duration(),
+    }
+}
+
+fn attributes_of(entry: &Entry) -> fuse::Attributes {
+    let time = |time: Timestamp| fuse::Timestamp {
+        seconds: time.seconds,
+        nanoseconds: time.nanoseconds,
+    };
+    let attributes = &entry.attributes;
+    fuse::Attributes {
+        ino: entry.inode,
+        size: attributes.identity.size,
+        blocks: attributes.blocks,
+        block_size: attributes.block_size,
+        links: attributes.links,
+        mode: attributes.mode(),
+        uid: attributes.uid,
+        gid: attributes.gid,
+        device: encoded(attributes.special),
+        accessed: time(attributes.accessed),
+        modified: time(attributes.identity.modified),
+        changed: time(attributes.identity.changed),
+        created: attributes.created.map(time),
+    }
+}
+
+/// The kernel's encoding of a device number, `new_encode_dev` in linux/kdev_t.h.
+fn encoded(special: u64) -> u32 {
+    let (major, minor) = (major(special), minor(special));
+    (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
+}
+
+/// The inverse of [`encoded`].
+fn special(device: u32) -> u64 {
+    let major = (device >> 8) & 0xfff;
+    let minor = (device & 0xff) | ((device >> 12) & 0xfff00);
+    makedev(major, minor)
+}
+
+fn remaining(
+    listing: &[DirectoryEntry],
+    offset: u64,
+) -> impl Iterator<Item = (usize, &DirectoryEntry)> {
+    let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+    listing.iter().enumerate().skip(offset)
+}
+
+fn listed(index: usize, entry: &DirectoryEntry) -> fuse::DirectoryEntry<'_> {
+    fuse::DirectoryEntry {
+        ino: entry.inode,
+        next_offset: index as u64 + 1,
+        mode: entry.kind.map_or(0, FileKind::mode_bits),
+        name: &entry.name,
+    }
+}
+
+/// As getxattr(2) answers: the value, or its length where no buffer is given.
+fn fill(value: &[u8], buffer: &mut [u8]) -> io::Result<usize> {
+    if buffer.is_empty() {
+        return Ok(value.len());
+    }
+    let room = buffer.get_mut(..value.len()).ok_or(Errno::RANGE)?;
+    room.copy_from_slice(value);
+    Ok(value.len())
+}

@@ -1,0 +1,203 @@
+//! The view itself: map, store and lower side joined under one lock.
+//!
+//! Every method takes `&self` and answers in bounded time; data are read and written outside the
+//! lock. Errors carry the number that the caller's system call shall fail with.
+
+mod attributes;
+mod core;
+mod data;
+mod directory;
+mod names;
+mod xattrs;
+
+pub use attributes::SetAttributes;
+pub use directory::DirectoryEntry;
+pub use names::{NewNode, RenameMode};
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
+
+use rustix::io::Errno;
+use surmise_journal::{Format, Journal, OpenError as JournalError};
+
+use crate::map::Map;
+use crate::record::Operation;
+use crate::store::ObjectStore;
+use crate::types::{Attributes, InodeKey, Lifetime, NodeId};
+use core::Core;
+
+/// The format of the view's log.
+pub(crate) const LOG_FORMAT: Format = Format {
+    tag: "VIEW",
+    version: 1,
+};
+
+/// Where a view keeps its changes and what it shows.
+#[derive(Debug, Clone)]
+pub struct ViewConfig {
+    /// The state directory: the log and the object store are made in it when first needed.
+    pub directory: PathBuf,
+    /// The real directory that the view's root shows.
+    pub lower: PathBuf,
+    /// Real inodes that do not exist in the view: Surmise's own state.
+    pub hidden: Vec<InodeKey>,
+    /// Groups that an ordinary user is in but cannot have inside a user namespace, shown as
+    /// `own_group`, so that what they grant stays granted.
+    pub foreign_groups: Vec<u32>,
+    /// The user's own group.
+    pub own_group: u32,
+    /// How many descriptors of real directories, and as many of files, are kept open.
+    pub descriptors: usize,
+}
+
+/// Why a view's log could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The log itself.
+    #[error("{}: {source}", path.display())]
+    Log {
+        /// The log's path.
+        path: PathBuf,
+        /// What is wrong.
+        source: JournalError,
+    },
+    /// The log's frames are whole, but not what a view writes.
+    #[error("{}: operation {operation}: {reason}", path.display())]
+    Content {
+        /// The log's path.
+        path: PathBuf,
+        /// Which operation, counted from 1.
+        operation: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The object store or the real root directory.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// What a lookup or a creation found.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    /// The node.
+    pub node: NodeId,
+    /// What is known of it.
+    pub attributes: Attributes,
+    /// The inode number to show: unique within the view.
+    pub inode: u64,
+    /// How long its attributes hold.
+    pub attributes_lifetime: Lifetime,
+    /// How long the name holds.
+    pub name_lifetime: Lifetime,
+}
+
+/// A view that is open for use.
+#[derive(Debug)]
+pub struct View {
+    core: Mutex<Core>,
+}
+
+/// Reads the map of a view that may be in use, without changing anything. A state directory without
+/// a log holds no changes.
+pub fn load(directory: &Path) -> Result<Map, LoadError> {
+    let path = directory.join("log");
+    if !path.try_exists()? {
+        return Ok(Map::default());
+    }
+    let mut fold = Fold::default();
+    surmise_journal::read_at(&path, LOG_FORMAT, |sequence, payload| {
+        fold.take(sequence, payload);
+    })
+    .map_err(|source| LoadError::Log {
+        path: path.clone(),
+        source,
+    })?;
+    let mut map = fold.finish(&path)?;
+    map.prune();
+    Ok(map)
+}
+
+impl View {
+    /// Opens the view of a state directory, new or kept.
+    pub fn open(config: ViewConfig) -> Result<Self, LoadError> {
+        let path = config.directory.join("log");
+        let store = ObjectStore::at(&config.directory);
+        let (journal, map) = if path.try_exists()? {
+            let (journal, mut map) = recover(&path)?;
+            map.prune();
+            let wanted: std::collections::HashSet<_> =
+                map.nodes().filter_map(|(_, node)| node.object).collect();
+            store.sweep(|object| wanted.contains(&object))?;
+            (Some(journal), map)
+        } else {
+            (None, Map::default())
+        };
+        let core = Core::new(config, store, journal, map)?;
+        Ok(Self {
+            core: Mutex::new(core),
+        })
+    }
+
+    /// Makes everything that the domain changed durable.
+    pub fn sync(&self) -> io::Result<()> {
+        self.core().sync()
+    }
+
+    fn core(&self) -> MutexGuard<'_, Core> {
+        // A panic under the lock may have left the map and the log at odds: to go on would be to
+        // guess.
+        self.core.lock().expect("the view is whole")
+    }
+}
+
+/// Reads a log back into a map, and stops taking at the first operation that makes no sense.
+#[derive(Default)]
+struct Fold {
+    map: Map,
+    failed: Option<(u64, String)>,
+}
+
+impl Fold {
+    fn take(&mut self, sequence: u64, payload: &[u8]) {
+        if self.failed.is_some() {
+            return;
+        }
+        let applied = Operation::decode(payload)
+            .map_err(|error| error.to_string())
+            .and_then(|operation| {
+                self.map
+                    .apply(&operation)
+                    .map_err(|error| error.to_string())
+            });
+        self.failed = applied.err().map(|reason| (sequence, reason));
+    }
+
+    fn finish(self, path: &Path) -> Result<Map, LoadError> {
+        match self.failed {
+            None => Ok(self.map),
+            Some((operation, reason)) => Err(LoadError::Content {
+                path: path.to_owned(),
+                operation,
+                reason,
+            }),
+        }
+    }
+}
+
+fn recover(path: &Path) -> Result<(Journal<File>, Map), LoadError> {
+    let mut fold = Fold::default();
+    let opened = Journal::open_at(path, LOG_FORMAT, |sequence, payload| {
+        fold.take(sequence, payload);
+    });
+    let (journal, _) = opened.map_err(|source| LoadError::Log {
+        path: path.to_owned(),
+        source,
+    })?;
+    Ok((journal, fold.finish(path)?))
+}
+
+fn fail<T>(errno: Errno) -> io::Result<T> {
+    Err(errno.into())
+}

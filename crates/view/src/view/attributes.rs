@@ -1,0 +1,282 @@
+//! What stat(2) shows, and what chmod(2), chown(2), truncate(2) and utimensat(2) change.
+
+use std::io;
+
+use rustix::fs::Timespec;
+use rustix::io::Errno;
+
+use super::core::{Core, Found, now};
+use super::{Entry, View, fail};
+use crate::map::Node;
+use crate::record::Record;
+use crate::types::{Attributes, FileKind, Identity, Lifetime, NodeId, Timestamp};
+
+const SET_UID: u16 = 0o4000;
+const SET_GID: u16 = 0o2000;
+const GROUP_EXECUTE: u16 = 0o010;
+
+/// Changes to make; `None` leaves a thing alone.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SetAttributes {
+    /// Size of a regular file, in bytes.
+    pub size: Option<u64>,
+    /// All of `07777`.
+    pub permissions: Option<u16>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Last access.
+    pub accessed: Option<Timestamp>,
+    /// Last modification.
+    pub modified: Option<Timestamp>,
+    /// Take away set-id bits and file capabilities, as a change of data or owner does.
+    pub drop_privileges: bool,
+}
+
+impl View {
+    /// What is known of a node.
+    pub fn attributes(&self, node: NodeId) -> io::Result<Entry> {
+        let mut core = self.core();
+        let (attributes, attributes_lifetime) = core.attributes_of(Found { node, lower: None })?;
+        Ok(Entry {
+            node,
+            attributes,
+            inode: core.inode_number(node, &attributes.identity),
+            attributes_lifetime,
+            name_lifetime: Lifetime::Brief,
+        })
+    }
+
+    /// Changes a node, and says what it has become.
+    pub fn set_attributes(&self, node: NodeId, set: SetAttributes) -> io::Result<Entry> {
+        self.core().set(node, set)?;
+        self.attributes(node)
+    }
+
+    /// The current time, as inodes are stamped with it.
+    pub fn now(&self) -> Timestamp {
+        now()
+    }
+}
+
+impl Core {
+    /// Attributes and how long they hold.
+    pub(super) fn attributes_of(&mut self, found: Found) -> io::Result<(Attributes, Lifetime)> {
+        let id = found.node;
+        let Some(node) = self.map.node(id) else {
+            let mut attributes = match found.lower {
+                Some(lower) => lower,
+                None => self.lower_attributes(id)?,
+            };
+            let lost = self.known.node(id).map_or(0, |known| known.lost_names);
+            attributes.links = attributes.links.saturating_sub(lost);
+            self.present_group(&mut attributes);
+            return Ok((attributes, Lifetime::Brief));
+        };
+        let (mut attributes, lifetime) = match (node.object, &node.origin) {
+            (Some(object), origin) => {
+                let statx = self.store.stat(object)?;
+                let object = Attributes::of_statx(&statx).ok_or(Errno::IO)?;
+                let lower = origin.as_ref().map(|origin| origin.links);
+                (own_data(id, node, object, lower), Lifetime::Forever)
+            }
+            (None, None) => (created(id, node), Lifetime::Forever),
+            (None, Some(_)) => {
+                let lower = match found.lower {
+                    Some(lower) => lower,
+                    None => self.lower_attributes(id)?,
+                };
+                let node = self.map.node(id).ok_or(Errno::STALE)?;
+                (overlaid(node, lower), Lifetime::Brief)
+            }
+        };
+        self.present_group(&mut attributes);
+        Ok((attributes, lifetime))
+    }
+
+    pub(super) fn set(&mut self, id: NodeId, set: SetAttributes) -> io::Result<()> {
+        let before = self
+            .attributes_of(Found {
+                node: id,
+                lower: None,
+            })?
+            .0;
+        if let Some(size) = set.size {
+            if before.identity.kind != FileKind::Regular {
+                return fail(Errno::INVAL);
+            }
+            self.resize(id, size)?;
+        }
+        let mut records = Vec::new();
+        let permissions = set.permissions.unwrap_or(before.permissions);
+        let permissions = if set.drop_privileges {
+            without_privileges(permissions)
+        } else {
+            permissions
+        };
+        if set.permissions.is_some() || permissions != before.permissions {
+            records.push(Record::Permissions {
+                node: id,
+                permissions,
+            });
+        }
+        if set.uid.is_some() || set.gid.is_some() {
+            records.push(Record::Owner {
+                node: id,
+                uid: set.uid.unwrap_or(before.uid),
+                gid: set.gid.unwrap_or(before.gid),
+            });
+        }
+        if set.drop_privileges {
+            self.drop_capability(id, &mut records)?;
+        }
+        if set.accessed.is_some() || set.modified.is_some() {
+            self.set_times(id, set, &mut records)?;
+        }
+        if records.is_empty() {
+            return Ok(());
+        }
+        let mut all = Vec::new();
+        self.adopt(id, &mut all)?;
+        all.append(&mut records);
+        self.perform(all, now())
+    }
+
+    /// Takes away set-id bits and file capabilities before data change.
+    pub(super) fn drop_privileges(&mut self, id: NodeId) -> io::Result<()> {
+        let set = SetAttributes {
+            drop_privileges: true,
+            ..SetAttributes::default()
+        };
+        self.set(id, set)
+    }
+
+    fn set_times(
+        &mut self,
+        id: NodeId,
+        set: SetAttributes,
+        records: &mut Vec<Record>,
+    ) -> io::Result<()> {
+        if self.has_object(id) {
+            // The object's own times are the file's.
+            let times = rustix::fs::Timestamps {
+                last_access: timespec(set.accessed),
+                last_modification: timespec(set.modified),
+            };
+            return Ok(rustix::fs::futimens(self.file(id)?.as_ref(), &times)?);
+        }
+        records.push(Record::Times {
+            node: id,
+            accessed: set.accessed,
+            modified: set.modified,
+        });
+        Ok(())
+    }
+
+    /// A group that grants an ordinary user something, but that its user namespace cannot hold, is
+    /// shown as the user's own.
+    fn present_group(&self, attributes: &mut Attributes) {
+        if self.config.foreign_groups.contains(&attributes.gid) {
+            attributes.gid = self.config.own_group;
+        }
+    }
+}
+
+pub(super) fn timespec(time: Option<Timestamp>) -> Timespec {
+    match time {
+        None => Timespec {
+            tv_sec: 0,
+            tv_nsec: rustix::fs::UTIME_OMIT,
+        },
+        Some(time) => Timespec {
+            tv_sec: time.seconds,
+            tv_nsec: time.nanoseconds.into(),
+        },
+    }
+}
+
+fn without_privileges(permissions: u16) -> u16 {
+    let group = if permissions & GROUP_EXECUTE != 0 {
+        SET_GID
+    } else {
+        // Without group execute, S_ISGID once meant mandatory locking; the kernel leaves it.
+        0
+    };
+    permissions & !(SET_UID | group)
+}
+
+/// A node whose data the view owns: data from the object, the rest from the map.
+fn own_data(id: NodeId, node: &Node, object: Attributes, lower: Option<u32>) -> Attributes {
+    let identity = Identity {
+        kind: node.kind,
+        changed: node.changed.map_or(object.identity.changed, |changed| {
+            changed.max(object.identity.changed)
+        }),
+        ..shown(id, node, object.identity)
+    };
+    Attributes {
+        identity,
+        permissions: node.permissions,
+        links: node.links(lower),
+        uid: node.uid,
+        gid: node.gid,
+        special: node.special,
+        ..object
+    }
+}
+
+/// A directory, link or device node that exists only in the view.
+fn created(id: NodeId, node: &Node) -> Attributes {
+    let born = node.changed.unwrap_or_default();
+    let size = match node.kind {
+        FileKind::Directory => 4096,
+        _ => node.target.len() as u64,
+    };
+    let identity = Identity {
+        device: node.device,
+        inode: id.0,
+        kind: node.kind,
+        size,
+        modified: node.modified.unwrap_or(born),
+        changed: born,
+    };
+    Attributes {
+        identity,
+        permissions: node.permissions,
+        links: node.links(None),
+        uid: node.uid,
+        gid: node.gid,
+        special: node.special,
+        blocks: u64::from(node.kind == FileKind::Directory) * 8,
+        block_size: 4096,
+        accessed: node.accessed.unwrap_or(born),
+        created: None,
+    }
+}
+
+/// A real inode with what the domain changed of it laid over.
+fn overlaid(node: &Node, lower: Attributes) -> Attributes {
+    let mut attributes = lower;
+    attributes.links = node.links(Some(lower.links));
+    if node.owns_permissions {
+        attributes.permissions = node.permissions;
+    }
+    if node.owns_owner {
+        (attributes.uid, attributes.gid) = (node.uid, node.gid);
+    }
+    attributes.accessed = node.accessed.unwrap_or(lower.accessed);
+    attributes.identity.modified = node.modified.unwrap_or(lower.identity.modified);
+    attributes.identity.changed = node.changed.unwrap_or(lower.identity.changed);
+    attributes
+}
+
+/// The identity of the real inode, where there is one, with the object's size and times.
+fn shown(id: NodeId, node: &Node, object: Identity) -> Identity {
+    let key = node.origin.as_ref().map(|origin| origin.identity.key());
+    Identity {
+        device: node.device,
+        inode: key.map_or(id.0, |key| key.inode),
+        ..object
+    }
+}

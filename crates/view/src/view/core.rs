@@ -1,0 +1,365 @@
+//! The state under the view's lock, and what every call needs of it: finding a node by name, reaching
+//! its real directory, and writing an operation.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::num::NonZeroUsize;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use lru::LruCache;
+use rustix::io::Errno;
+use surmise_journal::Journal;
+
+use super::{Entry, LOG_FORMAT, ViewConfig, fail};
+use crate::known::{Known, Place};
+use crate::lower;
+use crate::map::{Map, Resolution};
+use crate::record::{Operation, Record};
+use crate::store::ObjectStore;
+use crate::types::{
+    Attributes, FileKind, Identity, InodeKey, Lifetime, NodeId, ObjectId, Timestamp,
+};
+
+/// Inode numbers of nodes that exist only in the view begin here, far above what file systems use.
+const FIRST_NEW_INODE: u64 = 1 << 40;
+
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) config: ViewConfig,
+    pub(super) store: ObjectStore,
+    pub(super) map: Map,
+    pub(super) known: Known,
+    /// Open files by node: the object where there is one, else the real file.
+    pub(super) files: LruCache<NodeId, Arc<File>>,
+    /// Snapshots of open directories.
+    pub(super) listings: HashMap<u64, Arc<Vec<super::DirectoryEntry>>>,
+    pub(super) last_listing: u64,
+    directories: LruCache<NodeId, Arc<OwnedFd>>,
+    root: Arc<OwnedFd>,
+    root_device: u64,
+    journal: Option<Journal<File>>,
+    last_node: u64,
+    last_object: u64,
+}
+
+/// A node as a name led to it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Found {
+    pub(super) node: NodeId,
+    /// What was read on the way, for names that the domain did not change.
+    pub(super) lower: Option<Attributes>,
+}
+
+impl Core {
+    pub(super) fn new(
+        config: ViewConfig,
+        store: ObjectStore,
+        journal: Option<Journal<File>>,
+        map: Map,
+    ) -> io::Result<Self> {
+        let root = lower::open_directory(rustix::fs::CWD, config.lower.as_os_str())?;
+        let Some(attributes) = lower::stat(root.as_fd(), OsStr::new(""))? else {
+            return fail(Errno::NOENT);
+        };
+        let slots = NonZeroUsize::new(config.descriptors.max(16)).expect("at least 16");
+        let (last_node, last_object) = map.last_ids();
+        Ok(Self {
+            config,
+            store,
+            map,
+            known: Known::default(),
+            files: LruCache::new(slots),
+            listings: HashMap::new(),
+            last_listing: 0,
+            directories: LruCache::new(slots),
+            root: Arc::new(root),
+            root_device: attributes.identity.device,
+            journal,
+            last_node: last_node.0,
+            last_object: last_object.0,
+        })
+    }
+
+    /// The node that `name` leads to, `None` where it leads nowhere.
+    pub(super) fn find(&mut self, parent: NodeId, name: &OsStr) -> io::Result<Option<Found>> {
+        match self.map.resolve(parent, name) {
+            Resolution::Bound(node) => return Ok(Some(Found { node, lower: None })),
+            Resolution::Unbound => return Ok(None),
+            Resolution::Unchanged => {}
+        }
+        let directory = self.directory(parent)?;
+        let Some(attributes) = lower::stat(directory.as_fd(), name)? else {
+            return Ok(None);
+        };
+        if self.config.hidden.contains(&attributes.identity.key()) {
+            return Ok(None);
+        }
+        let node = self.node_of(parent, name, &attributes);
+        Ok(Some(Found {
+            node,
+            lower: Some(attributes),
+        }))
+    }
+
+    /// [`Core::find`] for names that must lead somewhere.
+    pub(super) fn find_existing(&mut self, parent: NodeId, name: &OsStr) -> io::Result<Found> {
+        self.find(parent, name)?.ok_or_else(|| Errno::NOENT.into())
+    }
+
+    /// What the kernel is told of a node, which it counts as one more reference.
+    pub(super) fn entry(&mut self, found: Found) -> io::Result<Entry> {
+        let (attributes, attributes_lifetime) = self.attributes_of(found)?;
+        self.known.remember(found.node);
+        Ok(Entry {
+            node: found.node,
+            attributes,
+            inode: self.inode_number(found.node, &attributes.identity),
+            attributes_lifetime,
+            name_lifetime: match found.lower {
+                Some(_) => Lifetime::Brief,
+                None => Lifetime::Forever,
+            },
+        })
+    }
+
+    /// A descriptor of the real directory behind a node that has one.
+    pub(super) fn directory(&mut self, id: NodeId) -> io::Result<Arc<OwnedFd>> {
+        let mut missing = Vec::new();
+        let mut at = id;
+        let mut directory = loop {
+            if at == NodeId::ROOT {
+                break Arc::clone(&self.root);
+            }
+            if let Some(directory) = self.directories.get(&at) {
+                break Arc::clone(directory);
+            }
+            let place = self.place(at)?;
+            missing.push((at, place.name, place.key));
+            at = place.parent;
+        };
+        for (node, name, key) in missing.into_iter().rev() {
+            let opened = lower::open_directory(directory.as_fd(), &name)?;
+            let same = lower::stat(opened.as_fd(), OsStr::new(""))?
+                .is_some_and(|attributes| attributes.identity.key() == key);
+            if !same {
+                return fail(Errno::STALE);
+            }
+            directory = Arc::new(opened);
+            self.directories.put(node, Arc::clone(&directory));
+        }
+        Ok(directory)
+    }
+
+    /// Where the real inode of a node is: its directory and its name there.
+    pub(super) fn place(&self, id: NodeId) -> io::Result<Place> {
+        if let Some(origin) = self.map.node(id).and_then(|node| node.origin.as_ref()) {
+            return Ok(Place {
+                parent: origin.parent,
+                name: origin.name.clone(),
+                key: origin.identity.key(),
+                kind: origin.identity.kind,
+            });
+        }
+        let known = self.known.node(id).and_then(|known| known.place.clone());
+        known.ok_or_else(|| Errno::STALE.into())
+    }
+
+    /// The real attributes of a node that has a real inode, which must still be the same one.
+    pub(super) fn lower_attributes(&mut self, id: NodeId) -> io::Result<Attributes> {
+        if id == NodeId::ROOT {
+            let attributes = lower::stat(self.root.as_fd(), OsStr::new(""))?;
+            return attributes.ok_or_else(|| Errno::STALE.into());
+        }
+        let place = self.place(id)?;
+        let directory = self.directory(place.parent)?;
+        match lower::stat(directory.as_fd(), &place.name)? {
+            Some(attributes) if attributes.identity.key() == place.key => Ok(attributes),
+            _ => fail(Errno::STALE),
+        }
+    }
+
+    /// The directory and name through which the real inode of a node is reached.
+    pub(super) fn lower_place(&mut self, id: NodeId) -> io::Result<(Arc<OwnedFd>, OsString)> {
+        if id == NodeId::ROOT {
+            return Ok((Arc::clone(&self.root), OsString::new()));
+        }
+        let place = self.place(id)?;
+        Ok((self.directory(place.parent)?, place.name))
+    }
+
+    /// What the real directory holds under a name, for a record that changes it first; the map keeps
+    /// what an earlier record said.
+    pub(super) fn lower_identity(
+        &mut self,
+        parent: NodeId,
+        name: &OsStr,
+    ) -> io::Result<Option<Identity>> {
+        if self.map.resolve(parent, name) != Resolution::Unchanged {
+            return Ok(None);
+        }
+        let directory = self.directory(parent)?;
+        let identity = lower::stat(directory.as_fd(), name)?.map(|found| found.identity);
+        match identity {
+            Some(identity) if self.config.hidden.contains(&identity.key()) => fail(Errno::PERM),
+            identity => Ok(identity),
+        }
+    }
+
+    /// Adds the records that bring a node, and the directories above it, into the map.
+    pub(super) fn adopt(&mut self, id: NodeId, records: &mut Vec<Record>) -> io::Result<()> {
+        let already = |record: &Record| matches!(record, Record::Adopt { node, .. } if *node == id);
+        if self.map.node(id).is_some() || records.iter().any(already) {
+            return Ok(());
+        }
+        let (parent, name) = if id == NodeId::ROOT {
+            (id, OsString::new())
+        } else {
+            let place = self.place(id)?;
+            self.adopt(place.parent, records)?;
+            (place.parent, place.name)
+        };
+        let attributes = self.lower_attributes(id)?;
+        let first_use = self.known.node(id).and_then(|known| known.first_use);
+        records.push(Record::Adopt {
+            node: id,
+            parent,
+            name,
+            identity: first_use.unwrap_or(attributes.identity),
+            links: attributes.links,
+            permissions: attributes.permissions,
+            uid: attributes.uid,
+            gid: attributes.gid,
+            special: attributes.special,
+        });
+        Ok(())
+    }
+
+    /// Writes one operation to the log and takes it into the map.
+    pub(super) fn perform(&mut self, records: Vec<Record>, time: Timestamp) -> io::Result<()> {
+        let operation = Operation { time, records };
+        let journal = match &mut self.journal {
+            Some(journal) => journal,
+            None => {
+                let path = self.config.directory.join("log");
+                let created = Journal::create_at(&path, LOG_FORMAT).map_err(io::Error::other)?;
+                self.journal.insert(created)
+            }
+        };
+        journal.append(&operation.encode())?;
+        let applied = self.map.apply(&operation);
+        applied.expect("a view writes only records that fit its map");
+        for record in &operation.records {
+            if let Record::Adopt { node, .. } = record {
+                self.known.adopted(*node);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        let Some(journal) = &mut self.journal else {
+            return Ok(());
+        };
+        // Objects first: no record may be durable before the data that it speaks of.
+        self.store.sync()?;
+        journal.sync()
+    }
+
+    pub(super) fn next_node(&mut self) -> NodeId {
+        self.last_node += 1;
+        NodeId(self.last_node)
+    }
+
+    pub(super) fn next_object(&mut self) -> ObjectId {
+        self.last_object += 1;
+        ObjectId(self.last_object)
+    }
+
+    /// The inode number to show. Those of the root's file system are shown as they are; those of
+    /// others carry their device in the upper bits, since one mount shows them all.
+    pub(super) fn inode_number(&self, id: NodeId, identity: &Identity) -> u64 {
+        match self.map.node(id) {
+            Some(node) if node.origin.is_none() => created_inode(id),
+            _ => self.shown_inode(identity.key()),
+        }
+    }
+
+    pub(super) fn shown_inode(&self, key: InodeKey) -> u64 {
+        if key.device == self.root_device {
+            return key.inode;
+        }
+        let device = (key.device ^ (key.device >> 16)) & 0x7fff | 0x8000;
+        key.inode ^ (device << 48)
+    }
+
+    /// Whether a node's data are an object's.
+    pub(super) fn has_object(&self, id: NodeId) -> bool {
+        self.map.node(id).is_some_and(|node| node.object.is_some())
+    }
+
+    /// `st_dev` of the file system that a node is on.
+    pub(super) fn device_of(&mut self, id: NodeId) -> io::Result<u64> {
+        match (self.map.node(id), self.known.node(id)) {
+            (Some(node), _) => Ok(node.device),
+            (None, Some(known)) if known.place.is_some() => Ok(self.place(id)?.key.device),
+            _ => Ok(self.lower_attributes(id)?.identity.device),
+        }
+    }
+
+    /// The kind of a node.
+    pub(super) fn kind(&mut self, id: NodeId) -> io::Result<FileKind> {
+        match self.map.node(id) {
+            Some(node) => Ok(node.kind),
+            None if id == NodeId::ROOT => Ok(FileKind::Directory),
+            None => Ok(self.place(id)?.kind),
+        }
+    }
+
+    /// The node of a real inode that was just seen under a name.
+    fn node_of(&mut self, parent: NodeId, name: &OsStr, attributes: &Attributes) -> NodeId {
+        let place = Place {
+            parent,
+            name: name.to_owned(),
+            key: attributes.identity.key(),
+            kind: attributes.identity.kind,
+        };
+        if let Some(id) = self.map.adopted(place.key) {
+            let origin = self.map.node(id).and_then(|node| node.origin.as_ref());
+            // An inode with one name that turns up under another was renamed outside, or its number
+            // was used again: a new file to this domain. Commit tells of the conflict.
+            let same = origin.is_some_and(|origin| {
+                let here = origin.parent == parent && origin.name == name;
+                (here || attributes.links > 1) && origin.identity.kind == place.kind
+            });
+            if same {
+                return id;
+            }
+        }
+        let known = self.known.by_key(place.key);
+        let known = known.filter(|id| self.kind(*id).is_ok_and(|kind| kind == place.kind));
+        let id = known.unwrap_or_else(|| self.next_node());
+        let seen = self.known.node(id).and_then(|known| known.place.as_ref());
+        if seen != Some(&place) {
+            self.known.place(id, place);
+        }
+        id
+    }
+}
+
+/// The inode number of a node that exists only in the view.
+pub(super) fn created_inode(id: NodeId) -> u64 {
+    FIRST_NEW_INODE + id.0
+}
+
+/// Now, by the clock that the kernel stamps inodes with, so that times of objects and times in the
+/// map compare.
+pub(super) fn now() -> Timestamp {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    Timestamp {
+        seconds: now.tv_sec,
+        nanoseconds: u32::try_from(now.tv_nsec).expect("less than a second"),
+    }
+}

@@ -1,0 +1,160 @@
+//! Directories listed: the real names, less what the domain removed, with what it added.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use rustix::fs::StatVfs;
+use rustix::io::Errno;
+
+use super::core::{Core, created_inode};
+use super::{View, fail};
+use crate::lower;
+use crate::types::{FileKind, InodeKey, NodeId};
+
+/// One name of a directory.
+#[derive(Debug, Clone)]
+pub struct DirectoryEntry {
+    /// The name.
+    pub name: OsString,
+    /// The inode number to show.
+    pub inode: u64,
+    /// `None` where the real file system does not tell.
+    pub kind: Option<FileKind>,
+}
+
+impl View {
+    /// Opens a directory and returns a handle of its listing.
+    pub fn open_directory(&self, node: NodeId) -> io::Result<u64> {
+        let mut core = self.core();
+        let listing = core.list(node)?;
+        core.last_listing += 1;
+        let handle = core.last_listing;
+        core.listings.insert(handle, Arc::new(listing));
+        Ok(handle)
+    }
+
+    /// The listing of an open directory, `.` and `..` first. It is a snapshot, made anew when the
+    /// reader begins again (`rewind`, see rewinddir(3)).
+    pub fn read_directory(
+        &self,
+        node: NodeId,
+        handle: u64,
+        rewind: bool,
+    ) -> io::Result<Arc<Vec<DirectoryEntry>>> {
+        let mut core = self.core();
+        if rewind {
+            let listing = Arc::new(core.list(node)?);
+            core.listings.insert(handle, Arc::clone(&listing));
+            return Ok(listing);
+        }
+        let listing = core.listings.get(&handle).map(Arc::clone);
+        listing.ok_or_else(|| Errno::BADF.into())
+    }
+
+    /// Closes a directory's handle.
+    pub fn close_directory(&self, handle: u64) {
+        self.core().listings.remove(&handle);
+    }
+
+    /// Space and limits of the real file system that a node is on.
+    pub fn file_system(&self, node: NodeId) -> io::Result<StatVfs> {
+        let mut core = self.core();
+        let directory = core.nearest_directory(node)?;
+        lower::file_system(directory.as_fd())
+    }
+}
+
+impl Core {
+    pub(super) fn check_empty(&mut self, directory: NodeId) -> io::Result<()> {
+        // `.` and `..` are always there.
+        if self.list(directory)?.len() > 2 {
+            return fail(Errno::NOTEMPTY);
+        }
+        Ok(())
+    }
+
+    fn list(&mut self, id: NodeId) -> io::Result<Vec<DirectoryEntry>> {
+        let parent = self.parent(id)?;
+        let mut entries = Vec::new();
+        for (name, node) in [(".", id), ("..", parent)] {
+            entries.push(DirectoryEntry {
+                name: name.into(),
+                inode: self.shown_inode_of(node)?,
+                kind: Some(FileKind::Directory),
+            });
+        }
+        let real = self.map.node(id).is_none_or(|node| node.origin.is_some());
+        if real {
+            let device = self.device_of(id)?;
+            let directory = self.directory(id)?;
+            for entry in lower::list(directory.as_fd())? {
+                let key = InodeKey {
+                    device,
+                    inode: entry.inode,
+                };
+                let changed = self
+                    .map
+                    .node(id)
+                    .is_some_and(|node| node.entries.contains_key(&entry.name));
+                if changed || self.config.hidden.contains(&key) {
+                    continue;
+                }
+                entries.push(DirectoryEntry {
+                    inode: self.shown_inode(key),
+                    name: entry.name,
+                    kind: entry.kind,
+                });
+            }
+        }
+        let bound = self.map.node(id).map_or_else(Vec::new, |node| {
+            let targets = node.entries.iter();
+            targets
+                .filter_map(|(name, binding)| Some((name.clone(), binding.target?)))
+                .collect()
+        });
+        for (name, target) in bound {
+            entries.push(DirectoryEntry {
+                name,
+                inode: self.shown_inode_of(target)?,
+                kind: Some(self.kind(target)?),
+            });
+        }
+        Ok(entries)
+    }
+
+    fn parent(&self, id: NodeId) -> io::Result<NodeId> {
+        match self.map.node(id) {
+            Some(node) => Ok(node.parent),
+            None if id == NodeId::ROOT => Ok(id),
+            None => Ok(self.place(id)?.parent),
+        }
+    }
+
+    fn shown_inode_of(&mut self, id: NodeId) -> io::Result<u64> {
+        match self.map.node(id) {
+            Some(node) if node.origin.is_none() => Ok(created_inode(id)),
+            _ if id == NodeId::ROOT => {
+                let key = self.lower_attributes(id)?.identity.key();
+                Ok(self.shown_inode(key))
+            }
+            _ => {
+                let key = self.place(id)?.key;
+                Ok(self.shown_inode(key))
+            }
+        }
+    }
+
+    /// The real directory that a node is in, or will be in.
+    fn nearest_directory(&mut self, id: NodeId) -> io::Result<Arc<std::os::fd::OwnedFd>> {
+        let mut at = id;
+        loop {
+            let real = self.map.node(at).is_none_or(|node| node.origin.is_some());
+            if real && self.kind(at)? == FileKind::Directory {
+                return self.directory(at);
+            }
+            at = self.parent(at)?;
+        }
+    }
+}

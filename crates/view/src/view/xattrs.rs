@@ -1,0 +1,127 @@
+//! Extended attributes: the real ones with the domain's changes laid over.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::AsFd;
+
+use rustix::fs::XattrFlags;
+use rustix::io::Errno;
+
+use super::core::{Core, now};
+use super::{View, fail};
+use crate::lower;
+use crate::record::Record;
+use crate::types::NodeId;
+
+/// File capabilities, which a change of data takes away (capabilities(7)).
+const CAPABILITY: &str = "security.capability";
+
+impl View {
+    /// The value of an attribute.
+    pub fn xattr(&self, node: NodeId, name: &OsStr) -> io::Result<Vec<u8>> {
+        self.core().xattr(node, name)
+    }
+
+    /// The names of all attributes.
+    pub fn xattr_names(&self, node: NodeId) -> io::Result<Vec<OsString>> {
+        let mut core = self.core();
+        let mut names = core.lower_xattr_names(node)?;
+        let Some(changed) = core.map.node(node).map(|node| &node.xattrs) else {
+            return Ok(names);
+        };
+        names.retain(|name| !changed.contains_key(name));
+        let set = changed.iter().filter(|(_, value)| value.is_some());
+        names.extend(set.map(|(name, _)| name.clone()));
+        Ok(names)
+    }
+
+    /// Sets an attribute; `flags` as in setxattr(2).
+    pub fn set_xattr(
+        &self,
+        node: NodeId,
+        name: &OsStr,
+        value: &[u8],
+        flags: u32,
+    ) -> io::Result<()> {
+        let flags = XattrFlags::from_bits(flags).ok_or(Errno::INVAL)?;
+        let mut core = self.core();
+        let exists = match core.xattr(node, name) {
+            Ok(_) => true,
+            Err(error) if is_absent(&error) => false,
+            Err(error) => return Err(error),
+        };
+        if exists && flags.contains(XattrFlags::CREATE) {
+            return fail(Errno::EXIST);
+        }
+        if !exists && flags.contains(XattrFlags::REPLACE) {
+            return fail(Errno::NODATA);
+        }
+        core.change_xattr(node, name, Some(value.to_vec()))
+    }
+
+    /// Removes an attribute.
+    pub fn remove_xattr(&self, node: NodeId, name: &OsStr) -> io::Result<()> {
+        let mut core = self.core();
+        core.xattr(node, name)?;
+        core.change_xattr(node, name, None)
+    }
+}
+
+impl Core {
+    /// Adds the record that takes file capabilities away, where there are any.
+    pub(super) fn drop_capability(
+        &mut self,
+        id: NodeId,
+        records: &mut Vec<Record>,
+    ) -> io::Result<()> {
+        let name = OsStr::new(CAPABILITY);
+        match self.xattr(id, name) {
+            Ok(_) => records.push(Record::Xattr {
+                node: id,
+                name: name.to_owned(),
+                value: None,
+            }),
+            Err(error) if is_absent(&error) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn xattr(&mut self, id: NodeId, name: &OsStr) -> io::Result<Vec<u8>> {
+        if let Some(node) = self.map.node(id) {
+            match node.xattrs.get(name) {
+                Some(Some(value)) => return Ok(value.clone()),
+                Some(None) => return fail(Errno::NODATA),
+                None if node.origin.is_none() => return fail(Errno::NODATA),
+                None => {}
+            }
+        }
+        let (directory, file) = self.lower_place(id)?;
+        lower::xattr(directory.as_fd(), &file, name)
+    }
+
+    fn lower_xattr_names(&mut self, id: NodeId) -> io::Result<Vec<OsString>> {
+        if self.map.node(id).is_some_and(|node| node.origin.is_none()) {
+            return Ok(Vec::new());
+        }
+        let (directory, file) = self.lower_place(id)?;
+        lower::xattr_names(directory.as_fd(), &file)
+    }
+
+    fn change_xattr(&mut self, id: NodeId, name: &OsStr, value: Option<Vec<u8>>) -> io::Result<()> {
+        let mut records = Vec::new();
+        self.adopt(id, &mut records)?;
+        records.push(Record::Xattr {
+            node: id,
+            name: name.to_owned(),
+            value,
+        });
+        self.perform(records, now())
+    }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    // A file system without extended attributes has none of them.
+    let absent = [Errno::NODATA, Errno::OPNOTSUPP].map(|errno| Some(errno.raw_os_error()));
+    absent.contains(&error.raw_os_error())
+}
