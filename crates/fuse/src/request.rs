@@ -1,20 +1,21 @@
 //! Decoding: one buffer read from the device into one [`Request`]. Total: any bytes give a
 //! request or an error.
 
+mod body;
 mod operation;
-
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
+#[cfg(test)]
+mod tests;
+mod through;
 
 use thiserror::Error;
 use zerocopy::FromBytes;
 
 use crate::abi::flags::{self, fattr};
 use crate::abi::{input, opcode};
-use crate::{
-    Caller, Capabilities, CopyRange, Create, Ioctl, Open, RenameFlags, SetAttributes, TimeToSet,
-    Timestamp, Write,
-};
+use crate::{Caller, Capabilities, Create, Open, RenameFlags, SetAttributes, TimeToSet, Timestamp};
+
+use body::{Body, End};
+use through::handle_operation;
 
 pub use operation::{Forgets, HandleOperation, Init, Operation};
 
@@ -236,138 +237,6 @@ fn open_operation(code: u32, mut body: Body<'_>) -> Result<Operation<'_>, End> {
     })
 }
 
-/// Operations on an open file or directory, and its handle; `None` if the code is none of theirs.
-fn handle_operation(
-    code: u32,
-    mut body: Body<'_>,
-) -> Result<Option<(u64, HandleOperation<'_>)>, End> {
-    Ok(Some(match code {
-        opcode::READ => {
-            let input::ReadIn {
-                fh, offset, size, ..
-            } = body.fixed()?;
-            (fh, HandleOperation::Read { offset, size })
-        }
-        opcode::READDIR => {
-            let input::ReadIn {
-                fh, offset, size, ..
-            } = body.fixed()?;
-            (fh, HandleOperation::Readdir { offset, size })
-        }
-        opcode::READDIRPLUS => {
-            let input::ReadIn {
-                fh, offset, size, ..
-            } = body.fixed()?;
-            (fh, HandleOperation::Readdirplus { offset, size })
-        }
-        opcode::WRITE => write(&mut body)?,
-        opcode::RELEASE => {
-            let input::ReleaseIn { fh, flags, .. } = body.fixed()?;
-            (fh, HandleOperation::Release { flags })
-        }
-        opcode::RELEASEDIR => {
-            let input::ReleaseIn { fh, flags, .. } = body.fixed()?;
-            (fh, HandleOperation::Releasedir { flags })
-        }
-        opcode::FLUSH => {
-            let input::FlushIn { fh, .. } = body.fixed()?;
-            (fh, HandleOperation::Flush)
-        }
-        opcode::FSYNC => {
-            let sync: input::FsyncIn = body.fixed()?;
-            (
-                sync.fh,
-                HandleOperation::Fsync {
-                    data_only: data_only(&sync),
-                },
-            )
-        }
-        opcode::FSYNCDIR => {
-            let sync: input::FsyncIn = body.fixed()?;
-            (
-                sync.fh,
-                HandleOperation::Fsyncdir {
-                    data_only: data_only(&sync),
-                },
-            )
-        }
-        opcode::IOCTL => ioctl(&mut body)?,
-        opcode::FALLOCATE => {
-            let input::FallocateIn {
-                fh,
-                offset,
-                length,
-                mode,
-                ..
-            } = body.fixed()?;
-            (
-                fh,
-                HandleOperation::Fallocate {
-                    offset,
-                    length,
-                    mode,
-                },
-            )
-        }
-        opcode::LSEEK => {
-            let input::LseekIn {
-                fh, offset, whence, ..
-            } = body.fixed()?;
-            // The wire calls the offset unsigned; lseek(2) does not.
-            (
-                fh,
-                HandleOperation::Lseek {
-                    offset: offset as i64,
-                    whence,
-                },
-            )
-        }
-        opcode::COPY_FILE_RANGE => copy_range(&body.fixed()?, false),
-        opcode::COPY_FILE_RANGE_64 => copy_range(&body.fixed()?, true),
-        _ => return Ok(None),
-    }))
-}
-
-fn write<'a>(body: &mut Body<'a>) -> Result<(u64, HandleOperation<'a>), End> {
-    let write: input::WriteIn = body.fixed()?;
-    let operation = HandleOperation::Write(Write {
-        offset: write.offset,
-        data: body.data(write.size as usize)?,
-        from_cache: write.write_flags & flags::WRITE_CACHE != 0,
-        kill_privileges: write.write_flags & flags::WRITE_KILL_SUIDGID != 0,
-    });
-    Ok((write.fh, operation))
-}
-
-fn ioctl<'a>(body: &mut Body<'a>) -> Result<(u64, HandleOperation<'a>), End> {
-    let wire: input::IoctlIn = body.fixed()?;
-    let input = body.data(wire.in_size as usize)?;
-    let ioctl = Ioctl {
-        command: wire.cmd,
-        argument: wire.arg,
-        input,
-    };
-    Ok((
-        wire.fh,
-        HandleOperation::Ioctl {
-            ioctl,
-            output_size: wire.out_size,
-        },
-    ))
-}
-
-fn copy_range(wire: &input::CopyFileRangeIn, wide: bool) -> (u64, HandleOperation<'static>) {
-    let copy = CopyRange {
-        from_offset: wire.off_in,
-        to_node: wire.nodeid_out,
-        to_handle: wire.fh_out,
-        to_offset: wire.off_out,
-        length: wire.len,
-        flags: wire.flags,
-    };
-    (wire.fh_in, HandleOperation::CopyFileRange { copy, wide })
-}
-
 fn init(body: &mut Body<'_>) -> Result<Init, End> {
     let init: input::InitIn = body.fixed()?;
     // Kernels before 7.36 send no more than that.
@@ -429,37 +298,5 @@ fn open(open: &input::OpenIn) -> Open {
     Open {
         flags: open.flags,
         kill_privileges: open.open_flags & flags::OPEN_KILL_SUIDGID != 0,
-    }
-}
-
-fn data_only(sync: &input::FsyncIn) -> bool {
-    sync.fsync_flags & flags::FSYNC_FDATASYNC != 0
-}
-
-/// The bytes ended before a field, name or data did.
-#[derive(Debug)]
-struct End;
-
-/// What of a request is not decoded yet.
-struct Body<'a>(&'a [u8]);
-
-impl<'a> Body<'a> {
-    fn fixed<T: FromBytes>(&mut self) -> Result<T, End> {
-        let (value, rest) = T::read_from_prefix(self.0).map_err(|_| End)?;
-        self.0 = rest;
-        Ok(value)
-    }
-
-    fn name(&mut self) -> Result<&'a OsStr, End> {
-        let end = self.0.iter().position(|byte| *byte == 0).ok_or(End)?;
-        let (name, rest) = self.0.split_at(end);
-        self.0 = &rest[1..];
-        Ok(OsStr::from_bytes(name))
-    }
-
-    fn data(&mut self, length: usize) -> Result<&'a [u8], End> {
-        let (data, rest) = self.0.split_at_checked(length).ok_or(End)?;
-        self.0 = rest;
-        Ok(data)
     }
 }
