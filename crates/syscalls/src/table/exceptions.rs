@@ -54,6 +54,33 @@ pub(super) const FCNTL: &[Exception] = &[
     int(1, 1026, [Allow, Wait, Allow], "F_NOTIFY: events already sent cannot be taken back"),
 ];
 
+/// Only a wake matters: a task that waits is woken by one that was itself free to wake it. The
+/// private flag says that all waiters share the caller's memory, and so its dependencies.
+#[rustfmt::skip]
+pub(super) const FUTEX: &[Exception] = &[
+    bits(1, 0x7f, 0, [Allow, Allow, Allow], "FUTEX_WAIT wakes nobody"),
+    bits(1, 0x7f, 9, [Allow, Allow, Allow], "FUTEX_WAIT_BITSET wakes nobody"),
+    bits(1, 0x80, 0, [Allow, Wait,  Allow], "may wake a task that does not depend on the caller"),
+];
+
+/// As [`FUTEX`].
+#[rustfmt::skip]
+pub(super) const FUTEX_WAKE: &[Exception] = &[
+    bits(3, 0x80, 0, [Allow, Wait, Allow], "may wake a task that does not depend on the caller"),
+];
+
+/// A shared map that was only read may become writable.
+#[rustfmt::skip]
+pub(super) const MPROTECT: &[Exception] = &[
+    bits(2, 0x2, 0x2, [Allow, Track, Track], "PROT_WRITE: stores to a shared map begin"),
+];
+
+/// Segment bases, which every thread sets at its start.
+#[rustfmt::skip]
+pub(super) const ARCH_PRCTL: &[Exception] = &[
+    bits(0, 0xffff_fff8, 0x1000, [Allow, Allow, Allow], "bases of FS and GS, held with the registers"),
+];
+
 /// What every start of a program or growth of a heap asks for.
 #[rustfmt::skip]
 pub(super) const PRCTL: &[Exception] = &[
