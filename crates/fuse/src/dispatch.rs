@@ -198,12 +198,17 @@ impl<'b> Answer<'b> {
 
     /// An extended attribute of at most `size` bytes, or its size.
     fn xattr(self, size: u32, fill: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> Reply<'b> {
+        let room = u32::try_from(self.buffer.len()).unwrap_or(u32::MAX);
         if size == 0 {
-            self.with(fill(&mut []).and_then(narrow), Reply::xattr_size)
+            let unique = self.unique;
+            let length = self.fill(room, fill).and_then(|value| narrow(value.len()));
+            match length {
+                Ok(length) => Reply::xattr_size(unique, length),
+                Err(error) => Reply::error(unique, &error),
+            }
         } else {
             // The kernel passes on what the program named, which may be any size.
-            let size = size.min(u32::try_from(self.buffer.len()).unwrap_or(u32::MAX));
-            self.filled(size, fill)
+            self.filled(size.min(room), fill)
         }
     }
 

@@ -213,8 +213,9 @@ pub trait FileSystem: Send + Sync {
         unsupported()
     }
 
-    /// Like getxattr(2): fills `buffer` and returns how much, or fails with `ERANGE` if it is too
-    /// small; if it is empty, returns how large it would have to be.
+    /// Fills `buffer` with an extended attribute and returns its length, or fails with `ERANGE`
+    /// if the buffer is too small. The buffer is never empty: for a program that only asks for
+    /// the size, it is large enough for any value.
     fn getxattr(
         &self,
         caller: Caller,
@@ -226,8 +227,8 @@ pub trait FileSystem: Send + Sync {
         unsupported()
     }
 
-    /// Like listxattr(2), with the buffer of [`getxattr`](Self::getxattr); each name ends in a
-    /// zero byte.
+    /// Fills `buffer`, as [`getxattr`](Self::getxattr) does, with the names of all extended
+    /// attributes, each ended by a zero byte.
     fn listxattr(&self, caller: Caller, node: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let _ = (caller, node, buffer);
         unsupported()
