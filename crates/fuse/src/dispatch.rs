@@ -247,3 +247,125 @@ impl<'b> Answer<'b> {
         room.get(..filled).ok_or_else(|| Errno::IO.into())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+    use crate::{Caller, DirectoryEntry, KnownAttributes, Lookup};
+
+    /// A file system that breaks its contract.
+    struct Broken;
+
+    impl FileSystem for Broken {
+        fn lookup(&self, _: Caller, _: u64, _: &OsStr) -> io::Result<Lookup> {
+            Err(Errno::NOENT.into())
+        }
+
+        fn getattr(&self, _: Caller, _: u64, _: Option<u64>) -> io::Result<KnownAttributes> {
+            Err(io::Error::other("no errno"))
+        }
+
+        fn read(&self, _: Caller, _: u64, _: u64, _: u64, buffer: &mut [u8]) -> io::Result<usize> {
+            Ok(buffer.len() + 1)
+        }
+
+        fn getxattr(&self, _: Caller, _: u64, _: &OsStr, buffer: &mut [u8]) -> io::Result<usize> {
+            buffer[..3].copy_from_slice(b"abc");
+            Ok(3)
+        }
+
+        fn readdir(
+            &self,
+            _: Caller,
+            _: u64,
+            _: u64,
+            offset: u64,
+            sink: &mut DirectorySink<'_>,
+        ) -> io::Result<()> {
+            let name = OsStr::new("name");
+            let entry = DirectoryEntry {
+                ino: 1,
+                next_offset: 1,
+                mode: 0,
+                name,
+            };
+            if offset == 0 && !sink.add(entry) {
+                return Ok(());
+            }
+            Err(Errno::IO.into())
+        }
+    }
+
+    /// The reply's errno and what follows its header.
+    fn reply(operation: Op<'_>) -> Option<(i32, Vec<u8>)> {
+        let request = Request {
+            unique: 1,
+            caller: Caller::default(),
+            node: 1,
+            operation,
+        };
+        let mut buffer = [0; 64];
+        let reply = answer(&Broken, request, &mut buffer)?;
+        let bytes: Vec<u8> = reply
+            .segments()
+            .iter()
+            .flat_map(|segment| segment.to_vec())
+            .collect();
+        Some((
+            i32::from_ne_bytes(bytes[4..8].try_into().unwrap()),
+            bytes[16..].to_vec(),
+        ))
+    }
+
+    fn through(operation: HandleOperation<'_>) -> Option<(i32, Vec<u8>)> {
+        reply(Op::Through {
+            handle: 1,
+            operation,
+        })
+    }
+
+    #[test]
+    fn a_broken_file_system_is_an_error_to_the_caller_only() {
+        let error = |errno: Errno| Some((-errno.raw_os_error(), vec![]));
+        assert_eq!(
+            through(HandleOperation::Read { offset: 0, size: 8 }),
+            error(Errno::IO)
+        );
+        assert_eq!(
+            through(HandleOperation::Read {
+                offset: 0,
+                size: 65
+            }),
+            error(Errno::INVAL)
+        );
+        assert_eq!(reply(Op::Getattr { handle: None }), error(Errno::IO));
+    }
+
+    #[test]
+    fn a_listing_that_fails_midway_delivers_what_it_took() {
+        let list = |offset| through(HandleOperation::Readdir { offset, size: 64 }).unwrap();
+        let (errno, names) = list(0);
+        assert_eq!((errno, names.len()), (0, 32));
+        assert_eq!(list(1), (-5, vec![]));
+    }
+
+    #[test]
+    fn the_size_of_an_attribute_is_that_of_its_value() {
+        let name = OsStr::new("user.k");
+        let sized = reply(Op::Getxattr { name, size: 0 });
+        assert_eq!(sized, Some((0, [3u32, 0].map(u32::to_ne_bytes).concat())));
+        assert_eq!(
+            reply(Op::Getxattr { name, size: 1000 }),
+            Some((0, b"abc".to_vec()))
+        );
+    }
+
+    #[test]
+    fn forgetting_has_no_reply_and_the_unknown_an_error() {
+        assert_eq!(reply(Op::NotifyReply), None);
+        assert_eq!(reply(Op::Interrupt), Some((-38, vec![])));
+        assert_eq!(reply(Op::Unsupported { opcode: 99 }), Some((-38, vec![])));
+    }
+}

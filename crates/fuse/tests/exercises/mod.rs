@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{
@@ -12,6 +13,7 @@ use rustix::fs::{
     statfs, statx,
 };
 use rustix::io::Errno;
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
 use crate::memory::{BORN_S, INO_OFFSET};
 
@@ -221,18 +223,44 @@ fn temporary_file(root: &Path) {
 fn set_id_bits(root: &Path) {
     let path = root.join("program");
     fs::write(&path, "x").unwrap();
-    fs::set_permissions(&path, Permissions::from_mode(0o4755)).unwrap();
-    let file = File::options().write(true).open(&path).unwrap();
-    // Root keeps CAP_FSETID and so the bit; the protocol's flag must then be absent.
-    file.write_all_at(b"y", 0).unwrap();
-    assert_eq!(fs::metadata(&path).unwrap().mode(), 0o104_755);
-    rustix::fs::fchown(&file, Some(rustix::process::getuid()), None).unwrap();
-    assert_eq!(
-        fs::metadata(&path).unwrap().mode(),
-        0o100_755,
-        "chown drops the bit"
-    );
+    let set = || fs::set_permissions(&path, Permissions::from_mode(0o4755)).unwrap();
+    let write = || fs::write(&path, "y").unwrap();
+    let overwrite = || {
+        File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .write_all_at(b"z", 0)
+            .unwrap();
+    };
+    let kept = |mode| {
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, mode);
+    };
+    set();
+    write();
+    overwrite();
+    kept(0o4755);
+    for change in [&write as &(dyn Fn() + Sync), &overwrite] {
+        set();
+        without_fsetid(change);
+        kept(0o755);
+    }
+    set();
+    rustix::fs::chown(&path, Some(rustix::process::getuid()), None).unwrap();
+    kept(0o755);
     fs::remove_file(&path).unwrap();
+}
+
+/// Runs on a thread without the capability that keeps set-id bits on a write.
+fn without_fsetid(change: &(dyn Fn() + Sync)) {
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut sets = capabilities(None).unwrap();
+            sets.effective.remove(CapabilitySet::FSETID);
+            set_capabilities(None, sets).unwrap();
+            change();
+        });
+    });
 }
 
 fn copies(root: &Path) {
