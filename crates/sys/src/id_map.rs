@@ -161,6 +161,16 @@ impl IdMap {
         &self.groups
     }
 
+    /// Whether user `id` is the same user inside and outside.
+    pub fn keeps_user(&self, id: u32) -> bool {
+        keeps(&self.users, id)
+    }
+
+    /// Whether group `id` is the same group inside and outside.
+    pub fn keeps_group(&self, id: u32) -> bool {
+        keeps(&self.groups, id)
+    }
+
     /// Which program the map needs that is not in `PATH`, if one is missing.
     pub fn missing_helper(&self) -> Option<&'static str> {
         let search = std::env::var_os("PATH").unwrap_or_default();
@@ -281,6 +291,13 @@ fn identity(own: &str) -> Vec<Extent> {
             })
         })
         .collect()
+}
+
+fn keeps(map: &[Extent], id: u32) -> bool {
+    map.iter().any(|extent| {
+        let distance = id.checked_sub(extent.inside);
+        extent.inside == extent.outside && distance.is_some_and(|distance| distance < extent.count)
+    })
 }
 
 fn login_name(passwd: &str, uid: u32) -> Option<String> {

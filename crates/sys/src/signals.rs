@@ -48,15 +48,23 @@ pub struct SavedAction {
 /// # Errors
 /// As `sigaction`: `EINVAL` for `KILL` and `STOP`.
 pub fn ignore(signal: Signal) -> io::Result<SavedAction> {
+    replace(signal, libc::SIG_IGN)
+}
+
+/// Does on `signal` what every new program does, and returns what was done on it before.
+///
+/// # Errors
+/// As `sigaction`: `EINVAL` for `KILL` and `STOP`.
+pub fn reset(signal: Signal) -> io::Result<SavedAction> {
+    replace(signal, libc::SIG_DFL)
+}
+
+fn replace(signal: Signal, handler: libc::sighandler_t) -> io::Result<SavedAction> {
     let before = SavedAction::current(signal)?;
-    let mut ignored = before.action;
-    ignored.sa_sigaction = libc::SIG_IGN;
-    ignored.sa_flags = 0;
-    SavedAction {
-        signal,
-        action: ignored,
-    }
-    .restore()?;
+    let mut action = before.action;
+    action.sa_sigaction = handler;
+    action.sa_flags = 0;
+    SavedAction { signal, action }.restore()?;
     Ok(before)
 }
 
@@ -83,7 +91,7 @@ impl SavedAction {
     /// # Errors
     /// As `sigaction`.
     pub fn restore(&self) -> io::Result<()> {
-        // SAFETY: the action is SIG_IGN or was in force in this process or in the one it is
+        // SAFETY: the action is SIG_IGN, SIG_DFL, or was in force in this process or in the one it is
         // a copy of, so a handler in it is a function that exists here.
         check(unsafe {
             libc::sigaction(

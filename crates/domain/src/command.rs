@@ -1,0 +1,64 @@
+//! The last steps of the process that becomes the command.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use surmise_sys::seccomp::{self, Privilege, Program};
+use surmise_sys::signals::SavedMask;
+
+use crate::capabilities;
+use crate::message::Failure;
+use crate::nested;
+use crate::signals::Signals;
+
+/// What becomes the command, and how.
+pub(crate) struct Execution<'a> {
+    /// The domain's name, for the command to know.
+    pub(crate) domain: &'a str,
+    pub(crate) command: &'a [OsString],
+    pub(crate) directory: &'a Path,
+    /// Compiled before the first fork.
+    pub(crate) filter: &'a Program,
+    /// What control took over, and the command gets as it was.
+    pub(crate) signals: &'a Signals,
+}
+
+impl Execution<'_> {
+    /// Becomes the command. Returns only if that fails.
+    ///
+    /// `mask`: what pid 1 blocked for itself.
+    pub(crate) fn replace_process(&self, mask: &SavedMask) -> Failure {
+        match self.prepare(mask) {
+            Ok(()) => Failure::Command {
+                errno: self.execute().raw_os_error().unwrap_or_default(),
+            },
+            Err(failure) => failure,
+        }
+    }
+
+    fn prepare(&self, mask: &SavedMask) -> Result<(), Failure> {
+        mask.restore()
+            .and_then(|()| self.signals.give_back())
+            .map_err(Failure::at("give the command its signals"))?;
+        rustix::process::chdir(self.directory).map_err(|errno| Failure::Directory {
+            errno: errno.raw_os_error(),
+        })?;
+        surmise_sys::descriptors::close_on_exec()
+            .map_err(Failure::at("close what was inherited"))?;
+        // While this process still has the right to: otherwise set-uid programs would do nothing.
+        seccomp::install(self.filter, Privilege::Keep)
+            .map_err(Failure::at("install the system-call filter"))?;
+        capabilities::confine().map_err(Failure::at("drop capabilities"))
+    }
+
+    fn execute(&self) -> io::Error {
+        let (program, arguments) = self.command.split_first().expect("checked by the launch");
+        Command::new(program)
+            .args(arguments)
+            .env(nested::VARIABLE, self.domain)
+            .exec()
+    }
+}

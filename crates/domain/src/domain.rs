@@ -1,0 +1,99 @@
+//! One kept domain.
+
+use std::path::{Path, PathBuf};
+
+use crate::exit::Exit;
+use crate::lock::Lock;
+use crate::record::{self, Record};
+use crate::state::{StateError, StateRoot};
+
+/// The journal of a commit under way.
+const COMMIT: &str = "commit";
+
+/// A domain: what a command did, not committed and not aborted.
+#[derive(Clone, Debug)]
+pub struct Domain {
+    directory: PathBuf,
+    record: Record,
+}
+
+/// What a domain is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Its command runs.
+    Running {
+        /// The process that controls it, or that works on it; 0 when not known yet.
+        pid: i32,
+    },
+    /// Its command has ended.
+    Ended {
+        /// How.
+        exit: Exit,
+    },
+    /// Its command was cut short: a role of the domain was killed, or the machine failed.
+    Interrupted,
+    /// A commit was begun and is not finished.
+    Committing,
+}
+
+impl Domain {
+    pub(crate) fn new(directory: PathBuf, record: Record) -> Self {
+        Self { directory, record }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.record.name
+    }
+
+    /// How it was started.
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// The directory that holds its state: `domain.json`, `exit`, `lock`, the view's `log` and
+    /// `objects`, and `commit` while a commit is under way.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// What it is doing now.
+    pub fn status(&self) -> Status {
+        if self.directory.join(COMMIT).exists() {
+            Status::Committing
+        } else if let Some(pid) = Lock::holder(&self.directory) {
+            Status::Running { pid }
+        } else if let Some(exit) = record::read_exit(&self.directory) {
+            Status::Ended { exit }
+        } else {
+            Status::Interrupted
+        }
+    }
+
+    /// Keeps every other command from working on it. Held by whoever runs, commits or aborts it.
+    ///
+    /// # Errors
+    /// When another process holds it.
+    pub fn lock(&self) -> Result<Lock, StateError> {
+        Lock::take(&self.directory, self.name())
+    }
+
+    /// Throws it away, and the state root with it when it was the last one.
+    ///
+    /// # Errors
+    /// When it is running or being committed, or when something cannot be removed; what is left
+    /// then is no domain any more and goes with the next abort.
+    pub fn abort(self) -> Result<(), StateError> {
+        let _lock = self.lock()?;
+        if self.directory.join(COMMIT).exists() {
+            let name = self.name().into();
+            return Err(StateError::Committing { name });
+        }
+        self.root().remove(self.name())
+    }
+
+    pub(crate) fn root(&self) -> StateRoot {
+        let root = self.directory.parent();
+        StateRoot::at(root.expect("a domain is an entry of a state root"))
+    }
+}

@@ -1,0 +1,189 @@
+//! Why a command was not run in a domain, or not to its end.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use surmise_sys::abilities::Abilities;
+use surmise_sys::id_map::IdMapError;
+
+use crate::message::Failure;
+use crate::state::StateError;
+
+/// Why a command was not run in a domain, or not to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// The caller is in a domain itself.
+    #[error("already inside a domain{}", with_name(domain))]
+    Nested {
+        /// Its name; empty if unknown.
+        domain: String,
+    },
+    /// The command is an empty list.
+    #[error("no command to run")]
+    NoCommand,
+    /// A standard stream cannot be given to the command.
+    #[error("{stream}: {source}")]
+    Stream {
+        /// Which one.
+        stream: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The domain's state.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The numbers for the user namespace.
+    #[error(transparent)]
+    IdMap(#[from] IdMapError),
+    /// The starting directory cannot be entered inside the domain.
+    #[error("{}: {source}", path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// There is no such program.
+    #[error("{}: command not found", command.display())]
+    NotFound {
+        /// The program.
+        command: OsString,
+    },
+    /// There is such a file, but it cannot be run.
+    #[error("{}: {source}", command.display())]
+    NotExecutable {
+        /// The program.
+        command: OsString,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A step of the domain's start or end failed.
+    #[error("{what}: {source}")]
+    Step {
+        /// Which step.
+        what: String,
+        /// Why.
+        source: io::Error,
+        /// Whether the command had started by then.
+        started: bool,
+        /// An ability that this machine or user lacks, and how to get it.
+        missing: Option<String>,
+    },
+    /// A process of the domain was killed while the command ran.
+    #[error("{role} of the domain was killed")]
+    Killed {
+        /// Which one.
+        role: &'static str,
+    },
+}
+
+fn with_name(domain: &str) -> String {
+    if domain.is_empty() {
+        String::new()
+    } else {
+        format!(" (`{domain}`)")
+    }
+}
+
+impl LaunchError {
+    /// The status for the `surmise` command to exit with: a shell's, or 125 for a failure of ours.
+    pub fn code(&self) -> u8 {
+        match self {
+            Self::NotFound { .. } => 127,
+            Self::NotExecutable { .. } => 126,
+            _ => 125,
+        }
+    }
+
+    /// What a person can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Nested { .. } => {
+                Some("run the command itself: what it does is undone with this domain".into())
+            }
+            Self::NoCommand => Some("surmise run -- COMMAND".into()),
+            Self::Stream { .. } => Some("redirect it to a file, a pipe or /dev/null".into()),
+            Self::State(error) => Some(error.hint()),
+            Self::IdMap(error) => Some(error.hint().into()),
+            Self::Step { missing, .. } => missing.clone(),
+            Self::Killed { .. } => {
+                Some("the domain is kept, with what was done until then: `surmise list`".into())
+            }
+            Self::Directory { .. } | Self::NotFound { .. } | Self::NotExecutable { .. } => None,
+        }
+    }
+
+    /// Whether the domain may hold anything that the command did.
+    pub(crate) fn command_started(&self) -> bool {
+        matches!(self, Self::Killed { .. } | Self::Step { started: true, .. })
+    }
+
+    /// For `map_err`: the step `what` of the start failed.
+    pub(crate) fn step<E: Into<io::Error>>(what: &str) -> impl FnOnce(E) -> Self {
+        move |source| Self::Step {
+            what: what.into(),
+            source: source.into(),
+            started: false,
+            missing: None,
+        }
+    }
+
+    /// What another role reported. `started`: whether that was after the command's start.
+    pub(crate) fn reported(
+        failure: Failure,
+        command: &OsString,
+        directory: &Path,
+        started: bool,
+    ) -> Self {
+        match failure {
+            Failure::Command { errno } => {
+                let source = io::Error::from_raw_os_error(errno);
+                let command = command.clone();
+                if source.kind() == io::ErrorKind::NotFound {
+                    Self::NotFound { command }
+                } else {
+                    Self::NotExecutable { command, source }
+                }
+            }
+            Failure::Directory { errno } => Self::Directory {
+                path: directory.into(),
+                source: io::Error::from_raw_os_error(errno),
+            },
+            Failure::Step { what, errno, text } => Self::Step {
+                what,
+                source: match errno {
+                    Some(errno) => io::Error::from_raw_os_error(errno),
+                    None => io::Error::other(text),
+                },
+                started,
+                missing: None,
+            },
+        }
+    }
+
+    /// The same, with what this machine or user lacks where that explains it. Looking for it takes
+    /// a while, so only failed launches do.
+    pub(crate) fn explained(self, state: &Path) -> Self {
+        match self {
+            Self::Step {
+                what,
+                source,
+                started: false,
+                missing: None,
+            } => {
+                let abilities = Abilities::probe(state);
+                let missing = abilities.missing().map(|ability| {
+                    format!("{}: {}; {}", ability.name, ability.value, ability.hint)
+                });
+                Self::Step {
+                    what,
+                    source,
+                    started: false,
+                    missing,
+                }
+            }
+            other => other,
+        }
+    }
+}

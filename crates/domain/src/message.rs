@@ -1,0 +1,191 @@
+//! What the roles of one domain tell each other: whole messages over socket pairs.
+//!
+//! Both ends of a pair are the same program, forked, so the form of a message is no format.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::exit::Exit;
+use crate::launch::Lingering;
+
+/// Longest message, in bytes; a socket's default buffer holds several.
+const BYTES_MAX: usize = 64 << 10;
+
+/// From control to pid 1.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Order {
+    /// The user namespace has its numbers: go on.
+    Go,
+    /// Control was asked to end by this signal: pass it on, then end.
+    End(i32),
+}
+
+/// From pid 1, the command's process before its exec, or the view, to control.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Report {
+    /// The domain could not go on.
+    Failed(Failure),
+    /// The command is about to start.
+    Started,
+    /// The command has ended, and so has every other process of the domain.
+    Ended(Ended),
+}
+
+/// How a domain's processes ended.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Ended {
+    pub(crate) exit: Exit,
+    pub(crate) lingering: Vec<Lingering>,
+}
+
+/// What failed in another process.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Failure {
+    /// A step of the start or end.
+    Step {
+        what: String,
+        errno: Option<i32>,
+        /// For an error that is no number of the kernel's.
+        text: String,
+    },
+    /// Entering the starting directory.
+    Directory { errno: i32 },
+    /// Executing the command.
+    Command { errno: i32 },
+}
+
+impl Failure {
+    /// For `map_err`: `what` is the step, in the words of an error message.
+    pub(crate) fn at<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Self {
+        let what = what.into();
+        move |error| {
+            let error = error.into();
+            Self::Step {
+                what,
+                errno: error.raw_os_error(),
+                text: error.to_string(),
+            }
+        }
+    }
+}
+
+/// One end of a pair.
+#[derive(Debug)]
+pub(crate) struct Channel(OwnedFd);
+
+impl Channel {
+    pub(crate) fn pair() -> io::Result<(Self, Self)> {
+        let (one, two) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        Ok((Self(one), Self(two)))
+    }
+
+    pub(crate) fn send(&self, message: &impl Serialize) -> io::Result<()> {
+        let bytes = serde_json::to_vec(message).expect("a message is plain data");
+        assert!(
+            bytes.len() <= BYTES_MAX,
+            "a message of {} bytes",
+            bytes.len()
+        );
+        // NOSIGNAL: the other role may have died, which is for the caller to deal with.
+        rustix::io::retry_on_intr(|| rustix::net::send(&self.0, &bytes, SendFlags::NOSIGNAL))?;
+        Ok(())
+    }
+
+    /// The next message; `None` when the other end is closed in all processes.
+    pub(crate) fn receive<T: DeserializeOwned>(&self) -> io::Result<Option<T>> {
+        let mut bytes = vec![0; BYTES_MAX];
+        let received = rustix::io::retry_on_intr(|| {
+            rustix::net::recv(&self.0, &mut bytes[..], RecvFlags::empty())
+        });
+        match received {
+            // A role that dies with messages unread resets the pair.
+            Ok((0, _)) | Err(rustix::io::Errno::CONNRESET) => Ok(None),
+            Ok((length, _)) => Ok(Some(serde_json::from_slice(&bytes[..length])?)),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    pub(crate) fn send_descriptor(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        let fds = [fd];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
+        rustix::net::sendmsg(
+            &self.0,
+            &[IoSlice::new(b"\0")],
+            &mut control,
+            SendFlags::NOSIGNAL,
+        )?;
+        Ok(())
+    }
+
+    /// The descriptor that the other end sends; `None` when it is closed first.
+    pub(crate) fn receive_descriptor(&self) -> io::Result<Option<OwnedFd>> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut byte = [0];
+        rustix::io::retry_on_intr(|| {
+            rustix::net::recvmsg(
+                &self.0,
+                &mut [IoSliceMut::new(&mut byte)],
+                &mut control,
+                RecvFlags::CMSG_CLOEXEC,
+            )
+        })?;
+        let mut rights = control.drain().filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+            _ => None,
+        });
+        Ok(rights.next().and_then(|mut descriptors| descriptors.next()))
+    }
+}
+
+/// Readable when a message is there or the other end is closed.
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_keep_their_bounds_and_an_end_is_seen() {
+        let (one, two) = Channel::pair().expect("a pair");
+        one.send(&Order::Go).expect("send");
+        one.send(&Order::End(15)).expect("send");
+        drop(one);
+        assert!(matches!(two.receive(), Ok(Some(Order::Go))));
+        assert!(matches!(two.receive(), Ok(Some(Order::End(15)))));
+        assert!(matches!(two.receive::<Order>(), Ok(None)));
+    }
+
+    #[test]
+    fn a_descriptor_goes_across() {
+        let (one, two) = Channel::pair().expect("a pair");
+        let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
+        one.send_descriptor(writer.as_fd()).expect("send");
+        let received = two.receive_descriptor().expect("receive").expect("one");
+        rustix::io::write(received, b"x").expect("write");
+        let mut byte = [0];
+        rustix::io::read(reader, &mut byte).expect("read");
+        assert_eq!(&byte, b"x");
+        drop(one);
+        assert!(two.receive_descriptor().expect("receive").is_none());
+    }
+}

@@ -1,0 +1,105 @@
+//! The file systems of a domain: the view as root, and what must not come through the view.
+//!
+//! Everything here happens in the domain's own mount namespace, as its pid 1.
+
+use std::ffi::{CString, OsStr};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive,
+    mount_change, mount_remount, unmount,
+};
+
+use crate::devices;
+use crate::message::Failure;
+use crate::nested;
+
+const NO_PROGRAMS: MountFlags = MountFlags::NOSUID
+    .union(MountFlags::NODEV)
+    .union(MountFlags::NOEXEC);
+
+/// Parts of /proc through which whoever is the host's root by number sets the whole machine.
+/// A user namespace does not guard them: they ask for the number and for no capability.
+const MACHINE: [&str; 7] = [
+    "proc/sys",
+    "proc/sysrq-trigger",
+    "proc/irq",
+    "proc/bus",
+    "proc/fs",
+    "proc/acpi",
+    "proc/scsi",
+];
+
+/// Keeps what is mounted here from showing outside, and the other way round.
+pub(crate) fn make_private() -> Result<(), Failure> {
+    let flags = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    mount_change("/", flags).map_err(Failure::at("make / private"))
+}
+
+/// Mounts the view on `mount_point` and returns the device that it must be served on.
+///
+/// `set_uid`: whether set-uid programs get the rights of their owner.
+pub(crate) fn mount_view(mount_point: &Path, set_uid: bool) -> Result<OwnedFd, Failure> {
+    // Opened here, because the kernel wants it opened in the user namespace of the mount.
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    let device = rustix::fs::open("/dev/fuse", flags, Mode::empty())
+        .map_err(Failure::at("open /dev/fuse"))?;
+    let options = format!(
+        "fd={},rootmode=40000,user_id={},group_id={},allow_other,default_permissions",
+        device.as_raw_fd(),
+        rustix::process::getuid().as_raw(),
+        rustix::process::getgid().as_raw(),
+    );
+    let options = CString::new(options).expect("options hold no zero byte");
+    let mut flags = MountFlags::NODEV;
+    if !set_uid {
+        flags |= MountFlags::NOSUID;
+    }
+    let kind = nested::FILE_SYSTEM;
+    mount("surmise", mount_point, kind, flags, options.as_c_str())
+        .map_err(Failure::at("mount the view"))?;
+    Ok(device)
+}
+
+/// Mounts the rest below the view, which is being served by now, and makes it the root. Nothing
+/// of the host's mounts is left in the namespace afterwards.
+pub(crate) fn enter_view(mount_point: &Path) -> Result<(), Failure> {
+    // From here on relative paths are in the view, absolute ones on the host.
+    rustix::process::chdir(mount_point).map_err(Failure::at("enter the view"))?;
+    mount("proc", "proc", "proc", NO_PROGRAMS, None).map_err(Failure::at("mount /proc"))?;
+    for path in MACHINE {
+        make_read_only(path).map_err(Failure::at(format!("make /{path} read-only")))?;
+    }
+    devices::mount_all()?;
+    if let Err(errno) = mount_bind_recursive("/sys", "sys")
+        && errno != Errno::NOENT
+    {
+        return Err(Failure::at("mount /sys")(errno));
+    }
+    match surmise_sys::mounts::make_read_only(c"sys") {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(Failure::at("make /sys read-only")(error));
+        }
+        _ => {}
+    }
+    rustix::process::pivot_root(".", ".").map_err(Failure::at("make the view the root"))?;
+    // The old root is now mounted over the new one, at the same place.
+    unmount(".", UnmountFlags::DETACH).map_err(Failure::at("detach the old root"))?;
+    rustix::process::chdir("/").map_err(Failure::at("enter the new root"))
+}
+
+fn make_read_only(path: impl AsRef<OsStr>) -> Result<(), Errno> {
+    let path = path.as_ref();
+    match mount_bind(path, path) {
+        Ok(()) => {}
+        // Not every kernel has every part.
+        Err(Errno::NOENT) => return Ok(()),
+        Err(errno) => return Err(errno),
+    }
+    // A namespace may not take away what the mount below was locked with.
+    let flags = MountFlags::BIND | MountFlags::RDONLY | NO_PROGRAMS;
+    mount_remount(path, flags, c"")
+}

@@ -1,0 +1,259 @@
+//! pid 1 of a domain: mounts everything, starts the command, reaps, and ends what lingers.
+//!
+//! The kernel kills all processes of a domain when this one ends, so it ends whenever the domain
+//! should: when the command has ended, and when control or the view has died.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::process::{DumpableBehavior, Pid, Signal, WaitOptions};
+use rustix::time::Timespec;
+use surmise_sys::process::{self, Child};
+use surmise_sys::signals::{self, SavedMask, SignalFd};
+use surmise_sys::{id_map::IdMap, loopback};
+
+use crate::capabilities;
+use crate::command::Execution;
+use crate::exit::Exit;
+use crate::launch::{Lingering, NetPolicy};
+use crate::message::{Channel, Ended, Failure, Order, Report};
+use crate::mounts;
+use crate::processes::Processes;
+
+/// How long processes have between being asked to end and being killed.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What pid 1 is given. It keeps these descriptors and no other.
+pub(crate) struct Init<'a> {
+    /// Control's end is closed when control dies.
+    pub(crate) control: &'a Channel,
+    /// To the view: the device.
+    pub(crate) device: &'a Channel,
+    /// The view process, as a pidfd.
+    pub(crate) view: BorrowedFd<'a>,
+    pub(crate) mount_point: &'a Path,
+    pub(crate) id_map: &'a IdMap,
+    pub(crate) net: NetPolicy,
+    pub(crate) wait: bool,
+    pub(crate) execution: Execution<'a>,
+}
+
+/// Why pid 1 ends before the command has.
+enum Cut {
+    /// Control or the view has died: whoever is left knows by itself.
+    Orphaned,
+    Failed(Failure),
+}
+
+impl From<Failure> for Cut {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl Init<'_> {
+    /// The process' whole life; returns its exit status.
+    pub(crate) fn live(&self) -> u8 {
+        let report = match self.start().and_then(|mut domain| domain.supervise()) {
+            Ok(ended) => Report::Ended(ended),
+            Err(Cut::Failed(failure)) => Report::Failed(failure),
+            Err(Cut::Orphaned) => return 1,
+        };
+        // If control is dead by now, nobody wants to know.
+        u8::from(self.control.send(&report).is_err())
+    }
+
+    fn start(&self) -> Result<Running<'_>, Cut> {
+        // Quicker than seeing the channel close, and also while this process waits in a mount.
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+            .map_err(Failure::at("watch control"))?;
+        mounts::make_private()?;
+        if self.net == NetPolicy::Deny {
+            loopback::up().map_err(Failure::at("bring up the loopback interface"))?;
+        }
+        match self
+            .control
+            .receive()
+            .map_err(Failure::at("hear from control"))?
+        {
+            Some(Order::Go) => {}
+            Some(Order::End(_)) | None => return Err(Cut::Orphaned),
+        }
+        // This process keeps the rights to mount for as long as it starts the domain, and is a
+        // copy of control: no process of the domain may look into it or use its descriptors.
+        rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+            .map_err(Failure::at("shield pid 1"))?;
+        let set_uid = self.id_map.keeps_user(0);
+        let device = mounts::mount_view(self.mount_point, set_uid)?;
+        self.device
+            .send_descriptor(device.as_fd())
+            .map_err(Failure::at("hand over the FUSE device"))?;
+        // Whoever holds both the device and a file on its mount can hang in exit.
+        drop(device);
+        mounts::enter_view(self.mount_point)?;
+        self.start_command()
+    }
+
+    fn start_command(&self) -> Result<Running<'_>, Cut> {
+        let processes = Processes::open().map_err(Failure::at("open /proc"))?;
+        let watched = [Signal::CHILD];
+        let (mask, children) = signals::block(&watched)
+            .and_then(|mask| Ok((mask, SignalFd::new(&watched)?)))
+            .map_err(Failure::at("watch processes"))?;
+        self.control
+            .send(&Report::Started)
+            .map_err(Failure::at("tell control"))?;
+        let command = process::fork(&[self.control.as_fd()], || self.become_command(&mask))
+            .map_err(Failure::at("start the command's process"))?;
+        capabilities::confine().map_err(Failure::at("drop capabilities"))?;
+        Ok(Running {
+            init: self,
+            processes,
+            children,
+            command,
+            exit: None,
+            lingering: Vec::new(),
+            kill_at: None,
+        })
+    }
+
+    fn become_command(&self, mask: &SavedMask) -> u8 {
+        let failure = self.execution.replace_process(mask);
+        // Control learns of it from the report; this status only has to be no success.
+        let _ = self.control.send(&Report::Failed(failure));
+        1
+    }
+}
+
+/// A domain whose command was started.
+struct Running<'a> {
+    init: &'a Init<'a>,
+    processes: Processes,
+    children: SignalFd,
+    command: Child,
+    exit: Option<Exit>,
+    lingering: Vec<Lingering>,
+    kill_at: Option<Instant>,
+}
+
+impl Running<'_> {
+    /// Until no process is left, or those left have had their grace.
+    fn supervise(&mut self) -> Result<Ended, Cut> {
+        loop {
+            let empty = self.reap().map_err(Failure::at("reap processes"))?;
+            if let Some(exit) = self.exit {
+                let over = self.kill_at.is_some_and(|at| at <= Instant::now());
+                if empty || over {
+                    let lingering = std::mem::take(&mut self.lingering);
+                    return Ok(Ended { exit, lingering });
+                }
+                if !self.init.wait && self.lingering.is_empty() {
+                    self.end_lingering().map_err(Failure::at("end processes"))?;
+                }
+            } else if self.kill_at.is_some_and(|at| at <= Instant::now()) {
+                self.signal_all(Signal::KILL)
+                    .map_err(Failure::at("end the command"))?;
+                self.kill_at = None;
+            }
+            self.wait_for_event()?;
+        }
+    }
+
+    /// Reaps all that have ended; true when no process is left. Every process of the domain is a
+    /// descendant of this one, and orphans become its children, so no child means no process.
+    fn reap(&mut self) -> io::Result<bool> {
+        loop {
+            match rustix::process::wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if pid == self.command.pid() => {
+                    self.exit = Exit::of(status);
+                }
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(None) => return Ok(false),
+                Err(Errno::CHILD) => return Ok(true),
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+
+    fn end_lingering(&mut self) -> io::Result<()> {
+        self.lingering = self.processes.living()?;
+        if self.lingering.is_empty() {
+            // All dead, though not all reaped: their end is an event to come.
+            return Ok(());
+        }
+        self.signal_all(Signal::TERM)?;
+        // A stopped process would sleep through its grace.
+        self.signal_all(Signal::CONT)?;
+        self.kill_at = Some(Instant::now() + GRACE);
+        Ok(())
+    }
+
+    /// Signals every process of the domain but this one.
+    fn signal_all(&self, signal: Signal) -> io::Result<()> {
+        match rustix::process::kill_process_group(Pid::INIT, signal) {
+            Err(Errno::SRCH) => Ok(()),
+            result => Ok(result?),
+        }
+    }
+
+    fn wait_for_event(&mut self) -> Result<(), Cut> {
+        let rest = self
+            .kill_at
+            .map(|at| at.saturating_duration_since(Instant::now()));
+        // Both are far below the limits of a Timespec.
+        let timeout = rest.map(|rest| Timespec::try_from(rest).expect("a short wait"));
+        let (control, view) = (self.init.control.as_fd(), self.init.view);
+        let mut events = [
+            PollFd::new(&self.children, PollFlags::IN),
+            PollFd::new(&control, PollFlags::IN),
+            PollFd::new(&view, PollFlags::IN),
+        ];
+        match rustix::event::poll(&mut events, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(Failure::at("wait for an event")(errno).into()),
+        }
+        let [child, control, view] = events.map(|event| !event.revents().is_empty());
+        if child {
+            // Several ends may be one signal, so the signal only says to look.
+            self.children
+                .next()
+                .map_err(Failure::at("watch processes"))?;
+        }
+        if view {
+            return Err(Cut::Orphaned);
+        }
+        if control {
+            self.obey()?;
+        }
+        Ok(())
+    }
+
+    fn obey(&mut self) -> Result<(), Cut> {
+        let order = self
+            .init
+            .control
+            .receive()
+            .map_err(Failure::at("hear from control"))?;
+        let Some(Order::End(number)) = order else {
+            return Err(Cut::Orphaned);
+        };
+        let Some(signal) = Signal::from_named_raw(number) else {
+            return Ok(());
+        };
+        match self.exit {
+            None => match self.command.signal(signal) {
+                Ok(()) => {}
+                Err(error) => return Err(Failure::at("signal the command")(error).into()),
+            },
+            Some(_) => self
+                .signal_all(signal)
+                .map_err(Failure::at("signal processes"))?,
+        }
+        self.kill_at.get_or_insert(Instant::now() + GRACE);
+        Ok(())
+    }
+}

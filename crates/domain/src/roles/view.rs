@@ -1,0 +1,154 @@
+//! The view process: serves the domain's file system on the device that pid 1 opens.
+//!
+//! It stays outside the domain's namespaces and holds nothing on the domain's mount: a process
+//! that waits for itself cannot even be killed.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::process::{Resource, Rlimit};
+use surmise_sys::id_map::IdMap;
+use surmise_view::{InodeKey, View, ViewConfig};
+
+use crate::message::{Channel, Failure, Report};
+
+/// How long the mount may outlive control, or the domain's last process. The kernel ends it at
+/// once, unless a process outside the domain still holds a part of it.
+const MOUNT_OUTLIVES_MAX: Duration = Duration::from_secs(1);
+
+/// Threads that serve: enough that slow reads do not stop quick answers, few enough to switch
+/// little.
+const THREADS: std::ops::RangeInclusive<usize> = 2..=8;
+
+/// Descriptors that the view may hold open, of each of its two kinds.
+const DESCRIPTORS_MAX: u64 = 16 << 10;
+
+/// What the view process is given. It keeps these two channels and no other descriptor.
+pub(crate) struct ViewProcess<'a> {
+    /// The state root, which does not exist inside.
+    pub(crate) root: &'a Path,
+    /// The domain's own state.
+    pub(crate) state: &'a Path,
+    pub(crate) id_map: &'a IdMap,
+    /// From pid 1: the device.
+    pub(crate) device: &'a Channel,
+    /// To control; control's end is closed when the domain has ended, or control.
+    pub(crate) control: &'a Channel,
+}
+
+impl ViewProcess<'_> {
+    /// The process' whole life; returns its exit status.
+    pub(crate) fn live(&self) -> u8 {
+        let Err(failure) = self.serve() else {
+            return 0;
+        };
+        // Control may be dead; then nobody is left to be told.
+        let _ = self.control.send(&Report::Failed(failure));
+        1
+    }
+
+    fn serve(&self) -> Result<(), Failure> {
+        detach().map_err(Failure::at("start the view process"))?;
+        let config = self.config().map_err(Failure::at("open the view"))?;
+        let view = View::open(config)
+            .map_err(io::Error::other)
+            .map_err(Failure::at("open the view"))?;
+        let device = self.device.receive_descriptor();
+        let Some(device) = device.map_err(Failure::at("receive the FUSE device"))? else {
+            // pid 1 died before; its own report tells why.
+            return Ok(());
+        };
+        let threads = thread::available_parallelism().map_or(*THREADS.start(), usize::from);
+        let threads = threads.clamp(*THREADS.start(), *THREADS.end());
+        thread::scope(|scope| {
+            let (served, watch) = mpsc::channel::<()>();
+            let (view, control) = (&view, self.control);
+            scope.spawn(move || end_with(control, &watch, view));
+            let result = surmise_view::serve(view, device, threads);
+            // From here on the watcher has nothing to cut short.
+            let _ = rustix::net::shutdown(control, rustix::net::Shutdown::Read);
+            drop(served);
+            result
+        })
+        .map_err(Failure::at("serve the view"))?;
+        view.sync().map_err(Failure::at("write the view to disk"))
+    }
+
+    fn config(&self) -> io::Result<ViewConfig> {
+        let root = rustix::fs::stat(self.root)?;
+        let limit = raise_descriptor_limit();
+        let mut foreign_groups: Vec<u32> = rustix::process::getgroups()?
+            .iter()
+            .map(|group| group.as_raw())
+            .collect();
+        foreign_groups.retain(|&group| !self.id_map.keeps_group(group));
+        Ok(ViewConfig {
+            directory: self.state.into(),
+            lower: "/".into(),
+            hidden: vec![InodeKey {
+                device: root.st_dev,
+                inode: root.st_ino,
+            }],
+            foreign_groups,
+            own_group: rustix::process::getegid().as_raw(),
+            // Two kinds, and as much again for everything else.
+            descriptors: usize::try_from((limit / 4).min(DESCRIPTORS_MAX)).unwrap_or(usize::MAX),
+        })
+    }
+}
+
+/// Away from the caller's terminal, directory, streams and mode mask.
+fn detach() -> io::Result<()> {
+    rustix::process::setsid()?;
+    rustix::process::chdir("/")?;
+    // What a file shows as its mode is the view's business; its data is the user's alone.
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
+    // Standard error stays, for a panic's message.
+    let null = rustix::fs::openat(
+        CWD,
+        "/dev/null",
+        OFlags::RDWR | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    // Memory that the kernel frees by writing to our files must not wait for us. Not every user
+    // may ask for that.
+    let _ = rustix::process::configure_io_flusher_behavior(true);
+    Ok(())
+}
+
+/// The soft limit guards programs that use select(2); this one does not.
+fn raise_descriptor_limit() -> u64 {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    let reached = match rustix::process::setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(_) => limit.current,
+    };
+    reached.unwrap_or(u64::MAX)
+}
+
+/// Ends the process when the domain has ended but its mount has not. Returns when `served` closes.
+fn end_with(control: &Channel, served: &mpsc::Receiver<()>, view: &View) {
+    loop {
+        match rustix::event::poll(&mut [PollFd::new(&control.as_fd(), PollFlags::IN)], None) {
+            Err(rustix::io::Errno::INTR) => {}
+            _ => break,
+        }
+    }
+    if let Err(RecvTimeoutError::Timeout) = served.recv_timeout(MOUNT_OUTLIVES_MAX) {
+        let synced = view.sync();
+        process::exit(i32::from(synced.is_err()));
+    }
+}

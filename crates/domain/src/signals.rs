@@ -1,0 +1,72 @@
+//! What control does with signals while a command runs.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::process::Signal;
+use surmise_sys::signals::{self, SavedAction, SavedMask, SignalFd};
+
+/// The terminal sends these to the whole process group, so the command has them already; control
+/// must live on to see how the command takes them.
+const LEFT_TO_COMMAND: [Signal; 2] = [Signal::INT, Signal::QUIT];
+
+/// These ask control to end.
+const FORWARDED: [Signal; 2] = [Signal::TERM, Signal::HUP];
+
+/// Signals taken over, until dropped.
+pub(crate) struct Signals {
+    mask: SavedMask,
+    actions: Vec<SavedAction>,
+    forwarded: SignalFd,
+}
+
+impl Signals {
+    pub(crate) fn take_over() -> io::Result<Self> {
+        let mut forwarded = Vec::new();
+        for signal in FORWARDED {
+            // Who ignores a signal, as under nohup, wants the command to do so too.
+            if !signals::is_ignored(signal)? {
+                forwarded.push(signal);
+            }
+        }
+        let mask = signals::block(&forwarded)?;
+        let mut taken = Self {
+            mask,
+            actions: Vec::new(),
+            forwarded: SignalFd::new(&forwarded)?,
+        };
+        for signal in LEFT_TO_COMMAND {
+            taken.actions.push(signals::ignore(signal)?);
+        }
+        // Where the caller's parent ignores it, children are reaped behind our back.
+        taken.actions.push(signals::reset(Signal::CHILD)?);
+        Ok(taken)
+    }
+
+    /// The next signal to forward, if there is one.
+    pub(crate) fn next(&self) -> io::Result<Option<Signal>> {
+        self.forwarded.next()
+    }
+
+    /// Makes everything as it was, in control or in a copy of it.
+    pub(crate) fn give_back(&self) -> io::Result<()> {
+        for action in &self.actions {
+            action.restore()?;
+        }
+        self.mask.restore()
+    }
+}
+
+/// Readable while there is a signal to forward.
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.forwarded.as_fd()
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        // Restoring what was in force fails only for arguments that are not valid.
+        let _ = self.give_back();
+    }
+}
