@@ -100,7 +100,8 @@ fn row_target(assembler: &mut Assembler, answers: &mut Answers, row: &Row) -> La
         .fold(usual, |otherwise, exception| {
             let matching = verdict(exception.disposition(Kind::Consent));
             let matching = answers.label(assembler, matching);
-            check(assembler, exception, matching, otherwise)
+            let comparison = (exception.argument(), exception.mask(), exception.value());
+            check(assembler, comparison, matching, otherwise)
         })
 }
 
@@ -116,31 +117,27 @@ fn significant_exceptions(row: &Row) -> &'static [Exception] {
     &exceptions[..count]
 }
 
-/// Goes to `matching` if the exception applies. A word of which no bit counts is not read.
-fn check(
+/// Goes to `matching` if `argument & mask == value`. A word of which no bit counts is not read.
+pub(super) fn check(
     assembler: &mut Assembler,
-    exception: &Exception,
+    (argument, mask, value): (usize, u64, u64),
     matching: Label,
     otherwise: Label,
 ) -> Label {
-    let low = data::argument_low(exception.argument());
-    let high = data::argument_high(exception.argument());
-    let (mask, value) = (exception.mask(), exception.value());
-    let words = [
-        (low, mask as u32, value as u32),
-        (high, (mask >> 32) as u32, (value >> 32) as u32),
-    ];
-    words
-        .into_iter()
-        .filter(|&(_, mask, _)| mask != 0)
-        .fold(matching, |matching, word| {
-            let (offset, mask, value) = word;
-            let mut label = assembler.branch(Test::Equal, value, matching, otherwise);
-            if mask != u32::MAX {
-                label = assembler.and(mask, label);
-            }
-            assembler.load(offset, label)
-        })
+    let low = (data::argument_low(argument), mask as u32, value as u32);
+    let high = (
+        data::argument_high(argument),
+        (mask >> 32) as u32,
+        (value >> 32) as u32,
+    );
+    let words = [low, high].into_iter().filter(|&(_, mask, _)| mask != 0);
+    words.fold(matching, |matching, (offset, mask, value)| {
+        let mut label = assembler.branch(Test::Equal, value, matching, otherwise);
+        if mask != u32::MAX {
+            label = assembler.and(mask, label);
+        }
+        assembler.load(offset, label)
+    })
 }
 
 /// A binary search for the accumulator, which holds the number.

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use surmise_syscalls::{Disposition, Kind, Row, disposition_of_unknown, row_numbered, rows};
 
 use super::assembler::{Assembler, Label, Test};
-use super::compiler::Program;
+use super::compiler::{Program, check};
 use super::data::{I386, X32_BIT, X86_64};
 use super::interpreter::{Call, Run, run};
 
@@ -120,32 +120,59 @@ proptest! {
         prop_assert_eq!(answer(&Program::consent(), &call).value, want);
     }
 
-    /// Far targets need jumps that conditional ones cannot make.
+    /// Masks of any form, though the table uses few.
     #[test]
-    fn the_assembler_reaches_any_distance(
-        answers in prop::collection::vec(any::<u32>(), 2..900),
-        chosen in any::<prop::sample::Index>(),
+    fn a_check_reads_the_bits_of_its_mask_and_no_others(
+        argument in 0..6_usize,
+        mask in interesting_mask(),
+        value in any::<u64>(),
+        noise in any::<u64>(),
+        flipped in 0..64_u32,
     ) {
-        let program = chain(&answers);
-        let chosen = chosen.index(answers.len());
-        let run = run(&program, &native(chosen as u32, [0; 6]));
-        prop_assert_eq!(run.value, answers[chosen]);
+        let value = value & mask;
+        let program = assemble(|assembler| {
+            let (yes, no) = (assembler.ret(1), assembler.ret(0));
+            check(assembler, (argument, mask, value), yes, no)
+        });
+        for given in [value | (noise & !mask), value ^ (1 << flipped), noise] {
+            let mut arguments = [noise; 6];
+            arguments[argument] = given;
+            let want = u32::from(given & mask == value);
+            prop_assert_eq!(run(&program, &native(0, arguments)).value, want);
+        }
     }
 }
 
-/// A program that answers number `i` with the `i`-th value, by comparing one by one.
-fn chain(answers: &[u32]) -> Box<[libc::sock_filter]> {
-    let mut assembler = Assembler::default();
-    let labels: Vec<Label> = answers
-        .iter()
-        .map(|&answer| assembler.ret(answer))
-        .collect();
-    let mut next = labels[0];
-    for (number, &label) in labels.iter().enumerate() {
-        next = assembler.branch(Test::Equal, number as u32, label, next);
+/// Far targets need jumps that conditional ones cannot make; both targets of one may be far.
+#[test]
+fn the_assembler_reaches_any_distance() {
+    for distance in 0..600 {
+        let program = assemble(|assembler| {
+            let (no, yes) = (assembler.ret(1), assembler.ret(2));
+            for _ in 0..distance {
+                assembler.ret(3);
+            }
+            let branch = assembler.branch(Test::Equal, 7, yes, no);
+            assembler.load(0, branch)
+        });
+        let value = |number| run(&program, &native(number, [0; 6])).value;
+        assert_eq!((value(7), value(8)), (2, 1), "distance {distance}");
     }
-    let entry = assembler.load(0, next);
+}
+
+fn assemble(write: impl FnOnce(&mut Assembler) -> Label) -> Box<[libc::sock_filter]> {
+    let mut assembler = Assembler::default();
+    let entry = write(&mut assembler);
     assembler.finish(entry)
+}
+
+/// Whole words, halves, single bits, and any other.
+fn interesting_mask() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        prop::sample::select(vec![u64::MAX, 0xffff_ffff, !0xffff_ffff]),
+        (0..64_u32).prop_map(|bit| 1 << bit),
+        any::<u64>(),
+    ]
 }
 
 /// Values around those that exceptions look for, and any other.
