@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use crate::reply::Reply;
 use crate::{
     Caller, DirectoryPlusSink, DirectorySink, FileSystem, Forgets, HandleOperation,
-    Operation as Op, Request,
+    Operation as Op, Request, XattrOperation,
 };
 
 /// The longest target of a symbolic link that the kernel takes, in bytes.
@@ -75,19 +75,32 @@ pub(crate) fn answer<'b, F: FileSystem + ?Sized>(
         Op::Statfs => to.with(fs.statfs(caller, node), Reply::statistics),
         Op::Syncfs => to.done(fs.syncfs(caller, node)),
         Op::Access { mask } => to.done(fs.access(caller, node, mask)),
-        Op::Setxattr {
+        Op::Xattr(operation) => xattr(fs, caller, node, operation, to),
+        Op::Open(open) => to.with(fs.open(caller, node, open), Reply::open),
+        Op::Opendir(open) => to.with(fs.opendir(caller, node, open), Reply::open),
+        Op::Through { handle, operation } => through(fs, caller, (node, handle), operation, to),
+    })
+}
+
+fn xattr<'b, F: FileSystem + ?Sized>(
+    fs: &F,
+    caller: Caller,
+    node: u64,
+    operation: XattrOperation<'_>,
+    to: Answer<'b>,
+) -> Reply<'b> {
+    use XattrOperation as Op;
+    match operation {
+        Op::Set {
             name,
             value,
             flags,
             kill_set_group_id: kill,
         } => to.done(fs.setxattr(caller, node, name, value, flags, kill)),
-        Op::Getxattr { name, size } => to.xattr(size, |out| fs.getxattr(caller, node, name, out)),
-        Op::Listxattr { size } => to.xattr(size, |out| fs.listxattr(caller, node, out)),
-        Op::Removexattr { name } => to.done(fs.removexattr(caller, node, name)),
-        Op::Open(open) => to.with(fs.open(caller, node, open), Reply::open),
-        Op::Opendir(open) => to.with(fs.opendir(caller, node, open), Reply::open),
-        Op::Through { handle, operation } => through(fs, caller, (node, handle), operation, to),
-    })
+        Op::Get { name, size } => to.xattr(size, |out| fs.getxattr(caller, node, name, out)),
+        Op::List { size } => to.xattr(size, |out| fs.listxattr(caller, node, out)),
+        Op::Remove { name } => to.done(fs.removexattr(caller, node, name)),
+    }
 }
 
 fn through<'b, F: FileSystem + ?Sized>(
@@ -354,10 +367,10 @@ mod tests {
     #[test]
     fn the_size_of_an_attribute_is_that_of_its_value() {
         let name = OsStr::new("user.k");
-        let sized = reply(Op::Getxattr { name, size: 0 });
+        let sized = reply(Op::Xattr(XattrOperation::Get { name, size: 0 }));
         assert_eq!(sized, Some((0, [3u32, 0].map(u32::to_ne_bytes).concat())));
         assert_eq!(
-            reply(Op::Getxattr { name, size: 1000 }),
+            reply(Op::Xattr(XattrOperation::Get { name, size: 1000 })),
             Some((0, b"abc".to_vec()))
         );
     }

@@ -42,5 +42,7 @@ pub use filesystem::FileSystem;
 pub use handshake::{Config, Negotiated};
 pub use node::{Caller, Entry, Lookup, ROOT, RenameFlags};
 pub use open::{CopyRange, Create, Ioctl, Open, OpenReply, Write};
-pub use request::{DecodeError, Forgets, HandleOperation, Init, Operation, Request};
+pub use request::{
+    DecodeError, Forgets, HandleOperation, Init, Operation, Request, XattrOperation,
+};
 pub use session::{ServeError, Session};

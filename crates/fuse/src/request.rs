@@ -17,7 +17,7 @@ use crate::{Caller, Capabilities, Create, Open, RenameFlags, SetAttributes, Time
 use body::{Body, End};
 use through::handle_operation;
 
-pub use operation::{Forgets, HandleOperation, Init, Operation};
+pub use operation::{Forgets, HandleOperation, Init, Operation, XattrOperation};
 
 /// Why bytes are no request. The kernel does not send such; a version of it to come might.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
@@ -108,16 +108,41 @@ fn decode_operation<'a>(
         opcode::NOTIFY_REPLY => Operation::NotifyReply,
         opcode::STATFS => Operation::Statfs,
         opcode::SYNCFS => Operation::Syncfs,
-        _ => return node_operation(header.opcode, body, agreed),
+        opcode::SETXATTR => Operation::Xattr(set_xattr(&mut body, agreed)?),
+        opcode::GETXATTR => {
+            let input::GetxattrIn { size, .. } = body.fixed()?;
+            let name = body.name()?;
+            Operation::Xattr(XattrOperation::Get { name, size })
+        }
+        opcode::LISTXATTR => {
+            let input::GetxattrIn { size, .. } = body.fixed()?;
+            Operation::Xattr(XattrOperation::List { size })
+        }
+        opcode::REMOVEXATTR => {
+            let name = body.name()?;
+            Operation::Xattr(XattrOperation::Remove { name })
+        }
+        _ => return node_operation(header.opcode, body),
     })
 }
 
-/// Operations on an object as such: attributes and extended attributes.
-fn node_operation<'a>(
-    code: u32,
-    mut body: Body<'a>,
-    agreed: Capabilities,
-) -> Result<Operation<'a>, End> {
+fn set_xattr<'a>(body: &mut Body<'a>, agreed: Capabilities) -> Result<XattrOperation<'a>, End> {
+    let set: input::SetxattrIn = body.fixed()?;
+    let more = if agreed.contains(Capabilities::SETXATTR_EXT) {
+        body.fixed()?
+    } else {
+        input::SetxattrExtIn::default()
+    };
+    Ok(XattrOperation::Set {
+        name: body.name()?,
+        value: body.data(set.size as usize)?,
+        flags: set.flags,
+        kill_set_group_id: more.setxattr_flags & flags::SETXATTR_ACL_KILL_SGID != 0,
+    })
+}
+
+/// Operations on an object as such.
+fn node_operation(code: u32, mut body: Body<'_>) -> Result<Operation<'_>, End> {
     Ok(match code {
         opcode::GETATTR => {
             let get: input::GetattrIn = body.fixed()?;
@@ -138,32 +163,6 @@ fn node_operation<'a>(
             let access: input::AccessIn = body.fixed()?;
             Operation::Access { mask: access.mask }
         }
-        opcode::SETXATTR => {
-            let set: input::SetxattrIn = body.fixed()?;
-            let more = if agreed.contains(Capabilities::SETXATTR_EXT) {
-                body.fixed()?
-            } else {
-                input::SetxattrExtIn::default()
-            };
-            Operation::Setxattr {
-                name: body.name()?,
-                value: body.data(set.size as usize)?,
-                flags: set.flags,
-                kill_set_group_id: more.setxattr_flags & flags::SETXATTR_ACL_KILL_SGID != 0,
-            }
-        }
-        opcode::GETXATTR => {
-            let get: input::GetxattrIn = body.fixed()?;
-            Operation::Getxattr {
-                name: body.name()?,
-                size: get.size,
-            }
-        }
-        opcode::LISTXATTR => {
-            let list: input::GetxattrIn = body.fixed()?;
-            Operation::Listxattr { size: list.size }
-        }
-        opcode::REMOVEXATTR => Operation::Removexattr { name: body.name()? },
         _ => return name_operation(code, body),
     })
 }

@@ -61,19 +61,8 @@ pub enum Operation<'a> {
     Open(Open),
     /// The file system's size and use.
     Statfs,
-    /// An extended attribute set; `flags` holds `XATTR_*`.
-    Setxattr {
-        name: &'a OsStr,
-        value: &'a [u8],
-        flags: u32,
-        kill_set_group_id: bool,
-    },
-    /// An extended attribute; size 0 asks for its size.
-    Getxattr { name: &'a OsStr, size: u32 },
-    /// The names of extended attributes; size 0 asks for their size.
-    Listxattr { size: u32 },
-    /// An extended attribute removed.
-    Removexattr { name: &'a OsStr },
+    /// An operation on extended attributes.
+    Xattr(XattrOperation<'a>),
     /// A directory opened.
     Opendir(Open),
     /// A permission check; `mask` as in access(2).
@@ -97,6 +86,28 @@ pub enum Operation<'a> {
     },
     /// Nothing known here.
     Unsupported { opcode: u32 },
+}
+
+/// What is asked of an object's extended attributes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(
+    missing_docs,
+    reason = "the fields are the arguments of `FileSystem`'s methods, or flags"
+)]
+pub enum XattrOperation<'a> {
+    /// An extended attribute set; `flags` holds `XATTR_*`.
+    Set {
+        name: &'a OsStr,
+        value: &'a [u8],
+        flags: u32,
+        kill_set_group_id: bool,
+    },
+    /// An extended attribute; size 0 asks for its size.
+    Get { name: &'a OsStr, size: u32 },
+    /// The names of extended attributes; size 0 asks for their size.
+    List { size: u32 },
+    /// An extended attribute removed.
+    Remove { name: &'a OsStr },
 }
 
 /// What is asked for through an open file or directory. Handles are 0 if opens are free of

@@ -276,11 +276,13 @@ fn extended_attributes() {
             .bytes(b"user.k\0hi")
             .sealed()
     };
-    let expected = |kill_set_group_id| Operation::Setxattr {
-        name: name("user.k"),
-        value: b"hi",
-        flags: 1,
-        kill_set_group_id,
+    let expected = |kill_set_group_id| {
+        Operation::Xattr(XattrOperation::Set {
+            name: name("user.k"),
+            value: b"hi",
+            flags: 1,
+            kill_set_group_id,
+        })
     };
     let short = set(&[]);
     let request = Request::decode(&short, Capabilities::empty()).unwrap();
@@ -293,19 +295,19 @@ fn extended_attributes() {
         .u32(64)
         .u32(0)
         .bytes(b"user.k\0")
-        .gives(Operation::Getxattr {
+        .gives(Operation::Xattr(XattrOperation::Get {
             name: name("user.k"),
             size: 64,
-        });
+        }));
     Bytes::new(23)
         .u32(0)
         .u32(0)
-        .gives(Operation::Listxattr { size: 0 });
+        .gives(Operation::Xattr(XattrOperation::List { size: 0 }));
     Bytes::new(24)
         .bytes(b"user.k\0")
-        .gives(Operation::Removexattr {
+        .gives(Operation::Xattr(XattrOperation::Remove {
             name: name("user.k"),
-        });
+        }));
 }
 
 #[test]

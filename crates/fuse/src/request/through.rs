@@ -60,6 +60,15 @@ pub(super) fn handle_operation(
                 },
             )
         }
+        _ => return rarer_operation(code, body),
+    }))
+}
+
+fn rarer_operation(
+    code: u32,
+    mut body: Body<'_>,
+) -> Result<Option<(u64, HandleOperation<'_>)>, End> {
+    Ok(Some(match code {
         opcode::IOCTL => ioctl(&mut body)?,
         opcode::FALLOCATE => {
             let input::FallocateIn {

@@ -76,6 +76,10 @@ fn open_files() {
                 whence: 3,
             },
         );
+}
+
+#[test]
+fn copies_and_device_calls() {
     let copy = CopyRange {
         from_offset: 1,
         to_node: 2,
