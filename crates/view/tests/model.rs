@@ -1,0 +1,54 @@
+//! The view against the real thing: the same calls on a view of one tree and on a copy of that tree
+//! must fail alike and end alike, and a view read back from its log must be the view that wrote it.
+
+mod harness;
+
+use std::ffi::OsString;
+
+use harness::{Call, Pair};
+use proptest::prelude::*;
+
+fn name() -> impl Strategy<Value = OsString> {
+    prop::sample::select(&["a", "b", "c", "d"][..]).prop_map(OsString::from)
+}
+
+fn path() -> impl Strategy<Value = Vec<OsString>> {
+    prop::collection::vec(name(), 1..4)
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    let bytes = prop::collection::vec(any::<u8>(), 0..20);
+    prop_oneof![
+        3 => path().prop_map(Call::CreateFile),
+        2 => path().prop_map(Call::CreateDirectory),
+        1 => (path(), name()).prop_map(|(path, target)| Call::CreateSymlink(path, target)),
+        3 => path().prop_map(Call::Unlink),
+        2 => path().prop_map(Call::RemoveDirectory),
+        4 => (path(), path()).prop_map(|(from, to)| Call::Rename(from, to)),
+        1 => (path(), path()).prop_map(|(from, to)| Call::RenameNoReplace(from, to)),
+        1 => (path(), path()).prop_map(|(from, to)| Call::Exchange(from, to)),
+        2 => (path(), path()).prop_map(|(from, to)| Call::Link(from, to)),
+        4 => (path(), 0..30u64, bytes).prop_map(|(path, at, bytes)| Call::Write(path, at, bytes)),
+        1 => (path(), 0..30u64).prop_map(|(path, size)| Call::Truncate(path, size)),
+        1 => (path(), 0..0o1000u16).prop_map(|(path, mode)| Call::Chmod(path, mode)),
+        1 => (path(), 0..1_000_000i64).prop_map(|(path, time)| Call::SetModified(path, time)),
+        1 => Just(Call::Reopen),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_view_behaves_as_the_tree_that_it_shows(calls in prop::collection::vec(call(), 1..40)) {
+        let mut pair = Pair::new();
+        let before = pair.lower_snapshot();
+        for call in &calls {
+            pair.call(call);
+        }
+        pair.compare();
+        pair.call(&Call::Reopen);
+        pair.compare();
+        prop_assert_eq!(before, pair.lower_snapshot(), "the real tree was changed");
+    }
+}
