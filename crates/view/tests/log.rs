@@ -49,7 +49,7 @@ prop_compose! {
     fn adopt()(
         (node, parent, name) in (node(), node(), name()),
         identity in identity(),
-        (links, permissions, uid, gid, special): (u32, u16, u32, u32, u64),
+        (links, permissions, uid, gid, special) in any::<(u32, u16, u32, u32, u64)>(),
     ) -> Record {
         Record::Adopt { node, parent, name, identity, links, permissions, uid, gid, special }
     }
@@ -59,7 +59,7 @@ prop_compose! {
     fn create()(
         (node, device, target) in (node(), any::<u64>(), name()),
         kind in prop::sample::select(&KINDS[..]),
-        (permissions, uid, gid, special): (u16, u32, u32, u64),
+        (permissions, uid, gid, special) in any::<(u16, u32, u32, u64)>(),
         object in option::of(any::<u64>().prop_map(ObjectId)),
     ) -> Record {
         Record::Create { node, device, kind, permissions, uid, gid, special, object, target }
