@@ -1,7 +1,9 @@
 //! The last steps of the process that becomes the command.
 
-use std::ffi::OsString;
+use std::env;
+use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -56,9 +58,24 @@ impl Execution<'_> {
 
     fn execute(&self) -> io::Error {
         let (program, arguments) = self.command.split_first().expect("checked by the launch");
-        Command::new(program)
+        let error = Command::new(program)
             .args(arguments)
             .env(nested::VARIABLE, self.domain)
-            .exec()
+            .exec();
+        // A search meets directories that this user may not look into. For the C library that
+        // makes a program that is nowhere one that may not be run; for a shell it does not.
+        if error.kind() == io::ErrorKind::PermissionDenied && !exists(program) {
+            return io::Error::from_raw_os_error(rustix::io::Errno::NOENT.raw_os_error());
+        }
+        error
     }
+}
+
+/// Whether the search for `program` finds anything.
+fn exists(program: &OsStr) -> bool {
+    if program.as_bytes().contains(&b'/') {
+        return true;
+    }
+    let search = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&search).any(|directory| directory.join(program).exists())
 }

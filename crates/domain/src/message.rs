@@ -6,6 +6,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::buffer::spare_capacity;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
@@ -106,14 +107,14 @@ impl Channel {
 
     /// The next message; `None` when the other end is closed in all processes.
     pub(crate) fn receive<T: DeserializeOwned>(&self) -> io::Result<Option<T>> {
-        let mut bytes = vec![0; BYTES_MAX];
+        let mut bytes = Vec::with_capacity(BYTES_MAX);
         let received = rustix::io::retry_on_intr(|| {
-            rustix::net::recv(&self.0, &mut bytes[..], RecvFlags::empty())
+            rustix::net::recv(&self.0, spare_capacity(&mut bytes), RecvFlags::empty())
         });
         match received {
             // A role that dies with messages unread resets the pair.
             Ok((0, _)) | Err(rustix::io::Errno::CONNRESET) => Ok(None),
-            Ok((length, _)) => Ok(Some(serde_json::from_slice(&bytes[..length])?)),
+            Ok(_) => Ok(Some(serde_json::from_slice(&bytes)?)),
             Err(errno) => Err(errno.into()),
         }
     }

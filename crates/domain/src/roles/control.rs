@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -138,6 +138,8 @@ struct Heard {
     ended: Option<Ended>,
     failure: Option<Failure>,
     view_died: bool,
+    /// Nobody is left to say anything.
+    silent: bool,
 }
 
 impl Roles {
@@ -193,62 +195,87 @@ impl Roles {
 
     /// Until pid 1 has ended and all that it said is heard.
     fn watch(&self, signals: &Signals, heard: &mut Heard) -> io::Result<()> {
-        let mut kill_at = None;
+        let mut kill_at: Option<Instant> = None;
         loop {
-            let rest = kill_at.map(|at: Instant| at.saturating_duration_since(Instant::now()));
+            let rest = kill_at.map(|at| at.saturating_duration_since(Instant::now()));
             if rest.is_some_and(|rest| rest.is_zero()) {
+                // Fails only if it has ended.
                 let _ = self.init.signal(Signal::KILL);
-                kill_at = None;
             }
-            let timeout = rest.map(|rest| Timespec::try_from(rest).expect("a short wait"));
-            let mut events = vec![
-                PollFd::new(&self.init, PollFlags::IN),
-                PollFd::new(signals, PollFlags::IN),
-                PollFd::new(&self.to_init, PollFlags::IN),
+            let mut sources = vec![
+                (Event::Ended, self.init.as_fd()),
+                (Event::Signal, signals.as_fd()),
             ];
+            // What has been heard to its end would be ready for ever.
+            if !heard.silent {
+                sources.push((Event::Said, self.to_init.as_fd()));
+            }
             if !heard.view_died {
-                events.push(PollFd::new(&self.view, PollFlags::IN));
+                sources.push((Event::ViewDied, self.view.as_fd()));
             }
-            match rustix::event::poll(&mut events, timeout.as_ref()) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno.into()),
-            }
-            let ready: Vec<bool> = events
-                .iter()
-                .map(|event| !event.revents().is_empty())
-                .collect();
-            if ready[1]
+            let ready = wait(&sources, rest.filter(|rest| !rest.is_zero()))?;
+            if ready.contains(&Event::Signal)
                 && let Some(signal) = signals.next()?
             {
                 // If it has died, its end is the next event.
                 let _ = self.to_init.send(&Order::End(signal.as_raw()));
             }
-            if ready[0] {
-                while let Some(report) = self.to_init.receive()? {
-                    heard.take(report);
+            if ready.contains(&Event::ViewDied) {
+                heard.view_died = true;
+                kill_at = Some(Instant::now() + NOTICE);
+            }
+            if ready.contains(&Event::Ended) {
+                while !heard.silent {
+                    heard.take(self.to_init.receive()?);
                 }
                 return Ok(());
             }
-            if ready[2]
-                && let Some(report) = self.to_init.receive()?
-            {
-                heard.take(report);
-            }
-            if ready.get(3) == Some(&true) {
-                heard.view_died = true;
-                kill_at = Some(Instant::now() + NOTICE);
+            if ready.contains(&Event::Said) {
+                heard.take(self.to_init.receive()?);
             }
         }
     }
 }
 
+/// What control waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Event {
+    /// pid 1 has ended, and all of its domain.
+    Ended,
+    /// There is a signal to forward.
+    Signal,
+    /// pid 1 or the command's process has said something.
+    Said,
+    /// The view process has ended first.
+    ViewDied,
+}
+
+fn wait(sources: &[(Event, BorrowedFd<'_>)], limit: Option<Duration>) -> io::Result<Vec<Event>> {
+    let limit = limit.map(|limit| Timespec::try_from(limit).expect("a short wait"));
+    let mut polled: Vec<_> = sources
+        .iter()
+        .map(|(_, source)| PollFd::new(source, PollFlags::IN))
+        .collect();
+    match rustix::event::poll(&mut polled, limit.as_ref()) {
+        Ok(_) => {}
+        Err(Errno::INTR) => return Ok(Vec::new()),
+        Err(errno) => return Err(errno.into()),
+    }
+    let ready = sources
+        .iter()
+        .zip(&polled)
+        .filter(|(_, poll)| !poll.revents().is_empty());
+    Ok(ready.map(|((event, _), _)| *event).collect())
+}
+
 impl Heard {
-    fn take(&mut self, report: Report) {
+    fn take(&mut self, report: Option<Report>) {
         match report {
-            Report::Started => self.started = true,
-            Report::Ended(ended) => self.ended = Some(ended),
+            None => self.silent = true,
+            Some(Report::Started) => self.started = true,
+            Some(Report::Ended(ended)) => self.ended = Some(ended),
             // The first one is the cause of the others.
-            Report::Failed(failure) => {
+            Some(Report::Failed(failure)) => {
                 self.failure.get_or_insert(failure);
             }
         }

@@ -1,0 +1,65 @@
+//! What a test starts to run a domain: `caller ROOT OPTION… -- COMMAND…`.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use surmise_domain::{Launch, LaunchError, NetPolicy, Outcome, StateRoot};
+
+/// Runs it, tells on standard error what a test wants to know, and exits as `surmise` would.
+pub fn main(arguments: Vec<OsString>) -> ExitCode {
+    let mut arguments = arguments.into_iter();
+    let root = StateRoot::at(arguments.next().expect("a state root"));
+    let mut launch = Launch {
+        name: None,
+        command: Vec::new(),
+        directory: std::env::current_dir().expect("a directory"),
+        net: NetPolicy::Deny,
+        wait: false,
+    };
+    let mut shell = None;
+    while let Some(option) = arguments.next() {
+        let mut value = || {
+            let value = arguments.next().expect("a value");
+            value.into_string().expect("Unicode")
+        };
+        match option.to_str().expect("Unicode") {
+            "--name" => launch.name = Some(value()),
+            "--shell" => shell = Some(value()),
+            "--in" => launch.directory = value().into(),
+            "--net-allow" => launch.net = NetPolicy::Allow,
+            "--wait" => launch.wait = true,
+            "--" => break,
+            other => panic!("{other}: no such option"),
+        }
+    }
+    launch.command = arguments.collect();
+    let result = match shell {
+        None => surmise_domain::run(&root, launch),
+        Some(name) => root
+            .open(&name)
+            .map_err(LaunchError::from)
+            .and_then(|domain| {
+                domain.shell(&launch.command, &launch.directory, launch.net, launch.wait)
+            }),
+    };
+    ExitCode::from(tell(result))
+}
+
+fn tell(result: Result<Outcome, LaunchError>) -> u8 {
+    match result {
+        Ok(outcome) => {
+            for process in &outcome.lingering {
+                eprintln!("lingering: {} {}", process.pid, process.name);
+            }
+            eprintln!("kept: {}", outcome.domain.name());
+            outcome.exit.code()
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            if let Some(hint) = error.hint() {
+                eprintln!("hint: {hint}");
+            }
+            error.code()
+        }
+    }
+}

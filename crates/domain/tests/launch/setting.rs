@@ -1,0 +1,193 @@
+//! Who runs the domains of a test, where, and how.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use rustix::process::{Pid, PidfdFlags};
+use surmise_domain::{StateRoot, Status};
+use surmise_testkit::{Outcome, Run, Scratch, User, is_root, ordinary_user, skip, watchdog};
+
+/// A scratch tree, and a user to run as.
+pub struct Setting {
+    pub scratch: Scratch,
+    user: Option<&'static User>,
+    program: PathBuf,
+}
+
+/// Who, and how to get the setting; `None` where that user cannot be had.
+type Named = (&'static str, fn() -> Option<Setting>);
+
+impl Setting {
+    /// Root, where the tests run as root, and an ordinary user.
+    pub fn all() -> impl Iterator<Item = Named> {
+        let root: Named = ("root", || {
+            if is_root() {
+                return Some(Self::new(Scratch::new(), None));
+            }
+            skip("the tests do not run as root");
+            None
+        });
+        let user: Named = ("user", || match ordinary_user() {
+            Ok(user) => Some(Self::new(Scratch::owned_by(user), Some(user))),
+            Err(reason) => {
+                skip(reason);
+                None
+            }
+        });
+        [root, user].into_iter()
+    }
+
+    fn new(scratch: Scratch, user: Option<&'static User>) -> Self {
+        // The build may lie where another user cannot reach it. By a program: were it open for
+        // writing here, the processes that other tests start meanwhile would keep it busy.
+        let program = scratch.root().join("caller");
+        let this = std::env::current_exe().expect("this program");
+        let copied = Command::new("cp")
+            .arg(this)
+            .arg(&program)
+            .status()
+            .expect("start cp");
+        assert!(copied.success(), "cp: {copied}");
+        Self {
+            scratch,
+            user,
+            program,
+        }
+    }
+
+    pub fn user(&self) -> u32 {
+        self.user.map_or(0, |user| user.uid)
+    }
+
+    pub fn root(&self) -> StateRoot {
+        StateRoot::at(self.scratch.state().join("surmise"))
+    }
+
+    /// The words that run a domain: options, `--`, and a command.
+    pub fn words(&self, words: &[&str]) -> Vec<OsString> {
+        let mut line: Vec<OsString> = vec![self.program.clone().into(), "caller".into()];
+        line.push(self.root().path().into());
+        line.extend(words.iter().map(OsString::from));
+        line
+    }
+
+    /// Those words, to be started by the words in front.
+    pub fn run_by(&self, front: &[&str], words: &[&str]) -> Run<'_> {
+        let front = front.iter().map(OsString::from);
+        let run = Run::plain(&self.scratch, front.chain(self.words(words)));
+        match self.user {
+            Some(user) => run.user(user),
+            None => run,
+        }
+    }
+
+    pub fn run(&self, words: &[&str]) -> Outcome {
+        self.run_by(&[], words).outcome()
+    }
+
+    /// Runs a shell script in a domain.
+    pub fn script(&self, script: &str) -> Outcome {
+        self.run(&["--", "sh", "-c", script])
+    }
+
+    /// Waits until the domain's command has become `name`, and tells who its processes are.
+    pub fn roles(&self, name: &str) -> Roles {
+        let mut found = None;
+        watchdog::until("the command runs", watchdog::LIMIT, || {
+            found = self.find(name);
+            found.is_some()
+        });
+        found.expect("found above")
+    }
+
+    fn find(&self, name: &str) -> Option<Roles> {
+        let domain = self.root().list().ok()?.into_iter().next()?;
+        let Status::Running { pid: control } = domain.status() else {
+            return None;
+        };
+        // Of control's two children, pid 1 is the one with a pid namespace of its own.
+        let own = |pid: &i32| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
+        let (views, inits): (Vec<i32>, _) = children(control)
+            .into_iter()
+            .partition(|pid| own(pid) == own(&control));
+        let (&view, &init) = (views.first()?, inits.first()?);
+        let command = *children(init).first()?;
+        let comm = fs::read_to_string(format!("/proc/{command}/comm")).ok()?;
+        (comm.trim() == name).then_some(Roles {
+            control,
+            view,
+            init,
+            command,
+        })
+    }
+
+    /// Waits until the command has started a `sleep`.
+    pub fn sleeping(&self, roles: &Roles) {
+        watchdog::until("the command sleeps", watchdog::LIMIT, || {
+            children(roles.command).into_iter().any(|pid| {
+                fs::read_to_string(format!("/proc/{pid}/comm"))
+                    .is_ok_and(|comm| comm.trim() == "sleep")
+            })
+        });
+    }
+
+    /// Whether a process lives that was started by this test: all of them name its scratch tree.
+    pub fn has_processes(&self) -> bool {
+        let mark = self.scratch.root().as_os_str().as_encoded_bytes();
+        let processes = fs::read_dir("/proc").expect("list /proc").flatten();
+        processes.into_iter().any(|process| {
+            let line = fs::read(process.path().join("cmdline")).unwrap_or_default();
+            line.windows(mark.len()).any(|window| window == mark)
+        })
+    }
+}
+
+/// The processes of one domain, by their numbers outside.
+pub struct Roles {
+    pub control: i32,
+    pub view: i32,
+    pub init: i32,
+    pub command: i32,
+}
+
+impl Roles {
+    pub fn signal(pid: i32, signal: rustix::process::Signal) {
+        let pid = Pid::from_raw(pid).expect("a pid");
+        rustix::process::kill_process(pid, signal).expect("signal it");
+    }
+
+    /// Waits until none of them is left.
+    pub fn end(&self) {
+        for (role, pid) in [
+            ("control", self.control),
+            ("the view", self.view),
+            ("pid 1", self.init),
+            ("the command", self.command),
+        ] {
+            watchdog::until(role, watchdog::LIMIT, || !lives(pid));
+        }
+    }
+}
+
+/// A zombie is dead: it waits for a parent outside the domain.
+fn lives(pid: i32) -> bool {
+    let pid = Pid::from_raw(pid).expect("a pid");
+    let Ok(pidfd) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else {
+        return false;
+    };
+    let mut events = [rustix::event::PollFd::new(
+        &pidfd,
+        rustix::event::PollFlags::IN,
+    )];
+    rustix::event::poll(&mut events, Some(&rustix::time::Timespec::default())) == Ok(0)
+}
+
+fn children(pid: i32) -> Vec<i32> {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.split_whitespace()
+        .filter_map(|pid| pid.parse().ok())
+        .collect()
+}

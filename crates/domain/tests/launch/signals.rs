@@ -1,0 +1,82 @@
+//! Keys on the terminal, and signals to control.
+
+use std::thread;
+
+use rustix::process::Signal;
+use surmise_testkit::Outcome;
+
+use crate::Test;
+use crate::setting::{Roles, Setting};
+
+pub const TESTS: &[Test] = &[
+    ("an_interrupt_reaches_the_command_alone", interrupt),
+    ("a_stopped_domain_goes_on_in_the_foreground", stop),
+    ("a_terminate_signal_is_forwarded", forwarded),
+    ("who_ignores_the_terminate_signal_is_killed", ignored),
+    ("an_ignored_hangup_stays_ignored", hangup),
+];
+
+fn interrupt(setting: &Setting) {
+    let script = "trap 'echo trapped; exit 5' INT; echo ready; while :; do sleep 0.05; done";
+    let run = setting.run_by(&[], &["--", "sh", "-c", script]);
+    run.on_terminal(&[("ready", "\x03")])
+        .assert_code(5)
+        .assert_stdout_contains("trapped")
+        .assert_stdout_contains("kept: sh-1");
+}
+
+fn stop(setting: &Setting) {
+    let script = "echo ready; read word; echo got $word";
+    let by = ["bash", "-mc", r#""$@"; echo back; fg"#, "bash"];
+    let run = setting.run_by(&by, &["--", "sh", "-c", script]);
+    run.on_terminal(&[("ready", "\x1a"), ("back", "it\n")])
+        .assert_code(0)
+        .assert_stdout_contains("got it");
+}
+
+fn forwarded(setting: &Setting) {
+    let script = "trap 'exit 6' TERM; exec 3< /dev/zero; while :; do sleep 0.05; done";
+    while_running(setting, &[], script, |roles| {
+        Roles::signal(roles.control, Signal::TERM)
+    })
+    .assert_code(6);
+}
+
+fn ignored(setting: &Setting) {
+    let script = "trap '' TERM; while :; do sleep 0.05; done";
+    while_running(setting, &[], script, |roles| {
+        Roles::signal(roles.control, Signal::TERM)
+    })
+    .assert_code(137);
+}
+
+fn hangup(setting: &Setting) {
+    let by = ["sh", "-c", r#"trap '' HUP; exec "$@""#, "sh"];
+    let script = "trap 'exit 8' TERM; while :; do sleep 0.05; done";
+    while_running(setting, &by, script, |roles| {
+        Roles::signal(roles.control, Signal::HUP);
+        Roles::signal(roles.command, Signal::HUP);
+        // Signals are taken in order of their numbers: an unignored HUP would win.
+        Roles::signal(roles.control, Signal::TERM);
+    })
+    .assert_code(8);
+}
+
+fn while_running(
+    setting: &Setting,
+    by: &[&str],
+    script: &str,
+    act: impl FnOnce(&Roles),
+) -> Outcome {
+    let script = format!("{script} # surmise");
+    thread::scope(|scope| {
+        let running = scope.spawn(|| setting.run_by(by, &["--", "sh", "-c", &script]).outcome());
+        let roles = setting.roles("sh");
+        // Only when it sleeps has the shell set its traps.
+        setting.sleeping(&roles);
+        act(&roles);
+        let outcome = running.join().expect("an outcome");
+        roles.end();
+        outcome
+    })
+}

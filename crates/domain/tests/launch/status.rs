@@ -1,0 +1,144 @@
+//! What a launch returns, and what it leaves behind.
+
+use surmise_domain::{Exit, Status};
+
+use crate::Test;
+use crate::setting::Setting;
+
+pub const TESTS: &[Test] = &[
+    ("the_exit_status_is_a_shells", exit_status),
+    ("what_cannot_run_leaves_no_domain", cannot_run),
+    ("a_directory_as_a_stream_is_refused", directory_stream),
+    ("a_domain_inside_a_domain_is_refused", nested),
+    ("a_domain_is_kept_under_its_name", kept),
+    ("a_second_command_sees_what_the_first_did", shell),
+    ("what_outlives_the_command_is_ended_and_told", lingering),
+    ("with_wait_nothing_is_ended", waiting),
+];
+
+fn exit_status(setting: &Setting) {
+    setting.script("exit 7").assert_code(7);
+    setting.script("kill -TERM $$").assert_code(143);
+    setting.script("kill -KILL $$").assert_code(137);
+}
+
+fn cannot_run(setting: &Setting) {
+    setting
+        .run(&["--", "no-such-program"])
+        .assert_code(127)
+        .assert_stderr_contains("error: no-such-program: command not found");
+    setting.scratch.file("plain", "text");
+    setting
+        .run(&["--", "./plain"])
+        .assert_code(126)
+        .assert_stderr_contains("error: ./plain: Permission denied");
+    setting.run(&["--", "/"]).assert_code(126);
+    setting
+        .run(&["--in", "/no/such/directory", "--", "true"])
+        .assert_code(125)
+        .assert_stderr_contains("error: /no/such/directory: No such file");
+    assert!(!setting.root().path().exists(), "a state root is left");
+}
+
+fn directory_stream(setting: &Setting) {
+    let by = ["sh", "-c", r#"exec "$@" < /"#, "sh"];
+    setting
+        .run_by(&by, &["--", "true"])
+        .outcome()
+        .assert_code(125)
+        .assert_stderr_contains("error: standard input: is a directory");
+}
+
+fn nested(setting: &Setting) {
+    let inner = setting.words(&["--", "true"]);
+    let inner: Vec<&str> = inner
+        .iter()
+        .map(|word| word.to_str().expect("Unicode"))
+        .collect();
+    let outer = |front: &[&str]| {
+        let words = [&["--name", "outer", "--"], front, &inner[..]].concat();
+        let outcome = setting.run(&words);
+        setting
+            .root()
+            .open("outer")
+            .expect("kept")
+            .abort()
+            .expect("abort");
+        outcome
+    };
+    outer(&[])
+        .assert_code(125)
+        .assert_stderr_contains("error: already inside a domain (`outer`)");
+    outer(&["env", "-u", "SURMISE_DOMAIN"])
+        .assert_code(125)
+        .assert_stderr_contains("error: already inside a domain\n");
+}
+
+fn kept(setting: &Setting) {
+    let script = "echo $SURMISE_DOMAIN; exit 3";
+    setting
+        .run(&["--name", "t", "--", "sh", "-c", script])
+        .assert_code(3)
+        .assert_stdout("t\n");
+    setting.script("true").assert_stderr_contains("kept: sh-1");
+    setting.script("true").assert_stderr_contains("kept: sh-2");
+    setting
+        .run(&["--name", "t", "--", "true"])
+        .assert_code(125)
+        .assert_stderr_contains("error: a domain `t` exists already");
+    setting
+        .run(&["--name", ".t", "--", "true"])
+        .assert_code(125);
+    let domains = setting.root().list().expect("list");
+    let names: Vec<_> = domains.iter().map(|domain| domain.name()).collect();
+    assert_eq!(names, ["sh-1", "sh-2", "t"]);
+    let domain = setting.root().open("t").expect("open");
+    assert_eq!(
+        domain.status(),
+        Status::Ended {
+            exit: Exit::Exited(3)
+        }
+    );
+    assert_eq!(domain.record().command, ["sh", "-c", script]);
+    assert_eq!(domain.record().directory, setting.scratch.work());
+    for domain in domains {
+        domain.abort().expect("abort");
+    }
+    assert!(!setting.root().path().exists(), "a state root is left");
+}
+
+fn shell(setting: &Setting) {
+    setting
+        .run(&["--name", "t", "--", "sh", "-c", "echo one > a"])
+        .assert_code(0);
+    setting
+        .run(&["--shell", "t", "--", "sh", "-c", "cat a; echo two >> a"])
+        .assert_stdout("one\n");
+    setting
+        .run(&["--shell", "t", "--", "cat", "a"])
+        .assert_stdout("one\ntwo\n");
+    setting
+        .run(&["--shell", "t", "--", "no-such-program"])
+        .assert_code(127);
+    assert_eq!(setting.root().list().expect("list").len(), 1);
+    assert!(!setting.scratch.path("a").exists(), "it shows outside");
+}
+
+fn lingering(setting: &Setting) {
+    setting
+        .script("trap '' TERM; sleep 600 & sleep 600 & sleep 0.3; exit 4")
+        .assert_code(4)
+        .assert_stderr_contains(" sleep\nlingering: ");
+    setting
+        .script("(kill -STOP $(exec sh -c 'echo $PPID')) & sleep 0.2")
+        .assert_code(0)
+        .assert_stderr_contains(" sh\n");
+    setting.script("true & exit 0").assert_code(0);
+}
+
+fn waiting(setting: &Setting) {
+    let script = "(sleep 0.3; echo late) & exit 4";
+    let outcome = setting.run(&["--wait", "--", "sh", "-c", script]);
+    outcome.assert_code(4).assert_stdout("late\n");
+    assert!(!outcome.stderr.contains("lingering"), "{}", outcome.stderr);
+}
