@@ -1,2 +1,0 @@
-//! The benchmark harness.
-#![forbid(unsafe_code)]
