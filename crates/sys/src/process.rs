@@ -153,7 +153,7 @@ fn assert_single_threaded() {
 mod tests {
     use super::*;
 
-    // Test harnesses have several threads; copies are tested in tests/process.rs.
+    // Test harnesses have several threads; copies are tested in tests/copies.rs, which has none.
     #[test]
     #[should_panic(expected = "several threads")]
     fn a_process_of_several_threads_is_refused() {

@@ -141,12 +141,9 @@ fn raise_descriptor_limit() -> u64 {
 
 /// Ends the process when the domain has ended but its mount has not. Returns when `served` closes.
 fn end_with(control: &Channel, served: &mpsc::Receiver<()>, view: &View) {
-    loop {
-        match rustix::event::poll(&mut [PollFd::new(&control.as_fd(), PollFlags::IN)], None) {
-            Err(rustix::io::Errno::INTR) => {}
-            _ => break,
-        }
-    }
+    let wait = || rustix::event::poll(&mut [PollFd::new(&control.as_fd(), PollFlags::IN)], None);
+    // Any other error counts as an end, too: to look no further would be to hang.
+    while wait() == Err(rustix::io::Errno::INTR) {}
     if let Err(RecvTimeoutError::Timeout) = served.recv_timeout(MOUNT_OUTLIVES_MAX) {
         let synced = view.sync();
         process::exit(i32::from(synced.is_err()));

@@ -7,6 +7,7 @@ use crate::setting::Setting;
 
 pub const TESTS: &[Test] = &[
     ("the_exit_status_is_a_shells", exit_status),
+    ("what_the_machine_lacks_is_told", lacking),
     ("what_cannot_run_leaves_no_domain", cannot_run),
     ("a_directory_as_a_stream_is_refused", directory_stream),
     ("a_domain_inside_a_domain_is_refused", nested),
@@ -20,6 +21,35 @@ fn exit_status(setting: &Setting) {
     setting.script("exit 7").assert_code(7);
     setting.script("kill -TERM $$").assert_code(143);
     setting.script("kill -KILL $$").assert_code(137);
+}
+
+fn lacking(setting: &Setting) {
+    if setting.user() != 0 {
+        // To take something away from this user, and from nobody else, takes root.
+        return;
+    }
+    let no_namespaces = r#"echo 0 > /proc/sys/user/max_user_namespaces; exec "$@""#;
+    setting
+        .run_by(
+            &["unshare", "-Ur", "sh", "-c", no_namespaces, "sh"],
+            &["--", "true"],
+        )
+        .outcome()
+        .assert_code(125)
+        .assert_stderr_contains("error: make namespaces: No space left on device")
+        .assert_stderr_contains("hint: user namespaces: ")
+        .assert_stderr_contains("sysctl -w user.max_user_namespaces=");
+    let no_device = r#"mount --bind /dev/null /dev/fuse; exec "$@""#;
+    setting
+        .run_by(
+            &["unshare", "-m", "sh", "-c", no_device, "sh"],
+            &["--", "true"],
+        )
+        .outcome()
+        .assert_code(125)
+        .assert_stderr_contains("error: mount the view: ")
+        .assert_stderr_contains("hint: FUSE in a user namespace: ");
+    assert!(!setting.root().path().exists(), "a state root is left");
 }
 
 fn cannot_run(setting: &Setting) {

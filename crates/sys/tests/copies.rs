@@ -1,0 +1,133 @@
+//! Copies of a process that has one thread, which a test harness does not leave it: this program
+//! runs its tests itself, one after the other.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::path::Path;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{Signal, getpid, getppid};
+use rustix::thread::UnshareFlags;
+use surmise_sys::abilities::Abilities;
+use surmise_sys::process::{clone, fork};
+use surmise_sys::{descriptors, loopback, signals};
+
+fn main() {
+    let tests: [fn(); 8] = [
+        a_copy_exits_with_what_its_closure_returns,
+        a_copy_keeps_the_descriptors_it_is_told_to,
+        a_panic_ends_only_the_copy,
+        a_copy_is_watched_and_signalled,
+        a_copy_with_a_pid_namespace_is_its_pid_1,
+        blocked_signals_are_read_from_a_descriptor,
+        an_ignored_signal_is_given_back,
+        abilities_are_found_and_leave_nothing,
+    ];
+    for test in tests {
+        test();
+    }
+}
+
+fn a_copy_exits_with_what_its_closure_returns() {
+    let parent = getpid();
+    let child = fork(&[], || u8::from(getppid() == Some(parent)) + 41).expect("fork");
+    assert_eq!(child.wait().expect("wait").exit_status(), Some(42));
+}
+
+fn a_copy_keeps_the_descriptors_it_is_told_to() {
+    let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
+    let (other, _hold) = rustix::pipe::pipe().expect("a pipe");
+    let (closed, kept) = (other.as_raw_fd(), writer.as_fd());
+    let child = fork(&[kept], || {
+        let is_open = |fd: i32| Path::new(&format!("/proc/self/fd/{fd}")).exists();
+        let expected = is_open(0) && is_open(kept.as_raw_fd()) && !is_open(closed);
+        u8::from(expected && rustix::io::write(kept, b"x") == Ok(1))
+    });
+    assert_eq!(
+        child.expect("fork").wait().expect("wait").exit_status(),
+        Some(1)
+    );
+    let mut byte = [0];
+    rustix::io::read(reader, &mut byte).expect("read");
+    assert_eq!(&byte, b"x");
+    rustix::io::fcntl_setfd(&other, rustix::io::FdFlags::empty()).expect("clear");
+    descriptors::close_on_exec().expect("mark");
+    let flags = rustix::io::fcntl_getfd(&other).expect("read");
+    assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
+}
+
+fn a_panic_ends_only_the_copy() {
+    let quiet = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let child = fork(&[], || panic!("in the copy")).expect("fork");
+    std::panic::set_hook(quiet);
+    assert_eq!(child.wait().expect("wait").exit_status(), Some(101));
+}
+
+fn a_copy_is_watched_and_signalled() {
+    let (wait, _hold) = rustix::pipe::pipe().expect("a pipe");
+    let child = fork(&[wait.as_fd(), _hold.as_fd()], || {
+        // Nobody writes: it sleeps until it is killed.
+        u8::from(rustix::io::read(&wait, &mut [0]).is_err())
+    })
+    .expect("fork");
+    assert!(!has_ended(child.as_fd()));
+    child.signal(Signal::KILL).expect("kill");
+    let status = child.wait().expect("wait");
+    assert_eq!(status.terminating_signal(), Some(Signal::KILL.as_raw()));
+    assert!(has_ended(child.as_fd()));
+}
+
+fn has_ended(pidfd: BorrowedFd<'_>) -> bool {
+    let mut events = [PollFd::new(&pidfd, PollFlags::IN)];
+    rustix::event::poll(&mut events, Some(&rustix::time::Timespec::default())) == Ok(1)
+}
+
+fn a_copy_with_a_pid_namespace_is_its_pid_1() {
+    let namespaces = UnshareFlags::NEWUSER | UnshareFlags::NEWPID | UnshareFlags::NEWNET;
+    let child = clone(namespaces, &[], || {
+        let expected = getpid().is_init() && getppid().is_none() && loopback::up().is_ok();
+        u8::from(expected)
+    });
+    match child {
+        Ok(child) => assert_eq!(child.wait().expect("wait").exit_status(), Some(1)),
+        // A machine that forbids user namespaces; a user has no right to others either.
+        Err(error) => assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}"),
+    }
+}
+
+fn blocked_signals_are_read_from_a_descriptor() {
+    let mask = signals::block(&[Signal::USR1]).expect("block");
+    let pending = signals::SignalFd::new(&[Signal::USR1]).expect("a descriptor");
+    assert_eq!(pending.next().expect("read"), None);
+    rustix::process::kill_process(getpid(), Signal::USR1).expect("signal");
+    assert_eq!(pending.next().expect("read"), Some(Signal::USR1));
+    assert_eq!(pending.next().expect("read"), None);
+    mask.restore().expect("restore");
+}
+
+fn an_ignored_signal_is_given_back() {
+    assert!(!signals::is_ignored(Signal::INT).expect("look"));
+    let before = signals::ignore(Signal::INT).expect("ignore");
+    assert!(signals::is_ignored(Signal::INT).expect("look"));
+    rustix::process::kill_process(getpid(), Signal::INT).expect("signal");
+    before.restore().expect("restore");
+    assert!(!signals::is_ignored(Signal::INT).expect("look"));
+}
+
+fn abilities_are_found_and_leave_nothing() {
+    let scratch = std::env::temp_dir().join(format!("surmise-sys-{}", getpid().as_raw_nonzero()));
+    std::fs::create_dir(&scratch).expect("make a directory");
+    let abilities = Abilities::probe(&scratch.join("not/there/yet"));
+    // Empty, or this fails.
+    std::fs::remove_dir(&scratch).expect("remove the directory");
+    assert!(abilities.pidfd.have, "{:?}", abilities.pidfd);
+    for ability in abilities.iter() {
+        assert!(!ability.value.is_empty(), "{ability:?}");
+        assert_eq!(ability.have, ability.hint.is_empty(), "{ability:?}");
+    }
+    let missing = abilities
+        .iter()
+        .any(|ability| ability.required && !ability.have);
+    assert_eq!(abilities.missing().is_some(), missing);
+}
