@@ -1,2 +1,70 @@
-//! Changes of a view: listed, checked against the real files, staged and applied.
+//! The changes of a view: listed, written as a patch, and committed to the real tree.
+//!
+//! [`Changes`] is the list that `diff` prints; [`write_patch`] is what `git apply` takes. [`commit`]
+//! makes the real tree what the view shows, in three parts:
+//!
+//! 1. **check**: every name and inode that the domain changed must still be as it was when the
+//!    domain first used it, and the user must be able to make the changes. All conflicts are
+//!    reported at once; nothing is touched.
+//! 2. **stage**: what is new is put beside its target, complete and durable, under temporary names
+//!    that begin with `.surmise-`. Any failure takes it all away again.
+//! 3. **apply**: the journal gets its point of no return, and then names are moved, files that keep
+//!    their inode are written, what goes is removed, and directories get their modes and times.
+//!
+//! A kill or a power loss at any moment leaves a journal from which [`resume`] finishes the commit
+//! or, before the point of no return, takes it back. Nothing here follows a symbolic link, and
+//! nothing resolves a path twice: all work is done below descriptors of directories whose inodes
+//! were compared.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::ops::ControlFlow;
+//! use std::path::Path;
+//! use surmise_commit::{Request, commit};
+//!
+//! let directory = Path::new("/home/u/.local/state/surmise/t");
+//! let map = surmise_view::load(directory)?;
+//! let request = Request {
+//!     name: "t",
+//!     directory,
+//!     map: &map,
+//!     root: Path::new("/"),
+//!     keep: directory.parent(),
+//! };
+//! let report = commit(&request, &mut |_| ControlFlow::Continue(()))?;
+//! assert!(report.left.is_empty());
+//! # Ok(())
+//! # }
+//! ```
 #![forbid(unsafe_code)]
+
+mod apply;
+mod changes;
+mod check;
+mod commit;
+mod copy;
+mod error;
+mod flush;
+mod journal;
+mod kept;
+mod line;
+mod locate;
+mod metadata;
+mod names;
+mod plan;
+mod rename;
+mod report;
+mod rights;
+mod settle;
+mod stage;
+mod steps;
+mod undo;
+
+pub use changes::{Change, ChangeKind, Changes};
+pub use commit::{Request, Resumed, check, commit, resume};
+pub use error::{CommitError, Conflict, ConflictKind, Obstacle, ObstacleKind};
+pub use journal::{JournalError, Phase, pending};
+pub use kept::finish_kept;
+pub use line::shown;
+pub use report::{Activity, Kept, Leftover, Progress, Reason, Report};
+pub use steps::OnProgress;

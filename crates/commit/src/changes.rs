@@ -1,0 +1,197 @@
+//! What a domain changed, as a list.
+
+use std::path::{Path, PathBuf};
+
+use surmise_view::{FileKind, Map, Node, NodeId};
+
+use crate::names::{Entry, Names};
+
+/// What happened to a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ChangeKind {
+    /// It is new.
+    Added,
+    /// Data, mode, owner, times or extended attributes changed, or another file of the same kind
+    /// took the name.
+    Modified,
+    /// It is gone.
+    Deleted,
+    /// It is the new name of something that had another.
+    Renamed,
+    /// Something of another kind took the name.
+    TypeChanged,
+}
+
+/// One change of a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// What happened.
+    pub kind: ChangeKind,
+    /// The absolute path in the view; of deleted names, where they were.
+    pub path: PathBuf,
+    /// The old path, for renamed names.
+    pub from: Option<PathBuf>,
+    /// Whether it is a directory, or was one if deleted.
+    pub is_directory: bool,
+    /// What the name leads to, unless deleted.
+    pub node: Option<NodeId>,
+    /// The real path that held the old state, unless added.
+    pub(crate) old: Option<PathBuf>,
+}
+
+/// Everything that a domain changed, in the order in which it first happened.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changes {
+    list: Vec<Change>,
+}
+
+impl Changes {
+    /// The changes in a map. Reads nothing else, so it costs time and memory in proportion to what
+    /// changed.
+    pub fn of(map: &Map) -> Self {
+        let names = Names::of(map);
+        let mut list: Vec<(u64, Change)> = Vec::new();
+        for entry in names.changed() {
+            if let Some(change) = named(&names, &entry) {
+                list.push((entry.binding.since, change));
+            }
+        }
+        for (id, node) in map.nodes() {
+            if let (Some(since), Some(change)) = (node.since, modified(&names, id, node)) {
+                list.push((since, change));
+            }
+        }
+        list.sort_by(|(a_since, a), (b_since, b)| (a_since, &a.path).cmp(&(b_since, &b.path)));
+        Self {
+            list: list.into_iter().map(|(_, change)| change).collect(),
+        }
+    }
+
+    /// Only those at or below one of `paths` (absolute), before or after; all when `paths` is empty.
+    #[must_use]
+    pub fn below(mut self, paths: &[PathBuf]) -> Self {
+        let within = |path: &Path| paths.iter().any(|filter| path.starts_with(filter));
+        if !paths.is_empty() {
+            self.list.retain(|change| {
+                within(&change.path) || change.from.as_deref().is_some_and(within)
+            });
+        }
+        self
+    }
+
+    /// In order.
+    pub fn iter(&self) -> std::slice::Iter<'_, Change> {
+        self.list.iter()
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether nothing changed.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+}
+
+impl<'a> IntoIterator for &'a Changes {
+    type Item = &'a Change;
+    type IntoIter = std::slice::Iter<'a, Change>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+/// The change that a changed name is; `None` for the old name of a move, which its new name tells.
+fn named(names: &Names<'_>, entry: &Entry<'_>) -> Option<Change> {
+    let path = names.path_of((entry.directory, entry.name))?;
+    let real = || Some(names.real_path(entry.directory)?.join(entry.name));
+    let old_kind = entry.binding.lower.map(|lower| lower.kind);
+    let Some(target) = entry.binding.target else {
+        if names.moved_to(entry).is_some() {
+            return None;
+        }
+        return Some(Change {
+            kind: ChangeKind::Deleted,
+            path,
+            from: None,
+            is_directory: old_kind == Some(FileKind::Directory),
+            node: None,
+            old: real(),
+        });
+    };
+    if !names.is_live(entry.directory) {
+        return None;
+    }
+    let new_kind = names.map().node(target)?.kind;
+    let source = names.moved_from(entry);
+    let (kind, old) = match (source, old_kind) {
+        (Some(lost), _) => (
+            ChangeKind::Renamed,
+            Some(names.real_path(lost.directory)?.join(lost.name)),
+        ),
+        (None, None) => (ChangeKind::Added, None),
+        (None, Some(old)) if old == new_kind => (ChangeKind::Modified, real()),
+        (None, Some(_)) => (ChangeKind::TypeChanged, real()),
+    };
+    Some(Change {
+        kind,
+        path,
+        from: source.and_then(|lost| names.path_of((lost.directory, lost.name))),
+        is_directory: new_kind == FileKind::Directory,
+        node: Some(target),
+        old,
+    })
+}
+
+/// The change that a changed real inode is, under a name that leads to it, or where none is known
+/// any more (another hard link keeps it), under the one it was found by.
+fn modified(names: &Names<'_>, id: NodeId, node: &Node) -> Option<Change> {
+    let (parent, name) = names.origin(id)?;
+    if !is_changed_through_inode(node) || !is_reachable(names, id, node) {
+        return None;
+    }
+    let bound = names.bound(id).iter().rev();
+    let bound = bound.map(|entry| (entry.directory, entry.name)).next();
+    let place = match bound {
+        Some(place) if !names.keeps_origin(id) => place,
+        _ => (parent, name),
+    };
+    Some(Change {
+        kind: ChangeKind::Modified,
+        path: if id == NodeId::ROOT {
+            PathBuf::from("/")
+        } else {
+            names.path_of(place)?
+        },
+        from: None,
+        is_directory: node.kind == FileKind::Directory,
+        node: Some(id),
+        old: Some(names.real_path(parent)?.join(name)),
+    })
+}
+
+/// Whether the inode itself changed in a way worth a line. The times of a directory are not: they
+/// follow its names.
+fn is_changed_through_inode(node: &Node) -> bool {
+    match node.kind {
+        FileKind::Directory => {
+            node.since.is_some()
+                && (node.owns_permissions || node.owns_owner || !node.xattrs.is_empty())
+        }
+        _ => node.is_modified(),
+    }
+}
+
+/// Whether an adopted inode still has a name, known or not.
+pub(crate) fn is_reachable(names: &Names<'_>, id: NodeId, node: &Node) -> bool {
+    match node.kind {
+        FileKind::Directory => names.is_live(id),
+        _ => node
+            .origin
+            .as_ref()
+            .is_some_and(|origin| i64::from(origin.links) + node.names > 0),
+    }
+}

@@ -1,0 +1,193 @@
+//! Why a commit did not happen, or not all of it.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::journal::JournalError;
+
+/// Why a commit failed.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    /// Something that the domain changed has also changed outside. Nothing was done.
+    #[error("{} changed outside since the domain first used {}", count(.0.len(), "path"), if .0.len() == 1 { "it" } else { "them" })]
+    Conflicts(Vec<Conflict>),
+    /// The user may not, or cannot, do it. Nothing was done.
+    #[error("{} in the way", count(.0.len(), "obstacle"))]
+    Obstacles(Vec<Obstacle>),
+    /// Putting new data beside its target failed. All of it was taken away again.
+    #[error("cannot prepare {}: {source}", path.display())]
+    Stage {
+        /// What could not be prepared.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A step failed after the point of no return. Once its cause is gone, the commit can be
+    /// resumed and will finish.
+    #[error("cannot finish {}: {source}", path.display())]
+    Apply {
+        /// What could not be done.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The journal could not be written.
+    #[error("the commit's journal: {0}")]
+    Journal(#[from] JournalError),
+    /// A commit of this domain has begun already; it is to be resumed first.
+    #[error("a commit of this domain is under way")]
+    UnderWay,
+    /// The caller's progress callback stopped it.
+    #[error("the commit was stopped before its end")]
+    Stopped,
+}
+
+/// A name that is not what the domain found there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {what}", path.display())]
+pub struct Conflict {
+    /// The real path.
+    pub path: PathBuf,
+    /// What happened there.
+    pub what: ConflictKind,
+}
+
+/// What happened outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ConflictKind {
+    /// Nothing was there, and now something is.
+    #[error("created outside")]
+    Created,
+    /// It is gone.
+    #[error("removed outside")]
+    Removed,
+    /// Something else is there.
+    #[error("replaced outside")]
+    Replaced,
+    /// The same file, with other data or attributes.
+    #[error("changed outside")]
+    Changed,
+    /// The domain removed its directory, which did not hold it then.
+    #[error("created outside in a directory that the domain removed")]
+    CreatedInRemoved,
+    /// A directory on the way to it is no longer the same.
+    #[error("its directory was moved or replaced outside")]
+    DirectoryMoved,
+}
+
+/// Something that a commit would have to do and cannot.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {why}", path.display())]
+pub struct Obstacle {
+    /// The real path.
+    pub path: PathBuf,
+    /// Why not.
+    pub why: ObstacleKind,
+}
+
+/// Why something cannot be done.
+#[derive(Debug, thiserror::Error)]
+pub enum ObstacleKind {
+    /// On a file system that is mounted read-only.
+    #[error("on a read-only file system")]
+    ReadOnly,
+    /// No right to write.
+    #[error("you may not write to it")]
+    NotWritable,
+    /// An attribute that only the owner (or root) may change.
+    #[error("only its owner or root may change its mode, owner or times")]
+    NotOwner,
+    /// Owned by someone else, which only root may set up.
+    #[error("only root may give it to user {uid} and group {gid}")]
+    NotGivable {
+        /// The owner that it would get.
+        uid: u32,
+        /// The group that it would get.
+        gid: u32,
+    },
+    /// A device node, which only root may make.
+    #[error("only root may make device nodes")]
+    Device,
+    /// In a directory where everyone may only remove what is theirs.
+    #[error("it belongs to someone else in a sticky directory")]
+    Sticky,
+    /// The immutable or append-only attribute.
+    #[error("it is marked immutable or append-only (chattr)")]
+    Immutable,
+    /// It runs, so it cannot be written.
+    #[error("it is being executed")]
+    Busy,
+    /// The file system is full.
+    #[error("needs {needed} bytes of space where {available} are free")]
+    NoSpace {
+        /// Bytes.
+        needed: u64,
+        /// Bytes.
+        available: u64,
+    },
+    /// The domain moved or replaced a directory that holds Surmise's own state.
+    #[error("Surmise's state directory is inside, so it cannot be moved or replaced")]
+    HoldsState,
+    /// It could not even be looked at.
+    #[error("{0}")]
+    Unreadable(#[source] io::Error),
+}
+
+impl ObstacleKind {
+    /// What the user can do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::ReadOnly => "remount the file system read-write, then commit again",
+            Self::NotWritable | Self::Sticky => {
+                "get write permission there, or commit as a user who has it"
+            }
+            Self::NotOwner | Self::NotGivable { .. } | Self::Device => "commit as root",
+            Self::Immutable => "remove the attribute with chattr -i -a, then commit again",
+            Self::Busy => "end the process that runs it, then commit again",
+            Self::NoSpace { .. } => "free space on that file system, then commit again",
+            Self::HoldsState => {
+                "set XDG_STATE_HOME to a directory that the command leaves alone, and run it again"
+            }
+            Self::Unreadable(_) => "check the permissions of the directories above it",
+        }
+    }
+}
+
+impl CommitError {
+    /// What the user can do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Conflicts(_) => {
+                "look at the paths; abort the domain, or put them back as they were"
+            }
+            Self::Obstacles(obstacles) => obstacles
+                .first()
+                .map_or("commit again", |obstacle| obstacle.why.hint()),
+            Self::Stage { .. } => "nothing was changed; remove the cause, then commit again",
+            Self::Apply { .. } => "remove the cause, then commit again: it will finish",
+            Self::Journal(_) => "check the space and the permissions of the state directory",
+            Self::UnderWay | Self::Stopped => "commit again: it will finish or begin anew",
+        }
+    }
+
+    pub(crate) fn stage(path: PathBuf, source: impl Into<io::Error>) -> Self {
+        Self::Stage {
+            path,
+            source: source.into(),
+        }
+    }
+
+    pub(crate) fn apply(path: PathBuf, source: impl Into<io::Error>) -> Self {
+        Self::Apply {
+            path,
+            source: source.into(),
+        }
+    }
+}
+
+fn count(count: usize, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
+    }
+}

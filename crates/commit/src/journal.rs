@@ -1,0 +1,219 @@
+//! The journal of a commit: what a process needs that finishes, or undoes, what another began.
+//!
+//! # Format, tag `COMMIT`, version 1
+//!
+//! The file `commit` in the domain's state directory, a log of `surmise-journal`. A frame is a tag
+//! byte and a value. Integers are little-endian; `bytes` is a `u32` length and that many bytes;
+//! `optional` is a byte 0, or a byte 1 and the value; `list` is a `u32` count and the values; an
+//! index is a `u64`; a `time` is `i64` seconds and `u32` nanoseconds; a `key` is device `u64` and
+//! inode `u64`; an `identity` is a key, `st_mode & S_IFMT` `u32`, size `u64`, modified `time`,
+//! changed `time`; a `place` is a directory's index and a name (`bytes`).
+//!
+//! | tag | frame | fields |
+//! |---|---|---|
+//! | 1 | head | root path bytes |
+//! | 2 | directory | key optional, staging optional index, places list, modified optional time |
+//! | 3 | staging | place, content, metadata optional |
+//! | 4 | aside | place, temporary bytes, expected |
+//! | 5 | placement | item, from place, to place, displaces optional expected, home optional bytes |
+//! | 6 | edit | key, places list, object optional u64, metadata |
+//! | 7 | removal | place, expected, is directory u8, home optional bytes, is kept u8 |
+//! | 8 | finish | directory index, metadata |
+//! | 9 | stage | none: the plan is whole, staging begins |
+//! | 10 | staged | staging index, key, is the object's own inode u8 |
+//! | 11 | go | none: the point of no return |
+//! | 12 | settled | left list of (path bytes, reason u8): only directories remain to be finished |
+//! | 13 | end | none: all done |
+//!
+//! Content: a byte 1 (directory), 2 (regular: object optional u64), 3 (symlink: target bytes),
+//! 4 (special: `S_IFMT` u32, device u64), 5 (staged: index) or 6 (real: place, key). Item: a byte 1
+//! (real: key) or 2 (staged: index). Expected: a byte 1 (inode: key) or 2 (state: identity).
+//! Metadata: permissions optional u16, uid optional u32, gid optional u32, xattrs list of (name
+//! bytes, value optional bytes), accessed optional time, modified optional time.
+//!
+//! A journal without frame 9 changed nothing; one without frame 11 is undone; one with it is done.
+
+mod codec;
+mod record;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use surmise_journal::{Format, Journal as Log, OpenError};
+
+use crate::plan::Plan;
+use record::Frame;
+pub(crate) use record::{Left, Staged};
+
+const FORMAT: Format = Format {
+    tag: "COMMIT",
+    version: 1,
+};
+
+/// How far a commit has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// It is being prepared, and can be undone without a trace.
+    Staging,
+    /// It has begun, and only ever goes on.
+    Applying,
+    /// It is complete.
+    Done,
+}
+
+/// A commit's journal, open for appending.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    log: Log,
+}
+
+/// What a journal holds.
+#[derive(Debug, Default)]
+pub(crate) struct Contents {
+    pub(crate) root: PathBuf,
+    pub(crate) plan: Plan,
+    pub(crate) staged: Vec<Staged>,
+    pub(crate) phase: Option<Phase>,
+    /// Whether everything but directories is done, and what was left.
+    pub(crate) settled: Option<Vec<Left>>,
+}
+
+/// Why a journal could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The log itself.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A frame that no Surmise of this version writes.
+    #[error("frame {0} of the journal is malformed")]
+    Malformed(u64),
+}
+
+impl Journal {
+    /// Starts the journal of a plan and puts all of the plan into it.
+    pub(crate) fn start(directory: &Path, root: &Path, plan: &Plan) -> Result<Self, OpenError> {
+        let log = Log::create_at(&path(directory), FORMAT)?;
+        let mut journal = Self { log };
+        journal.append(&Frame::Head {
+            root: root.as_os_str().to_owned(),
+        })?;
+        for frame in Frame::of_plan(plan) {
+            journal.append(&frame)?;
+        }
+        journal.append(&Frame::Stage)?;
+        journal.log.sync()?;
+        Ok(journal)
+    }
+
+    /// Reads a journal back; `None` when there is none.
+    pub(crate) fn open(directory: &Path) -> Result<Option<(Self, Contents)>, JournalError> {
+        let mut contents = Contents::default();
+        let mut malformed = None;
+        let opened = Log::open_at(
+            &path(directory),
+            FORMAT,
+            |sequence, payload| match Frame::decode(payload) {
+                Some(frame) => contents.take(frame),
+                None => malformed = malformed.or(Some(sequence)),
+            },
+        );
+        let log = match opened {
+            Err(OpenError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(None);
+            }
+            opened => opened?.0,
+        };
+        match malformed {
+            Some(sequence) => Err(JournalError::Malformed(sequence)),
+            None => Ok(Some((Self { log }, contents))),
+        }
+    }
+
+    /// Notes what was staged.
+    pub(crate) fn staged(&mut self, staged: Staged) -> io::Result<()> {
+        self.append(&Frame::Staged(staged))
+    }
+
+    /// The point of no return.
+    pub(crate) fn go(&mut self) -> io::Result<()> {
+        self.append(&Frame::Go)?;
+        self.log.sync()
+    }
+
+    /// Only directories remain.
+    pub(crate) fn settled(&mut self, left: &[Left]) -> io::Result<()> {
+        self.append(&Frame::Settled {
+            left: left.to_vec(),
+        })?;
+        self.log.sync()
+    }
+
+    /// Nothing remains.
+    pub(crate) fn end(&mut self) -> io::Result<()> {
+        self.append(&Frame::End)?;
+        self.log.sync()
+    }
+
+    fn append(&mut self, frame: &Frame) -> io::Result<()> {
+        self.log.append(&frame.encode()).map(drop)
+    }
+}
+
+/// Removes the journal of a commit that changed nothing.
+pub(crate) fn discard(directory: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path(directory)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+/// How far the journal in a domain's state directory says that a commit has come; `None` when none
+/// has begun.
+///
+/// # Errors
+/// [`JournalError`] when there is a journal that cannot be read.
+pub fn pending(directory: &Path) -> Result<Option<Phase>, JournalError> {
+    let mut contents = Contents::default();
+    let read = surmise_journal::read_at(&path(directory), FORMAT, |_, payload| {
+        if let Some(frame) = Frame::decode(payload) {
+            contents.take(frame);
+        }
+    });
+    match read {
+        Ok(_) => Ok(Some(contents.phase.unwrap_or(Phase::Staging))),
+        Err(OpenError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        // A kill inside the first write: nothing had begun.
+        Err(OpenError::NotALog) if is_cut_short(directory) => Ok(Some(Phase::Staging)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether the journal ends within its header.
+pub(crate) fn is_cut_short(directory: &Path) -> bool {
+    std::fs::metadata(path(directory))
+        .is_ok_and(|metadata| metadata.len() < surmise_journal::HEADER_LENGTH)
+}
+
+impl Contents {
+    fn take(&mut self, frame: Frame) {
+        match frame {
+            Frame::Head { root } => self.root = root.into(),
+            Frame::Directory(directory) => self.plan.directories.push(directory),
+            Frame::Staging(staging) => self.plan.stagings.push(staging),
+            Frame::Aside(aside) => self.plan.asides.push(aside),
+            Frame::Placement(placement) => self.plan.placements.push(placement),
+            Frame::Edit(edit) => self.plan.edits.push(edit),
+            Frame::Removal(removal) => self.plan.removals.push(removal),
+            Frame::Finish(finish) => self.plan.finishes.push(finish),
+            Frame::Stage => self.phase = Some(Phase::Staging),
+            Frame::Staged(staged) => self.staged.push(staged),
+            Frame::Go => self.phase = Some(Phase::Applying),
+            Frame::Settled { left } => self.settled = Some(left),
+            Frame::End => self.phase = Some(Phase::Done),
+        }
+    }
+}
+
+fn path(directory: &Path) -> PathBuf {
+    directory.join("commit")
+}

@@ -1,0 +1,258 @@
+//! Where nodes are: in the view, and really.
+//!
+//! A [`Map`] says of each directory which names changed. This index turns that around: which names
+//! lead to a node, which real names an inode loses, and which gained name each lost one pairs with.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use surmise_view::{Binding, FileKind, InodeKey, Map, Node, NodeId};
+
+/// One changed name of one directory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry<'m> {
+    pub(crate) directory: NodeId,
+    pub(crate) name: &'m OsStr,
+    pub(crate) binding: &'m Binding,
+}
+
+/// A name in a directory, as a key.
+pub(crate) type Name<'m> = (NodeId, &'m OsStr);
+
+pub(crate) struct Names<'m> {
+    map: &'m Map,
+    /// The bindings that lead to a node, whether or not the real name leads to it as well.
+    bound: HashMap<NodeId, Vec<Entry<'m>>>,
+    /// Real names that no longer lead to the inode that they really lead to.
+    lost: HashMap<InodeKey, Vec<Entry<'m>>>,
+    moved_from: HashMap<Name<'m>, Entry<'m>>,
+    moved_to: HashMap<Name<'m>, Entry<'m>>,
+    live: RefCell<HashMap<NodeId, bool>>,
+    paths: RefCell<HashMap<NodeId, Option<PathBuf>>>,
+}
+
+impl<'m> Names<'m> {
+    pub(crate) fn of(map: &'m Map) -> Self {
+        let mut names = Self {
+            map,
+            bound: HashMap::new(),
+            lost: HashMap::new(),
+            moved_from: HashMap::new(),
+            moved_to: HashMap::new(),
+            live: RefCell::default(),
+            paths: RefCell::default(),
+        };
+        for (directory, node) in map.nodes() {
+            for (name, binding) in &node.entries {
+                names.add(Entry {
+                    directory,
+                    name,
+                    binding,
+                });
+            }
+        }
+        names.pair();
+        names
+    }
+
+    /// Every name that leads elsewhere than it really does, oldest change first.
+    pub(crate) fn changed(&self) -> Vec<Entry<'m>> {
+        let directories = self.map.nodes();
+        let directories = directories.filter(|(_, node)| node.kind == FileKind::Directory);
+        let mut changed: Vec<_> = directories
+            .flat_map(|(directory, node)| {
+                node.entries.iter().map(move |(name, binding)| Entry {
+                    directory,
+                    name: name.as_os_str(),
+                    binding,
+                })
+            })
+            .filter(|entry| self.is_changed(entry))
+            .collect();
+        changed.sort_by_key(|entry| (entry.binding.since, entry.directory, entry.name));
+        changed
+    }
+
+    /// Where the inode behind this gained name comes from, when it lost a name for it.
+    pub(crate) fn moved_from(&self, gained: &Entry<'m>) -> Option<Entry<'m>> {
+        self.moved_from
+            .get(&(gained.directory, gained.name))
+            .copied()
+    }
+
+    /// Where the inode behind this lost name goes, when it gained a name for it.
+    pub(crate) fn moved_to(&self, lost: &Entry<'m>) -> Option<Entry<'m>> {
+        self.moved_to.get(&(lost.directory, lost.name)).copied()
+    }
+
+    /// The bindings that lead to a node.
+    pub(crate) fn bound(&self, node: NodeId) -> &[Entry<'m>] {
+        self.bound.get(&node).map_or(&[], Vec::as_slice)
+    }
+
+    /// The names that an inode loses.
+    pub(crate) fn lost(&self, key: InodeKey) -> &[Entry<'m>] {
+        self.lost.get(&key).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether the name under which an adopted node was found still leads to it.
+    pub(crate) fn keeps_origin(&self, id: NodeId) -> bool {
+        let Some((parent, name)) = self.origin(id) else {
+            return false;
+        };
+        let binding = self
+            .map
+            .node(parent)
+            .and_then(|parent| parent.entries.get(name));
+        binding.is_none_or(|binding| binding.target == Some(id))
+    }
+
+    /// The place in which an adopted node was found.
+    pub(crate) fn origin(&self, id: NodeId) -> Option<Name<'m>> {
+        let origin = self.map.node(id)?.origin.as_ref()?;
+        Some((origin.parent, origin.name.as_os_str()))
+    }
+
+    /// The name that leads to a directory in the view; `None` for the root and for removed ones.
+    pub(crate) fn place(&self, directory: NodeId) -> Option<Name<'m>> {
+        if directory == NodeId::ROOT {
+            return None;
+        }
+        if let Some(entry) = self.bound(directory).last() {
+            return Some((entry.directory, entry.name));
+        }
+        if self.keeps_origin(directory) {
+            return self.origin(directory);
+        }
+        None
+    }
+
+    /// Whether a directory is still in the view.
+    pub(crate) fn is_live(&self, directory: NodeId) -> bool {
+        let mut walked = Vec::new();
+        let mut at = directory;
+        let live = loop {
+            if at == NodeId::ROOT {
+                break true;
+            }
+            if let Some(known) = self.live.borrow().get(&at) {
+                break *known;
+            }
+            walked.push(at);
+            match self.place(at) {
+                // A log that closes a loop of directories is not one that a view wrote.
+                Some((parent, _)) if !walked.contains(&parent) => at = parent,
+                _ => break false,
+            }
+        };
+        let mut known = self.live.borrow_mut();
+        known.extend(walked.into_iter().map(|id| (id, live)));
+        live
+    }
+
+    /// The path of a directory: in the view, or for a removed one where it was. `None` for removed
+    /// directories that never were outside.
+    pub(crate) fn path(&self, directory: NodeId) -> Option<PathBuf> {
+        let mut walked: Vec<(NodeId, &OsStr)> = Vec::new();
+        let mut at = directory;
+        let mut path = loop {
+            if at == NodeId::ROOT {
+                break Some(PathBuf::from("/"));
+            }
+            if let Some(known) = self.paths.borrow().get(&at) {
+                break known.clone();
+            }
+            match self.place(at).or_else(|| self.origin(at)) {
+                Some((parent, name)) if walked.iter().all(|(id, _)| *id != parent) => {
+                    walked.push((at, name));
+                    at = parent;
+                }
+                _ => break None,
+            }
+        };
+        let mut known = self.paths.borrow_mut();
+        for (id, name) in walked.into_iter().rev() {
+            path = path.map(|path| path.join(name));
+            known.insert(id, path.clone());
+        }
+        path
+    }
+
+    /// The path of a name in a directory, by the same rule.
+    pub(crate) fn path_of(&self, (directory, name): Name<'_>) -> Option<PathBuf> {
+        self.path(directory).map(|path| path.join(name))
+    }
+
+    /// The real path of an adopted directory.
+    pub(crate) fn real_path(&self, directory: NodeId) -> Option<PathBuf> {
+        let mut names = Vec::new();
+        let mut at = directory;
+        while at != NodeId::ROOT {
+            let (parent, name) = self.origin(at)?;
+            names.push(name);
+            at = parent;
+        }
+        let mut path = PathBuf::from("/");
+        path.extend(names.into_iter().rev());
+        Some(path)
+    }
+
+    pub(crate) fn map(&self) -> &'m Map {
+        self.map
+    }
+
+    fn add(&mut self, entry: Entry<'m>) {
+        if let Some(target) = entry.binding.target {
+            self.bound.entry(target).or_default().push(entry);
+        }
+        if let (Some(lower), true) = (entry.binding.lower, self.is_changed(&entry)) {
+            self.lost.entry(lower.key()).or_default().push(entry);
+        }
+    }
+
+    /// Pairs lost and gained names of one inode, oldest with oldest, as moves.
+    fn pair(&mut self) {
+        let oldest_first =
+            |entry: &Entry<'m>| (entry.binding.since, entry.directory, entry.name.to_owned());
+        for entries in self.bound.values_mut().chain(self.lost.values_mut()) {
+            entries.sort_by_cached_key(oldest_first);
+        }
+        for (key, lost) in &self.lost {
+            let Some(node) = self.map.adopted(*key) else {
+                continue;
+            };
+            let gained = self.bound.get(&node).into_iter().flatten();
+            let gained = gained.filter(|entry| is_changed(self.map, entry));
+            for (lost, gained) in lost.iter().zip(gained) {
+                self.moved_from
+                    .insert((gained.directory, gained.name), *lost);
+                self.moved_to.insert((lost.directory, lost.name), *gained);
+            }
+        }
+    }
+
+    fn is_changed(&self, entry: &Entry<'m>) -> bool {
+        is_changed(self.map, entry)
+    }
+}
+
+/// Whether a name leads elsewhere than it really does.
+fn is_changed(map: &Map, entry: &Entry<'_>) -> bool {
+    match (entry.binding.target, entry.binding.lower) {
+        (None, None) => false,
+        (Some(target), Some(lower)) => {
+            let origin = map
+                .node(target)
+                .and_then(|node: &Node| node.origin.as_ref());
+            origin.is_none_or(|origin| origin.identity.key() != lower.key())
+        }
+        _ => true,
+    }
+}
+
+/// The depth of a path: 0 for the root.
+pub(crate) fn depth(path: &Path) -> usize {
+    path.components().count().saturating_sub(1)
+}

@@ -1,0 +1,315 @@
+//! Whether the user may do, and the file systems can take, what a commit will do.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::io;
+use std::os::fd::AsFd;
+
+use rustix::fs::{Access, AtFlags, StatVfsMountFlags, StatxAttributes};
+use rustix::io::Errno;
+use surmise_view::{Attributes, FileKind, ObjectStore};
+
+use crate::check::Findings;
+use crate::error::{Obstacle, ObstacleKind};
+use crate::locate::{Site, statx};
+use crate::plan::{Content, Directory, Edit, Metadata, Place, Plan, Staging};
+
+/// Looks for what is in the way of a plan. Reads only.
+pub(crate) fn obstacles(site: &Site<'_>, objects: &ObjectStore, findings: &mut Findings) {
+    let mut rights = Rights {
+        site,
+        findings,
+        user: rustix::process::geteuid().as_raw(),
+        groups: groups(),
+    };
+    for directory in written(site.plan()) {
+        rights.directory(directory);
+    }
+    for aside in &site.plan().asides {
+        rights.name(&aside.place);
+    }
+    for placement in &site.plan().placements {
+        if placement.displaces.is_some() {
+            rights.name(&placement.to);
+        }
+    }
+    for edit in &site.plan().edits {
+        rights.edit(edit);
+    }
+    for staging in &site.plan().stagings {
+        rights.staging(staging);
+    }
+    for finish in &site.plan().finishes {
+        rights.finish(finish.directory, &finish.metadata);
+    }
+    rights.space(objects);
+}
+
+struct Rights<'r, 'p> {
+    site: &'r Site<'p>,
+    findings: &'r mut Findings,
+    user: u32,
+    groups: HashSet<u32>,
+}
+
+impl Rights<'_, '_> {
+    /// A directory in which names change.
+    fn directory(&mut self, directory: usize) {
+        let Ok(fd) = self.site.open(directory) else {
+            return;
+        };
+        let access = Access::WRITE_OK | Access::EXEC_OK;
+        let why = match rustix::fs::accessat(&fd, ".", access, AtFlags::EACCESS) {
+            Err(error) => Some(refusal(error)),
+            Ok(()) => statx(fd.as_fd(), "")
+                .ok()
+                .filter(|found| is_locked(found.stx_attributes))
+                .map(|_| ObstacleKind::Immutable),
+        };
+        if let Some(why) = why {
+            let place = self.site.plan().directories[directory].places.last();
+            let path = place.map_or_else(
+                || self.site.root_path().to_owned(),
+                |place| self.site.path(place),
+            );
+            self.findings.obstacles.push(Obstacle { path, why });
+        }
+    }
+
+    /// A name that goes.
+    fn name(&mut self, place: &Place) {
+        let Ok(directory) = self.site.open(place.directory) else {
+            return;
+        };
+        let (Ok(holder), Ok(found)) = (
+            statx(directory.as_fd(), ""),
+            statx(directory.as_fd(), &*place.name),
+        ) else {
+            return;
+        };
+        let is_sticky = holder.stx_mode & 0o1000 != 0;
+        let is_foreign = ![found.stx_uid, holder.stx_uid].contains(&self.user);
+        if is_sticky && is_foreign && !self.is_root() {
+            self.refuse(place, ObstacleKind::Sticky);
+        }
+        if is_locked(found.stx_attributes) {
+            self.refuse(place, ObstacleKind::Immutable);
+        }
+    }
+
+    /// A file that keeps its inode and changes.
+    fn edit(&mut self, edit: &Edit) {
+        for place in &edit.places {
+            let Ok(Some(inode)) = self.site.inode(place, edit.key) else {
+                continue;
+            };
+            let Ok(found) = statx(inode.as_fd(), "") else {
+                return;
+            };
+            if is_locked(found.stx_attributes) {
+                self.refuse(place, ObstacleKind::Immutable);
+            }
+            let Some(attributes) = Attributes::of_statx(&found) else {
+                return;
+            };
+            self.metadata(place, &attributes, &edit.metadata);
+            if edit.object.is_some() && attributes.uid != self.user {
+                // Its owner can make it writable while the commit writes it.
+                self.writable(place);
+            }
+            return;
+        }
+    }
+
+    fn writable(&mut self, place: &Place) {
+        let Ok(directory) = self.site.open(place.directory) else {
+            return;
+        };
+        let flags = AtFlags::EACCESS | AtFlags::SYMLINK_NOFOLLOW;
+        let access = rustix::fs::accessat(&directory, &place.name, Access::WRITE_OK, flags);
+        if let Err(error) = access {
+            self.refuse(place, refusal(error));
+        }
+    }
+
+    fn staging(&mut self, staging: &Staging) {
+        if let (Content::Special { kind, .. }, false) = (&staging.content, self.is_root()) {
+            if matches!(kind, FileKind::CharacterDevice | FileKind::BlockDevice) {
+                self.refuse(&staging.place, ObstacleKind::Device);
+            }
+        }
+        if let Some(Metadata {
+            uid: Some(uid),
+            gid: Some(gid),
+            ..
+        }) = staging.metadata
+        {
+            if !self.may_give(uid, gid) {
+                self.refuse(&staging.place, ObstacleKind::NotGivable { uid, gid });
+            }
+        }
+    }
+
+    fn finish(&mut self, directory: usize, metadata: &Metadata) {
+        let Some(place) = self.site.plan().directories[directory].places.last() else {
+            return;
+        };
+        let Ok(fd) = self.site.open(directory) else {
+            return;
+        };
+        let found = statx(fd.as_fd(), "").ok();
+        if let Some(found) = found.as_ref().and_then(Attributes::of_statx) {
+            self.metadata(place, &found, metadata);
+        }
+    }
+
+    fn metadata(&mut self, place: &Place, found: &Attributes, wanted: &Metadata) {
+        if self.is_root() {
+            return;
+        }
+        let uid = wanted.uid.unwrap_or(found.uid);
+        let gid = wanted.gid.unwrap_or(found.gid);
+        let mode_changes = wanted
+            .permissions
+            .is_some_and(|permissions| permissions != found.permissions);
+        let owner_changes = (uid, gid) != (found.uid, found.gid);
+        if (mode_changes || owner_changes) && found.uid != self.user {
+            self.refuse(place, ObstacleKind::NotOwner);
+        } else if owner_changes && !self.may_give(uid, gid) {
+            self.refuse(place, ObstacleKind::NotGivable { uid, gid });
+        }
+    }
+
+    /// What must be copied, against what is free, one file system at a time.
+    fn space(&mut self, objects: &ObjectStore) {
+        let mut needs: BTreeMap<u64, (u64, &Place)> = BTreeMap::new();
+        let plan = self.site.plan();
+        let mut need = |device: u64, bytes: u64, place| {
+            needs.entry(device).or_insert((0, place)).0 += bytes;
+        };
+        for staging in &plan.stagings {
+            let Content::Regular {
+                object: Some(object),
+            } = staging.content
+            else {
+                continue;
+            };
+            let (Some(device), Ok(found)) = (
+                device_of(plan, staging.place.directory),
+                objects.stat(object),
+            ) else {
+                continue;
+            };
+            let own = rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor);
+            if own != device {
+                need(device, found.stx_blocks * 512, &staging.place);
+            }
+        }
+        for edit in &plan.edits {
+            let Some(Ok(found)) = edit.object.map(|object| objects.stat(object)) else {
+                continue;
+            };
+            let now = edit.places.iter().find_map(|place| {
+                let inode = self.site.inode(place, edit.key).ok()??;
+                let found = statx(inode.as_fd(), "").ok()?;
+                Some((found.stx_blocks, place))
+            });
+            if let Some((blocks, place)) = now {
+                let growth = found.stx_blocks.saturating_sub(blocks) * 512;
+                need(edit.key.device, growth, place);
+            }
+        }
+        for (_, (needed, place)) in needs {
+            self.room(place, needed);
+        }
+    }
+
+    fn room(&mut self, place: &Place, needed: u64) {
+        let mut at = place.directory;
+        while let Some(staging) = self.site.plan().directories[at].staging {
+            at = self.site.plan().stagings[staging].place.directory;
+        }
+        let Ok(directory) = self.site.open(at) else {
+            return;
+        };
+        let Ok(free) = rustix::fs::fstatvfs(&directory) else {
+            return;
+        };
+        let available = match self.is_root() {
+            true => free.f_bfree * free.f_frsize,
+            false => free.f_bavail * free.f_frsize,
+        };
+        if free.f_flag.contains(StatVfsMountFlags::RDONLY) {
+            self.refuse(place, ObstacleKind::ReadOnly);
+        } else if needed > available {
+            self.refuse(place, ObstacleKind::NoSpace { needed, available });
+        }
+    }
+
+    fn may_give(&self, uid: u32, gid: u32) -> bool {
+        self.is_root() || (uid == self.user && self.groups.contains(&gid))
+    }
+
+    fn is_root(&self) -> bool {
+        self.user == 0
+    }
+
+    fn refuse(&mut self, place: &Place, why: ObstacleKind) {
+        let path = self.site.path(place);
+        self.findings.obstacles.push(Obstacle { path, why });
+    }
+}
+
+/// Directories that exist and in which names change.
+fn written(plan: &Plan) -> BTreeSet<usize> {
+    let stagings = plan.stagings.iter().map(|staging| &staging.place);
+    let asides = plan.asides.iter().map(|aside| &aside.place);
+    let placements = plan.placements.iter();
+    let placements = placements.flat_map(|placement| [&placement.from, &placement.to]);
+    let removals = plan.removals.iter().map(|removal| &removal.place);
+    let places = stagings.chain(asides).chain(placements).chain(removals);
+    // A directory that gets another parent is written too: its `..` changes.
+    let moved = plan.directories.iter().enumerate();
+    let moved = moved.filter(|(_, directory)| has_moved(directory));
+    places
+        .map(|place| place.directory)
+        .chain(moved.map(|(index, _)| index))
+        .filter(|index| plan.directories[*index].staging.is_none())
+        .collect()
+}
+
+fn has_moved(directory: &Directory) -> bool {
+    let (first, last) = (directory.places.first(), directory.places.last());
+    first.map(|place| place.directory) != last.map(|place| place.directory)
+}
+
+/// The file system on which a directory is, or will be.
+fn device_of(plan: &Plan, directory: usize) -> Option<u64> {
+    let mut at = directory;
+    while let Some(staging) = plan.directories[at].staging {
+        at = plan.stagings[staging].place.directory;
+    }
+    plan.directories[at].key.map(|key| key.device)
+}
+
+fn groups() -> HashSet<u32> {
+    let supplementary = rustix::process::getgroups().unwrap_or_default();
+    let own = rustix::process::getegid();
+    supplementary
+        .into_iter()
+        .chain([own])
+        .map(rustix::fs::Gid::as_raw)
+        .collect()
+}
+
+fn is_locked(attributes: StatxAttributes) -> bool {
+    attributes.intersects(StatxAttributes::IMMUTABLE | StatxAttributes::APPEND)
+}
+
+fn refusal(error: Errno) -> ObstacleKind {
+    match error {
+        Errno::ROFS => ObstacleKind::ReadOnly,
+        Errno::ACCESS | Errno::PERM => ObstacleKind::NotWritable,
+        Errno::TXTBSY => ObstacleKind::Busy,
+        error => ObstacleKind::Unreadable(io::Error::from(error)),
+    }
+}

@@ -1,0 +1,241 @@
+//! Puts new inodes beside their targets, complete and durable, before anything changes.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use surmise_view::{Attributes, FileKind, ObjectId, ObjectStore};
+
+use crate::copy::copy;
+use crate::error::CommitError;
+use crate::flush::Flush;
+use crate::journal::{Journal, Staged};
+use crate::locate::{Site, open_inode};
+use crate::metadata;
+use crate::plan::{Content, Place, Staging};
+use crate::steps::Steps;
+
+/// Permission bits of what is not complete yet.
+const PRIVATE_FILE: u32 = 0o600;
+const PRIVATE_DIRECTORY: u32 = 0o700;
+
+pub(crate) struct Stage<'s, 'p, 'a, 'b> {
+    pub(crate) site: &'s mut Site<'p>,
+    pub(crate) objects: &'s ObjectStore,
+    pub(crate) journal: &'s mut Journal,
+    pub(crate) steps: Steps<'a, 'b>,
+}
+
+/// What a staging made.
+struct Made {
+    /// Open for flushing, where that kind of inode can be.
+    file: Option<OwnedFd>,
+    is_object: bool,
+}
+
+impl Stage<'_, '_, '_, '_> {
+    /// Makes all that the plan stages and flushes it.
+    pub(crate) fn run(mut self) -> Result<(), CommitError> {
+        let plan = self.site.plan();
+        let mut flush = Flush::default();
+        for (index, staging) in plan.stagings.iter().enumerate() {
+            self.steps.step()?;
+            self.stage(index, staging, &mut flush)
+                .map_err(|error| self.failure(error, &staging.place))?;
+        }
+        // A directory's times are set when nothing is put into it any more.
+        for (index, staging) in plan.stagings.iter().enumerate().rev() {
+            if staging.content == Content::Directory {
+                self.complete(index, staging)
+                    .map_err(|error| self.failure(error, &staging.place))?;
+            }
+        }
+        self.steps.pause()?;
+        let path = || self.site.root_path().to_owned();
+        self.add_data(&mut flush)
+            .and_then(|()| flush.run())
+            .map_err(|error| CommitError::stage(path(), error))
+    }
+
+    fn stage(&mut self, index: usize, staging: &Staging, flush: &mut Flush) -> Result<(), Failure> {
+        let directory = self.site.open(staging.place.directory)?;
+        let made = self.make(directory.as_fd(), staging)?;
+        self.steps.pause()?;
+        let (inode, found) = open_inode(directory.as_fd(), &staging.place.name)?;
+        let staged = Staged {
+            staging: index,
+            key: found.identity.key(),
+            is_object: made.is_object,
+        };
+        if let Content::Real { key, .. } = &staging.content {
+            if staged.key != *key {
+                return Err(io::Error::from(Errno::STALE).into());
+            }
+        }
+        self.journal.staged(staged)?;
+        self.site.set_staged(index, staged.key);
+        if let (Some(metadata), false) = (
+            &staging.metadata,
+            found.identity.kind == FileKind::Directory,
+        ) {
+            self.steps.pause()?;
+            metadata::set(inode.as_fd(), metadata)?;
+        }
+        match made.file {
+            Some(file) => flush.add(file)?,
+            None => flush.add_directory(self.site, staging.place.directory)?,
+        }
+        Ok(())
+    }
+
+    fn make(&self, directory: BorrowedFd<'_>, staging: &Staging) -> io::Result<Made> {
+        let name = &staging.place.name;
+        let unopened = |is_object| Made {
+            file: None,
+            is_object,
+        };
+        match &staging.content {
+            Content::Directory => {
+                let mode = Mode::from_raw_mode(PRIVATE_DIRECTORY);
+                rustix::fs::mkdirat(directory, name, mode)?;
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                let file = rustix::fs::openat(directory, name, flags, Mode::empty())?;
+                return Ok(Made {
+                    file: Some(file),
+                    is_object: false,
+                });
+            }
+            Content::Regular { object: None } => {
+                let file = create(directory, staging)?;
+                return Ok(Made {
+                    file: Some(file.into()),
+                    is_object: false,
+                });
+            }
+            Content::Regular {
+                object: Some(object),
+            } => return self.make_of_object(directory, staging, *object),
+            Content::Symlink { target } => rustix::fs::symlinkat(target, directory, name)?,
+            Content::Special { kind, device } => {
+                let kind = FileType::from_raw_mode(kind.mode_bits());
+                let mode = Mode::from_raw_mode(PRIVATE_FILE);
+                rustix::fs::mknodat(directory, name, kind, mode, *device)?;
+            }
+            Content::Staged { staging: first } => {
+                let first = &self.site.plan().stagings[*first].place;
+                self.link(first, directory, staging)?;
+            }
+            Content::Real { place, .. } => self.link(place, directory, staging)?,
+        }
+        Ok(unopened(false))
+    }
+
+    /// The object itself under one more name where that can be, else a copy.
+    fn make_of_object(
+        &self,
+        directory: BorrowedFd<'_>,
+        staging: &Staging,
+        object: ObjectId,
+    ) -> io::Result<Made> {
+        let path = self.objects.path(object);
+        let data = self.objects.open(object)?;
+        let name = &staging.place.name;
+        match rustix::fs::linkat(CWD, path, directory, name, AtFlags::empty()) {
+            Ok(()) => Ok(Made {
+                file: Some(data.into()),
+                is_object: true,
+            }),
+            Err(Errno::XDEV | Errno::PERM | Errno::MLINK | Errno::OPNOTSUPP) => {
+                let file = create(directory, staging)?;
+                copy(&data, &file)?;
+                let times =
+                    Attributes::of_statx(&self.objects.stat(object)?).ok_or(Errno::INVAL)?;
+                let modified = times.identity.modified;
+                let (inode, _) = open_inode(directory, name)?;
+                metadata::set_times(inode.as_fd(), Some(times.accessed), Some(modified))?;
+                Ok(Made {
+                    file: Some(file.into()),
+                    is_object: false,
+                })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn link(
+        &self,
+        existing: &Place,
+        directory: BorrowedFd<'_>,
+        staging: &Staging,
+    ) -> io::Result<()> {
+        let from = self.site.open(existing.directory)?;
+        let flags = AtFlags::empty();
+        let name = &staging.place.name;
+        Ok(rustix::fs::linkat(
+            &from,
+            &existing.name,
+            directory,
+            name,
+            flags,
+        )?)
+    }
+
+    /// Gives a staged directory its final attributes, unless something is still to be moved in.
+    fn complete(&mut self, index: usize, staging: &Staging) -> Result<(), Failure> {
+        let (Some(metadata), Some(key)) = (&staging.metadata, self.site.staged(index)) else {
+            return Ok(());
+        };
+        self.steps.pause()?;
+        let inode = self.site.inode(&staging.place, key)?;
+        let inode = inode.ok_or(Errno::STALE).map_err(io::Error::from)?;
+        Ok(metadata::set(inode.as_fd(), metadata)?)
+    }
+
+    /// The data of files that keep their inode is read again after a crash, so it must be durable.
+    fn add_data(&self, flush: &mut Flush) -> io::Result<()> {
+        for edit in &self.site.plan().edits {
+            if let Some(object) = edit.object {
+                flush.add(self.objects.open(object)?.into())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn failure(&self, failure: Failure, place: &Place) -> CommitError {
+        match failure {
+            Failure::Io(error) => {
+                let path: PathBuf = self.site.path(place);
+                CommitError::stage(path, error)
+            }
+            Failure::Commit(error) => error,
+        }
+    }
+}
+
+/// A failure that does not know its path yet, or one that needs none.
+enum Failure {
+    Io(io::Error),
+    Commit(CommitError),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<CommitError> for Failure {
+    fn from(error: CommitError) -> Self {
+        Self::Commit(error)
+    }
+}
+
+fn create(directory: BorrowedFd<'_>, staging: &Staging) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(PRIVATE_FILE);
+    let fd = rustix::fs::openat(directory, &staging.place.name, flags, mode)?;
+    Ok(fd.into())
+}
