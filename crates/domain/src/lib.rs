@@ -30,6 +30,7 @@ mod remove;
 mod roles;
 mod signals;
 mod state;
+mod terminal;
 
 pub use domain::{Domain, Status};
 pub use error::LaunchError;

@@ -65,7 +65,7 @@ mod tests {
         fs::write(closed.join("deep/file"), "x").expect("write");
         symlink(&kept, tree_path.join("link")).expect("symlink");
         for mode_of in [closed.join("deep"), closed] {
-            fs::set_permissions(mode_of, fs::Permissions::from_mode(0)).expect("chmod");
+            fs::set_permissions(mode_of, fs::Permissions::from_mode(0o000)).expect("chmod");
         }
         tree(&tree_path).expect("remove");
         assert!(!tree_path.exists());

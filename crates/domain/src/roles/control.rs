@@ -23,6 +23,7 @@ use crate::roles::init::Init;
 use crate::roles::view::ViewProcess;
 use crate::signals::Signals;
 use crate::state::StateError;
+use crate::terminal::Foreground;
 
 /// How long pid 1 may take to notice that the view has died.
 const NOTICE: Duration = Duration::from_secs(1);
@@ -47,6 +48,7 @@ pub(crate) fn supervise(
 ) -> Result<Ended, LaunchError> {
     let id_map = IdMap::of_caller()?;
     let filter = Program::consent();
+    let _foreground = Foreground::of_caller();
     let signals = Signals::take_over().map_err(LaunchError::step("take over signals"))?;
     let result = start(job, &id_map, &filter, &signals)
         .and_then(|roles| roles.run(job, &id_map, &signals, meanwhile));

@@ -11,6 +11,7 @@ use crate::setting::{Roles, Setting};
 pub const TESTS: &[Test] = &[
     ("an_interrupt_reaches_the_command_alone", interrupt),
     ("a_stopped_domain_goes_on_in_the_foreground", stop),
+    ("the_terminal_is_the_callers_again", terminal),
     ("a_terminate_signal_is_forwarded", forwarded),
     ("who_ignores_the_terminate_signal_is_killed", ignored),
     ("an_ignored_hangup_stays_ignored", hangup),
@@ -32,6 +33,20 @@ fn stop(setting: &Setting) {
     run.on_terminal(&[("ready", "\x1a"), ("back", "it\n")])
         .assert_code(0)
         .assert_stdout_contains("got it");
+}
+
+fn terminal(setting: &Setting) {
+    let by = ["sh", "-c", r#""$@"; read word; echo got $word"#, "sh"];
+    let run = setting
+        .run_by(&by, &["--", "bash", "--norc", "-i"])
+        .env("PS1", "inner> ");
+    run.on_terminal(&[
+        ("inner> ", "sleep 0.1\n"),
+        ("inner> ", "exit\n"),
+        ("kept: ", "it\n"),
+    ])
+    .assert_code(0)
+    .assert_stdout_contains("got it");
 }
 
 fn forwarded(setting: &Setting) {
