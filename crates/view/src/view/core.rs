@@ -244,8 +244,8 @@ impl Core {
             Some(journal) => journal,
             None => {
                 let path = self.config.directory.join("log");
-                let created = Journal::create_at(&path, LOG_FORMAT).map_err(io::Error::other)?;
-                self.journal.insert(created)
+                let created = Journal::create_at(&path, LOG_FORMAT);
+                self.journal.insert(created.map_err(io_error)?)
             }
         };
         journal.append(&operation.encode())?;
@@ -346,6 +346,14 @@ impl Core {
             self.known.place(id, place);
         }
         id
+    }
+}
+
+/// The errno, where there is one: a full disk is to be told as such.
+fn io_error(error: surmise_journal::OpenError) -> io::Error {
+    match error {
+        surmise_journal::OpenError::Io(error) => error,
+        other => io::Error::other(other),
     }
 }
 

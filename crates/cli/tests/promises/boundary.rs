@@ -1,0 +1,165 @@
+//! S8, S9, S10, S12, S16, S17, S18: where a domain ends.
+
+use std::net::TcpListener;
+
+use crate::setting::as_each_user;
+
+/// S8.
+#[test]
+fn the_exit_status_is_the_commands() {
+    as_each_user(|setting| {
+        let exits = |command: &[&str], code| {
+            let mut arguments = vec!["run", "--dry-run", "--"];
+            arguments.extend(command);
+            setting.surmise(&arguments).outcome().assert_code(code);
+        };
+        exits(&["true"], 0);
+        exits(&["sh", "-c", "exit 77"], 77);
+        exits(&["sh", "-c", "kill -TERM $$"], 128 + 15);
+        exits(&["no-such-command-here"], 127);
+        setting.scratch.file("not-executable", "#!/bin/sh\n");
+        exits(&["./not-executable"], 126);
+        exits(&["./missing"], 127);
+    });
+}
+
+/// S9.
+#[test]
+fn processes_that_outlive_the_command_are_ended_and_listed() {
+    as_each_user(|setting| {
+        let script = "(trap '' TERM; sleep 30) & sleep 31 & echo started";
+        let outcome = setting
+            .surmise(&["run", "--dry-run", "--", "sh", "-c", script])
+            .outcome();
+        outcome.assert_success().assert_stdout("started\n").assert_stderr_contains("sleep");
+    });
+}
+
+/// S9.
+#[test]
+fn with_wait_they_are_waited_for() {
+    as_each_user(|setting| {
+        let script = "(sleep 1; echo late > file) & true";
+        setting.succeed(&["run", "--commit", "--wait", "--", "sh", "-c", script]);
+        assert!(setting.scratch.path("file").exists());
+    });
+}
+
+/// S10.
+#[test]
+fn a_domain_in_a_domain_is_refused() {
+    as_each_user(|setting| {
+        // The command may lie where the view shows it to this user.
+        let surmise = surmise_testkit::surmise_binary();
+        let copy = setting.scratch.root().join("surmise-inside");
+        std::fs::copy(surmise, &copy).expect("copy the command");
+        let copy = copy.to_str().expect("Unicode");
+        setting
+            .surmise(&["run", "--dry-run", "--", copy, "run", "--", "true"])
+            .outcome()
+            .assert_code(125)
+            .assert_stderr_contains("Error:")
+            .assert_stderr_contains("Hint:");
+    });
+}
+
+/// S12.
+#[test]
+fn a_kept_domain_is_the_same_when_entered_again() {
+    as_each_user(|setting| {
+        setting.scratch.file("old", "o").file("sub/leaf", "l");
+        let look = "find . -printf '%p %y %m %n %s %T@ %i\\n' | sort; cat old new moved/leaf";
+        let script = format!("echo x >> old; echo n > new; mv sub moved; chmod 600 new; {look}");
+        let first = setting.run_script(&script);
+        let again = setting.succeed(&["shell", "t", "--", "sh", "-c", look]);
+        assert_eq!(first.stdout, again.stdout);
+    });
+}
+
+/// S16.
+#[test]
+fn without_network_there_is_only_a_loopback_interface() {
+    as_each_user(|setting| {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
+        let port = listener.local_addr().expect("an address").port();
+        let script = format!(
+            "import socket\n\
+             print(sorted(name for _, name in socket.if_nameindex()))\n\
+             server = socket.create_server(('127.0.0.1', 0))\n\
+             socket.create_connection(server.getsockname())\n\
+             try: socket.create_connection(('127.0.0.1', {port}), 5)\n\
+             except ConnectionRefusedError: print('refused')\n"
+        );
+        let run = ["run", "--dry-run", "--", "python3", "-c", &script];
+        setting.succeed(&run).assert_lines(&["['lo']", "refused"]);
+        let reach = format!("import socket; socket.create_connection(('127.0.0.1', {port}), 5)");
+        setting.succeed(&["run", "--dry-run", "--net", "allow", "--", "python3", "-c", &reach]);
+        listener.accept().expect("the connection from inside");
+    });
+}
+
+/// S17.
+#[test]
+fn only_the_standard_streams_come_along() {
+    as_each_user(|setting| {
+        let directory = setting.scratch.work();
+        let surmise = surmise_testkit::surmise_binary();
+        let surmise = match setting.user {
+            Some(_) => {
+                let copy = setting.scratch.root().join("surmise-copy");
+                std::fs::copy(surmise, &copy).expect("copy the command");
+                copy
+            }
+            None => surmise.to_owned(),
+        };
+        let surmise = surmise.to_str().expect("Unicode");
+        if setting.user.is_none() {
+            let list = "exec 7< .; exec \"$0\" run --dry-run -- sh -c 'ls /proc/$$/fd'";
+            setting
+                .plain(&["sh", "-c", list, surmise])
+                .outcome()
+                .assert_success()
+                .assert_stdout("0\n1\n2\n");
+            let from = format!("exec \"$0\" run --dry-run -- true < {}", directory.display());
+            setting
+                .plain(&["sh", "-c", &from, surmise])
+                .outcome()
+                .assert_code(125)
+                .assert_stderr_contains("directory");
+        }
+    });
+}
+
+/// S18.
+#[test]
+fn ways_around_the_view_are_closed() {
+    as_each_user(|setting| {
+        let script = r"
+import ctypes, errno, os
+libc = ctypes.CDLL(None, use_errno=True)
+def fails(number, *arguments):
+    if libc.syscall(number, *arguments) >= 0: return 'succeeded'
+    return errno.errorcode[ctypes.get_errno()]
+print('mount', fails(165, b'none', b'/tmp', b'tmpfs', 0, 0))
+print('io_uring_setup', fails(425, 4, ctypes.create_string_buffer(120)))
+print('bpf', fails(321, 0, ctypes.create_string_buffer(120), 72))
+print('open_by_handle_at', fails(304, 0, ctypes.create_string_buffer(128), 0))
+print('x32 getpid', fails(0x40000000 + 39))
+for path in ['/proc/sys/kernel/hostname', '/proc/sysrq-trigger', '/sys/kernel/mm/ksm/run']:
+    try: os.open(path, os.O_WRONLY); print(path, 'opened')
+    except OSError: print(path, 'refused')
+print(sorted(set(os.listdir('/dev')) & {'fuse', 'kmsg', 'mem', 'loop-control', 'vda', 'sda'}))
+";
+        setting.succeed(&["run", "--dry-run", "--", "python3", "-c", script]).assert_lines(&[
+            "mount EPERM",
+            "io_uring_setup ENOSYS",
+            "bpf EPERM",
+            "open_by_handle_at EPERM",
+            "x32 getpid ENOSYS",
+            "/proc/sys/kernel/hostname refused",
+            "/proc/sysrq-trigger refused",
+            "/sys/kernel/mm/ksm/run refused",
+            "[]",
+        ]);
+    });
+}

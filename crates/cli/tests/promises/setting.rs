@@ -1,0 +1,65 @@
+//! Who runs a test, and the commands that most tests need.
+
+use surmise_testkit::{Outcome, Run, Scratch, User, is_root, ordinary_user, skip};
+
+/// A scratch tree and the user that works in it.
+pub struct Setting {
+    pub scratch: Scratch,
+    pub user: Option<&'static User>,
+}
+
+/// Runs a test as the user that runs the tests and, where that is root, as an ordinary user too.
+pub fn as_each_user(test: impl Fn(&Setting)) {
+    test(&Setting {
+        scratch: Scratch::new(),
+        user: None,
+    });
+    if !is_root() {
+        return;
+    }
+    match ordinary_user() {
+        Ok(user) => test(&Setting {
+            scratch: Scratch::owned_by(user),
+            user: Some(user),
+        }),
+        Err(reason) => skip(format_args!("as an ordinary user: {reason}")),
+    }
+}
+
+impl Setting {
+    /// `surmise` with these arguments, as the setting's user.
+    pub fn surmise(&self, arguments: &[&str]) -> Run<'_> {
+        self.as_user(Run::surmise(&self.scratch, arguments.iter().copied()))
+    }
+
+    /// Another command, as the setting's user.
+    pub fn plain(&self, command: &[&str]) -> Run<'_> {
+        self.as_user(Run::plain(&self.scratch, command.iter().copied()))
+    }
+
+    /// `surmise run --name t -- sh -c SCRIPT`, which must exit 0 and keep the domain.
+    #[track_caller]
+    pub fn run_script(&self, script: &str) -> Outcome {
+        let outcome = self
+            .surmise(&["run", "--name", "t", "--", "sh", "-ec", script])
+            .outcome();
+        outcome.assert_success();
+        outcome
+    }
+
+    /// `surmise` with these arguments, which must exit 0.
+    #[track_caller]
+    pub fn succeed(&self, arguments: &[&str]) -> Outcome {
+        let outcome = self.surmise(arguments).outcome();
+        outcome.assert_success();
+        outcome
+    }
+
+    fn as_user<'a>(&self, run: Run<'a>) -> Run<'a> {
+        let run = run.seconds(60);
+        match self.user {
+            Some(user) => run.user(user),
+            None => run,
+        }
+    }
+}
