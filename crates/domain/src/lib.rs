@@ -15,6 +15,7 @@
 
 mod capabilities;
 mod command;
+mod decide;
 mod devices;
 mod domain;
 mod error;
@@ -32,6 +33,7 @@ mod signals;
 mod state;
 mod terminal;
 
+pub use decide::DecideError;
 pub use domain::{Domain, Status};
 pub use error::LaunchError;
 pub use exit::Exit;

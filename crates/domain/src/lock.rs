@@ -2,9 +2,10 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
@@ -12,10 +13,14 @@ use rustix::io::Errno;
 use crate::state::StateError;
 
 const FILE: &str = "lock";
+const SERVING: &str = "serving";
 
 /// How often and how long to wait for somebody who only looks.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(2);
+
+/// How long a view may take to end after its control was killed; it may have much to write to disk.
+const VIEW_ENDS_MAX: Duration = Duration::from_secs(10);
 
 /// An exclusive lock, let go when dropped or when its process dies in any way.
 ///
@@ -27,7 +32,8 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Locks the domain `name` kept in `state`.
+    /// Locks the domain `name` kept in `state`. If the last one to hold the lock was killed, this
+    /// waits for the end of the view that it left behind.
     pub(crate) fn take(state: &Path, name: &str) -> Result<Self, StateError> {
         let path = state.join(FILE);
         let mut file = open(&path, true).map_err(StateError::at(&path))?;
@@ -37,6 +43,7 @@ impl Lock {
                     file.set_len(0)
                         .and_then(|()| write!(file, "{}", std::process::id()))
                         .map_err(StateError::at(&path))?;
+                    wait_for_view(state, name)?;
                     return Ok(Self { _file: file });
                 }
                 // `holder` takes the lock for an instant, to look.
@@ -60,6 +67,51 @@ impl Lock {
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
             Err(Errno::WOULDBLOCK) => Some(holder_of(&mut file)),
             _ => None,
+        }
+    }
+}
+
+/// Held by the view process, which may outlive control by a moment and changes the state till then.
+///
+/// Taken by control before it starts the view: a copy of a process has the same open files, so the
+/// lock passes to the view when control drops this, and there is no moment without a holder.
+#[derive(Debug)]
+pub(crate) struct Serving {
+    file: File,
+}
+
+impl Serving {
+    /// For the domain kept in `state`, whose lock the caller holds.
+    pub(crate) fn take(state: &Path) -> io::Result<Self> {
+        let file = open(&state.join(SERVING), true)?;
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(Self { file })
+    }
+}
+
+impl AsFd for Serving {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+fn wait_for_view(state: &Path, name: &str) -> Result<(), StateError> {
+    let path = state.join(SERVING);
+    let file = match open(&path, false) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(StateError::at(&path)(error)),
+    };
+    let deadline = Instant::now() + VIEW_ENDS_MAX;
+    loop {
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(()),
+            Err(Errno::WOULDBLOCK) if Instant::now() < deadline => thread::sleep(PAUSE),
+            Err(Errno::WOULDBLOCK) => {
+                let name = name.into();
+                return Err(StateError::Running { name, pid: 0 });
+            }
+            Err(errno) => return Err(StateError::at(&path)(errno.into())),
         }
     }
 }
@@ -97,5 +149,21 @@ mod tests {
         drop(lock);
         assert_eq!(Lock::holder(state.path()), None);
         Lock::take(state.path(), "t").expect("take again");
+    }
+
+    #[test]
+    fn a_view_left_behind_is_waited_for() {
+        let state = tempfile::tempdir().expect("a directory");
+        let serving = Serving::take(state.path()).expect("take");
+        let path = state.path().to_owned();
+        let taker = thread::spawn(move || Lock::take(&path, "t").map(drop));
+        // Not in a tight loop: who only looks holds the lock for an instant.
+        while Lock::holder(state.path()).is_none() {
+            assert!(!taker.is_finished(), "the lock was taken beside a view");
+            thread::sleep(5 * PAUSE);
+        }
+        assert!(!taker.is_finished(), "the lock was taken beside a view");
+        drop(serving);
+        taker.join().expect("no panic").expect("taken");
     }
 }

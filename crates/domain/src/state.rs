@@ -109,9 +109,7 @@ impl StateError {
             }
             Self::Unknown { .. } => "`surmise list` shows all domains".into(),
             Self::Running { pid, .. } => format!("let process {pid} end first, or end it"),
-            Self::Committing { name } => format!(
-                "`surmise commit {name}` finishes it, `surmise commit --undo {name}` reverts it"
-            ),
+            Self::Committing { name } => format!("`surmise commit {name}` finishes it"),
             Self::Version { .. } => {
                 "use the version of surmise that wrote it, or a later one".into()
             }

@@ -18,6 +18,7 @@ use surmise_sys::seccomp::Program;
 use crate::command::Execution;
 use crate::error::LaunchError;
 use crate::launch::NetPolicy;
+use crate::lock::Serving;
 use crate::message::{Channel, Ended, Failure, Order, Report};
 use crate::roles::init::Init;
 use crate::roles::view::ViewProcess;
@@ -82,9 +83,16 @@ fn start(
         device: &device_receiver,
         control: &view_control,
     };
-    let keep = [device_receiver.as_fd(), view_control.as_fd()];
+    let serving =
+        Serving::take(job.state).map_err(LaunchError::step("lock the view for its process"))?;
+    let keep = [
+        device_receiver.as_fd(),
+        view_control.as_fd(),
+        serving.as_fd(),
+    ];
     let view = process::fork(&keep, || view.live())
         .map_err(LaunchError::step("start the view process"))?;
+    drop(serving);
     let mount_point = job.state.join("mnt");
     let init = Init {
         control: &init_control,

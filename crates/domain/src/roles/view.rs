@@ -30,7 +30,8 @@ const THREADS: std::ops::RangeInclusive<usize> = 2..=8;
 /// Descriptors that the view may hold open, of each of its two kinds.
 const DESCRIPTORS_MAX: u64 = 16 << 10;
 
-/// What the view process is given. It keeps these two channels and no other descriptor.
+/// What the view process is given. It keeps these two channels and the lock that tells of its life,
+/// and no other descriptor.
 pub(crate) struct ViewProcess<'a> {
     /// The state root, which does not exist inside.
     pub(crate) root: &'a Path,

@@ -1,6 +1,9 @@
 //! What a launch returns, and what it leaves behind.
 
-use surmise_domain::{Exit, Status};
+use std::fs;
+use std::ops::ControlFlow;
+
+use surmise_domain::{Exit, StateError, Status};
 
 use crate::Test;
 use crate::setting::Setting;
@@ -12,6 +15,7 @@ pub const TESTS: &[Test] = &[
     ("a_directory_as_a_stream_is_refused", directory_stream),
     ("a_domain_inside_a_domain_is_refused", nested),
     ("a_domain_is_kept_under_its_name", kept),
+    ("changes_are_told_and_made_real", decided),
     ("a_second_command_sees_what_the_first_did", shell),
     ("what_outlives_the_command_is_ended_and_told", lingering),
     ("with_wait_nothing_is_ended", waiting),
@@ -134,6 +138,29 @@ fn kept(setting: &Setting) {
     for domain in domains {
         domain.abort().expect("abort");
     }
+    assert!(!setting.root().path().exists(), "a state root is left");
+}
+
+fn decided(setting: &Setting) {
+    setting.scratch.file("gone", "old");
+    let script = "echo new > made; rm gone";
+    setting
+        .run(&["--name", "t", "--", "sh", "-c", script])
+        .assert_code(0);
+    let domain = setting.root().open("t").expect("kept");
+    assert_eq!(domain.changes().expect("changes").len(), 2);
+    let lock = domain.lock().expect("lock");
+    let refused = domain.clone().abort().expect_err("in use");
+    assert!(matches!(refused, StateError::Running { .. }), "{refused}");
+    drop(lock);
+    domain
+        .commit(&mut |_| ControlFlow::Continue(()))
+        .expect("commit");
+    assert!(!setting.scratch.path("gone").exists(), "not committed");
+    assert_eq!(
+        fs::read(setting.scratch.path("made")).expect("read"),
+        b"new\n"
+    );
     assert!(!setting.root().path().exists(), "a state root is left");
 }
 
