@@ -1,2 +1,63 @@
-//! The `surmise` command.
-fn main() {}
+//! The `surmise` command: runs programs with undo.
+//!
+//! One file a subcommand under [`commands`]; what several of them show is beside it. Only this crate
+//! talks to the terminal: the libraries return values and typed errors, and here they become text.
+#![forbid(unsafe_code)]
+
+mod after;
+mod commands;
+mod commit;
+mod demo;
+mod failure;
+mod interrupt;
+mod launch;
+mod pager;
+mod paths;
+mod prompt;
+mod quote;
+mod report;
+mod result;
+mod summary;
+mod table;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Run commands with undo
+///
+/// Surmise runs a command in a domain of its own. The command sees the whole file system and changes
+/// it as it likes, but nothing changes outside until you agree: look at what it did with `surmise
+/// diff`, make it real with `surmise commit`, throw it away with `surmise abort`.
+///
+/// Surmise contains mistakes, not attackers: it is no protection against hostile programs.
+#[derive(Parser)]
+#[command(name = "surmise", version, max_term_width = 100, after_help = AFTER_HELP)]
+struct Arguments {
+    #[command(subcommand)]
+    command: commands::Command,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  surmise run -- make install     try it, look at the changes, then decide
+  surmise run --name up -- sh     the same with a name, in a shell
+  surmise diff up                 what it changed
+  surmise abort up                as if it had never run
+
+Exit status:
+  0      done
+  1      failed
+  2      wrong usage
+  125    `run` and `shell`: Surmise itself failed
+  other  `run` and `shell`: that of the command";
+
+fn main() -> ExitCode {
+    let Arguments { command } = Arguments::parse();
+    let failed = command.failed();
+    match command.execute() {
+        Ok(exit) => exit,
+        Err(failure) => failure.show(failed),
+    }
+}

@@ -1,0 +1,124 @@
+//! What becomes of a domain's changes after a run.
+
+use surmise_commit::Changes;
+use surmise_domain::{Domain, Exit};
+
+use crate::commit::commit;
+use crate::failure::Failure;
+use crate::launch;
+use crate::prompt::{self, Answer};
+use crate::report;
+use crate::summary;
+use crate::terminal;
+
+/// Who decides, and how.
+#[derive(Clone, Copy)]
+pub enum Choice {
+    /// A person at the terminal.
+    Ask,
+    /// Nobody yet.
+    Keep,
+    /// The command: commit if it exits with 0, abort otherwise.
+    CommitIfZero,
+    /// Nobody: the changes are only shown.
+    ShowAndAbort,
+}
+
+/// What has become of the changes.
+#[derive(Clone, Copy, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Fate {
+    /// They are real.
+    Committed,
+    /// They never happened.
+    Aborted,
+    /// They wait.
+    Kept,
+    /// There were none, and the domain is gone.
+    Unchanged,
+}
+
+/// Does with `domain`, in which a command has ended as `exit` says, what `choice` wants.
+pub fn settle(
+    domain: Domain,
+    exit: Exit,
+    changes: &Changes,
+    choice: Choice,
+) -> Result<Fate, Failure> {
+    if changes.is_empty() {
+        domain.abort()?;
+        return Ok(Fate::Unchanged);
+    }
+    match choice {
+        Choice::Ask => ask(domain),
+        Choice::Keep => Ok(keep(&domain, changes)),
+        Choice::CommitIfZero => commit_if_zero(domain, exit, changes),
+        Choice::ShowAndAbort => {
+            summary::show(changes)?;
+            domain.abort()?;
+            Ok(Fate::Aborted)
+        }
+    }
+}
+
+fn commit_if_zero(domain: Domain, exit: Exit, changes: &Changes) -> Result<Fate, Failure> {
+    if exit.code() == 0 {
+        commit(domain)?;
+        return Ok(Fate::Committed);
+    }
+    domain.abort()?;
+    report::note(format_args!(
+        "the command {}; aborted, {} thrown away",
+        ended(exit),
+        summary::count(changes.len(), "change"),
+    ));
+    Ok(Fate::Aborted)
+}
+
+fn ended(exit: Exit) -> String {
+    match exit {
+        Exit::Exited(status) => format!("exited with {status}"),
+        Exit::Signaled(signal) => format!("was ended by signal {signal}"),
+    }
+}
+
+fn keep(domain: &Domain, changes: &Changes) -> Fate {
+    let name = domain.name();
+    report::note(format_args!(
+        "{} kept in domain {name}; nothing has changed outside",
+        summary::count(changes.len(), "change"),
+    ));
+    report::follow_ups(name);
+    Fate::Kept
+}
+
+fn ask(domain: Domain) -> Result<Fate, Failure> {
+    let mut changes = domain.changes()?;
+    summary::show(&changes)?;
+    loop {
+        let line = terminal::ask(prompt::QUESTION)
+            .map_err(|error| Failure::new(format_args!("ask on the terminal: {error}")))?;
+        match prompt::answer(line.as_deref()) {
+            None => {}
+            Some(Answer::Commit) => {
+                commit(domain)?;
+                report::note(format_args!(
+                    "{} committed",
+                    summary::count(changes.len(), "change")
+                ));
+                return Ok(Fate::Committed);
+            }
+            Some(Answer::Abort) => {
+                domain.abort()?;
+                return Ok(Fate::Aborted);
+            }
+            Some(Answer::Diff) => summary::show_all(&changes)?,
+            Some(Answer::Shell) => {
+                launch::enter(&domain, Vec::new(), domain.record().net, false)?;
+                changes = domain.changes()?;
+                summary::show(&changes)?;
+            }
+            Some(Answer::Keep) => return Ok(keep(&domain, &changes)),
+        }
+    }
+}

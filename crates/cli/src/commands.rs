@@ -1,0 +1,57 @@
+//! The subcommands, one file each.
+
+mod abort;
+mod commit;
+mod demo;
+mod diff;
+mod doctor;
+mod list;
+mod run;
+mod shell;
+mod syscalls;
+
+use std::process::ExitCode;
+
+use crate::failure::Failure;
+
+/// Exit status of `run` and `shell` when Surmise itself fails; lower ones are the command's.
+const LAUNCH_FAILED: u8 = 125;
+
+/// What to do.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    Run(run::Arguments),
+    List(list::Arguments),
+    Diff(diff::Arguments),
+    Commit(commit::Arguments),
+    Abort(abort::Arguments),
+    Shell(shell::Arguments),
+    Doctor(doctor::Arguments),
+    Demo(demo::Arguments),
+    Syscalls(syscalls::Arguments),
+}
+
+impl Command {
+    /// Does it. The status to exit with is the subcommand's own, or that of a command it ran.
+    pub fn execute(self) -> Result<ExitCode, Failure> {
+        match self {
+            Self::Run(arguments) => arguments.execute(),
+            Self::List(arguments) => arguments.execute(),
+            Self::Diff(arguments) => arguments.execute(),
+            Self::Commit(arguments) => arguments.execute(),
+            Self::Abort(arguments) => arguments.execute(),
+            Self::Shell(arguments) => arguments.execute(),
+            Self::Doctor(arguments) => arguments.execute(),
+            Self::Demo(arguments) => arguments.execute(),
+            Self::Syscalls(arguments) => arguments.execute(),
+        }
+    }
+
+    /// The status to exit with after a [`Failure`].
+    pub fn failed(&self) -> u8 {
+        match self {
+            Self::Run(_) | Self::Shell(_) => LAUNCH_FAILED,
+            _ => 1,
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! `surmise abort`.
+
+use std::process::ExitCode;
+
+use surmise_domain::{Domain, StateRoot, Status};
+
+use crate::failure::Failure;
+
+/// Throw a domain's changes away
+///
+/// Outside, nothing has changed, and nothing changes now.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  surmise abort demo
+  surmise abort --all")]
+pub struct Arguments {
+    /// The domains to abort
+    #[arg(
+        value_name = "NAME",
+        required_unless_present = "all",
+        conflicts_with = "all"
+    )]
+    names: Vec<String>,
+
+    /// Abort every domain whose command has ended
+    #[arg(long)]
+    all: bool,
+}
+
+impl Arguments {
+    /// Aborts them; none if one of the names is unknown.
+    pub fn execute(self) -> Result<ExitCode, Failure> {
+        let root = StateRoot::locate()?;
+        let domains = if self.all {
+            let mut domains = root.list()?;
+            domains.retain(has_ended);
+            domains
+        } else {
+            self.names
+                .iter()
+                .map(|name| root.open(name))
+                .collect::<Result<_, _>>()?
+        };
+        domains.into_iter().try_for_each(Domain::abort)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn has_ended(domain: &Domain) -> bool {
+    matches!(domain.status(), Status::Ended { .. } | Status::Interrupted)
+}

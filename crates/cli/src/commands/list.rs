@@ -1,0 +1,138 @@
+//! `surmise list`.
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+use surmise_domain::{Domain, Exit, StateRoot, Status};
+
+use crate::failure::Failure;
+use crate::quote::command_line;
+use crate::table::Table;
+
+/// List the domains whose changes wait
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Arguments {
+    /// Print a JSON array, one object a domain, on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+const AFTER_HELP: &str = "\
+Status:
+  running      the command has not ended
+  exited N     it exited with status N
+  signal N     signal N ended it
+  interrupted  Surmise ended before it did, or the machine; the changes up to then are there
+  committing   a commit was cut short; `surmise commit NAME` finishes it";
+
+impl Arguments {
+    /// Prints a line for each domain, oldest first.
+    pub fn execute(self) -> Result<ExitCode, Failure> {
+        let mut domains = StateRoot::locate()?.list()?;
+        domains.sort_by_key(|domain| domain.record().created);
+        let rows: Vec<_> = domains.iter().map(Row::of).collect();
+        let mut out = anstream::stdout().lock();
+        if self.json {
+            let text = serde_json::to_string_pretty(&rows).map_err(Failure::new)?;
+            writeln!(out, "{text}")?;
+        } else if !rows.is_empty() {
+            table(&rows, SystemTime::now()).write(&mut out)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[derive(Serialize)]
+struct Row {
+    name: String,
+    status: String,
+    /// Seconds since 1970.
+    created: u64,
+    command: String,
+    directory: String,
+    /// How many changes; none while the command runs, or if they can't be read.
+    changes: Option<usize>,
+}
+
+impl Row {
+    fn of(domain: &Domain) -> Self {
+        let record = domain.record();
+        let status = domain.status();
+        let settled = !matches!(status, Status::Running { .. } | Status::Committing);
+        Self {
+            name: domain.name().to_owned(),
+            status: status_text(status),
+            created: record.created,
+            command: command_line(&record.command),
+            directory: record.directory.display().to_string(),
+            changes: settled
+                .then(|| domain.changes().ok().map(|changes| changes.len()))
+                .flatten(),
+        }
+    }
+}
+
+fn status_text(status: Status) -> String {
+    match status {
+        Status::Running { .. } => "running".to_owned(),
+        Status::Ended {
+            exit: Exit::Exited(status),
+        } => format!("exited {status}"),
+        Status::Ended {
+            exit: Exit::Signaled(signal),
+        } => format!("signal {signal}"),
+        Status::Interrupted => "interrupted".to_owned(),
+        Status::Committing => "committing".to_owned(),
+    }
+}
+
+fn table(rows: &[Row], now: SystemTime) -> Table<5> {
+    let mut table = Table::new(["NAME", "STATUS", "AGE", "CHANGES", "COMMAND"]);
+    for row in rows {
+        let created = SystemTime::UNIX_EPOCH + Duration::from_secs(row.created);
+        table.push([
+            row.name.clone(),
+            row.status.clone(),
+            age(now.duration_since(created).unwrap_or_default()),
+            row.changes
+                .map_or_else(|| "-".to_owned(), |changes| changes.to_string()),
+            row.command.clone(),
+        ]);
+    }
+    table
+}
+
+/// A duration in its largest whole unit.
+fn age(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86_400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_age_is_told_in_its_largest_whole_unit() {
+        for (seconds, text) in [
+            (0, "0s"),
+            (59, "59s"),
+            (60, "1m"),
+            (3599, "59m"),
+            (3600, "1h"),
+            (86_399, "23h"),
+            (86_400, "1d"),
+            (400 * 86_400, "400d"),
+        ] {
+            assert_eq!(age(Duration::from_secs(seconds)), text);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! `surmise run`.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use surmise_domain::{Launch, Outcome, StateRoot};
+
+use crate::after::{self, Choice};
+use crate::failure::Failure;
+use crate::launch::{self, Net};
+use crate::result;
+use crate::terminal;
+
+/// Run a command whose changes wait for your consent
+///
+/// The command sees the whole file system and changes it as it likes; outside, nothing changes.
+/// Afterwards, on a terminal, Surmise shows what changed and asks; otherwise it keeps the changes
+/// for `surmise diff`, `surmise commit` and `surmise abort`. A command that changed nothing leaves
+/// nothing behind.
+///
+/// Standard output is the command's alone. Surmise writes to standard error.
+#[derive(clap::Args)]
+#[command(override_usage = "surmise run [OPTIONS] [--] <CMD>...", after_help = AFTER_HELP)]
+pub struct Arguments {
+    /// Call the domain NAME; without it, it is named after the command
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
+    /// Do not ask: commit if the command exits with 0, abort otherwise
+    #[arg(long, conflicts_with = "dry_run")]
+    commit: bool,
+
+    /// Do not ask: show what would change, and abort
+    #[arg(long)]
+    dry_run: bool,
+
+    /// What the command reaches over the network
+    #[arg(long, value_name = "POLICY", default_value = "deny")]
+    net: Net,
+
+    /// Wait for processes that outlive the command; without it, they are ended
+    #[arg(long)]
+    wait: bool,
+
+    /// Do not ask; print the result as a JSON object, the last line of standard error
+    #[arg(long)]
+    json: bool,
+
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  surmise run -- make install
+  surmise run --dry-run -- ./cleanup.sh
+  surmise run --commit -- sed -i s/old/new/ *.c
+  surmise run --name pip --net allow -- pip install requests
+
+Exit status:
+  that of the command; 128+N if signal N ended it, 126 if it cannot be executed,
+  127 if there is no such command; 125 if Surmise itself failed
+
+JSON:
+  {\"name\", \"exit\", \"state\", \"changes\", \"lingering\"}
+  exit       the exit status
+  state      committed, aborted, kept, or unchanged: nothing is left of the domain
+  changes    {\"kind\", \"path\"} each, kind as in `surmise diff`; \"from\" is the old path
+  lingering  {\"pid\", \"name\"} of each process that was ended";
+
+impl Arguments {
+    /// Runs the command and settles what becomes of its changes.
+    pub fn execute(self) -> Result<ExitCode, Failure> {
+        let choice = self.choice();
+        let root = StateRoot::locate()?;
+        let launch = Launch {
+            name: self.name,
+            command: self.command,
+            directory: launch::directory()?,
+            net: self.net.into(),
+            wait: self.wait,
+        };
+        let Outcome {
+            domain,
+            exit,
+            lingering,
+        } = launch::supervise(|| surmise_domain::run(&root, launch))?;
+        let name = domain.name().to_owned();
+        let changes = domain.changes()?;
+        let state = after::settle(domain, exit, &changes, choice)?;
+        if self.json {
+            result::Result::new(&name, exit, state, &changes, &lingering).print()?;
+        }
+        Ok(ExitCode::from(exit.code()))
+    }
+
+    fn choice(&self) -> Choice {
+        if self.commit {
+            Choice::CommitIfZero
+        } else if self.dry_run {
+            Choice::ShowAndAbort
+        } else if !self.json && terminal::can_ask() {
+            Choice::Ask
+        } else {
+            Choice::Keep
+        }
+    }
+}

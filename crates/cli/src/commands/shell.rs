@@ -1,0 +1,50 @@
+//! `surmise shell`.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use surmise_domain::StateRoot;
+
+use crate::failure::Failure;
+use crate::launch::{self, Net};
+
+/// Run a shell, or another command, inside a kept domain
+///
+/// It sees the domain's changes and adds to them. The domain is kept; `surmise diff`, `surmise
+/// commit` and `surmise abort` go on as before.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Arguments {
+    /// The domain to enter
+    name: String,
+
+    /// What the command reaches over the network; without it, as when the domain was made
+    #[arg(long, value_name = "POLICY")]
+    net: Option<Net>,
+
+    /// Wait for processes that outlive the command; without it, they are ended
+    #[arg(long)]
+    wait: bool,
+
+    /// The command and its arguments; without them, $SHELL
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  surmise shell demo
+  surmise shell demo -- git status
+
+Exit status:
+  as that of `surmise run`";
+
+impl Arguments {
+    /// Runs it and leaves the domain as it then is.
+    pub fn execute(self) -> Result<ExitCode, Failure> {
+        let domain = StateRoot::locate()?.open(&self.name)?;
+        let net = self.net.map_or(domain.record().net, Into::into);
+        let outcome = launch::enter(&domain, self.command, net, self.wait)?;
+        Ok(ExitCode::from(outcome.exit.code()))
+    }
+}

@@ -1,0 +1,136 @@
+//! What went wrong, as the user reads it: `Error: …`, then `Hint: …`.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use surmise_commit::CommitError;
+use surmise_domain::{DecideError, LaunchError, StateError};
+
+use clap::builder::styling::{AnsiColor, Style};
+
+/// Why a subcommand could not do its work.
+#[derive(Debug)]
+pub struct Failure {
+    error: Error,
+    /// A line each, below the error.
+    details: Vec<String>,
+    hint: Option<String>,
+    /// The status to exit with, where it is not the subcommand's usual one.
+    status: Option<u8>,
+}
+
+#[derive(Debug)]
+enum Error {
+    /// Says what, where and which value.
+    Told(String),
+    /// Whoever read our standard output has gone, as `head` does: they have seen enough.
+    ReaderGone,
+}
+
+impl Failure {
+    /// A failure without a fix to offer.
+    pub fn new(error: impl Display) -> Self {
+        Self {
+            error: Error::Told(error.to_string()),
+            details: Vec::new(),
+            hint: None,
+            status: None,
+        }
+    }
+
+    /// The same with the fix, which names a command where there is one.
+    pub fn hint(self, hint: impl Display) -> Self {
+        Self {
+            hint: Some(hint.to_string()),
+            ..self
+        }
+    }
+
+    /// The same with details, a line each.
+    pub fn details(self, details: impl IntoIterator<Item = impl Display>) -> Self {
+        Self {
+            details: details
+                .into_iter()
+                .map(|detail| detail.to_string())
+                .collect(),
+            ..self
+        }
+    }
+
+    /// Prints it on standard error and returns the status to exit with: `failed` unless this
+    /// failure has a status of its own.
+    pub fn show(&self, failed: u8) -> ExitCode {
+        let Error::Told(error) = &self.error else {
+            return ExitCode::SUCCESS;
+        };
+        let mut stderr = anstream::stderr().lock();
+        // Where standard error can't be written, the status has to do.
+        let _ = labelled(&mut stderr, AnsiColor::Red, "Error", error);
+        for detail in &self.details {
+            let _ = writeln!(stderr, "  {detail}");
+        }
+        if let Some(hint) = &self.hint {
+            let _ = labelled(&mut stderr, AnsiColor::Cyan, "Hint", hint);
+        }
+        ExitCode::from(self.status.unwrap_or(failed))
+    }
+}
+
+/// A failure to write to standard output.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self {
+                error: Error::ReaderGone,
+                details: Vec::new(),
+                hint: None,
+                status: None,
+            },
+            _ => Self::new(format_args!("write to standard output: {error}")),
+        }
+    }
+}
+
+impl From<StateError> for Failure {
+    fn from(error: StateError) -> Self {
+        Self::new(&error).hint(error.hint())
+    }
+}
+
+impl From<LaunchError> for Failure {
+    fn from(error: LaunchError) -> Self {
+        let status = Some(error.code());
+        Self {
+            hint: error.hint(),
+            status,
+            ..Self::new(&error)
+        }
+    }
+}
+
+impl From<DecideError> for Failure {
+    fn from(error: DecideError) -> Self {
+        match error {
+            DecideError::State(error) => error.into(),
+            DecideError::View(error) => Self::new(error),
+            DecideError::Commit(error) => error.into(),
+        }
+    }
+}
+
+impl From<CommitError> for Failure {
+    fn from(error: CommitError) -> Self {
+        let failure = Self::new(&error).hint(error.hint());
+        match error {
+            CommitError::Conflicts(conflicts) => failure.details(conflicts),
+            CommitError::Obstacles(obstacles) => failure.details(obstacles),
+            _ => failure,
+        }
+    }
+}
+
+fn labelled(out: &mut impl Write, colour: AnsiColor, label: &str, text: &str) -> io::Result<()> {
+    let style = Style::new().bold().fg_color(Some(colour.into()));
+    writeln!(out, "{style}{label}:{style:#} {text}")
+}

@@ -1,0 +1,62 @@
+//! What `run` and `shell` have in common.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use surmise_domain::{Domain, LaunchError, NetPolicy, Outcome};
+
+use crate::failure::Failure;
+use crate::report;
+use crate::terminal::Settings;
+
+/// What a command reaches over the network.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub enum Net {
+    /// Nothing: an empty network with a loopback of its own
+    Deny,
+    /// The host's network; what is sent cannot be undone
+    Allow,
+}
+
+impl From<Net> for NetPolicy {
+    fn from(net: Net) -> Self {
+        match net {
+            Net::Deny => Self::Deny,
+            Net::Allow => Self::Allow,
+        }
+    }
+}
+
+/// Runs a command by `start`, gives the terminal its settings of before afterwards, and tells which
+/// processes the command left.
+pub fn supervise(start: impl FnOnce() -> Result<Outcome, LaunchError>) -> Result<Outcome, Failure> {
+    let settings = Settings::save();
+    let outcome = start();
+    settings.restore();
+    let outcome = outcome?;
+    report::lingering(&outcome.lingering);
+    Ok(outcome)
+}
+
+/// Runs `command`, or the user's shell, inside `domain`, from the current directory.
+pub fn enter(
+    domain: &Domain,
+    mut command: Vec<OsString>,
+    net: NetPolicy,
+    wait: bool,
+) -> Result<Outcome, Failure> {
+    if command.is_empty() {
+        command.push(env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into()));
+    }
+    let directory = directory()?;
+    supervise(|| domain.shell(&command, &directory, net, wait))
+}
+
+/// The current directory.
+pub fn directory() -> Result<PathBuf, Failure> {
+    env::current_dir().map_err(|error| {
+        Failure::new(format_args!("find the current directory: {error}"))
+            .hint("it may have been removed; change to one that exists")
+    })
+}

@@ -1,0 +1,35 @@
+//! Long text on the terminal, a screen at a time.
+
+use std::env;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::process::{Command, Stdio};
+
+/// Shows what `write` writes through `$PAGER`, `less` if that is not set, on the terminal at standard
+/// error; without a pager directly.
+///
+/// # Errors
+/// As `write`, but for a pager that is quit early: its user has seen enough.
+pub fn page(write: impl Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let pager = env::var_os("PAGER").filter(|pager| !pager.is_empty());
+    let screen = io::stderr().as_fd().try_clone_to_owned()?;
+    let started = Command::new("/bin/sh")
+        .arg("-c")
+        .arg(pager.unwrap_or_else(|| "less".into()))
+        // Quit if it fits on the screen, keep colours, leave the text there: as git and jj have it.
+        .env("LESS", env::var_os("LESS").unwrap_or_else(|| "FRX".into()))
+        .stdin(Stdio::piped())
+        .stdout(screen)
+        .spawn();
+    let Ok(mut pager) = started else {
+        return write(&mut io::stderr().lock());
+    };
+    let mut input = pager.stdin.take().expect("its standard input is a pipe");
+    let written = write(&mut input);
+    drop(input);
+    pager.wait()?;
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}

@@ -1,0 +1,65 @@
+//! What Surmise says on standard error beside a command's own output.
+//!
+//! Nothing here fails: a remark that cannot be written must not change what a run does or how it
+//! exits.
+
+use std::fmt::Display;
+use std::io::Write;
+
+use surmise_domain::Lingering;
+
+use crate::summary::count;
+
+/// One remark, marked as Surmise's.
+pub fn note(text: impl Display) {
+    let _ = writeln!(anstream::stderr().lock(), "surmise: {text}");
+}
+
+/// The processes that outlived the command and were ended.
+pub fn lingering(ended: &[Lingering]) {
+    if ended.is_empty() {
+        return;
+    }
+    note(format_args!(
+        "ended {} that outlived the command: {}",
+        count(ended.len(), "process"),
+        named(ended)
+    ));
+}
+
+fn named(processes: &[Lingering]) -> String {
+    let names: Vec<_> = processes
+        .iter()
+        .map(|process| format!("{} (pid {})", process.name, process.pid))
+        .collect();
+    names.join(", ")
+}
+
+/// The commands to go on with for a domain that is kept.
+pub fn follow_ups(name: &str) {
+    let commands = [
+        ("diff", "show what changed"),
+        ("commit", "make it real"),
+        ("abort", "throw it away"),
+    ];
+    let mut stderr = anstream::stderr().lock();
+    for (command, purpose) in commands {
+        let line = format!("surmise {command} {name}");
+        let width = "surmise commit ".len() + name.len();
+        let _ = writeln!(stderr, "  {line:width$}  {purpose}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lingering_processes_are_named_with_their_ids() {
+        let ended = [(7, "sleep"), (12, "cc1")].map(|(pid, name)| Lingering {
+            pid,
+            name: name.into(),
+        });
+        assert_eq!(named(&ended), "sleep (pid 7), cc1 (pid 12)");
+    }
+}

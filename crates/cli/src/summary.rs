@@ -1,0 +1,105 @@
+//! A domain's changes in short, for standard error.
+
+use std::io::Write;
+
+use surmise_commit::{ChangeKind, Changes};
+
+use crate::failure::Failure;
+use crate::launch;
+use crate::pager;
+
+/// Lines shown before the rest is only counted.
+const LINES_MAX: usize = 20;
+
+/// Prints how many changes of which kind there are, and the first of them.
+pub fn show(changes: &Changes) -> Result<(), Failure> {
+    let base = launch::directory()?;
+    let kinds: Vec<_> = changes.iter().map(|change| change.kind).collect();
+    let lines: Vec<_> = changes
+        .iter()
+        .take(LINES_MAX)
+        .map(|change| change.line(&base))
+        .collect();
+    // As all remarks: what can't be written must not change what a run does.
+    let _ = anstream::stderr()
+        .lock()
+        .write_all(text(&kinds, &lines).as_bytes());
+    Ok(())
+}
+
+/// Shows all of them, a screen at a time.
+pub fn show_all(changes: &Changes) -> Result<(), Failure> {
+    let base = launch::directory()?;
+    pager::page(|out| {
+        changes
+            .iter()
+            .try_for_each(|change| writeln!(out, "{}", change.line(&base)))
+    })
+    .map_err(|error| Failure::new(format_args!("show the changes: {error}")))
+}
+
+fn text(kinds: &[ChangeKind], lines: &[String]) -> String {
+    let mut text = format!("surmise: {}", count(kinds.len(), "change"));
+    let counted: Vec<_> = KINDS
+        .iter()
+        .map(|(kind, word)| (kinds.iter().filter(|found| *found == kind).count(), word))
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, word)| format!("{number} {word}"))
+        .collect();
+    text.push_str(&format!(": {}\n", counted.join(", ")));
+    for line in lines {
+        text.push_str(&format!("  {line}\n"));
+    }
+    if kinds.len() > lines.len() {
+        text.push_str(&format!("  … and {} more\n", kinds.len() - lines.len()));
+    }
+    text
+}
+
+const KINDS: [(ChangeKind, &str); 5] = [
+    (ChangeKind::Added, "added"),
+    (ChangeKind::Modified, "modified"),
+    (ChangeKind::Deleted, "deleted"),
+    (ChangeKind::Renamed, "renamed"),
+    (ChangeKind::TypeChanged, "of another type"),
+];
+
+/// `1 change`, `2 changes`, `2 processes`.
+pub fn count(number: usize, noun: &str) -> String {
+    match number {
+        1 => format!("1 {noun}"),
+        _ if noun.ends_with('s') => format!("{number} {noun}es"),
+        _ => format!("{number} {noun}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_counted_and_all_lines_shown_while_they_are_few() {
+        let kinds = [ChangeKind::Added, ChangeKind::Deleted, ChangeKind::Added];
+        let lines = ["A a", "D b", "A d/"].map(String::from);
+        assert_eq!(
+            text(&kinds, &lines),
+            "surmise: 3 changes: 2 added, 1 deleted\n  A a\n  D b\n  A d/\n"
+        );
+    }
+
+    #[test]
+    fn what_is_not_shown_is_counted() {
+        let lines = ["M a"].map(String::from);
+        assert_eq!(
+            text(&[ChangeKind::Modified; 3], &lines),
+            "surmise: 3 changes: 3 modified\n  M a\n  … and 2 more\n"
+        );
+    }
+
+    #[test]
+    fn one_is_singular() {
+        assert_eq!(count(1, "change"), "1 change");
+        assert_eq!(count(0, "change"), "0 changes");
+        assert_eq!(count(2, "process"), "2 processes");
+    }
+}
