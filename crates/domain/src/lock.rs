@@ -13,7 +13,9 @@ use rustix::io::Errno;
 use crate::state::StateError;
 
 const FILE: &str = "lock";
-const SERVING: &str = "serving";
+
+/// The view's mount point; its own mount covers it only in the domain's namespace.
+const SERVED: &str = "mnt";
 
 /// How often and how long to wait for somebody who only looks.
 const TRIES: u32 = 5;
@@ -83,7 +85,8 @@ pub(crate) struct Serving {
 impl Serving {
     /// For the domain kept in `state`, whose lock the caller holds.
     pub(crate) fn take(state: &Path) -> io::Result<Self> {
-        let file = open(&state.join(SERVING), true)?;
+        // No file of its own: to make one takes longer than all the rest.
+        let file = File::open(state.join(SERVED))?;
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         Ok(Self { file })
     }
@@ -96,9 +99,10 @@ impl AsFd for Serving {
 }
 
 fn wait_for_view(state: &Path, name: &str) -> Result<(), StateError> {
-    let path = state.join(SERVING);
-    let file = match open(&path, false) {
+    let path = state.join(SERVED);
+    let file = match File::open(&path) {
         Ok(file) => file,
+        // A domain just made has no view yet.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(StateError::at(&path)(error)),
     };
@@ -154,6 +158,7 @@ mod tests {
     #[test]
     fn a_view_left_behind_is_waited_for() {
         let state = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir(state.path().join(SERVED)).expect("mkdir");
         let serving = Serving::take(state.path()).expect("take");
         let path = state.path().to_owned();
         let taker = thread::spawn(move || Lock::take(&path, "t").map(drop));
