@@ -1,5 +1,6 @@
 //! What becomes of a domain's changes after a run.
 
+use rustix::process::Signal;
 use surmise_commit::Changes;
 use surmise_domain::{Domain, Exit};
 
@@ -50,7 +51,7 @@ pub fn settle(
         return Ok(Fate::Unchanged);
     }
     match choice {
-        Choice::Ask => ask(domain),
+        Choice::Ask => ask(domain, exit),
         Choice::Keep => Ok(keep(&domain, changes)),
         Choice::CommitIfZero => commit_if_zero(domain, exit, changes),
         Choice::ShowAndAbort => {
@@ -92,7 +93,11 @@ fn keep(domain: &Domain, changes: &Changes) -> Fate {
     Fate::Kept
 }
 
-fn ask(domain: Domain) -> Result<Fate, Failure> {
+fn ask(domain: Domain, exit: Exit) -> Result<Fate, Failure> {
+    // The terminal shows Ctrl-C as ^C, and nobody ended that line.
+    if exit == Exit::Signaled(Signal::INT.as_raw()) {
+        report::end_line();
+    }
     let mut changes = domain.changes()?;
     summary::show(&changes)?;
     loop {

@@ -15,6 +15,11 @@ pub fn note(text: impl Display) {
     let _ = writeln!(anstream::stderr().lock(), "surmise: {text}");
 }
 
+/// The end of a line that somebody else began.
+pub fn end_line() {
+    let _ = writeln!(anstream::stderr().lock());
+}
+
 /// The processes that outlived the command and were ended.
 pub fn lingering(ended: &[Lingering]) {
     if ended.is_empty() {
