@@ -8,13 +8,14 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
+use rustix::fs::AtFlags;
 use surmise_view::{Identity, InodeKey, ObjectStore};
 
 use crate::error::CommitError;
 use crate::flush::Flush;
 use crate::journal::{Journal, Left};
 use crate::locate::{Site, is_absent};
-use crate::plan::{Aside, Content, Item, Place, Placement};
+use crate::plan::{Aside, Content, Item, Link, Place, Placement};
 use crate::rename::{exchange, move_to_free};
 use crate::report::{Kept, Leftover, Reason, Report};
 use crate::steps::Steps;
@@ -45,30 +46,35 @@ impl<'s, 'p, 'a, 'b> Apply<'s, 'p, 'a, 'b> {
         }
     }
 
-    /// Takes every step that is not taken yet. `settled` is what an earlier run noted when only
-    /// directories remained.
+    /// Takes every step that is not taken yet. `written` is what an earlier run had left when names
+    /// and files were durable.
     pub(crate) fn run(
         mut self,
         journal: &mut Journal,
-        settled: Option<Vec<Left>>,
+        written: Option<Vec<Left>>,
     ) -> Result<Report, CommitError> {
         let plan = self.site.plan();
-        match settled {
+        match written {
             Some(left) => self.left = left,
             None => {
+                self.each(&plan.links, |link| &link.to, Self::link)?;
                 self.each(&plan.asides, |aside| &aside.place, Self::set_aside)?;
                 self.each(&plan.placements, |placement| &placement.to, Self::place)?;
                 self.each(&plan.edits, |edit| &edit.places[0], Self::edit)?;
-                self.each(&plan.removals, |removal| &removal.place, Self::remove)?;
                 self.steps.pause()?;
-                journal.settled(&self.left).map_err(journal_error)?;
+                self.flush()?;
+                journal.written(&self.left).map_err(journal_error)?;
             }
         }
+        // A removal may take the last known name of a file that was edited, so edits must be over.
+        self.each(&plan.removals, |removal| &removal.place, Self::remove)?;
         self.finish()?;
         self.steps.pause()?;
-        self.flush_all()?;
+        self.flush()?;
         self.steps.pause()?;
-        journal.end().map_err(journal_error)?;
+        self.release_objects()?;
+        self.steps.pause()?;
+        journal.end(&self.left).map_err(journal_error)?;
         Ok(report(self.site, &self.left))
     }
 
@@ -85,6 +91,33 @@ impl<'s, 'p, 'a, 'b> Apply<'s, 'p, 'a, 'b> {
                 Failure::Commit(error) => error,
             })?;
         }
+        Ok(())
+    }
+
+    /// Gives a real inode one more name.
+    fn link(&mut self, link: &'p Link) -> Result<(), Failure> {
+        for place in [&link.place, &link.to] {
+            if self.identity(place)?.map(|found| found.key()) == Some(link.key) {
+                return Ok(());
+            }
+        }
+        for source in &link.sources {
+            if self.site.inode(source, link.key)?.is_none() {
+                continue;
+            }
+            let (old, new) = (
+                self.site.open(source.directory)?,
+                self.site.open(link.place.directory)?,
+            );
+            let flags = AtFlags::empty();
+            rustix::fs::linkat(&old, &source.name, &new, &link.place.name, flags)?;
+            if self.identity(&link.place)?.map(|found| found.key()) == Some(link.key) {
+                return Ok(());
+            }
+            // Someone replaced the source in between: another file got the name.
+            rustix::fs::unlinkat(&new, &link.place.name, flags)?;
+        }
+        self.leave(&link.to, Reason::Gone);
         Ok(())
     }
 
@@ -183,8 +216,8 @@ impl<'s, 'p, 'a, 'b> Apply<'s, 'p, 'a, 'b> {
         Ok(())
     }
 
-    /// Everything that was touched becomes durable; the objects that became files go.
-    fn flush_all(&mut self) -> Result<(), CommitError> {
+    /// Everything that was touched becomes durable.
+    fn flush(&mut self) -> Result<(), CommitError> {
         let plan = self.site.plan();
         let placed = plan
             .placements
@@ -210,8 +243,7 @@ impl<'s, 'p, 'a, 'b> Apply<'s, 'p, 'a, 'b> {
                 },
             )
             .and_then(|()| flush.run());
-        flushed.map_err(|error| CommitError::apply(self.site.root_path().to_owned(), error))?;
-        self.release_objects()
+        flushed.map_err(|error| CommitError::apply(self.site.root_path().to_owned(), error))
     }
 
     /// Files that are an object's own inode must not keep a name in the store.

@@ -29,7 +29,7 @@ pub struct Change {
     pub kind: ChangeKind,
     /// The absolute path in the view; of deleted names, where they were.
     pub path: PathBuf,
-    /// The old path, for renamed names.
+    /// The old path, for renamed names: where it really still is.
     pub from: Option<PathBuf>,
     /// Whether it is a directory, or was one if deleted.
     pub is_directory: bool,
@@ -53,7 +53,8 @@ impl Changes {
         let mut list: Vec<(u64, Change)> = Vec::new();
         for entry in names.changed() {
             if let Some(change) = named(&names, &entry) {
-                list.push((entry.binding.since, change));
+                let first = names.moved_from(&entry).unwrap_or(entry);
+                list.push((first.binding.since, change));
             }
         }
         for (id, node) in map.nodes() {
@@ -139,7 +140,7 @@ fn named(names: &Names<'_>, entry: &Entry<'_>) -> Option<Change> {
     Some(Change {
         kind,
         path,
-        from: source.and_then(|lost| names.path_of((lost.directory, lost.name))),
+        from: source.and(old.clone()),
         is_directory: new_kind == FileKind::Directory,
         node: Some(target),
         old,

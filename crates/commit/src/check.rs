@@ -18,25 +18,21 @@ pub(crate) struct Findings {
     pub(crate) obstacles: Vec<Obstacle>,
 }
 
-/// What a check may take as it is.
-pub(crate) struct Known<'k> {
-    /// Directories that hold the domain's state.
-    pub(crate) keep: &'k HashSet<InodeKey>,
-    /// Inodes that the stage gave a name more, which moved their change time on.
-    pub(crate) linked: &'k HashSet<InodeKey>,
-}
-
-/// Looks for conflicts. Reads only.
-pub(crate) fn conflicts(site: &Site<'_>, checks: &Checks<'_>, known: &Known<'_>) -> Findings {
+/// Looks for conflicts; `keep` are the directories that hold the domain's state. Reads only.
+pub(crate) fn conflicts(
+    site: &Site<'_>,
+    checks: &Checks<'_>,
+    keep: &HashSet<InodeKey>,
+) -> Findings {
     let mut findings = Findings::default();
     for directory in 0..site.plan().directories.len() {
         find_directory(site, directory, &mut findings);
     }
     for expectation in &checks.names {
-        find_name(site, expectation, known, &mut findings);
+        find_name(site, expectation, &mut findings);
     }
     for emptied in &checks.emptied {
-        if let Err(error) = find_newcomers(site, emptied, known, &mut findings) {
+        if let Err(error) = find_newcomers(site, emptied, keep, &mut findings) {
             findings.obstacles.push(Obstacle {
                 path: site.path(&emptied.place),
                 why: ObstacleKind::Unreadable(error),
@@ -66,12 +62,7 @@ fn find_directory(site: &Site<'_>, directory: usize, findings: &mut Findings) {
     }
 }
 
-fn find_name(
-    site: &Site<'_>,
-    expectation: &Expectation,
-    known: &Known<'_>,
-    findings: &mut Findings,
-) {
+fn find_name(site: &Site<'_>, expectation: &Expectation, findings: &mut Findings) {
     // A directory that is not there has been reported as such.
     let Ok(directory) = site.open(expectation.place.directory) else {
         return;
@@ -86,7 +77,7 @@ fn find_name(
             return;
         }
     };
-    if let Some(what) = difference(expectation.state, found, known) {
+    if let Some(what) = difference(expectation.state, found) {
         findings.conflicts.push(Conflict {
             path: site.path(&expectation.place),
             what,
@@ -94,25 +85,14 @@ fn find_name(
     }
 }
 
-fn difference(
-    wanted: Option<Identity>,
-    found: Option<Identity>,
-    known: &Known<'_>,
-) -> Option<ConflictKind> {
+fn difference(wanted: Option<Identity>, found: Option<Identity>) -> Option<ConflictKind> {
     match (wanted, found) {
         (None, None) => None,
         (None, Some(_)) => Some(ConflictKind::Created),
         (Some(_), None) => Some(ConflictKind::Removed),
-        (Some(wanted), Some(mut found)) => {
-            if known.linked.contains(&found.key()) {
-                found.changed = wanted.changed;
-            }
-            match is_same_state(&wanted, &found) {
-                true => None,
-                false if wanted.same_inode(&found) => Some(ConflictKind::Changed),
-                false => Some(ConflictKind::Replaced),
-            }
-        }
+        (Some(wanted), Some(found)) if is_same_state(&wanted, &found) => None,
+        (Some(wanted), Some(found)) if wanted.same_inode(&found) => Some(ConflictKind::Changed),
+        (Some(_), Some(_)) => Some(ConflictKind::Replaced),
     }
 }
 
@@ -120,7 +100,7 @@ fn difference(
 fn find_newcomers(
     site: &Site<'_>,
     emptied: &Emptied<'_>,
-    known: &Known<'_>,
+    keep: &HashSet<InodeKey>,
     findings: &mut Findings,
 ) -> io::Result<()> {
     let Ok(parent) = site.open(emptied.place.directory) else {
@@ -145,7 +125,7 @@ fn find_newcomers(
         }
         let found = look_at(directory.as_fd(), name)?;
         let is_state = found.is_some_and(|found| {
-            found.identity.kind == FileKind::Directory && known.keep.contains(&found.identity.key())
+            found.identity.kind == FileKind::Directory && keep.contains(&found.identity.key())
         });
         if !is_state {
             findings.conflicts.push(Conflict {

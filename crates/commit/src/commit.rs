@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use surmise_view::{InodeKey, Map, ObjectStore};
 
 use crate::apply::{Apply, report};
-use crate::check::{Findings, Known, conflicts};
+use crate::check::{Findings, conflicts};
 use crate::error::{CommitError, Obstacle, ObstacleKind};
 use crate::journal::{self, Contents, Journal, JournalError, Phase};
 use crate::locate::Site;
 use crate::metadata::look;
-use crate::plan::{Checks, Content, Plan};
+use crate::plan::{Checks, Plan};
 use crate::report::{Activity, Report};
 use crate::rights::obstacles;
 use crate::stage::Stage;
@@ -120,7 +120,7 @@ pub fn resume(directory: &Path, on_progress: &mut OnProgress<'_>) -> Result<Resu
         plan,
         staged,
         phase,
-        settled,
+        written,
     } = contents;
     let Some(phase) = phase else {
         journal::discard(directory).map_err(journal_error)?;
@@ -140,12 +140,12 @@ pub fn resume(directory: &Path, on_progress: &mut OnProgress<'_>) -> Result<Resu
         }
         Phase::Applying => {
             let steps = Steps::new(on_progress, Activity::Apply, plan.steps());
-            let report = Apply::new(&site, &objects, steps).run(&mut journal, settled)?;
+            let report = Apply::new(&site, &objects, steps).run(&mut journal, written)?;
             Ok(Resumed::Finished(report))
         }
         Phase::Done => Ok(Resumed::Finished(report(
             &site,
-            &settled.unwrap_or_default(),
+            &written.unwrap_or_default(),
         ))),
     }
 }
@@ -172,12 +172,7 @@ fn examine(
 ) -> Result<(), CommitError> {
     let times = {
         let site = open(plan, request.root)?;
-        let linked = HashSet::new();
-        let known = Known {
-            keep,
-            linked: &linked,
-        };
-        let mut findings = conflicts(&site, checks, &known);
+        let mut findings = conflicts(&site, checks, keep);
         if findings.conflicts.is_empty() {
             let objects = ObjectStore::at(request.directory);
             obstacles(&site, &objects, &mut findings);
@@ -228,18 +223,7 @@ fn check_again(
     checks: &Checks<'_>,
     keep: &HashSet<InodeKey>,
 ) -> Result<(), CommitError> {
-    let stagings = site.plan().stagings.iter();
-    let linked = stagings
-        .filter_map(|staging| match &staging.content {
-            Content::Real { key, .. } => Some(*key),
-            _ => None,
-        })
-        .collect();
-    let known = Known {
-        keep,
-        linked: &linked,
-    };
-    verdict(conflicts(site, checks, &known))
+    verdict(conflicts(site, checks, keep))
 }
 
 fn verdict(findings: Findings) -> Result<(), CommitError> {

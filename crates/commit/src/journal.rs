@@ -22,12 +22,12 @@
 //! | 9 | stage | none: the plan is whole, staging begins |
 //! | 10 | staged | staging index, key, is the object's own inode u8 |
 //! | 11 | go | none: the point of no return |
-//! | 12 | settled | left list of (path bytes, reason u8): only directories remain to be finished |
-//! | 13 | end | none: all done |
+//! | 12 | written | left list of (path bytes, reason u8): names and files are durable, what goes may go |
+//! | 13 | end | left list as above: all done |
+//! | 14 | link | key, sources list of places, place, to place |
 //!
 //! Content: a byte 1 (directory), 2 (regular: object optional u64), 3 (symlink: target bytes),
-//! 4 (special: `S_IFMT` u32, device u64), 5 (staged: index) or 6 (real: place, key). Item: a byte 1
-//! (real: key) or 2 (staged: index). Expected: a byte 1 (inode: key) or 2 (state: identity).
+//! 4 (special: `S_IFMT` u32, device u64) or 5 (staged: index). Item: a byte 1 (real: key) or 2 (staged: index). Expected: a byte 1 (inode: key) or 2 (state: identity).
 //! Metadata: permissions optional u16, uid optional u32, gid optional u32, xattrs list of (name
 //! bytes, value optional bytes), accessed optional time, modified optional time.
 //!
@@ -74,8 +74,8 @@ pub(crate) struct Contents {
     pub(crate) plan: Plan,
     pub(crate) staged: Vec<Staged>,
     pub(crate) phase: Option<Phase>,
-    /// Whether everything but directories is done, and what was left.
-    pub(crate) settled: Option<Vec<Left>>,
+    /// What was left, once names and files are written.
+    pub(crate) written: Option<Vec<Left>>,
 }
 
 /// Why a journal could not be read.
@@ -140,17 +140,19 @@ impl Journal {
         self.log.sync()
     }
 
-    /// Only directories remain.
-    pub(crate) fn settled(&mut self, left: &[Left]) -> io::Result<()> {
-        self.append(&Frame::Settled {
+    /// Names and files are durable; nothing of what goes is needed any more.
+    pub(crate) fn written(&mut self, left: &[Left]) -> io::Result<()> {
+        self.append(&Frame::Written {
             left: left.to_vec(),
         })?;
         self.log.sync()
     }
 
     /// Nothing remains.
-    pub(crate) fn end(&mut self) -> io::Result<()> {
-        self.append(&Frame::End)?;
+    pub(crate) fn end(&mut self, left: &[Left]) -> io::Result<()> {
+        self.append(&Frame::End {
+            left: left.to_vec(),
+        })?;
         self.log.sync()
     }
 
@@ -200,6 +202,7 @@ impl Contents {
             Frame::Head { root } => self.root = root.into(),
             Frame::Directory(directory) => self.plan.directories.push(directory),
             Frame::Staging(staging) => self.plan.stagings.push(staging),
+            Frame::Link(link) => self.plan.links.push(link),
             Frame::Aside(aside) => self.plan.asides.push(aside),
             Frame::Placement(placement) => self.plan.placements.push(placement),
             Frame::Edit(edit) => self.plan.edits.push(edit),
@@ -208,8 +211,11 @@ impl Contents {
             Frame::Stage => self.phase = Some(Phase::Staging),
             Frame::Staged(staged) => self.staged.push(staged),
             Frame::Go => self.phase = Some(Phase::Applying),
-            Frame::Settled { left } => self.settled = Some(left),
-            Frame::End => self.phase = Some(Phase::Done),
+            Frame::Written { left } => self.written = Some(left),
+            Frame::End { left } => {
+                self.written = Some(left);
+                self.phase = Some(Phase::Done);
+            }
         }
     }
 }

@@ -203,6 +203,11 @@ fn attributes(found: &Statx) -> io::Result<Attributes> {
     Attributes::of_statx(found).ok_or_else(|| Errno::INVAL.into())
 }
 
+/// Whether an error says that a directory on the way may not be passed.
+pub(crate) fn is_denied(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
+}
+
 /// Whether two states of an inode are one, for the conflict check.
 pub(crate) fn is_same_state(wanted: &Identity, found: &Identity) -> bool {
     match wanted.kind {

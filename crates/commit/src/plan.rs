@@ -70,11 +70,19 @@ pub(crate) enum Content {
     Staged {
         staging: usize,
     },
-    /// One more name of a real inode.
-    Real {
-        place: Place,
-        key: InodeKey,
-    },
+}
+
+/// One more name for a real inode. No part of the stage: it moves the inode's change time on, which
+/// could not be taken back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Link {
+    pub(crate) key: InodeKey,
+    /// Where the inode may be.
+    pub(crate) sources: Vec<Place>,
+    /// Its new name, which may be a temporary one.
+    pub(crate) place: Place,
+    /// Its new name in the end.
+    pub(crate) to: Place,
 }
 
 /// A real name that is to lead elsewhere or nowhere: its inode waits under a temporary name.
@@ -161,6 +169,7 @@ pub(crate) struct Metadata {
 pub(crate) struct Plan {
     pub(crate) directories: Vec<Directory>,
     pub(crate) stagings: Vec<Staging>,
+    pub(crate) links: Vec<Link>,
     pub(crate) asides: Vec<Aside>,
     pub(crate) placements: Vec<Placement>,
     pub(crate) edits: Vec<Edit>,
@@ -171,7 +180,8 @@ pub(crate) struct Plan {
 impl Plan {
     /// How many steps it takes after the point of no return.
     pub(crate) fn steps(&self) -> usize {
-        self.asides.len()
+        self.links.len()
+            + self.asides.len()
             + self.placements.len()
             + self.edits.len()
             + self.removals.len()

@@ -11,7 +11,7 @@ use surmise_view::{Attributes, FileKind, ObjectStore};
 use crate::check::Findings;
 use crate::error::{Obstacle, ObstacleKind};
 use crate::locate::{Site, statx};
-use crate::plan::{Content, Directory, Edit, Metadata, Place, Plan, Staging};
+use crate::plan::{Content, Directory, Edit, Link, Metadata, Place, Plan, Staging};
 
 /// Looks for what is in the way of a plan. Reads only.
 pub(crate) fn obstacles(site: &Site<'_>, objects: &ObjectStore, findings: &mut Findings) {
@@ -34,6 +34,9 @@ pub(crate) fn obstacles(site: &Site<'_>, objects: &ObjectStore, findings: &mut F
     }
     for edit in &site.plan().edits {
         rights.edit(edit);
+    }
+    for link in &site.plan().links {
+        rights.link(link);
     }
     for staging in &site.plan().stagings {
         rights.staging(staging);
@@ -117,6 +120,19 @@ impl Rights<'_, '_> {
                 self.writable(place);
             }
             return;
+        }
+    }
+
+    /// Only who may write a file may give it a name more, where links are protected.
+    fn link(&mut self, link: &Link) {
+        let found = link.sources.iter().find_map(|place| {
+            let inode = self.site.inode(place, link.key).ok()??;
+            Some((place, statx(inode.as_fd(), "").ok()?))
+        });
+        if let Some((place, found)) = found {
+            if found.stx_uid != self.user {
+                self.writable(place);
+            }
         }
     }
 
@@ -262,11 +278,16 @@ impl Rights<'_, '_> {
 /// Directories that exist and in which names change.
 fn written(plan: &Plan) -> BTreeSet<usize> {
     let stagings = plan.stagings.iter().map(|staging| &staging.place);
+    let links = plan.links.iter().map(|link| &link.place);
     let asides = plan.asides.iter().map(|aside| &aside.place);
     let placements = plan.placements.iter();
     let placements = placements.flat_map(|placement| [&placement.from, &placement.to]);
     let removals = plan.removals.iter().map(|removal| &removal.place);
-    let places = stagings.chain(asides).chain(placements).chain(removals);
+    let places = stagings
+        .chain(links)
+        .chain(asides)
+        .chain(placements)
+        .chain(removals);
     // A directory that gets another parent is written too: its `..` changes.
     let moved = plan.directories.iter().enumerate();
     let moved = moved.filter(|(_, directory)| has_moved(directory));

@@ -11,7 +11,7 @@ use surmise_view::{Attributes, ObjectId};
 use crate::apply::{Apply, Failure};
 use crate::copy::copy;
 use crate::error::CommitError;
-use crate::locate::is_absent;
+use crate::locate::{is_absent, is_denied};
 use crate::metadata;
 use crate::plan::{Edit, Finish, Removal};
 use crate::rename::move_to_free;
@@ -39,6 +39,7 @@ impl<'p> Apply<'_, 'p, '_, '_> {
             self.steps.pause()?;
         }
         metadata::set(inode.as_fd(), &edit.metadata)?;
+        self.steps.pause()?;
         if let Some(object) = edit.object {
             let times = self.objects.stat(object)?;
             let times = Attributes::of_statx(&times).ok_or(Errno::INVAL)?;
@@ -61,7 +62,12 @@ impl<'p> Apply<'_, 'p, '_, '_> {
         if removal.is_kept {
             return Ok(());
         }
-        match self.identity(&removal.place)? {
+        let found = match self.identity(&removal.place) {
+            // A directory on the way was finished, so all that is below it was done before.
+            Err(error) if is_denied(&error) => return Ok(()),
+            found => found?,
+        };
+        match found {
             None => return Ok(()),
             Some(found) if removal.expected.matches(&found) => {}
             // Ours, which found its place occupied, and has been reported.
@@ -131,7 +137,7 @@ impl<'p> Apply<'_, 'p, '_, '_> {
             // Moved away outside since the check.
             Err(error) if is_absent(&error) => Ok(()),
             // Deepest first: whoever can't be reached any more was finished before its parent was.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+            Err(error) if is_denied(&error) => Ok(()),
             Err(error) => Err(error),
         }
     }

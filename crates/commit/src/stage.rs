@@ -70,11 +70,6 @@ impl Stage<'_, '_, '_, '_> {
             key: found.identity.key(),
             is_object: made.is_object,
         };
-        if let Content::Real { key, .. } = &staging.content {
-            if staged.key != *key {
-                return Err(io::Error::from(Errno::STALE).into());
-            }
-        }
         self.journal.staged(staged)?;
         self.site.set_staged(index, staged.key);
         if let (Some(metadata), false) = (
@@ -128,7 +123,6 @@ impl Stage<'_, '_, '_, '_> {
                 let first = &self.site.plan().stagings[*first].place;
                 self.link(first, directory, staging)?;
             }
-            Content::Real { place, .. } => self.link(place, directory, staging)?,
         }
         Ok(unopened(false))
     }

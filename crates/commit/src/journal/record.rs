@@ -6,8 +6,8 @@ use surmise_view::InodeKey;
 
 use super::codec::{Element, Field, fields};
 use crate::plan::{
-    Aside, Content, Directory, Edit, Expected, Finish, Item, Metadata, Place, Placement, Plan,
-    Removal, Staging,
+    Aside, Content, Directory, Edit, Expected, Finish, Item, Link, Metadata, Place, Placement,
+    Plan, Removal, Staging,
 };
 use crate::report::Reason;
 
@@ -34,6 +34,7 @@ pub(crate) enum Frame {
     Head { root: OsString },
     Directory(Directory),
     Staging(Staging),
+    Link(Link),
     Aside(Aside),
     Placement(Placement),
     Edit(Edit),
@@ -42,8 +43,8 @@ pub(crate) enum Frame {
     Stage,
     Staged(Staged),
     Go,
-    Settled { left: Vec<Left> },
-    End,
+    Written { left: Vec<Left> },
+    End { left: Vec<Left> },
 }
 
 impl Frame {
@@ -52,6 +53,7 @@ impl Frame {
         let directories = plan.directories.iter().cloned().map(Self::Directory);
         directories
             .chain(plan.stagings.iter().cloned().map(Self::Staging))
+            .chain(plan.links.iter().cloned().map(Self::Link))
             .chain(plan.asides.iter().cloned().map(Self::Aside))
             .chain(plan.placements.iter().cloned().map(Self::Placement))
             .chain(plan.edits.iter().cloned().map(Self::Edit))
@@ -77,8 +79,9 @@ impl Frame {
             Self::Stage => tagged(9, &|_| {}),
             Self::Staged(staged) => tagged(10, &|bytes| staged.put(bytes)),
             Self::Go => tagged(11, &|_| {}),
-            Self::Settled { left } => tagged(12, &|bytes| left.put(bytes)),
-            Self::End => tagged(13, &|_| {}),
+            Self::Written { left } => tagged(12, &|bytes| left.put(bytes)),
+            Self::End { left } => tagged(13, &|bytes| left.put(bytes)),
+            Self::Link(link) => tagged(14, &|bytes| link.put(bytes)),
         }
         bytes
     }
@@ -100,10 +103,13 @@ impl Frame {
             9 => Self::Stage,
             10 => Self::Staged(Field::take(bytes)?),
             11 => Self::Go,
-            12 => Self::Settled {
+            12 => Self::Written {
                 left: Field::take(bytes)?,
             },
-            13 => Self::End,
+            13 => Self::End {
+                left: Field::take(bytes)?,
+            },
+            14 => Self::Link(Field::take(bytes)?),
             _ => return None,
         };
         bytes.is_empty().then_some(frame)
@@ -121,6 +127,12 @@ fields!(Staging {
     place,
     content,
     metadata
+});
+fields!(Link {
+    key,
+    sources,
+    place,
+    to
 });
 fields!(Aside {
     place,
@@ -178,7 +190,6 @@ impl Field for Content {
             Self::Symlink { target } => (3u8, target.clone()).put(bytes),
             Self::Special { kind, device } => (4u8, (*kind, *device)).put(bytes),
             Self::Staged { staging } => (5u8, *staging).put(bytes),
-            Self::Real { place, key } => (6u8, (place.clone(), *key)).put(bytes),
         }
     }
 
@@ -197,10 +208,6 @@ impl Field for Content {
             },
             5 => Self::Staged {
                 staging: Field::take(bytes)?,
-            },
-            6 => Self::Real {
-                place: Field::take(bytes)?,
-                key: Field::take(bytes)?,
             },
             _ => return None,
         })

@@ -50,8 +50,8 @@ pub(super) struct Builder<'m> {
     pub(super) set_aside: HashMap<Name<'m>, OsString>,
     /// The first staging of each created node.
     pub(super) staged: HashMap<NodeId, usize>,
-    /// Other temporary or final places that lead to a real inode by then.
-    pub(super) linked: HashMap<NodeId, Vec<Place>>,
+    /// Temporary places that lead to a real inode by then.
+    pub(super) elsewhere: HashMap<NodeId, Vec<Place>>,
     /// Created directories that are complete only when something was moved into them.
     pub(super) unfinished: HashSet<NodeId>,
     /// What is exchanged for a staged or moved inode, and so waits where that was.
@@ -79,7 +79,7 @@ impl Plan {
             indices: HashMap::new(),
             set_aside: HashMap::new(),
             staged: HashMap::new(),
-            linked: HashMap::new(),
+            elsewhere: HashMap::new(),
             unfinished: HashSet::new(),
             displaced: Vec::new(),
             nodes: Vec::new(),
@@ -95,6 +95,7 @@ impl Plan {
             .plan
             .removals
             .splice(0..0, builder.displaced.drain(..));
+        builder.links();
         builder.edits();
         builder.finishes();
         builder.directories();
@@ -158,6 +159,16 @@ impl<'m> Builder<'m> {
         }
     }
 
+    /// Where the inodes of links may be by then.
+    fn links(&mut self) {
+        for index in 0..self.plan.links.len() {
+            let key = self.plan.links[index].key;
+            if let Some(id) = self.map.adopted(key) {
+                self.plan.links[index].sources = self.whereabouts(id, key);
+            }
+        }
+    }
+
     /// Inodes that keep their identity and change.
     fn edits(&mut self) {
         let mut edited: Vec<_> = self
@@ -174,12 +185,12 @@ impl<'m> Builder<'m> {
             let Some(origin) = &node.origin else { continue };
             let found = self.place((origin.parent, &origin.name));
             self.checks.names.push(Expectation {
-                place: found.clone(),
+                place: found,
                 state: Some(origin.identity),
             });
             let edit = Edit {
                 key: origin.identity.key(),
-                places: self.whereabouts(id, origin.identity.key(), found),
+                places: self.whereabouts(id, origin.identity.key()),
                 object: node.object,
                 metadata: own_metadata(node),
             };
@@ -188,11 +199,11 @@ impl<'m> Builder<'m> {
     }
 
     /// Every place where a real inode may be once names have changed.
-    fn whereabouts(&mut self, id: NodeId, key: InodeKey, found: Place) -> Vec<Place> {
+    fn whereabouts(&mut self, id: NodeId, key: InodeKey) -> Vec<Place> {
         let bound: Vec<Name<'m>> = self.names.bound(id).iter().map(name_of).collect();
         let lost: Vec<Name<'m>> = self.names.lost(key).iter().map(name_of).collect();
         let mut places: Vec<Place> = bound.into_iter().map(|name| self.place(name)).collect();
-        places.push(found);
+        places.extend(self.names.origin(id).map(|name| self.place(name)));
         for name in lost {
             if let Some(temporary) = self.set_aside.get(&name).cloned() {
                 places.push(Place {
@@ -202,7 +213,8 @@ impl<'m> Builder<'m> {
             }
             places.push(self.place(name));
         }
-        places.extend(self.linked.remove(&id).unwrap_or_default());
+        places.extend(self.elsewhere.get(&id).into_iter().flatten().cloned());
+        places.dedup();
         places
     }
 

@@ -2,10 +2,10 @@
 
 use std::ffi::OsString;
 
-use surmise_view::{FileKind, Node, NodeId};
+use surmise_view::{FileKind, InodeKey, Node, NodeId};
 
 use super::build::{Builder, full_metadata};
-use super::{Content, Expected, Item, Metadata, Place, Placement, Removal, Staging};
+use super::{Content, Expected, Item, Link, Metadata, Place, Placement, Removal, Staging};
 use crate::names::Entry;
 
 impl<'m> Builder<'m> {
@@ -51,24 +51,34 @@ impl<'m> Builder<'m> {
             // Below a directory that is staged itself: the final name at once.
             false => to.clone(),
         };
-        let staging = self.stage(target, place.clone());
+        let item = match self.origin_key(target) {
+            Some(key) => self.link(target, key, place.clone(), to.clone()),
+            None => self.stage(target, place.clone()),
+        };
         if is_outside {
-            self.put(entry, Item::Staged(staging), place, to, None);
+            self.put(entry, item, place, to, None);
         }
     }
 
-    fn stage(&mut self, target: NodeId, place: Place) -> usize {
+    /// One more name of a real inode.
+    fn link(&mut self, target: NodeId, key: InodeKey, place: Place, to: Place) -> Item {
+        let elsewhere = self.elsewhere.entry(target).or_default();
+        elsewhere.push(place.clone());
+        self.plan.links.push(Link {
+            key,
+            sources: Vec::new(),
+            place,
+            to,
+        });
+        Item::Real(key)
+    }
+
+    fn stage(&mut self, target: NodeId, place: Place) -> Item {
         let next = self.plan.stagings.len();
         let node = self.map.node(target).expect("a binding leads to a node");
-        let (content, metadata) = match (&node.origin, self.staged.get(&target)) {
-            (Some(origin), _) => {
-                let key = origin.identity.key();
-                let found = self.place((origin.parent, &origin.name));
-                self.linked.entry(target).or_default().push(place.clone());
-                (Content::Real { place: found, key }, None)
-            }
-            (None, Some(first)) => (Content::Staged { staging: *first }, None),
-            (None, None) => {
+        let (content, metadata) = match self.staged.get(&target) {
+            Some(first) => (Content::Staged { staging: *first }, None),
+            None => {
                 self.staged.insert(target, next);
                 (content_of(node), self.metadata_of(target, node))
             }
@@ -78,7 +88,7 @@ impl<'m> Builder<'m> {
             content,
             metadata,
         });
-        next
+        Item::Staged(next)
     }
 
     fn metadata_of(&mut self, id: NodeId, node: &Node) -> Option<Metadata> {
@@ -100,6 +110,10 @@ impl<'m> Builder<'m> {
             lower.kind != FileKind::Directory && self.names.moved_to(entry).is_none()
         });
         if let Some(lower) = replaced {
+            // Another name may keep what this one loses, and then it may have to be edited.
+            if let Some(node) = self.map.adopted(lower.key()) {
+                self.elsewhere.entry(node).or_default().push(from.clone());
+            }
             self.displaced.push(Removal {
                 place: from.clone(),
                 expected: Expected::Inode(lower.key()),
@@ -117,12 +131,12 @@ impl<'m> Builder<'m> {
         });
     }
 
-    /// Made directories into which something real is moved, and those above them: their final mode
-    /// may forbid that.
+    /// Made directories into which something real goes, and those above them: their final mode may
+    /// forbid that.
     fn find_unfinished(&mut self, gained: &[(usize, &Entry<'m>, NodeId)]) {
-        for (_, entry, _) in gained {
+        for (_, entry, target) in gained {
             let mut at = entry.directory;
-            if self.names.moved_from(entry).is_none() {
+            if !self.is_adopted(*target) {
                 continue;
             }
             while !self.is_adopted(at) && self.unfinished.insert(at) {

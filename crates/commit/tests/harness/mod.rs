@@ -1,0 +1,235 @@
+//! A real tree under a view, and a plain copy of it: what a command does to the copy, the same
+//! command and a commit must do to the real tree.
+#![allow(dead_code, reason = "each test program uses its own part")]
+
+mod act;
+mod real;
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use surmise_commit::{Changes, CommitError, Progress, Report, Request, Resumed, commit, resume};
+use surmise_testkit::{Facets, TreeSnapshot, assert_same_tree};
+use surmise_view::{FileKind, Map, NodeId, View, ViewConfig};
+use tempfile::TempDir;
+
+pub use act::Act;
+
+/// What must be equal: all but inode numbers and change times, which no two runs share.
+const SAME: Facets = Facets {
+    ctime: false,
+    inode: false,
+    ..Facets::EXACT
+};
+
+pub struct World {
+    scratch: TempDir,
+    /// Inodes of the copy and of the real tree, by the path that both had at first.
+    twins: HashMap<u64, u64>,
+}
+
+impl World {
+    /// Two equal trees, made by `plant`.
+    pub fn new(plant: impl Fn(&Path)) -> Self {
+        Self::on(&std::env::temp_dir(), plant)
+    }
+
+    /// The same, with everything below `place`.
+    pub fn on(place: &Path, plant: impl Fn(&Path)) -> Self {
+        let scratch = TempDir::new_in(place).expect("a temporary directory");
+        let mut world = Self {
+            scratch,
+            twins: HashMap::new(),
+        };
+        for root in [world.real(), world.copy()] {
+            fs::create_dir(&root).unwrap();
+            plant(&root);
+        }
+        fs::create_dir(world.state()).unwrap();
+        let (real, copy) = (world.real(), world.copy());
+        each_path(&copy, &mut |path| {
+            let twin = real.join(path.strip_prefix(&copy).unwrap());
+            let inode = |path: &Path| fs::symlink_metadata(path).unwrap().ino();
+            world.twins.insert(inode(path), inode(&twin));
+        });
+        world
+    }
+
+    pub fn real(&self) -> PathBuf {
+        self.scratch.path().join("real")
+    }
+
+    pub fn copy(&self) -> PathBuf {
+        self.scratch.path().join("copy")
+    }
+
+    /// The domain's state directory.
+    pub fn state(&self) -> PathBuf {
+        self.scratch.path().join("state")
+    }
+
+    /// Acts on the copy and, where that succeeds, on a view of the real tree. Then gives the copy
+    /// the times that the view shows, since the two were not changed at the same moment.
+    pub fn act(&self, acts: &[Act]) -> &Self {
+        let before = TreeSnapshot::of(self.real());
+        {
+            let view = self.view();
+            for act in acts {
+                if real::act(&self.copy(), act).is_ok() {
+                    if let Err(error) = act::on_view(&view, act) {
+                        panic!("{act:?} failed on the view alone: {error}");
+                    }
+                }
+            }
+            adopt_times(&view, NodeId::ROOT, &self.copy());
+        }
+        assert_same_tree(&before, &TreeSnapshot::of(self.real()), Facets::EXACT);
+        self
+    }
+
+    fn view(&self) -> View {
+        let config = ViewConfig {
+            directory: self.state(),
+            lower: self.real(),
+            hidden: Vec::new(),
+            foreign_groups: Vec::new(),
+            own_group: rustix::process::getgid().as_raw(),
+            descriptors: 16,
+        };
+        View::open(config).unwrap()
+    }
+
+    pub fn map(&self) -> Map {
+        surmise_view::load(&self.state()).unwrap()
+    }
+
+    pub fn lines(&self) -> Vec<String> {
+        let changes = Changes::of(&self.map());
+        changes
+            .iter()
+            .map(|change| change.line(Path::new("/")))
+            .collect()
+    }
+
+    pub fn commit(&self) -> Result<Report, CommitError> {
+        self.commit_with(None, &mut |_| ControlFlow::Continue(()))
+    }
+
+    pub fn commit_with(
+        &self,
+        keep: Option<&Path>,
+        on_progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<Report, CommitError> {
+        let (map, state, root) = (self.map(), self.state(), self.real());
+        let request = Request {
+            name: "t",
+            directory: &state,
+            map: &map,
+            root: &root,
+            keep,
+        };
+        commit(&request, on_progress)
+    }
+
+    /// Commits, and expects the real tree to become the copy.
+    #[track_caller]
+    pub fn assert_commits(&self) {
+        let report = self.commit().unwrap_or_else(|error| failed(&error));
+        assert_eq!(report, Report::default());
+        self.assert_same();
+    }
+
+    /// Expects the real tree to be the copy, with every inode that survived the same.
+    #[track_caller]
+    pub fn assert_same(&self) {
+        let copy = TreeSnapshot::of(self.copy());
+        assert_same_tree(&copy, &TreeSnapshot::of(self.real()), SAME);
+        each_path(&self.copy(), &mut |path| {
+            let twin = self.real().join(path.strip_prefix(self.copy()).unwrap());
+            let inode = |path: &Path| fs::symlink_metadata(path).unwrap().ino();
+            if let Some(wanted) = self.twins.get(&inode(path)) {
+                // An inode number that was freed may come back for a new file.
+                let is_new = fs::symlink_metadata(path).unwrap().created().ok()
+                    > fs::symlink_metadata(self.state()).unwrap().created().ok();
+                assert!(
+                    is_new || inode(&twin) == *wanted,
+                    "{twin:?} is another inode"
+                );
+            }
+        });
+    }
+
+    /// Commits, but stops as a kill would before the step `stop`; `None` when there are fewer steps.
+    pub fn commit_until(&self, stop: usize) -> Option<()> {
+        match self.commit_with(None, &mut stop_after(stop)) {
+            Err(CommitError::Stopped) => Some(()),
+            Ok(_) => None,
+            Err(error) => failed(&error),
+        }
+    }
+
+    /// Resumes until the end, stopping on the way before each of the steps `stops`.
+    pub fn resume(&self, stops: &[usize]) -> Resumed {
+        for stop in stops {
+            match resume(&self.state(), &mut stop_after(*stop)) {
+                Err(CommitError::Stopped) => {}
+                Ok(resumed) => return resumed,
+                Err(error) => failed(&error),
+            }
+        }
+        let resumed = resume(&self.state(), &mut |_| ControlFlow::Continue(()));
+        resumed.unwrap_or_else(|error| failed(&error))
+    }
+}
+
+/// Shows an error with everything in it.
+#[track_caller]
+fn failed<T>(error: &CommitError) -> T {
+    panic!("{error}: {error:?}")
+}
+
+fn stop_after(steps: usize) -> impl FnMut(Progress) -> ControlFlow<()> {
+    let mut left = steps;
+    move |_| match left {
+        0 => ControlFlow::Break(()),
+        _ => {
+            left -= 1;
+            ControlFlow::Continue(())
+        }
+    }
+}
+
+/// Gives a plain tree the modification times that a view shows.
+fn adopt_times(view: &View, node: NodeId, path: &Path) {
+    let attributes = view.attributes(node).unwrap().attributes;
+    if attributes.identity.kind == FileKind::Directory {
+        for entry in fs::read_dir(path).unwrap() {
+            let name = entry.unwrap().file_name();
+            let found = view.lookup(node, &name).unwrap();
+            let found = found.unwrap_or_else(|_| panic!("the view has no {path:?}/{name:?}"));
+            adopt_times(view, found.node, &path.join(&name));
+        }
+    }
+    real::set_modified(path, attributes.identity.modified).unwrap();
+}
+
+pub fn each_path(root: &Path, each: &mut dyn FnMut(&Path)) {
+    each(root);
+    if fs::symlink_metadata(root).unwrap().is_dir() {
+        for entry in fs::read_dir(root).unwrap() {
+            each_path(&entry.unwrap().path(), each);
+        }
+    }
+}
+
+/// A name's parent and last part.
+pub fn split(path: &str) -> (&str, &OsStr) {
+    match path.rsplit_once('/') {
+        Some((parent, name)) => (parent, OsStr::new(name)),
+        None => ("", OsStr::new(path)),
+    }
+}
