@@ -51,7 +51,7 @@ impl Domain {
         &self.record
     }
 
-    /// The directory that holds its state: `domain.json`, `exit`, `lock`, `mnt`, the view's `log` and
+    /// The directory that holds its state: `domain.json`, `exit`, `lock`, the view's `log` and
     /// `objects`, and `commit` while a commit is under way.
     pub fn directory(&self) -> &Path {
         &self.directory

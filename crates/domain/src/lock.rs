@@ -14,9 +14,6 @@ use crate::state::StateError;
 
 const FILE: &str = "lock";
 
-/// The view's mount point; its own mount covers it only in the domain's namespace.
-const SERVED: &str = "mnt";
-
 /// How often and how long to wait for somebody who only looks.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(2);
@@ -85,8 +82,8 @@ pub(crate) struct Serving {
 impl Serving {
     /// For the domain kept in `state`, whose lock the caller holds.
     pub(crate) fn take(state: &Path) -> io::Result<Self> {
-        // No file of its own: to make one takes longer than all the rest.
-        let file = File::open(state.join(SERVED))?;
+        // On the directory itself: to make a file for it takes longer than all the rest.
+        let file = File::open(state)?;
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         Ok(Self { file })
     }
@@ -99,23 +96,17 @@ impl AsFd for Serving {
 }
 
 fn wait_for_view(state: &Path, name: &str) -> Result<(), StateError> {
-    let path = state.join(SERVED);
-    let file = match File::open(&path) {
-        Ok(file) => file,
-        // A domain just made has no view yet.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(StateError::at(&path)(error)),
-    };
+    let directory = File::open(state).map_err(StateError::at(state))?;
     let deadline = Instant::now() + VIEW_ENDS_MAX;
     loop {
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        match rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(()),
             Err(Errno::WOULDBLOCK) if Instant::now() < deadline => thread::sleep(PAUSE),
             Err(Errno::WOULDBLOCK) => {
                 let name = name.into();
                 return Err(StateError::Running { name, pid: 0 });
             }
-            Err(errno) => return Err(StateError::at(&path)(errno.into())),
+            Err(errno) => return Err(StateError::at(state)(errno.into())),
         }
     }
 }
@@ -158,7 +149,6 @@ mod tests {
     #[test]
     fn a_view_left_behind_is_waited_for() {
         let state = tempfile::tempdir().expect("a directory");
-        std::fs::create_dir(state.path().join(SERVED)).expect("mkdir");
         let serving = Serving::take(state.path()).expect("take");
         let path = state.path().to_owned();
         let taker = thread::spawn(move || Lock::take(&path, "t").map(drop));

@@ -223,8 +223,6 @@ impl StateRoot {
         }
         self.check_owner()?;
         let lock = Lock::take(&directory, name)?;
-        let mount_point = directory.join("mnt");
-        make(&mount_point).map_err(StateError::at(&mount_point))?;
         Ok((directory, lock))
     }
 

@@ -93,12 +93,12 @@ fn start(
     let view = process::fork(&keep, || view.live())
         .map_err(LaunchError::step("start the view process"))?;
     drop(serving);
-    let mount_point = job.state.join("mnt");
     let init = Init {
         control: &init_control,
         device: &device_sender,
         view: view.as_fd(),
-        mount_point: &mount_point,
+        // Covered in the domain's own namespace only: the view still sees the state.
+        mount_point: job.state,
         id_map,
         net: job.net,
         wait: job.wait,

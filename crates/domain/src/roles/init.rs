@@ -68,6 +68,7 @@ impl Init<'_> {
     }
 
     fn start(&self) -> Result<Running<'_>, Cut> {
+        rustix::thread::set_name(c"surmise-init").map_err(Failure::at("name pid 1"))?;
         // Quicker than seeing the channel close, and also while this process waits in a mount.
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
             .map_err(Failure::at("watch control"))?;

@@ -105,8 +105,9 @@ impl ViewProcess<'_> {
     }
 }
 
-/// Away from the caller's terminal, directory, streams and mode mask.
+/// Away from the caller's name, terminal, directory, streams and mode mask.
 fn detach() -> io::Result<()> {
+    rustix::thread::set_name(c"surmise-view")?;
     rustix::process::setsid()?;
     rustix::process::chdir("/")?;
     // What a file shows as its mode is the view's business; its data is the user's alone.
