@@ -149,8 +149,12 @@ impl<'a> Run<'a> {
         command
             .args(&line[1..])
             .env_clear()
-            .envs(self.environment.iter().map(|(name, value)| (name, value)))
-            .current_dir(&self.directory);
+            .envs(self.environment.iter().map(|(name, value)| (name, value)));
+        if self.changes_user() {
+            // The test's own search path may lead through directories that are closed to the user.
+            command.env("PATH", SYSTEM_PATH);
+        }
+        command.current_dir(&self.directory);
         let name = match &self.program {
             Program::Surmise => OsStr::new("surmise"),
             Program::Other(program) => program,
@@ -185,6 +189,9 @@ impl<'a> Run<'a> {
         words
     }
 }
+
+/// Where every user finds programs.
+const SYSTEM_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Puts a device that all may open over `/dev/fuse`, in this mount namespace, and goes on as the
 /// command given behind the directory. A file system of its own: the scratch directory's may ignore

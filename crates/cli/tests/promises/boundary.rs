@@ -27,11 +27,14 @@ fn the_exit_status_is_the_commands() {
 #[test]
 fn processes_that_outlive_the_command_are_ended_and_listed() {
     as_each_user(|setting| {
-        let script = "(trap '' TERM; sleep 30) & sleep 31 & echo started";
+        let script = "(trap '' TERM; sleep 30) & sleep 31 & sleep 0.5; echo started";
         let outcome = setting
             .surmise(&["run", "--dry-run", "--", "sh", "-c", script])
             .outcome();
-        outcome.assert_success().assert_stdout("started\n").assert_stderr_contains("sleep");
+        outcome
+            .assert_success()
+            .assert_stdout("started\n")
+            .assert_stderr_contains("sleep");
     });
 }
 
@@ -93,7 +96,16 @@ fn without_network_there_is_only_a_loopback_interface() {
         let run = ["run", "--dry-run", "--", "python3", "-c", &script];
         setting.succeed(&run).assert_lines(&["['lo']", "refused"]);
         let reach = format!("import socket; socket.create_connection(('127.0.0.1', {port}), 5)");
-        setting.succeed(&["run", "--dry-run", "--net", "allow", "--", "python3", "-c", &reach]);
+        setting.succeed(&[
+            "run",
+            "--dry-run",
+            "--net",
+            "allow",
+            "--",
+            "python3",
+            "-c",
+            &reach,
+        ]);
         listener.accept().expect("the connection from inside");
     });
 }
@@ -120,7 +132,10 @@ fn only_the_standard_streams_come_along() {
                 .outcome()
                 .assert_success()
                 .assert_stdout("0\n1\n2\n");
-            let from = format!("exec \"$0\" run --dry-run -- true < {}", directory.display());
+            let from = format!(
+                "exec \"$0\" run --dry-run -- true < {}",
+                directory.display()
+            );
             setting
                 .plain(&["sh", "-c", &from, surmise])
                 .outcome()
@@ -150,16 +165,18 @@ for path in ['/proc/sys/kernel/hostname', '/proc/sysrq-trigger', '/sys/kernel/mm
     except OSError: print(path, 'refused')
 print(sorted(set(os.listdir('/dev')) & {'fuse', 'kmsg', 'mem', 'loop-control', 'vda', 'sda'}))
 ";
-        setting.succeed(&["run", "--dry-run", "--", "python3", "-c", script]).assert_lines(&[
-            "mount EPERM",
-            "io_uring_setup ENOSYS",
-            "bpf EPERM",
-            "open_by_handle_at EPERM",
-            "x32 getpid ENOSYS",
-            "/proc/sys/kernel/hostname refused",
-            "/proc/sysrq-trigger refused",
-            "/sys/kernel/mm/ksm/run refused",
-            "[]",
-        ]);
+        setting
+            .succeed(&["run", "--dry-run", "--", "python3", "-c", script])
+            .assert_lines(&[
+                "mount EPERM",
+                "io_uring_setup ENOSYS",
+                "bpf EPERM",
+                "open_by_handle_at EPERM",
+                "x32 getpid ENOSYS",
+                "/proc/sys/kernel/hostname refused",
+                "/proc/sysrq-trigger refused",
+                "/sys/kernel/mm/ksm/run refused",
+                "[]",
+            ]);
     });
 }

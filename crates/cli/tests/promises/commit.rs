@@ -10,9 +10,16 @@ use crate::setting::{Setting, as_each_user};
 /// on `path` and leaves everything as it is; the domain must still be there.
 fn conflicts(script: &str, outside: &str, path: &str) {
     as_each_user(|setting| {
-        setting.scratch.file("file", "old").file("other", "o").directory("dir");
+        setting
+            .scratch
+            .file("file", "old")
+            .file("other", "o")
+            .directory("dir");
         setting.run_script(script);
-        setting.plain(&["sh", "-ec", outside]).outcome().assert_success();
+        setting
+            .plain(&["sh", "-ec", outside])
+            .outcome()
+            .assert_success();
         let before = TreeSnapshot::of(setting.scratch.work());
         setting
             .surmise(&["commit", "t"])
@@ -31,7 +38,11 @@ fn conflicts(script: &str, outside: &str, path: &str) {
 /// S5.
 #[test]
 fn a_file_changed_on_both_sides_is_a_conflict() {
-    conflicts("echo inside > file; echo new > added", "echo outside > file", "file");
+    conflicts(
+        "echo inside > file; echo new > added",
+        "echo outside > file",
+        "file",
+    );
 }
 
 /// S5: the state at the first use counts, also when that was a read.
@@ -39,7 +50,10 @@ fn a_file_changed_on_both_sides_is_a_conflict() {
 fn a_file_changed_outside_between_read_and_write_is_a_conflict() {
     as_each_user(|setting| {
         setting.scratch.file("file", "old");
-        setting.plain(&["mkfifo", "ready", "go"]).outcome().assert_success();
+        setting
+            .plain(&["mkfifo", "ready", "go"])
+            .outcome()
+            .assert_success();
         // Pipes can't cross the boundary, so the command waits for a file to change outside.
         let script = "cat file > copy; for i in $(seq 100); do grep -q go signal && break; \
                       sleep 0.1; done; echo inside >> file";
@@ -126,8 +140,16 @@ fn a_target_that_may_not_be_written_is_refused_whole() {
         setting.run_script("echo new > mine; echo new > closed/file");
         std::os::unix::fs::chown(&closed, Some(0), Some(0)).expect("chown");
         let before = TreeSnapshot::of(setting.scratch.work());
-        setting.surmise(&["commit", "t"]).outcome().assert_code(1).assert_stderr_contains("closed");
-        assert_same_tree(&before, &TreeSnapshot::of(setting.scratch.work()), Facets::EXACT);
+        setting
+            .surmise(&["commit", "t"])
+            .outcome()
+            .assert_code(1)
+            .assert_stderr_contains("closed");
+        assert_same_tree(
+            &before,
+            &TreeSnapshot::of(setting.scratch.work()),
+            Facets::EXACT,
+        );
         std::os::unix::fs::chown(&closed, Some(user.uid), Some(user.gid)).expect("chown");
     });
 }

@@ -10,12 +10,23 @@ use crate::setting::{Setting, as_each_user};
 #[test]
 fn the_example_is_listed_in_the_order_in_which_it_happened() {
     as_each_user(|setting| {
-        setting.scratch.file("b", "b").file("c", "c").file("big", "y");
-        setting.run_script("echo new > a; rm b; mkdir -p d/e; mv c d/c; printf x >> big");
         setting
-            .succeed(&["diff", "t"])
-            .assert_lines(&["A a", "D b", "A d/", "A d/e/", "R c -> d/c", "M big"]);
-        setting.succeed(&["diff", "t", "d"]).assert_lines(&["A d/", "A d/e/", "R c -> d/c"]);
+            .scratch
+            .file("b", "b")
+            .file("c", "c")
+            .file("big", "y");
+        setting.run_script("echo new > a; rm b; mkdir -p d/e; mv c d/c; printf x >> big");
+        setting.succeed(&["diff", "t"]).assert_lines(&[
+            "A a",
+            "D b",
+            "A d/",
+            "A d/e/",
+            "R c -> d/c",
+            "M big",
+        ]);
+        setting
+            .succeed(&["diff", "t", "d"])
+            .assert_lines(&["A d/", "A d/e/", "R c -> d/c"]);
         setting.succeed(&["abort", "t"]);
     });
 }
@@ -24,12 +35,16 @@ fn the_example_is_listed_in_the_order_in_which_it_happened() {
 #[test]
 fn what_is_as_before_is_not_listed() {
     as_each_user(|setting| {
-        setting.scratch.file("kept", "k").file("moved", "m").directory("sub");
+        setting
+            .scratch
+            .file("kept", "k")
+            .file("moved", "m")
+            .directory("sub");
         setting.run_script(
             "echo > tmp; rm tmp; mv moved elsewhere; mv elsewhere moved; cat kept; \
-             echo x > sub/t; rm sub/t; exec 3<>kept; mkdir gone; rmdir gone",
+             echo x > sub/t; rm sub/t; exec 3<>kept; mkdir gone; rmdir gone; echo > added",
         );
-        setting.succeed(&["diff", "t"]).assert_stdout("");
+        setting.succeed(&["diff", "t"]).assert_lines(&["A added"]);
     });
 }
 
@@ -37,8 +52,16 @@ fn what_is_as_before_is_not_listed() {
 #[test]
 fn kinds_of_change_are_told_apart() {
     as_each_user(|setting| {
-        setting.scratch.file("mode", "").file("type", "").file("replaced", "old");
-        setting.scratch.file("dir/leaf", "").file("both", "text").file("linked", "l");
+        setting
+            .scratch
+            .file("mode", "")
+            .file("type", "")
+            .file("replaced", "old");
+        setting
+            .scratch
+            .file("dir/leaf", "")
+            .file("both", "text")
+            .file("linked", "l");
         setting.run_script(
             "chmod 700 mode; rm type; ln -s x type; echo new > n; mv n replaced; mv dir folder; \
              mv both renamed; echo more >> renamed; ln linked second; rm folder/leaf",
@@ -63,11 +86,15 @@ fn paths_are_relative_below_the_current_directory_only() {
         setting.scratch.directory("here").file("above", "");
         setting.run_script("echo > here/file; echo > beside; rm above");
         let work = setting.scratch.work();
-        setting.surmise(&["diff", "t"]).directory("here").outcome().assert_lines(&[
-            "A file",
-            &format!("A {}/beside", work.display()),
-            &format!("D {}/above", work.display()),
-        ]);
+        setting
+            .surmise(&["diff", "t"])
+            .directory("here")
+            .outcome()
+            .assert_lines(&[
+                "A file",
+                &format!("A {}/beside", work.display()),
+                &format!("D {}/above", work.display()),
+            ]);
     });
 }
 
@@ -76,8 +103,14 @@ fn paths_are_relative_below_the_current_directory_only() {
 fn a_patch_applied_by_git_gives_the_same_files() {
     as_each_user(|setting| {
         let plant = |scratch: &Scratch| {
-            scratch.file("text", "one\ntwo\nthree\n").file("gone", "bye\n").file("moved", "m\n");
-            scratch.file("binary", [0, 1, 2, 255]).file("tail", "no newline").file("sub/x", "x\n");
+            scratch
+                .file("text", "one\ntwo\nthree\n")
+                .file("gone", "bye\n")
+                .file("moved", "m\n");
+            scratch
+                .file("binary", [0, 1, 2, 255])
+                .file("tail", "no newline")
+                .file("sub/x", "x\n");
         };
         plant(&setting.scratch);
         let twin = match setting.user {
@@ -97,7 +130,9 @@ fn a_patch_applied_by_git_gives_the_same_files() {
             user: setting.user,
         };
         fs::write(twin.scratch.root().join("patch"), patch).expect("write the patch");
-        twin.plain(&["git", "apply", "../patch"]).outcome().assert_success();
+        twin.plain(&["git", "apply", "../patch"])
+            .outcome()
+            .assert_success();
         assert_same_tree(
             &TreeSnapshot::of(setting.scratch.work()),
             &TreeSnapshot::of(twin.scratch.work()),

@@ -19,14 +19,21 @@ fn files_behave_inside_as_they_do_outside() {
         let checks = checks.to_str().expect("Unicode");
         for directory in ["outside", "inside"] {
             for name in ["unchanged", "linked", "mapped"] {
-                setting.scratch.file(format!("{directory}/{name}"), "0123456789".repeat(1000));
+                setting
+                    .scratch
+                    .file(format!("{directory}/{name}"), "0123456789".repeat(1000));
             }
             setting
                 .scratch
                 .hard_link(format!("{directory}/linked"), format!("{directory}/other"));
-            setting.scratch.file(format!("{directory}/tree/leaf"), "leaf");
+            setting
+                .scratch
+                .file(format!("{directory}/tree/leaf"), "leaf");
         }
-        let outside = setting.plain(&["python3", checks]).directory("outside").outcome();
+        let outside = setting
+            .plain(&["python3", checks])
+            .directory("outside")
+            .outcome();
         outside.assert_success();
         let inside = setting
             .surmise(&["run", "--dry-run", "--", "python3", checks])
@@ -34,7 +41,11 @@ fn files_behave_inside_as_they_do_outside() {
             .outcome();
         inside.assert_success();
         assert_eq!(inside.stdout, outside.stdout);
-        assert!(inside.lines().len() > 20, "few checks ran:\n{}", inside.stdout);
+        assert!(
+            inside.lines().len() > 20,
+            "few checks ran:\n{}",
+            inside.stdout
+        );
     });
 }
 
@@ -46,7 +57,8 @@ fn real_file_systems_stay_apart() {
     }
     as_each_user(|setting| {
         setting.scratch.directory("mounted").file("file", "f");
-        let script = "mount -t tmpfs -o mode=777 tmpfs mounted && echo m > mounted/there && exec \"$@\"";
+        let script =
+            "mount -t tmpfs -o mode=777 tmpfs mounted && echo m > mounted/there && exec \"$@\"";
         let checks = r#"
             import errno, os
             def fails(call, *arguments):
@@ -60,10 +72,11 @@ fn real_file_systems_stay_apart() {
             open("mounted/new", "w").write("n"); os.rename("mounted/new", "mounted/newer")
             print(sorted(os.listdir("mounted")))
         "#;
-        let checks: String = checks.lines().map(|line| format!("{}\n", line.trim_start_matches("            "))).collect();
-        let inside = [
-            "unshare", "-m", "sh", "-ec", script, "sh",
-        ];
+        let checks: String = checks
+            .lines()
+            .map(|line| format!("{}\n", line.trim_start_matches("            ")))
+            .collect();
+        let inside = ["unshare", "-m", "sh", "-ec", script, "sh"];
         let surmise = surmise_testkit::surmise_binary().to_str().expect("Unicode");
         if setting.user.is_some() {
             // The mount is root's to make; that the view keeps file systems apart is nobody's right.
@@ -111,7 +124,9 @@ fn an_ordinary_user_reads_nothing_more_inside() {
         setting.scratch.file("secret", "s");
         std::os::unix::fs::chown(&secret, Some(0), Some(0)).expect("chown");
         fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).expect("chmod");
-        setting.run_script("! cat secret; ! cat /etc/shadow; ! echo x >> secret; ! echo > /etc/x");
+        setting.run_script(
+            "! cat secret; ! cat /etc/shadow; ! echo x >> secret; ! echo > /etc/x; echo > new",
+        );
         setting.succeed(&["abort", "t"]);
         let readable = fs::Permissions::from_mode(0o644);
         fs::set_permissions(&secret, readable).expect("chmod");

@@ -15,7 +15,10 @@ fn plant_project(scratch: &Scratch) {
          %.o: %.c part.h\n\t$(CC) -O1 -c -o $@ $<\n",
     );
     scratch.file("part.h", "int part(int);\n");
-    scratch.file("part.c", "#include \"part.h\"\nint part(int x) { return 2 * x; }\n");
+    scratch.file(
+        "part.c",
+        "#include \"part.h\"\nint part(int x) { return 2 * x; }\n",
+    );
     scratch.file(
         "main.c",
         "#include <stdio.h>\n#include \"part.h\"\n\
@@ -31,7 +34,9 @@ fn same_result(setting: &Setting, twin: Scratch, script: &str) {
         scratch: twin,
         user: setting.user,
     };
-    twin.plain(&["sh", "-ec", script]).outcome().assert_success();
+    twin.plain(&["sh", "-ec", script])
+        .outcome()
+        .assert_success();
     assert_same_tree(
         &TreeSnapshot::of(twin.scratch.work()),
         &TreeSnapshot::of(setting.scratch.work()),
@@ -53,7 +58,11 @@ fn a_build_gives_the_artifacts_of_a_plain_one() {
         let twin = twin_of(setting);
         plant_project(&setting.scratch);
         plant_project(&twin);
-        same_result(setting, twin, "make -j2 >&2; ./program; touch part.h; make >&2; make -q");
+        same_result(
+            setting,
+            twin,
+            "make -j2 >&2; ./program; touch part.h; make >&2; make -q",
+        );
     });
 }
 
@@ -77,7 +86,9 @@ fn git_works_inside() {
             scratch: twin_of(setting),
             user: setting.user,
         };
-        twin.plain(&["sh", "-ec", script]).outcome().assert_success();
+        twin.plain(&["sh", "-ec", script])
+            .outcome()
+            .assert_success();
         let plain = twin.plain(&["sh", "-c", look]).outcome();
         assert_eq!(committed.stdout, plain.stdout);
     });
@@ -101,7 +112,11 @@ EOF"#;
         let before = TreeSnapshot::of(setting.scratch.work());
         setting.run_script(script);
         setting.succeed(&["abort", "t"]);
-        assert_same_tree(&before, &TreeSnapshot::of(setting.scratch.work()), Facets::EXACT);
+        assert_same_tree(
+            &before,
+            &TreeSnapshot::of(setting.scratch.work()),
+            Facets::EXACT,
+        );
     });
 }
 
@@ -112,6 +127,10 @@ fn a_virtual_environment_is_made_inside_and_vanishes() {
         let before = TreeSnapshot::of(setting.scratch.work());
         setting.run_script("python3 -m venv --without-pip v; v/bin/python -c 'import json'");
         setting.succeed(&["abort", "t"]);
-        assert_same_tree(&before, &TreeSnapshot::of(setting.scratch.work()), Facets::EXACT);
+        assert_same_tree(
+            &before,
+            &TreeSnapshot::of(setting.scratch.work()),
+            Facets::EXACT,
+        );
     });
 }

@@ -28,7 +28,11 @@ fn leaves_no_trace(setting: &Setting, script: &str) {
     setting.succeed(&["abort", "t"]);
     let after = TreeSnapshot::of(setting.scratch.root().join("work"));
     assert_same_tree(&before, &after, Facets::EXACT);
-    assert_same_tree(&home, &TreeSnapshot::of(setting.scratch.home()), Facets::EXACT);
+    assert_same_tree(
+        &home,
+        &TreeSnapshot::of(setting.scratch.home()),
+        Facets::EXACT,
+    );
     let state = setting.scratch.state().join("surmise");
     assert!(!state.exists(), "abort left {}", state.display());
 }
@@ -49,7 +53,9 @@ fn commits_as_plain(script: &str, plant: fn(&Scratch)) {
             scratch: twin,
             user: setting.user,
         };
-        twin.plain(&["sh", "-ec", script]).outcome().assert_success();
+        twin.plain(&["sh", "-ec", script])
+            .outcome()
+            .assert_success();
         assert_same_tree(
             &TreeSnapshot::of(twin.scratch.work()),
             &TreeSnapshot::of(setting.scratch.work()),
@@ -120,7 +126,10 @@ EOF"#,
 fn writes_of_a_process_in_its_own_session_leave_no_trace() {
     as_each_user(|setting| {
         setting.scratch.file("victim", "old");
-        leaves_no_trace(setting, "setsid --wait sh -c 'echo new > victim; echo more > added'");
+        leaves_no_trace(
+            setting,
+            "setsid --wait sh -c 'echo new > victim; echo more > added'",
+        );
     });
 }
 
@@ -130,7 +139,11 @@ fn removing_home_leaves_no_trace() {
     as_each_user(|setting| {
         let home = home_with_state(setting);
         let before = TreeSnapshot::of(&home);
-        let outcome = in_home(setting, &["run", "--name", "t", "--", "sh", "-c"], REMOVE_HOME);
+        let outcome = in_home(
+            setting,
+            &["run", "--name", "t", "--", "sh", "-c"],
+            REMOVE_HOME,
+        );
         assert_eq!(outcome.lines(), ["gone"]);
         in_home(setting, &["abort", "t"], "");
         let after = TreeSnapshot::of(&home);
@@ -149,8 +162,16 @@ fn removing_home_leaves_no_trace() {
 fn removing_home_is_committed_around_the_state_directory() {
     as_each_user(|setting| {
         let home = home_with_state(setting);
-        in_home(setting, &["run", "--name", "t", "--", "sh", "-c"], REMOVE_HOME);
-        in_home(setting, &["run", "--name", "other", "--", "sh", "-c"], "echo > /tmp/kept");
+        in_home(
+            setting,
+            &["run", "--name", "t", "--", "sh", "-c"],
+            REMOVE_HOME,
+        );
+        in_home(
+            setting,
+            &["run", "--name", "other", "--", "sh", "-c"],
+            "echo > /tmp/kept",
+        );
         in_home(setting, &["commit", "t"], "");
         assert!(home.join(".local/state/surmise/other").exists());
         assert!(!home.join("file").exists());
@@ -198,10 +219,17 @@ fn every_kind_of_change_committed_equals_a_plain_run() {
         truncate -s 1M sparse; echo old > replaced.tmp; mv replaced.tmp replaced
         ",
         |scratch| {
-            scratch.file("grown", "text").file("emptied", "full").file("program", "#!/bin/sh\n");
+            scratch
+                .file("grown", "text")
+                .file("emptied", "full")
+                .file("program", "#!/bin/sh\n");
             scratch.file("hard", "h").hard_link("hard", "second");
             scratch.file("tree/inner/leaf", "l").file("tree/other", "o");
-            scratch.file("swap1", "1").file("swap2", "2").file("type", "t").file("dated", "d");
+            scratch
+                .file("swap1", "1")
+                .file("swap2", "2")
+                .file("type", "t")
+                .file("dated", "d");
             scratch.file("replaced", "before");
         },
     );
@@ -226,8 +254,15 @@ fn modification_times_are_committed_to_the_nanosecond() {
 fn a_changed_file_keeps_its_inode_and_a_replaced_one_does_not() {
     use std::os::unix::fs::MetadataExt;
     as_each_user(|setting| {
-        setting.scratch.file("changed", "old").file("replaced", "old");
-        let inode = |name: &str| fs::metadata(setting.scratch.path(name)).expect("a file").ino();
+        setting
+            .scratch
+            .file("changed", "old")
+            .file("replaced", "old");
+        let inode = |name: &str| {
+            fs::metadata(setting.scratch.path(name))
+                .expect("a file")
+                .ino()
+        };
         let before = (inode("changed"), inode("replaced"));
         setting.run_script("echo new > changed; echo new > tmp; mv tmp replaced");
         setting.succeed(&["commit", "t"]);
@@ -244,7 +279,10 @@ fn the_state_directory_is_private_and_not_inside() {
         let state = setting.scratch.state().join("surmise");
         let look = format!("echo > a; test ! -e {0} && ! mkdir {0}", state.display());
         setting.run_script(&look);
-        let mode = fs::metadata(&state).expect("a state directory").permissions().mode();
+        let mode = fs::metadata(&state)
+            .expect("a state directory")
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o777, 0o700);
         setting.succeed(&["abort", "t"]);
     });
