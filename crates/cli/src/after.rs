@@ -52,7 +52,7 @@ pub fn settle(
     }
     match choice {
         Choice::Ask => ask(domain, exit),
-        Choice::Keep => Ok(keep(&domain, changes)),
+        Choice::Keep => keep(&domain, changes),
         Choice::CommitIfZero => commit_if_zero(domain, exit, changes),
         Choice::ShowAndAbort => {
             summary::show(changes)?;
@@ -83,14 +83,15 @@ fn ended(exit: Exit) -> String {
     }
 }
 
-fn keep(domain: &Domain, changes: &Changes) -> Fate {
+fn keep(domain: &Domain, changes: &Changes) -> Result<Fate, Failure> {
+    domain.make_durable()?;
     let name = domain.name();
     report::note(format_args!(
         "{} kept in domain {name}; nothing has changed outside",
         summary::count(changes.len(), "change"),
     ));
     report::follow_ups(name);
-    Fate::Kept
+    Ok(Fate::Kept)
 }
 
 fn ask(domain: Domain, exit: Exit) -> Result<Fate, Failure> {
@@ -117,13 +118,13 @@ fn ask(domain: Domain, exit: Exit) -> Result<Fate, Failure> {
                 domain.abort()?;
                 return Ok(Fate::Aborted);
             }
-            Some(Answer::Diff) => summary::show_all(&changes)?,
+            Some(Answer::Diff) => summary::show_all(&domain, &changes)?,
             Some(Answer::Shell) => {
                 launch::enter(&domain, Vec::new(), domain.record().net, false)?;
                 changes = domain.changes()?;
                 summary::show(&changes)?;
             }
-            Some(Answer::Keep) => return Ok(keep(&domain, &changes)),
+            Some(Answer::Keep) => return keep(&domain, &changes),
         }
     }
 }

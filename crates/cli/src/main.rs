@@ -12,6 +12,7 @@ mod failure;
 mod interrupt;
 mod launch;
 mod pager;
+mod patch;
 mod paths;
 mod prompt;
 mod quote;

@@ -3,10 +3,12 @@
 use std::io::Write;
 
 use surmise_commit::{ChangeKind, Changes};
+use surmise_domain::Domain;
 
 use crate::failure::Failure;
 use crate::launch;
 use crate::pager;
+use crate::patch::{Contents, left_out};
 
 /// Lines shown before the rest is only counted.
 const LINES_MAX: usize = 20;
@@ -27,13 +29,19 @@ pub fn show(changes: &Changes) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Shows all of them, a screen at a time.
-pub fn show_all(changes: &Changes) -> Result<(), Failure> {
+/// Shows all of them, then what they are in files below the current directory, a screen at a time.
+pub fn show_all(domain: &Domain, changes: &Changes) -> Result<(), Failure> {
     let base = launch::directory()?;
+    let contents = Contents::of(domain)?;
     pager::page(|out| {
-        changes
+        for change in changes {
+            writeln!(out, "{}", change.line(&base))?;
+        }
+        writeln!(out)?;
+        let left = contents.write_patch(changes, &base, out)?;
+        left_out(&left, &base)
             .iter()
-            .try_for_each(|change| writeln!(out, "{}", change.line(&base)))
+            .try_for_each(|line| writeln!(out, "{line}"))
     })
     .map_err(|error| Failure::new(format_args!("show the changes: {error}")))
 }

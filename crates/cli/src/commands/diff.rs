@@ -1,14 +1,17 @@
 //! `surmise diff`.
 
-use std::io::Write;
-use std::path::PathBuf;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use surmise_domain::StateRoot;
+use surmise_commit::Changes;
+use surmise_domain::{Domain, StateRoot};
 
 use crate::failure::Failure;
 use crate::launch;
+use crate::patch::{Contents, left_out};
 use crate::paths::resolve;
+use crate::report;
 
 /// Show what a domain changed
 ///
@@ -19,10 +22,15 @@ use crate::paths::resolve;
 #[command(after_help = "\
 Examples:
   surmise diff demo
-  surmise diff demo src/ Makefile")]
+  surmise diff demo src/ Makefile
+  surmise diff -p demo | git apply --stat")]
 pub struct Arguments {
     /// The domain to look at
     name: String,
+
+    /// Print a patch, as `git apply` takes it in the current directory
+    #[arg(short, long)]
+    patch: bool,
 
     /// Only changes at or below these paths
     #[arg(value_name = "PATH")]
@@ -36,10 +44,37 @@ impl Arguments {
         let base = launch::directory()?;
         let wanted: Vec<_> = self.paths.iter().map(|path| resolve(&base, path)).collect();
         let changes = domain.changes()?.below(&wanted);
-        let mut out = anstream::stdout().lock();
-        for change in &changes {
-            writeln!(out, "{}", change.line(&base))?;
+        if self.patch {
+            print_patch(&domain, &changes, &base)?;
+        } else {
+            print_lines(&changes, &base)?;
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn print_lines(changes: &Changes, base: &Path) -> Result<(), Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    for change in changes {
+        writeln!(out, "{}", change.line(base))?;
+    }
+    Ok(out.flush()?)
+}
+
+/// The patch is standard output byte for byte; what it lacks is said on standard error.
+fn print_patch(domain: &Domain, changes: &Changes, base: &Path) -> Result<(), Failure> {
+    let contents = Contents::of(domain)?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    let left = contents
+        .write_patch(changes, base, &mut out)
+        .and_then(|left| out.flush().map(|()| left));
+    match left {
+        Ok(left) => {
+            left_out(&left, base).iter().for_each(report::note);
+            Ok(())
+        }
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(error.into()),
+        // It may be the contents that cannot be read.
+        Err(error) => Err(Failure::new(format_args!("write the patch: {error}"))),
     }
 }
