@@ -1,5 +1,7 @@
 //! One kept domain.
 
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::exit::Exit;
@@ -76,6 +78,21 @@ impl Domain {
     /// When another process holds it.
     pub fn lock(&self) -> Result<Lock, StateError> {
         Lock::take(&self.directory, self.name())
+    }
+
+    /// Returns when all that the domain holds would survive a power loss.
+    ///
+    /// Whoever keeps a domain calls this; one that is committed or aborted next has no need to wait
+    /// for the disk.
+    ///
+    /// # Errors
+    /// When the disk fails or is full.
+    pub fn make_durable(&self) -> Result<(), StateError> {
+        let sync = || -> io::Result<()> {
+            // The whole file system: a domain may hold very many objects, each a file.
+            Ok(rustix::fs::syncfs(File::open(&self.directory)?)?)
+        };
+        sync().map_err(StateError::at(&self.directory))
     }
 
     /// Throws it away, and the state root with it when it was the last one.

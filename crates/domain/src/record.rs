@@ -126,7 +126,7 @@ impl Record {
         };
         let mut json = serde_json::to_vec(&stored).expect("a record is plain data");
         json.push(b'\n');
-        replace(state, RECORD, &json, true)
+        replace(state, RECORD, &json)
     }
 }
 
@@ -135,11 +135,9 @@ pub(crate) fn read_exit(state: &Path) -> Option<Exit> {
     serde_json::from_slice(&fs::read(state.join(EXIT)).ok()?).ok()
 }
 
-/// Not durably: to wait for the disk would make every run longer, and a domain whose end was lost
-/// with the machine's is shown as interrupted, which it may well have been.
 pub(crate) fn write_exit(state: &Path, exit: Exit) -> Result<(), StateError> {
     let json = serde_json::to_vec(&exit).expect("an exit is plain data");
-    replace(state, EXIT, &json, false)
+    replace(state, EXIT, &json)
 }
 
 /// Forgets how the last command ended, because another is about to start.
@@ -151,22 +149,16 @@ pub(crate) fn clear_exit(state: &Path) -> Result<(), StateError> {
     }
 }
 
-/// Nobody sees a part of the content: a reader finds the old file or the new one. After a crash of
-/// the machine that holds too if it was written durably; otherwise the file may be empty.
-fn replace(state: &Path, name: &str, content: &[u8], durably: bool) -> Result<(), StateError> {
+/// Nobody sees a part of the content: a reader finds the old file or the new one. Not durably: to
+/// wait for the disk would make every run longer, and what is kept is made durable then
+/// ([`Domain::make_durable`](crate::Domain::make_durable)).
+fn replace(state: &Path, name: &str, content: &[u8]) -> Result<(), StateError> {
     let path = state.join(name);
     let write = || -> io::Result<()> {
         let unfinished = state.join(format!("{name}.new"));
         let mut file = File::create(&unfinished)?;
         file.write_all(content)?;
-        if durably {
-            file.sync_all()?;
-        }
-        fs::rename(&unfinished, &path)?;
-        if durably {
-            File::open(state)?.sync_all()?;
-        }
-        Ok(())
+        fs::rename(&unfinished, &path)
     };
     write().map_err(StateError::at(&path))
 }

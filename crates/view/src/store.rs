@@ -7,11 +7,10 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Mode, OFlags, Statx, StatxFlags};
+use rustix::fs::{AtFlags, OFlags, Statx, StatxFlags};
 
 use crate::types::ObjectId;
 
@@ -105,19 +104,6 @@ impl ObjectStore {
             }
         }
         Ok(())
-    }
-
-    /// Makes every object durable.
-    pub(crate) fn sync(&self) -> io::Result<()> {
-        let directory: OwnedFd = match rustix::fs::open(
-            &self.directory,
-            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-        ) {
-            Err(rustix::io::Errno::NOENT) => return Ok(()),
-            directory => directory?,
-        };
-        Ok(rustix::fs::syncfs(&directory)?)
     }
 
     fn shard(&self, object: ObjectId) -> PathBuf {

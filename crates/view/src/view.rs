@@ -140,11 +140,6 @@ impl View {
         })
     }
 
-    /// Makes everything that the domain changed durable.
-    pub fn sync(&self) -> io::Result<()> {
-        self.core().sync()
-    }
-
     fn core(&self) -> MutexGuard<'_, Core> {
         // A panic under the lock may have left the map and the log at odds: to go on would be to
         // guess.

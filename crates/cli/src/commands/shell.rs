@@ -45,6 +45,7 @@ impl Arguments {
         let domain = StateRoot::locate()?.open(&self.name)?;
         let net = self.net.map_or(domain.record().net, Into::into);
         let outcome = launch::enter(&domain, self.command, net, self.wait)?;
+        domain.make_durable()?;
         Ok(ExitCode::from(outcome.exit.code()))
     }
 }

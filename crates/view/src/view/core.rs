@@ -259,15 +259,6 @@ impl Core {
         Ok(())
     }
 
-    pub(super) fn sync(&mut self) -> io::Result<()> {
-        let Some(journal) = &mut self.journal else {
-            return Ok(());
-        };
-        // Objects first: no record may be durable before the data that it speaks of.
-        self.store.sync()?;
-        journal.sync()
-    }
-
     pub(super) fn next_node(&mut self) -> NodeId {
         self.last_node += 1;
         NodeId(self.last_node)

@@ -1,0 +1,64 @@
+//! A domain's changes as a patch.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use surmise_commit::{Changes, LeftOut, PatchSource, shown, write_patch};
+use surmise_domain::{DecideError, Domain};
+use surmise_view::Map;
+
+/// Lines about changes that no patch holds, before the rest is only counted.
+const LINES_MAX: usize = 20;
+
+/// The contents behind a domain's changes.
+pub struct Contents<'d> {
+    domain: &'d Domain,
+    map: Map,
+}
+
+impl<'d> Contents<'d> {
+    /// Those of `domain`.
+    pub fn of(domain: &'d Domain) -> Result<Self, DecideError> {
+        let map = surmise_view::load(domain.directory())?;
+        Ok(Self { domain, map })
+    }
+
+    /// Writes `changes` as a patch for `git apply` in the directory `base`, and returns those that a
+    /// patch cannot hold.
+    ///
+    /// # Errors
+    /// As reading the contents, and as `out`.
+    pub fn write_patch(
+        &self,
+        changes: &Changes,
+        base: &Path,
+        out: &mut dyn Write,
+    ) -> io::Result<Vec<LeftOut>> {
+        let source = PatchSource {
+            map: &self.map,
+            directory: self.domain.directory(),
+            root: Path::new("/"),
+        };
+        write_patch(&source, changes, base, out)
+    }
+}
+
+/// A line each for changes that are not in a patch. Paths below `base` are relative to it.
+pub fn left_out(changes: &[LeftOut], base: &Path) -> Vec<String> {
+    let mut lines: Vec<_> = changes
+        .iter()
+        .take(LINES_MAX)
+        .map(|left| {
+            format!(
+                "not in the patch: {}: {}",
+                shown(&left.path, base, false),
+                left.reason
+            )
+        })
+        .collect();
+    if changes.len() > LINES_MAX {
+        let rest = changes.len() - LINES_MAX;
+        lines.push(format!("not in the patch: {rest} more"));
+    }
+    lines
+}
