@@ -11,7 +11,7 @@ use crate::failure::Failure;
 
 /// One JSON object. Paths are absolute; a byte that is no UTF-8 is replaced.
 #[derive(Serialize)]
-pub struct Result<'a> {
+pub struct RunResult<'a> {
     name: &'a str,
     /// The exit status.
     exit: u8,
@@ -34,7 +34,7 @@ struct Process<'a> {
     name: &'a str,
 }
 
-impl<'a> Result<'a> {
+impl<'a> RunResult<'a> {
     /// The result of a run in the domain `name`.
     pub fn new(
         name: &'a str,
@@ -59,7 +59,7 @@ impl<'a> Result<'a> {
     }
 
     /// Prints it as one line on standard error, since standard output is the command's.
-    pub fn print(&self) -> std::result::Result<(), Failure> {
+    pub fn print(&self) -> Result<(), Failure> {
         let text = serde_json::to_string(self).map_err(Failure::new)?;
         let _ = writeln!(anstream::stderr().lock(), "{text}");
         Ok(())

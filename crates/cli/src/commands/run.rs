@@ -8,7 +8,7 @@ use surmise_domain::{Launch, Outcome, StateRoot};
 use crate::after::{self, Choice};
 use crate::failure::Failure;
 use crate::launch::{self, Net};
-use crate::result;
+use crate::result::RunResult;
 use crate::terminal;
 
 /// Run a command whose changes wait for your consent
@@ -90,7 +90,7 @@ impl Arguments {
         let changes = domain.changes()?;
         let state = after::settle(domain, exit, &changes, choice)?;
         if self.json {
-            result::Result::new(&name, exit, state, &changes, &lingering).print()?;
+            RunResult::new(&name, exit, state, &changes, &lingering).print()?;
         }
         Ok(ExitCode::from(exit.code()))
     }
