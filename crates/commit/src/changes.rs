@@ -37,6 +37,8 @@ pub struct Change {
     pub node: Option<NodeId>,
     /// The real path that held the old state, unless added.
     pub(crate) old: Option<PathBuf>,
+    /// The real path under which a renamed name takes the place of something.
+    pub(crate) replaces: Option<PathBuf>,
 }
 
 /// Everything that a domain changed, in the order in which it first happened.
@@ -121,6 +123,7 @@ fn named(names: &Names<'_>, entry: &Entry<'_>) -> Option<Change> {
             is_directory: old_kind == Some(FileKind::Directory),
             node: None,
             old: real(),
+            replaces: None,
         });
     };
     if !names.is_live(entry.directory) {
@@ -144,6 +147,7 @@ fn named(names: &Names<'_>, entry: &Entry<'_>) -> Option<Change> {
         is_directory: new_kind == FileKind::Directory,
         node: Some(target),
         old,
+        replaces: old_kind.and_then(|_| real()),
     })
 }
 
@@ -171,6 +175,7 @@ fn modified(names: &Names<'_>, id: NodeId, node: &Node) -> Option<Change> {
         is_directory: node.kind == FileKind::Directory,
         node: Some(id),
         old: Some(names.real_path(parent)?.join(name)),
+        replaces: None,
     })
 }
 

@@ -1,7 +1,5 @@
 //! A change as one line of text.
 
-use std::borrow::Cow;
-use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -84,14 +82,6 @@ pub(crate) fn patch_path(prefix: &str, path: &Path) -> Vec<u8> {
     }
 }
 
-/// A name for an error message.
-pub(crate) fn display(name: &OsStr) -> Cow<'_, str> {
-    match needs_quotes(name.as_bytes()) {
-        true => Cow::Owned(quoted(name.as_bytes())),
-        false => name.to_string_lossy(),
-    }
-}
-
 fn needs_quotes(bytes: &[u8]) -> bool {
     match std::str::from_utf8(bytes) {
         Ok(text) => {
@@ -121,6 +111,8 @@ fn octal(text: &mut String, bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+
     use super::*;
 
     fn change(kind: ChangeKind, path: &str, from: Option<&str>, is_directory: bool) -> Change {
@@ -131,6 +123,7 @@ mod tests {
             is_directory,
             node: None,
             old: None,
+            replaces: None,
         }
     }
 

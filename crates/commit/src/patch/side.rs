@@ -1,0 +1,153 @@
+//! One state of one file.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{CWD, Dir, Mode, OFlags};
+use rustix::io::Errno;
+use surmise_view::{FileKind, InodeKey, Map, Node, NodeId, ObjectStore};
+
+use super::PatchSource;
+use crate::locate::{look_at, open_inode};
+use crate::metadata::link;
+
+/// A file or link as git knows it.
+pub(super) struct Side {
+    /// `100644`, `100755` or `120000`.
+    pub(super) mode: &'static str,
+    pub(super) data: Vec<u8>,
+}
+
+/// Where a state is found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Source {
+    /// As the real file at this path is.
+    Real(PathBuf),
+    /// As the domain left this node, whose real data, if not its own, are at this path.
+    Node(NodeId, PathBuf),
+}
+
+pub(super) struct Reader<'s> {
+    pub(super) map: &'s Map,
+    objects: ObjectStore,
+    root: OwnedFd,
+}
+
+impl Side {
+    pub(super) fn is_link(&self) -> bool {
+        self.mode == "120000"
+    }
+}
+
+impl<'s> Reader<'s> {
+    pub(super) fn new(source: &PatchSource<'s>) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self {
+            map: source.map,
+            objects: ObjectStore::at(source.directory),
+            root: rustix::fs::openat(CWD, source.root, flags, Mode::empty())?,
+        })
+    }
+
+    /// The state, or the kind that git does not know.
+    pub(super) fn read(&self, source: &Source) -> io::Result<Result<Side, FileKind>> {
+        match source {
+            Source::Real(path) => self.read_real(path, None),
+            Source::Node(id, path) => {
+                let node = self.map.node(*id).ok_or(Errno::STALE)?;
+                match (node.object, &node.origin, node.kind) {
+                    (Some(object), _, _) => {
+                        let mut data = Vec::new();
+                        self.objects.open(object)?.read_to_end(&mut data)?;
+                        Ok(Ok(Side {
+                            mode: file_mode(node.permissions),
+                            data,
+                        }))
+                    }
+                    (None, Some(_), _) => self.read_real(path, Some(node)),
+                    (None, None, FileKind::Symlink) => Ok(Ok(Side {
+                        mode: "120000",
+                        data: node.target.as_bytes().to_owned(),
+                    })),
+                    (None, None, FileKind::Regular) => Ok(Ok(Side {
+                        mode: file_mode(node.permissions),
+                        data: Vec::new(),
+                    })),
+                    (None, None, kind) => Ok(Err(kind)),
+                }
+            }
+        }
+    }
+
+    /// The kind and inode of a real path; `None` when nothing is there.
+    pub(super) fn look(&self, path: &Path) -> io::Result<Option<(FileKind, InodeKey)>> {
+        let (parent, name) = match self.open_parent(path) {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
+            opened => opened?,
+        };
+        let found = look_at(parent.as_fd(), &name)?;
+        Ok(found.map(|found| (found.identity.kind, found.identity.key())))
+    }
+
+    /// The names in a real directory.
+    pub(super) fn names(&self, path: &Path) -> io::Result<Vec<std::ffi::OsString>> {
+        let (parent, name) = self.open_parent(path)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let directory = rustix::fs::openat(&parent, name, flags, Mode::empty())?;
+        let mut names = Vec::new();
+        for entry in Dir::new(directory)? {
+            let name = entry?.file_name().to_bytes().to_owned();
+            if name != b"." && name != b".." {
+                names.push(std::ffi::OsString::from_vec(name));
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn read_real(&self, path: &Path, node: Option<&Node>) -> io::Result<Result<Side, FileKind>> {
+        let (parent, name) = self.open_parent(path)?;
+        let (inode, found) = open_inode(parent.as_fd(), &name)?;
+        match found.identity.kind {
+            FileKind::Regular => {
+                let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+                let file = rustix::fs::openat(CWD, link(inode.as_fd()), flags, Mode::empty())?;
+                let mut data = Vec::new();
+                File::from(file).read_to_end(&mut data)?;
+                Ok(Ok(Side {
+                    mode: file_mode(node.map_or(found.permissions, |node| node.permissions)),
+                    data,
+                }))
+            }
+            FileKind::Symlink => Ok(Ok(Side {
+                mode: "120000",
+                data: rustix::fs::readlinkat(&inode, "", Vec::new())?.into_bytes(),
+            })),
+            kind => Ok(Err(kind)),
+        }
+    }
+
+    /// The directory of a path, opened name by name and through no link, and the last name.
+    fn open_parent(&self, path: &Path) -> rustix::io::Result<(OwnedFd, std::ffi::OsString)> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let name = path.file_name().ok_or(Errno::INVAL)?.to_owned();
+        let mut at = rustix::fs::openat(&self.root, ".", flags, Mode::empty())?;
+        for component in path.parent().into_iter().flat_map(Path::components) {
+            if let Component::Normal(part) = component {
+                at = rustix::fs::openat(&at, part, flags, Mode::empty())?;
+            }
+        }
+        Ok((at, name))
+    }
+}
+
+/// git knows of permissions only whether the owner may execute.
+fn file_mode(permissions: u16) -> &'static str {
+    match permissions & 0o100 {
+        0 => "100644",
+        _ => "100755",
+    }
+}

@@ -1,0 +1,193 @@
+//! Patches, applied by git itself.
+
+mod harness;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use harness::{Act, World};
+use proptest::prelude::*;
+use surmise_commit::{Changes, LeftOutReason, PatchSource, write_patch};
+
+/// Files and links of a tree: whether one may be executed, and what it holds.
+type Files = BTreeMap<PathBuf, (&'static str, Vec<u8>)>;
+
+fn plant(root: &Path) {
+    let text: String = (0..40).map(|line| format!("line {line}\n")).collect();
+    fs::write(root.join("a"), &text).unwrap();
+    fs::write(root.join("b"), "no newline").unwrap();
+    fs::create_dir_all(root.join("c/a")).unwrap();
+    fs::write(root.join("c/b"), [0, 1, 2, 3, 255]).unwrap();
+    fs::write(root.join("c/a/d"), "deep\n").unwrap();
+    fs::create_dir_all(root.join("d/b/a")).unwrap();
+    // A directory that holds no file does not exist for git, and would be in its way.
+    fs::write(root.join("d/b/a/b"), "1\n2\n3").unwrap();
+    symlink("a", root.join("d/c")).unwrap();
+    fs::write(root.join("d/d"), "line 1\nline 2").unwrap();
+}
+
+fn patch(world: &World, base: &Path) -> (Vec<u8>, Vec<surmise_commit::LeftOut>) {
+    let (map, directory, root) = (world.map(), world.state(), world.real());
+    let source = PatchSource {
+        map: &map,
+        directory: &directory,
+        root: &root,
+    };
+    let mut text = Vec::new();
+    let left_out = write_patch(&source, &Changes::of(&map), base, &mut text).unwrap();
+    (text, left_out)
+}
+
+/// Applies the patch to the real tree, and expects it to hold the files of the copy.
+fn assert_applies(world: &World) {
+    let (text, _) = patch(world, Path::new("/"));
+    if text.is_empty() {
+        assert_eq!(files(&world.real()), files(&world.copy()));
+        return;
+    }
+    apply(&world.real(), &text, &[]);
+    let (real, copy) = (files(&world.real()), files(&world.copy()));
+    assert!(real == copy, "{real:?}\n{copy:?}\n{}", text.escape_ascii());
+}
+
+fn apply(directory: &Path, text: &[u8], options: &[&str]) {
+    let mut git = Command::new("git")
+        .args(["apply", "--whitespace=nowarn"])
+        .args(options)
+        .current_dir(directory)
+        .env("GIT_CEILING_DIRECTORIES", directory.parent().unwrap())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("git is installed");
+    git.stdin.take().unwrap().write_all(text).unwrap();
+    let output = git.wait_with_output().unwrap();
+    assert!(
+        output.status.success(),
+        "git apply: {}\n{}",
+        output.stderr.escape_ascii(),
+        text.escape_ascii()
+    );
+}
+
+fn files(root: &Path) -> Files {
+    let mut files = Files::new();
+    harness::each_path(root, &mut |path| {
+        let metadata = fs::symlink_metadata(path).unwrap();
+        let (mode, data) = if metadata.is_file() {
+            let mode = match metadata.permissions().mode() & 0o100 {
+                0 => "file",
+                _ => "executable",
+            };
+            (mode, fs::read(path).unwrap())
+        } else if metadata.is_symlink() {
+            let target = fs::read_link(path).unwrap();
+            ("link", target.as_os_str().as_bytes().to_owned())
+        } else {
+            return;
+        };
+        files.insert(path.strip_prefix(root).unwrap().to_owned(), (mode, data));
+    });
+    files
+}
+
+fn write(path: &str, offset: u64, data: &[u8]) -> Act {
+    Act::Write(path.into(), offset, data.to_vec())
+}
+
+#[test]
+fn every_change_that_git_knows_is_in_the_patch() {
+    let world = World::new(plant);
+    world.act(&[
+        write("a", 70, b"changed"),
+        write("b", 10, b" still\n"),
+        write("c/b", 2, &[9, 9, 9, 9, 9, 0, 200]),
+        Act::Chmod("b".into(), 0o755),
+        Act::Rename("c".into(), "moved".into()),
+        Act::Unlink("d/c".into()),
+        Act::Create("d/c".into()),
+        Act::Create("empty".into()),
+        Act::MakeDirectory("new dir".into()),
+        Act::Create("new dir/with \"quotes\"".into()),
+        write("new dir/with \"quotes\"", 0, b"x\ny"),
+        Act::Create("new dir/a b".into()),
+        write("new dir/a b", 0, b"x\n"),
+        Act::Symlink("l".into(), "to/nowhere".into()),
+    ]);
+    let before = files(&world.real());
+    let (text, _) = patch(&world, Path::new("/"));
+    assert_applies(&world);
+    apply(&world.real(), &text, &["-R"]);
+    assert_eq!(files(&world.real()), before);
+}
+
+#[test]
+fn names_of_any_bytes_survive() {
+    let world = World::new(|root| {
+        let name = |bytes: &[u8]| root.join(OsString::from(std::ffi::OsStr::from_bytes(bytes)));
+        fs::write(name(b"old\xff\n"), "1\n").unwrap();
+        fs::write(name("größe\t".as_bytes()), "2\n").unwrap();
+    });
+    world.act(&[write("größe\t", 0, b"3")]);
+    assert_applies(&world);
+}
+
+#[test]
+fn what_no_patch_can_hold_is_returned() {
+    let world = World::new(plant);
+    world.act(&[
+        Act::Fifo("c/p".into()),
+        write("a", 0, b"LINE"),
+        write("c/a/d", 0, b"D"),
+    ]);
+    let (text, left_out) = patch(&world, Path::new("/c"));
+    let reasons: Vec<_> = left_out
+        .iter()
+        .map(|left| (left.path.to_str().unwrap(), left.reason))
+        .collect();
+    let fifo = LeftOutReason::Kind(surmise_view::FileKind::Fifo);
+    assert_eq!(reasons, [("/a", LeftOutReason::Outside), ("/c/p", fifo)]);
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.starts_with("diff --git a/a/d b/a/d\n"), "{text}");
+    apply(&world.real().join("c"), text.as_bytes(), &[]);
+}
+
+fn path() -> impl Strategy<Value = String> {
+    let name = prop::sample::select(&["a", "b", "c", "d"][..]);
+    prop::collection::vec(name, 1..4).prop_map(|parts| parts.join("/"))
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let line = prop::sample::select(vec![&b"text\n"[..], b"x", b"\0\xff", b"\n\n\n"]);
+    prop_oneof![
+        4 => path().prop_map(Act::Create),
+        3 => path().prop_map(Act::MakeDirectory),
+        1 => (path(), path()).prop_map(|(path, target)| Act::Symlink(path, target)),
+        4 => path().prop_map(Act::Unlink),
+        3 => path().prop_map(Act::RemoveDirectory),
+        8 => (path(), path()).prop_map(|(from, to)| Act::Rename(from, to)),
+        4 => (path(), path()).prop_map(|(from, to)| Act::Exchange(from, to)),
+        3 => (path(), path()).prop_map(|(from, to)| Act::Link(from, to)),
+        6 => (path(), 0..300u64, line).prop_map(|(path, at, line)| write(&path, at, line)),
+        2 => (path(), 0..300u64).prop_map(|(path, size)| Act::Truncate(path, size)),
+        2 => (path(), any::<bool>()).prop_map(|(path, executable)| {
+            Act::Chmod(path, if executable { 0o755 } else { 0o700 & 0o644 })
+        }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_patch_of_any_history_applies(acts in prop::collection::vec(act(), 1..30)) {
+        let world = World::new(plant);
+        world.act(&acts);
+        assert_applies(&world);
+    }
+}
