@@ -39,7 +39,7 @@ impl Lock {
         for _ in 0..TRIES {
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {
-                    file.set_len(0)
+                    empty(&file)
                         .and_then(|()| write!(file, "{}", std::process::id()))
                         .map_err(StateError::at(&path))?;
                     wait_for_view(state, name)?;
@@ -118,6 +118,15 @@ fn open(path: &Path, create: bool) -> io::Result<File> {
         .create(create)
         .truncate(false)
         .open(path)
+}
+
+/// A new file is left alone: ext4 takes a truncated one for a file being replaced, and writes it to
+/// disk when it is closed.
+fn empty(file: &File) -> io::Result<()> {
+    match file.metadata()?.len() {
+        0 => Ok(()),
+        _ => file.set_len(0),
+    }
 }
 
 fn holder_of(file: &mut File) -> i32 {
