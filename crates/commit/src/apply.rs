@@ -15,6 +15,7 @@ use crate::error::CommitError;
 use crate::flush::Flush;
 use crate::journal::{Journal, Left};
 use crate::locate::{Site, is_absent};
+use crate::opening::open_up;
 use crate::plan::{Aside, Content, Item, Link, Place, Placement};
 use crate::rename::{exchange, move_to_free};
 use crate::report::{Kept, Leftover, Reason, Report};
@@ -57,6 +58,9 @@ impl<'s, 'p, 'a, 'b> Apply<'s, 'p, 'a, 'b> {
         match written {
             Some(left) => self.left = left,
             None => {
+                // After a power loss the stage's own opening may be lost.
+                open_up(self.site)
+                    .map_err(|error| CommitError::apply(self.site.root_path().to_owned(), error))?;
                 self.each(&plan.links, |link| &link.to, Self::link)?;
                 self.each(&plan.asides, |aside| &aside.place, Self::set_aside)?;
                 self.each(&plan.placements, |placement| &placement.to, Self::place)?;

@@ -9,13 +9,15 @@ use surmise_view::{FileKind, Identity, InodeKey};
 
 use crate::error::{Conflict, ConflictKind, Obstacle, ObstacleKind};
 use crate::locate::{Site, is_absent, is_same_state, look_at};
-use crate::plan::{Checks, Emptied, Expectation};
+use crate::plan::{Checks, Emptied, Expectation, Opened};
 
 /// Everything that speaks against a commit.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) conflicts: Vec<Conflict>,
     pub(crate) obstacles: Vec<Obstacle>,
+    /// What the user can write only after a change of its mode.
+    pub(crate) opened: Vec<Opened>,
 }
 
 /// Looks for conflicts; `keep` are the directories that hold the domain's state. Reads only.

@@ -14,6 +14,7 @@ use crate::error::{CommitError, Obstacle, ObstacleKind};
 use crate::journal::{self, Contents, Journal, JournalError, Phase};
 use crate::locate::Site;
 use crate::metadata::look;
+use crate::opening;
 use crate::plan::{Checks, Plan};
 use crate::report::{Activity, Report};
 use crate::rights::obstacles;
@@ -170,21 +171,23 @@ fn examine(
     checks: &Checks<'_>,
     keep: &HashSet<InodeKey>,
 ) -> Result<(), CommitError> {
-    let times = {
+    let (times, opened) = {
         let site = open(plan, request.root)?;
         let mut findings = conflicts(&site, checks, keep);
         if findings.conflicts.is_empty() {
             let objects = ObjectStore::at(request.directory);
             obstacles(&site, &objects, &mut findings);
         }
+        let opened = std::mem::take(&mut findings.opened);
         verdict(findings)?;
         let directories = 0..plan.directories.len();
-        directories
+        let times: Vec<_> = directories
             .map(|index| {
                 let found = site.open(index).and_then(|fd| look(fd.as_fd()));
                 found.ok().map(|found| found.identity.modified)
             })
-            .collect::<Vec<_>>()
+            .collect();
+        (times, opened)
     };
     for (directory, time) in plan.directories.iter_mut().zip(times) {
         directory.modified = time;
@@ -197,6 +200,7 @@ fn examine(
             finish.metadata.modified = None;
         }
     }
+    opening::add(plan, opened);
     Ok(())
 }
 

@@ -25,6 +25,7 @@
 //! | 12 | written | left list of (path bytes, reason u8): names and files are durable, what goes may go |
 //! | 13 | end | left list as above: all done |
 //! | 14 | link | key, sources list of places, place, to place |
+//! | 15 | opened | directory index, permissions u16 |
 //!
 //! Content: a byte 1 (directory), 2 (regular: object optional u64), 3 (symlink: target bytes),
 //! 4 (special: `S_IFMT` u32, device u64) or 5 (staged: index). Item: a byte 1 (real: key) or 2 (staged: index). Expected: a byte 1 (inode: key) or 2 (state: identity).
@@ -202,6 +203,7 @@ impl Contents {
             Frame::Head { root } => self.root = root.into(),
             Frame::Directory(directory) => self.plan.directories.push(directory),
             Frame::Staging(staging) => self.plan.stagings.push(staging),
+            Frame::Opened(opened) => self.plan.opened.push(opened),
             Frame::Link(link) => self.plan.links.push(link),
             Frame::Aside(aside) => self.plan.asides.push(aside),
             Frame::Placement(placement) => self.plan.placements.push(placement),

@@ -51,6 +51,7 @@ mod line;
 mod locate;
 mod metadata;
 mod names;
+mod opening;
 mod patch;
 mod plan;
 mod rename;

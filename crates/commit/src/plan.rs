@@ -152,6 +152,14 @@ pub(crate) struct Finish {
     pub(crate) metadata: Metadata,
 }
 
+/// A directory that its owner cannot write, and that must be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Opened {
+    pub(crate) directory: usize,
+    /// The permission bits that it has.
+    pub(crate) permissions: u16,
+}
+
 /// What to set of an inode. `None`: leave.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Metadata {
@@ -168,6 +176,8 @@ pub(crate) struct Metadata {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Plan {
     pub(crate) directories: Vec<Directory>,
+    /// Filled in by the check.
+    pub(crate) opened: Vec<Opened>,
     pub(crate) stagings: Vec<Staging>,
     pub(crate) links: Vec<Link>,
     pub(crate) asides: Vec<Aside>,

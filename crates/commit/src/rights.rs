@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{Access, AtFlags, StatVfsMountFlags, StatxAttributes};
+use rustix::fs::{Access, AtFlags, StatVfsMountFlags, Statx, StatxAttributes};
 use rustix::io::Errno;
 use surmise_view::{Attributes, FileKind, ObjectStore};
 
 use crate::check::Findings;
 use crate::error::{Obstacle, ObstacleKind};
 use crate::locate::{Site, statx};
-use crate::plan::{Content, Directory, Edit, Link, Metadata, Place, Plan, Staging};
+use crate::plan::{Content, Directory, Edit, Link, Metadata, Opened, Place, Plan, Staging};
 
 /// Looks for what is in the way of a plan. Reads only.
 pub(crate) fn obstacles(site: &Site<'_>, objects: &ObjectStore, findings: &mut Findings) {
@@ -60,11 +60,20 @@ impl Rights<'_, '_> {
         let Ok(fd) = self.site.open(directory) else {
             return;
         };
+        let found = statx(fd.as_fd(), "").ok();
         let access = Access::WRITE_OK | Access::EXEC_OK;
         let why = match rustix::fs::accessat(&fd, ".", access, AtFlags::EACCESS) {
-            Err(error) => Some(refusal(error)),
-            Ok(()) => statx(fd.as_fd(), "")
-                .ok()
+            Err(error) => match found.filter(|found| self.can_open(&fd, error, found)) {
+                Some(found) => {
+                    self.findings.opened.push(Opened {
+                        directory,
+                        permissions: found.stx_mode & 0o7777,
+                    });
+                    None
+                }
+                None => Some(refusal(error)),
+            },
+            Ok(()) => found
                 .filter(|found| is_locked(found.stx_attributes))
                 .map(|_| ObstacleKind::Immutable),
         };
@@ -76,6 +85,14 @@ impl Rights<'_, '_> {
             );
             self.findings.obstacles.push(Obstacle { path, why });
         }
+    }
+
+    /// Whether the user owns a directory and only the right to write is missing.
+    fn can_open(&self, fd: &OwnedFd, error: Errno, found: &Statx) -> bool {
+        let access = Access::EXEC_OK;
+        error == Errno::ACCESS
+            && found.stx_uid == self.user
+            && rustix::fs::accessat(fd, ".", access, AtFlags::EACCESS).is_ok()
     }
 
     /// A name that goes.
@@ -129,10 +146,10 @@ impl Rights<'_, '_> {
             let inode = self.site.inode(place, link.key).ok()??;
             Some((place, statx(inode.as_fd(), "").ok()?))
         });
-        if let Some((place, found)) = found {
-            if found.stx_uid != self.user {
-                self.writable(place);
-            }
+        if let Some((place, found)) = found
+            && found.stx_uid != self.user
+        {
+            self.writable(place);
         }
     }
 
@@ -148,20 +165,19 @@ impl Rights<'_, '_> {
     }
 
     fn staging(&mut self, staging: &Staging) {
-        if let (Content::Special { kind, .. }, false) = (&staging.content, self.is_root()) {
-            if matches!(kind, FileKind::CharacterDevice | FileKind::BlockDevice) {
-                self.refuse(&staging.place, ObstacleKind::Device);
-            }
+        if let (Content::Special { kind, .. }, false) = (&staging.content, self.is_root())
+            && matches!(kind, FileKind::CharacterDevice | FileKind::BlockDevice)
+        {
+            self.refuse(&staging.place, ObstacleKind::Device);
         }
         if let Some(Metadata {
             uid: Some(uid),
             gid: Some(gid),
             ..
         }) = staging.metadata
+            && !self.may_give(uid, gid)
         {
-            if !self.may_give(uid, gid) {
-                self.refuse(&staging.place, ObstacleKind::NotGivable { uid, gid });
-            }
+            self.refuse(&staging.place, ObstacleKind::NotGivable { uid, gid });
         }
     }
 

@@ -13,12 +13,10 @@ use crate::copy::copy;
 use crate::error::CommitError;
 use crate::locate::{is_absent, is_denied};
 use crate::metadata;
+use crate::opening::OWNER_WRITES;
 use crate::plan::{Edit, Finish, Removal};
 use crate::rename::move_to_free;
 use crate::report::Reason;
-
-/// The owner's right to write.
-const OWNER_WRITES: u16 = 0o200;
 
 impl<'p> Apply<'_, 'p, '_, '_> {
     /// Changes a file, which keeps its inode.

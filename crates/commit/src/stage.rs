@@ -15,6 +15,7 @@ use crate::flush::Flush;
 use crate::journal::{Journal, Staged};
 use crate::locate::{Site, open_inode};
 use crate::metadata;
+use crate::opening::open_up;
 use crate::plan::{Content, Place, Staging};
 use crate::steps::Steps;
 
@@ -41,6 +42,9 @@ impl Stage<'_, '_, '_, '_> {
     pub(crate) fn run(mut self) -> Result<(), CommitError> {
         let plan = self.site.plan();
         let mut flush = Flush::default();
+        self.steps.pause()?;
+        open_up(self.site)
+            .map_err(|error| CommitError::stage(self.site.root_path().to_owned(), error))?;
         for (index, staging) in plan.stagings.iter().enumerate() {
             self.steps.step()?;
             self.stage(index, staging, &mut flush)

@@ -11,6 +11,7 @@ use surmise_view::{ObjectId, ObjectStore};
 use crate::error::CommitError;
 use crate::locate::{Site, is_absent, look_at, open_inode};
 use crate::metadata;
+use crate::opening::close;
 use crate::plan::{Content, Metadata, Place};
 use crate::steps::Steps;
 
@@ -41,6 +42,7 @@ pub(crate) fn undo(
                 .map_err(|error| CommitError::stage(objects.path(*id), error))?;
         }
     }
+    close(site).map_err(|error| CommitError::stage(site.root_path().to_owned(), error))?;
     let places = plan.stagings.iter().map(|staging| &staging.place);
     let touched: BTreeSet<usize> = places.map(|place| place.directory).collect();
     for index in touched {

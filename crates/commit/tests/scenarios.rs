@@ -3,10 +3,11 @@
 mod harness;
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use harness::{Act, World};
+use surmise_commit::Resumed;
 
 fn s(text: &str) -> String {
     text.to_owned()
@@ -259,8 +260,8 @@ fn a_directory_that_ends_read_only_is_filled_first() {
         Act::Create(s("d/f")),
         Act::Chmod(s("d/e"), 0o500),
         Act::Chmod(s("d"), 0o555),
-        Act::Chmod(s("tree"), 0o555),
         Act::Unlink(s("tree/link")),
+        Act::Chmod(s("tree"), 0o555),
     ];
     commits(
         &acts,
@@ -269,10 +270,45 @@ fn a_directory_that_ends_read_only_is_filled_first() {
             "A d/e/",
             "R tree/in/ -> d/e/in/",
             "A d/f",
-            "M tree/",
             "D tree/link",
+            "M tree/",
         ],
     );
+}
+
+#[test]
+fn a_read_only_tree_is_removed_and_filled_by_its_owner() {
+    let read_only = |root: &Path| {
+        plant(root);
+        for path in ["tree/in/deep", "tree/in", "tree"] {
+            fs::set_permissions(root.join(path), fs::Permissions::from_mode(0o555)).unwrap();
+        }
+    };
+    let acts = [
+        Act::Chmod(s("tree"), 0o755),
+        Act::Chmod(s("tree/in"), 0o755),
+        Act::Chmod(s("tree/in/deep"), 0o755),
+        Act::Unlink(s("tree/in/deep/three")),
+        Act::RemoveDirectory(s("tree/in/deep")),
+        Act::Create(s("tree/in/new")),
+        Act::Chmod(s("tree/in"), 0o555),
+        rename("tree/in", "in"),
+    ];
+    for stop in 0.. {
+        let world = World::new(read_only);
+        world.act(&acts);
+        let stopped = world.commit_until(stop);
+        if stopped.is_some() && world.resume(&[]) == Resumed::Undone {
+            let modes = ["tree", "tree/in", "tree/in/deep"]
+                .map(|path| fs::metadata(world.real().join(path)).unwrap().mode() & 0o7777);
+            assert_eq!(modes, [0o555; 3], "stopped before step {stop}");
+            world.commit().unwrap();
+        }
+        world.assert_same();
+        if stopped.is_none() {
+            break;
+        }
+    }
 }
 
 #[test]
@@ -289,4 +325,32 @@ fn a_commit_leaves_nothing_beside_the_tree() {
     );
     let phase = surmise_commit::pending(&world.state()).unwrap();
     assert_eq!(phase, Some(surmise_commit::Phase::Done));
+}
+
+#[test]
+fn a_tree_on_another_file_system_gets_copies() {
+    let elsewhere = Path::new("/dev/shm");
+    let device = |path: &Path| fs::metadata(path).map(|found| found.dev());
+    if device(elsewhere).ok() == device(&std::env::temp_dir()).ok() || device(elsewhere).is_err() {
+        surmise_testkit::skip("no second file system at /dev/shm");
+        return;
+    }
+    let world = World::with_state_in(elsewhere, plant);
+    let mut acts = create("holes", "start").to_vec();
+    acts.extend([
+        Act::Write(s("holes"), 5_000_000, b"end".to_vec()),
+        Act::Truncate(s("holes"), 9_000_000),
+        Act::Chmod(s("holes"), 0o4711),
+        Act::Link(s("holes"), s("tree/holes")),
+        Act::Write(s("tree/one"), 3, b"in place".to_vec()),
+        Act::Truncate(s("big"), 1_000_000),
+        Act::SetModified(s("big"), 12_345),
+    ]);
+    world.act(&acts);
+    world.assert_commits();
+    let blocks = fs::metadata(world.real().join("holes")).unwrap().blocks();
+    assert!(
+        blocks * 512 < 1_000_000,
+        "the holes were filled: {blocks} blocks"
+    );
 }

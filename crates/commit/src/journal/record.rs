@@ -6,8 +6,8 @@ use surmise_view::InodeKey;
 
 use super::codec::{Element, Field, fields};
 use crate::plan::{
-    Aside, Content, Directory, Edit, Expected, Finish, Item, Link, Metadata, Place, Placement,
-    Plan, Removal, Staging,
+    Aside, Content, Directory, Edit, Expected, Finish, Item, Link, Metadata, Opened, Place,
+    Placement, Plan, Removal, Staging,
 };
 use crate::report::Reason;
 
@@ -34,6 +34,7 @@ pub(crate) enum Frame {
     Head { root: OsString },
     Directory(Directory),
     Staging(Staging),
+    Opened(Opened),
     Link(Link),
     Aside(Aside),
     Placement(Placement),
@@ -53,6 +54,7 @@ impl Frame {
         let directories = plan.directories.iter().cloned().map(Self::Directory);
         directories
             .chain(plan.stagings.iter().cloned().map(Self::Staging))
+            .chain(plan.opened.iter().cloned().map(Self::Opened))
             .chain(plan.links.iter().cloned().map(Self::Link))
             .chain(plan.asides.iter().cloned().map(Self::Aside))
             .chain(plan.placements.iter().cloned().map(Self::Placement))
@@ -82,6 +84,7 @@ impl Frame {
             Self::Written { left } => tagged(12, &|bytes| left.put(bytes)),
             Self::End { left } => tagged(13, &|bytes| left.put(bytes)),
             Self::Link(link) => tagged(14, &|bytes| link.put(bytes)),
+            Self::Opened(opened) => tagged(15, &|bytes| opened.put(bytes)),
         }
         bytes
     }
@@ -110,6 +113,7 @@ impl Frame {
                 left: Field::take(bytes)?,
             },
             14 => Self::Link(Field::take(bytes)?),
+            15 => Self::Opened(Field::take(bytes)?),
             _ => return None,
         };
         bytes.is_empty().then_some(frame)
@@ -127,6 +131,10 @@ fields!(Staging {
     place,
     content,
     metadata
+});
+fields!(Opened {
+    directory,
+    permissions
 });
 fields!(Link {
     key,
@@ -255,5 +263,153 @@ impl Field for Reason {
 
     fn take(bytes: &mut &[u8]) -> Option<Self> {
         Self::of_code(u8::take(bytes)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use surmise_view::{FileKind, Identity, ObjectId, Timestamp};
+
+    use super::*;
+
+    fn frames() -> Vec<Frame> {
+        let key = InodeKey {
+            device: 7,
+            inode: 1 << 40,
+        };
+        let time = Timestamp {
+            seconds: -1,
+            nanoseconds: 999_999_999,
+        };
+        let state = Expected::State(Identity {
+            device: 7,
+            inode: 8,
+            kind: FileKind::Socket,
+            size: 9,
+            modified: time,
+            changed: time,
+        });
+        let place = |name: &str| Place {
+            directory: 3,
+            name: name.into(),
+        };
+        let metadata = Metadata {
+            permissions: Some(0o7777),
+            uid: Some(1),
+            gid: None,
+            xattrs: vec![("user.x".into(), Some(vec![0, 1])), ("user.y".into(), None)],
+            accessed: None,
+            modified: Some(time),
+        };
+        let plan = Plan {
+            directories: vec![Directory {
+                key: Some(key),
+                staging: Some(4),
+                places: vec![place("a"), place("b")],
+                modified: Some(time),
+            }],
+            opened: vec![Opened {
+                directory: 1,
+                permissions: 0o555,
+            }],
+            stagings: [
+                Content::Directory,
+                Content::Regular {
+                    object: Some(ObjectId(5)),
+                },
+                Content::Symlink { target: "t".into() },
+                Content::Special {
+                    kind: FileKind::Fifo,
+                    device: 6,
+                },
+                Content::Staged { staging: 0 },
+            ]
+            .map(|content| Staging {
+                place: place("s"),
+                content,
+                metadata: Some(metadata.clone()),
+            })
+            .to_vec(),
+            links: vec![Link {
+                key,
+                sources: vec![place("x")],
+                place: place("y"),
+                to: place("z"),
+            }],
+            asides: vec![Aside {
+                place: place("a"),
+                temporary: ".t".into(),
+                expected: state,
+            }],
+            placements: vec![Placement {
+                item: Item::Staged(2),
+                from: place(".t"),
+                to: place("n"),
+                displaces: Some(state),
+                home: Some("h".into()),
+            }],
+            edits: vec![Edit {
+                key,
+                places: vec![place("e")],
+                object: None,
+                metadata: metadata.clone(),
+            }],
+            removals: vec![Removal {
+                place: place("r"),
+                expected: Expected::Inode(key),
+                is_directory: true,
+                home: None,
+                is_kept: false,
+            }],
+            finishes: vec![Finish {
+                directory: 2,
+                metadata,
+            }],
+        };
+        let left = vec![Left {
+            path: "p".into(),
+            reason: Reason::Occupied,
+        }];
+        let staged = Staged {
+            staging: 1,
+            key,
+            is_object: true,
+        };
+        let marks = [
+            Frame::Head { root: "/".into() },
+            Frame::Stage,
+            Frame::Staged(staged),
+            Frame::Go,
+            Frame::Written { left: left.clone() },
+            Frame::End { left },
+        ];
+        Frame::of_plan(&plan).chain(marks).collect()
+    }
+
+    #[test]
+    fn every_frame_is_read_back_as_it_was_written() {
+        for frame in frames() {
+            assert_eq!(Frame::decode(&frame.encode()), Some(frame));
+        }
+    }
+
+    #[test]
+    fn a_cut_frame_is_none() {
+        for frame in frames() {
+            let bytes = frame.encode();
+            for end in 0..bytes.len() {
+                assert_eq!(Frame::decode(&bytes[..end]), None, "{frame:?}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            if let Some(frame) = Frame::decode(&bytes) {
+                prop_assert_eq!(frame.encode(), bytes);
+            }
+        }
     }
 }

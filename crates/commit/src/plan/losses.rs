@@ -15,11 +15,11 @@ impl<'m> Builder<'m> {
             let Some(lower) = entry.binding.lower else {
                 continue;
             };
-            if self.is_adopted(entry.directory) {
-                if let Some(removal) = self.loss(entry, lower)? {
-                    let path = self.names.real_path(entry.directory).unwrap_or_default();
-                    removals.push((depth(&path), removal));
-                }
+            if self.is_adopted(entry.directory)
+                && let Some(removal) = self.loss(entry, lower)?
+            {
+                let path = self.names.real_path(entry.directory).unwrap_or_default();
+                removals.push((depth(&path), removal));
             }
         }
         // What a removed directory holds goes before it.

@@ -62,11 +62,15 @@ pub fn on_view(view: &View, act: &Act) -> io::Result<()> {
         Act::Write(path, offset, data) => {
             let node = node(path)?;
             view.open_file(node, false, false)?;
-            view.write(node, *offset, data, false)
+            let clears = clears_set_id() && !data.is_empty();
+            view.write(node, *offset, data, clears)
         }
         Act::Truncate(path, size) => {
             let size = Some(*size);
-            set(view, path, |set| set.size = size)
+            set(view, path, |set| {
+                set.size = size;
+                set.drop_privileges = clears_set_id();
+            })
         }
         Act::Chmod(path, mode) => set(view, path, |set| set.permissions = Some(*mode)),
         Act::Chown(path, uid, gid) => set(view, path, |set| {
@@ -85,6 +89,11 @@ pub fn on_view(view: &View, act: &Act) -> io::Result<()> {
             None => view.remove_xattr(node(path)?, name.as_ref()),
         },
     }
+}
+
+/// Whether a write takes set-id bits away, as the kernel would ask for it.
+fn clears_set_id() -> bool {
+    !surmise_testkit::is_root()
 }
 
 fn place<'a>(view: &View, path: &'a str) -> io::Result<(NodeId, &'a std::ffi::OsStr)> {

@@ -28,6 +28,8 @@ const SAME: Facets = Facets {
 
 pub struct World {
     scratch: TempDir,
+    /// Holds the state directory.
+    home: TempDir,
     /// Inodes of the copy and of the real tree, by the path that both had at first.
     twins: HashMap<u64, u64>,
 }
@@ -35,14 +37,14 @@ pub struct World {
 impl World {
     /// Two equal trees, made by `plant`.
     pub fn new(plant: impl Fn(&Path)) -> Self {
-        Self::on(&std::env::temp_dir(), plant)
+        Self::with_state_in(&std::env::temp_dir(), plant)
     }
 
-    /// The same, with everything below `place`.
-    pub fn on(place: &Path, plant: impl Fn(&Path)) -> Self {
-        let scratch = TempDir::new_in(place).expect("a temporary directory");
+    /// The same, with the state directory below `place`.
+    pub fn with_state_in(place: &Path, plant: impl Fn(&Path)) -> Self {
         let mut world = Self {
-            scratch,
+            scratch: TempDir::new().expect("a temporary directory"),
+            home: TempDir::new_in(place).expect("a temporary directory"),
             twins: HashMap::new(),
         };
         for root in [world.real(), world.copy()] {
@@ -69,7 +71,7 @@ impl World {
 
     /// The domain's state directory.
     pub fn state(&self) -> PathBuf {
-        self.scratch.path().join("state")
+        self.home.path().join("state")
     }
 
     /// Acts on the copy and, where that succeeds, on a view of the real tree. Then gives the copy
@@ -79,10 +81,10 @@ impl World {
         {
             let view = self.view();
             for act in acts {
-                if real::act(&self.copy(), act).is_ok() {
-                    if let Err(error) = act::on_view(&view, act) {
-                        panic!("{act:?} failed on the view alone: {error}");
-                    }
+                if real::act(&self.copy(), act).is_ok()
+                    && let Err(error) = act::on_view(&view, act)
+                {
+                    panic!("{act:?} failed on the view alone: {error}");
                 }
             }
             adopt_times(&view, NodeId::ROOT, &self.copy());

@@ -1,0 +1,304 @@
+//! Commits that must not happen: each tells why and leaves everything as it was.
+
+mod harness;
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use harness::{Act, World};
+use surmise_commit::{
+    Activity, CommitError, ConflictKind, ObstacleKind, Phase, Reason, finish_kept, pending,
+};
+use surmise_testkit::{Facets, TreeSnapshot, assert_same_tree};
+
+fn plant(root: &Path) {
+    for name in ["a", "b", "c"] {
+        fs::write(root.join(name), name).unwrap();
+    }
+    fs::create_dir_all(root.join("d/e")).unwrap();
+    fs::write(root.join("d/f"), "f").unwrap();
+    fs::write(root.join("d/e/g"), "g").unwrap();
+}
+
+fn write(path: &str) -> Act {
+    Act::Write(path.into(), 0, b"changed".to_vec())
+}
+
+/// Acts in the view, then outside, and expects the commit to name the conflicts and touch nothing.
+#[track_caller]
+fn conflicts(acts: &[Act], outside: impl Fn(&Path), wanted: &[(&str, ConflictKind)]) {
+    let world = World::new(plant);
+    world.act(acts);
+    outside(&world.real());
+    let before = TreeSnapshot::of(world.real());
+    let Err(CommitError::Conflicts(found)) = world.commit() else {
+        panic!("no conflict")
+    };
+    let found: Vec<(PathBuf, ConflictKind)> = found
+        .into_iter()
+        .map(|conflict| {
+            let path = conflict.path.strip_prefix(world.real()).unwrap();
+            (path.to_owned(), conflict.what)
+        })
+        .collect();
+    let wanted: Vec<_> = wanted
+        .iter()
+        .map(|(path, what)| (PathBuf::from(path), *what))
+        .collect();
+    assert_eq!(found, wanted);
+    assert_same_tree(&before, &TreeSnapshot::of(world.real()), Facets::EXACT);
+    assert_eq!(pending(&world.state()).unwrap(), None);
+}
+
+#[test]
+fn a_changed_file_that_changed_outside_is_a_conflict() {
+    conflicts(
+        &[write("a")],
+        |root| fs::write(root.join("a"), "other").unwrap(),
+        &[("a", ConflictKind::Changed)],
+    );
+    conflicts(
+        &[Act::Chmod("a".into(), 0o600)],
+        |root| fs::remove_file(root.join("a")).unwrap(),
+        &[("a", ConflictKind::Removed)],
+    );
+}
+
+#[test]
+fn a_removed_or_moved_file_that_changed_outside_is_a_conflict() {
+    conflicts(
+        &[
+            Act::Unlink("a".into()),
+            Act::Rename("b".into(), "d/b".into()),
+        ],
+        |root| {
+            fs::write(root.join("a"), "other").unwrap();
+            fs::write(root.join("x"), "x").unwrap();
+            fs::rename(root.join("x"), root.join("b")).unwrap();
+        },
+        &[("a", ConflictKind::Changed), ("b", ConflictKind::Replaced)],
+    );
+}
+
+#[test]
+fn a_new_name_that_is_taken_outside_is_a_conflict() {
+    conflicts(
+        &[
+            Act::Create("new".into()),
+            Act::Rename("c".into(), "d/c".into()),
+        ],
+        |root| {
+            fs::write(root.join("new"), "").unwrap();
+            fs::create_dir(root.join("d/c")).unwrap();
+        },
+        &[
+            ("d/c", ConflictKind::Created),
+            ("new", ConflictKind::Created),
+        ],
+    );
+}
+
+#[test]
+fn a_removed_directory_that_got_something_outside_is_a_conflict() {
+    let acts = [
+        Act::Unlink("d/f".into()),
+        Act::Unlink("d/e/g".into()),
+        Act::RemoveDirectory("d/e".into()),
+        Act::RemoveDirectory("d".into()),
+    ];
+    conflicts(
+        &acts,
+        |root| fs::write(root.join("d/e/new"), "").unwrap(),
+        &[("d/e/new", ConflictKind::CreatedInRemoved)],
+    );
+}
+
+#[test]
+fn a_directory_that_became_a_link_outside_is_never_followed() {
+    conflicts(
+        &[write("d/e/g"), Act::Create("d/e/h".into())],
+        |root| {
+            fs::rename(root.join("d"), root.join("moved")).unwrap();
+            symlink("moved", root.join("d")).unwrap();
+        },
+        &[
+            ("d", ConflictKind::DirectoryMoved),
+            ("d/e", ConflictKind::DirectoryMoved),
+        ],
+    );
+}
+
+#[test]
+fn what_the_domain_did_not_touch_may_change_outside() {
+    let world = World::new(plant);
+    world.act(&[write("a"), Act::Create("d/new".into())]);
+    for root in [world.real(), world.copy()] {
+        fs::write(root.join("b"), "other").unwrap();
+        fs::write(root.join("d/other"), "other").unwrap();
+    }
+    world.commit().unwrap();
+    assert_same_tree(
+        &TreeSnapshot::of(world.copy()),
+        &TreeSnapshot::of(world.real()),
+        Facets::SAME_RESULT,
+    );
+}
+
+#[test]
+fn a_conflict_while_staging_takes_the_stage_back() {
+    let world = World::new(plant);
+    world.act(&[
+        Act::MakeDirectory("m".into()),
+        Act::Create("m/new".into()),
+        Act::Chmod("m/new".into(), 0o4111),
+        Act::Chmod("m".into(), 0o555),
+        Act::Unlink("a".into()),
+    ]);
+    let before = TreeSnapshot::of(world.real());
+    let mut is_changed = false;
+    let failed = world.commit_with(None, &mut |progress| {
+        if progress.activity == Activity::Stage && !is_changed && progress.done == progress.total {
+            is_changed = true;
+            let file = fs::File::options().write(true).open(world.real().join("a"));
+            file.unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+        }
+        ControlFlow::Continue(())
+    });
+    assert!(
+        matches!(failed, Err(CommitError::Conflicts(_))),
+        "{failed:?}"
+    );
+    let after = TreeSnapshot::of(world.real());
+    assert_eq!(after.entry("").mtime_ns, before.entry("").mtime_ns);
+    assert_eq!(after.entries().len(), before.entries().len());
+    assert_eq!(pending(&world.state()).unwrap(), None);
+    harness::each_path(&world.state().join("objects"), &mut |path| {
+        if path.is_file() {
+            use std::os::unix::fs::MetadataExt;
+            assert_eq!(fs::metadata(path).unwrap().mode() & 0o7777, 0o600);
+        }
+    });
+}
+
+#[test]
+fn a_newcomer_that_beats_the_apply_stays_and_is_reported() {
+    let world = World::new(plant);
+    world.act(&[
+        Act::Create("new".into()),
+        write("new"),
+        Act::Unlink("a".into()),
+        Act::Unlink("d/f".into()),
+        Act::Unlink("d/e/g".into()),
+        Act::RemoveDirectory("d/e".into()),
+        Act::RemoveDirectory("d".into()),
+        Act::Rename("b".into(), "b2".into()),
+    ]);
+    let mut is_changed = false;
+    let report = world.commit_with(None, &mut |progress| {
+        if progress.activity == Activity::Apply && !is_changed {
+            is_changed = true;
+            for (path, data) in [
+                ("new", "theirs"),
+                ("a", "theirs"),
+                ("d/x", "x"),
+                ("b2", "x"),
+            ] {
+                fs::write(world.real().join(path), data).unwrap();
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    let left = report.unwrap().left;
+    let mut reasons: Vec<_> = left
+        .iter()
+        .map(|left| (left.path.strip_prefix(world.real()).unwrap(), left.reason))
+        .collect();
+    let (own, _) = *reasons
+        .iter()
+        .find(|(_, reason)| *reason == Reason::Own)
+        .unwrap();
+    reasons.sort_by_key(|(path, _)| path.to_owned());
+    let mut wanted = [
+        (own, Reason::Own),
+        (Path::new("a"), Reason::Changed),
+        (Path::new("b2"), Reason::Occupied),
+        (Path::new("d"), Reason::NotEmpty),
+        (Path::new("new"), Reason::Occupied),
+    ];
+    wanted.sort_by_key(|(path, _)| path.to_owned());
+    assert_eq!(reasons, wanted);
+    let read = |path: &Path| fs::read_to_string(world.real().join(path)).unwrap();
+    assert_eq!(read(Path::new("new")), "theirs");
+    assert_eq!(read(Path::new("a")), "theirs");
+    assert_eq!(read(Path::new("b")), "b");
+    assert_eq!(read(Path::new("d/x")), "x");
+    assert_eq!(read(own), "changed");
+}
+
+#[test]
+fn a_second_commit_is_refused_until_the_first_is_resumed() {
+    let world = World::new(plant);
+    world.act(&[write("a"), Act::Unlink("b".into())]);
+    world.commit_until(3).unwrap();
+    assert!(matches!(world.commit(), Err(CommitError::UnderWay)));
+    assert!(pending(&world.state()).unwrap() < Some(Phase::Done));
+    world.resume(&[]);
+    world.assert_same();
+}
+
+#[test]
+fn the_home_of_the_state_directory_is_kept_until_that_is_gone() {
+    let world = World::new(plant);
+    let state_root = world.real().join("home/.local/state");
+    fs::create_dir_all(&state_root).unwrap();
+    for root in [world.real(), world.copy()] {
+        fs::create_dir_all(root.join("home/.local/state")).unwrap();
+        fs::write(root.join("home/file"), "").unwrap();
+    }
+    // The view of a domain whose state is in `surmise` does not show it.
+    world.act(&[
+        Act::Unlink("home/file".into()),
+        Act::RemoveDirectory("home/.local/state".into()),
+        Act::RemoveDirectory("home/.local".into()),
+        Act::RemoveDirectory("home".into()),
+    ]);
+    let surmise = state_root.join("surmise");
+    fs::create_dir(&surmise).unwrap();
+    let report = world
+        .commit_with(Some(&surmise), &mut |_| ControlFlow::Continue(()))
+        .unwrap();
+    assert_eq!(report.left, []);
+    let kept: Vec<_> = report.kept.iter().map(|kept| kept.path.as_path()).collect();
+    let home = world.real().join("home");
+    assert_eq!(kept, [&*state_root, &home.join(".local"), &home]);
+    assert!(!home.join("file").exists());
+    assert_eq!(finish_kept(&report.kept).unwrap(), report.kept);
+    fs::remove_dir(&surmise).unwrap();
+    assert_eq!(finish_kept(&report.kept).unwrap(), []);
+    assert!(!home.exists());
+}
+
+#[test]
+fn the_state_directory_does_not_move() {
+    let world = World::new(plant);
+    world.act(&[Act::Rename("d".into(), "elsewhere".into())]);
+    let keep = world.real().join("d/e");
+    let failed = world.commit_with(Some(&keep), &mut |_| ControlFlow::Continue(()));
+    let Err(CommitError::Obstacles(obstacles)) = failed else {
+        panic!("{failed:?}")
+    };
+    assert!(
+        matches!(obstacles[0].why, ObstacleKind::HoldsState),
+        "{obstacles:?}"
+    );
+    assert!(world.real().join("d/e/g").exists());
+}
+
+#[test]
+fn a_file_of_holes_needs_no_space() {
+    let world = World::new(plant);
+    world.act(&[Act::Truncate("a".into(), 1 << 26)]);
+    world.assert_commits();
+}
