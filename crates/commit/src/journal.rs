@@ -36,6 +36,8 @@
 
 mod codec;
 mod record;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -103,6 +105,8 @@ impl Journal {
         }
         journal.append(&Frame::Stage)?;
         journal.log.sync()?;
+        // The name of the journal must outlive a power loss, not only its bytes.
+        std::fs::File::open(directory)?.sync_all()?;
         Ok(journal)
     }
 
