@@ -2,6 +2,10 @@
 # prints the PATH to use.
 tools = PATH=$$(scripts/setup $(1)) && export PATH
 
+# Linked statically: it starts sooner, and every process of a domain is a copy of it.
+release = cargo rustc --release --locked --package surmise --bin surmise -- \
+	-C target-feature=+crt-static
+
 MINUTES ?= 30
 
 .PHONY: help build demo test lint bench soak clean
@@ -16,10 +20,10 @@ help:
 	@echo 'make clean   remove target/'
 
 build:
-	@$(call tools,build) && cargo build --release --locked
+	@$(call tools,build) && $(release)
 
 demo:
-	@$(call tools,demo) && cargo build --release --locked && target/release/surmise demo
+	@$(call tools,demo) && $(release) && target/release/surmise demo
 
 test:
 	@$(call tools,test) && cargo test --workspace --locked
@@ -30,11 +34,11 @@ lint:
 		&& cargo xtask tidy
 
 bench:
-	@$(call tools,bench) && cargo build --release --locked \
+	@$(call tools,bench) && $(release) \
 		&& cargo run --release --locked --package surmise-bench --
 
 soak:
-	@$(call tools,test) && cargo build --release --locked && scripts/soak $(MINUTES)
+	@$(call tools,test) && $(release) && scripts/try-programs && scripts/soak $(MINUTES)
 
 clean:
 	rm -rf target
