@@ -1,7 +1,5 @@
 //! Patches, applied by git itself.
 
-mod harness;
-
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
@@ -11,7 +9,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use harness::{Act, World};
+use crate::harness::{Act, World};
 use proptest::prelude::*;
 use surmise_commit::{Changes, LeftOutReason, PatchSource, write_patch};
 
@@ -79,7 +77,7 @@ fn apply(directory: &Path, text: &[u8], options: &[&str]) {
 
 fn files(root: &Path) -> Files {
     let mut files = Files::new();
-    harness::each_path(root, &mut |path| {
+    crate::harness::each_path(root, &mut |path| {
         let metadata = fs::symlink_metadata(path).unwrap();
         let (mode, data) = if metadata.is_file() {
             let mode = match metadata.permissions().mode() & 0o100 {

@@ -1,12 +1,10 @@
 //! Random histories, with and without kills, against a plain copy.
 
-mod harness;
-
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use harness::{Act, World};
+use crate::harness::{Act, World};
 use proptest::prelude::*;
 use surmise_commit::Resumed;
 use surmise_testkit::{Facets, TreeSnapshot, assert_same_tree};
@@ -53,6 +51,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 }
 
 proptest! {
+    /// S3.
     #[test]
     fn a_commit_equals_a_plain_run(acts in acts()) {
         let world = World::new(plant);
@@ -62,6 +61,7 @@ proptest! {
 }
 
 proptest! {
+    /// S6.
     #[test]
     fn a_commit_that_is_killed_is_all_or_nothing(
         acts in acts(),
@@ -85,6 +85,7 @@ proptest! {
     }
 }
 
+/// S6.
 #[test]
 fn a_commit_that_is_killed_before_any_of_its_steps_is_all_or_nothing() {
     let acts = [

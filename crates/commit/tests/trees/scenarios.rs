@@ -1,12 +1,10 @@
 //! Commits of what commands do, against what a plain run leaves.
 
-mod harness;
-
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
-use harness::{Act, World};
+use crate::harness::{Act, World};
 use surmise_commit::Resumed;
 
 fn s(text: &str) -> String {
@@ -318,7 +316,7 @@ fn a_commit_leaves_nothing_beside_the_tree() {
     world.assert_commits();
     let objects = world.state().join("objects");
     let mut files = 0;
-    harness::each_path(&objects, &mut |path| files += usize::from(path.is_file()));
+    crate::harness::each_path(&objects, &mut |path| files += usize::from(path.is_file()));
     assert_eq!(
         files, 0,
         "the new file's object still has its name in the store"

@@ -1,6 +1,5 @@
 //! A real tree under a view, and a plain copy of it: what a command does to the copy, the same
 //! command and a commit must do to the real tree.
-#![allow(dead_code, reason = "each test program uses its own part")]
 
 mod act;
 mod real;

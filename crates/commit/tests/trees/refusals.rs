@@ -1,13 +1,11 @@
 //! Commits that must not happen: each tells why and leaves everything as it was.
 
-mod harness;
-
 use std::fs;
 use std::ops::ControlFlow;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use harness::{Act, World};
+use crate::harness::{Act, World};
 use surmise_commit::{
     Activity, CommitError, ConflictKind, ObstacleKind, Phase, Reason, finish_kept, pending,
 };
@@ -174,7 +172,7 @@ fn a_conflict_while_staging_takes_the_stage_back() {
     assert_eq!(after.entry("").mtime_ns, before.entry("").mtime_ns);
     assert_eq!(after.entries().len(), before.entries().len());
     assert_eq!(pending(&world.state()).unwrap(), None);
-    harness::each_path(&world.state().join("objects"), &mut |path| {
+    crate::harness::each_path(&world.state().join("objects"), &mut |path| {
         if path.is_file() {
             use std::os::unix::fs::MetadataExt;
             assert_eq!(fs::metadata(path).unwrap().mode() & 0o7777, 0o600);

@@ -1,0 +1,7 @@
+//! Commits and patches of views of real trees.
+
+mod harness;
+mod histories;
+mod patches;
+mod refusals;
+mod scenarios;
