@@ -4,7 +4,7 @@ use std::fs;
 
 use surmise_testkit::{Facets, Scratch, TreeSnapshot, assert_same_tree};
 
-use crate::setting::{Setting, as_each_user};
+use crate::setting::as_each_user;
 
 /// S4.
 #[test]
@@ -113,11 +113,8 @@ fn a_patch_applied_by_git_gives_the_same_files() {
                 .file("sub/x", "x\n");
         };
         plant(&setting.scratch);
-        let twin = match setting.user {
-            Some(user) => Scratch::owned_by(user),
-            None => Scratch::new(),
-        };
-        plant(&twin);
+        let twin = setting.twin();
+        plant(&twin.scratch);
         setting.run_script(
             "sed -i s/two/2/ text; rm gone; mv moved sub/moved; echo >> sub/moved; \
              printf '\\000\\001\\377' > binary; printf 'still none' > tail; echo new > added; \
@@ -125,10 +122,6 @@ fn a_patch_applied_by_git_gives_the_same_files() {
         );
         let patch = setting.succeed(&["diff", "t", "-p"]).stdout;
         setting.succeed(&["commit", "t"]);
-        let twin = Setting {
-            scratch: twin,
-            user: setting.user,
-        };
         fs::write(twin.scratch.root().join("patch"), patch).expect("write the patch");
         twin.plain(&["git", "apply", "../patch"])
             .outcome()

@@ -2,7 +2,7 @@
 
 use surmise_testkit::{Facets, Scratch, TreeSnapshot, assert_same_tree};
 
-use crate::setting::{Setting, as_each_user};
+use crate::setting::as_each_user;
 
 /// A small C project: what a build reads, runs and writes.
 fn plant_project(scratch: &Scratch) {
@@ -26,41 +26,15 @@ fn plant_project(scratch: &Scratch) {
     );
 }
 
-/// Runs a script inside and commits, runs it plainly in a twin, and compares the trees.
-fn same_result(setting: &Setting, twin: Scratch, script: &str) {
-    setting.run_script(script);
-    setting.succeed(&["commit", "t"]);
-    let twin = Setting {
-        scratch: twin,
-        user: setting.user,
-    };
-    twin.plain(&["sh", "-ec", script])
-        .outcome()
-        .assert_success();
-    assert_same_tree(
-        &TreeSnapshot::of(twin.scratch.work()),
-        &TreeSnapshot::of(setting.scratch.work()),
-        Facets::SAME_RESULT,
-    );
-}
-
-fn twin_of(setting: &Setting) -> Scratch {
-    match setting.user {
-        Some(user) => Scratch::owned_by(user),
-        None => Scratch::new(),
-    }
-}
-
 /// S3.
 #[test]
 fn a_build_gives_the_artifacts_of_a_plain_one() {
     as_each_user(|setting| {
-        let twin = twin_of(setting);
+        let twin = setting.twin();
         plant_project(&setting.scratch);
-        plant_project(&twin);
-        same_result(
-            setting,
-            twin,
+        plant_project(&twin.scratch);
+        setting.commits_as_plain(
+            &twin,
             "make -j2 >&2; ./program; touch part.h; make >&2; make -q",
         );
     });
@@ -82,10 +56,7 @@ fn git_works_inside() {
         let look = "cd repo && git fsck --strict && git log --all --format=%H && git status -s";
         let committed = setting.plain(&["sh", "-c", look]).outcome();
         committed.assert_success();
-        let twin = Setting {
-            scratch: twin_of(setting),
-            user: setting.user,
-        };
+        let twin = setting.twin();
         twin.plain(&["sh", "-ec", script])
             .outcome()
             .assert_success();

@@ -1,6 +1,9 @@
 //! Who runs a test, and the commands that most tests need.
 
-use surmise_testkit::{Outcome, Run, Scratch, User, is_root, ordinary_user, skip};
+use surmise_testkit::{
+    Facets, Outcome, Run, Scratch, TreeSnapshot, User, assert_same_tree, is_root, ordinary_user,
+    skip,
+};
 
 /// A scratch tree and the user that works in it.
 pub struct Setting {
@@ -53,6 +56,33 @@ impl Setting {
         let outcome = self.surmise(arguments).outcome();
         outcome.assert_success();
         outcome
+    }
+
+    /// An empty scratch tree of the same user, for plain runs to compare with.
+    pub fn twin(&self) -> Self {
+        Self {
+            scratch: match self.user {
+                Some(user) => Scratch::owned_by(user),
+                None => Scratch::new(),
+            },
+            user: self.user,
+        }
+    }
+
+    /// Runs a script in a domain that is committed and once plainly in `twin`, and expects equal
+    /// trees.
+    #[track_caller]
+    pub fn commits_as_plain(&self, twin: &Self, script: &str) {
+        self.run_script(script);
+        self.succeed(&["commit", "t"]);
+        twin.plain(&["sh", "-ec", script])
+            .outcome()
+            .assert_success();
+        assert_same_tree(
+            &TreeSnapshot::of(twin.scratch.work()),
+            &TreeSnapshot::of(self.scratch.work()),
+            Facets::SAME_RESULT,
+        );
     }
 
     fn as_user<'a>(&self, run: Run<'a>) -> Run<'a> {

@@ -37,30 +37,13 @@ fn leaves_no_trace(setting: &Setting, script: &str) {
     assert!(!state.exists(), "abort left {}", state.display());
 }
 
-/// Runs a script once in a domain that is committed and once plainly in a copy of the tree, and
-/// expects equal trees.
+/// A script, committed and plainly in a tree planted alike.
 fn commits_as_plain(script: &str, plant: fn(&Scratch)) {
     as_each_user(|setting| {
+        let twin = setting.twin();
         plant(&setting.scratch);
-        let twin = match setting.user {
-            Some(user) => Scratch::owned_by(user),
-            None => Scratch::new(),
-        };
-        plant(&twin);
-        setting.run_script(script);
-        setting.succeed(&["commit", "t"]);
-        let twin = Setting {
-            scratch: twin,
-            user: setting.user,
-        };
-        twin.plain(&["sh", "-ec", script])
-            .outcome()
-            .assert_success();
-        assert_same_tree(
-            &TreeSnapshot::of(twin.scratch.work()),
-            &TreeSnapshot::of(setting.scratch.work()),
-            Facets::SAME_RESULT,
-        );
+        plant(&twin.scratch);
+        setting.commits_as_plain(&twin, script);
         assert!(!setting.scratch.state().join("surmise").exists());
     });
 }
