@@ -1,5 +1,8 @@
 //! A domain's /dev: the harmless devices, terminals of its own, and memory of its own.
 
+use std::ffi::CString;
+use std::io;
+
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount, mount_bind};
@@ -25,7 +28,7 @@ pub(crate) fn mount_all() -> Result<(), Failure> {
     mount("tmpfs", "dev", "tmpfs", plain, c"mode=755").map_err(failed("dev"))?;
     for name in SHARED {
         let path = format!("dev/{name}");
-        share(name, &path).map_err(failed(&path))?;
+        share(name, &path).map_err(Failure::at(format!("make /{path}")))?;
     }
     for (target, path) in LINKS {
         rustix::fs::symlink(target, path).map_err(failed(path))?;
@@ -47,11 +50,15 @@ pub(crate) fn mount_all() -> Result<(), Failure> {
     }
 }
 
-fn share(name: &str, path: &str) -> Result<(), Errno> {
+fn share(name: &str, path: &str) -> io::Result<()> {
     let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty())?;
     match mount_bind(format!("/dev/{name}"), path) {
-        Err(Errno::NOENT) => rustix::fs::unlink(path),
-        result => result,
+        Ok(()) => {}
+        Err(Errno::NOENT) => return Ok(rustix::fs::unlink(path)?),
+        Err(errno) => return Err(errno.into()),
     }
+    // A device is written as before; its mode, owner and times are the host's.
+    let path = CString::new(path)?;
+    surmise_sys::mounts::make_read_only(&path)
 }

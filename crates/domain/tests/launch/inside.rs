@@ -9,6 +9,7 @@ pub const TESTS: &[Test] = &[
     ("files_stay_inside", files),
     ("the_state_root_does_not_exist", state_root),
     ("devices_are_the_harmless_ones", devices),
+    ("the_attributes_of_devices_are_the_hosts", device_attributes),
     ("terminals_are_its_own", terminals),
     ("processes_are_its_own", processes),
     ("the_machine_is_out_of_reach", machine),
@@ -44,6 +45,16 @@ fn devices(setting: &Setting) {
         .script("echo lost > /dev/null && head -c 3 /dev/zero | wc -c && : > /dev/shm/x")
         .assert_code(0)
         .assert_stdout("3\n");
+}
+
+/// The nodes are the host's own; to write to one is no change of it.
+fn device_attributes(setting: &Setting) {
+    setting
+        .script("for d in full null random tty urandom zero; do touch -c /dev/$d && echo $d; done")
+        .assert_stdout("");
+    setting
+        .script("echo x > /dev/null && ! chmod 666 /dev/null")
+        .assert_code(0);
 }
 
 fn terminals(setting: &Setting) {
