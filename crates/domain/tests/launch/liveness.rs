@@ -1,4 +1,4 @@
-//! Whoever is killed, nobody is left, nothing hangs, and what was done is kept.
+//! S11: whoever is killed, nobody is left, nothing hangs, and what was done is kept.
 
 use std::thread;
 use std::time::Duration;
