@@ -9,12 +9,19 @@ use rustix::io::Errno;
 use rustix::path::Arg;
 
 /// Removes `path` and everything below it. Follows no link, and opens up directories of the
-/// user that are closed to it.
+/// user that are closed to it. Somebody else may be removing the same.
 pub(crate) fn tree(path: &Path) -> io::Result<()> {
     Ok(remove(CWD, path)?)
 }
 
 fn remove(parent: BorrowedFd<'_>, name: impl Arg + Copy) -> Result<(), Errno> {
+    match remove_present(parent, name) {
+        Err(Errno::NOENT) => Ok(()),
+        done => done,
+    }
+}
+
+fn remove_present(parent: BorrowedFd<'_>, name: impl Arg + Copy) -> Result<(), Errno> {
     match rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
         Err(Errno::ISDIR) => {}
         done => return done,
@@ -70,5 +77,25 @@ mod tests {
         tree(&tree_path).expect("remove");
         assert!(!tree_path.exists());
         assert_eq!(fs::read(kept.join("file")).expect("read"), b"x");
+    }
+
+    #[test]
+    fn two_may_remove_the_same() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        for round in 0..20 {
+            let path = scratch.path().join(round.to_string());
+            for directory in 0..20 {
+                let directory = path.join(directory.to_string());
+                fs::create_dir_all(&directory).expect("mkdir");
+                fs::write(directory.join("file"), "x").expect("write");
+            }
+            std::thread::scope(|scope| {
+                let removals = [(); 2].map(|()| scope.spawn(|| tree(&path)));
+                for removal in removals {
+                    removal.join().expect("no panic").expect("remove");
+                }
+            });
+            assert!(!path.exists());
+        }
     }
 }
