@@ -2,7 +2,10 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+
+use surmise_commit::Phase;
 
 use crate::exit::Exit;
 use crate::lock::Lock;
@@ -97,16 +100,28 @@ impl Domain {
 
     /// Throws it away, and the state root with it when it was the last one.
     ///
+    /// A commit that was cut short before its first visible change is taken back.
+    ///
     /// # Errors
-    /// When it is running or being committed, or when something cannot be removed; what is left
-    /// then is no domain any more and goes with the next abort.
+    /// When it is running or was committed in part, or when something cannot be removed; what is
+    /// left then is no domain any more and goes with the next abort.
     pub fn abort(self) -> Result<(), StateError> {
         let _lock = self.lock()?;
+        if let Ok(Some(Phase::Staging)) = surmise_commit::pending(&self.directory) {
+            // Should it fail, the journal stays, and a commit tells why.
+            let _ = surmise_commit::resume(&self.directory, &mut |_| ControlFlow::Continue(()));
+        }
+        self.check_not_committing()?;
+        self.root().remove(self.name())
+    }
+
+    /// What is done to a domain while its commit is unfinished would be lost with it.
+    pub(crate) fn check_not_committing(&self) -> Result<(), StateError> {
         if self.directory.join(COMMIT).exists() {
             let name = self.name().into();
             return Err(StateError::Committing { name });
         }
-        self.root().remove(self.name())
+        Ok(())
     }
 
     pub(crate) fn root(&self) -> StateRoot {

@@ -109,7 +109,7 @@ impl Domain {
     /// [`run`].
     ///
     /// # Errors
-    /// As [`run`], and when the domain is in use. The domain is kept in any case.
+    /// As [`run`], and when the domain is in use or its commit unfinished. The domain is kept in any case.
     pub fn shell(
         &self,
         command: &[OsString],
@@ -119,6 +119,7 @@ impl Domain {
     ) -> Result<Outcome, LaunchError> {
         check(command)?;
         let _lock = self.lock()?;
+        self.check_not_committing()?;
         let root = self.root();
         let job = Job {
             name: self.name(),

@@ -1,8 +1,9 @@
 //! The lock of a domain: held by the one process that may change its state.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,8 +15,9 @@ use crate::state::StateError;
 
 const FILE: &str = "lock";
 
-/// How often and how long to wait for somebody who only looks.
-const TRIES: u32 = 5;
+/// How often and how long to wait for somebody who only looks, and who may get no processor
+/// meanwhile.
+const TRIES: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// How long a view may take to end after its control was killed; it may have much to write to disk.
@@ -35,10 +37,17 @@ impl Lock {
     /// waits for the end of the view that it left behind.
     pub(crate) fn take(state: &Path, name: &str) -> Result<Self, StateError> {
         let path = state.join(FILE);
-        let mut file = open(&path, true).map_err(StateError::at(&path))?;
+        let unknown = || StateError::Unknown { name: name.into() };
+        let mut file = match open(&path, true) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(unknown()),
+            opened => opened.map_err(StateError::at(&path))?,
+        };
         for _ in 0..TRIES {
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {
+                    if !is_at(&file, &path).map_err(StateError::at(&path))? {
+                        return Err(unknown());
+                    }
                     empty(&file)
                         .and_then(|()| write!(file, "{}", std::process::id()))
                         .map_err(StateError::at(&path))?;
@@ -120,6 +129,17 @@ fn open(path: &Path, create: bool) -> io::Result<File> {
         .open(path)
 }
 
+/// False for the lock of a domain that was removed while this process waited for it: another one of
+/// the same name, with a lock of its own, may be in its place.
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let key = |metadata: Metadata| (metadata.dev(), metadata.ino());
+    match fs::symlink_metadata(path) {
+        Ok(metadata) => Ok(key(metadata) == key(file.metadata()?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// A new file is left alone: ext4 takes a truncated one for a file being replaced, and writes it to
 /// disk when it is closed.
 fn empty(file: &File) -> io::Result<()> {
@@ -153,6 +173,22 @@ mod tests {
         drop(lock);
         assert_eq!(Lock::holder(state.path()), None);
         Lock::take(state.path(), "t").expect("take again");
+    }
+
+    #[test]
+    fn the_lock_of_a_removed_domain_is_not_that_of_its_successor() {
+        let root = tempfile::tempdir().expect("a directory");
+        let state = root.path().join("t");
+        fs::create_dir(&state).expect("mkdir");
+        let path = state.join(FILE);
+        let waiting = open(&path, true).expect("open");
+        assert!(is_at(&waiting, &path).expect("look"));
+        fs::rename(&state, root.path().join("gone")).expect("rename");
+        let gone = Lock::take(&state, "t").expect_err("no domain");
+        assert!(matches!(gone, StateError::Unknown { .. }), "{gone}");
+        fs::create_dir(&state).expect("mkdir");
+        let _successor = Lock::take(&state, "t").expect("take");
+        assert!(!is_at(&waiting, &path).expect("look"));
     }
 
     #[test]

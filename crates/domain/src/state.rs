@@ -60,7 +60,7 @@ pub enum StateError {
         name: String,
     },
     /// The domain is running, or another command works on it.
-    #[error("domain `{name}` is in use by process {pid}")]
+    #[error("domain `{name}` is in use{}", by(*pid))]
     Running {
         /// The name.
         name: String,
@@ -93,6 +93,13 @@ pub enum StateError {
     },
 }
 
+fn by(pid: i32) -> String {
+    match pid {
+        0 => String::new(),
+        pid => format!(" by process {pid}"),
+    }
+}
+
 impl StateError {
     /// What a person can do about it.
     pub fn hint(&self) -> String {
@@ -108,6 +115,7 @@ impl StateError {
                 format!("choose another name, or first `surmise abort {name}`")
             }
             Self::Unknown { .. } => "`surmise list` shows all domains".into(),
+            Self::Running { pid: 0, .. } => "try again in a moment".into(),
             Self::Running { pid, .. } => format!("let process {pid} end first, or end it"),
             Self::Committing { name } => format!("`surmise commit {name}` finishes it"),
             Self::Version { .. } => {
@@ -128,7 +136,8 @@ impl StateRoot {
     /// exist yet.
     ///
     /// # Errors
-    /// When neither variable holds an absolute path.
+    /// When neither variable holds an absolute path, and when there is such a directory and it is
+    /// somebody else's: what it holds would be committed with this user's rights.
     pub fn locate() -> Result<Self, StateError> {
         // The XDG specification has relative paths ignored.
         let absolute = |variable| {
@@ -136,10 +145,15 @@ impl StateRoot {
                 .map(PathBuf::from)
                 .filter(|path| path.is_absolute())
         };
-        absolute("XDG_STATE_HOME")
+        let root = absolute("XDG_STATE_HOME")
             .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
             .map(|state| Self::at(state.join("surmise")))
-            .ok_or(StateError::NoHome)
+            .ok_or(StateError::NoHome)?;
+        match root.check_owner() {
+            Err(foreign @ StateError::Foreign { .. }) => Err(foreign),
+            // There may be none yet. Any other failure is told by whoever uses it.
+            _ => Ok(root),
+        }
     }
 
     /// The one at `path`.
@@ -209,21 +223,30 @@ impl StateRoot {
 
     fn create_named(&self, name: &str) -> Result<(PathBuf, Lock), StateError> {
         let directory = self.path.join(name);
-        let make = |path: &Path| DirBuilder::new().mode(0o700).create(path);
         loop {
-            match make(&directory) {
-                Ok(()) => break,
+            self.make(&directory, name)?;
+            self.check_owner()?;
+            match Lock::take(&directory, name) {
+                // Somebody has aborted it, taking it for one left behind.
+                Err(StateError::Unknown { .. }) => {}
+                taken => return Ok((directory, taken?)),
+            }
+        }
+    }
+
+    /// Makes the directory of the domain `name`, and the root where there is none.
+    fn make(&self, directory: &Path, name: &str) -> Result<(), StateError> {
+        loop {
+            match DirBuilder::new().mode(0o700).create(directory) {
+                Ok(()) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     return Err(StateError::Exists { name: name.into() });
                 }
                 // Also when the last domain was removed just now, and the root with it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => self.create_root()?,
-                Err(error) => return Err(StateError::at(&directory)(error)),
+                Err(error) => return Err(StateError::at(directory)(error)),
             }
         }
-        self.check_owner()?;
-        let lock = Lock::take(&directory, name)?;
-        Ok((directory, lock))
     }
 
     fn create_root(&self) -> Result<(), StateError> {
@@ -251,9 +274,11 @@ impl StateRoot {
     /// left behind when they were cut short, and the root when nothing is left in it.
     pub(crate) fn remove(&self, name: &str) -> Result<(), StateError> {
         let aside = format!("{ABORTED}{name}-{}", std::process::id());
-        let from = self.path.join(name);
+        let (from, aside) = (self.path.join(name), self.path.join(aside));
+        // Of a process that had the same number: in a container they repeat.
+        remove::tree(&aside).map_err(StateError::at(&aside))?;
         // From here on the domain does not exist, however far the removal comes.
-        fs::rename(&from, self.path.join(aside)).map_err(StateError::at(&from))?;
+        fs::rename(&from, &aside).map_err(StateError::at(&from))?;
         for entry in self.entries()? {
             if entry.starts_with(ABORTED) {
                 let path = self.path.join(entry);

@@ -2,8 +2,11 @@
 
 use std::fs;
 use std::ops::ControlFlow;
+use std::panic;
 
+use surmise_commit::Activity;
 use surmise_domain::{Exit, StateError, Status};
+use surmise_testkit::skip;
 
 use crate::Test;
 use crate::setting::Setting;
@@ -16,6 +19,7 @@ pub const TESTS: &[Test] = &[
     ("a_domain_inside_a_domain_is_refused", nested),
     ("a_domain_is_kept_under_its_name", kept),
     ("changes_are_told_and_made_real", decided),
+    ("a_commit_cut_short_is_finished_or_taken_back", cut_short),
     ("a_second_command_sees_what_the_first_did", shell),
     ("what_outlives_the_command_is_ended_and_told", lingering),
     ("with_wait_nothing_is_ended", waiting),
@@ -29,7 +33,7 @@ fn exit_status(setting: &Setting) {
 
 fn lacking(setting: &Setting) {
     if setting.user() != 0 {
-        // To take something away from this user, and from nobody else, takes root.
+        skip("to take something away from this user, and from nobody else, takes root");
         return;
     }
     let no_namespaces = r#"echo 0 > /proc/sys/user/max_user_namespaces; exec "$@""#;
@@ -162,6 +166,47 @@ fn decided(setting: &Setting) {
         b"new\n"
     );
     assert!(!setting.root().path().exists(), "a state root is left");
+}
+
+/// Before its first visible change it can be aborted; after it, nothing may be done but finish it.
+fn cut_short(setting: &Setting) {
+    for cut_in in [Activity::Stage, Activity::Apply] {
+        setting
+            .run(&["--name", "t", "--", "sh", "-c", "echo new > made"])
+            .assert_code(0);
+        let domain = setting.root().open("t").expect("kept");
+        let killed = panic::catch_unwind(|| {
+            let domain = setting.root().open("t").expect("kept");
+            domain.commit(&mut |progress| {
+                if progress.activity == cut_in {
+                    // As a kill: nothing is tidied up.
+                    panic::resume_unwind(Box::new(()));
+                }
+                ControlFlow::Continue(())
+            })
+        });
+        assert!(killed.is_err(), "it was not cut short");
+        assert_eq!(domain.status(), Status::Committing);
+        setting
+            .run(&["--shell", "t", "--", "true"])
+            .assert_code(125)
+            .assert_stderr_contains("error: a commit of domain `t` is under way");
+        if cut_in == Activity::Stage {
+            domain.abort().expect("abort");
+            let left = fs::read_dir(setting.scratch.work()).expect("list").count();
+            assert_eq!(left, 0, "something is left of the commit");
+        } else {
+            let refused = domain.clone().abort().expect_err("committed in part");
+            assert!(
+                matches!(refused, StateError::Committing { .. }),
+                "{refused}"
+            );
+            domain
+                .commit(&mut |_| ControlFlow::Continue(()))
+                .expect("finish it");
+            assert!(setting.scratch.path("made").exists(), "not committed");
+        }
+    }
 }
 
 fn shell(setting: &Setting) {
