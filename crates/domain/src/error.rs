@@ -129,6 +129,16 @@ impl LaunchError {
         }
     }
 
+    /// As [`step`](Self::step), when the command may have started: then the domain is kept.
+    pub(crate) fn late_step<E: Into<io::Error>>(what: &str) -> impl FnOnce(E) -> Self {
+        move |source| Self::Step {
+            what: what.into(),
+            source: source.into(),
+            started: true,
+            missing: None,
+        }
+    }
+
     /// What another role reported. `started`: whether that was after the command's start.
     pub(crate) fn reported(
         failure: Failure,

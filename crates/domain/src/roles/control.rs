@@ -168,7 +168,7 @@ impl Roles {
             .and_then(|()| Ok(meanwhile()?));
         let watched = begun.and_then(|()| {
             self.watch(signals, &mut heard)
-                .map_err(LaunchError::step("watch the domain"))
+                .map_err(LaunchError::late_step("watch the domain"))
         });
         if watched.is_err() {
             // Fails only if it has ended.
@@ -181,16 +181,17 @@ impl Roles {
             to_view,
         } = self;
         drop(to_init);
-        init.wait().map_err(LaunchError::step("wait for pid 1"))?;
+        init.wait()
+            .map_err(LaunchError::late_step("wait for pid 1"))?;
         // The view's report comes before its end, and its end only after this channel's, if the
         // mount is held from outside.
         let _ = rustix::net::shutdown(&to_view, rustix::net::Shutdown::Write);
         let view_status = view
             .wait()
-            .map_err(LaunchError::step("wait for the view"))?;
+            .map_err(LaunchError::late_step("wait for the view"))?;
         let from_view = to_view
             .receive()
-            .map_err(LaunchError::step("hear from the view"))?;
+            .map_err(LaunchError::late_step("hear from the view"))?;
         watched?;
         heard.verdict(job, from_view, &view_status)
     }
