@@ -85,12 +85,13 @@ fn open() -> (OwnedFd, OwnedFd) {
     (master, terminal.into())
 }
 
-/// `command` in a session of its own that its standard input is the terminal of. `setsid` executes
-/// the command in its own place, so the process id is the command's.
+/// `command` in a session of its own that its standard input is the terminal of, and with no signal
+/// ignored, as a login has it: whoever runs the tests in the background may have INT ignored. `setsid`
+/// and `env` execute the command in their own place, so the process id is the command's.
 fn with_terminal(command: &Command) -> Command {
     let mut wrapped = Command::new("setsid");
     wrapped
-        .arg("--ctty")
+        .args(["--ctty", "env", "--default-signal"])
         .arg(command.get_program())
         .args(command.get_args())
         .env_clear();
