@@ -197,8 +197,7 @@ pub fn pending(directory: &Path) -> Result<Option<Phase>, JournalError> {
 
 /// Whether the journal ends within its header.
 pub(crate) fn is_cut_short(directory: &Path) -> bool {
-    std::fs::metadata(path(directory))
-        .is_ok_and(|metadata| metadata.len() < surmise_journal::HEADER_LENGTH)
+    surmise_journal::is_cut_short(&path(directory))
 }
 
 impl Contents {

@@ -86,7 +86,10 @@ impl Journal<File> {
             .write(true)
             .create_new(true)
             .open(path)?;
-        Self::create(file, format)
+        Self::create(file, format).inspect_err(|_| {
+            // A file without a header would stand in the way of the next attempt.
+            let _ = std::fs::remove_file(path);
+        })
     }
 
     /// Opens the log at `path` for appending; see [`Journal::open`].
@@ -98,6 +101,11 @@ impl Journal<File> {
         let file = File::options().read(true).write(true).open(path)?;
         Self::open(file, format, each)
     }
+}
+
+/// Whether the log at `path` ends within its header: its creation was cut short, so it holds nothing.
+pub fn is_cut_short(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.len() < HEADER_LENGTH)
 }
 
 /// Reads the log at `path` without changing it, which may be done while its owner appends.

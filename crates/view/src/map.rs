@@ -168,8 +168,15 @@ impl Map {
     }
 
     fn add(&mut self, record: &Record, time: Timestamp) -> Result<(), Inconsistent> {
-        let (id, node) = Node::born(record, time, self.operations);
+        let (id, mut node) = Node::born(record, time, self.operations);
         if let Some(origin) = &node.origin {
+            // A file that was open when its name went, and is changed only now.
+            let place = self.nodes.get(&origin.parent);
+            let binding = place.and_then(|place| place.entries.get(&origin.name));
+            let lower = binding.and_then(|binding| binding.lower);
+            if lower.is_some_and(|lower| lower.key() == origin.identity.key()) {
+                node.names -= 1;
+            }
             let parent_known = id == origin.parent || self.nodes.contains_key(&origin.parent);
             if !parent_known {
                 return Err(Inconsistent(origin.parent));

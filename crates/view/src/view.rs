@@ -103,7 +103,7 @@ pub struct View {
 /// a log holds no changes.
 pub fn load(directory: &Path) -> Result<Map, LoadError> {
     let path = directory.join("log");
-    if !path.try_exists()? {
+    if !path.try_exists()? || surmise_journal::is_cut_short(&path) {
         return Ok(Map::default());
     }
     let mut fold = Fold::default();
@@ -124,6 +124,10 @@ impl View {
     pub fn open(config: ViewConfig) -> Result<Self, LoadError> {
         let path = config.directory.join("log");
         let store = ObjectStore::at(&config.directory);
+        if surmise_journal::is_cut_short(&path) {
+            // A kill inside the first write: no operation took place.
+            std::fs::remove_file(&path)?;
+        }
         let (journal, map) = if path.try_exists()? {
             let (journal, mut map) = recover(&path)?;
             map.prune();
@@ -132,6 +136,7 @@ impl View {
             store.sweep(|object| wanted.contains(&object))?;
             (Some(journal), map)
         } else {
+            store.sweep(|_| false)?;
             (None, Map::default())
         };
         let core = Core::new(config, store, journal, map)?;

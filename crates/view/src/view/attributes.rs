@@ -61,8 +61,15 @@ impl View {
 }
 
 impl Core {
-    /// Attributes and how long they hold.
+    /// Attributes to show and how long they hold.
     pub(super) fn attributes_of(&mut self, found: Found) -> io::Result<(Attributes, Lifetime)> {
+        let (mut attributes, lifetime) = self.stored_attributes(found)?;
+        self.present_group(&mut attributes);
+        Ok((attributes, lifetime))
+    }
+
+    /// Attributes as a commit would leave them, and how long they hold.
+    pub(super) fn stored_attributes(&mut self, found: Found) -> io::Result<(Attributes, Lifetime)> {
         let id = found.node;
         let Some(node) = self.map.node(id) else {
             let mut attributes = match found.lower {
@@ -71,10 +78,9 @@ impl Core {
             };
             let lost = self.known.node(id).map_or(0, |known| known.lost_names);
             attributes.links = attributes.links.saturating_sub(lost);
-            self.present_group(&mut attributes);
             return Ok((attributes, Lifetime::Brief));
         };
-        let (mut attributes, lifetime) = match (node.object, &node.origin) {
+        Ok(match (node.object, &node.origin) {
             (Some(object), origin) => {
                 let statx = self.store.stat(object)?;
                 let object = Attributes::of_statx(&statx).ok_or(Errno::IO)?;
@@ -90,14 +96,12 @@ impl Core {
                 let node = self.map.node(id).ok_or(Errno::STALE)?;
                 (overlaid(node, lower), Lifetime::Brief)
             }
-        };
-        self.present_group(&mut attributes);
-        Ok((attributes, lifetime))
+        })
     }
 
     pub(super) fn set(&mut self, id: NodeId, set: SetAttributes) -> io::Result<()> {
         let before = self
-            .attributes_of(Found {
+            .stored_attributes(Found {
                 node: id,
                 lower: None,
             })?

@@ -87,7 +87,10 @@ impl Core {
     pub(super) fn find(&mut self, parent: NodeId, name: &OsStr) -> io::Result<Option<Found>> {
         match self.map.resolve(parent, name) {
             Resolution::Bound(node) => return Ok(Some(Found { node, lower: None })),
-            Resolution::Unbound => return Ok(None),
+            Resolution::Unbound => {
+                self.check_length(parent, name)?;
+                return Ok(None);
+            }
             Resolution::Unchanged => {}
         }
         let directory = self.directory(parent)?;
@@ -201,11 +204,26 @@ impl Core {
             return Ok(None);
         }
         let directory = self.directory(parent)?;
-        let identity = lower::stat(directory.as_fd(), name)?.map(|found| found.identity);
-        match identity {
-            Some(identity) if self.config.hidden.contains(&identity.key()) => fail(Errno::PERM),
-            identity => Ok(identity),
+        let Some(found) = lower::stat(directory.as_fd(), name)? else {
+            return Ok(None);
+        };
+        let found = found.identity;
+        if self.config.hidden.contains(&found.key()) {
+            return fail(Errno::PERM);
         }
+        // What the domain read before is what it decided on, so a later change outside is a conflict.
+        let first_use = self.first_use(found.key());
+        let first_use = first_use.filter(|first| first.same_inode(&found));
+        Ok(Some(first_use.unwrap_or(found)))
+    }
+
+    /// The state in which the domain first used a real inode, if it did.
+    fn first_use(&self, key: InodeKey) -> Option<Identity> {
+        if let Some(id) = self.map.adopted(key) {
+            let origin = self.map.node(id)?.origin.as_ref()?;
+            return Some(origin.identity);
+        }
+        self.known.node(self.known.by_key(key)?)?.first_use
     }
 
     /// Adds the records that bring a node, and the directories above it, into the map.

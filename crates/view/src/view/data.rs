@@ -129,17 +129,23 @@ impl Core {
 
     /// The object that holds a node's data, made first where there is none.
     pub(super) fn writable(&mut self, id: NodeId) -> io::Result<Arc<File>> {
-        if !self.has_object(id) {
-            self.copy_up(id, u64::MAX)?;
-        }
+        self.prepare_change(id, u64::MAX)?;
         self.file(id)
+    }
+
+    /// Makes an object of a node's first `limit` bytes where it has none. File capabilities go with a
+    /// change of data, whoever makes it.
+    fn prepare_change(&mut self, id: NodeId, limit: u64) -> io::Result<()> {
+        if self.has_object(id) {
+            self.drop_set_capability(id)
+        } else {
+            self.copy_up(id, limit)
+        }
     }
 
     /// Sets a regular file's size.
     pub(super) fn resize(&mut self, id: NodeId, size: u64) -> io::Result<()> {
-        if !self.has_object(id) {
-            self.copy_up(id, size)?;
-        }
+        self.prepare_change(id, size)?;
         let file = self.file(id)?;
         file.set_len(size)?;
         // Even to the same size: POSIX wants new times of a truncate that succeeds.
@@ -171,6 +177,7 @@ impl Core {
         let result = result.and_then(|()| {
             let mut records = Vec::new();
             self.adopt(id, &mut records)?;
+            self.drop_capability(id, &mut records)?;
             records.push(Record::Content { node: id, object });
             self.perform(records, now())
         });

@@ -1,6 +1,6 @@
 //! Directories listed: the real names, less what the domain removed, with what it added.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -12,6 +12,9 @@ use super::core::{Core, created_inode};
 use super::{View, fail};
 use crate::lower;
 use crate::types::{FileKind, InodeKey, NodeId};
+
+/// Names of this many bytes are fine everywhere.
+const COMMON_NAME_BYTES_MAX: usize = 255;
 
 /// One name of a directory.
 #[derive(Debug, Clone)]
@@ -146,15 +149,46 @@ impl Core {
         }
     }
 
+    /// The real file system's limit holds in directories that only the view has, too.
+    pub(super) fn check_length(&mut self, parent: NodeId, name: &OsStr) -> io::Result<()> {
+        if name.len() <= COMMON_NAME_BYTES_MAX {
+            return Ok(());
+        }
+        let directory = self.nearest_directory(parent)?;
+        let limit = lower::file_system(directory.as_fd())?.f_namemax;
+        if name.len() as u64 > limit {
+            return fail(Errno::NAMETOOLONG);
+        }
+        Ok(())
+    }
+
     /// The real directory that a node is in, or will be in.
     fn nearest_directory(&mut self, id: NodeId) -> io::Result<Arc<std::os::fd::OwnedFd>> {
         let mut at = id;
         loop {
-            let real = self.map.node(at).is_none_or(|node| node.origin.is_some());
+            let node = self.map.node(at);
+            let real = node.is_none_or(|node| node.origin.is_some());
+            if node.is_none() && at != NodeId::ROOT && self.place(at).is_err() {
+                // Removed and forgotten, while the file has other names or is only open.
+                let device = self.device_of(id)?;
+                return self.directory_on(device);
+            }
             if real && self.kind(at)? == FileKind::Directory {
                 return self.directory(at);
             }
             at = self.parent(at)?;
         }
+    }
+
+    /// Some real directory on a file system.
+    fn directory_on(&mut self, device: u64) -> io::Result<Arc<std::os::fd::OwnedFd>> {
+        let mut adopted = self.map.nodes().filter(|(_, node)| {
+            node.kind == FileKind::Directory && node.origin.is_some() && node.device == device
+        });
+        let Some(id) = adopted.next().map(|(id, _)| id) else {
+            return fail(Errno::STALE);
+        };
+        drop(adopted);
+        self.directory(id)
     }
 }

@@ -85,7 +85,7 @@ impl View {
         if core.find(parent, name)?.is_some() {
             return fail(Errno::EXIST);
         }
-        let lower = core.lower_identity(parent, name)?;
+        core.check_still_free(parent, name)?;
         let mut records = Vec::new();
         core.adopt(parent, &mut records)?;
         let node = core.new_node(parent, new, &mut records)?;
@@ -93,7 +93,7 @@ impl View {
             directory: parent,
             name: name.to_owned(),
             node,
-            lower,
+            lower: None,
         });
         core.perform_created(node, records)
     }
@@ -115,7 +115,7 @@ impl View {
         if core.device_of(node)? != core.device_of(parent)? {
             return fail(Errno::XDEV);
         }
-        let lower = core.lower_identity(parent, name)?;
+        core.check_still_free(parent, name)?;
         let mut records = Vec::new();
         core.adopt(node, &mut records)?;
         core.adopt(parent, &mut records)?;
@@ -123,7 +123,7 @@ impl View {
             directory: parent,
             name: name.to_owned(),
             node,
-            lower,
+            lower: None,
         });
         core.perform(records, now())?;
         core.entry(Found { node, lower: None })
@@ -168,7 +168,9 @@ impl View {
         }
         let (lower_from, lower_to) = (
             core.lower_identity(from.0, from.1)?,
-            core.lower_identity(to.0, to.1)?,
+            // What somebody outside made there since the look above is not what is replaced.
+            core.lower_identity(to.0, to.1)?
+                .filter(|_| target.is_some()),
         );
         let mut records = Vec::new();
         core.adopt(from.0, &mut records)?;
@@ -212,7 +214,7 @@ impl Core {
         records: &mut Vec<Record>,
     ) -> io::Result<NodeId> {
         let directory = self
-            .attributes_of(Found {
+            .stored_attributes(Found {
                 node: parent,
                 lower: None,
             })?
@@ -266,6 +268,15 @@ impl Core {
         self.perform(records, now())?;
         self.lost_name(found);
         Ok(())
+    }
+
+    /// Between the look for a name and here somebody outside may have made it: it must not pass for
+    /// what the domain decided to replace.
+    fn check_still_free(&mut self, parent: NodeId, name: &OsStr) -> io::Result<()> {
+        match self.lower_identity(parent, name)? {
+            Some(_) => fail(Errno::EXIST),
+            None => Ok(()),
+        }
     }
 
     /// A node that loses its last name needs no place in the map, but one that has others does: its

@@ -87,6 +87,17 @@ impl Core {
         Ok(())
     }
 
+    /// Takes away file capabilities that the domain set.
+    pub(super) fn drop_set_capability(&mut self, id: NodeId) -> io::Result<()> {
+        let name = OsStr::new(CAPABILITY);
+        let node = self.map.node(id);
+        let value = node.and_then(|node| node.xattrs.get(name));
+        if value.is_some_and(Option::is_some) {
+            self.change_xattr(id, name, None)?;
+        }
+        Ok(())
+    }
+
     fn xattr(&mut self, id: NodeId, name: &OsStr) -> io::Result<Vec<u8>> {
         if let Some(node) = self.map.node(id) {
             match node.xattrs.get(name) {

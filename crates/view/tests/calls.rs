@@ -1,0 +1,235 @@
+//! Single calls of a view whose effect only its attributes or its log show.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
+use rustix::io::Errno;
+use surmise_view::{
+    Entry, FileKind, Identity, InodeKey, NewNode, NodeId, SetAttributes, View, ViewConfig, load,
+};
+use tempfile::TempDir;
+
+const OWN_GROUP: u32 = 54_321;
+
+struct World {
+    lower: TempDir,
+    state: TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        let lower = TempDir::new().unwrap();
+        fs::write(lower.path().join("file"), "old").unwrap();
+        Self {
+            lower,
+            state: TempDir::new().unwrap(),
+        }
+    }
+
+    fn view(&self) -> View {
+        let config = ViewConfig {
+            directory: self.state.path().to_owned(),
+            lower: self.lower.path().to_owned(),
+            hidden: Vec::new(),
+            foreign_groups: vec![self.group()],
+            own_group: OWN_GROUP,
+            descriptors: 64,
+        };
+        View::open(config).unwrap()
+    }
+
+    /// The group of the real files.
+    fn group(&self) -> u32 {
+        self.lower.path().metadata().unwrap().gid()
+    }
+}
+
+fn new(kind: FileKind) -> NewNode {
+    NewNode {
+        kind,
+        permissions: 0o755,
+        uid: 0,
+        gid: 0,
+        special: 0,
+        target: "".into(),
+    }
+}
+
+fn create(view: &View, parent: NodeId, name: &str, kind: FileKind) -> io::Result<Entry> {
+    view.create(parent, OsStr::new(name), new(kind))
+}
+
+fn lookup(view: &View, parent: NodeId, name: &str) -> Entry {
+    let found = view.lookup(parent, OsStr::new(name)).unwrap();
+    found.unwrap_or_else(|_| panic!("no {name}"))
+}
+
+fn errno<T>(result: io::Result<T>) -> Option<i32> {
+    result.err().and_then(|error| error.raw_os_error())
+}
+
+/// What the map says that the real name led to when the domain first used it.
+fn first_use(world: &World, name: &str) -> Option<Identity> {
+    let map = load(world.state.path()).unwrap();
+    let root = map.node(NodeId::ROOT).unwrap();
+    root.entries[OsStr::new(name)].lower
+}
+
+#[test]
+fn what_was_read_is_replaced_in_the_state_in_which_it_was_read() {
+    let world = World::new();
+    let view = world.view();
+    let read = lookup(&view, NodeId::ROOT, "file");
+    view.open_file(read.node, false, false).unwrap();
+    fs::write(world.lower.path().join("file"), "newer and longer").unwrap();
+    view.unlink(NodeId::ROOT, OsStr::new("file")).unwrap();
+    let recorded = first_use(&world, "file").unwrap();
+    assert_eq!(recorded, read.attributes.identity);
+}
+
+#[test]
+fn what_was_changed_is_removed_in_the_state_in_which_it_was_changed() {
+    let world = World::new();
+    let view = world.view();
+    let found = lookup(&view, NodeId::ROOT, "file");
+    let set = SetAttributes {
+        permissions: Some(0o600),
+        ..SetAttributes::default()
+    };
+    view.set_attributes(found.node, set).unwrap();
+    fs::write(world.lower.path().join("file"), "newer and longer").unwrap();
+    view.unlink(NodeId::ROOT, OsStr::new("file")).unwrap();
+    let recorded = first_use(&world, "file").unwrap();
+    assert_eq!(recorded, found.attributes.identity);
+}
+
+#[test]
+fn a_file_changed_after_its_last_name_went_has_no_name() {
+    let world = World::new();
+    let view = world.view();
+    let open = lookup(&view, NodeId::ROOT, "file").node;
+    view.open_file(open, false, false).unwrap();
+    view.unlink(NodeId::ROOT, OsStr::new("file")).unwrap();
+    view.write(open, 0, b"unseen", false).unwrap();
+    assert_eq!(view.attributes(open).unwrap().attributes.links, 0);
+    let map = load(world.state.path()).unwrap();
+    let node = map.node(open).unwrap();
+    assert_eq!(node.names, -1);
+}
+
+#[test]
+fn names_that_no_file_system_takes_are_refused_in_new_directories_too() {
+    let world = World::new();
+    let view = world.view();
+    let directory = create(&view, NodeId::ROOT, "d", FileKind::Directory).unwrap();
+    let (longest, longer) = ("n".repeat(255), "n".repeat(300));
+    create(&view, directory.node, &longest, FileKind::Regular).unwrap();
+    for parent in [NodeId::ROOT, directory.node] {
+        let refused = create(&view, parent, &longer, FileKind::Regular);
+        assert_eq!(errno(refused), Some(Errno::NAMETOOLONG.raw_os_error()));
+    }
+}
+
+#[test]
+fn a_file_has_a_file_system_when_the_directory_that_last_named_it_is_gone() {
+    let world = World::new();
+    let view = world.view();
+    let file = create(&view, NodeId::ROOT, "new", FileKind::Regular).unwrap();
+    let directory = create(&view, NodeId::ROOT, "d", FileKind::Directory).unwrap();
+    let name = OsStr::new("again");
+    view.link(file.node, directory.node, name).unwrap();
+    view.unlink(directory.node, name).unwrap();
+    view.remove_directory(NodeId::ROOT, OsStr::new("d"))
+        .unwrap();
+    view.forget(directory.node, 1);
+    let blocks = view.file_system(NodeId::ROOT).unwrap().f_blocks;
+    assert_eq!(view.file_system(file.node).unwrap().f_blocks, blocks);
+}
+
+#[test]
+fn any_change_of_data_takes_file_capabilities_away() {
+    let world = World::new();
+    let view = world.view();
+    let capability = OsStr::new("security.capability");
+    let node = create(&view, NodeId::ROOT, "new", FileKind::Regular)
+        .unwrap()
+        .node;
+    let truncate = SetAttributes {
+        size: Some(0),
+        ..SetAttributes::default()
+    };
+    let changes: [&dyn Fn(); 3] = [
+        &|| view.write(node, 0, b"data", false).unwrap(),
+        &|| drop(view.set_attributes(node, truncate).unwrap()),
+        &|| view.allocate(node, 0, 10, 0).unwrap(),
+    ];
+    for change in changes {
+        view.set_xattr(node, capability, b"value", 0).unwrap();
+        change();
+        let gone = Some(Errno::NODATA.raw_os_error());
+        assert_eq!(errno(view.xattr(node, capability)), gone);
+    }
+}
+
+#[test]
+fn a_group_that_is_shown_as_another_is_kept() {
+    let world = World::new();
+    let view = world.view();
+    let shown = lookup(&view, NodeId::ROOT, "file");
+    assert_eq!(shown.attributes.gid, OWN_GROUP);
+    let set = SetAttributes {
+        uid: Some(shown.attributes.uid),
+        ..SetAttributes::default()
+    };
+    view.set_attributes(shown.node, set).unwrap();
+    let share = SetAttributes {
+        permissions: Some(0o2775),
+        ..SetAttributes::default()
+    };
+    view.set_attributes(NodeId::ROOT, share).unwrap();
+    let made = create(&view, NodeId::ROOT, "new", FileKind::Regular).unwrap();
+    let map = load(world.state.path()).unwrap();
+    for node in [shown.node, made.node] {
+        assert_eq!(map.node(node).unwrap().gid, world.group());
+        assert_eq!(view.attributes(node).unwrap().attributes.gid, OWN_GROUP);
+    }
+}
+
+#[test]
+fn a_kill_before_the_first_operation_was_written_leaves_a_view_without_changes() {
+    for log in [None, Some(&b""[..]), Some(&b"SURMISEJ"[..])] {
+        let world = World::new();
+        let objects = world.state.path().join("objects/0000");
+        fs::create_dir_all(&objects).unwrap();
+        fs::write(objects.join("1"), "").unwrap();
+        if let Some(bytes) = log {
+            fs::write(world.state.path().join("log"), bytes).unwrap();
+        }
+        assert_eq!(load(world.state.path()).unwrap().operations(), 0);
+        let view = world.view();
+        create(&view, NodeId::ROOT, "new", FileKind::Regular).unwrap();
+        assert_eq!(load(world.state.path()).unwrap().operations(), 1);
+    }
+}
+
+#[test]
+fn an_inode_number_that_was_used_again_is_another_file() {
+    let world = World::new();
+    let view = world.view();
+    let read = lookup(&view, NodeId::ROOT, "file");
+    view.open_file(read.node, false, false).unwrap();
+    let path = world.lower.path().join("file");
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    view.remove_directory(NodeId::ROOT, OsStr::new("file"))
+        .unwrap();
+    let recorded = first_use(&world, "file").unwrap();
+    let found = path.metadata().unwrap();
+    let key = InodeKey {
+        device: found.dev(),
+        inode: found.ino(),
+    };
+    assert_eq!((recorded.key(), recorded.kind), (key, FileKind::Directory));
+}
