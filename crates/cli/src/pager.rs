@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 
+use crate::interrupt::Interrupts;
+
 /// Shows what `write` writes through `$PAGER`, `less` if that is not set, on the terminal at standard
 /// error; without a pager directly.
 ///
@@ -13,6 +15,9 @@ use std::process::{Command, Stdio};
 pub fn page(write: impl Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let pager = env::var_os("PAGER").filter(|pager| !pager.is_empty());
     let screen = io::stderr().as_fd().try_clone_to_owned()?;
+    // An interrupt is the pager's, which would else be left alone on a terminal that it has changed.
+    // A child starts with an empty mask.
+    let _interrupts = Interrupts::hold()?;
     let started = Command::new("/bin/sh")
         .arg("-c")
         .arg(pager.unwrap_or_else(|| "less".into()))

@@ -4,8 +4,11 @@ use std::io::{self, IsTerminal, Write};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use rustix::process::getpgrp;
 use rustix::stdio::stdin;
-use rustix::termios::{OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr};
+use rustix::termios::{
+    OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcgetpgrp, tcsetattr,
+};
 
 use crate::interrupt::Interrupts;
 
@@ -27,9 +30,12 @@ impl Settings {
         Self(tcgetattr(stdin()).ok())
     }
 
-    /// Sets them again.
+    /// Sets them again. Not from the background: there they are somebody else's, and the kernel
+    /// stops who changes them.
     pub fn restore(&self) {
-        if let Some(settings) = &self.0 {
+        if let Some(settings) = &self.0
+            && tcgetpgrp(stdin()) == Ok(getpgrp())
+        {
             // A terminal that is gone needs no settings.
             let _ = tcsetattr(stdin(), OptionalActions::Drain, settings);
         }
