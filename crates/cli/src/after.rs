@@ -64,7 +64,7 @@ pub fn settle(
 
 fn commit_if_zero(domain: Domain, exit: Exit, changes: &Changes) -> Result<Fate, Failure> {
     if exit.code() == 0 {
-        commit(domain)?;
+        commit_or_keep(domain)?;
         return Ok(Fate::Committed);
     }
     domain.abort()?;
@@ -74,6 +74,14 @@ fn commit_if_zero(domain: Domain, exit: Exit, changes: &Changes) -> Result<Fate,
         summary::count(changes.len(), "change"),
     ));
     Ok(Fate::Aborted)
+}
+
+/// A domain whose commit fails is kept, and whoever keeps one makes it durable.
+fn commit_or_keep(domain: Domain) -> Result<(), Failure> {
+    commit(domain.clone()).inspect_err(|_| {
+        // The first error is the one to tell. There may be no domain any more.
+        let _ = domain.make_durable();
+    })
 }
 
 fn ended(exit: Exit) -> String {
@@ -99,6 +107,7 @@ fn ask(domain: Domain, exit: Exit) -> Result<Fate, Failure> {
     if exit == Exit::Signaled(Signal::INT.as_raw()) {
         report::end_line();
     }
+    let net = domain.record().net;
     let mut changes = domain.changes()?;
     summary::show(&changes)?;
     loop {
@@ -107,7 +116,7 @@ fn ask(domain: Domain, exit: Exit) -> Result<Fate, Failure> {
         match prompt::answer(line.as_deref()) {
             None => {}
             Some(Answer::Commit) => {
-                commit(domain)?;
+                commit_or_keep(domain)?;
                 report::note(format_args!(
                     "{} committed",
                     summary::count(changes.len(), "change")
@@ -119,11 +128,14 @@ fn ask(domain: Domain, exit: Exit) -> Result<Fate, Failure> {
                 return Ok(Fate::Aborted);
             }
             Some(Answer::Diff) => summary::show_all(&domain, &changes)?,
-            Some(Answer::Shell) => {
-                launch::enter(&domain, Vec::new(), domain.record().net, false)?;
-                changes = domain.changes()?;
-                summary::show(&changes)?;
-            }
+            Some(Answer::Shell) => match launch::enter(&domain, Vec::new(), net, false) {
+                Ok(_) => {
+                    changes = domain.changes()?;
+                    summary::show(&changes)?;
+                }
+                // There is still something to decide.
+                Err(failure) => failure.tell(),
+            },
             Some(Answer::Keep) => return keep(&domain, &changes),
         }
     }

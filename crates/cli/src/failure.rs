@@ -61,8 +61,17 @@ impl Failure {
     /// Prints it on standard error and returns the status to exit with: `failed` unless this
     /// failure has a status of its own.
     pub fn show(&self, failed: u8) -> ExitCode {
+        self.tell();
+        match self.error {
+            Error::ReaderGone => ExitCode::SUCCESS,
+            Error::Told(_) => ExitCode::from(self.status.unwrap_or(failed)),
+        }
+    }
+
+    /// Prints it on standard error.
+    pub fn tell(&self) {
         let Error::Told(error) = &self.error else {
-            return ExitCode::SUCCESS;
+            return;
         };
         let mut stderr = anstream::stderr().lock();
         // Where standard error can't be written, the status has to do.
@@ -73,7 +82,6 @@ impl Failure {
         if let Some(hint) = &self.hint {
             let _ = labelled(&mut stderr, AnsiColor::Cyan, "Hint", hint);
         }
-        ExitCode::from(self.status.unwrap_or(failed))
     }
 }
 
