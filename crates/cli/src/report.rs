@@ -8,6 +8,7 @@ use std::io::Write;
 
 use surmise_domain::Lingering;
 
+use crate::quote::command_line;
 use crate::summary::count;
 
 /// One remark, marked as Surmise's.
@@ -35,7 +36,10 @@ pub fn lingering(ended: &[Lingering]) {
 fn named(processes: &[Lingering]) -> String {
     let names: Vec<_> = processes
         .iter()
-        .map(|process| format!("{} (pid {})", process.name, process.pid))
+        .map(|process| {
+            let name = command_line(&[&process.name]);
+            format!("{name} (pid {})", process.pid)
+        })
         .collect();
     names.join(", ")
 }
@@ -61,10 +65,10 @@ mod tests {
 
     #[test]
     fn lingering_processes_are_named_with_their_ids() {
-        let ended = [(7, "sleep"), (12, "cc1")].map(|(pid, name)| Lingering {
+        let ended = [(7, "sleep"), (12, "\u{1b}[2J")].map(|(pid, name)| Lingering {
             pid,
             name: name.into(),
         });
-        assert_eq!(named(&ended), "sleep (pid 7), cc1 (pid 12)");
+        assert_eq!(named(&ended), "sleep (pid 7), '?[2J' (pid 12)");
     }
 }
