@@ -1,6 +1,8 @@
 //! Failures read `Error: …`, then `Hint: …`, on standard error, and exit as documented.
 
-use surmise_testkit::{Run, Scratch};
+use std::os::unix::fs::chown;
+
+use surmise_testkit::{Run, Scratch, is_root, skip};
 
 /// Runs `surmise` and expects it to fail with `code` and exactly `stderr`.
 #[track_caller]
@@ -47,6 +49,33 @@ fn without_a_home_there_is_no_place_for_domains() {
         .assert_code(1)
         .assert_stderr_contains("Error: no place for domains")
         .assert_stderr_contains("Hint: set HOME");
+}
+
+#[test]
+fn domains_of_somebody_else_are_left_alone() {
+    if !is_root() {
+        skip("to give a directory away takes root");
+        return;
+    }
+    let scratch = Scratch::new();
+    let state = scratch.state().join("surmise");
+    std::fs::create_dir_all(state.join("t")).expect("a domain");
+    chown(&state, Some(1), None).expect("chown");
+    for (command, code) in [
+        (&["list"][..], 1),
+        (&["diff", "t"], 1),
+        (&["commit", "t"], 1),
+        (&["abort", "t"], 1),
+        (&["shell", "t"], 125),
+        (&["run", "--name", "new", "--", "true"], 125),
+    ] {
+        Run::surmise(&scratch, command.iter().copied())
+            .outcome()
+            .assert_code(code)
+            .assert_stderr_contains("owned by user 1, not by user 0\nHint: set XDG_STATE_HOME");
+    }
+    let left = std::fs::read_dir(&state).expect("list").count();
+    assert_eq!(left, 1, "something was made there");
 }
 
 #[test]
