@@ -229,9 +229,11 @@ impl<'s, 'p, 'a, 'b> Apply<'s, 'p, 'a, 'b> {
             .flat_map(|placement| [&placement.from, &placement.to]);
         let removed = plan.removals.iter().map(|removal| &removal.place);
         let asides = plan.asides.iter().map(|aside| &aside.place);
+        let links = plan.links.iter().map(|link| &link.place);
         let mut touched: Vec<usize> = placed
             .chain(removed)
             .chain(asides)
+            .chain(links)
             .map(|place| place.directory)
             .chain(plan.finishes.iter().map(|finish| finish.directory))
             .collect();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -23,7 +23,6 @@ pub(crate) struct Flush {
 
 impl Flush {
     pub(crate) fn add(&mut self, file: OwnedFd) -> io::Result<()> {
-        use std::os::fd::AsFd;
         if self.files.len() < FILES_MAX && self.file_systems.is_empty() {
             self.files.push(file);
             return Ok(());
@@ -37,13 +36,19 @@ impl Flush {
 
     /// Adds a directory; one that the user may not read is left to the file system.
     pub(crate) fn add_directory(&mut self, site: &Site<'_>, directory: usize) -> io::Result<()> {
-        let fd = site.open(directory)?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        match rustix::fs::openat(&fd, ".", flags, Mode::empty()) {
-            Ok(readable) => self.add(readable),
-            Err(Errno::ACCESS) => Ok(()),
-            Err(error) => Err(error.into()),
+        match readable(site, directory)? {
+            Some(readable) => self.add(readable),
+            None => Ok(()),
         }
+    }
+
+    /// Adds the whole file system that a directory is on.
+    pub(crate) fn add_file_system(&mut self, site: &Site<'_>, directory: usize) -> io::Result<()> {
+        if let Some(readable) = readable(site, directory)? {
+            let device = look(readable.as_fd())?.identity.device;
+            self.file_systems.entry(device).or_insert(readable);
+        }
+        Ok(())
     }
 
     /// Returns when everything added is durable.
@@ -55,6 +60,17 @@ impl Flush {
             rustix::fs::syncfs(file)?;
         }
         Ok(())
+    }
+}
+
+/// A directory opened for reading; `None` where the user may not.
+fn readable(site: &Site<'_>, directory: usize) -> io::Result<Option<OwnedFd>> {
+    let fd = site.open(directory)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    match rustix::fs::openat(&fd, ".", flags, Mode::empty()) {
+        Ok(readable) => Ok(Some(readable)),
+        Err(Errno::ACCESS) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 

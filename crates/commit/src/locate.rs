@@ -165,11 +165,12 @@ impl<'p> Site<'p> {
     }
 }
 
-/// What a name leads to, itself and not through a link; `None` when it leads nowhere.
+/// What a name leads to, itself and not through a link; `None` when it leads nowhere, as one does
+/// that is too long for its file system.
 pub(crate) fn look_at(directory: BorrowedFd<'_>, name: &OsStr) -> io::Result<Option<Attributes>> {
     match statx(directory, name) {
         Ok(found) => attributes(&found).map(Some),
-        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
@@ -213,5 +214,18 @@ pub(crate) fn is_same_state(wanted: &Identity, found: &Identity) -> bool {
     match wanted.kind {
         surmise_view::FileKind::Directory => wanted.same_inode(found),
         _ => wanted == found,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_too_long_for_the_file_system_leads_nowhere() {
+        let directory = std::fs::File::open(std::env::temp_dir()).unwrap();
+        let name = "n".repeat(300);
+        let found = look_at(directory.as_fd(), OsStr::new(&name)).unwrap();
+        assert!(found.is_none());
     }
 }

@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{Access, AtFlags, StatVfsMountFlags, Statx, StatxAttributes};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, StatVfsMountFlags, Statx, StatxAttributes};
 use rustix::io::Errno;
 use surmise_view::{Attributes, FileKind, ObjectStore};
 
 use crate::check::Findings;
 use crate::error::{Obstacle, ObstacleKind};
 use crate::locate::{Site, statx};
+use crate::metadata::link;
 use crate::plan::{Content, Directory, Edit, Link, Metadata, Opened, Place, Plan, Staging};
 
 /// Looks for what is in the way of a plan. Reads only.
@@ -132,9 +133,14 @@ impl Rights<'_, '_> {
                 return;
             };
             self.metadata(place, &attributes, &edit.metadata);
-            if edit.object.is_some() && attributes.uid != self.user {
-                // Its owner can make it writable while the commit writes it.
-                self.writable(place);
+            if edit.object.is_some() {
+                if attributes.uid != self.user {
+                    // Its owner can make it writable while the commit writes it.
+                    self.writable(place);
+                }
+                if refused_writing(inode.as_fd()) == Some(Errno::TXTBSY) {
+                    self.refuse(place, ObstacleKind::Busy);
+                }
             }
             return;
         }
@@ -338,6 +344,12 @@ fn groups() -> HashSet<u32> {
         .collect()
 }
 
+/// Why a file cannot be opened for writing. Only an attempt tells whether a program runs from it.
+fn refused_writing(inode: BorrowedFd<'_>) -> Option<Errno> {
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    rustix::fs::openat(CWD, link(inode), flags, Mode::empty()).err()
+}
+
 fn is_locked(attributes: StatxAttributes) -> bool {
     attributes.intersects(StatxAttributes::IMMUTABLE | StatxAttributes::APPEND)
 }
@@ -346,7 +358,6 @@ fn refusal(error: Errno) -> ObstacleKind {
     match error {
         Errno::ROFS => ObstacleKind::ReadOnly,
         Errno::ACCESS | Errno::PERM => ObstacleKind::NotWritable,
-        Errno::TXTBSY => ObstacleKind::Busy,
         error => ObstacleKind::Unreadable(io::Error::from(error)),
     }
 }

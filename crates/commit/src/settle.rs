@@ -21,14 +21,17 @@ use crate::report::Reason;
 impl<'p> Apply<'_, 'p, '_, '_> {
     /// Changes a file, which keeps its inode.
     pub(crate) fn edit(&mut self, edit: &'p Edit) -> Result<(), Failure> {
-        let mut inode = None;
+        let mut found = None;
         for place in &edit.places {
-            inode = self.site.inode(place, edit.key)?;
-            if inode.is_some() {
+            found = self
+                .site
+                .inode(place, edit.key)?
+                .map(|inode| (inode, place));
+            if found.is_some() {
                 break;
             }
         }
-        let Some(inode) = inode else {
+        let Some((inode, place)) = found else {
             self.leave(&edit.places[0], Reason::Gone);
             return Ok(());
         };
@@ -43,6 +46,10 @@ impl<'p> Apply<'_, 'p, '_, '_> {
             let times = Attributes::of_statx(&times).ok_or(Errno::INVAL)?;
             let (accessed, modified) = (times.accessed, times.identity.modified);
             metadata::set_times(inode.as_fd(), Some(accessed), Some(modified))?;
+        } else {
+            // Links and files that nobody may read can't be opened for a flush of their own.
+            let directory = place.directory;
+            self.flush.add_file_system(self.site, directory)?;
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Puts new inodes beside their targets, complete and durable, before anything changes.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -50,6 +51,14 @@ impl Stage<'_, '_, '_, '_> {
             self.stage(index, staging, &mut flush)
                 .map_err(|error| self.failure(error, &staging.place))?;
         }
+        // Names are as much part of the stage as what they lead to.
+        let places = plan.stagings.iter().map(|staging| &staging.place);
+        let touched: BTreeSet<usize> = places.map(|place| place.directory).collect();
+        for directory in touched {
+            flush
+                .add_directory(self.site, directory)
+                .map_err(|error| CommitError::stage(self.site.root_path().to_owned(), error))?;
+        }
         // A directory's times are set when nothing is put into it any more.
         for (index, staging) in plan.stagings.iter().enumerate().rev() {
             if staging.content == Content::Directory {
@@ -69,6 +78,13 @@ impl Stage<'_, '_, '_, '_> {
         let made = self.make(directory.as_fd(), staging)?;
         self.steps.pause()?;
         let (inode, found) = open_inode(directory.as_fd(), &staging.place.name)?;
+        if let Some(file) = &made.file {
+            // Someone who may write the directory must not have their file taken for ours.
+            let own = metadata::look(file.as_fd())?;
+            if own.identity.key() != found.identity.key() {
+                return Err(Failure::Io(Errno::STALE.into()));
+            }
+        }
         let staged = Staged {
             staging: index,
             key: found.identity.key(),
@@ -83,9 +99,8 @@ impl Stage<'_, '_, '_, '_> {
             self.steps.pause()?;
             metadata::set(inode.as_fd(), metadata)?;
         }
-        match made.file {
-            Some(file) => flush.add(file)?,
-            None => flush.add_directory(self.site, staging.place.directory)?,
+        if let Some(file) = made.file {
+            flush.add(file)?;
         }
         Ok(())
     }
@@ -100,7 +115,7 @@ impl Stage<'_, '_, '_, '_> {
             Content::Directory => {
                 let mode = Mode::from_raw_mode(PRIVATE_DIRECTORY);
                 rustix::fs::mkdirat(directory, name, mode)?;
-                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 let file = rustix::fs::openat(directory, name, flags, Mode::empty())?;
                 return Ok(Made {
                     file: Some(file),

@@ -50,7 +50,12 @@ pub(crate) fn undo(
             let restored = site
                 .open(index)
                 .and_then(|fd| metadata::set_times(fd.as_fd(), None, Some(modified)));
-            restored.map_err(|error| CommitError::stage(site.root_path().to_owned(), error))?;
+            match restored {
+                // Removed or moved away outside: the stage changed nothing that is still there.
+                Err(error) if is_absent(&error) => {}
+                restored => restored
+                    .map_err(|error| CommitError::stage(site.root_path().to_owned(), error))?,
+            }
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::harness::{Act, World};
 use surmise_commit::{
-    Activity, CommitError, ConflictKind, ObstacleKind, Phase, Reason, finish_kept, pending,
+    Activity, CommitError, ConflictKind, ObstacleKind, Phase, Reason, Resumed, finish_kept, pending,
 };
 use surmise_testkit::{Facets, TreeSnapshot, assert_same_tree};
 
@@ -292,6 +292,45 @@ fn the_state_directory_does_not_move() {
         "{obstacles:?}"
     );
     assert!(world.real().join("d/e/g").exists());
+}
+
+#[test]
+fn a_program_that_runs_outside_is_in_the_way_before_anything_changes() {
+    let world = World::new(|root| {
+        plant(root);
+        fs::copy("/bin/sleep", root.join("program")).unwrap();
+    });
+    let mut running = std::process::Command::new(world.real().join("program"))
+        .arg("60")
+        .spawn()
+        .unwrap();
+    world.act(&[write("program"), Act::Unlink("a".into())]);
+    let failed = world.commit();
+    running.kill().unwrap();
+    running.wait().unwrap();
+    let Err(CommitError::Obstacles(obstacles)) = failed else {
+        panic!("{failed:?}")
+    };
+    assert!(
+        matches!(obstacles[..], [ref one] if matches!(one.why, ObstacleKind::Busy)),
+        "{obstacles:?}"
+    );
+    assert!(world.real().join("a").exists());
+    world.assert_commits();
+}
+
+#[test]
+fn a_stage_whose_directory_moved_away_outside_can_be_taken_back() {
+    let world = World::new(plant);
+    world.act(&[Act::Create("d/e/new".into()), write("a")]);
+    let before = fs::read_dir(world.real()).unwrap().count();
+    world.commit_until(1).unwrap();
+    fs::remove_dir_all(world.real().join("d/e")).unwrap();
+    assert_eq!(world.resume(&[]), Resumed::Undone);
+    assert_eq!(pending(&world.state()).unwrap(), None);
+    assert_eq!(fs::read_dir(world.real()).unwrap().count(), before);
+    let again = world.commit();
+    assert!(matches!(again, Err(CommitError::Conflicts(_))), "{again:?}");
 }
 
 #[test]
