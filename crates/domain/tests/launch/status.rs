@@ -75,6 +75,13 @@ fn cannot_run(setting: &Setting) {
         .run(&["--in", "/no/such/directory", "--", "true"])
         .assert_code(125)
         .assert_stderr_contains("error: /no/such/directory: No such file");
+    // As a full disk.
+    let no_space = r#"trap '' XFSZ; ulimit -f 0; exec "$@""#;
+    setting
+        .run_by(&["sh", "-c", no_space, "sh"], &["--", "true"])
+        .outcome()
+        .assert_code(125)
+        .assert_stderr_contains("File too large");
     assert!(!setting.root().path().exists(), "a state root is left");
 }
 
