@@ -1,9 +1,13 @@
 //! Where the built `surmise` is.
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::Scratch;
 
 /// The path of the built `surmise` command.
 ///
@@ -23,6 +27,26 @@ pub fn surmise_binary() -> &'static Path {
         }
         path
     })
+}
+
+/// A copy of the command in the scratch tree: the project may lie where another user can't reach.
+pub fn copied_binary(scratch: &Scratch) -> PathBuf {
+    static COPIES: AtomicU32 = AtomicU32::new(0);
+    let copy = scratch.root().join("surmise");
+    if !copy.exists() {
+        let number = COPIES.fetch_add(1, Ordering::Relaxed);
+        let unfinished = scratch.root().join(format!("surmise.{number}"));
+        // By a program: were it open for writing here, the processes that other tests start
+        // meanwhile would keep it busy.
+        let status = Command::new("cp")
+            .arg(surmise_binary())
+            .arg(&unfinished)
+            .status()
+            .expect("start cp");
+        assert!(status.success(), "cp: {status}");
+        fs::rename(&unfinished, &copy).expect("rename the copy of the command");
+    }
+    copy
 }
 
 /// `target/debug` for a test that runs as `target/debug/deps/NAME-HASH`.

@@ -29,7 +29,7 @@ mod terminal;
 mod user;
 pub mod watchdog;
 
-pub use binary::surmise_binary;
+pub use binary::{copied_binary, surmise_binary};
 pub use compare::{assert_same_tree, differences};
 pub use facets::Facets;
 pub use outcome::Outcome;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::{Outcome, Scratch, User, is_root, surmise_binary, terminal, watchdog};
+use crate::{Outcome, Scratch, User, copied_binary, is_root, surmise_binary, terminal, watchdog};
 
 /// One command, run in a scratch tree with an environment of its own.
 ///
@@ -214,13 +214,4 @@ fn base_environment(scratch: &Scratch) -> Vec<(OsString, OsString)> {
         ("TERM".into(), "dumb".into()),
         ("RUST_BACKTRACE".into(), "1".into()),
     ]
-}
-
-/// A copy of the command in the scratch tree: the project may lie where another user can't reach.
-fn copied_binary(scratch: &Scratch) -> PathBuf {
-    let copy = scratch.root().join("surmise");
-    if !copy.exists() {
-        fs::copy(surmise_binary(), &copy).expect("copy the command");
-    }
-    copy
 }
