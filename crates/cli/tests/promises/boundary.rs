@@ -2,6 +2,8 @@
 
 use std::net::TcpListener;
 
+use surmise_testkit::copied_binary;
+
 use crate::setting::as_each_user;
 
 /// S8.
@@ -52,10 +54,7 @@ fn with_wait_they_are_waited_for() {
 #[test]
 fn a_domain_in_a_domain_is_refused() {
     as_each_user(|setting| {
-        // The command may lie where the view shows it to this user.
-        let surmise = surmise_testkit::surmise_binary();
-        let copy = setting.scratch.root().join("surmise-inside");
-        std::fs::copy(surmise, &copy).expect("copy the command");
+        let copy = copied_binary(&setting.scratch);
         let copy = copy.to_str().expect("Unicode");
         setting
             .surmise(&["run", "--dry-run", "--", copy, "run", "--", "true"])
@@ -114,34 +113,20 @@ fn without_network_there_is_only_a_loopback_interface() {
 #[test]
 fn only_the_standard_streams_come_along() {
     as_each_user(|setting| {
-        let directory = setting.scratch.work();
-        let surmise = surmise_testkit::surmise_binary();
-        let surmise = match setting.user {
-            Some(_) => {
-                let copy = setting.scratch.root().join("surmise-copy");
-                std::fs::copy(surmise, &copy).expect("copy the command");
-                copy
-            }
-            None => surmise.to_owned(),
-        };
+        let list = "exec 7< .; exec \"$0\" run --dry-run -- sh -c 'ls /proc/$$/fd'";
+        let from = "exec \"$0\" run --dry-run -- true < .";
+        let surmise = copied_binary(&setting.scratch);
         let surmise = surmise.to_str().expect("Unicode");
-        if setting.user.is_none() {
-            let list = "exec 7< .; exec \"$0\" run --dry-run -- sh -c 'ls /proc/$$/fd'";
-            setting
-                .plain(&["sh", "-c", list, surmise])
-                .outcome()
-                .assert_success()
-                .assert_stdout("0\n1\n2\n");
-            let from = format!(
-                "exec \"$0\" run --dry-run -- true < {}",
-                directory.display()
-            );
-            setting
-                .plain(&["sh", "-c", &from, surmise])
-                .outcome()
-                .assert_code(125)
-                .assert_stderr_contains("directory");
-        }
+        setting
+            .plain(&["sh", "-c", list, surmise])
+            .outcome()
+            .assert_success()
+            .assert_stdout("0\n1\n2\n");
+        setting
+            .plain(&["sh", "-c", from, surmise])
+            .outcome()
+            .assert_code(125)
+            .assert_stderr_contains("directory");
     });
 }
 

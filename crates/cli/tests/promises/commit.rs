@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use surmise_testkit::{Facets, TreeSnapshot, assert_same_tree};
+use surmise_testkit::{Facets, TreeSnapshot, assert_same_tree, watchdog};
 
 use crate::setting::{Setting, as_each_user};
 
@@ -49,18 +49,16 @@ fn a_file_changed_on_both_sides_is_a_conflict() {
 #[test]
 fn a_file_changed_outside_between_read_and_write_is_a_conflict() {
     as_each_user(|setting| {
-        setting.scratch.file("file", "old");
-        setting
-            .plain(&["mkfifo", "ready", "go"])
-            .outcome()
-            .assert_success();
+        setting.scratch.file("file", "old").file("signal", "");
         // Pipes can't cross the boundary, so the command waits for a file to change outside.
-        let script = "cat file > copy; for i in $(seq 100); do grep -q go signal && break; \
-                      sleep 0.1; done; echo inside >> file";
-        setting.scratch.file("signal", "");
+        let script = "cat file > copy; echo > has-read; until grep -q go signal; do sleep 0.1; done; \
+                      echo inside >> file";
         std::thread::scope(|scope| {
             let run = scope.spawn(|| setting.run_script(script));
-            std::thread::sleep(std::time::Duration::from_millis(700));
+            watchdog::until("the command reads", watchdog::LIMIT, || {
+                let diff = setting.surmise(&["diff", "t"]).outcome();
+                diff.stdout.contains("A has-read")
+            });
             fs::write(setting.scratch.path("file"), "outside").expect("write outside");
             fs::write(setting.scratch.path("signal"), "go").expect("write outside");
             run.join().expect("the command ends");
