@@ -16,7 +16,7 @@ help:
 	@echo 'make lint    format, clippy, tidy'
 	@echo 'make build   target/release/surmise'
 	@echo 'make bench   compare with peers; results in target/bench/'
-	@echo 'make soak    property tests and the demo for MINUTES=30'
+	@echo 'make soak    real programs, then property tests and the demo for MINUTES=30'
 	@echo 'make clean   remove target/'
 
 build:
