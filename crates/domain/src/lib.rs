@@ -7,7 +7,8 @@
 //! * the **view** process: serves the domain's file system; outside all namespaces, in a session
 //!   of its own, so that no key on the terminal stops it.
 //! * **pid 1** of the domain: mounts everything, starts the command, reaps, ends what lingers.
-//! * the **command**, in control's process group, so that the terminal treats them as one.
+//! * the **command**: where there is a terminal, in control's process group, so that the terminal
+//!   treats them as one.
 //!
 //! Whichever of them is killed, the others end: pid 1 watches control and the view, and when it
 //! ends the kernel ends the domain's other processes; the mount then goes, which ends the view.

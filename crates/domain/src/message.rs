@@ -25,8 +25,8 @@ const BYTES_MAX: usize = 64 << 10;
 pub(crate) enum Order {
     /// The user namespace has its numbers: go on.
     Go,
-    /// Control was asked to end by this signal: pass it on, then end.
-    End(i32),
+    /// Control got this signal: pass it on; if it asks to end, then end.
+    Signal(i32),
 }
 
 /// From pid 1, the command's process before its exec, or the view, to control.
@@ -169,10 +169,10 @@ mod tests {
     fn messages_keep_their_bounds_and_an_end_is_seen() {
         let (one, two) = Channel::pair().expect("a pair");
         one.send(&Order::Go).expect("send");
-        one.send(&Order::End(15)).expect("send");
+        one.send(&Order::Signal(15)).expect("send");
         drop(one);
         assert!(matches!(two.receive(), Ok(Some(Order::Go))));
-        assert!(matches!(two.receive(), Ok(Some(Order::End(15)))));
+        assert!(matches!(two.receive(), Ok(Some(Order::Signal(15)))));
         assert!(matches!(two.receive::<Order>(), Ok(None)));
     }
 

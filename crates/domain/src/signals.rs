@@ -6,12 +6,18 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::process::Signal;
 use surmise_sys::signals::{self, SavedAction, SavedMask, SignalFd};
 
-/// The terminal sends these to the whole process group, so the command has them already; control
-/// must live on to see how the command takes them.
-const LEFT_TO_COMMAND: [Signal; 2] = [Signal::INT, Signal::QUIT];
+/// A terminal sends these to the whole process group, so the command has them already; control
+/// must live on to see how the command takes them. Without a terminal the command has a group of
+/// its own, and they are forwarded.
+const INTERRUPTS: [Signal; 2] = [Signal::INT, Signal::QUIT];
 
 /// These ask control to end.
-const FORWARDED: [Signal; 2] = [Signal::TERM, Signal::HUP];
+const ENDS: [Signal; 2] = [Signal::TERM, Signal::HUP];
+
+/// Whether `signal` asks control to end, not only its command.
+pub(crate) fn is_end(signal: Signal) -> bool {
+    ENDS.contains(&signal)
+}
 
 /// Signals taken over, until dropped.
 pub(crate) struct Signals {
@@ -21,9 +27,14 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    pub(crate) fn take_over() -> io::Result<Self> {
+    /// `terminal`: whether there is one, whose interrupts reach the command by themselves.
+    pub(crate) fn take_over(terminal: bool) -> io::Result<Self> {
+        let (left_to_command, interrupts) = match terminal {
+            true => (&INTERRUPTS[..], &[][..]),
+            false => (&[][..], &INTERRUPTS[..]),
+        };
         let mut forwarded = Vec::new();
-        for signal in FORWARDED {
+        for &signal in ENDS.iter().chain(interrupts) {
             // Who ignores a signal, as under nohup, wants the command to do so too.
             if !signals::is_ignored(signal)? {
                 forwarded.push(signal);
@@ -35,7 +46,7 @@ impl Signals {
             actions: Vec::new(),
             forwarded: SignalFd::new(&forwarded)?,
         };
-        for signal in LEFT_TO_COMMAND {
+        for &signal in left_to_command {
             taken.actions.push(signals::ignore(signal)?);
         }
         // Where the caller's parent ignores it, children are reaped behind our back.

@@ -8,6 +8,16 @@ use rustix::process::{Pid, Signal};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 use surmise_sys::signals;
 
+/// Whether the caller has a terminal, be it in the background of it.
+pub(crate) fn is_there() -> bool {
+    open().is_ok()
+}
+
+fn open() -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    rustix::fs::open("/dev/tty", flags, Mode::empty())
+}
+
 /// The caller's place in the foreground of its terminal, taken back when dropped.
 ///
 /// A shell with job control puts itself in the foreground and at its end puts back who was there
@@ -21,8 +31,7 @@ pub(crate) struct Foreground {
 impl Foreground {
     /// `None` without a terminal, and in the background.
     pub(crate) fn of_caller() -> Option<Self> {
-        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let terminal = rustix::fs::open("/dev/tty", flags, Mode::empty()).ok()?;
+        let terminal = open().ok()?;
         let group = rustix::process::getpgrp();
         (tcgetpgrp(&terminal) == Ok(group)).then_some(Self { terminal, group })
     }

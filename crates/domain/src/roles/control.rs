@@ -24,7 +24,7 @@ use crate::roles::init::Init;
 use crate::roles::view::ViewProcess;
 use crate::signals::Signals;
 use crate::state::StateError;
-use crate::terminal::Foreground;
+use crate::terminal::{self, Foreground};
 
 /// How long pid 1 may take to notice that the view has died.
 const NOTICE: Duration = Duration::from_secs(1);
@@ -50,8 +50,17 @@ pub(crate) fn supervise(
     let id_map = IdMap::of_caller()?;
     let filter = Program::consent();
     let _foreground = Foreground::of_caller();
-    let signals = Signals::take_over().map_err(LaunchError::step("take over signals"))?;
-    let result = start(job, &id_map, &filter, &signals)
+    let terminal = terminal::is_there();
+    let signals = Signals::take_over(terminal).map_err(LaunchError::step("take over signals"))?;
+    let execution = Execution {
+        domain: job.name,
+        command: job.command,
+        directory: job.directory,
+        filter: &filter,
+        signals: &signals,
+        own_group: !terminal,
+    };
+    let result = start(job, &id_map, execution)
         .and_then(|roles| roles.run(job, &id_map, &signals, meanwhile));
     result.map_err(|error| error.explained(job.root))
 }
@@ -66,12 +75,7 @@ struct Roles {
     to_view: Channel,
 }
 
-fn start(
-    job: &Job<'_>,
-    id_map: &IdMap,
-    filter: &Program,
-    signals: &Signals,
-) -> Result<Roles, LaunchError> {
+fn start(job: &Job<'_>, id_map: &IdMap, execution: Execution<'_>) -> Result<Roles, LaunchError> {
     let pair = || Channel::pair().map_err(LaunchError::step("make a socket pair"));
     let (to_view, view_control) = pair()?;
     let (to_init, init_control) = pair()?;
@@ -102,13 +106,7 @@ fn start(
         id_map,
         net: job.net,
         wait: job.wait,
-        execution: Execution {
-            domain: job.name,
-            command: job.command,
-            directory: job.directory,
-            filter,
-            signals,
-        },
+        execution,
     };
     let keep = [init_control.as_fd(), device_sender.as_fd(), view.as_fd()];
     let init = process::clone(namespaces(job.net), &keep, || init.live());
@@ -229,7 +227,7 @@ impl Roles {
                 && let Some(signal) = signals.next()?
             {
                 // If it has died, its end is the next event.
-                let _ = self.to_init.send(&Order::End(signal.as_raw()));
+                let _ = self.to_init.send(&Order::Signal(signal.as_raw()));
             }
             if ready.contains(&Event::ViewDied) {
                 heard.view_died = true;

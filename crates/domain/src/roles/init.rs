@@ -23,6 +23,7 @@ use crate::launch::{Lingering, NetPolicy};
 use crate::message::{Channel, Ended, Failure, Order, Report};
 use crate::mounts;
 use crate::processes::Processes;
+use crate::signals::is_end;
 
 /// How long processes have between being asked to end and being killed.
 const GRACE: Duration = Duration::from_secs(2);
@@ -82,7 +83,7 @@ impl Init<'_> {
             .map_err(Failure::at("hear from control"))?
         {
             Some(Order::Go) => {}
-            Some(Order::End(_)) | None => return Err(Cut::Orphaned),
+            Some(Order::Signal(_)) | None => return Err(Cut::Orphaned),
         }
         // This process keeps the rights to mount for as long as it starts the domain, and is a
         // copy of control: no process of the domain may look into it or use its descriptors.
@@ -239,7 +240,7 @@ impl Running<'_> {
             .control
             .receive()
             .map_err(Failure::at("hear from control"))?;
-        let Some(Order::End(number)) = order else {
+        let Some(Order::Signal(number)) = order else {
             return Err(Cut::Orphaned);
         };
         let Some(signal) = Signal::from_named_raw(number) else {
@@ -254,7 +255,9 @@ impl Running<'_> {
                 .signal_all(signal)
                 .map_err(Failure::at("signal processes"))?,
         }
-        self.kill_at.get_or_insert(Instant::now() + GRACE);
+        if is_end(signal) {
+            self.kill_at.get_or_insert(Instant::now() + GRACE);
+        }
         Ok(())
     }
 }

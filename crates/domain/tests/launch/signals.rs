@@ -15,6 +15,14 @@ pub const TESTS: &[Test] = &[
     ("a_terminate_signal_is_forwarded", forwarded),
     ("who_ignores_the_terminate_signal_is_killed", ignored),
     ("an_ignored_hangup_stays_ignored", hangup),
+    (
+        "without_a_terminal_an_interrupt_is_forwarded",
+        interrupt_forwarded,
+    ),
+    (
+        "without_a_terminal_its_own_group_ends_at_the_boundary",
+        group,
+    ),
 ];
 
 fn interrupt(setting: &Setting) {
@@ -75,6 +83,29 @@ fn hangup(setting: &Setting) {
         Roles::signal(roles.control, Signal::TERM);
     })
     .assert_code(8);
+}
+
+/// A session of its own has no terminal.
+const WITHOUT_TERMINAL: [&str; 4] = ["env", "--default-signal=INT", "setsid", "--wait"];
+
+fn interrupt_forwarded(setting: &Setting) {
+    let script = "trap 'sleep 2.2; exit 7' INT; while :; do sleep 0.05; done";
+    // It is no order to end within the grace.
+    while_running(setting, &WITHOUT_TERMINAL, script, |roles| {
+        Roles::signal(roles.control, Signal::INT)
+    })
+    .assert_code(7);
+}
+
+/// S18.
+fn group(setting: &Setting) {
+    let script = [r#""$@"; echo outside $?"#, "sh"];
+    let by = [&WITHOUT_TERMINAL[..], &["sh", "-c"], &script].concat();
+    setting
+        .run_by(&by, &["--", "sh", "-c", "kill -KILL 0"])
+        .outcome()
+        .assert_code(0)
+        .assert_stdout("outside 137\n");
 }
 
 fn while_running(
