@@ -86,8 +86,10 @@ fn named(project: &Project) -> BTreeMap<u32, (&str, usize)> {
 }
 
 fn is_test(file: &SourceFile) -> bool {
+    // A program that is its own harness has its tests in such a table.
+    let has_tests = ["#[test]", "const TESTS: "].map(|mark| file.text.contains(mark));
     file.crate_directory() != Some("xtask")
-        && (file.text.contains("#[test]") || file.is("py") && file.path.contains("tests/"))
+        && (has_tests.contains(&true) || file.is("py") && file.path.contains("tests/"))
 }
 
 /// The numbers of words such as `S12`.
@@ -106,7 +108,8 @@ mod tests {
         let files = [
             (
                 DOCUMENT,
-                "# Semantics\n**S1.** One.\n- **S2.** Two, unlike S9.\n**S3.** Three.\n",
+                "# Semantics\n**S1.** One.\n- **S2.** Two, unlike S9.\n**S3.** Three.\n\
+                 **S6.** Six.\n",
             ),
             (
                 "crates/cli/tests/a.rs",
@@ -117,6 +120,10 @@ mod tests {
                 "#[test]\nfn s3_three() {}\n// S4\nconst S5: u8 = 0;\n",
             ),
             ("crates/cli/src/c.rs", "// S2 is kept here.\n"),
+            (
+                "crates/cli/tests/d.rs",
+                "pub const TESTS: &[Test] = &[];\n/// S6.\nfn six() {}\n",
+            ),
         ];
         let wanted = [
             "docs/semantics.md: S2 is named by no test",
