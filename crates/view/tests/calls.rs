@@ -174,6 +174,18 @@ fn any_change_of_data_takes_file_capabilities_away() {
 }
 
 #[test]
+fn attributes_that_the_real_file_system_does_not_take_are_refused() {
+    let world = World::new();
+    let view = world.view();
+    let made = create(&view, NodeId::ROOT, "new", FileKind::Regular).unwrap();
+    let real = lookup(&view, NodeId::ROOT, "file");
+    for node in [made.node, real.node, NodeId::ROOT] {
+        let refused = view.set_xattr(node, OsStr::new("com.example.x"), b"1", 0);
+        assert_eq!(errno(refused), Some(Errno::OPNOTSUPP.raw_os_error()));
+    }
+}
+
+#[test]
 fn a_group_that_is_shown_as_another_is_kept() {
     let world = World::new();
     let view = world.view();

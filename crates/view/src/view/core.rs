@@ -228,30 +228,36 @@ impl Core {
 
     /// Adds the records that bring a node, and the directories above it, into the map.
     pub(super) fn adopt(&mut self, id: NodeId, records: &mut Vec<Record>) -> io::Result<()> {
-        let already = |record: &Record| matches!(record, Record::Adopt { node, .. } if *node == id);
-        if self.map.node(id).is_some() || records.iter().any(already) {
-            return Ok(());
+        let mut missing = Vec::new();
+        let mut at = id;
+        while self.map.node(at).is_none() && !brings(records, at) {
+            let (parent, name) = if at == NodeId::ROOT {
+                (at, OsString::new())
+            } else {
+                let place = self.place(at)?;
+                (place.parent, place.name)
+            };
+            missing.push((at, parent, name));
+            if at == NodeId::ROOT {
+                break;
+            }
+            at = parent;
         }
-        let (parent, name) = if id == NodeId::ROOT {
-            (id, OsString::new())
-        } else {
-            let place = self.place(id)?;
-            self.adopt(place.parent, records)?;
-            (place.parent, place.name)
-        };
-        let attributes = self.lower_attributes(id)?;
-        let first_use = self.known.node(id).and_then(|known| known.first_use);
-        records.push(Record::Adopt {
-            node: id,
-            parent,
-            name,
-            identity: first_use.unwrap_or(attributes.identity),
-            links: attributes.links,
-            permissions: attributes.permissions,
-            uid: attributes.uid,
-            gid: attributes.gid,
-            special: attributes.special,
-        });
+        for (node, parent, name) in missing.into_iter().rev() {
+            let attributes = self.lower_attributes(node)?;
+            let first_use = self.known.node(node).and_then(|known| known.first_use);
+            records.push(Record::Adopt {
+                node,
+                parent,
+                name,
+                identity: first_use.unwrap_or(attributes.identity),
+                links: attributes.links,
+                permissions: attributes.permissions,
+                uid: attributes.uid,
+                gid: attributes.gid,
+                special: attributes.special,
+            });
+        }
         Ok(())
     }
 
@@ -356,6 +362,12 @@ impl Core {
         }
         id
     }
+}
+
+/// Whether one of the records adopts a node.
+fn brings(records: &[Record], id: NodeId) -> bool {
+    let mut records = records.iter();
+    records.any(|record| matches!(record, Record::Adopt { node, .. } if *node == id))
 }
 
 /// The errno, where there is one: a full disk is to be told as such.

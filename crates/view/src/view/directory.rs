@@ -163,7 +163,10 @@ impl Core {
     }
 
     /// The real directory that a node is in, or will be in.
-    fn nearest_directory(&mut self, id: NodeId) -> io::Result<Arc<std::os::fd::OwnedFd>> {
+    pub(super) fn nearest_directory(
+        &mut self,
+        id: NodeId,
+    ) -> io::Result<Arc<std::os::fd::OwnedFd>> {
         let mut at = id;
         loop {
             let node = self.map.node(at);

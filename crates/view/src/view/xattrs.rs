@@ -47,9 +47,10 @@ impl View {
         let mut core = self.core();
         let exists = match core.xattr(node, name) {
             Ok(_) => true,
-            Err(error) if is_absent(&error) => false,
+            Err(error) if is_errno(&error, Errno::NODATA) => false,
             Err(error) => return Err(error),
         };
+        core.check_taken(node, name)?;
         if exists && flags.contains(XattrFlags::CREATE) {
             return fail(Errno::EXIST);
         }
@@ -85,6 +86,15 @@ impl Core {
             Err(error) => return Err(error),
         }
         Ok(())
+    }
+
+    /// An attribute that the real file system does not take must not wait for the commit to fail.
+    fn check_taken(&mut self, id: NodeId, name: &OsStr) -> io::Result<()> {
+        let directory = self.nearest_directory(id)?;
+        match lower::xattr(directory.as_fd(), OsStr::new(""), name) {
+            Err(error) if is_errno(&error, Errno::OPNOTSUPP) => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Takes away file capabilities that the domain set.
@@ -133,6 +143,9 @@ impl Core {
 
 fn is_absent(error: &io::Error) -> bool {
     // A file system without extended attributes has none of them.
-    let absent = [Errno::NODATA, Errno::OPNOTSUPP].map(|errno| Some(errno.raw_os_error()));
-    absent.contains(&error.raw_os_error())
+    is_errno(error, Errno::NODATA) || is_errno(error, Errno::OPNOTSUPP)
+}
+
+fn is_errno(error: &io::Error, errno: Errno) -> bool {
+    error.raw_os_error() == Some(errno.raw_os_error())
 }
