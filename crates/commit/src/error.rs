@@ -117,6 +117,9 @@ pub enum ObstacleKind {
     /// It runs, so it cannot be written.
     #[error("it is being executed")]
     Busy,
+    /// Its file system has no room for its extended attributes, or does not know them.
+    #[error("its file system does not take its extended attributes: {0}")]
+    Xattrs(#[source] io::Error),
     /// The file system is full.
     #[error("needs {needed} bytes of space where {available} are free")]
     NoSpace {
@@ -144,6 +147,9 @@ impl ObstacleKind {
             Self::NotOwner | Self::NotGivable { .. } | Self::Device => "commit as root",
             Self::Immutable => "remove the attribute with chattr -i -a, then commit again",
             Self::Busy => "end the process that runs it, then commit again",
+            Self::Xattrs(_) => {
+                "remove them inside (`surmise shell`, then setfattr -x), then commit again"
+            }
             Self::NoSpace { .. } => "free space on that file system, then commit again",
             Self::HoldsState => {
                 "set XDG_STATE_HOME to a directory that the command leaves alone, and run it again"

@@ -60,6 +60,7 @@ mod rights;
 mod settle;
 mod stage;
 mod steps;
+mod trial;
 mod undo;
 
 pub use changes::{Change, ChangeKind, Changes};

@@ -23,10 +23,14 @@ pub(crate) fn set(inode: BorrowedFd<'_>, metadata: &Metadata) -> io::Result<()> 
     if let Some(permissions) = metadata.permissions {
         set_permissions(inode, permissions)?;
     }
-    for (name, value) in &metadata.xattrs {
-        set_xattr(inode, name, value.as_deref())?;
-    }
+    set_xattrs(inode, metadata)?;
     set_times(inode, metadata.accessed, metadata.modified)
+}
+
+/// Sets and removes extended attributes.
+pub(crate) fn set_xattrs(inode: BorrowedFd<'_>, metadata: &Metadata) -> io::Result<()> {
+    let mut xattrs = metadata.xattrs.iter();
+    xattrs.try_for_each(|(name, value)| set_xattr(inode, name, value.as_deref()))
 }
 
 /// Makes an inode have these permission bits.

@@ -13,8 +13,9 @@ use crate::error::{Obstacle, ObstacleKind};
 use crate::locate::{Site, statx};
 use crate::metadata::link;
 use crate::plan::{Content, Directory, Edit, Link, Metadata, Opened, Place, Plan, Staging};
+use crate::trial::{is_refusal, try_xattrs};
 
-/// Looks for what is in the way of a plan. Reads only.
+/// Looks for what is in the way of a plan. Changes nothing that anybody sees.
 pub(crate) fn obstacles(site: &Site<'_>, objects: &ObjectStore, findings: &mut Findings) {
     let mut rights = Rights {
         site,
@@ -133,6 +134,9 @@ impl Rights<'_, '_> {
                 return;
             };
             self.metadata(place, &attributes, &edit.metadata);
+            if let Ok(directory) = self.site.open(place.directory) {
+                self.xattrs(place, &directory, inode.as_fd(), &edit.metadata);
+            }
             if edit.object.is_some() {
                 if attributes.uid != self.user {
                     // Its owner can make it writable while the commit writes it.
@@ -197,6 +201,20 @@ impl Rights<'_, '_> {
         let found = statx(fd.as_fd(), "").ok();
         if let Some(found) = found.as_ref().and_then(Attributes::of_statx) {
             self.metadata(place, &found, metadata);
+        }
+        self.xattrs(place, &fd, fd.as_fd(), metadata);
+    }
+
+    fn xattrs(
+        &mut self,
+        place: &Place,
+        directory: &OwnedFd,
+        inode: BorrowedFd<'_>,
+        wanted: &Metadata,
+    ) {
+        match try_xattrs(directory, inode, wanted) {
+            Err(error) if is_refusal(&error) => self.refuse(place, ObstacleKind::Xattrs(error)),
+            _ => {}
         }
     }
 

@@ -320,6 +320,28 @@ fn a_program_that_runs_outside_is_in_the_way_before_anything_changes() {
 }
 
 #[test]
+fn attributes_without_room_are_in_the_way_before_anything_changes() {
+    let world = World::new(plant);
+    let value = Some(vec![7; 60_000]);
+    let too_large = Act::SetXattr("a".into(), "user.large".into(), value);
+    if crate::harness::real_takes(&world.copy(), &too_large) {
+        // This file system has room; nothing to show.
+        return;
+    }
+    world.act_on_view(&too_large);
+    world.act(&[Act::Unlink("b".into())]);
+    let failed = world.commit();
+    let Err(CommitError::Obstacles(obstacles)) = failed else {
+        panic!("{failed:?}")
+    };
+    assert!(
+        matches!(obstacles[..], [ref one] if matches!(one.why, ObstacleKind::Xattrs(_))),
+        "{obstacles:?}"
+    );
+    assert!(world.real().join("b").exists());
+}
+
+#[test]
 fn a_stage_whose_directory_moved_away_outside_can_be_taken_back() {
     let world = World::new(plant);
     world.act(&[Act::Create("d/e/new".into()), write("a")]);

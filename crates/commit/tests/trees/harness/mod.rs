@@ -92,6 +92,11 @@ impl World {
         self
     }
 
+    /// Acts on the view alone, which takes what the real tree would not.
+    pub fn act_on_view(&self, act: &Act) {
+        act::on_view(&self.view(), act).unwrap();
+    }
+
     fn view(&self) -> View {
         let config = ViewConfig {
             directory: self.state(),
@@ -185,6 +190,11 @@ impl World {
         let resumed = resume(&self.state(), &mut |_| ControlFlow::Continue(()));
         resumed.unwrap_or_else(|error| failed(&error))
     }
+}
+
+/// Acts on a plain tree, and says whether that went well.
+pub fn real_takes(root: &Path, act: &Act) -> bool {
+    real::act(root, act).is_ok()
 }
 
 /// Shows an error with everything in it.
