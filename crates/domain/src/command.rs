@@ -26,9 +26,6 @@ pub(crate) struct Execution<'a> {
     pub(crate) filter: &'a Program,
     /// What control took over, and the command gets as it was.
     pub(crate) signals: &'a Signals,
-    /// Whether it gets a process group of its own. In its caller's, a signal that it sends to its
-    /// group, as `kill 0` does, reaches processes outside; but a terminal wants it there.
-    pub(crate) own_group: bool,
 }
 
 impl Execution<'_> {
@@ -48,10 +45,6 @@ impl Execution<'_> {
         mask.restore()
             .and_then(|()| self.signals.give_back())
             .map_err(Failure::at("give the command its signals"))?;
-        if self.own_group {
-            rustix::process::setpgid(None, None)
-                .map_err(Failure::at("make the command a process group"))?;
-        }
         rustix::process::chdir(self.directory).map_err(|errno| Failure::Directory {
             errno: errno.raw_os_error(),
         })?;

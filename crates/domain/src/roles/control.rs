@@ -58,9 +58,8 @@ pub(crate) fn supervise(
         directory: job.directory,
         filter: &filter,
         signals: &signals,
-        own_group: !terminal,
     };
-    let result = start(job, &id_map, execution)
+    let result = start(job, &id_map, terminal, execution)
         .and_then(|roles| roles.run(job, &id_map, &signals, meanwhile));
     result.map_err(|error| error.explained(job.root))
 }
@@ -75,7 +74,12 @@ struct Roles {
     to_view: Channel,
 }
 
-fn start(job: &Job<'_>, id_map: &IdMap, execution: Execution<'_>) -> Result<Roles, LaunchError> {
+fn start(
+    job: &Job<'_>,
+    id_map: &IdMap,
+    terminal: bool,
+    execution: Execution<'_>,
+) -> Result<Roles, LaunchError> {
     let pair = || Channel::pair().map_err(LaunchError::step("make a socket pair"));
     let (to_view, view_control) = pair()?;
     let (to_init, init_control) = pair()?;
@@ -106,6 +110,7 @@ fn start(job: &Job<'_>, id_map: &IdMap, execution: Execution<'_>) -> Result<Role
         id_map,
         net: job.net,
         wait: job.wait,
+        own_group: !terminal,
         execution,
     };
     let keep = [init_control.as_fd(), device_sender.as_fd(), view.as_fd()];

@@ -40,6 +40,10 @@ pub(crate) struct Init<'a> {
     pub(crate) id_map: &'a IdMap,
     pub(crate) net: NetPolicy,
     pub(crate) wait: bool,
+    /// Whether the domain gets a process group of its own. In its caller's, a signal that the command
+    /// sends to its group, as `kill 0` does, reaches processes outside; but a terminal wants it
+    /// there.
+    pub(crate) own_group: bool,
     pub(crate) execution: Execution<'a>,
 }
 
@@ -70,6 +74,10 @@ impl Init<'_> {
 
     fn start(&self) -> Result<Running<'_>, Cut> {
         rustix::thread::set_name(c"surmise-init").map_err(Failure::at("name pid 1"))?;
+        if self.own_group {
+            // Led by this process and not by the command, which may want to lead a session.
+            rustix::process::setpgid(None, None).map_err(Failure::at("make a process group"))?;
+        }
         // Quicker than seeing the channel close, and also while this process waits in a mount.
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
             .map_err(Failure::at("watch control"))?;
