@@ -52,6 +52,20 @@ fn without_a_home_there_is_no_place_for_domains() {
 }
 
 #[test]
+fn a_domain_that_cannot_be_aborted_does_not_keep_the_others() {
+    let scratch = Scratch::new();
+    let state = scratch.state().join("surmise");
+    for name in ["a", "b"] {
+        std::fs::create_dir_all(state.join(name)).expect("a domain");
+    }
+    std::fs::write(state.join("a/commit"), "no journal of a commit").expect("write");
+    let refusal = "Error: a commit of domain `a` is under way\n\
+                   Hint: `surmise commit a` finishes it\n";
+    fails(&scratch, &["abort", "a", "b"], 1, refusal);
+    assert!(state.join("a").exists() && !state.join("b").exists());
+}
+
+#[test]
 fn domains_of_somebody_else_are_left_alone() {
     if !is_root() {
         skip("to give a directory away takes root");

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use surmise_domain::{Domain, StateRoot, Status};
+use surmise_domain::{Domain, StateError, StateRoot, Status};
 
 use crate::failure::Failure;
 
@@ -29,7 +29,8 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Aborts them; none if one of the names is unknown.
+    /// Aborts them; none if one of the names is unknown. One that cannot be aborted does not keep the
+    /// others.
     pub fn execute(self) -> Result<ExitCode, Failure> {
         let root = StateRoot::locate()?;
         let domains = if self.all {
@@ -42,8 +43,21 @@ impl Arguments {
                 .map(|name| root.open(name))
                 .collect::<Result<_, _>>()?
         };
-        domains.into_iter().try_for_each(Domain::abort)?;
-        Ok(ExitCode::SUCCESS)
+        let mut failed = None;
+        for domain in domains {
+            match domain.abort() {
+                // All are gone when somebody else was quicker, too.
+                Err(StateError::Unknown { .. }) if self.all => {}
+                Err(error) => {
+                    failed.get_or_insert(error);
+                }
+                Ok(()) => {}
+            }
+        }
+        match failed {
+            Some(error) => Err(error.into()),
+            None => Ok(ExitCode::SUCCESS),
+        }
     }
 }
 
