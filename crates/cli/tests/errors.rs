@@ -58,7 +58,7 @@ fn a_domain_that_cannot_be_aborted_does_not_keep_the_others() {
     for name in ["a", "b"] {
         std::fs::create_dir_all(state.join(name)).expect("a domain");
     }
-    std::fs::write(state.join("a/commit"), "no journal of a commit").expect("write");
+    std::fs::write(state.join("a/commit"), "no journal".repeat(100)).expect("write");
     let refusal = "Error: a commit of domain `a` is under way\n\
                    Hint: `surmise commit a` finishes it\n";
     fails(&scratch, &["abort", "a", "b"], 1, refusal);
