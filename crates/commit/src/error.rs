@@ -114,6 +114,9 @@ pub enum ObstacleKind {
     /// The immutable or append-only attribute.
     #[error("it is marked immutable or append-only (chattr)")]
     Immutable,
+    /// Something is mounted on it, so its name cannot go.
+    #[error("something is mounted on it")]
+    MountPoint,
     /// It runs, so it cannot be written.
     #[error("it is being executed")]
     Busy,
@@ -146,6 +149,7 @@ impl ObstacleKind {
             }
             Self::NotOwner | Self::NotGivable { .. } | Self::Device => "commit as root",
             Self::Immutable => "remove the attribute with chattr -i -a, then commit again",
+            Self::MountPoint => "unmount it, then commit again",
             Self::Busy => "end the process that runs it, then commit again",
             Self::Xattrs(_) => {
                 "remove them inside (`surmise shell`, then setfattr -x), then commit again"

@@ -108,6 +108,9 @@ impl Rights<'_, '_> {
         ) else {
             return;
         };
+        if found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
+            self.refuse(place, ObstacleKind::MountPoint);
+        }
         let is_sticky = holder.stx_mode & 0o1000 != 0;
         let is_foreign = ![found.stx_uid, holder.stx_uid].contains(&self.user);
         if is_sticky && is_foreign && !self.is_root() {

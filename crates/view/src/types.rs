@@ -156,6 +156,8 @@ pub struct Attributes {
     pub accessed: Timestamp,
     /// Birth, where the file system keeps it.
     pub created: Option<Timestamp>,
+    /// Whether something is mounted on it, so that its name can be neither moved nor removed.
+    pub is_mount_point: bool,
 }
 
 impl Attributes {
@@ -184,6 +186,9 @@ impl Attributes {
             block_size: statx.stx_blksize,
             accessed: time(statx.stx_atime),
             created: has_birth.then(|| time(statx.stx_btime)),
+            is_mount_point: statx
+                .stx_attributes
+                .contains(rustix::fs::StatxAttributes::MOUNT_ROOT),
         })
     }
 

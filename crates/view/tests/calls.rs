@@ -7,7 +7,8 @@ use std::os::unix::fs::MetadataExt;
 
 use rustix::io::Errno;
 use surmise_view::{
-    Entry, FileKind, Identity, InodeKey, NewNode, NodeId, SetAttributes, View, ViewConfig, load,
+    Entry, FileKind, Identity, InodeKey, NewNode, NodeId, RenameMode, SetAttributes, View,
+    ViewConfig, load,
 };
 use tempfile::TempDir;
 
@@ -244,4 +245,51 @@ fn an_inode_number_that_was_used_again_is_another_file() {
         inode: found.ino(),
     };
     assert_eq!((recorded.key(), recorded.kind), (key, FileKind::Directory));
+}
+
+/// Runs a test of this binary once more where mounts are its own; false where that cannot be.
+fn is_alone_with_mounts(test: &str) -> bool {
+    const INSIDE: &str = "SURMISE_TEST_OWN_MOUNTS";
+    if std::env::var_os(INSIDE).is_some() {
+        return true;
+    }
+    if rustix::process::geteuid().is_root() {
+        let mut words = std::process::Command::new("unshare");
+        words.args(["--mount", "--propagation", "private"]);
+        words.arg(std::env::current_exe().unwrap());
+        words.args(["--exact", test]).env(INSIDE, "1");
+        assert!(words.status().unwrap().success());
+    }
+    false
+}
+
+#[test]
+fn what_something_is_mounted_on_can_be_neither_removed_nor_moved() {
+    let test = "what_something_is_mounted_on_can_be_neither_removed_nor_moved";
+    if !is_alone_with_mounts(test) {
+        return;
+    }
+    let world = World::new();
+    fs::create_dir(world.lower.path().join("dir")).unwrap();
+    let (file, directory) = (OsStr::new("file"), OsStr::new("dir"));
+    for name in [file, directory] {
+        let path = world.lower.path().join(name);
+        let mut mount = std::process::Command::new("mount");
+        mount.arg("--bind").arg(&path).arg(&path);
+        assert!(mount.status().unwrap().success());
+    }
+    let view = world.view();
+    let busy = Some(Errno::BUSY.raw_os_error());
+    assert_eq!(errno(view.unlink(NodeId::ROOT, file)), busy);
+    assert_eq!(errno(view.remove_directory(NodeId::ROOT, directory)), busy);
+    for name in [file, directory] {
+        let to = (NodeId::ROOT, OsStr::new("new"));
+        let moved = view.rename((NodeId::ROOT, name), to, RenameMode::Replace);
+        assert_eq!(errno(moved), busy);
+    }
+    for name in [file, directory] {
+        let mut umount = std::process::Command::new("umount");
+        umount.arg(world.lower.path().join(name));
+        assert!(umount.status().unwrap().success());
+    }
 }

@@ -342,6 +342,39 @@ fn attributes_without_room_are_in_the_way_before_anything_changes() {
 }
 
 #[test]
+fn what_something_was_mounted_on_is_in_the_way_before_anything_changes() {
+    const INSIDE: &str = "SURMISE_TEST_OWN_MOUNTS";
+    if std::env::var_os(INSIDE).is_none() {
+        if rustix::process::geteuid().is_root() {
+            // Once more, where mounts are its own.
+            let mut words = std::process::Command::new("unshare");
+            words.args(["--mount", "--propagation", "private"]);
+            words.arg(std::env::current_exe().unwrap());
+            words.arg("what_something_was_mounted_on_is_in_the_way");
+            assert!(words.env(INSIDE, "1").status().unwrap().success());
+        }
+        return;
+    }
+    let world = World::new(plant);
+    world.act(&[write("b"), Act::Unlink("a".into())]);
+    let mounted = world.real().join("a");
+    let mut mount = std::process::Command::new("mount");
+    mount.arg("--bind").arg(&mounted).arg(&mounted);
+    assert!(mount.status().unwrap().success());
+    let failed = world.commit();
+    let mut umount = std::process::Command::new("umount");
+    assert!(umount.arg(&mounted).status().unwrap().success());
+    let Err(CommitError::Obstacles(obstacles)) = failed else {
+        panic!("{failed:?}")
+    };
+    assert!(
+        matches!(obstacles[..], [ref one] if matches!(one.why, ObstacleKind::MountPoint)),
+        "{obstacles:?}"
+    );
+    world.assert_commits();
+}
+
+#[test]
 fn a_stage_whose_directory_moved_away_outside_can_be_taken_back() {
     let world = World::new(plant);
     world.act(&[Act::Create("d/e/new".into()), write("a")]);

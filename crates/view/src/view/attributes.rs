@@ -256,6 +256,7 @@ fn created(id: NodeId, node: &Node) -> Attributes {
         block_size: 4096,
         accessed: node.accessed.unwrap_or(born),
         created: None,
+        is_mount_point: false,
     }
 }
 

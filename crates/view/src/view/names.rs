@@ -136,6 +136,7 @@ impl View {
         if core.kind(found.node)? == FileKind::Directory {
             return fail(Errno::ISDIR);
         }
+        core.check_no_mount_point(parent, found)?;
         core.remove(parent, name, found)
     }
 
@@ -338,12 +339,13 @@ impl Core {
         }
     }
 
-    /// A directory on which another file system is mounted outside can't be moved or removed.
+    /// What something is mounted on outside can't be moved or removed.
     fn check_no_mount_point(&mut self, parent: NodeId, found: Found) -> io::Result<()> {
         let Some(lower) = found.lower else {
             return Ok(());
         };
-        if lower.identity.device != self.device_of(parent)? {
+        // Kernels before 5.8 tell only of other file systems.
+        if lower.is_mount_point || lower.identity.device != self.device_of(parent)? {
             return fail(Errno::BUSY);
         }
         Ok(())
