@@ -129,7 +129,7 @@ fn all_conflicts_are_listed() {
 #[test]
 fn a_target_that_may_not_be_written_is_refused_whole() {
     as_each_user(|setting| {
-        let Some(user) = setting.user else {
+        let Some(user) = setting.ordinary_user() else {
             return;
         };
         // Root's file in the user's directory may be renamed away, but root's directory is closed.

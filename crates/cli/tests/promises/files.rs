@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use surmise_testkit::{is_root, skip};
+use surmise_testkit::{is_root, skip, watchdog};
 
 use crate::setting::as_each_user;
 
@@ -100,15 +100,19 @@ fn real_file_systems_stay_apart() {
 fn a_change_outside_shows_inside() {
     as_each_user(|setting| {
         setting.scratch.file("watched", "old");
-        let script = "cat watched; for i in $(seq 100); do grep -q new watched && break; \
-                      sleep 0.1; done; cat watched; test -e added && echo added";
+        // What is there and what is not has been seen before it changes.
+        let script = "cat watched; ! test -e added; echo > has-read; \
+                      until grep -q new watched && test -e added; do sleep 0.1; done; cat watched";
         std::thread::scope(|scope| {
             let run = scope.spawn(|| setting.run_script(script));
-            std::thread::sleep(std::time::Duration::from_millis(500));
+            watchdog::until("the command reads", watchdog::LIMIT, || {
+                let diff = setting.surmise(&["diff", "t"]).outcome();
+                diff.stdout.contains("A has-read")
+            });
             fs::write(setting.scratch.path("added"), "").expect("write outside");
             fs::write(setting.scratch.path("watched"), "new\n").expect("write outside");
             let outcome = run.join().expect("the command ends");
-            outcome.assert_stdout("oldnew\nadded\n");
+            outcome.assert_stdout("oldnew\n");
         });
     });
 }
@@ -117,7 +121,7 @@ fn a_change_outside_shows_inside() {
 #[test]
 fn an_ordinary_user_reads_nothing_more_inside() {
     as_each_user(|setting| {
-        if setting.user.is_none() {
+        if setting.ordinary_user().is_none() {
             return;
         }
         let secret = setting.scratch.path("secret");

@@ -30,6 +30,15 @@ pub fn as_each_user(test: impl Fn(&Setting)) {
 }
 
 impl Setting {
+    /// The user, for a test that needs root to take something away from an ordinary one; `None` in
+    /// the setting that is root's own.
+    pub fn ordinary_user(&self) -> Option<&'static User> {
+        if !is_root() {
+            skip("to take something away from the user takes root");
+        }
+        self.user
+    }
+
     /// `surmise` with these arguments, as the setting's user.
     pub fn surmise(&self, arguments: &[&str]) -> Run<'_> {
         self.as_user(Run::surmise(&self.scratch, arguments.iter().copied()))
