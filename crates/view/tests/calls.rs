@@ -91,6 +91,37 @@ fn what_was_read_is_replaced_in_the_state_in_which_it_was_read() {
 }
 
 #[test]
+fn another_file_under_a_name_that_was_read_is_not_in_the_state_of_its_first_use() {
+    for is_removed in [true, false] {
+        let world = World::new();
+        let view = world.view();
+        let read = lookup(&view, NodeId::ROOT, "file");
+        view.open_file(read.node, false, false).unwrap();
+        let (new, path) = ("new", world.lower.path().join("file"));
+        fs::write(world.lower.path().join(new), "longer than before").unwrap();
+        fs::rename(world.lower.path().join(new), &path).unwrap();
+        let found = lookup(&view, NodeId::ROOT, "file");
+        assert_ne!(found.node, read.node);
+        view.open_file(found.node, false, false).unwrap();
+        let recorded = if is_removed {
+            view.unlink(NodeId::ROOT, OsStr::new("file")).unwrap();
+            first_use(&world, "file").unwrap()
+        } else {
+            view.write(found.node, 0, b"mine", false).unwrap();
+            let map = load(world.state.path()).unwrap();
+            let node = map.node(found.node).unwrap();
+            node.origin.as_ref().unwrap().identity
+        };
+        let (before, now) = (read.attributes.identity, found.attributes.identity);
+        assert_eq!(recorded.key(), now.key());
+        assert_eq!(
+            (recorded.size, recorded.changed),
+            (before.size, before.changed)
+        );
+    }
+}
+
+#[test]
 fn what_was_changed_is_removed_in_the_state_in_which_it_was_changed() {
     let world = World::new();
     let view = world.view();

@@ -26,6 +26,9 @@ use crate::types::{
 /// Inode numbers of nodes that exist only in the view begin here, far above what file systems use.
 const FIRST_NEW_INODE: u64 = 1 << 40;
 
+/// How many opened names are remembered with the state of their first use, some 200 bytes each.
+const USED_NAMES: NonZeroUsize = NonZeroUsize::new(1 << 16).expect("a positive constant");
+
 #[derive(Debug)]
 pub(super) struct Core {
     pub(super) config: ViewConfig,
@@ -37,6 +40,9 @@ pub(super) struct Core {
     /// Snapshots of open directories.
     pub(super) listings: HashMap<u64, Arc<Vec<super::DirectoryEntry>>>,
     pub(super) last_listing: u64,
+    /// Names of real files that were opened, and what they led to at first. An editor outside
+    /// replaces a file by another inode, so the inode alone does not tell of a conflict.
+    used_names: LruCache<(NodeId, OsString), Identity>,
     directories: LruCache<NodeId, Arc<OwnedFd>>,
     root: Arc<OwnedFd>,
     root_device: u64,
@@ -74,6 +80,7 @@ impl Core {
             files: LruCache::new(slots),
             listings: HashMap::new(),
             last_listing: 0,
+            used_names: LruCache::new(USED_NAMES),
             directories: LruCache::new(slots),
             root: Arc::new(root),
             root_device: attributes.identity.device,
@@ -212,18 +219,42 @@ impl Core {
             return fail(Errno::PERM);
         }
         // What the domain read before is what it decided on, so a later change outside is a conflict.
-        let first_use = self.first_use(found.key());
-        let first_use = first_use.filter(|first| first.same_inode(&found));
-        Ok(Some(first_use.unwrap_or(found)))
+        Ok(Some(self.first_use(parent, name, found)))
     }
 
-    /// The state in which the domain first used a real inode, if it did.
-    fn first_use(&self, key: InodeKey) -> Option<Identity> {
-        if let Some(id) = self.map.adopted(key) {
-            let origin = self.map.node(id)?.origin.as_ref()?;
-            return Some(origin.identity);
+    /// Notes that a real file is opened.
+    pub(super) fn note_use(&mut self, id: NodeId, identity: Identity) -> io::Result<()> {
+        let place = self.place(id)?;
+        let name = (place.parent, place.name);
+        self.used_names.get_or_insert(name, || identity);
+        let known = self.known.node_mut(id);
+        known.first_use.get_or_insert(identity);
+        Ok(())
+    }
+
+    /// The state in which the domain first used what a name now leads to. Where that was another
+    /// inode, it is that one's state with the new one's number, which no real file is in.
+    fn first_use(&self, parent: NodeId, name: &OsStr, found: Identity) -> Identity {
+        if let Some(used) = self.used_names.peek(&(parent, name.to_owned())) {
+            let (device, inode, kind) = (found.device, found.inode, found.kind);
+            return Identity {
+                device,
+                inode,
+                kind,
+                ..*used
+            };
         }
-        self.known.node(self.known.by_key(key)?)?.first_use
+        let adopted = self.map.adopted(found.key());
+        let first_use = match adopted.and_then(|id| self.map.node(id)) {
+            Some(node) => node.origin.as_ref().map(|origin| origin.identity),
+            None => {
+                let known = self.known.by_key(found.key());
+                let known = known.and_then(|id| self.known.node(id));
+                known.and_then(|known| known.first_use)
+            }
+        };
+        let first_use = first_use.filter(|first| first.same_inode(&found));
+        first_use.unwrap_or(found)
     }
 
     /// Adds the records that bring a node, and the directories above it, into the map.
@@ -245,12 +276,12 @@ impl Core {
         }
         for (node, parent, name) in missing.into_iter().rev() {
             let attributes = self.lower_attributes(node)?;
-            let first_use = self.known.node(node).and_then(|known| known.first_use);
+            let identity = self.first_use(parent, &name, attributes.identity);
             records.push(Record::Adopt {
                 node,
                 parent,
                 name,
-                identity: first_use.unwrap_or(attributes.identity),
+                identity,
                 links: attributes.links,
                 permissions: attributes.permissions,
                 uid: attributes.uid,

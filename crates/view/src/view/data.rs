@@ -36,8 +36,8 @@ impl View {
             return Ok(true);
         }
         let identity = core.lower_attributes(node)?.identity;
+        core.note_use(node, identity)?;
         let known = core.known.node_mut(node);
-        known.first_use.get_or_insert(identity);
         let unchanged = known.cached == Some(identity);
         known.cached = Some(identity);
         if !unchanged {
@@ -168,8 +168,7 @@ impl Core {
         }
         if self.map.node(id).is_none() {
             // Before the copy, so that a change outside while it runs is seen as one.
-            let known = self.known.node_mut(id);
-            known.first_use.get_or_insert(shown.identity);
+            self.note_use(id, shown.identity)?;
         }
         let object = self.next_object();
         let file = self.store.create(object)?;
