@@ -14,6 +14,7 @@ use crate::exit::Exit;
 use crate::nested;
 use crate::record::{self, Record};
 use crate::roles::control::{self, Job};
+use crate::signals::Signals;
 use crate::state::StateRoot;
 
 /// What a domain may do on the network.
@@ -72,6 +73,7 @@ pub struct Lingering {
 /// domain was killed while it ran, in which case the domain is kept.
 pub fn run(root: &StateRoot, launch: Launch) -> Result<Outcome, LaunchError> {
     let program = check(&launch.command)?;
+    let signals = Signals::take_over().map_err(LaunchError::step("take over signals"))?;
     let (name, state, lock) = root.create(launch.name.as_deref(), program)?;
     let record = Record::new(&name, &launch.command, &launch.directory, launch.net);
     let job = Job {
@@ -82,6 +84,7 @@ pub fn run(root: &StateRoot, launch: Launch) -> Result<Outcome, LaunchError> {
         directory: &launch.directory,
         net: launch.net,
         wait: launch.wait,
+        signals: &signals,
     };
     // The record goes to disk while the other roles start.
     match control::supervise(&job, || record.write(&state)) {
@@ -118,6 +121,7 @@ impl Domain {
         wait: bool,
     ) -> Result<Outcome, LaunchError> {
         check(command)?;
+        let signals = Signals::take_over().map_err(LaunchError::step("take over signals"))?;
         let _lock = self.lock()?;
         self.check_not_committing()?;
         let root = self.root();
@@ -129,6 +133,7 @@ impl Domain {
             directory,
             net,
             wait,
+            signals: &signals,
         };
         let ended = control::supervise(&job, || record::clear_exit(self.directory()))?;
         record::write_exit(self.directory(), ended.exit)?;

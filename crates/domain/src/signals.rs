@@ -6,6 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::process::Signal;
 use surmise_sys::signals::{self, SavedAction, SavedMask, SignalFd};
 
+use crate::terminal;
+
 /// A terminal sends these to the whole process group, so the command has them already; control
 /// must live on to see how the command takes them. Without a terminal the command has a group of
 /// its own, and they are forwarded.
@@ -24,11 +26,12 @@ pub(crate) struct Signals {
     mask: SavedMask,
     actions: Vec<SavedAction>,
     forwarded: SignalFd,
+    terminal: bool,
 }
 
 impl Signals {
-    /// `terminal`: whether there is one, whose interrupts reach the command by themselves.
-    pub(crate) fn take_over(terminal: bool) -> io::Result<Self> {
+    pub(crate) fn take_over() -> io::Result<Self> {
+        let terminal = terminal::is_there();
         let (left_to_command, interrupts) = match terminal {
             true => (&INTERRUPTS[..], &[][..]),
             false => (&[][..], &INTERRUPTS[..]),
@@ -45,6 +48,7 @@ impl Signals {
             mask,
             actions: Vec::new(),
             forwarded: SignalFd::new(&forwarded)?,
+            terminal,
         };
         for &signal in left_to_command {
             taken.actions.push(signals::ignore(signal)?);
@@ -52,6 +56,11 @@ impl Signals {
         // Where the caller's parent ignores it, children are reaped behind our back.
         taken.actions.push(signals::reset(Signal::CHILD)?);
         Ok(taken)
+    }
+
+    /// Whether there is a terminal, whose interrupts reach the command by themselves.
+    pub(crate) fn are_from_terminal(&self) -> bool {
+        self.terminal
     }
 
     /// The next signal to forward, if there is one.

@@ -24,7 +24,7 @@ use crate::roles::init::Init;
 use crate::roles::view::ViewProcess;
 use crate::signals::Signals;
 use crate::state::StateError;
-use crate::terminal::{self, Foreground};
+use crate::terminal::Foreground;
 
 /// How long pid 1 may take to notice that the view has died.
 const NOTICE: Duration = Duration::from_secs(1);
@@ -40,6 +40,8 @@ pub(crate) struct Job<'a> {
     pub(crate) directory: &'a Path,
     pub(crate) net: NetPolicy,
     pub(crate) wait: bool,
+    /// Taken over by the caller, before there was anything to leave behind.
+    pub(crate) signals: &'a Signals,
 }
 
 /// Runs the job to the end of all its processes. `meanwhile` is done while they start.
@@ -50,17 +52,15 @@ pub(crate) fn supervise(
     let id_map = IdMap::of_caller()?;
     let filter = Program::consent();
     let _foreground = Foreground::of_caller();
-    let terminal = terminal::is_there();
-    let signals = Signals::take_over(terminal).map_err(LaunchError::step("take over signals"))?;
     let execution = Execution {
         domain: job.name,
         command: job.command,
         directory: job.directory,
         filter: &filter,
-        signals: &signals,
+        signals: job.signals,
     };
-    let result = start(job, &id_map, terminal, execution)
-        .and_then(|roles| roles.run(job, &id_map, &signals, meanwhile));
+    let result = start(job, &id_map, execution)
+        .and_then(|roles| roles.run(job, &id_map, job.signals, meanwhile));
     result.map_err(|error| error.explained(job.root))
 }
 
@@ -74,12 +74,7 @@ struct Roles {
     to_view: Channel,
 }
 
-fn start(
-    job: &Job<'_>,
-    id_map: &IdMap,
-    terminal: bool,
-    execution: Execution<'_>,
-) -> Result<Roles, LaunchError> {
+fn start(job: &Job<'_>, id_map: &IdMap, execution: Execution<'_>) -> Result<Roles, LaunchError> {
     let pair = || Channel::pair().map_err(LaunchError::step("make a socket pair"));
     let (to_view, view_control) = pair()?;
     let (to_init, init_control) = pair()?;
@@ -110,7 +105,7 @@ fn start(
         id_map,
         net: job.net,
         wait: job.wait,
-        own_group: !terminal,
+        own_group: !job.signals.are_from_terminal(),
         execution,
     };
     let keep = [init_control.as_fd(), device_sender.as_fd(), view.as_fd()];

@@ -15,6 +15,7 @@ pub const TESTS: &[Test] = &[
     ("the_view_killed", view),
     ("pid_1_killed", init),
     ("control_killed_at_any_time", any_time),
+    ("control_asked_to_end_at_any_time", asked_at_any_time),
 ];
 
 /// Keeps the view busy, with processes that wait for its answers.
@@ -58,6 +59,24 @@ fn killed(setting: &Setting, script: &str, whom: impl FnOnce(&Roles) -> i32) -> 
     assert_eq!(domain.status(), Status::Interrupted);
     domain.abort().expect("abort");
     outcome
+}
+
+/// What is left says how the command ended: control lives to see it.
+fn asked_at_any_time(setting: &Setting) {
+    for delay in (1..24).map(|step| Duration::from_micros(step * 700)) {
+        let after = format!("{}", delay.as_secs_f64());
+        setting
+            .run_by(
+                &["timeout", "--foreground", "--signal=TERM", &after],
+                &["--", "sh", "-c", "echo x > f; ls / > /dev/null"],
+            )
+            .outcome();
+    }
+    for domain in setting.root().list().expect("list") {
+        let status = domain.status();
+        assert!(matches!(status, Status::Ended { .. }), "{status:?}");
+        domain.abort().expect("abort");
+    }
 }
 
 /// Also while the roles start and while they end.
