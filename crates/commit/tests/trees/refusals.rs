@@ -298,7 +298,13 @@ fn the_state_directory_does_not_move() {
 fn a_program_that_runs_outside_is_in_the_way_before_anything_changes() {
     let world = World::new(|root| {
         plant(root);
-        fs::copy("/bin/sleep", root.join("program")).unwrap();
+        // By another process: a descriptor open for writing here could be in a child of another test
+        // while the program is started.
+        let copied = std::process::Command::new("cp")
+            .arg("/bin/sleep")
+            .arg(root.join("program"))
+            .status();
+        assert!(copied.unwrap().success());
     });
     let mut running = std::process::Command::new(world.real().join("program"))
         .arg("60")

@@ -13,8 +13,9 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{CWD, Mode, OFlags};
-use rustix::process::{Resource, Rlimit};
+use rustix::process::{Resource, Rlimit, Signal};
 use surmise_sys::id_map::IdMap;
+use surmise_sys::signals;
 use surmise_view::{InodeKey, View, ViewConfig};
 
 use crate::message::{Channel, Failure, Report};
@@ -83,7 +84,8 @@ impl ViewProcess<'_> {
 
     fn config(&self) -> io::Result<ViewConfig> {
         let root = rustix::fs::stat(self.root)?;
-        let limit = raise_descriptor_limit();
+        // The soft limit guards programs that use select(2); this one does not.
+        let limit = raise_limit(Resource::Nofile);
         let mut foreign_groups: Vec<u32> = rustix::process::getgroups()?
             .iter()
             .map(|group| group.as_raw())
@@ -120,20 +122,25 @@ fn detach() -> io::Result<()> {
     )?;
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;
+    // The limit on a file's size is the command's, whose writes the kernel checks against it; here it
+    // would be met by the log, and end the view by a signal. A hard limit holds here too: then calls
+    // inside fail with EFBIG.
+    raise_limit(Resource::Fsize);
+    signals::ignore(Signal::XFSZ)?;
     // Memory that the kernel frees by writing to our files must not wait for us. Not every user
     // may ask for that.
     let _ = rustix::process::configure_io_flusher_behavior(true);
     Ok(())
 }
 
-/// The soft limit guards programs that use select(2); this one does not.
-fn raise_descriptor_limit() -> u64 {
-    let limit = rustix::process::getrlimit(Resource::Nofile);
+/// Raises a soft limit to the hard one and returns it.
+fn raise_limit(resource: Resource) -> u64 {
+    let limit = rustix::process::getrlimit(resource);
     let raised = Rlimit {
         current: limit.maximum,
         maximum: limit.maximum,
     };
-    let reached = match rustix::process::setrlimit(Resource::Nofile, raised) {
+    let reached = match rustix::process::setrlimit(resource, raised) {
         Ok(()) => limit.maximum,
         Err(_) => limit.current,
     };

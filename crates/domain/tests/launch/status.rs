@@ -15,6 +15,10 @@ pub const TESTS: &[Test] = &[
     ("the_exit_status_is_a_shells", exit_status),
     ("what_the_machine_lacks_is_told", lacking),
     ("what_cannot_run_leaves_no_domain", cannot_run),
+    (
+        "a_limit_on_file_sizes_is_the_commands_alone",
+        file_size_limit,
+    ),
     ("a_directory_as_a_stream_is_refused", directory_stream),
     ("a_domain_inside_a_domain_is_refused", nested),
     ("a_domain_is_kept_under_its_name", kept),
@@ -83,6 +87,23 @@ fn cannot_run(setting: &Setting) {
         .assert_code(125)
         .assert_stderr_contains("File too large");
     assert!(!setting.root().path().exists(), "a state root is left");
+}
+
+/// The view's own files may grow: 40 names of 200 bytes make a log of more than 8 KiB.
+fn file_size_limit(setting: &Setting) {
+    let by = ["sh", "-c", r#"ulimit -S -f 8; exec "$@""#, "sh"];
+    let script = "
+        name=$(printf '%0200d' 0)
+        for i in $(seq 40); do : > $name$i || exit 1; done
+        trap '' XFSZ
+        dd if=/dev/zero of=large bs=1024 count=64 2> message
+        grep -o 'File too large' message
+    ";
+    setting
+        .run_by(&by, &["--", "sh", "-c", script])
+        .outcome()
+        .assert_success()
+        .assert_stdout("File too large\n");
 }
 
 fn directory_stream(setting: &Setting) {
