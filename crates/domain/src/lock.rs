@@ -1,9 +1,9 @@
 //! The lock of a domain: held by the one process that may change its state.
 
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -49,7 +49,7 @@ impl Lock {
                         return Err(unknown());
                     }
                     // For messages only: on a full disk domains can still be aborted.
-                    let _ = empty(&file).and_then(|()| write!(file, "{}", std::process::id()));
+                    let _ = write_holder(&file);
                     wait_for_view(state, name)?;
                     return Ok(Self { _file: file });
                 }
@@ -139,13 +139,10 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// A new file is left alone: ext4 takes a truncated one for a file being replaced, and writes it to
-/// disk when it is closed.
-fn empty(file: &File) -> io::Result<()> {
-    match file.metadata()?.len() {
-        0 => Ok(()),
-        _ => file.set_len(0),
-    }
+/// In ten places, the most that a process number takes, so that it covers what stood there: ext4 takes
+/// a file that was cut to nothing for one being replaced, and writes it to disk when it is closed.
+fn write_holder(file: &File) -> io::Result<()> {
+    file.write_all_at(format!("{:<10}", std::process::id()).as_bytes(), 0)
 }
 
 fn holder_of(file: &mut File) -> i32 {

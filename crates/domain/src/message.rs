@@ -20,10 +20,11 @@ use crate::launch::Lingering;
 /// Longest message, in bytes; a socket's default buffer holds several.
 const BYTES_MAX: usize = 64 << 10;
 
-/// From control to pid 1.
+/// From control to pid 1, and between pid 1 and the command's process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// The user namespace has its numbers: go on.
+    /// What the other waits for is done (the user namespace has its numbers, the network is there, the
+    /// domain is built): go on.
     Go,
     /// Control got this signal: pass it on; if it asks to end, then end.
     Signal(i32),

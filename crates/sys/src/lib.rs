@@ -8,8 +8,8 @@
 pub mod abilities;
 pub mod descriptors;
 pub mod id_map;
-pub mod loopback;
 pub mod mounts;
+pub mod network;
 pub mod process;
 pub mod seccomp;
 pub mod signals;

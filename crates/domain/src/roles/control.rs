@@ -26,6 +26,14 @@ use crate::signals::Signals;
 use crate::state::StateError;
 use crate::terminal::Foreground;
 
+/// What a domain has of its own. A network namespace takes as long to make as all of these; the
+/// command's process makes it while pid 1 mounts.
+const NAMESPACES: UnshareFlags = UnshareFlags::NEWUSER
+    .union(UnshareFlags::NEWNS)
+    .union(UnshareFlags::NEWPID)
+    .union(UnshareFlags::NEWIPC)
+    .union(UnshareFlags::NEWUTS);
+
 /// How long pid 1 may take to notice that the view has died.
 const NOTICE: Duration = Duration::from_secs(1);
 
@@ -109,7 +117,7 @@ fn start(job: &Job<'_>, id_map: &IdMap, execution: Execution<'_>) -> Result<Role
         execution,
     };
     let keep = [init_control.as_fd(), device_sender.as_fd(), view.as_fd()];
-    let init = process::clone(namespaces(job.net), &keep, || init.live());
+    let init = process::clone(NAMESPACES, &keep, || init.live());
     match init {
         Ok(init) => Ok(Roles {
             init,
@@ -124,18 +132,6 @@ fn start(job: &Job<'_>, id_map: &IdMap, execution: Execution<'_>) -> Result<Role
                 .map_err(LaunchError::step("end the view process"))?;
             Err(LaunchError::step("make namespaces")(error))
         }
-    }
-}
-
-fn namespaces(net: NetPolicy) -> UnshareFlags {
-    let own = UnshareFlags::NEWUSER
-        | UnshareFlags::NEWNS
-        | UnshareFlags::NEWPID
-        | UnshareFlags::NEWIPC
-        | UnshareFlags::NEWUTS;
-    match net {
-        NetPolicy::Deny => own | UnshareFlags::NEWNET,
-        NetPolicy::Allow => own,
     }
 }
 

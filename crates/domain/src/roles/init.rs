@@ -14,7 +14,7 @@ use rustix::process::{DumpableBehavior, Pid, Signal, WaitOptions};
 use rustix::time::Timespec;
 use surmise_sys::process::{self, Child};
 use surmise_sys::signals::{self, SavedMask, SignalFd};
-use surmise_sys::{id_map::IdMap, loopback};
+use surmise_sys::{id_map::IdMap, network};
 
 use crate::capabilities;
 use crate::command::Execution;
@@ -81,44 +81,23 @@ impl Init<'_> {
         // Quicker than seeing the channel close, and also while this process waits in a mount.
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
             .map_err(Failure::at("watch control"))?;
-        mounts::make_private()?;
-        if self.net == NetPolicy::Deny {
-            loopback::up().map_err(Failure::at("bring up the loopback interface"))?;
-        }
-        match self
-            .control
-            .receive()
-            .map_err(Failure::at("hear from control"))?
-        {
-            Some(Order::Go) => {}
-            Some(Order::Signal(_)) | None => return Err(Cut::Orphaned),
-        }
-        // This process keeps the rights to mount for as long as it starts the domain, and is a
-        // copy of control: no process of the domain may look into it or use its descriptors.
-        rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
-            .map_err(Failure::at("shield pid 1"))?;
-        let set_uid = self.id_map.keeps_user(0);
-        let device = mounts::mount_view(self.mount_point, set_uid)?;
-        self.device
-            .send_descriptor(device.as_fd())
-            .map_err(Failure::at("hand over the FUSE device"))?;
-        // Whoever holds both the device and a file on its mount can hang in exit.
-        drop(device);
-        mounts::enter_view(self.mount_point)?;
-        self.start_command()
-    }
-
-    fn start_command(&self) -> Result<Running<'_>, Cut> {
-        let processes = Processes::open().map_err(Failure::at("open /proc"))?;
         let watched = [Signal::CHILD];
         let (mask, children) = signals::block(&watched)
             .and_then(|mask| Ok((mask, SignalFd::new(&watched)?)))
             .map_err(Failure::at("watch processes"))?;
+        // Before the mounts, so that both make their part of the domain at the same time.
+        let (to_command, from_init) = Channel::pair().map_err(Failure::at("make a socket pair"))?;
+        let keep = [self.control.as_fd(), from_init.as_fd()];
+        let command = process::fork(&keep, || self.become_command(&from_init, &mask))
+            .map_err(Failure::at("start the command's process"))?;
+        drop(from_init);
+        self.build(&command, &to_command)?;
+        let processes = Processes::open().map_err(Failure::at("open /proc"))?;
         self.control
             .send(&Report::Started)
             .map_err(Failure::at("tell control"))?;
-        let command = process::fork(&[self.control.as_fd()], || self.become_command(&mask))
-            .map_err(Failure::at("start the command's process"))?;
+        // If it has died, its end is the first event.
+        let _ = to_command.send(&Order::Go);
         capabilities::confine().map_err(Failure::at("drop capabilities"))?;
         Ok(Running {
             init: self,
@@ -131,11 +110,60 @@ impl Init<'_> {
         })
     }
 
-    fn become_command(&self, mask: &SavedMask) -> u8 {
-        let failure = self.execution.replace_process(mask);
+    /// Makes the domain's file systems, and joins the network that the command's process makes.
+    fn build(&self, command: &Child, to_command: &Channel) -> Result<(), Cut> {
+        mounts::make_private()?;
+        await_go(self.control)?;
+        // This process keeps the rights to mount for as long as it starts the domain, and is a
+        // copy of control: no process of the domain may look into it or use its descriptors.
+        rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+            .map_err(Failure::at("shield pid 1"))?;
+        let set_uid = self.id_map.keeps_user(0);
+        let device = mounts::mount_view(self.mount_point, set_uid)?;
+        self.device
+            .send_descriptor(device.as_fd())
+            .map_err(Failure::at("hand over the FUSE device"))?;
+        // Whoever holds both the device and a file on its mount can hang in exit.
+        drop(device);
+        mounts::enter_view(self.mount_point)?;
+        if self.net == NetPolicy::Deny {
+            await_go(to_command)?;
+            // What this process shows in /proc is of its own network.
+            network::join(command.as_fd()).map_err(Failure::at("join the network"))?;
+        }
+        Ok(())
+    }
+
+    /// The command's process until its exec; returns the exit status if that fails.
+    fn become_command(&self, init: &Channel, mask: &SavedMask) -> u8 {
+        let failure = match self.prepare_network(init) {
+            Ok(()) => self.execution.replace_process(mask),
+            Err(Cut::Failed(failure)) => failure,
+            Err(Cut::Orphaned) => return 1,
+        };
         // Control learns of it from the report; this status only has to be no success.
         let _ = self.control.send(&Report::Failed(failure));
         1
+    }
+
+    fn prepare_network(&self, init: &Channel) -> Result<(), Cut> {
+        if self.net == NetPolicy::Deny {
+            network::enter_new().map_err(Failure::at("make a network of its own"))?;
+            // If pid 1 has died, so will this process.
+            let _ = init.send(&Order::Go);
+        }
+        await_go(init)
+    }
+}
+
+/// Waits for the other end to say that it is ready.
+fn await_go(other: &Channel) -> Result<(), Cut> {
+    match other
+        .receive()
+        .map_err(Failure::at("hear from another process"))?
+    {
+        Some(Order::Go) => Ok(()),
+        Some(Order::Signal(_)) | None => Err(Cut::Orphaned),
     }
 }
 
