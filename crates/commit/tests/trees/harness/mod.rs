@@ -8,9 +8,11 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::ops::ControlFlow;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
 use surmise_commit::{Changes, CommitError, Progress, Report, Request, Resumed, commit, resume};
 use surmise_testkit::{Facets, TreeSnapshot, assert_same_tree};
 use surmise_view::{FileKind, Map, NodeId, View, ViewConfig};
@@ -31,6 +33,8 @@ pub struct World {
     home: TempDir,
     /// Inodes of the copy and of the real tree, by the path that both had at first.
     twins: HashMap<u64, u64>,
+    /// Keeps the numbers of the copy's first inodes from coming back for new files.
+    _held: Vec<OwnedFd>,
 }
 
 impl World {
@@ -45,6 +49,7 @@ impl World {
             scratch: TempDir::new().expect("a temporary directory"),
             home: TempDir::new_in(place).expect("a temporary directory"),
             twins: HashMap::new(),
+            _held: Vec::new(),
         };
         for root in [world.real(), world.copy()] {
             fs::create_dir(&root).unwrap();
@@ -56,6 +61,9 @@ impl World {
             let twin = real.join(path.strip_prefix(&copy).unwrap());
             let inode = |path: &Path| fs::symlink_metadata(path).unwrap().ino();
             world.twins.insert(inode(path), inode(&twin));
+            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let held = rustix::fs::open(path, flags, Mode::empty());
+            world._held.push(held.unwrap());
         });
         world
     }
@@ -158,13 +166,7 @@ impl World {
             let twin = self.real().join(path.strip_prefix(self.copy()).unwrap());
             let inode = |path: &Path| fs::symlink_metadata(path).unwrap().ino();
             if let Some(wanted) = self.twins.get(&inode(path)) {
-                // An inode number that was freed may come back for a new file.
-                let is_new = fs::symlink_metadata(path).unwrap().created().ok()
-                    > fs::symlink_metadata(self.state()).unwrap().created().ok();
-                assert!(
-                    is_new || inode(&twin) == *wanted,
-                    "{twin:?} is another inode"
-                );
+                assert_eq!(inode(&twin), *wanted, "{twin:?} is another inode");
             }
         });
     }
