@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use surmise_sys::seccomp::{self, Privilege, Program};
@@ -21,6 +21,8 @@ pub(crate) struct Execution<'a> {
     /// The domain's name, for the command to know.
     pub(crate) domain: &'a str,
     pub(crate) command: &'a [OsString],
+    /// Where the program was found before the start, if it was.
+    pub(crate) found: Option<&'a Path>,
     pub(crate) directory: &'a Path,
     /// Compiled before the first fork.
     pub(crate) filter: &'a Program,
@@ -58,10 +60,18 @@ impl Execution<'_> {
 
     fn execute(&self) -> io::Error {
         let (program, arguments) = self.command.split_first().expect("checked by the launch");
-        let error = Command::new(program)
-            .args(arguments)
-            .env(nested::VARIABLE, self.domain)
-            .exec();
+        let become_program = |path: &OsStr| {
+            Command::new(path)
+                .arg0(program)
+                .args(arguments)
+                .env(nested::VARIABLE, self.domain)
+                .exec()
+        };
+        if let Some(found) = self.found {
+            // Should it be gone by now, the search below tells.
+            become_program(found.as_os_str());
+        }
+        let error = become_program(program);
         // A search meets directories that this user may not look into. For the C library that
         // makes a program that is nowhere one that may not be run; for a shell it does not.
         if error.kind() == io::ErrorKind::PermissionDenied && !exists(program) {
@@ -69,6 +79,31 @@ impl Execution<'_> {
         }
         error
     }
+}
+
+/// Where the search for `program` ends, for a domain without changes, which sees the same files as its
+/// caller. Inside, every name that the search tries in vain is a message to the view.
+///
+/// `None` where that can't be said for sure: then the search is made inside.
+pub(crate) fn find(program: &OsStr) -> Option<PathBuf> {
+    if program.as_bytes().contains(&b'/') {
+        return None;
+    }
+    let search = env::var_os("PATH")?;
+    for directory in env::split_paths(&search) {
+        let is_the_domains_own = ["/dev", "/proc", "/sys"]
+            .iter()
+            .any(|own| directory.starts_with(own));
+        if !directory.is_absolute() || is_the_domains_own {
+            return None;
+        }
+        let path = directory.join(program);
+        let runs = rustix::fs::access(&path, rustix::fs::Access::EXEC_OK).is_ok();
+        if runs && path.is_file() {
+            return Some(path);
+        }
+    }
+    None
 }
 
 /// Whether the search for `program` finds anything.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
 
+use crate::command;
 use crate::domain::Domain;
 use crate::error::LaunchError;
 use crate::exit::Exit;
@@ -76,11 +77,13 @@ pub fn run(root: &StateRoot, launch: Launch) -> Result<Outcome, LaunchError> {
     let signals = Signals::take_over().map_err(LaunchError::step("take over signals"))?;
     let (name, state, lock) = root.create(launch.name.as_deref(), program)?;
     let record = Record::new(&name, &launch.command, &launch.directory, launch.net);
+    let found = command::find(program);
     let job = Job {
         name: &name,
         root: root.path(),
         state: &state,
         command: &launch.command,
+        found: found.as_deref(),
         directory: &launch.directory,
         net: launch.net,
         wait: launch.wait,
@@ -130,6 +133,8 @@ impl Domain {
             root: root.path(),
             state: self.directory(),
             command,
+            // The domain's changes may have put another program first.
+            found: None,
             directory,
             net,
             wait,

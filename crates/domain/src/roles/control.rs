@@ -45,6 +45,8 @@ pub(crate) struct Job<'a> {
     /// The domain's own state, locked by the caller.
     pub(crate) state: &'a Path,
     pub(crate) command: &'a [OsString],
+    /// Where the program is, if that is known.
+    pub(crate) found: Option<&'a Path>,
     pub(crate) directory: &'a Path,
     pub(crate) net: NetPolicy,
     pub(crate) wait: bool,
@@ -63,6 +65,7 @@ pub(crate) fn supervise(
     let execution = Execution {
         domain: job.name,
         command: job.command,
+        found: job.found,
         directory: job.directory,
         filter: &filter,
         signals: job.signals,

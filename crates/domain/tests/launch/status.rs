@@ -24,6 +24,7 @@ pub const TESTS: &[Test] = &[
     ("a_domain_is_kept_under_its_name", kept),
     ("changes_are_told_and_made_real", decided),
     ("a_commit_cut_short_is_finished_or_taken_back", cut_short),
+    ("the_program_is_the_one_that_is_first_inside", search),
     ("a_second_command_sees_what_the_first_did", shell),
     ("what_outlives_the_command_is_ended_and_told", lingering),
     ("with_wait_nothing_is_ended", waiting),
@@ -87,6 +88,28 @@ fn cannot_run(setting: &Setting) {
         .assert_code(125)
         .assert_stderr_contains("File too large");
     assert!(!setting.root().path().exists(), "a state root is left");
+}
+
+fn search(setting: &Setting) {
+    for name in ["first", "second"] {
+        let tool = format!("#!/bin/sh\necho {name}\n");
+        setting.scratch.executable(format!("{name}/tool"), tool);
+    }
+    let work = setting.scratch.work();
+    let path = format!("PATH={0}/first:{0}/second:/usr/bin:/bin", work.display());
+    let tool = |options: &[&str], expected: &str| {
+        let words = [options, &["--", "tool"]].concat();
+        let outcome = setting.run_by(&["env", &path], &words).outcome();
+        outcome.assert_success().assert_stdout(expected);
+    };
+    tool(&[], "first\n");
+    setting.run(&["--name", "kept", "--", "rm", "first/tool"]);
+    tool(&["--shell", "kept"], "second\n");
+    setting.scratch.mode("first/tool", 0o644);
+    tool(&[], "second\n");
+    setting
+        .run(&["--", "sh", "-c", "echo $0"])
+        .assert_stdout("sh\n");
 }
 
 /// The view's own files may grow: 40 names of 200 bytes make a log of more than 8 KiB.
