@@ -324,3 +324,24 @@ fn what_something_is_mounted_on_can_be_neither_removed_nor_moved() {
         assert!(umount.status().unwrap().success());
     }
 }
+
+#[test]
+fn a_listing_is_made_anew_when_its_reader_begins_again() {
+    let world = World::new();
+    let view = world.view();
+    let handle = view.open_directory(NodeId::ROOT).unwrap();
+    let names = |rewind| {
+        let listing = view.read_directory(NodeId::ROOT, handle, rewind).unwrap();
+        listing.len()
+    };
+    let before = names(true);
+    create(&view, NodeId::ROOT, "newcomer", FileKind::Regular).unwrap();
+    assert_eq!(names(false), before, "the same listing is read on");
+    assert_eq!(names(true), before + 1);
+    view.close_directory(handle);
+    assert_eq!(
+        errno(view.read_directory(NodeId::ROOT, handle, true)),
+        Some(9),
+        "a closed handle"
+    );
+}

@@ -38,7 +38,7 @@ pub(super) struct Core {
     /// Open files by node: the object where there is one, else the real file.
     pub(super) files: LruCache<NodeId, Arc<File>>,
     /// Snapshots of open directories.
-    pub(super) listings: HashMap<u64, Arc<Vec<super::DirectoryEntry>>>,
+    pub(super) listings: HashMap<u64, super::directory::Listing>,
     pub(super) last_listing: u64,
     /// Names of real files that were opened, and what they led to at first. An editor outside
     /// replaces a file by another inode, so the inode alone does not tell of a conflict.

@@ -27,6 +27,23 @@ pub struct DirectoryEntry {
     pub kind: Option<FileKind>,
 }
 
+/// What an open directory shows.
+#[derive(Debug)]
+pub(super) struct Listing {
+    entries: Arc<Vec<DirectoryEntry>>,
+    /// A reader that begins here for the first time needs no newer one.
+    was_read: bool,
+}
+
+impl Listing {
+    fn new(entries: Vec<DirectoryEntry>) -> Self {
+        Self {
+            entries: Arc::new(entries),
+            was_read: false,
+        }
+    }
+}
+
 impl View {
     /// Opens a directory and returns a handle of its listing.
     pub fn open_directory(&self, node: NodeId) -> io::Result<u64> {
@@ -34,7 +51,7 @@ impl View {
         let listing = core.list(node)?;
         core.last_listing += 1;
         let handle = core.last_listing;
-        core.listings.insert(handle, Arc::new(listing));
+        core.listings.insert(handle, Listing::new(listing));
         Ok(handle)
     }
 
@@ -47,13 +64,14 @@ impl View {
         rewind: bool,
     ) -> io::Result<Arc<Vec<DirectoryEntry>>> {
         let mut core = self.core();
-        if rewind {
-            let listing = Arc::new(core.list(node)?);
-            core.listings.insert(handle, Arc::clone(&listing));
-            return Ok(listing);
+        let read_before = core.listings.get(&handle).is_some_and(|open| open.was_read);
+        if rewind && read_before {
+            let listing = Listing::new(core.list(node)?);
+            core.listings.insert(handle, listing);
         }
-        let listing = core.listings.get(&handle).map(Arc::clone);
-        listing.ok_or_else(|| Errno::BADF.into())
+        let open = core.listings.get_mut(&handle).ok_or(Errno::BADF)?;
+        open.was_read = true;
+        Ok(Arc::clone(&open.entries))
     }
 
     /// Closes a directory's handle.
