@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitIdStatus};
 use rustix::thread::UnshareFlags;
 
@@ -42,13 +43,30 @@ impl Child {
     /// Waits for its end and reaps it.
     ///
     /// # Errors
-    /// As `waitid`: `ECHILD` when it was reaped before.
+    /// As `waitid`: `ECHILD` when it was reaped before, or is no child of the caller ([`branch`]).
     pub fn wait(&self) -> io::Result<WaitIdStatus> {
         loop {
             match rustix::process::waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED)
             {
                 Ok(Some(status)) => return Ok(status),
                 Ok(None) | Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+}
+
+impl Child {
+    /// Waits for its end, without reaping it. Also for who is not its parent.
+    ///
+    /// # Errors
+    /// As `poll`.
+    pub fn wait_ended(&self) -> io::Result<()> {
+        loop {
+            let mut events = [PollFd::new(&self.pidfd, PollFlags::IN)];
+            match rustix::event::poll(&mut events, None) {
+                Ok(_) => return Ok(()),
+                Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
         }
@@ -73,17 +91,21 @@ impl AsFd for Child {
 /// # Panics
 /// When this process has several threads: the copy would hold locks nobody releases.
 pub fn fork(keep: &[BorrowedFd<'_>], child: impl FnOnce() -> u8) -> io::Result<Child> {
-    assert_single_threaded();
-    // SAFETY: the process has one thread (asserted), so the child finds no lock held and no
-    // state half-changed by another thread; it may run any code.
-    let pid = match unsafe { libc::fork() } {
-        -1 => return Err(io::Error::last_os_error()),
-        0 => run(keep, child),
-        pid => Pid::from_raw(pid).expect("fork gives the parent a positive pid"),
-    };
-    // The child is not reaped, so its pid cannot have gone to another process.
-    let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
-    Ok(Child { pid, pidfd })
+    fork_keeping(Some(keep), child)
+}
+
+/// As [`fork`], but the copy keeps every descriptor, since it goes on in this process' place.
+///
+/// To the copy the children of this process are no children: their ends are seen on their pidfds
+/// ([`Child::wait_ended`]), and [`Child::wait`] fails.
+///
+/// # Errors
+/// As `fork` and `pidfd_open`.
+///
+/// # Panics
+/// When this process has several threads.
+pub fn branch(child: impl FnOnce() -> u8) -> io::Result<Child> {
+    fork_keeping(None, child)
 }
 
 /// As [`fork`], with the child in new `namespaces`; with a new pid namespace it is its pid 1.
@@ -121,7 +143,7 @@ pub fn clone(
     };
     match pid {
         -1 => Err(io::Error::last_os_error()),
-        0 => run(keep, child),
+        0 => run(Some(keep), child),
         pid => Ok(Child {
             pid: Pid::from_raw(pid as i32).expect("clone gives the parent a positive pid"),
             // SAFETY: the kernel has just opened this descriptor for us; nobody else owns it.
@@ -130,11 +152,28 @@ pub fn clone(
     }
 }
 
+/// `keep`: what the copy keeps; `None` for everything.
+fn fork_keeping(keep: Option<&[BorrowedFd<'_>]>, child: impl FnOnce() -> u8) -> io::Result<Child> {
+    assert_single_threaded();
+    // SAFETY: the process has one thread (asserted), so the child finds no lock held and no
+    // state half-changed by another thread; it may run any code.
+    let pid = match unsafe { libc::fork() } {
+        -1 => return Err(io::Error::last_os_error()),
+        0 => run(keep, child),
+        pid => Pid::from_raw(pid).expect("fork gives the parent a positive pid"),
+    };
+    // The child is not reaped, so its pid cannot have gone to another process.
+    let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+    Ok(Child { pid, pidfd })
+}
+
 /// The child's whole life. Never returns into the parent's frames, so nothing that they own
 /// (descriptors closed here among it) is dropped a second time.
-fn run(keep: &[BorrowedFd<'_>], child: impl FnOnce() -> u8) -> ! {
+fn run(keep: Option<&[BorrowedFd<'_>]>, child: impl FnOnce() -> u8) -> ! {
     let status = catch_unwind(AssertUnwindSafe(|| {
-        descriptors::close_all_but(keep);
+        if let Some(keep) = keep {
+            descriptors::close_all_but(keep);
+        }
         child()
     }));
     // SAFETY: ends this process at once; running the parent's exit handlers would flush its

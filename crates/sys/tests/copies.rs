@@ -9,14 +9,15 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Signal, getpid, getppid};
 use rustix::thread::UnshareFlags;
 use surmise_sys::abilities::Abilities;
-use surmise_sys::process::{clone, fork};
+use surmise_sys::process::{self, clone, fork};
 use surmise_sys::{descriptors, network, signals};
 
 fn main() {
-    let tests: [fn(); 8] = [
+    let tests: [fn(); 9] = [
         a_copy_exits_with_what_its_closure_returns,
         a_copy_keeps_the_descriptors_it_is_told_to,
         a_panic_ends_only_the_copy,
+        a_branch_goes_on_with_everything_but_the_children,
         a_copy_is_watched_and_signalled,
         a_copy_with_a_pid_namespace_is_its_pid_1,
         blocked_signals_are_read_from_a_descriptor,
@@ -54,6 +55,24 @@ fn a_copy_keeps_the_descriptors_it_is_told_to() {
     descriptors::close_on_exec().expect("mark");
     let flags = rustix::io::fcntl_getfd(&other).expect("read");
     assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
+}
+
+fn a_branch_goes_on_with_everything_but_the_children() {
+    let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
+    let sibling = fork(&[writer.as_fd()], || {
+        let _ = rustix::io::write(&writer, b"x");
+        0
+    })
+    .expect("fork");
+    let branch = process::branch(|| {
+        let mut byte = [0];
+        let read = rustix::io::read(&reader, &mut byte) == Ok(1);
+        let ended = sibling.wait_ended().is_ok() && sibling.wait().is_err();
+        u8::from(read && ended)
+    });
+    let status = branch.expect("branch").wait().expect("wait");
+    assert_eq!(status.exit_status(), Some(1));
+    assert_eq!(sibling.wait().expect("wait").exit_status(), Some(0));
 }
 
 fn a_panic_ends_only_the_copy() {
