@@ -13,3 +13,4 @@ pub mod network;
 pub mod process;
 pub mod seccomp;
 pub mod signals;
+pub mod sockets;
