@@ -1,4 +1,15 @@
-//! A network namespace with nothing but its loopback interface.
+//! A network namespace with nothing but its loopback interface, and the [`gate`] that may be
+//! added to it.
+
+pub mod gate;
+mod listener;
+mod netlink;
+mod nftables;
+mod owner;
+mod route;
+mod rules;
+mod settings;
+mod tun;
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -48,5 +59,23 @@ fn bring_up_loopback() -> io::Result<()> {
     match unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// What failed of a set-up in several steps; inside an [`io::Error`] of the same kind.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}: {source}")]
+struct Step {
+    what: &'static str,
+    source: io::Error,
+}
+
+impl Step {
+    fn at(what: &'static str) -> impl FnOnce(io::Error) -> io::Error {
+        move |source| Self::failed(what, source)
+    }
+
+    fn failed(what: &'static str, source: io::Error) -> io::Error {
+        io::Error::new(source.kind(), Self { what, source })
     }
 }

@@ -1,0 +1,177 @@
+//! Messages about interfaces, addresses, routes and routing rules.
+
+use std::net::IpAddr;
+
+use super::netlink::{Attributes, Batch, NEW};
+
+/// The loopback interface's index, the same in every network namespace.
+pub(super) const LOOPBACK: u32 = 1;
+
+/// The table of this namespace's own addresses, which the kernel fills.
+pub(super) const LOCAL_TABLE: u8 = libc::RT_TABLE_LOCAL;
+/// The table that decides when nothing before it does.
+pub(super) const MAIN_TABLE: u8 = libc::RT_TABLE_MAIN;
+
+// Attributes of linux/if_link.h, if_addr.h, rtnetlink.h, fib_rules.h and ip.h.
+const IFLA_MTU: u16 = 4;
+const IFLA_TXQLEN: u16 = 13;
+const IFLA_AF_SPEC: u16 = 26;
+const IFLA_INET_CONF: u16 = 1;
+const IFLA_INET6_ADDR_GEN_MODE: u16 = 8;
+const IN6_ADDR_GEN_MODE_NONE: u8 = 1;
+const IPV4_DEVCONF_RP_FILTER: u16 = 8;
+const IPV4_DEVCONF_ACCEPT_LOCAL: u16 = 23;
+const IPV4_DEVCONF_ROUTE_LOCALNET: u16 = 26;
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+const IFA_F_NODAD: u8 = 2;
+const RTA_OIF: u16 = 4;
+const RTA_GATEWAY: u16 = 5;
+const FRA_PRIORITY: u16 = 6;
+const FRA_FWMARK: u16 = 10;
+const FR_ACT_TO_TBL: u8 = 1;
+
+/// What is changed about an interface.
+#[derive(Default)]
+pub(super) struct Link {
+    pub(super) index: u32,
+    /// Maximum size of a packet, and how many packets wait for a reader.
+    pub(super) sizes: Option<(u32, u32)>,
+    /// Whether packets may arrive there that say to come from an address of this namespace.
+    pub(super) accepts_local: bool,
+    /// Whether packets from and to 127.0.0.0/8 may travel there.
+    pub(super) routes_loopback: bool,
+    /// Whether IPv6 gives itself no address there; told only where the kernel has IPv6.
+    pub(super) plain_ipv6: bool,
+}
+
+/// Changes an interface and brings it up.
+pub(super) fn change_link(batch: &mut Batch, step: &'static str, link: &Link) {
+    let up = (libc::IFF_UP as u32).to_ne_bytes();
+    let header = [&[0; 4][..], &link.index.to_ne_bytes(), &up, &up].concat();
+    let mut attributes = Attributes::new();
+    if let Some((mtu, queue)) = link.sizes {
+        attributes.number(IFLA_MTU, mtu);
+        attributes.number(IFLA_TXQLEN, queue);
+    }
+    attributes.nested(IFLA_AF_SPEC, |families| {
+        families.nested(libc::AF_INET as u16, |inet| {
+            inet.nested(IFLA_INET_CONF, |settings| {
+                settings.number(IPV4_DEVCONF_RP_FILTER, 0);
+                settings.number(IPV4_DEVCONF_ACCEPT_LOCAL, link.accepts_local.into());
+                settings.number(IPV4_DEVCONF_ROUTE_LOCALNET, link.routes_loopback.into());
+            });
+        });
+        if link.plain_ipv6 {
+            families.nested(libc::AF_INET6 as u16, |inet6| {
+                inet6.bytes(IFLA_INET6_ADDR_GEN_MODE, &[IN6_ADDR_GEN_MODE_NONE]);
+            });
+        }
+    });
+    batch.request(step, (libc::RTM_NEWLINK, 0), &header, &attributes);
+}
+
+/// Gives an interface an address, at once: nobody is asked whether it is taken.
+pub(super) fn add_address(
+    batch: &mut Batch,
+    step: &'static str,
+    link: u32,
+    (address, prefix): (IpAddr, u8),
+) {
+    let global = libc::RT_SCOPE_UNIVERSE;
+    let header = [family(address), prefix, IFA_F_NODAD, global];
+    let header = [&header[..], &link.to_ne_bytes()].concat();
+    let mut attributes = Attributes::new();
+    attributes.bytes(IFA_LOCAL, &octets(address));
+    attributes.bytes(IFA_ADDRESS, &octets(address));
+    batch.request(step, (libc::RTM_NEWADDR, NEW), &header, &attributes);
+}
+
+/// Where a default route leads.
+pub(super) enum Way {
+    /// Out of this interface, to this router.
+    Router(u32, IpAddr),
+    /// Out of this interface.
+    Link(u32),
+    /// To this namespace itself.
+    Here,
+}
+
+/// Adds the route of a table that takes every destination of the family of `any`.
+pub(super) fn add_default(
+    batch: &mut Batch,
+    step: &'static str,
+    (table, any): (u8, IpAddr),
+    way: &Way,
+) {
+    let (kind, scope) = match way {
+        Way::Router(..) => (libc::RTN_UNICAST, libc::RT_SCOPE_UNIVERSE),
+        Way::Link(_) => (libc::RTN_UNICAST, libc::RT_SCOPE_LINK),
+        Way::Here => (libc::RTN_LOCAL, libc::RT_SCOPE_HOST),
+    };
+    let protocol = libc::RTPROT_BOOT;
+    let header = [
+        family(any),
+        0,
+        0,
+        0,
+        table,
+        protocol,
+        scope,
+        kind,
+        0,
+        0,
+        0,
+        0,
+    ];
+    let mut attributes = Attributes::new();
+    match *way {
+        Way::Router(link, router) => {
+            attributes.bytes(RTA_GATEWAY, &octets(router));
+            attributes.number(RTA_OIF, link);
+        }
+        Way::Link(link) => attributes.number(RTA_OIF, link),
+        Way::Here => attributes.number(RTA_OIF, LOOPBACK),
+    }
+    batch.request(step, (libc::RTM_NEWROUTE, NEW), &header, &attributes);
+}
+
+/// Adds a rule: packets (with this mark) are routed by this table; lower priorities come first.
+pub(super) fn add_rule(
+    batch: &mut Batch,
+    step: &'static str,
+    (priority, any): (u32, IpAddr),
+    (mark, table): (Option<u32>, u8),
+) {
+    let mut attributes = Attributes::new();
+    attributes.number(FRA_PRIORITY, priority);
+    if let Some(mark) = mark {
+        attributes.number(FRA_FWMARK, mark);
+    }
+    let header = rule(any, table);
+    batch.request(step, (libc::RTM_NEWRULE, NEW), &header, &attributes);
+}
+
+/// Removes the first rule that routes by this table.
+pub(super) fn remove_rule(batch: &mut Batch, step: &'static str, any: IpAddr, table: u8) {
+    let header = rule(any, table);
+    batch.request(step, (libc::RTM_DELRULE, 0), &header, &Attributes::new());
+}
+
+fn rule(any: IpAddr, table: u8) -> [u8; 12] {
+    [family(any), 0, 0, 0, table, 0, 0, FR_ACT_TO_TBL, 0, 0, 0, 0]
+}
+
+fn family(address: IpAddr) -> u8 {
+    match address {
+        IpAddr::V4(_) => libc::AF_INET as u8,
+        IpAddr::V6(_) => libc::AF_INET6 as u8,
+    }
+}
+
+fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().into(),
+        IpAddr::V6(address) => address.octets().into(),
+    }
+}

@@ -1,0 +1,34 @@
+//! The device through which a domain's packets leave its network namespace.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags};
+
+/// Makes a TUN device named `name`, without a header before its packets, and opens it.
+///
+/// `directory` is `/dev/net`, as an `O_PATH` descriptor. The device belongs to the network namespace
+/// that this thread is in, whatever it was when the directory was opened, and is gone once the
+/// descriptor is closed.
+pub(super) fn open(directory: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let tun = rustix::fs::openat(directory, "tun", flags, Mode::empty())?;
+    attach(tun.as_fd(), name)?;
+    Ok(tun)
+}
+
+fn attach(tun: BorrowedFd<'_>, name: &str) -> io::Result<()> {
+    // SAFETY: an ifreq is plain data for which all zeros is a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    assert!(name.len() < request.ifr_name.len(), "a zero ends the name");
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
+    // SAFETY: TUNSETIFF reads and writes one ifreq, which outlives the call; its name ends with
+    // a zero.
+    match unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETIFF, &raw mut request) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
