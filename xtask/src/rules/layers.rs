@@ -7,6 +7,7 @@ use crate::project::{Project, SourceFile};
 const LAYERS: &[&[&str]] = &[
     &["syscalls", "engine", "journal", "fuse"],
     &["sys"],
+    &["outbox"],
     &["view"],
     &["commit"],
     &["domain"],

@@ -1,0 +1,226 @@
+//! What has become of every hold: the fold of the outbox's frames.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use surmise_journal::HEADER_LENGTH;
+
+use crate::record::{DATA_OFFSET, Malformed, Record};
+use crate::{End, HeldState, HoldId, Piece, Sender, Target};
+
+/// Bytes before the payload of a frame, as the journal documents.
+const FRAME_HEADER_LENGTH: u64 = 16;
+
+/// The state of all holds after some frames.
+#[derive(Debug)]
+pub(crate) struct History {
+    pub(crate) holds: BTreeMap<HoldId, Hold>,
+    /// Where the next frame begins in the file, in bytes.
+    end: u64,
+}
+
+/// One hold.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) target: Target,
+    pub(crate) sender: Option<Sender>,
+    /// Where the hold was opened: a place in the order of all pieces.
+    pub(crate) position: u64,
+    /// All bytes ever held.
+    pub(crate) bytes: u64,
+    /// Those of them that have left.
+    pub(crate) sent: u64,
+    pub(crate) end: Option<End>,
+    stage: Stage,
+    /// What has not left, in order.
+    pieces: VecDeque<Stored>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Nothing has left.
+    Held,
+    Sending,
+    /// All that was held at some time has left; more may have come since.
+    Released,
+    Failed(i32),
+    Dropped,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Stored {
+    position: u64,
+    offset: u64,
+    length: u32,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self {
+            holds: BTreeMap::new(),
+            end: HEADER_LENGTH,
+        }
+    }
+}
+
+impl History {
+    /// The id of the next hold.
+    pub(crate) fn next(&self) -> HoldId {
+        let last = self.holds.last_key_value().map_or(0, |(hold, _)| hold.0);
+        HoldId(last + 1)
+    }
+
+    /// Whether `record` may follow.
+    pub(crate) fn accepts(&self, record: &Record<'_>) -> bool {
+        let id = record.hold();
+        if matches!(record, Record::Opened { .. }) {
+            return id >= self.next();
+        }
+        let Some(hold) = self.holds.get(&id) else {
+            return false;
+        };
+        match record {
+            Record::Opened { .. } => unreachable!("answered above"),
+            Record::Data { bytes, .. } => {
+                let says_something = !bytes.is_empty() || hold.target.is_datagrams();
+                let goes_on = !matches!(hold.stage, Stage::Failed(_) | Stage::Dropped);
+                says_something && goes_on && hold.end.is_none()
+            }
+            Record::Finished { .. } => hold.end.is_none(),
+            Record::Dropped { .. } => matches!(hold.stage, Stage::Held | Stage::Released),
+            Record::Sending { .. } => hold.is_pending(),
+            Record::Sent { upto, errno, .. } => {
+                // A receiver may refuse what was sent after the last byte has left.
+                let overturns = hold.stage == Stage::Released && *errno != 0;
+                let follows = hold.stage == Stage::Sending || overturns;
+                follows && (hold.sent..=hold.bytes).contains(upto)
+            }
+        }
+    }
+
+    /// Takes in the record of the next frame, whose payload has `length` bytes.
+    pub(crate) fn apply(&mut self, record: &Record<'_>, length: usize) -> Result<(), Malformed> {
+        if !self.accepts(record) {
+            return Err(Malformed);
+        }
+        let payload = self.end + FRAME_HEADER_LENGTH;
+        let position = self.end;
+        self.end = payload + length as u64;
+        if let Record::Opened {
+            hold,
+            target,
+            sender,
+        } = record
+        {
+            let opened = Hold::new(target.clone(), sender.clone(), position);
+            self.holds.insert(*hold, opened);
+            return Ok(());
+        }
+        let hold = self.holds.get_mut(&record.hold()).ok_or(Malformed)?;
+        match record {
+            Record::Data { bytes, .. } => hold.append(payload + DATA_OFFSET, bytes.len()),
+            Record::Finished { end, .. } => hold.end = Some(*end),
+            Record::Sending { .. } => hold.stage = Stage::Sending,
+            Record::Sent { upto, errno, .. } => hold.settle(*upto, *errno),
+            Record::Dropped { .. } => {
+                hold.stage = Stage::Dropped;
+                hold.pieces.clear();
+            }
+            Record::Opened { .. } => unreachable!("taken in above"),
+        }
+        Ok(())
+    }
+
+    /// The pending holds, in the order of their opening.
+    pub(crate) fn pending(&self) -> impl Iterator<Item = (HoldId, &Hold)> {
+        let holds = self.holds.iter().map(|(id, hold)| (*id, hold));
+        holds.filter(|(_, hold)| hold.is_pending())
+    }
+
+    /// The pieces of all pending holds, in causal order.
+    pub(crate) fn pieces(&self) -> Vec<Piece> {
+        let mut pieces: Vec<_> = self
+            .pending()
+            .flat_map(|(id, hold)| hold.pieces(id))
+            .collect();
+        pieces.sort_unstable_by_key(|piece| piece.position);
+        pieces
+    }
+}
+
+impl Hold {
+    fn new(target: Target, sender: Option<Sender>, position: u64) -> Self {
+        Self {
+            target,
+            sender,
+            position,
+            bytes: 0,
+            sent: 0,
+            end: None,
+            stage: Stage::Held,
+            pieces: VecDeque::new(),
+        }
+    }
+
+    fn append(&mut self, position: u64, length: usize) {
+        self.pieces.push_back(Stored {
+            position,
+            offset: self.bytes,
+            length: u32::try_from(length).expect("a piece is short"),
+        });
+        self.bytes += length as u64;
+    }
+
+    fn settle(&mut self, upto: u64, errno: i32) {
+        self.sent = upto;
+        if errno != 0 {
+            self.stage = Stage::Failed(errno);
+            self.pieces.clear();
+            return;
+        }
+        self.stage = Stage::Released;
+        while let Some(first) = self.pieces.front_mut() {
+            let end = first.offset + u64::from(first.length);
+            if end > upto {
+                // The rest of a piece that left in part.
+                let gone = upto.saturating_sub(first.offset);
+                first.position += gone;
+                first.offset += gone;
+                first.length -= u32::try_from(gone).expect("a part of a piece is short");
+                break;
+            }
+            self.pieces.pop_front();
+        }
+    }
+
+    /// Whether something of it may be sent: a connection without a byte, too.
+    pub(crate) fn is_pending(&self) -> bool {
+        match self.stage {
+            Stage::Held => true,
+            Stage::Released => !self.pieces.is_empty(),
+            Stage::Sending | Stage::Failed(_) | Stage::Dropped => false,
+        }
+    }
+
+    /// What has not left, in order.
+    pub(crate) fn pieces(&self, id: HoldId) -> impl Iterator<Item = Piece> {
+        self.pieces.iter().map(move |stored| Piece {
+            hold: id,
+            offset: stored.offset,
+            length: stored.length as usize,
+            position: stored.position,
+        })
+    }
+
+    pub(crate) fn state(&self) -> HeldState {
+        match self.stage {
+            Stage::Sending => HeldState::Sending,
+            Stage::Failed(errno) => HeldState::Failed { errno },
+            Stage::Dropped => HeldState::Dropped,
+            Stage::Released if self.pieces.is_empty() => HeldState::Sent,
+            Stage::Held | Stage::Released => match self.end {
+                None => HeldState::Open,
+                Some(end) => HeldState::Finished(end),
+            },
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! The thread that writes the outbox, and the queue before it.
+//!
+//! Appends wait in memory for the writer, so that whoever appends never waits for a disk. Frames are
+//! written one by one in the order of the queue, which is the causal order.
+//!
+//! A write that fails is final: nothing behind it is kept, because what came later may depend on it.
+//! A hold that lost bytes so is ended by a reset, as far as the disk lets that be noted, so that no
+//! receiver takes its beginning for the whole. Notes on what becomes of holds go on being written.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use rustix::event::{EventfdFlags, eventfd};
+use surmise_journal::Journal;
+
+use crate::history::History;
+use crate::record::{FORMAT, Record};
+use crate::{End, HoldId, OutboxError, QUEUE_MAX, path_in};
+
+/// What every entry of the queue counts for, in bytes, beside its data.
+const ENTRY_WEIGHT: usize = 64;
+
+/// What the writer and the handles share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) directory: PathBuf,
+    state: Mutex<State>,
+    /// Told when there is something to do for the writer.
+    work: Condvar,
+    /// Readable exactly while the queue has room.
+    pub(crate) room: OwnedFd,
+}
+
+/// What the lock guards.
+#[derive(Debug)]
+pub(crate) struct State {
+    queue: Vec<Request>,
+    /// Bytes of the queue, and of what the writer has taken from it and not written yet.
+    queued: usize,
+    pub(crate) next: HoldId,
+    pub(crate) history: History,
+    failure: Option<Failure>,
+    closing: bool,
+}
+
+/// A failed write, as far as it can be told again and again.
+#[derive(Debug, Clone, Copy)]
+struct Failure {
+    errno: Option<i32>,
+    kind: io::ErrorKind,
+}
+
+#[derive(Debug)]
+enum Request {
+    /// To be kept; of no use to anyone once something was not.
+    Keep(Record<'static>),
+    /// The program sent something to a hold after a failed write.
+    Lost(HoldId),
+    /// To be written whatever happened before, with an answer.
+    Note {
+        records: Vec<Record<'static>>,
+        durable: bool,
+        answer: mpsc::Sender<Result<(), OutboxError>>,
+    },
+}
+
+impl Shared {
+    pub(crate) fn new(directory: PathBuf, history: History) -> io::Result<Self> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        Ok(Self {
+            directory,
+            state: Mutex::new(State {
+                queue: Vec::new(),
+                queued: 0,
+                next: history.next(),
+                history,
+                failure: None,
+                closing: false,
+            }),
+            work: Condvar::new(),
+            room: eventfd(1, flags)?,
+        })
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics between two changes that belong together.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues what the program did. After a failed write it is lost instead.
+    pub(crate) fn keep(&self, state: &mut State, record: Record<'static>) {
+        let request = match &record {
+            Record::Opened { .. } if state.failure.is_some() => return,
+            Record::Data { hold, .. } if state.failure.is_some() => Request::Lost(*hold),
+            _ => Request::Keep(record),
+        };
+        self.push(state, request);
+    }
+
+    /// Queues notes and waits until they are written; `durable` against a power loss, too.
+    pub(crate) fn note(
+        &self,
+        records: Vec<Record<'static>>,
+        durable: bool,
+    ) -> Result<(), OutboxError> {
+        let (answer, answered) = mpsc::channel();
+        let request = Request::Note {
+            records,
+            durable,
+            answer,
+        };
+        self.push(&mut self.state(), request);
+        let gone = || io::Error::other("the writer of the outbox has ended");
+        answered.recv().unwrap_or_else(|_| Err(gone().into()))
+    }
+
+    pub(crate) fn failure(&self) -> Option<io::Error> {
+        self.state().failure.map(Failure::error)
+    }
+
+    /// Lets the writer end when it has written everything.
+    pub(crate) fn close(&self) {
+        self.state().closing = true;
+        self.work.notify_one();
+    }
+
+    fn push(&self, state: &mut State, request: Request) {
+        let had_room = state.has_room();
+        state.queued += request.weight();
+        state.queue.push(request);
+        if had_room && !state.has_room() {
+            // Takes the mark of room back; under the lock, so that it always tells the truth.
+            let _ = rustix::io::read(&self.room, &mut [0; 8]);
+        }
+        self.work.notify_one();
+    }
+
+    /// The next requests; empty when the last handle is gone and everything is done.
+    fn take(&self) -> Vec<Request> {
+        let mut state = self.state();
+        while state.queue.is_empty() && !state.closing {
+            state = self
+                .work
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        std::mem::take(&mut state.queue)
+    }
+
+    fn release(&self, weight: usize) {
+        let mut state = self.state();
+        let had_room = state.has_room();
+        state.queued -= weight;
+        if !had_room && state.has_room() {
+            let _ = rustix::io::write(&self.room, &1u64.to_ne_bytes());
+        }
+    }
+}
+
+impl State {
+    pub(crate) fn has_room(&self) -> bool {
+        self.queued < QUEUE_MAX
+    }
+}
+
+impl Failure {
+    fn of(error: &io::Error) -> Self {
+        Self {
+            errno: error.raw_os_error(),
+            kind: error.kind(),
+        }
+    }
+
+    fn error(self) -> io::Error {
+        self.errno
+            .map_or_else(|| self.kind.into(), io::Error::from_raw_os_error)
+    }
+}
+
+impl Request {
+    fn weight(&self) -> usize {
+        match self {
+            Self::Keep(Record::Data { bytes, .. }) => ENTRY_WEIGHT + bytes.len(),
+            _ => ENTRY_WEIGHT,
+        }
+    }
+}
+
+/// What the thread has to itself.
+pub(crate) struct Writer {
+    shared: Arc<Shared>,
+    /// `None` until there is something to hold.
+    journal: Option<Journal>,
+    /// Whether the file's name was made durable by this writer.
+    is_named: bool,
+    /// Holds that lost bytes and whose end by a reset is still to be noted.
+    lost: BTreeSet<HoldId>,
+    payload: Vec<u8>,
+}
+
+impl Writer {
+    pub(crate) fn new(shared: Arc<Shared>, journal: Option<Journal>) -> Self {
+        Self {
+            shared,
+            journal,
+            is_named: false,
+            lost: BTreeSet::new(),
+            payload: Vec::new(),
+        }
+    }
+
+    pub(crate) fn run(mut self) {
+        loop {
+            let requests = self.shared.take();
+            if requests.is_empty() {
+                break;
+            }
+            for request in requests {
+                let weight = request.weight();
+                match request {
+                    Request::Keep(record) => self.keep(record),
+                    Request::Lost(hold) => self.lose(hold),
+                    Request::Note {
+                        records,
+                        durable,
+                        answer,
+                    } => {
+                        // Nobody listens any more when the caller's thread was ended.
+                        let _ = answer.send(self.note(&records, durable));
+                    }
+                }
+                self.shared.release(weight);
+            }
+        }
+        // Perhaps there is space by now.
+        for hold in std::mem::take(&mut self.lost) {
+            self.lose(hold);
+        }
+    }
+
+    fn keep(&mut self, record: Record<'static>) {
+        let hold = record.hold();
+        let has_failed = self.shared.state().failure.is_some();
+        match &record {
+            Record::Opened { .. } if has_failed => return,
+            Record::Data { .. } if has_failed => return self.lose(hold),
+            Record::Finished { .. } if self.lost.contains(&hold) => return self.lose(hold),
+            _ => {}
+        }
+        // What the history does not accept comes late: the hold was dropped, failed or ended.
+        if let Err(error) = self.write(&record) {
+            let failure = Failure::of(&error);
+            self.shared.state().failure.get_or_insert(failure);
+            self.lose(hold);
+        }
+    }
+
+    fn lose(&mut self, hold: HoldId) {
+        let reset = Record::Finished {
+            hold,
+            end: End::Reset,
+        };
+        match self.write(&reset) {
+            Ok(_) => self.lost.remove(&hold),
+            Err(_) => self.lost.insert(hold),
+        };
+    }
+
+    fn note(&mut self, records: &[Record<'static>], durable: bool) -> Result<(), OutboxError> {
+        for record in records {
+            if !self.write(record)? {
+                return Err(OutboxError::NotPending(record.hold()));
+            }
+        }
+        if durable {
+            self.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Writes one frame; whether the history accepts it.
+    fn write(&mut self, record: &Record<'static>) -> io::Result<bool> {
+        if !self.shared.state().history.accepts(record) {
+            return Ok(false);
+        }
+        record.encode(&mut self.payload);
+        let journal = match &mut self.journal {
+            Some(journal) => journal,
+            none => none.insert(create(&self.shared)?),
+        };
+        journal.append(&self.payload)?;
+        // Nobody else changes the history, so what it accepted above it still accepts.
+        let applied = self
+            .shared
+            .state()
+            .history
+            .apply(record, self.payload.len());
+        assert!(applied.is_ok(), "an accepted record is applied");
+        Ok(true)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        if let Some(journal) = &mut self.journal {
+            journal.sync()?;
+        }
+        if !self.is_named {
+            File::open(&self.shared.directory)?.sync_all()?;
+            self.is_named = true;
+        }
+        Ok(())
+    }
+}
+
+fn create(shared: &Shared) -> io::Result<Journal> {
+    let path = path_in(&shared.directory);
+    Journal::create_at(&path, FORMAT).map_err(|error| match error {
+        surmise_journal::OpenError::Io(error) => error,
+        other => io::Error::other(other),
+    })
+}
