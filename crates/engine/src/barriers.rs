@@ -1,0 +1,172 @@
+//! Barriers: who waits until their node has no dependencies of some kinds.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::assumptions::{Assumptions, Watcher};
+use crate::error::EngineError;
+use crate::id::{Id, Node, WaiterId};
+use crate::kind::Kinds;
+use crate::nodes::Nodes;
+
+/// The pending barriers.
+#[derive(Debug, Default)]
+pub(crate) struct Barriers {
+    pending: BTreeMap<WaiterId, Barrier>,
+    by_node: BTreeMap<Node, BTreeSet<WaiterId>>,
+    arrivals: u64,
+}
+
+/// One wait. It ends when its node depends on nothing of the kinds, whatever it depended on when
+/// the wait began; so the assumption that it watches is only the next at which to look.
+#[derive(Debug)]
+struct Barrier {
+    arrival: u64,
+    node: Node,
+    kinds: Kinds,
+    watching: Id,
+}
+
+/// Waits that one event ends.
+#[derive(Debug, Default)]
+pub(crate) struct Ended(Vec<(u64, WaiterId, Node)>);
+
+impl Ended {
+    /// In the order in which they began.
+    pub fn in_order(mut self) -> impl Iterator<Item = (WaiterId, Node)> {
+        self.0.sort_unstable();
+        self.0.into_iter().map(|(_, waiter, node)| (waiter, node))
+    }
+}
+
+impl Barriers {
+    /// Whether a wait may be given to [`Self::begin`].
+    pub fn check(&self, node: Node, waiter: WaiterId, kinds: Kinds) -> Result<(), EngineError> {
+        // An object's waiter is not its task: it may be outside, and wait for the person.
+        if kinds.consent && matches!(node, Node::Task(_)) {
+            return Err(EngineError::WaitsForConsent(node));
+        }
+        if self.pending.contains_key(&waiter) {
+            return Err(EngineError::WaiterExists(waiter));
+        }
+        Ok(())
+    }
+
+    /// Begins a wait that was checked. False if there is nothing to wait for.
+    pub fn begin(
+        &mut self,
+        node: Node,
+        waiter: WaiterId,
+        kinds: Kinds,
+        nodes: &Nodes,
+        assumptions: &mut Assumptions,
+    ) -> Result<bool, EngineError> {
+        let Some(watching) = obstacle(node, kinds, nodes, assumptions)? else {
+            return Ok(false);
+        };
+        assumptions.watch(watching, Watcher::Barrier(waiter));
+        self.arrivals += 1;
+        let barrier = Barrier {
+            arrival: self.arrivals,
+            node,
+            kinds,
+            watching,
+        };
+        self.pending.insert(waiter, barrier);
+        self.by_node.entry(node).or_default().insert(waiter);
+        Ok(true)
+    }
+
+    /// Looks again at a wait whose watched assumption is affirmed.
+    pub fn look_again(
+        &mut self,
+        waiter: WaiterId,
+        nodes: &Nodes,
+        assumptions: &mut Assumptions,
+        ended: &mut Ended,
+    ) -> Result<(), EngineError> {
+        let Some(barrier) = self.pending.get_mut(&waiter) else {
+            return Ok(());
+        };
+        match obstacle(barrier.node, barrier.kinds, nodes, assumptions)? {
+            Some(next) => {
+                assumptions.watch(next, Watcher::Barrier(waiter));
+                barrier.watching = next;
+            }
+            None => {
+                self.finish(waiter, assumptions, ended);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a wait whatever its node depends on; false if there is none.
+    pub fn finish(
+        &mut self,
+        waiter: WaiterId,
+        assumptions: &mut Assumptions,
+        ended: &mut Ended,
+    ) -> bool {
+        let Some(barrier) = self.pending.remove(&waiter) else {
+            return false;
+        };
+        assumptions.unwatch(barrier.watching, Watcher::Barrier(waiter));
+        if let Some(waiters) = self.by_node.get_mut(&barrier.node) {
+            waiters.remove(&waiter);
+            if waiters.is_empty() {
+                self.by_node.remove(&barrier.node);
+            }
+        }
+        ended.0.push((barrier.arrival, waiter, barrier.node));
+        true
+    }
+
+    /// Ends all waits of a node.
+    pub fn finish_node(&mut self, node: Node, assumptions: &mut Assumptions, ended: &mut Ended) {
+        for waiter in self.waiters(node).collect::<Vec<_>>() {
+            self.finish(waiter, assumptions, ended);
+        }
+    }
+
+    /// Ends all waits.
+    pub fn finish_all(&mut self, assumptions: &mut Assumptions, ended: &mut Ended) {
+        for waiter in self.pending.keys().copied().collect::<Vec<_>>() {
+            self.finish(waiter, assumptions, ended);
+        }
+    }
+
+    /// The kinds that a node waits for; none if it does not wait.
+    pub fn kinds(&self, node: Node) -> Kinds {
+        self.waiters(node).fold(Kinds::default(), |all, waiter| {
+            let kinds = self.pending[&waiter].kinds;
+            Kinds {
+                consent: all.consent || kinds.consent,
+                predictions: all.predictions || kinds.predictions,
+                epochs: all.epochs || kinds.epochs,
+            }
+        })
+    }
+
+    /// Whether anybody waits for a node.
+    pub fn is_waiting(&self, node: Node) -> bool {
+        self.by_node.contains_key(&node)
+    }
+
+    fn waiters(&self, node: Node) -> impl Iterator<Item = WaiterId> + '_ {
+        self.by_node.get(&node).into_iter().flatten().copied()
+    }
+}
+
+/// An undecided assumption of these kinds that a node depends on.
+fn obstacle(
+    node: Node,
+    kinds: Kinds,
+    nodes: &Nodes,
+    assumptions: &Assumptions,
+) -> Result<Option<Id>, EngineError> {
+    let consent = assumptions.consent().filter(|_| kinds.consent);
+    let tracked = nodes.tracked(node)?;
+    Ok(match tracked {
+        Some(tracked) => tracked.newest(consent, kinds, assumptions),
+        None => consent,
+    })
+}

@@ -1,0 +1,177 @@
+//! Sets of predictions, as few intervals of ids.
+
+use std::collections::BTreeSet;
+use std::iter::Peekable;
+
+use crate::id::Id;
+
+/// All ids from `first` to `last`, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Extent {
+    /// The oldest.
+    pub first: Id,
+    /// The newest; not below `first`.
+    pub last: Id,
+}
+
+/// A set of ids as extents, rising and apart.
+///
+/// Inside the engine only undecided predictions count as members: an extent may span ids that are
+/// decided or of another kind, so that a task that depends on all that is undecided has one extent
+/// whatever was decided in between. This cannot go wrong later, since new ids are above all extents
+/// and an id that is decided stays so. The sets that the engine gives out are exact.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extents {
+    extents: Vec<Extent>,
+}
+
+impl Extents {
+    /// Whether the set has no member.
+    pub fn is_empty(&self) -> bool {
+        self.extents.is_empty()
+    }
+
+    /// Whether `id` is a member. O(log extents).
+    pub fn contains(&self, id: Id) -> bool {
+        let after = self.extents.partition_point(|extent| extent.first <= id);
+        after > 0 && id <= self.extents[after - 1].last
+    }
+
+    /// The extents, rising.
+    pub fn iter(&self) -> impl Iterator<Item = Extent> + '_ {
+        self.extents.iter().copied()
+    }
+
+    /// Adds one prediction.
+    pub(crate) fn add(&mut self, id: Id, undecided: &BTreeSet<Id>) {
+        let one = Extent {
+            first: id,
+            last: id,
+        };
+        self.merge(&[one], undecided);
+    }
+
+    /// Adds all members of `other`, and forgets what is decided.
+    pub(crate) fn union(&mut self, other: &Self, undecided: &BTreeSet<Id>) {
+        // Most accesses meet what they know already.
+        if !other.is_empty() && self != other {
+            self.merge(&other.extents, undecided);
+        }
+    }
+
+    fn merge(&mut self, other: &[Extent], undecided: &BTreeSet<Id>) {
+        let own = std::mem::take(&mut self.extents);
+        let mut own = own.into_iter().peekable();
+        let mut other = other.iter().copied().peekable();
+        while let Some(extent) = next(&mut own, &mut other) {
+            self.push(extent, undecided);
+        }
+    }
+
+    /// Appends an extent that begins no earlier than any here.
+    fn push(&mut self, extent: Extent, undecided: &BTreeSet<Id>) {
+        if undecided.range(extent.first..=extent.last).next().is_none() {
+            return;
+        }
+        if let Some(before) = self.extents.last_mut() {
+            let gap = Id(before.last.0 + 1)..extent.first;
+            if gap.is_empty() || undecided.range(gap).next().is_none() {
+                before.last = before.last.max(extent.last);
+                return;
+            }
+        }
+        self.extents.push(extent);
+    }
+
+    /// The newest undecided member.
+    pub(crate) fn newest(&self, undecided: &BTreeSet<Id>) -> Option<Id> {
+        let members = |extent: &Extent| undecided.range(extent.first..=extent.last).next_back();
+        self.extents.iter().rev().find_map(members).copied()
+    }
+
+    /// The undecided members alone, with nothing else in their extents.
+    pub(crate) fn exact(&self, undecided: &BTreeSet<Id>) -> Self {
+        let mut extents: Vec<Extent> = Vec::new();
+        for id in self.members(undecided) {
+            match extents.last_mut() {
+                Some(before) if before.last.0 + 1 == id.0 => before.last = id,
+                _ => extents.push(Extent {
+                    first: id,
+                    last: id,
+                }),
+            }
+        }
+        Self { extents }
+    }
+
+    /// The undecided members, rising.
+    pub(crate) fn members<'a>(
+        &'a self,
+        undecided: &'a BTreeSet<Id>,
+    ) -> impl Iterator<Item = Id> + 'a {
+        let members = |extent: &Extent| undecided.range(extent.first..=extent.last);
+        self.extents.iter().flat_map(members).copied()
+    }
+}
+
+/// The one that begins first.
+fn next(
+    one: &mut Peekable<impl Iterator<Item = Extent>>,
+    other: &mut Peekable<impl Iterator<Item = Extent>>,
+) -> Option<Extent> {
+    match (one.peek(), other.peek()) {
+        (Some(left), Some(right)) if right.first < left.first => other.next(),
+        (None, _) => other.next(),
+        _ => one.next(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(ids: &[u64], undecided: &BTreeSet<Id>) -> Extents {
+        let mut set = Extents::default();
+        for &id in ids {
+            set.add(Id(id), undecided);
+        }
+        set
+    }
+
+    fn ids(ids: impl IntoIterator<Item = u64>) -> BTreeSet<Id> {
+        ids.into_iter().map(Id).collect()
+    }
+
+    #[test]
+    fn decided_ids_are_spanned_and_undecided_ones_are_not() {
+        let undecided = ids([2, 5, 9, 12]);
+        let spanning = set(&[9, 2, 5], &undecided);
+        let wanted = [Extent {
+            first: Id(2),
+            last: Id(9),
+        }];
+        assert_eq!(spanning.extents, wanted);
+        assert_eq!(set(&[2, 9], &undecided).extents.len(), 2);
+        assert!(!set(&[2, 9], &undecided).contains(Id(5)));
+        assert!(set(&[3, 4], &undecided).is_empty());
+    }
+
+    #[test]
+    fn an_exact_set_has_only_what_is_undecided() {
+        let undecided = ids([2, 3, 5, 9, 12]);
+        let exact = set(&[2, 3, 5, 9], &undecided).exact(&undecided);
+        let found: Vec<_> = exact
+            .iter()
+            .map(|extent| (extent.first.0, extent.last.0))
+            .collect();
+        assert_eq!(found, [(2, 3), (5, 5), (9, 9)]);
+        assert_eq!(set(&[2, 9], &undecided).newest(&ids([2, 3])), Some(Id(2)));
+    }
+
+    #[test]
+    fn depending_on_two_thousand_alternate_predictions_in_a_row_is_one_extent() {
+        let undecided = ids((0..4000).filter(|id| id % 2 == 0));
+        let all: Vec<_> = (0..4000).collect();
+        assert_eq!(set(&all, &undecided).extents.len(), 1);
+    }
+}

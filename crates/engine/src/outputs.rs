@@ -1,0 +1,203 @@
+//! The order of output: channels, what they hold, and when it may go.
+
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::BuildHasherDefault;
+
+use crate::assumptions::{Assumptions, Watcher};
+use crate::deps::Tracked;
+use crate::error::EngineError;
+use crate::id::{ChannelId, HoldId, Id};
+use crate::kind::Kinds;
+
+/// All channels.
+#[derive(Debug, Default)]
+pub(crate) struct Outputs {
+    channels: BTreeMap<ChannelId, Channel>,
+    /// Where each held output is.
+    holds: HashMap<HoldId, ChannelId, BuildHasherDefault<DefaultHasher>>,
+    arrivals: u64,
+}
+
+/// One channel. Only its head is watched: what is behind must wait for the head anyway.
+#[derive(Debug)]
+struct Channel {
+    gates: Kinds,
+    /// In order of arrival.
+    held: VecDeque<Held>,
+    /// The assumption that the head waits for.
+    watching: Option<Id>,
+    /// Whether it takes no more output; then it has some left.
+    closed: bool,
+}
+
+/// What an output depended on when it arrived.
+#[derive(Debug)]
+struct Held {
+    arrival: u64,
+    hold: HoldId,
+    tracked: Tracked,
+    consent: Option<Id>,
+}
+
+/// Outputs that leave the outbox by one event; in causal order once sorted.
+#[derive(Debug, Default)]
+pub(crate) struct Leaving(Vec<(u64, HoldId)>);
+
+impl Leaving {
+    /// In the order in which they arrived.
+    pub fn in_order(mut self) -> impl Iterator<Item = HoldId> {
+        self.0.sort_unstable();
+        self.0.into_iter().map(|(_, hold)| hold)
+    }
+}
+
+impl Outputs {
+    pub fn open(&mut self, channel: ChannelId, gates: Kinds) -> Result<(), EngineError> {
+        check_gates(channel, gates)?;
+        if self.channels.contains_key(&channel) {
+            return Err(EngineError::ChannelExists(channel));
+        }
+        let opened = Channel {
+            gates,
+            held: VecDeque::new(),
+            watching: None,
+            closed: false,
+        };
+        self.channels.insert(channel, opened);
+        Ok(())
+    }
+
+    /// Changes what gates a channel, for what it holds as well.
+    pub fn regate(
+        &mut self,
+        channel: ChannelId,
+        gates: Kinds,
+        assumptions: &mut Assumptions,
+        leaving: &mut Leaving,
+    ) -> Result<(), EngineError> {
+        check_gates(channel, gates)?;
+        let found = self.channels.get_mut(&channel);
+        found.ok_or(EngineError::UnknownChannel(channel))?.gates = gates;
+        self.advance(channel, assumptions, leaving);
+        Ok(())
+    }
+
+    /// Takes no more output; what is held stays so.
+    pub fn close(&mut self, channel: ChannelId) -> Result<(), EngineError> {
+        let found = self.open_channel(channel)?;
+        found.closed = true;
+        if found.held.is_empty() {
+            self.channels.remove(&channel);
+        }
+        Ok(())
+    }
+
+    /// Forgets a channel, and throws away what it holds.
+    pub fn discard(
+        &mut self,
+        channel: ChannelId,
+        assumptions: &mut Assumptions,
+        dropped: &mut Leaving,
+    ) -> Result<(), EngineError> {
+        let removed = self.channels.remove(&channel);
+        let removed = removed.ok_or(EngineError::UnknownChannel(channel))?;
+        if let Some(id) = removed.watching {
+            assumptions.unwatch(id, Watcher::Head(channel));
+        }
+        for held in removed.held {
+            self.holds.remove(&held.hold);
+            dropped.0.push((held.arrival, held.hold));
+        }
+        Ok(())
+    }
+
+    /// Throws away everything that is held.
+    pub fn discard_all(&mut self, assumptions: &mut Assumptions, dropped: &mut Leaving) {
+        self.holds.clear();
+        for (&id, channel) in &mut self.channels {
+            if let Some(watched) = channel.watching.take() {
+                assumptions.unwatch(watched, Watcher::Head(id));
+            }
+            let held = channel.held.drain(..);
+            dropped.0.extend(held.map(|held| (held.arrival, held.hold)));
+        }
+        self.channels.retain(|_, channel| !channel.closed);
+    }
+
+    /// Whether an output may be given to [`Self::push`].
+    pub fn check(&mut self, channel: ChannelId, hold: HoldId) -> Result<(), EngineError> {
+        if self.holds.contains_key(&hold) {
+            return Err(EngineError::HoldExists(hold));
+        }
+        self.open_channel(channel).map(drop)
+    }
+
+    /// Takes an output that was checked; it may leave at once.
+    pub fn push(
+        &mut self,
+        channel: ChannelId,
+        hold: HoldId,
+        tracked: Tracked,
+        assumptions: &mut Assumptions,
+        leaving: &mut Leaving,
+    ) {
+        let Some(found) = self.channels.get_mut(&channel) else {
+            return;
+        };
+        self.arrivals += 1;
+        found.held.push_back(Held {
+            arrival: self.arrivals,
+            hold,
+            tracked,
+            consent: assumptions.consent(),
+        });
+        self.holds.insert(hold, channel);
+        if found.held.len() == 1 {
+            self.advance(channel, assumptions, leaving);
+        }
+    }
+
+    /// Lets go of all that may go from the head of a channel, and watches for the rest.
+    pub fn advance(
+        &mut self,
+        channel: ChannelId,
+        assumptions: &mut Assumptions,
+        leaving: &mut Leaving,
+    ) {
+        let Some(found) = self.channels.get_mut(&channel) else {
+            return;
+        };
+        let watcher = Watcher::Head(channel);
+        if let Some(id) = found.watching.take() {
+            assumptions.unwatch(id, watcher);
+        }
+        while let Some(head) = found.held.front() {
+            let wait = head.tracked.newest(head.consent, found.gates, assumptions);
+            if let Some(id) = wait {
+                assumptions.watch(id, watcher);
+                found.watching = Some(id);
+                return;
+            }
+            self.holds.remove(&head.hold);
+            leaving.0.push((head.arrival, head.hold));
+            found.held.pop_front();
+        }
+        if found.closed {
+            self.channels.remove(&channel);
+        }
+    }
+
+    fn open_channel(&mut self, channel: ChannelId) -> Result<&mut Channel, EngineError> {
+        let found = self.channels.get_mut(&channel);
+        let open = found.filter(|found| !found.closed);
+        open.ok_or(EngineError::NotOpen(channel))
+    }
+}
+
+/// Undecided state is seen outside by nobody but the person who decides, and even by them only
+/// ahead of their own consent.
+fn check_gates(channel: ChannelId, gates: Kinds) -> Result<(), EngineError> {
+    let gated = gates.predictions && gates.epochs;
+    gated.then_some(()).ok_or(EngineError::RunsAhead(channel))
+}

@@ -1,0 +1,73 @@
+//! Dialogues with the engine: a line is an event, the indented lines under it are its effects.
+//!
+//! ```text
+//! assume person consent -> c1           the consent is called c1 from here on
+//! assume t1 prediction -> p1            an owner is `person`, `outside` or a task
+//! assume outside epoch v1 -> e1
+//! depend t1 p1
+//! spawn t1          spawn t2 of t1
+//! open net          open tty ahead of consent
+//! regate net        regate net ahead of consent
+//! output t1 net h1
+//!   release h1                          `drop h1` likewise
+//! access t1 o1 both -> go               `observe`, `modify` or `both`; or `-> wait p1`
+//! barrier t1 w1 predictions epochs
+//!   wake w1 ok                          or `wake w1 not ok`
+//! blocked t1 on consent                 `time`, `person`, `input`, a task or an object
+//!   stalled t1 t2 on c1                 and later `unstalled`
+//! deps t1 -> c1 p1 e1                   or `-> nothing`
+//! end t9
+//!   refused: there is no task 9
+//! ```
+//!
+//! Names of tasks, objects, holds, waiters and volumes are a letter and their number. Channels and
+//! assumptions are numbered as they come.
+
+mod script;
+
+macro_rules! dialogues {
+    ($($name:ident)*) => {
+        $(
+            #[test]
+            fn $name() {
+                script::check(include_str!(concat!(stringify!($name), ".txt")));
+            }
+        )*
+
+        #[test]
+        fn every_dialogue_is_held() {
+            let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/dialogues");
+            let held = [$(concat!(stringify!($name), ".txt")),*];
+            let names = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name());
+            let texts = names.filter_map(|name| name.into_string().ok().filter(|name| name.ends_with(".txt")));
+            for name in texts {
+                assert!(held.contains(&name.as_str()), "{name} is not in the list of dialogues");
+            }
+        }
+    };
+}
+
+dialogues! {
+    output_waits_for_consent
+    denied_consent_drops
+    running_commit_goes_on_under_a_new_consent
+    terminal_runs_ahead_of_consent_only
+    output_stays_behind_a_held_one
+    channels_release_in_causal_order
+    allowing_a_host_releases_what_it_holds
+    channels_close
+    dependencies_spread_by_access
+    children_inherit
+    objects_that_cannot_carry_make_tasks_wait
+    epochs_are_watermarks
+    output_waits_for_its_own_dependencies_only
+    barriers_wait_for_their_kinds
+    barriers_see_new_dependencies
+    waits_end_with_their_task
+    nobody_inside_waits_for_consent
+    a_domain_stalls_on_consent
+    what_can_still_move_is_no_stall
+    a_stall_is_seen_through_pipes_and_barriers
+    unknown_ids_are_refused
+    decisions_are_made_once
+}
