@@ -61,8 +61,10 @@ pub fn check(request: &Request<'_>) -> Result<(), CommitError> {
 
 /// Commits a view.
 ///
-/// The caller holds the domain's lock and knows that nothing runs in it. Afterwards the journal says
-/// [`Phase::Done`], and all that remains of the domain is its state directory.
+/// The caller holds the domain's lock and knows that nothing runs in it, or that its tasks stand still
+/// and its view is prepared. Afterwards the journal says [`Phase::Done`]; all that remains of a domain
+/// that has ended is its state directory, and one that goes on is rebased and then [`crate::forget`]s.
+/// What [`Report::kept`] lists waits for the end of the state directory.
 ///
 /// # Errors
 /// After `Conflicts`, `Obstacles` and `Stage` nothing has changed; after `Apply` and `Stopped`,

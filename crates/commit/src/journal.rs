@@ -166,6 +166,26 @@ impl Journal {
     }
 }
 
+/// Removes the journal of a commit that is complete, for good: neither a kill nor a power loss brings
+/// it back. For a domain that goes on: call it when the view's log says that everything was committed
+/// ([`surmise_view::View::rebase`]), and before the domain changes anything more. Without a journal
+/// there is nothing to do.
+///
+/// # Errors
+/// `InvalidInput` when the journal is one of a commit that is not complete, which only
+/// [`crate::resume`] ends; else what the file system says, and then the domain must not go on.
+pub fn forget(directory: &Path) -> io::Result<()> {
+    match pending(directory).map_err(io::Error::other)? {
+        None | Some(Phase::Done) => {}
+        Some(phase) => {
+            let error = format!("the commit is not complete: {phase:?}");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, error));
+        }
+    }
+    discard(directory)?;
+    std::fs::File::open(directory)?.sync_all()
+}
+
 /// Removes the journal of a commit that changed nothing.
 pub(crate) fn discard(directory: &Path) -> io::Result<()> {
     match std::fs::remove_file(path(directory)) {

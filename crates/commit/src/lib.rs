@@ -16,6 +16,20 @@
 //! nothing resolves a path twice: all work is done below descriptors of directories whose inodes
 //! were compared.
 //!
+//! # A domain that goes on
+//!
+//! A domain may run while it is committed, as long as its tasks stand still and its view is prepared
+//! ([`surmise_view::View::prepare_commit`]): then neither the log nor an object changes. The order is
+//! prepare, [`commit`], rebase, [`forget`], go on. A kill leaves one of these, and nothing was changed
+//! inside since the commit, for the view lets no change through before it goes on:
+//!
+//! | journal | log | what finishes it |
+//! |---|---|---|
+//! | none, or before the point of no return | all changes | [`resume`] takes it back; the domain is kept |
+//! | past the point of no return | all changes | [`resume`], then the domain can go |
+//! | [`Phase::Done`] | all changes, or rebased | [`resume`] says so again, then the domain can go |
+//! | none | rebased | nothing: a domain without changes |
+//!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::ops::ControlFlow;
@@ -66,7 +80,7 @@ mod undo;
 pub use changes::{Change, ChangeKind, Changes};
 pub use commit::{Request, Resumed, check, commit, resume};
 pub use error::{CommitError, Conflict, ConflictKind, Obstacle, ObstacleKind};
-pub use journal::{JournalError, Phase, pending};
+pub use journal::{JournalError, Phase, forget, pending};
 pub use kept::finish_kept;
 pub use line::shown;
 pub use patch::{LeftOut, LeftOutReason, PatchSource, write_patch};

@@ -5,6 +5,7 @@
 
 pub(crate) mod flags;
 pub(crate) mod input;
+pub(crate) mod notify;
 pub(crate) mod opcode;
 pub(crate) mod output;
 

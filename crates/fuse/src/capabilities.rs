@@ -47,6 +47,9 @@ bitflags! {
         const SETXATTR_EXT = 1 << 29;
         /// The upper half of this set exists.
         const INIT_EXT = 1 << 30;
+        /// A name can be made to expire without being dropped ([`Notifier`](crate::Notifier)). The
+        /// kernel only tells; it is not asked for.
+        const HAS_EXPIRE_ONLY = 1 << 35;
         /// Files opened for direct I/O may be mapped shared.
         const DIRECT_IO_ALLOW_MMAP = 1 << 36;
     }

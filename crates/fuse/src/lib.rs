@@ -28,6 +28,7 @@ mod dispatch;
 mod filesystem;
 mod handshake;
 mod node;
+mod notify;
 mod open;
 mod reply;
 mod request;
@@ -41,6 +42,7 @@ pub use directory::{DirectoryEntry, DirectoryPlusSink, DirectorySink};
 pub use filesystem::FileSystem;
 pub use handshake::{Config, Negotiated};
 pub use node::{Caller, Entry, Lookup, ROOT, RenameFlags};
+pub use notify::Notifier;
 pub use open::{CopyRange, Create, Ioctl, Open, OpenReply, Write};
 pub use request::{
     DecodeError, Forgets, HandleOperation, Init, Operation, Request, XattrOperation,

@@ -4,6 +4,8 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use rustix::io::Errno;
@@ -14,7 +16,9 @@ use crate::abi::{self, output};
 use crate::dispatch::answer;
 use crate::handshake::{reply_bytes_max, request_bytes_max};
 use crate::reply::Reply;
-use crate::{Config, DecodeError, FileSystem, Init, Negotiated, Operation, Request};
+use crate::{
+    Capabilities, Config, DecodeError, FileSystem, Init, Negotiated, Notifier, Operation, Request,
+};
 
 /// Why a session ended other than by unmount.
 #[derive(Debug, Error)]
@@ -60,8 +64,9 @@ impl From<ServeError> for io::Error {
 /// One mounted FUSE device.
 #[derive(Debug)]
 pub struct Session {
-    device: OwnedFd,
+    device: Arc<OwnedFd>,
     config: Config,
+    can_expire: Arc<AtomicBool>,
 }
 
 impl Session {
@@ -69,7 +74,16 @@ impl Session {
     /// close-on-exec, and no task may hold both it and a file of its mount: such a task can hang
     /// in exit.
     pub fn new(device: OwnedFd, config: Config) -> Self {
-        Self { device, config }
+        Self {
+            device: Arc::new(device),
+            config,
+            can_expire: Arc::default(),
+        }
+    }
+
+    /// What tells the kernel unasked. It keeps the device open.
+    pub fn notifier(&self) -> Notifier {
+        Notifier::new(Arc::clone(&self.device), Arc::clone(&self.can_expire))
     }
 
     /// Shakes hands, then answers requests on [`Config::threads`] threads, the calling one
@@ -128,6 +142,8 @@ impl Session {
                 self.send(&Reply::error(request.unique, &Errno::PROTO.into()))?;
                 return Err(ServeError::Version { major, minor });
             }
+            let can_expire = init.capabilities.contains(Capabilities::HAS_EXPIRE_ONLY);
+            self.can_expire.store(can_expire, Ordering::Relaxed);
             let negotiated = Negotiated::new(&self.config, &init, page_size());
             let reply = negotiated.to_wire(&init, page_size());
             self.send(&Reply::fixed(request.unique, &reply))?;

@@ -1,17 +1,21 @@
 //! What the kernel's FUSE client holds: which nodes it may still name, and where unchanged ones are.
 //!
-//! Nothing here outlives the view process; what must, is in the map.
+//! Nothing here outlives the view process; what must, is in the map. A domain may look at hundreds of
+//! thousands of files, so what few nodes need is kept beside them.
 
-use std::collections::HashMap;
-use std::ffi::OsString;
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
 
 use crate::types::{FileKind, Identity, InodeKey, NodeId};
+
+/// How many further names of one inode are remembered.
+const ALIASES_MAX: usize = 8;
 
 /// The real place of a node that the map has not adopted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) parent: NodeId,
-    pub(crate) name: OsString,
+    pub(crate) name: Box<OsStr>,
     pub(crate) key: InodeKey,
     pub(crate) kind: FileKind,
 }
@@ -23,12 +27,17 @@ pub(crate) struct KnownNode {
     pub(crate) place: Option<Place>,
     /// Names that the domain removed, for nodes that are not in the map.
     pub(crate) lost_names: u32,
+    lookups: u64,
+}
+
+/// What is remembered of a real file that was opened.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Use {
     /// Its state when the domain first opened it, for nodes that are not in the map: should it
     /// change outside before the domain changes it, that is a conflict.
-    pub(crate) first_use: Option<Identity>,
+    pub(crate) first: Option<Identity>,
     /// Its state at the last open: while it stays so, the kernel's cached pages are right.
     pub(crate) cached: Option<Identity>,
-    lookups: u64,
 }
 
 /// The nodes that the kernel knows.
@@ -36,6 +45,13 @@ pub(crate) struct KnownNode {
 pub(crate) struct Known {
     nodes: HashMap<NodeId, KnownNode>,
     by_key: HashMap<InodeKey, NodeId>,
+    uses: HashMap<NodeId, Use>,
+    /// Further real names under which inodes with several links were seen.
+    aliases: HashMap<NodeId, Vec<(NodeId, Box<OsStr>)>>,
+    /// Real files that were opened for writing, and not written yet.
+    writers: HashSet<NodeId>,
+    /// The numbers to show of real inodes that are gone outside and still held inside.
+    numbers: HashMap<NodeId, u64>,
 }
 
 impl Known {
@@ -45,6 +61,17 @@ impl Known {
 
     pub(crate) fn node_mut(&mut self, id: NodeId) -> &mut KnownNode {
         self.nodes.entry(id).or_default()
+    }
+
+    /// The nodes that the kernel may name in its next request, and their places.
+    pub(crate) fn held(&self) -> impl Iterator<Item = (NodeId, &KnownNode)> {
+        let held = self.nodes.iter().filter(|(_, node)| node.lookups > 0);
+        held.map(|(id, node)| (*id, node))
+    }
+
+    /// Whether the kernel may name the node in its next request.
+    pub(crate) fn is_held(&self, id: NodeId) -> bool {
+        id == NodeId::ROOT || self.node(id).is_some_and(|node| node.lookups > 0)
     }
 
     /// The unadopted node of a real inode.
@@ -58,12 +85,66 @@ impl Known {
         self.node_mut(id).place = Some(place);
     }
 
+    /// Notes one more real name of an inode with several links.
+    pub(crate) fn add_alias(&mut self, id: NodeId, parent: NodeId, name: &OsStr) {
+        let aliases = self.aliases.entry(id).or_default();
+        let is_new = aliases
+            .iter()
+            .all(|alias| (alias.0, &*alias.1) != (parent, name));
+        if is_new && aliases.len() < ALIASES_MAX {
+            aliases.push((parent, name.into()));
+        }
+    }
+
+    /// Further real names of an inode.
+    pub(crate) fn aliases(&self, id: NodeId) -> impl Iterator<Item = (NodeId, &OsStr)> {
+        let aliases = self.aliases.get(&id).into_iter().flatten();
+        aliases.map(|(parent, name)| (*parent, &**name))
+    }
+
+    /// What is remembered of the opens of a real file.
+    pub(crate) fn used(&self, id: NodeId) -> Use {
+        self.uses.get(&id).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn used_mut(&mut self, id: NodeId) -> &mut Use {
+        self.uses.entry(id).or_default()
+    }
+
+    pub(crate) fn note_writer(&mut self, id: NodeId) {
+        self.writers.insert(id);
+    }
+
+    /// The nodes of [`Known::note_writer`].
+    pub(crate) fn opened_for_writing(&self) -> impl Iterator<Item = NodeId> {
+        self.writers.iter().copied()
+    }
+
+    /// Drops all that is remembered of opens, and tells of which nodes it was.
+    pub(crate) fn forget_uses(&mut self) -> impl Iterator<Item = NodeId> + use<> {
+        std::mem::take(&mut self.uses).into_keys()
+    }
+
     /// The map took the node over.
     pub(crate) fn adopted(&mut self, id: NodeId) {
         let place = self.nodes.get_mut(&id).and_then(|node| node.place.take());
         if let Some(place) = place {
-            self.by_key.remove(&place.key);
+            self.drop_key(id, place.key);
         }
+    }
+
+    /// The real inode of the node is gone; as `number` it is still shown.
+    pub(crate) fn outlived(&mut self, id: NodeId, number: u64) {
+        self.adopted(id);
+        self.node_mut(id).lost_names = 0;
+        self.uses.remove(&id);
+        self.aliases.remove(&id);
+        self.numbers.insert(id, number);
+    }
+
+    /// The number to show of a node whose real inode is gone.
+    pub(crate) fn number(&self, id: NodeId) -> Option<u64> {
+        self.numbers.get(&id).copied()
     }
 
     /// The kernel was told of the node once more.
@@ -88,9 +169,20 @@ impl Known {
         }
         let key = place.map(|place| place.key);
         self.nodes.remove(&id);
-        if let Some(key) = key.filter(|key| self.by_key.get(key) == Some(&id)) {
-            self.by_key.remove(&key);
+        self.uses.remove(&id);
+        self.aliases.remove(&id);
+        self.numbers.remove(&id);
+        self.writers.remove(&id);
+        if let Some(key) = key {
+            self.drop_key(id, key);
         }
         true
+    }
+
+    /// The inode's number may have been given to another by now.
+    fn drop_key(&mut self, id: NodeId, key: InodeKey) {
+        if self.by_key.get(&key) == Some(&id) {
+            self.by_key.remove(&key);
+        }
     }
 }

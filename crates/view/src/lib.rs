@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod codec;
+mod kernel;
 mod known;
 mod lower;
 mod map;
@@ -20,11 +21,13 @@ mod types;
 mod view;
 
 pub use codec::Malformed;
+pub use kernel::{Notifier, Server};
 pub use map::{Binding, Inconsistent, Map, Node, Origin, Resolution};
 pub use record::{Operation, Record};
 pub use shell::serve;
 pub use store::ObjectStore;
 pub use types::{Attributes, FileKind, Identity, InodeKey, Lifetime, NodeId, ObjectId, Timestamp};
 pub use view::{
-    DirectoryEntry, Entry, LoadError, NewNode, RenameMode, SetAttributes, View, ViewConfig, load,
+    DirectoryEntry, Entry, LoadError, NewNode, RenameMode, SetAttributes, Stale, StaleEntry, View,
+    ViewConfig, load,
 };

@@ -113,6 +113,12 @@ impl Map {
         self.nodes.remove(&id)?.object
     }
 
+    /// Empties the map, and returns what was in it.
+    pub(crate) fn take_nodes(&mut self) -> HashMap<NodeId, Node> {
+        self.adopted = HashMap::new();
+        std::mem::take(&mut self.nodes)
+    }
+
     fn apply_record(&mut self, record: &Record, time: Timestamp) -> Result<(), Inconsistent> {
         match record {
             Record::Adopt { .. } | Record::Create { .. } => self.add(record, time),
@@ -162,6 +168,11 @@ impl Map {
             Record::Xattr { node, name, value } => {
                 let node = self.changing(*node, time)?;
                 node.xattrs.insert(name.clone(), value.clone());
+                Ok(())
+            }
+            Record::Rebase => {
+                // Ids go on from where they are: an object's file may outlive its node for a while.
+                self.take_nodes();
                 Ok(())
             }
         }

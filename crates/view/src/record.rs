@@ -18,8 +18,10 @@
 //! | 7 | [`Record::Owner`] | node u64, uid u32, gid u32 |
 //! | 8 | [`Record::Times`] | node u64, accessed optional time, modified optional time |
 //! | 9 | [`Record::Xattr`] | node u64, name bytes, value optional bytes |
+//! | 16 | [`Record::Rebase`] | none |
 //!
-//! Tags 10 to 15 are kept for undo points (marks) and what they save.
+//! Tags 10 to 15 are kept for undo points (marks) and what they save. A program that does not know a
+//! tag refuses the log.
 
 use std::ffi::{OsStr, OsString};
 
@@ -141,6 +143,10 @@ pub enum Record {
         /// Its value.
         value: Option<Vec<u8>>,
     },
+    /// Everything so far was committed: the real tree is what the view shows, and the map begins
+    /// anew. The `Create` records that follow in the same operation bring back what has no name and
+    /// a process still holds.
+    Rebase,
 }
 
 impl Operation {
@@ -255,6 +261,9 @@ impl Record {
                     writer.run(value);
                 });
             }
+            Self::Rebase => {
+                writer.u8(16);
+            }
             Self::Adopt { .. } | Self::Create { .. } | Self::Bind { .. } | Self::Unbind { .. } => {
                 unreachable!("encoded by the caller")
             }
@@ -319,6 +328,7 @@ impl Record {
                 name: reader.name()?,
                 value: reader.optional(Reader::run)?,
             },
+            16 => Self::Rebase,
             _ => return Err(Malformed),
         })
     }

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use surmise_fuse as fuse;
 use surmise_fuse::{Caller, FileSystem, KnownAttributes, OpenReply};
 
+use crate::kernel::Server;
 use crate::types::{FileKind, NodeId, Timestamp};
 use crate::view::{DirectoryEntry, Entry, NewNode, RenameMode, SetAttributes, View};
 
@@ -19,11 +20,7 @@ use crate::view::{DirectoryEntry, Entry, NewNode, RenameMode, SetAttributes, Vie
 /// # Errors
 /// What reading the device or writing a reply failed with.
 pub fn serve(view: &View, device: OwnedFd, threads: usize) -> io::Result<()> {
-    let config = fuse::Config {
-        threads,
-        ..fuse::Config::default()
-    };
-    Ok(fuse::Session::new(device, config).serve(view)?)
+    Server::new(device, threads).serve(view)
 }
 
 impl FileSystem for View {
@@ -165,6 +162,7 @@ impl FileSystem for View {
         let truncate = open.flags & OFlags::TRUNC.bits() != 0;
         let kill = truncate && open.kill_privileges;
         let keep_cache = self.open_file(NodeId(node), truncate, kill)?;
+        self.note_access(NodeId(node), open.flags);
         Ok(opened(keep_cache))
     }
 
@@ -365,7 +363,15 @@ impl View {
         let truncate = create.flags & OFlags::TRUNC.bits() != 0;
         let kill = truncate && create.kill_privileges;
         let keep_cache = self.open_file(entry.node, truncate, kill)?;
+        self.note_access(entry.node, create.flags);
         Ok((entry_of(&entry), opened(keep_cache)))
+    }
+
+    fn note_access(&self, node: NodeId, flags: u32) {
+        // Only what can be read and written can be mapped so that it changes.
+        if flags & OFlags::ACCMODE.bits() == OFlags::RDWR.bits() {
+            self.note_writer(node);
+        }
     }
 }
 

@@ -8,16 +8,18 @@ mod core;
 mod data;
 mod directory;
 mod names;
+mod running;
 mod xattrs;
 
 pub use attributes::SetAttributes;
 pub use directory::DirectoryEntry;
 pub use names::{NewNode, RenameMode};
+pub use running::{Stale, StaleEntry};
 
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Condvar, Mutex, MutexGuard, RwLock};
 
 use rustix::io::Errno;
 use surmise_journal::{Format, Journal, OpenError as JournalError};
@@ -78,6 +80,9 @@ pub enum LoadError {
     Io(#[from] io::Error),
 }
 
+/// A panic under the lock may have left the map and the log at odds: to go on would be to guess.
+const WHOLE: &str = "the view is whole";
+
 /// What a lookup or a creation found.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
@@ -97,6 +102,10 @@ pub struct Entry {
 #[derive(Debug)]
 pub struct View {
     core: Mutex<Core>,
+    /// Tells those who wait for the end of a commit that the domain goes on.
+    gone_on: Condvar,
+    /// Held shared by whoever writes data outside the lock; taken under the lock.
+    writes: RwLock<()>,
 }
 
 /// Reads the map of a view that may be in use, without changing anything. A state directory without
@@ -142,13 +151,20 @@ impl View {
         let core = Core::new(config, store, journal, map)?;
         Ok(Self {
             core: Mutex::new(core),
+            gone_on: Condvar::new(),
+            writes: RwLock::new(()),
         })
     }
 
+    /// The state, for a call: not while the domain is being committed.
     fn core(&self) -> MutexGuard<'_, Core> {
-        // A panic under the lock may have left the map and the log at odds: to go on would be to
-        // guess.
-        self.core.lock().expect("the view is whole")
+        let core = self.locked();
+        let wait = |core: &mut Core| core.commit.is_some();
+        self.gone_on.wait_while(core, wait).expect(WHOLE)
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().expect(WHOLE)
     }
 }
 

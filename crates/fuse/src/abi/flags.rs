@@ -45,6 +45,9 @@ pub(crate) const FSYNC_FDATASYNC: u32 = 1 << 0;
 /// `fuse_setxattr_in.setxattr_flags`: an ACL changes the mode; drop the set-group-id bit.
 pub(crate) const SETXATTR_ACL_KILL_SGID: u32 = 1 << 0;
 
+/// `fuse_notify_inval_entry_out.flags`: the name expires and is asked for again, but stays.
+pub(crate) const EXPIRE_ONLY: u32 = 1 << 0;
+
 /// `fuse_statx.mask`: `STATX_BASIC_STATS` and `STATX_BTIME` of linux/stat.h.
 pub(crate) const STATX_BASIC_STATS: u32 = 0x7ff;
 pub(crate) const STATX_BTIME: u32 = 0x800;

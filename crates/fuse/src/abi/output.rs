@@ -106,6 +106,11 @@ wire! {
         spare: [u32; 6],
     }
 
+    /// A negative offset is for the attributes alone; length 0 is to the end.
+    NotifyInvalInodeOut: 24 { ino: u64, off: i64, len: i64 }
+    /// The name follows, ended by NUL.
+    NotifyInvalEntryOut: 16 { parent: u64, namelen: u32, flags: u32 }
+
     /// One name of a listing; the name follows, padded to 8 bytes.
     Dirent: 24 { ino: u64, off: u64, namelen: u32, kind: u32 }
     Direntplus: 152 { entry_out: EntryOut, dirent: Dirent }

@@ -1,7 +1,7 @@
 //! The state under the view's lock, and what every call needs of it: finding a node by name, reaching
 //! its real directory, and writing an operation.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
@@ -13,6 +13,7 @@ use lru::LruCache;
 use rustix::io::Errno;
 use surmise_journal::Journal;
 
+use super::running::CommitUnderWay;
 use super::{Entry, LOG_FORMAT, ViewConfig, fail};
 use crate::known::{Known, Place};
 use crate::lower;
@@ -40,12 +41,18 @@ pub(super) struct Core {
     /// Snapshots of open directories.
     pub(super) listings: HashMap<u64, super::directory::Listing>,
     pub(super) last_listing: u64,
+    /// What is under way between a commit's preparation and the moment when the domain goes on.
+    pub(super) commit: Option<CommitUnderWay>,
+    /// Names that lead nowhere, of which the kernel was told so for ever, and that the map lacks.
+    pub(super) absent: HashSet<(NodeId, OsString)>,
+    /// Objects that nothing needs any more.
+    pub(super) garbage: Vec<ObjectId>,
     /// Names of real files that were opened, and what they led to at first. An editor outside
     /// replaces a file by another inode, so the inode alone does not tell of a conflict.
-    used_names: LruCache<(NodeId, OsString), Identity>,
-    directories: LruCache<NodeId, Arc<OwnedFd>>,
+    pub(super) used_names: LruCache<(NodeId, OsString), Identity>,
+    pub(super) directories: LruCache<NodeId, Arc<OwnedFd>>,
     root: Arc<OwnedFd>,
-    root_device: u64,
+    pub(super) root_device: u64,
     journal: Option<Journal<File>>,
     last_node: u64,
     last_object: u64,
@@ -80,6 +87,9 @@ impl Core {
             files: LruCache::new(slots),
             listings: HashMap::new(),
             last_listing: 0,
+            commit: None,
+            absent: HashSet::new(),
+            garbage: Vec::new(),
             used_names: LruCache::new(USED_NAMES),
             directories: LruCache::new(slots),
             root: Arc::new(root),
@@ -168,7 +178,7 @@ impl Core {
         if let Some(origin) = self.map.node(id).and_then(|node| node.origin.as_ref()) {
             return Ok(Place {
                 parent: origin.parent,
-                name: origin.name.clone(),
+                name: origin.name.as_os_str().into(),
                 key: origin.identity.key(),
                 kind: origin.identity.kind,
             });
@@ -197,7 +207,7 @@ impl Core {
             return Ok((Arc::clone(&self.root), OsString::new()));
         }
         let place = self.place(id)?;
-        Ok((self.directory(place.parent)?, place.name))
+        Ok((self.directory(place.parent)?, place.name.into_os_string()))
     }
 
     /// What the real directory holds under a name, for a record that changes it first; the map keeps
@@ -225,10 +235,9 @@ impl Core {
     /// Notes that a real file is opened.
     pub(super) fn note_use(&mut self, id: NodeId, identity: Identity) -> io::Result<()> {
         let place = self.place(id)?;
-        let name = (place.parent, place.name);
+        let name = (place.parent, place.name.into_os_string());
         self.used_names.get_or_insert(name, || identity);
-        let known = self.known.node_mut(id);
-        known.first_use.get_or_insert(identity);
+        self.known.used_mut(id).first.get_or_insert(identity);
         Ok(())
     }
 
@@ -249,8 +258,7 @@ impl Core {
             Some(node) => node.origin.as_ref().map(|origin| origin.identity),
             None => {
                 let known = self.known.by_key(found.key());
-                let known = known.and_then(|id| self.known.node(id));
-                known.and_then(|known| known.first_use)
+                known.and_then(|id| self.known.used(id).first)
             }
         };
         let first_use = first_use.filter(|first| first.same_inode(&found));
@@ -266,7 +274,7 @@ impl Core {
                 (at, OsString::new())
             } else {
                 let place = self.place(at)?;
-                (place.parent, place.name)
+                (place.parent, place.name.into_os_string())
             };
             missing.push((at, parent, name));
             if at == NodeId::ROOT {
@@ -295,6 +303,13 @@ impl Core {
     /// Writes one operation to the log and takes it into the map.
     pub(super) fn perform(&mut self, records: Vec<Record>, time: Timestamp) -> io::Result<()> {
         let operation = Operation { time, records };
+        self.write(&operation)?;
+        self.take_in(&operation);
+        Ok(())
+    }
+
+    /// Writes one operation to the log.
+    pub(super) fn write(&mut self, operation: &Operation) -> io::Result<()> {
         let journal = match &mut self.journal {
             Some(journal) => journal,
             None => {
@@ -303,15 +318,26 @@ impl Core {
                 self.journal.insert(created.map_err(io_error)?)
             }
         };
-        journal.append(&operation.encode())?;
-        let applied = self.map.apply(&operation);
+        journal.append(&operation.encode()).map(drop)
+    }
+
+    /// Takes an operation that is in the log into the map.
+    pub(super) fn take_in(&mut self, operation: &Operation) {
+        let applied = self.map.apply(operation);
         applied.expect("a view writes only records that fit its map");
         for record in &operation.records {
             if let Record::Adopt { node, .. } = record {
                 self.known.adopted(*node);
             }
         }
-        Ok(())
+    }
+
+    /// Makes the log durable.
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        match &mut self.journal {
+            Some(journal) => journal.sync(),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn next_node(&mut self) -> NodeId {
@@ -328,9 +354,14 @@ impl Core {
     /// others carry their device in the upper bits, since one mount shows them all.
     pub(super) fn inode_number(&self, id: NodeId, identity: &Identity) -> u64 {
         match self.map.node(id) {
-            Some(node) if node.origin.is_none() => created_inode(id),
+            Some(node) if node.origin.is_none() => self.created_inode(id),
             _ => self.shown_inode(identity.key()),
         }
+    }
+
+    /// The inode number of a node that exists only in the view.
+    pub(super) fn created_inode(&self, id: NodeId) -> u64 {
+        self.known.number(id).unwrap_or(FIRST_NEW_INODE + id.0)
     }
 
     pub(super) fn shown_inode(&self, key: InodeKey) -> u64 {
@@ -368,7 +399,7 @@ impl Core {
     fn node_of(&mut self, parent: NodeId, name: &OsStr, attributes: &Attributes) -> NodeId {
         let place = Place {
             parent,
-            name: name.to_owned(),
+            name: name.into(),
             key: attributes.identity.key(),
             kind: attributes.identity.kind,
         };
@@ -381,6 +412,9 @@ impl Core {
                 (here || attributes.links > 1) && origin.identity.kind == place.kind
             });
             if same {
+                if attributes.links > 1 {
+                    self.known.add_alias(id, parent, name);
+                }
                 return id;
             }
         }
@@ -388,9 +422,15 @@ impl Core {
         let known = known.filter(|id| self.kind(*id).is_ok_and(|kind| kind == place.kind));
         let id = known.unwrap_or_else(|| self.next_node());
         let seen = self.known.node(id).and_then(|known| known.place.as_ref());
-        if seen != Some(&place) {
-            self.known.place(id, place);
+        if seen == Some(&place) {
+            return id;
         }
+        if let Some(before) = seen.filter(|before| before.key == place.key && attributes.links > 1)
+        {
+            let (parent, name) = (before.parent, before.name.clone());
+            self.known.add_alias(id, parent, &name);
+        }
+        self.known.place(id, place);
         id
     }
 }
@@ -407,11 +447,6 @@ fn io_error(error: surmise_journal::OpenError) -> io::Error {
         surmise_journal::OpenError::Io(error) => error,
         other => io::Error::other(other),
     }
-}
-
-/// The inode number of a node that exists only in the view.
-pub(super) fn created_inode(id: NodeId) -> u64 {
-    FIRST_NEW_INODE + id.0
 }
 
 /// Now, by the clock that the kernel stamps inodes with, so that times of objects and times in the

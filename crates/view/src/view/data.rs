@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
+use std::sync::{Arc, RwLockReadGuard};
 
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
@@ -17,12 +17,20 @@ use super::core::{Core, Found, now};
 use super::{View, fail};
 use crate::lower;
 use crate::record::Record;
-use crate::types::{Attributes, FileKind, NodeId};
+use crate::types::{Attributes, FileKind, NodeId, ObjectId};
 
 /// How much is copied in one step where the file systems can't share blocks.
 const COPY_STEP: u64 = 1 << 30;
 
 impl View {
+    /// Notes that a regular file is opened such that a process may change it through a mapping.
+    pub fn note_writer(&self, node: NodeId) {
+        let mut core = self.core();
+        if !core.has_object(node) {
+            core.known.note_writer(node);
+        }
+    }
+
     /// Opens a regular file; true when pages that the kernel cached of it are still right.
     pub fn open_file(&self, node: NodeId, truncate: bool, kill: bool) -> io::Result<bool> {
         let mut core = self.core();
@@ -37,9 +45,9 @@ impl View {
         }
         let identity = core.lower_attributes(node)?.identity;
         core.note_use(node, identity)?;
-        let known = core.known.node_mut(node);
-        let unchanged = known.cached == Some(identity);
-        known.cached = Some(identity);
+        let used = core.known.used_mut(node);
+        let unchanged = used.cached == Some(identity);
+        used.cached = Some(identity);
         if !unchanged {
             core.files.pop(&node);
         }
@@ -63,19 +71,22 @@ impl View {
 
     /// Writes all of `data` at `offset`; `kill` takes set-id bits and capabilities away first.
     pub fn write(&self, node: NodeId, offset: u64, data: &[u8], kill: bool) -> io::Result<()> {
-        let file = {
+        let (file, _writing) = {
             let mut core = self.core();
             if kill {
                 core.drop_privileges(node)?;
             }
-            core.writable(node)?
+            (core.writable(node)?, self.writing())
         };
         file.write_all_at(data, offset)
     }
 
     /// fallocate(2), `mode` as there.
     pub fn allocate(&self, node: NodeId, offset: u64, length: u64, mode: u32) -> io::Result<()> {
-        let file = self.core().writable(node)?;
+        let (file, _writing) = {
+            let mut core = self.core();
+            (core.writable(node)?, self.writing())
+        };
         let flags = FallocateFlags::from_bits(mode).ok_or(Errno::OPNOTSUPP)?;
         Ok(rustix::fs::fallocate(&file, flags, offset, length)?)
     }
@@ -98,17 +109,22 @@ impl View {
         to: (NodeId, u64),
         length: u64,
     ) -> io::Result<usize> {
-        let (source, target) = {
+        let (source, target, _writing) = {
             let mut core = self.core();
             // In this order: where both are one file, the source must be the object too.
             let target = core.writable(to.0)?;
-            (core.file(from.0)?, target)
+            (core.file(from.0)?, target, self.writing())
         };
         let (mut from, mut to) = (from.1, to.1);
         let length = usize::try_from(length.min(COPY_STEP)).unwrap_or(usize::MAX);
         let copied =
             rustix::fs::copy_file_range(&source, Some(&mut from), &target, Some(&mut to), length)?;
         Ok(copied)
+    }
+
+    /// While it is held, a commit is not prepared. To be taken under the lock.
+    fn writing(&self) -> RwLockReadGuard<'_, ()> {
+        self.writes.read().expect("no write panics")
     }
 }
 
@@ -170,23 +186,36 @@ impl Core {
             // Before the copy, so that a change outside while it runs is seen as one.
             self.note_use(id, shown.identity)?;
         }
-        let object = self.next_object();
-        let file = self.store.create(object)?;
-        let result = self.fill(id, &file, &shown, limit);
-        let result = result.and_then(|()| {
-            let mut records = Vec::new();
-            self.adopt(id, &mut records)?;
+        let (object, file) = self.copy(id, &shown, limit)?;
+        let mut records = Vec::new();
+        let result = self.adopt(id, &mut records).and_then(|()| {
             self.drop_capability(id, &mut records)?;
             records.push(Record::Content { node: id, object });
             self.perform(records, now())
         });
-        if let Err(error) = result {
+        if result.is_ok() {
+            self.files.put(id, file.into());
+        } else {
             // The first error is the one to tell; what stays is swept up later.
             let _ = self.store.remove(object);
-            return Err(error);
         }
-        self.files.put(id, file.into());
-        Ok(())
+        result
+    }
+
+    /// Makes an object, which nothing names yet, of the first `limit` bytes of a node's real data.
+    pub(super) fn copy(
+        &mut self,
+        id: NodeId,
+        shown: &Attributes,
+        limit: u64,
+    ) -> io::Result<(ObjectId, File)> {
+        let object = self.next_object();
+        let file = self.store.create(object)?;
+        let filled = self.fill(id, &file, shown, limit);
+        filled.inspect_err(|_| {
+            let _ = self.store.remove(object);
+        })?;
+        Ok((object, file))
     }
 
     fn fill(

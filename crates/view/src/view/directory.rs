@@ -1,5 +1,6 @@
 //! Directories listed: the real names, less what the domain removed, with what it added.
 
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::AsFd;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use rustix::fs::StatVfs;
 use rustix::io::Errno;
 
-use super::core::{Core, created_inode};
+use super::core::Core;
 use super::{View, fail};
 use crate::lower;
 use crate::types::{FileKind, InodeKey, NodeId};
@@ -88,6 +89,19 @@ impl View {
 }
 
 impl Core {
+    /// Gives the names of open listings the inode numbers that they have by now.
+    pub(super) fn renumber_listings(&mut self, numbers: &HashMap<u64, u64>) {
+        for listing in self.listings.values_mut() {
+            let is_old = |entry: &DirectoryEntry| numbers.contains_key(&entry.inode);
+            if !listing.entries.iter().any(is_old) {
+                continue;
+            }
+            for entry in Arc::make_mut(&mut listing.entries) {
+                entry.inode = *numbers.get(&entry.inode).unwrap_or(&entry.inode);
+            }
+        }
+    }
+
     pub(super) fn check_empty(&mut self, directory: NodeId) -> io::Result<()> {
         // `.` and `..` are always there.
         if self.list(directory)?.len() > 2 {
@@ -155,7 +169,7 @@ impl Core {
 
     fn shown_inode_of(&mut self, id: NodeId) -> io::Result<u64> {
         match self.map.node(id) {
-            Some(node) if node.origin.is_none() => Ok(created_inode(id)),
+            Some(node) if node.origin.is_none() => Ok(self.created_inode(id)),
             _ if id == NodeId::ROOT => {
                 let key = self.lower_attributes(id)?.identity.key();
                 Ok(self.shown_inode(key))
@@ -206,10 +220,12 @@ impl Core {
         let mut adopted = self.map.nodes().filter(|(_, node)| {
             node.kind == FileKind::Directory && node.origin.is_some() && node.device == device
         });
-        let Some(id) = adopted.next().map(|(id, _)| id) else {
-            return fail(Errno::STALE);
-        };
+        let id = adopted.next().map(|(id, _)| id);
         drop(adopted);
-        self.directory(id)
+        match id {
+            Some(id) => self.directory(id),
+            None if device == self.root_device => self.directory(NodeId::ROOT),
+            None => fail(Errno::STALE),
+        }
     }
 }

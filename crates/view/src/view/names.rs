@@ -12,6 +12,9 @@ use crate::lower;
 use crate::record::Record;
 use crate::types::{FileKind, Lifetime, NodeId};
 
+/// How many absent names in directories that the domain made are told for ever, some 100 bytes each.
+const ABSENT_MAX: usize = 1 << 14;
+
 /// `S_ISGID`.
 const SET_GID: u16 = 0o2000;
 
@@ -50,10 +53,7 @@ impl View {
         let mut core = self.core();
         match core.find(parent, name)? {
             Some(found) => core.entry(found).map(Ok),
-            None if core.map.resolve(parent, name) == crate::Resolution::Unbound => {
-                Ok(Err(Lifetime::Forever))
-            }
-            None => Ok(Err(Lifetime::Brief)),
+            None => Ok(Err(core.absence(parent, name))),
         }
     }
 
@@ -71,12 +71,7 @@ impl View {
 
     /// Where a symbolic link leads.
     pub fn read_link(&self, node: NodeId) -> io::Result<OsString> {
-        let mut core = self.core();
-        if let Some(created) = core.map.node(node).filter(|node| node.origin.is_none()) {
-            return Ok(created.target.clone());
-        }
-        let (directory, name) = core.lower_place(node)?;
-        lower::read_link(directory.as_fd(), &name)
+        self.core().target(node)
     }
 
     /// Creates an inode under a name that is free.
@@ -208,6 +203,36 @@ impl View {
 }
 
 impl Core {
+    /// Where a symbolic link leads.
+    pub(super) fn target(&mut self, id: NodeId) -> io::Result<OsString> {
+        if let Some(created) = self.map.node(id).filter(|node| node.origin.is_none()) {
+            return Ok(created.target.clone());
+        }
+        let (directory, name) = self.lower_place(id)?;
+        lower::read_link(directory.as_fd(), &name)
+    }
+
+    /// How long a name leads nowhere. What is told for ever must be known when the domain was
+    /// committed and goes on: names that were removed are in the map, and of those that never were in
+    /// a directory of the domain's own, so many are remembered.
+    fn absence(&mut self, parent: NodeId, name: &OsStr) -> Lifetime {
+        let Some(node) = self.map.node(parent) else {
+            return Lifetime::Brief;
+        };
+        if node.entries.contains_key(name) {
+            return Lifetime::Forever;
+        }
+        if node.origin.is_some() {
+            return Lifetime::Brief;
+        }
+        let name = (parent, name.to_owned());
+        if self.absent.len() < ABSENT_MAX || self.absent.contains(&name) {
+            self.absent.insert(name);
+            return Lifetime::Forever;
+        }
+        Lifetime::Brief
+    }
+
     fn new_node(
         &mut self,
         parent: NodeId,

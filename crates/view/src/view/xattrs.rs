@@ -24,15 +24,7 @@ impl View {
 
     /// The names of all attributes.
     pub fn xattr_names(&self, node: NodeId) -> io::Result<Vec<OsString>> {
-        let mut core = self.core();
-        let mut names = core.lower_xattr_names(node)?;
-        let Some(changed) = core.map.node(node).map(|node| &node.xattrs) else {
-            return Ok(names);
-        };
-        names.retain(|name| !changed.contains_key(name));
-        let set = changed.iter().filter(|(_, value)| value.is_some());
-        names.extend(set.map(|(name, _)| name.clone()));
-        Ok(names)
+        self.core().xattr_names(node)
     }
 
     /// Sets an attribute; `flags` as in setxattr(2).
@@ -108,7 +100,18 @@ impl Core {
         Ok(())
     }
 
-    fn xattr(&mut self, id: NodeId, name: &OsStr) -> io::Result<Vec<u8>> {
+    pub(super) fn xattr_names(&mut self, id: NodeId) -> io::Result<Vec<OsString>> {
+        let mut names = self.lower_xattr_names(id)?;
+        let Some(changed) = self.map.node(id).map(|node| &node.xattrs) else {
+            return Ok(names);
+        };
+        names.retain(|name| !changed.contains_key(name));
+        let set = changed.iter().filter(|(_, value)| value.is_some());
+        names.extend(set.map(|(name, _)| name.clone()));
+        Ok(names)
+    }
+
+    pub(super) fn xattr(&mut self, id: NodeId, name: &OsStr) -> io::Result<Vec<u8>> {
         if let Some(node) = self.map.node(id) {
             match node.xattrs.get(name) {
                 Some(Some(value)) => return Ok(value.clone()),

@@ -1,0 +1,5 @@
+//! `enum fuse_notify_code`: what the server tells unasked. The code stands where a reply has its error,
+//! and `unique` is zero.
+
+pub(crate) const INVAL_INODE: i32 = 2;
+pub(crate) const INVAL_ENTRY: i32 = 3;

@@ -1,0 +1,97 @@
+//! What the server tells the kernel unasked: that something which it remembers may have changed.
+
+use std::ffi::OsStr;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::io::Errno;
+use zerocopy::IntoBytes;
+
+use crate::abi::{flags, notify, output};
+
+/// Tells the kernel of a [`Session`](crate::Session) that it must ask again. Cheap to clone, for any
+/// thread.
+///
+/// *Deadlocks.* The kernel takes locks for what it is told: that of a directory for a name in it,
+/// those of pages for data, which it may first have to write back. A request under way may hold the
+/// same lock. So none of this may be called from a [`FileSystem`](crate::FileSystem)'s methods, nor
+/// with a lock held that one of these methods takes, nor before every request can be answered.
+#[derive(Clone, Debug)]
+pub struct Notifier {
+    device: Arc<OwnedFd>,
+    can_expire: Arc<AtomicBool>,
+}
+
+impl Notifier {
+    pub(crate) fn new(device: Arc<OwnedFd>, can_expire: Arc<AtomicBool>) -> Self {
+        Self { device, can_expire }
+    }
+
+    /// Whether a name can expire and stay (Linux 6.2). Known when the session serves.
+    pub fn can_expire(&self) -> bool {
+        self.can_expire.load(Ordering::Relaxed)
+    }
+
+    /// Has the kernel ask for a node's attributes again.
+    ///
+    /// # Errors
+    /// What the kernel says, except that it does not know the node.
+    pub fn expire_attributes(&self, node: u64) -> io::Result<()> {
+        self.invalidate(node, -1)
+    }
+
+    /// Has the kernel write back what it holds of a node's changed data, and drop the rest; its
+    /// attributes, too. Returns when that is done.
+    ///
+    /// # Errors
+    /// What the kernel says, except that it does not know the node.
+    pub fn drop_data(&self, node: u64) -> io::Result<()> {
+        self.invalidate(node, 0)
+    }
+
+    /// Has the kernel ask what `name` leads to, even if it is nothing so far. Without
+    /// [`can_expire`](Self::can_expire) the name is dropped, too: getcwd(2) below it fails then until
+    /// it has been looked up again.
+    ///
+    /// # Errors
+    /// What the kernel says, except that it does not know the name.
+    pub fn expire_entry(&self, parent: u64, name: &OsStr) -> io::Result<()> {
+        let body = output::NotifyInvalEntryOut {
+            parent,
+            namelen: u32::try_from(name.len()).map_err(io::Error::other)?,
+            flags: if self.can_expire() {
+                flags::EXPIRE_ONLY
+            } else {
+                0
+            },
+        };
+        self.tell(notify::INVAL_ENTRY, body.as_bytes(), name.as_bytes(), &[0])
+    }
+
+    fn invalidate(&self, node: u64, off: i64) -> io::Result<()> {
+        let body = output::NotifyInvalInodeOut {
+            ino: node,
+            off,
+            len: 0,
+        };
+        self.tell(notify::INVAL_INODE, body.as_bytes(), &[], &[])
+    }
+
+    fn tell(&self, code: i32, body: &[u8], name: &[u8], end: &[u8]) -> io::Result<()> {
+        let length = size_of::<output::OutHeader>() + body.len() + name.len() + end.len();
+        let header = output::OutHeader {
+            len: u32::try_from(length).map_err(io::Error::other)?,
+            error: code,
+            unique: 0,
+        };
+        let segments = [header.as_bytes(), body, name, end].map(IoSlice::new);
+        match rustix::io::writev(self.device.as_fd(), &segments) {
+            // Not known, or not any more; unmounted.
+            Ok(_) | Err(Errno::NOENT | Errno::NOTDIR | Errno::NODEV) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}

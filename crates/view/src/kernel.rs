@@ -1,0 +1,87 @@
+//! What the kernel is told around a commit of a domain that goes on.
+//!
+//! The kernel remembers for ever what only the domain could change. After the commit all of it is
+//! lower's, and somebody outside may change it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use surmise_fuse as fuse;
+
+use crate::view::View;
+
+/// A view's session on a mounted FUSE device.
+#[derive(Debug)]
+pub struct Server {
+    session: fuse::Session,
+}
+
+/// Speaks to the kernel for a [`Server`], from a thread of its own.
+#[derive(Debug, Clone)]
+pub struct Notifier {
+    notifier: fuse::Notifier,
+}
+
+impl Server {
+    /// A server of `threads` threads on the device, which is mounted.
+    pub fn new(device: OwnedFd, threads: usize) -> Self {
+        let config = fuse::Config {
+            threads,
+            ..fuse::Config::default()
+        };
+        Self {
+            session: fuse::Session::new(device, config),
+        }
+    }
+
+    /// What speaks to the kernel. It keeps the device open.
+    pub fn notifier(&self) -> Notifier {
+        Notifier {
+            notifier: self.session.notifier(),
+        }
+    }
+
+    /// Serves a view until it is unmounted.
+    ///
+    /// # Errors
+    /// What reading the device or writing a reply failed with.
+    pub fn serve(&self, view: &View) -> io::Result<()> {
+        Ok(self.session.serve(view)?)
+    }
+}
+
+impl Notifier {
+    /// [`View::prepare_commit`], after the kernel has written back all that tasks changed through
+    /// shared mappings. The tasks stand still outside of calls, and the caller is no thread of the
+    /// server.
+    ///
+    /// # Errors
+    /// As there, and what the kernel says.
+    pub fn prepare_commit(&self, view: &View) -> io::Result<()> {
+        for node in view.written() {
+            self.notifier.drop_data(node.0)?;
+        }
+        view.prepare_commit()
+    }
+
+    /// [`View::go_on`], and the kernel asks again for what it knew for ever. The tasks still stand
+    /// still, and the caller is no thread of the server. For use after a rebase and after a commit
+    /// that was given up alike.
+    ///
+    /// # Errors
+    /// What the kernel says; then the domain must end.
+    pub fn go_on(&self, view: &View) -> io::Result<()> {
+        let stale = view.go_on();
+        for node in stale.nodes {
+            self.notifier.expire_attributes(node.0)?;
+        }
+        for entry in stale.entries {
+            // A directory that somebody works in must stay; it heals when it turns out to be stale.
+            if entry.is_directory && !self.notifier.can_expire() {
+                continue;
+            }
+            self.notifier.expire_entry(entry.parent.0, &entry.name)?;
+        }
+        Ok(())
+    }
+}

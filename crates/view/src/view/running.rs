@@ -1,0 +1,470 @@
+//! A commit of a domain that goes on.
+//!
+//! [`View::prepare_commit`] stops every call and keeps what the commit takes away outside and a
+//! process still holds; somebody else makes the real tree what the view shows; [`View::rebase`] takes
+//! that in: every node that the kernel knows is found at its real place, and the map begins anew.
+//! [`View::go_on`] lets the calls through again. Until then nothing can change inside, so whatever is
+//! killed on the way leaves a log that ends at the state that was committed.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::AsFd;
+
+use rustix::io::Errno;
+
+use super::core::{Core, Found, now};
+use super::{View, fail};
+use crate::known::Place;
+use crate::lower;
+use crate::map::{Map, Node};
+use crate::record::{Operation, Record};
+use crate::types::{Attributes, FileKind, InodeKey, NodeId, ObjectId};
+
+/// What the kernel believes for ever and must ask anew: after a rebase somebody outside may change
+/// it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Stale {
+    /// Names, of which some lead nowhere.
+    pub entries: Vec<StaleEntry>,
+    /// Nodes, for their attributes.
+    pub nodes: Vec<NodeId>,
+}
+
+/// A name that the kernel must look up again.
+#[derive(Debug, PartialEq, Eq)]
+pub struct StaleEntry {
+    /// The directory.
+    pub parent: NodeId,
+    /// The name in it.
+    pub name: OsString,
+    /// Whether it leads to a directory.
+    pub is_directory: bool,
+}
+
+/// From the preparation of a commit until the domain goes on.
+#[derive(Debug, Default)]
+pub(super) struct CommitUnderWay {
+    kept: Vec<Kept>,
+    is_rebased: bool,
+    stale: Stale,
+}
+
+/// An inode that has no name any more and that a process may hold.
+#[derive(Debug)]
+struct Kept {
+    node: NodeId,
+    attributes: Attributes,
+    /// The inode number that it is shown with.
+    number: u64,
+    /// Where it leads, for symbolic links.
+    target: OsString,
+    xattrs: Vec<(OsString, Vec<u8>)>,
+    /// Its data, for regular files.
+    object: Option<ObjectId>,
+    /// Whether the object was made for this.
+    is_copied: bool,
+}
+
+/// A node of the map, and where the commit has put it.
+struct Move {
+    node: NodeId,
+    parent: NodeId,
+    name: OsString,
+    kind: FileKind,
+    /// Which inode it is, for those that were real before.
+    key: Option<InodeKey>,
+}
+
+/// One name of each node that a changed name leads to.
+type Bound<'m> = HashMap<NodeId, (NodeId, &'m OsStr)>;
+
+impl View {
+    /// Prepares for a commit of all that the domain changed: waits for writes under way, stops every
+    /// later call until [`View::go_on`], and copies what the commit removes outside and a process may
+    /// still hold. The log and the objects that it names do not change from here on.
+    ///
+    /// No task of the domain may be in a call: it would wait for the end of the commit.
+    ///
+    /// # Errors
+    /// What could not be copied; then nothing is stopped.
+    pub fn prepare_commit(&self) -> io::Result<()> {
+        let mut core = self.locked();
+        // Whoever writes outside the lock began before it was taken here.
+        drop(self.writes.write().expect("no write panics"));
+        if core.commit.is_some() {
+            return fail(Errno::BUSY);
+        }
+        let kept = core.keep()?;
+        core.commit = Some(CommitUnderWay {
+            kept,
+            ..CommitUnderWay::default()
+        });
+        Ok(())
+    }
+
+    /// The held regular files of which the kernel may have data that the view lacks: those that were
+    /// written, or opened so that they can be.
+    pub(crate) fn written(&self) -> Vec<NodeId> {
+        let core = self.locked();
+        let written = core.map.nodes().filter(|(_, node)| node.object.is_some());
+        let written = written
+            .map(|(id, _)| id)
+            .chain(core.known.opened_for_writing());
+        written.filter(|id| core.known.is_held(*id)).collect()
+    }
+
+    /// Takes in that the real tree has become what the view shows, durably. Nodes stay what they
+    /// were; their data, names and attributes are the real ones now. What somebody moved or removed
+    /// outside in the same moment is stale (`ESTALE`).
+    ///
+    /// # Errors
+    /// `EINVAL` when nothing was prepared; else what writing the log failed with, and then the domain
+    /// must end.
+    pub fn rebase(&self) -> io::Result<()> {
+        self.locked().rebase()
+    }
+
+    /// Lets calls through again, after a rebase or instead of one, and returns what the kernel has
+    /// to be told. Without a commit under way there is nothing to do.
+    pub fn go_on(&self) -> Stale {
+        let mut core = self.locked();
+        let Some(commit) = core.commit.take() else {
+            return Stale::default();
+        };
+        self.gone_on.notify_all();
+        if !commit.is_rebased {
+            let copied = commit.kept.into_iter().filter(|kept| kept.is_copied);
+            core.garbage.extend(copied.filter_map(|kept| kept.object));
+        }
+        commit.stale
+    }
+
+    /// Removes the objects that rebases made superfluous. The next opening of the view removes what
+    /// this does not.
+    ///
+    /// # Errors
+    /// What the first failed removal says; the rest is not tried.
+    pub fn sweep(&self) -> io::Result<()> {
+        let (store, garbage) = {
+            let mut core = self.locked();
+            (core.store.clone(), std::mem::take(&mut core.garbage))
+        };
+        garbage
+            .into_iter()
+            .try_for_each(|object| store.remove(object))
+    }
+}
+
+impl Core {
+    /// Keeps every inode that the commit takes away and that a process may hold.
+    fn keep(&mut self) -> io::Result<Vec<Kept>> {
+        let bound = bound(&self.map);
+        let held = self
+            .known
+            .held()
+            .filter(|(id, known)| match self.map.node(*id) {
+                Some(node) => self.spot(*id, node, &bound).is_none(),
+                None => known.lost_names > 0,
+            });
+        let lost: Vec<NodeId> = held
+            .map(|(id, _)| id)
+            .filter(|id| *id != NodeId::ROOT)
+            .collect();
+        let mut kept = Vec::with_capacity(lost.len());
+        for node in lost {
+            match self.keep_one(node) {
+                Ok(one) => kept.push(one),
+                // Somebody outside has removed it: stale before, stale afterwards.
+                Err(error) if is_gone(&error) => {}
+                Err(error) => {
+                    for object in kept.iter().filter(|kept| kept.is_copied) {
+                        // What stays is swept up later.
+                        let _ = object.object.map(|object| self.store.remove(object));
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(kept)
+    }
+
+    fn keep_one(&mut self, id: NodeId) -> io::Result<Kept> {
+        let (attributes, _) = self.stored_attributes(Found {
+            node: id,
+            lower: None,
+        })?;
+        let number = self.inode_number(id, &attributes.identity);
+        let target = match attributes.identity.kind {
+            FileKind::Symlink => self.target(id)?,
+            _ => OsString::new(),
+        };
+        let mut xattrs = Vec::new();
+        for name in self.xattr_names(id)? {
+            // Some are shown by name only, and only to root.
+            if let Ok(value) = self.xattr(id, &name) {
+                xattrs.push((name, value));
+            }
+        }
+        let own = self.map.node(id).and_then(|node| node.object);
+        let is_copied = own.is_none() && attributes.identity.kind == FileKind::Regular;
+        Ok(Kept {
+            node: id,
+            attributes,
+            number,
+            target,
+            xattrs,
+            object: if is_copied {
+                Some(self.copy(id, &attributes, u64::MAX)?.0)
+            } else {
+                own
+            },
+            is_copied,
+        })
+    }
+
+    fn rebase(&mut self) -> io::Result<()> {
+        let Some(commit) = self.commit.take_if(|commit| !commit.is_rebased) else {
+            return fail(Errno::INVAL);
+        };
+        let kept = commit.kept;
+        let moves = self.moves();
+        let operation = operation(&kept);
+        let written = self.write(&operation);
+        if let Err(error) = written {
+            // Still prepared, so that nothing goes on.
+            self.commit = Some(CommitUnderWay {
+                kept,
+                ..CommitUnderWay::default()
+            });
+            return Err(error);
+        }
+        let before = self.map.take_nodes();
+        self.take_in(&operation);
+        drop(operation);
+        let kept_nodes: HashSet<NodeId> = kept.iter().map(|kept| kept.node).collect();
+        for kept in kept {
+            self.known.outlived(kept.node, kept.number);
+        }
+        // Removed inside, and outside before that.
+        let lost = self.known.held().filter(|(_, known)| known.lost_names > 0);
+        for id in lost.map(|(id, _)| id).collect::<Vec<_>>() {
+            self.known.adopted(id);
+        }
+        for id in before.keys() {
+            self.files.pop(id);
+        }
+        self.directories.clear();
+        let numbers = self.relocate(moves);
+        self.renew_uses();
+        self.renumber_listings(&numbers);
+        let still: HashSet<ObjectId> = self
+            .map
+            .nodes()
+            .filter_map(|(_, node)| node.object)
+            .collect();
+        let objects = before.values().filter_map(|node| node.object);
+        self.garbage
+            .extend(objects.filter(|object| !still.contains(object)));
+        self.commit = Some(CommitUnderWay {
+            kept: Vec::new(),
+            is_rebased: true,
+            stale: self.stale(before, &kept_nodes),
+        });
+        self.sync()
+    }
+
+    /// Where the commit has put the held nodes of the map, and the directories above them, top down.
+    fn moves(&self) -> Vec<Move> {
+        let bound = bound(&self.map);
+        let mut moves = Vec::new();
+        let mut seen = HashSet::from([NodeId::ROOT]);
+        for (held, _) in self.known.held() {
+            let mut chain = Vec::new();
+            let mut at = held;
+            while seen.insert(at) {
+                let Some(node) = self.map.node(at) else {
+                    let place = self.known.node(at).and_then(|known| known.place.as_ref());
+                    let Some(place) = place else { break };
+                    at = place.parent;
+                    continue;
+                };
+                let Some((parent, name)) = self.spot(at, node, &bound) else {
+                    break;
+                };
+                let origin = node.origin.as_ref();
+                chain.push(Move {
+                    node: at,
+                    parent,
+                    name: name.to_owned(),
+                    kind: node.kind,
+                    key: origin.map(|origin| origin.identity.key()),
+                });
+                at = parent;
+            }
+            moves.extend(chain.into_iter().rev());
+        }
+        moves
+    }
+
+    /// A name under which a node of the map is in the view.
+    fn spot<'a>(
+        &'a self,
+        id: NodeId,
+        node: &'a Node,
+        bound: &Bound<'a>,
+    ) -> Option<(NodeId, &'a OsStr)> {
+        if let Some(spot) = bound.get(&id) {
+            return Some(*spot);
+        }
+        let origin = node.origin.as_ref()?;
+        let first = (origin.parent, origin.name.as_os_str());
+        let mut places = std::iter::once(first).chain(self.known.aliases(id));
+        places.find(|(parent, name)| {
+            let parent = self.map.node(*parent);
+            parent.is_none_or(|parent| !parent.entries.contains_key(*name))
+        })
+    }
+
+    /// Finds moved nodes at their real places, and tells which inode numbers have changed.
+    fn relocate(&mut self, moves: Vec<Move>) -> HashMap<u64, u64> {
+        let mut numbers = HashMap::new();
+        for moved in moves {
+            let Some(found) = self.find_moved(&moved) else {
+                continue;
+            };
+            let identity = found.identity;
+            if moved.key.is_none() {
+                let number = self.shown_inode(identity.key());
+                numbers.insert(self.created_inode(moved.node), number);
+            }
+            let place = Place {
+                parent: moved.parent,
+                name: moved.name.into(),
+                key: identity.key(),
+                kind: identity.kind,
+            };
+            self.known.place(moved.node, place);
+            if identity.kind == FileKind::Regular {
+                // It may be open and mapped.
+                self.known.note_writer(moved.node);
+                self.known.used_mut(moved.node).first = Some(identity);
+            }
+        }
+        numbers
+    }
+
+    fn find_moved(&mut self, moved: &Move) -> Option<Attributes> {
+        let directory = self.directory(moved.parent).ok()?;
+        let found = lower::stat(directory.as_fd(), &moved.name).ok()??;
+        let key = found.identity.key();
+        let is_same = found.identity.kind == moved.kind && moved.key.is_none_or(|own| own == key);
+        (is_same && !self.config.hidden.contains(&key)).then_some(found)
+    }
+
+    /// What is open is used, under the new consent, in the state in which it is now.
+    fn renew_uses(&mut self) {
+        self.used_names.clear();
+        for id in self.known.forget_uses() {
+            let Ok(attributes) = self.lower_attributes(id) else {
+                continue;
+            };
+            // A node without a place has failed above.
+            let _ = self.note_use(id, attributes.identity);
+        }
+    }
+
+    fn stale(&mut self, before: HashMap<NodeId, Node>, kept: &HashSet<NodeId>) -> Stale {
+        let directories = before
+            .iter()
+            .filter(|(_, node)| node.kind == FileKind::Directory);
+        let directories: HashSet<NodeId> = directories.map(|(id, _)| *id).collect();
+        let mut stale = Stale::default();
+        let absent = std::mem::take(&mut self.absent).into_iter();
+        stale
+            .entries
+            .extend(absent.map(|(parent, name)| StaleEntry {
+                parent,
+                name,
+                is_directory: false,
+            }));
+        for (id, node) in before {
+            if !self.known.is_held(id) || kept.contains(&id) {
+                continue;
+            }
+            if node.object.is_some() || node.origin.is_none() {
+                stale.nodes.push(id);
+            }
+            let entries = node.entries.into_iter().map(|(name, binding)| StaleEntry {
+                parent: id,
+                name,
+                is_directory: binding.target.is_some_and(|to| directories.contains(&to)),
+            });
+            stale.entries.extend(entries);
+        }
+        stale
+    }
+}
+
+/// The operation that says that everything was committed but what is kept.
+fn operation(kept: &[Kept]) -> Operation {
+    let mut records = vec![Record::Rebase];
+    for kept in kept {
+        let Attributes {
+            identity,
+            permissions,
+            uid,
+            gid,
+            special,
+            accessed,
+            ..
+        } = kept.attributes;
+        records.push(Record::Create {
+            node: kept.node,
+            device: identity.device,
+            kind: identity.kind,
+            permissions,
+            uid,
+            gid,
+            special,
+            object: kept.object,
+            target: kept.target.clone(),
+        });
+        if kept.object.is_none() {
+            records.push(Record::Times {
+                node: kept.node,
+                accessed: Some(accessed),
+                modified: Some(identity.modified),
+            });
+        }
+        for (name, value) in &kept.xattrs {
+            records.push(Record::Xattr {
+                node: kept.node,
+                name: name.clone(),
+                value: Some(value.clone()),
+            });
+        }
+    }
+    Operation {
+        time: now(),
+        records,
+    }
+}
+
+fn bound(map: &Map) -> Bound<'_> {
+    let mut bound = HashMap::new();
+    for (directory, node) in map.nodes() {
+        for (name, binding) in &node.entries {
+            if let Some(target) = binding.target {
+                bound.insert(target, (directory, name.as_os_str()));
+            }
+        }
+    }
+    bound
+}
+
+/// Whether an error says that a real inode is no more where it was.
+fn is_gone(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(errno, Some(Errno::STALE | Errno::NOENT | Errno::NOTDIR))
+}
