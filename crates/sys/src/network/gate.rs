@@ -182,7 +182,8 @@ fn routes(tun: u32, gated_loopback: bool, ipv6: bool) -> Batch {
         routes_loopback: gated_loopback,
         plain_ipv6: ipv6,
     };
-    route::change_link(&mut batch, "bring up the TUN device", &device);
+    route::change_link(&mut batch, "prepare the TUN device", &device);
+    route::bring_up(&mut batch, "bring up the TUN device", tun);
     if gated_loopback {
         let loopback = Link {
             index: route::LOOPBACK,

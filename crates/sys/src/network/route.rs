@@ -45,10 +45,9 @@ pub(super) struct Link {
     pub(super) plain_ipv6: bool,
 }
 
-/// Changes an interface and brings it up.
+/// Changes an interface.
 pub(super) fn change_link(batch: &mut Batch, step: &'static str, link: &Link) {
-    let up = (libc::IFF_UP as u32).to_ne_bytes();
-    let header = [&[0; 4][..], &link.index.to_ne_bytes(), &up, &up].concat();
+    let header = link_header(link.index, 0);
     let mut attributes = Attributes::new();
     if let Some((mtu, queue)) = link.sizes {
         attributes.number(IFLA_MTU, mtu);
@@ -69,6 +68,18 @@ pub(super) fn change_link(batch: &mut Batch, step: &'static str, link: &Link) {
         }
     });
     batch.request(step, (libc::RTM_NEWLINK, 0), &header, &attributes);
+}
+
+/// Brings an interface up. What was changed before holds for its first packet.
+pub(super) fn bring_up(batch: &mut Batch, step: &'static str, link: u32) {
+    let header = link_header(link, libc::IFF_UP as u32);
+    batch.request(step, (libc::RTM_NEWLINK, 0), &header, &Attributes::new());
+}
+
+/// `ifinfomsg`: family, padding, type, index, flags, and which of these to set.
+fn link_header(index: u32, flags: u32) -> Vec<u8> {
+    let flags = flags.to_ne_bytes();
+    [&[0; 4][..], &index.to_ne_bytes(), &flags, &flags].concat()
 }
 
 /// Gives an interface an address, at once: nobody is asked whether it is taken.
