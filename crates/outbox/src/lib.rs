@@ -13,6 +13,7 @@
 //! The file is described in the module `record`.
 #![forbid(unsafe_code)]
 
+mod delivery;
 mod error;
 mod held;
 mod history;
@@ -21,6 +22,7 @@ mod record;
 mod target;
 mod writer;
 
+pub use delivery::{Cause, Delivered, Delivery, DeliveryError, Failure, Limits, Unreachable};
 pub use error::OutboxError;
 pub use held::{Held, HeldChannel, HeldState, load};
 pub use outbox::{Outbox, Pending, Piece};
