@@ -100,10 +100,8 @@ impl Ledger {
                 Happened::Flowed { from, to } if concerned.contains(&to) => {
                     concerned.insert(from);
                 }
-                Happened::Replaced { by, node } => {
-                    if concerned.remove(&node) {
-                        concerned.insert(by);
-                    }
+                Happened::Replaced { by, node } if concerned.remove(&node) => {
+                    concerned.insert(by);
                 }
                 Happened::New(node) => {
                     concerned.remove(&node);
