@@ -83,20 +83,18 @@ impl Barriers {
         nodes: &Nodes,
         assumptions: &mut Assumptions,
         ended: &mut Ended,
-    ) -> Result<(), EngineError> {
+    ) {
         let Some(barrier) = self.pending.get_mut(&waiter) else {
-            return Ok(());
+            return;
         };
-        match obstacle(barrier.node, barrier.kinds, nodes, assumptions)? {
-            Some(next) => {
-                assumptions.watch(next, Watcher::Barrier(waiter));
-                barrier.watching = next;
-            }
-            None => {
-                self.finish(waiter, assumptions, ended);
-            }
+        let next = obstacle(barrier.node, barrier.kinds, nodes, assumptions)
+            .expect("a task's waits end with it");
+        if let Some(next) = next {
+            assumptions.watch(next, Watcher::Barrier(waiter));
+            barrier.watching = next;
+        } else {
+            self.finish(waiter, assumptions, ended);
         }
-        Ok(())
     }
 
     /// Ends a wait whatever its node depends on; false if there is none.

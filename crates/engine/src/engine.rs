@@ -23,7 +23,8 @@ pub struct Engine {
     outputs: Outputs,
     barriers: Barriers,
     blocking: Blocking,
-    /// The live tasks that run, or wait for something outside, and so rule out a stall.
+    /// The live tasks that run, or wait for something outside: any one rules out a stall, and saves
+    /// looking for it.
     free: BTreeSet<TaskId>,
     /// Whether [`Effect::Stalled`] is the last that was said of it.
     stalled: bool,
@@ -89,7 +90,7 @@ impl Engine {
         effects: &mut Vec<Effect>,
     ) -> Result<(), EngineError> {
         match (self.undecided(id)?, decision) {
-            (_, Decision::Affirm) => self.affirm(id, effects)?,
+            (_, Decision::Affirm) => self.affirm(id, effects),
             (Kind::Consent, Decision::Deny) => self.finish(effects),
             (Kind::Prediction, Decision::Deny) => return Err(EngineError::Unsupported(id)),
             (Kind::Epoch(_), Decision::Deny) => return Err(EngineError::EpochDenied(id)),
@@ -98,7 +99,7 @@ impl Engine {
         Ok(())
     }
 
-    fn affirm(&mut self, id: Id, effects: &mut Vec<Effect>) -> Result<(), EngineError> {
+    fn affirm(&mut self, id: Id, effects: &mut Vec<Effect>) {
         let (mut leaving, mut ended) = (Leaving::default(), Ended::default());
         let assumptions = &mut self.assumptions;
         for watcher in assumptions.affirm(id) {
@@ -106,13 +107,12 @@ impl Engine {
                 Watcher::Head(channel) => self.outputs.advance(channel, assumptions, &mut leaving),
                 Watcher::Barrier(waiter) => {
                     self.barriers
-                        .look_again(waiter, &self.nodes, assumptions, &mut ended)?;
+                        .look_again(waiter, &self.nodes, assumptions, &mut ended);
                 }
             }
         }
         effects.extend(leaving.in_order().map(Effect::Release));
         self.wake(ended, true, effects);
-        Ok(())
     }
 
     /// The end of a domain whose consent was denied.
