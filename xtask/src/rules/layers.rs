@@ -8,7 +8,7 @@ const LAYERS: &[&[&str]] = &[
     &["syscalls", "engine", "journal", "fuse"],
     &["sys"],
     &["outbox"],
-    &["view"],
+    &["view", "channels", "network"],
     &["commit"],
     &["domain"],
     &["cli"],

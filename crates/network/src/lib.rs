@@ -1,0 +1,19 @@
+//! The network boundary of a domain: who may be reached, and the relay through which it happens.
+//!
+//! * [`policy`] decides, and [`peer`] reads what a user types for it;
+//! * [`packet`] reads what the domain's kernel hands out at the gate, and builds the answers;
+//! * [`names`] is DNS, and which address has which name;
+//! * [`resolver`] looks names up outside, as the host does.
+//!
+//! The first three compute and do nothing else.
+#![forbid(unsafe_code)]
+
+pub mod names;
+pub mod packet;
+pub mod peer;
+pub mod policy;
+pub mod resolver;
+
+pub use peer::{Pattern, Peer, PeerError, is_localhost};
+pub use policy::{Loopback, Policy, Rule, Verdict};
+pub use resolver::Resolver;
