@@ -11,10 +11,9 @@
 //! - *Refuse*: it writes a reset, or an ICMP error, from the destination to the source.
 //! - *Wait*: it does nothing yet. A SYN that is sent again meanwhile is the same request.
 //!
-//! The relay answers each accepted connection whose two addresses are not those of a SYN that it
-//! has just written back with a reset. None is known to come: the listener's own port is closed to
-//! connections from inside, with `ECONNREFUSED`. That holds for this port of the domain's own
-//! addresses and not for the same port elsewhere.
+//! The relay must reset each accepted connection whose two addresses are not those of a SYN that
+//! it has written back. None is known to come: a program that connects to the listener's own
+//! port, on an address of the domain, gets `ECONNREFUSED`.
 //!
 //! # Loopback
 //!
@@ -50,6 +49,11 @@ pub const ADDRESS_V6: Ipv6Addr = Ipv6Addr::new(0xfd73, 0x7572, 0x6d69, 0, 0, 0, 
 pub const ROUTER_V6: Ipv6Addr = Ipv6Addr::new(0xfd73, 0x7572, 0x6d69, 0, 0, 0, 0, 2);
 /// The largest packet that comes out of the TUN, in bytes, and the largest it takes.
 pub const PACKET_SIZE: usize = 65_520;
+
+/// The transparent listener's port. Any will do, because packets keep the port they are sent to; but
+/// a program of the domain cannot have it, and a host's server on it cannot be reached by loopback.
+/// Nobody uses this one, and no port that the kernel chooses is as low.
+const LISTENER: u16 = 1;
 
 /// How many packets wait for the relay: with the kernel's 500, a burst of connections loses SYNs.
 const QUEUE: u32 = 20_000;
@@ -116,8 +120,8 @@ pub struct LoopbackSockets {
 
 /// Sets up the gate of the network namespace that the calling thread is in.
 ///
-/// The namespace is new, its loopback interface is up, and the thread has `CAP_NET_ADMIN` and
-/// `CAP_NET_RAW` in its user namespace. When this fails the namespace is of no use.
+/// The namespace is new, its loopback interface is up, and the thread has all capabilities in its
+/// user namespace: `CAP_NET_ADMIN`, `CAP_NET_RAW` and `CAP_NET_BIND_SERVICE` are used. When this fails the namespace is of no use.
 ///
 /// # Errors
 /// What the kernel does not grant, with the step that it was for: `PermissionDenied` or `NotFound`
@@ -135,9 +139,10 @@ pub fn set_up(setup: &Setup<'_>) -> io::Result<Gate> {
         .map_err(step("find the TUN device"))?;
     let gated = !matches!(setup.loopback, Loopback::None);
     routing.transact(&routes(index, gated, setup.ipv6))?;
-    let (listener, port) = listener::transparent(setup.ipv6).map_err(step("listen"))?;
+    let listener =
+        listener::transparent(LISTENER, setup.ipv6).map_err(step("listen for connections"))?;
     let filter = Socket::open(Some(netlink::NETFILTER)).map_err(step("open an nftables socket"))?;
-    filter.transact(&rules::ruleset(index, port, &setup.loopback))?;
+    filter.transact(&rules::ruleset(index, LISTENER, &setup.loopback))?;
     let names = setup
         .names
         .map(|address| listener::names(SocketAddr::new(address, NAME_SERVICE)))

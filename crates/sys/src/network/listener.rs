@@ -10,9 +10,9 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 /// The kernel cuts it to the namespace's `somaxconn`.
 const BACKLOG: i32 = 65_535;
 
-/// A TCP listener that may be given connections to any address, of both families if `ipv6`, and
-/// its port, which the kernel chose.
-pub(super) fn transparent(ipv6: bool) -> io::Result<(OwnedFd, u16)> {
+/// A TCP listener on `port` that may be given connections to any address, of both families if
+/// `ipv6`.
+pub(super) fn transparent(port: u16, ipv6: bool) -> io::Result<OwnedFd> {
     let any: IpAddr = match ipv6 {
         true => Ipv6Addr::UNSPECIFIED.into(),
         false => Ipv4Addr::UNSPECIFIED.into(),
@@ -23,10 +23,9 @@ pub(super) fn transparent(ipv6: bool) -> io::Result<(OwnedFd, u16)> {
         set(&listener, libc::SOL_IPV6, libc::IPV6_TRANSPARENT, 1)?;
     }
     set(&listener, libc::SOL_IP, libc::IP_TRANSPARENT, 1)?;
-    rustix::net::bind(&listener, &SocketAddr::new(any, 0))?;
+    rustix::net::bind(&listener, &SocketAddr::new(any, port))?;
     rustix::net::listen(&listener, BACKLOG)?;
-    let address = SocketAddr::try_from(rustix::net::getsockname(&listener)?)?;
-    Ok((listener, address.port()))
+    Ok(listener)
 }
 
 /// Sockets for a name server at `address`: UDP, and TCP that listens.

@@ -61,7 +61,7 @@ pub(super) enum Hook {
 }
 
 /// A fact about a packet that is not in its bytes.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Meta {
     Mark = 3,
     InputInterface = 4,
@@ -72,14 +72,14 @@ pub(super) enum Meta {
 }
 
 /// Where a packet's bytes are counted from.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Base {
     Network = 1,
     Transport = 2,
 }
 
 /// One step of a rule. A comparison that does not hold ends the rule.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) enum Expression {
     LoadMeta(Meta),
     Load {
@@ -272,4 +272,115 @@ fn verdict(list: &mut Attributes, code: libc::c_int, chain: Option<&str>) {
             });
         });
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::netlink::messages;
+    use super::*;
+
+    /// An element of a rule, from the bytes of its data.
+    fn element(name: &[u8], data: &[u8]) -> Vec<u8> {
+        let name = attribute(1, name);
+        let data = attribute(2 | 0x8000, data);
+        attribute(1 | 0x8000, &[name, data].concat())
+    }
+
+    fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+        let length = (4 + value.len()) as u16;
+        let mut bytes = [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat();
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    fn number(kind: u16, value: u32) -> Vec<u8> {
+        attribute(kind, &value.to_be_bytes())
+    }
+
+    fn data(kind: u16, value: &[u8]) -> Vec<u8> {
+        attribute(kind | 0x8000, &attribute(1, value))
+    }
+
+    fn immediate(register: u32, data: &[u8]) -> Vec<u8> {
+        let data = attribute(2 | 0x8000, data);
+        element(b"immediate\0", &[number(1, register), data].concat())
+    }
+
+    fn assert_encoded(expression: &Expression, expected: &[Vec<u8>]) {
+        let mut list = Attributes::new();
+        expression.encode(&mut list);
+        assert_eq!(list.as_bytes(), expected.concat(), "{expression:?}");
+    }
+
+    #[test]
+    fn facts_and_bytes_are_loaded_and_compared() {
+        let meta = [number(2, 16), number(1, 1)].concat();
+        let meta = element(b"meta\0", &meta);
+        assert_encoded(&Expression::LoadMeta(Meta::Protocol), &[meta]);
+
+        let load = Expression::Load {
+            base: Base::Transport,
+            offset: 13,
+            length: 1,
+        };
+        let payload = [number(1, 1), number(2, 2), number(3, 13), number(4, 1)].concat();
+        assert_encoded(&load, &[element(b"payload\0", &payload)]);
+
+        let registers = [number(1, 1), number(2, 1), number(3, 1)].concat();
+        let bits = [data(4, &[0x17]), data(5, &[0])].concat();
+        let bitwise = element(b"bitwise\0", &[registers, bits].concat());
+        assert_encoded(&Expression::Mask(vec![0x17]), &[bitwise]);
+
+        let compare = |operator, value: &[u8]| {
+            let compare = [number(1, 1), number(2, operator), data(3, value)].concat();
+            element(b"cmp\0", &compare)
+        };
+        assert_encoded(&Expression::Equal(vec![2]), &[compare(0, &[2])]);
+        assert_encoded(&Expression::NotEqual(vec![1, 2]), &[compare(1, &[1, 2])]);
+    }
+
+    #[test]
+    fn actions_and_verdicts_are_encoded() {
+        let mark = element(b"meta\0", &[number(2, 3), number(3, 1)].concat());
+        let value = immediate(1, &attribute(1, &5_u32.to_ne_bytes()));
+        assert_encoded(&Expression::SetMark(5), &[value, mark]);
+
+        let tproxy = element(b"tproxy\0", &[number(1, 0), number(3, 1)].concat());
+        let port = immediate(1, &attribute(1, &[0x12, 0x34]));
+        assert_encoded(&Expression::Proxy(0x1234), &[port, tproxy]);
+
+        let reject = element(b"reject\0", &[number(1, 1), attribute(2, &[0])].concat());
+        assert_encoded(&Expression::Reset, &[reject]);
+
+        let verdict = |verdict: &[u8]| immediate(0, &attribute(2 | 0x8000, verdict));
+        assert_encoded(&Expression::Accept, &[verdict(&number(1, 1))]);
+        let jump = [number(1, 0xffff_fffd), attribute(2, b"other\0")].concat();
+        assert_encoded(&Expression::Jump("other"), &[verdict(&jump)]);
+    }
+
+    #[test]
+    fn a_table_is_one_transaction() {
+        let mut batch = Batch::new();
+        let mut table = Table::begin(&mut batch, "t");
+        table.add_chain("c", Some(Hook::Output));
+        table.add_rule("add a rule", "c", &[Expression::Accept]);
+        table.end();
+        let messages: Vec<_> = messages(batch.as_bytes()).collect();
+        let kinds: Vec<_> = messages.iter().map(|message| message.kind).collect();
+        assert_eq!(kinds, [0x10, 0xa00, 0xa03, 0xa06, 0x11]);
+        for (message, family) in messages.iter().zip([0, 1, 1, 1, 0]) {
+            assert_eq!(message.payload[..2], [family, 0]);
+        }
+        for mark in [0, 4] {
+            assert_eq!(messages[mark].payload, [0, 0, 0, 10]);
+        }
+        let hook = [number(1, 3), number(2, (-150_i32) as u32)].concat();
+        let chain = [
+            attribute(1, b"t\0"),
+            attribute(3, b"c\0"),
+            attribute(4 | 0x8000, &hook),
+            attribute(7, b"route\0"),
+        ];
+        assert_eq!(messages[2].payload[4..], chain.concat());
+    }
 }

@@ -186,3 +186,98 @@ fn octets(address: IpAddr) -> Vec<u8> {
         IpAddr::V6(address) => address.octets().into(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use super::super::netlink::messages;
+    use super::*;
+
+    const ANY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
+    /// What is said in one message: its kind and what follows its header.
+    fn message(write: impl FnOnce(&mut Batch)) -> (u16, Vec<u8>) {
+        let mut batch = Batch::new();
+        write(&mut batch);
+        let mut messages = messages(batch.as_bytes());
+        let message = messages.next().expect("a message");
+        assert!(messages.next().is_none());
+        (message.kind, message.payload.to_vec())
+    }
+
+    fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+        let length = (4 + value.len()) as u16;
+        let mut bytes = [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat();
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    fn number(kind: u16, value: u32) -> Vec<u8> {
+        attribute(kind, &value.to_ne_bytes())
+    }
+
+    #[test]
+    fn an_interface_is_changed_and_brought_up() {
+        let link = Link {
+            index: 2,
+            sizes: Some((1500, 10)),
+            accepts_local: true,
+            routes_loopback: false,
+            plain_ipv6: true,
+        };
+        let settings = [number(8, 0), number(23, 1), number(26, 0)].concat();
+        let inet = attribute(2 | 0x8000, &attribute(1 | 0x8000, &settings));
+        let inet6 = attribute(10 | 0x8000, &attribute(8, &[1]));
+        let families = attribute(26 | 0x8000, &[inet, inet6].concat());
+        let header = [[0; 4], 2_u32.to_ne_bytes(), [0; 4], [0; 4]].concat();
+        let expected = [header, number(4, 1500), number(13, 10), families].concat();
+        let changed = message(|batch| change_link(batch, "change", &link));
+        assert_eq!(changed, (16, expected));
+        let up = [
+            [0; 4],
+            2_u32.to_ne_bytes(),
+            1_u32.to_ne_bytes(),
+            1_u32.to_ne_bytes(),
+        ];
+        let brought_up = message(|batch| bring_up(batch, "bring up", 2));
+        assert_eq!(brought_up, (16, up.concat()));
+    }
+
+    #[test]
+    fn an_address_is_added() {
+        let address = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
+        let octets = address.octets();
+        let header = [&[10, 64, 2, 0][..], &2_u32.to_ne_bytes()].concat();
+        let expected = [header, attribute(2, &octets), attribute(1, &octets)].concat();
+        let added = message(|batch| add_address(batch, "add", 2, (address.into(), 64)));
+        assert_eq!(added, (20, expected));
+    }
+
+    #[test]
+    fn default_routes_lead_to_a_router_a_link_or_here() {
+        let router = Ipv4Addr::new(10, 0, 2, 2);
+        let header = |scope, kind| vec![2, 0, 0, 0, 77, 3, scope, kind, 0, 0, 0, 0];
+        let to_router = [header(0, 1), attribute(5, &[10, 0, 2, 2]), number(4, 2)].concat();
+        let to_link = [header(253, 1), number(4, 2)].concat();
+        let here = [header(254, 2), number(4, 1)].concat();
+        for (way, expected) in [
+            (Way::Router(2, router.into()), to_router),
+            (Way::Link(2), to_link),
+            (Way::Here, here),
+        ] {
+            let added = message(|batch| add_default(batch, "add", (77, ANY), &way));
+            assert_eq!(added, (24, expected));
+        }
+    }
+
+    #[test]
+    fn rules_are_added_and_removed() {
+        let header = [2, 0, 0, 0, 77, 0, 0, 1, 0, 0, 0, 0];
+        let expected = [&header[..], &number(6, 30), &number(10, 1)].concat();
+        let added = message(|batch| add_rule(batch, "add", (30, ANY), (Some(1), 77)));
+        assert_eq!(added, (32, expected));
+        let removed = message(|batch| remove_rule(batch, "remove", ANY, 77));
+        assert_eq!(removed, (33, header.to_vec()));
+    }
+}

@@ -21,8 +21,8 @@ pub struct HostSettings {
     directory: OwnedFd,
     /// First port that anyone may serve.
     ports: String,
-    /// First and last group whose members may make ping sockets; none if the first is greater.
-    pings: String,
+    /// First and last group whose members may make ping sockets, if there are any.
+    pings: Option<(u32, u32)>,
 }
 
 impl HostSettings {
@@ -35,7 +35,7 @@ impl HostSettings {
         let directory = rustix::fs::openat(CWD, "/proc/sys/net", flags, Mode::empty())?;
         Ok(Self {
             ports: get(directory.as_fd(), PORTS)?,
-            pings: get(directory.as_fd(), PINGS)?,
+            pings: parse_groups(&get(directory.as_fd(), PINGS)?),
             directory,
         })
     }
@@ -48,21 +48,15 @@ impl HostSettings {
     pub(super) fn apply(&self) {
         let set = |name, value: &str| set(self.directory.as_fd(), name, value).is_ok();
         set(PORTS, &self.ports);
-        // Groups are numbers of the user namespace here, and all of them must exist in it.
-        if !set(PINGS, &self.pings) && self.lets_ping(rustix::process::getegid().as_raw()) {
-            let group = rustix::process::getegid().as_raw();
-            set(PINGS, &format!("{group} {group}"));
+        if let Some((first, last)) = self.pings {
+            // Groups are numbers of this user namespace, in which those of the host may be missing.
+            let own = rustix::process::getegid().as_raw();
+            if !set(PINGS, &format!("{first} {last}")) && (first..=last).contains(&own) {
+                set(PINGS, &format!("{own} {own}"));
+            }
         }
         set(BACKLOG, "65535");
         set(FILTER, "0");
-    }
-
-    fn lets_ping(&self, group: u32) -> bool {
-        let mut bounds = self.pings.split_whitespace().map(str::parse::<u32>);
-        match (bounds.next(), bounds.next()) {
-            (Some(Ok(first)), Some(Ok(last))) => (first..=last).contains(&group),
-            _ => false,
-        }
     }
 }
 
@@ -70,6 +64,15 @@ impl HostSettings {
 impl AsFd for HostSettings {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.directory.as_fd()
+    }
+}
+
+/// The kernel shows no groups as a range whose first is greater than its last.
+fn parse_groups(text: &str) -> Option<(u32, u32)> {
+    let mut bounds = text.split_whitespace().map(str::parse);
+    match (bounds.next()?, bounds.next()?) {
+        (Ok(first), Ok(last)) if first <= last => Some((first, last)),
+        _ => None,
     }
 }
 
@@ -86,4 +89,17 @@ fn set(directory: BorrowedFd<'_>, name: &str, value: &str) -> io::Result<()> {
 fn open(directory: BorrowedFd<'_>, name: &str, access: OFlags) -> io::Result<File> {
     let flags = access | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(directory, name, flags, Mode::empty())?.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_parsed() {
+        assert_eq!(parse_groups("0\t2147483647"), Some((0, 2_147_483_647)));
+        assert_eq!(parse_groups("7 7"), Some((7, 7)));
+        assert_eq!(parse_groups("1\t0"), None);
+        assert_eq!(parse_groups("1"), None);
+    }
 }

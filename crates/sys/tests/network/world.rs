@@ -1,11 +1,11 @@
 //! Processes with a gated network, of root and of an ordinary user.
 
-use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
+use std::{fs, io};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{FileType, Mode, OFlags};
@@ -119,6 +119,7 @@ impl World {
 
 /// A process' gated network.
 pub struct Network {
+    tun_directory: OwnedFd,
     gate: Option<Gate>,
     seen: Option<Receiver<Seen>>,
 }
@@ -135,16 +136,20 @@ impl Network {
         map("/proc/self/gid_map", format!("{gid} {gid} 1"));
         network::enter_new().expect("a network of its own");
         let setup = Setup {
-            tun_directory: tun_directory.as_fd(),
             settings: Some(&settings),
-            loopback,
-            names: Some(NAMES),
-            ipv6: true,
+            ..setup(tun_directory.as_fd(), loopback)
         };
+        let gate = set_up(&setup).unwrap_or_else(|error| panic!("set up: {error}"));
         Self {
-            gate: Some(set_up(&setup).unwrap_or_else(|error| panic!("set up: {error}"))),
+            tun_directory,
+            gate: Some(gate),
             seen: None,
         }
+    }
+
+    /// Tries to set up another gate in the same namespace.
+    pub fn set_up_again(&self) -> io::Result<Gate> {
+        set_up(&setup(self.tun_directory.as_fd(), Loopback::None))
     }
 
     /// The gate, until it is served.
@@ -173,6 +178,17 @@ impl Network {
         if let Ok(seen) = receiver.try_recv() {
             panic!("the relay has seen {seen:?}");
         }
+    }
+}
+
+/// What the tests' gates need, with `/dev/net` or what stands for it.
+pub fn setup<'a>(tun_directory: BorrowedFd<'a>, loopback: Loopback<'a>) -> Setup<'a> {
+    Setup {
+        tun_directory,
+        settings: None,
+        loopback,
+        names: Some(NAMES),
+        ipv6: true,
     }
 }
 
