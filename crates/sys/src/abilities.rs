@@ -3,6 +3,8 @@
 //! `doctor` prints it, and a launch that fails explains itself with it; a launch that works
 //! does not pay for it. There is no other place that asks who the user is.
 
+mod network_gate;
+
 use std::ffi::CString;
 use std::fs;
 use std::io;
@@ -49,6 +51,8 @@ pub struct Abilities {
     pub fuse_mount: Ability,
     /// System-call filters.
     pub seccomp: Ability,
+    /// A network whose connections are decided about one by one.
+    pub network_gate: Ability,
     /// Two names swapped in one step, where state is kept.
     pub rename_exchange: Ability,
     /// Copies that share blocks, where state is kept.
@@ -72,6 +76,7 @@ impl Abilities {
             fuse_device: fuse_device(),
             fuse_mount: fuse_mount(&reached),
             seccomp: seccomp(),
+            network_gate: network_gate::probe(),
             rename_exchange: rename_exchange(directory),
             reflink: reflink(directory),
         }
@@ -87,6 +92,7 @@ impl Abilities {
             &self.fuse_device,
             &self.fuse_mount,
             &self.seccomp,
+            &self.network_gate,
             &self.rename_exchange,
             &self.reflink,
         ]
@@ -157,10 +163,7 @@ fn try_mount() -> Reached {
 fn mount_trial(uid: u32, gid: u32) -> Reached {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change("/", private).map_err(|errno| (Step::Private, errno.into()))?;
-    fs::write("/proc/self/setgroups", "deny")
-        .and_then(|()| fs::write("/proc/self/uid_map", format!("{uid} {uid} 1")))
-        .and_then(|()| fs::write("/proc/self/gid_map", format!("{gid} {gid} 1")))
-        .map_err(|error| (Step::Map, error))?;
+    map_self(uid, gid).map_err(|error| (Step::Map, error))?;
     let device = open_device().map_err(|error| (Step::Device, error))?;
     let options = format!(
         "fd={},rootmode=40000,user_id={uid},group_id={gid}",
@@ -175,6 +178,13 @@ fn mount_trial(uid: u32, gid: u32) -> Reached {
         options.as_c_str(),
     )
     .map_err(|errno| (Step::Mount, errno.into()))
+}
+
+/// Gives this process' new user namespace the user and group that it runs as, and no others.
+fn map_self(uid: u32, gid: u32) -> io::Result<()> {
+    fs::write("/proc/self/setgroups", "deny")?;
+    fs::write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
+    fs::write("/proc/self/gid_map", format!("{gid} {gid} 1"))
 }
 
 fn open_device() -> io::Result<std::os::fd::OwnedFd> {

@@ -112,7 +112,6 @@ pub fn the_namespace_has_its_settings(_: &mut Network) {
         text.trim().to_owned()
     };
     for (name, value) in [
-        ("core/somaxconn", "65535"),
         ("ipv4/conf/all/rp_filter", "0"),
         ("ipv4/conf/eth0/rp_filter", "0"),
         ("ipv4/conf/eth0/accept_local", "1"),
@@ -120,6 +119,10 @@ pub fn the_namespace_has_its_settings(_: &mut Network) {
         ("ipv4/conf/lo/accept_local", "0"),
     ] {
         assert_eq!(get(name), value, "{name}");
+    }
+    // Older kernels show it in the first network namespace only.
+    if let Ok(backlog) = fs::read_to_string("/proc/sys/net/core/somaxconn") {
+        assert_eq!(backlog.trim(), "65535");
     }
     // Whatever the host lets ordinary users do, root of the user namespace serves any port.
     TcpListener::bind("127.0.0.1:80").expect("bind");
