@@ -1,12 +1,12 @@
 //! What becomes of a domain's changes after a run.
 
 use rustix::process::Signal;
-use surmise_commit::Changes;
 use surmise_domain::{Domain, Exit};
 
 use crate::commit::commit;
 use crate::failure::Failure;
 use crate::launch;
+use crate::pending::Pending;
 use crate::prompt::{self, Answer};
 use crate::report;
 use crate::summary;
@@ -43,45 +43,48 @@ pub enum Fate {
 pub fn settle(
     domain: Domain,
     exit: Exit,
-    changes: &Changes,
+    pending: &Pending,
     choice: Choice,
 ) -> Result<Fate, Failure> {
-    if changes.is_empty() {
+    if pending.is_empty() {
         domain.abort()?;
         return Ok(Fate::Unchanged);
     }
     match choice {
         Choice::Ask => ask(domain, exit),
-        Choice::Keep => keep(&domain, changes),
-        Choice::CommitIfZero => commit_if_zero(domain, exit, changes),
+        Choice::Keep => keep(&domain, pending),
+        Choice::CommitIfZero => commit_if_zero(domain, exit, pending),
         Choice::ShowAndAbort => {
-            summary::show(changes)?;
+            pending.show()?;
             domain.abort()?;
             Ok(Fate::Aborted)
         }
     }
 }
 
-fn commit_if_zero(domain: Domain, exit: Exit, changes: &Changes) -> Result<Fate, Failure> {
+fn commit_if_zero(domain: Domain, exit: Exit, pending: &Pending) -> Result<Fate, Failure> {
     if exit.code() == 0 {
         commit_or_keep(domain)?;
         return Ok(Fate::Committed);
     }
     domain.abort()?;
     report::note(format_args!(
-        "the command {}; aborted, {} thrown away",
+        "the command {}; aborted, {pending} thrown away",
         ended(exit),
-        summary::count(changes.len(), "change"),
     ));
     Ok(Fate::Aborted)
 }
 
 /// A domain whose commit fails is kept, and whoever keeps one makes it durable.
 fn commit_or_keep(domain: Domain) -> Result<(), Failure> {
-    commit(domain.clone()).inspect_err(|_| {
-        // The first error is the one to tell. There may be no domain any more.
-        let _ = domain.make_durable();
-    })
+    match commit(domain.clone()) {
+        Ok(_) => Ok(()),
+        Err(failure) => {
+            // The first error is the one to tell. There may be no domain any more.
+            let _ = domain.make_durable();
+            Err(failure)
+        }
+    }
 }
 
 fn ended(exit: Exit) -> String {
@@ -91,12 +94,11 @@ fn ended(exit: Exit) -> String {
     }
 }
 
-fn keep(domain: &Domain, changes: &Changes) -> Result<Fate, Failure> {
+fn keep(domain: &Domain, pending: &Pending) -> Result<Fate, Failure> {
     domain.make_durable()?;
     let name = domain.name();
     report::note(format_args!(
-        "{} kept in domain {name}; nothing has changed outside",
-        summary::count(changes.len(), "change"),
+        "{pending} kept in domain {name}; nothing has changed outside",
     ));
     report::follow_ups(name);
     Ok(Fate::Kept)
@@ -107,9 +109,9 @@ fn ask(domain: Domain, exit: Exit) -> Result<Fate, Failure> {
     if exit == Exit::Signaled(Signal::INT.as_raw()) {
         report::end_line();
     }
-    let net = domain.record().net;
-    let mut changes = domain.changes()?;
-    summary::show(&changes)?;
+    let boundary = domain.record().boundary.clone();
+    let mut pending = Pending::of(&domain)?;
+    pending.show()?;
     loop {
         let line = terminal::ask(prompt::QUESTION)
             .map_err(|error| Failure::new(format_args!("ask on the terminal: {error}")))?;
@@ -117,26 +119,25 @@ fn ask(domain: Domain, exit: Exit) -> Result<Fate, Failure> {
             None => {}
             Some(Answer::Commit) => {
                 commit_or_keep(domain)?;
-                report::note(format_args!(
-                    "{} committed",
-                    summary::count(changes.len(), "change")
-                ));
+                report::note(format_args!("{pending} committed"));
                 return Ok(Fate::Committed);
             }
             Some(Answer::Abort) => {
                 domain.abort()?;
                 return Ok(Fate::Aborted);
             }
-            Some(Answer::Diff) => summary::show_all(&domain, &changes)?,
-            Some(Answer::Shell) => match launch::enter(&domain, Vec::new(), net, false) {
-                Ok(_) => {
-                    changes = domain.changes()?;
-                    summary::show(&changes)?;
+            Some(Answer::Diff) => summary::show_all(&domain, &pending)?,
+            Some(Answer::Shell) => {
+                match launch::enter(&domain, Vec::new(), boundary.clone(), false) {
+                    Ok(_) => {
+                        pending = Pending::of(&domain)?;
+                        pending.show()?;
+                    }
+                    // There is still something to decide.
+                    Err(failure) => failure.tell(),
                 }
-                // There is still something to decide.
-                Err(failure) => failure.tell(),
-            },
-            Some(Answer::Keep) => return keep(&domain, &changes),
+            }
+            Some(Answer::Keep) => return keep(&domain, &pending),
         }
     }
 }

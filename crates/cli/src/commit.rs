@@ -4,44 +4,84 @@ use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use surmise_commit::{Activity, Progress, Report};
-use surmise_domain::Domain;
+use surmise_commit::{Activity, Progress};
+use surmise_domain::{Committed, Domain, Target};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
+use crate::report;
 use crate::summary::count;
 
 /// Makes the changes of `domain` real, or finishes what an earlier commit began.
 ///
 /// On a terminal, one that takes long shows how far it is. A signal that asks to stop stops it
 /// between two steps.
-pub fn commit(domain: Domain) -> Result<(), Failure> {
+pub fn commit(domain: Domain) -> Result<Committed, Failure> {
     let interrupts = Interrupts::hold().map_err(Failure::new)?;
     let mut line = ProgressLine::new();
-    let report = domain.commit(&mut |progress| {
-        line.show(progress);
-        if interrupts.arrived() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    });
+    let committed = domain.commit(
+        &mut |progress| {
+            line.show(progress);
+            if interrupts.arrived() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        },
+        &mut show_output,
+    );
     line.clear();
-    tell_left(&report?)
+    let committed = committed?;
+    tell_sent(&committed);
+    tell_left(&committed)?;
+    Ok(committed)
 }
 
-/// What someone outside was faster with is not lost in silence.
-fn tell_left(report: &Report) -> Result<(), Failure> {
-    if report.left.is_empty() {
+/// What the command would have shown.
+fn show_output(target: &Target, bytes: &[u8]) -> io::Result<()> {
+    match target {
+        Target::Error => io::stderr().lock().write_all(bytes),
+        _ => {
+            let mut out = io::stdout().lock();
+            out.write_all(bytes)?;
+            out.flush()
+        }
+    }
+}
+
+fn tell_sent(committed: &Committed) {
+    for (to, bytes) in &committed.done.sent {
+        let bytes = usize::try_from(*bytes).unwrap_or(usize::MAX);
+        report::note(format_args!("sent {} to {to}", count(bytes, "byte")));
+    }
+}
+
+/// What someone outside was faster with, and what could not be sent, is not lost in silence.
+fn tell_left(committed: &Committed) -> Result<(), Failure> {
+    let done = &committed.done;
+    if !done.left.is_empty() {
+        return Err(Failure::new(format_args!(
+            "committed, but for {} that changed while the commit ran",
+            count(done.left.len(), "path")
+        ))
+        .details(&done.left)
+        .hint(
+            "nothing of yours or theirs was overwritten; compare the paths and settle them by hand",
+        ));
+    }
+    if done.unsent.is_empty() {
         return Ok(());
     }
-    let left = report.left.iter();
+    let lines = done.unsent.iter().map(|(to, sent, why)| {
+        let sent = usize::try_from(*sent).unwrap_or(usize::MAX);
+        format!("{to}: {why} ({} sent)", count(sent, "byte"))
+    });
     Err(Failure::new(format_args!(
-        "committed, but for {} that changed while the commit ran",
-        count(report.left.len(), "path")
+        "committed, but {} could not be sent whole",
+        count(done.unsent.len(), "held output")
     ))
-    .details(left.map(|left| format!("{}: {}", left.path.display(), left.reason)))
-    .hint("nothing of yours or theirs was overwritten; compare the paths and settle them by hand"))
+    .details(lines)
+    .hint("the files are as the command left them; what was not sent has to be sent again by hand"))
 }
 
 /// Work that ends sooner needs no progress.

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use surmise_commit::CommitError;
-use surmise_domain::{DecideError, LaunchError, StateError};
+use surmise_domain::{DecideError, DeliveryError, LaunchError, StateError};
 
 use clap::builder::styling::{AnsiColor, Style};
 
@@ -121,8 +121,20 @@ impl From<DecideError> for Failure {
     fn from(error: DecideError) -> Self {
         match error {
             DecideError::State(error) => error.into(),
-            DecideError::View(error) => Self::new(error),
             DecideError::Commit(error) => error.into(),
+            DecideError::Delivery(DeliveryError::Unreachable(targets)) => {
+                Self::new("held output has nowhere to go")
+                    .details(targets)
+                    .hint("nothing has changed; commit again when it can be reached")
+            }
+            DecideError::Refused(refusal) => Self {
+                hint: refusal.hint,
+                ..Self::new(refusal.error).details(refusal.details)
+            },
+            DecideError::Ended { .. } => {
+                Self::new(&error).hint("`surmise list` shows what has become of it")
+            }
+            error => Self::new(error),
         }
     }
 }

@@ -4,29 +4,12 @@ use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use surmise_domain::{Domain, LaunchError, NetPolicy, Outcome};
+use surmise_domain::{Boundary, Domain, Entry, LaunchError, Outcome};
 
 use crate::failure::Failure;
+use crate::person::AtTerminal;
 use crate::report;
 use crate::terminal::Settings;
-
-/// What a command reaches over the network.
-#[derive(Clone, Copy, clap::ValueEnum)]
-pub enum Net {
-    /// Nothing: an empty network with a loopback of its own
-    Deny,
-    /// The host's network; what is sent cannot be undone
-    Allow,
-}
-
-impl From<Net> for NetPolicy {
-    fn from(net: Net) -> Self {
-        match net {
-            Net::Deny => Self::Deny,
-            Net::Allow => Self::Allow,
-        }
-    }
-}
 
 /// Runs a command by `start`, gives the terminal its settings of before afterwards, and tells which
 /// processes the command left.
@@ -43,14 +26,19 @@ pub fn supervise(start: impl FnOnce() -> Result<Outcome, LaunchError>) -> Result
 pub fn enter(
     domain: &Domain,
     mut command: Vec<OsString>,
-    net: NetPolicy,
+    boundary: Boundary,
     wait: bool,
 ) -> Result<Outcome, Failure> {
     if command.is_empty() {
         command.push(env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into()));
     }
-    let directory = directory()?;
-    supervise(|| domain.shell(&command, &directory, net, wait))
+    let entry = Entry {
+        command,
+        directory: directory()?,
+        boundary,
+        wait,
+    };
+    supervise(|| domain.shell(&entry, &AtTerminal))
 }
 
 /// The current directory.

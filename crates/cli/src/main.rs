@@ -5,15 +5,19 @@
 #![forbid(unsafe_code)]
 
 mod after;
+mod boundary;
 mod commands;
 mod commit;
 mod demo;
 mod failure;
+mod held;
 mod interrupt;
 mod launch;
 mod pager;
 mod patch;
 mod paths;
+mod pending;
+mod person;
 mod prompt;
 mod quote;
 mod report;

@@ -17,12 +17,14 @@ fn quote(word: &str) -> String {
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
     }
-    // A command's control characters must not reach the terminal that lists it.
-    let shown: String = word
-        .chars()
+    format!("'{}'", plain(word).replace('\'', r"'\''"))
+}
+
+/// Without control characters: those of somebody else's text must not reach the terminal.
+pub fn plain(text: &str) -> String {
+    text.chars()
         .map(|c| if c.is_control() { '?' } else { c })
-        .collect();
-    format!("'{}'", shown.replace('\'', r"'\''"))
+        .collect()
 }
 
 #[cfg(test)]

@@ -3,20 +3,32 @@
 use std::io::Write;
 
 use serde::Serialize;
-use surmise_commit::{Change, Changes};
+use surmise_commit::Change;
 use surmise_domain::{Exit, Lingering};
 
 use crate::after::Fate;
 use crate::failure::Failure;
+use crate::held;
+use crate::pending::Pending;
+
+/// What a run did.
+pub struct RunResult<'a> {
+    pub name: &'a str,
+    pub exit: Exit,
+    pub state: Fate,
+    pub pending: &'a Pending,
+    pub lingering: &'a [Lingering],
+}
 
 /// One JSON object. Paths are absolute; a byte that is no UTF-8 is replaced.
 #[derive(Serialize)]
-pub struct RunResult<'a> {
+struct Object<'a> {
     name: &'a str,
     /// The exit status.
     exit: u8,
     state: Fate,
     changes: Vec<Row>,
+    held: &'a [held::Row],
     lingering: Vec<Process<'a>>,
 }
 
@@ -34,35 +46,27 @@ struct Process<'a> {
     name: &'a str,
 }
 
-impl<'a> RunResult<'a> {
-    /// The result of a run in the domain `name`.
-    pub fn new(
-        name: &'a str,
-        exit: Exit,
-        state: Fate,
-        changes: &Changes,
-        lingering: &'a [Lingering],
-    ) -> Self {
-        Self {
-            name,
-            exit: exit.code(),
-            state,
-            changes: changes.iter().map(Row::from).collect(),
-            lingering: lingering
-                .iter()
-                .map(|process| Process {
-                    pid: process.pid,
-                    name: &process.name,
-                })
-                .collect(),
-        }
-    }
-
+impl RunResult<'_> {
     /// Prints it as one line on standard error, since standard output is the command's.
     pub fn print(&self) -> Result<(), Failure> {
-        let text = serde_json::to_string(self).map_err(Failure::new)?;
+        let text = serde_json::to_string(&self.object()).map_err(Failure::new)?;
         let _ = writeln!(anstream::stderr().lock(), "{text}");
         Ok(())
+    }
+
+    fn object(&self) -> Object<'_> {
+        let lingering = self.lingering.iter().map(|process| Process {
+            pid: process.pid,
+            name: &process.name,
+        });
+        Object {
+            name: self.name,
+            exit: self.exit.code(),
+            state: self.state,
+            changes: self.pending.changes.iter().map(Row::from).collect(),
+            held: &self.pending.held,
+            lingering: lingering.collect(),
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::launch;
 use crate::pager;
 use crate::patch::{Contents, left_out};
+use crate::pending::Pending;
 
 /// Lines shown before the rest is only counted.
 const LINES_MAX: usize = 20;
@@ -30,15 +31,18 @@ pub fn show(changes: &Changes) -> Result<(), Failure> {
 }
 
 /// Shows all of them, then what they are in files below the current directory, a screen at a time.
-pub fn show_all(domain: &Domain, changes: &Changes) -> Result<(), Failure> {
+pub fn show_all(domain: &Domain, pending: &Pending) -> Result<(), Failure> {
     let base = launch::directory()?;
     let contents = Contents::of(domain)?;
     pager::page(|out| {
-        for change in changes {
+        for change in &pending.changes {
             writeln!(out, "{}", change.line(&base))?;
         }
+        for held in &pending.held {
+            writeln!(out, "{}", held.line())?;
+        }
         writeln!(out)?;
-        let left = contents.write_patch(changes, &base, out)?;
+        let left = contents.write_patch(&pending.changes, &base, out)?;
         left_out(&left, &base)
             .iter()
             .try_for_each(|line| writeln!(out, "{line}"))

@@ -1,11 +1,17 @@
-//! What becomes of a domain's changes: shown, and made real. ([`Domain::abort`] is beside
-//! [`Domain`].)
+//! What becomes of what a domain did: shown, and made real. ([`Domain::abort`] is beside [`Domain`].)
+
+use std::io;
+use std::ops::ControlFlow;
 
 use surmise_commit::{Changes, CommitError, OnProgress, Report, Request, Resumed};
+use surmise_network::Resolver;
+use surmise_outbox::{Delivered, Delivery, DeliveryError, HeldChannel, OutboxError, Target};
 use surmise_view::LoadError;
 
-use crate::domain::Domain;
+use crate::domain::{Domain, Status};
+use crate::doorway::{self, Done, Refusal, Wish};
 use crate::state::StateError;
+use crate::visit;
 
 /// Why a domain's changes could not be shown or made real.
 #[derive(Debug, thiserror::Error)]
@@ -19,7 +25,37 @@ pub enum DecideError {
     /// The commit.
     #[error(transparent)]
     Commit(#[from] CommitError),
+    /// What the domain holds cannot be read.
+    #[error(transparent)]
+    Outbox(#[from] OutboxError),
+    /// Held output has nowhere to go. Nothing has changed.
+    #[error(transparent)]
+    Delivery(#[from] DeliveryError),
+    /// The running domain did not grant it.
+    #[error("{}", .0.error)]
+    Refused(Refusal),
+    /// The domain ended before it answered.
+    #[error("domain `{name}` ended meanwhile")]
+    Ended {
+        /// Its name.
+        name: String,
+    },
+    /// The link to the running domain.
+    #[error("ask the running domain: {0}")]
+    Link(#[source] io::Error),
 }
+
+/// What a commit did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// What has become real, and what has not.
+    pub done: Done,
+    /// Whether the domain runs on, under a new consent.
+    pub goes_on: bool,
+}
+
+/// Takes held output that belongs on a terminal or a standard stream.
+pub type OnOutput<'a> = dyn FnMut(&Target, &[u8]) -> io::Result<()> + 'a;
 
 impl Domain {
     /// What the domain changed so far. It may be running.
@@ -30,26 +66,68 @@ impl Domain {
         Ok(Changes::of(&surmise_view::load(self.directory())?))
     }
 
-    /// Makes its changes real, or finishes what a commit cut short has begun; then the domain is
-    /// no more.
+    /// What the domain holds at its boundary, in causal order. It may be running.
+    ///
+    /// # Errors
+    /// When the outbox cannot be read.
+    pub fn held(&self) -> Result<Vec<HeldChannel>, DecideError> {
+        let held = surmise_outbox::load(self.directory())?;
+        Ok(held.pending().cloned().collect())
+    }
+
+    /// Makes everything that it did real, or finishes what a commit cut short has begun. A domain that
+    /// runs goes on under a new consent; one that has ended is no more.
+    ///
+    /// `on_output` gets held output that was meant for the command's own terminal and streams; that of
+    /// a running domain goes to where its command writes.
     ///
     /// # Errors
     /// When the domain is in use or the commit fails; the domain is kept then.
-    pub fn commit(self, on_progress: &mut OnProgress<'_>) -> Result<Report, DecideError> {
+    pub fn commit(
+        self,
+        on_progress: &mut OnProgress<'_>,
+        on_output: &mut OnOutput<'_>,
+    ) -> Result<Committed, DecideError> {
+        if let Status::Running { .. } = self.status()
+            && let Some(link) =
+                doorway::knock(self.directory(), Wish::Commit).map_err(DecideError::Link)?
+        {
+            let done = visit::commit(self.name(), &link, on_progress)?;
+            return Ok(Committed {
+                done,
+                goes_on: true,
+            });
+        }
+        self.commit_ended(on_progress, on_output)
+    }
+
+    fn commit_ended(
+        self,
+        on_progress: &mut OnProgress<'_>,
+        on_output: &mut OnOutput<'_>,
+    ) -> Result<Committed, DecideError> {
         let _lock = self.lock()?;
-        let mut report = match surmise_commit::resume(self.directory(), on_progress)? {
-            Resumed::Finished(report) => report,
-            Resumed::Nothing | Resumed::Undone => self.commit_anew(on_progress)?,
-        };
+        let (mut report, changes, delivery) =
+            match surmise_commit::resume(self.directory(), on_progress)? {
+                Resumed::Finished(report) => (report, 0, self.delivery()?),
+                Resumed::Nothing | Resumed::Undone => self.commit_anew(on_progress)?,
+            };
+        let delivered = delivery.map(|delivery| delivery.deliver(on_output));
         self.root().remove(self.name())?;
         // Directories that the domain removed and that held its state until now.
         if let Ok(left) = surmise_commit::finish_kept(&report.kept) {
             report.kept = left;
         }
-        Ok(report)
+        Ok(Committed {
+            done: done(changes, &report, delivered.unwrap_or_default()),
+            goes_on: false,
+        })
     }
 
-    fn commit_anew(&self, on_progress: &mut OnProgress<'_>) -> Result<Report, DecideError> {
+    fn commit_anew(
+        &self,
+        on_progress: &mut OnProgress<'_>,
+    ) -> Result<(Report, usize, Option<Delivery>), DecideError> {
         let map = surmise_view::load(self.directory())?;
         let root = self.root();
         let request = Request {
@@ -59,6 +137,53 @@ impl Domain {
             root: "/".as_ref(),
             keep: Some(root.path()),
         };
-        Ok(surmise_commit::commit(&request, on_progress)?)
+        if !self.held()?.is_empty() {
+            // Nobody outside shall see a connection for a commit that a conflict ends.
+            surmise_commit::check(&request)?;
+        }
+        let delivery = self.delivery()?;
+        let report = surmise_commit::commit(&request, on_progress)?;
+        Ok((report, Changes::of(&map).len(), delivery))
+    }
+
+    /// Everybody whom held output is for is connected, and has got nothing yet.
+    fn delivery(&self) -> Result<Option<Delivery>, DecideError> {
+        if self.held()?.is_empty() {
+            return Ok(None);
+        }
+        let mut resolve = |name: &str| Resolver::system()?.lookup(name);
+        Ok(Some(Delivery::prepare(self.directory(), &mut resolve)?))
+    }
+
+    /// Takes back a commit that was cut short before its first visible change.
+    pub(crate) fn undo_staging(&self) {
+        use surmise_commit::Phase;
+
+        if let Ok(Some(Phase::Staging)) = surmise_commit::pending(self.directory()) {
+            // Should it fail, the journal stays, and a commit tells why.
+            let _ = surmise_commit::resume(self.directory(), &mut |_| ControlFlow::Continue(()));
+        }
+    }
+}
+
+fn done(changes: usize, report: &Report, delivered: Delivered) -> Done {
+    let left = report.left.iter();
+    let unsent = delivered.failed.into_iter();
+    Done {
+        changes,
+        left: left
+            .map(|left| format!("{}: {}", left.path.display(), left.reason))
+            .collect(),
+        sent: delivered
+            .sent
+            .into_iter()
+            .map(|(target, bytes)| (target.to_string(), bytes))
+            .collect(),
+        unsent: unsent
+            .map(|failure| {
+                let why = failure.source.to_string();
+                (failure.target.to_string(), failure.sent, why)
+            })
+            .collect(),
     }
 }

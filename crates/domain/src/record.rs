@@ -1,9 +1,11 @@
 //! What is written down about a domain: `domain.json`, once, and `exit`, when its command ends.
 //!
-//! `domain.json`, format 1, is an object with
-//! `version` (1), `name`, `command` (program and arguments), `directory` (where it was started),
-//! `created` (seconds since 1970) and `net` (`"deny"` or `"allow"`).
-//! A string that is not Unicode is an array of its bytes.
+//! `domain.json`, format 2, is an object with
+//! `version` (2), `name`, `command` (program and arguments), `directory` (where it was started),
+//! `created` (seconds since 1970), `net` (the policy: `default`, and `rules` of `host`, `port` and
+//! `verdict`) and `sockets` (paths outside that it reaches).
+//! A string that is not Unicode is an array of its bytes. In format 1, `net` was `"deny"` or
+//! `"allow"`, and there were no `sockets`.
 //! `exit` is `{"exited": status}` or `{"signaled": number}`.
 
 use std::ffi::OsString;
@@ -15,14 +17,15 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
+use surmise_network::{Policy, Verdict};
 
+use crate::boundary::Boundary;
 use crate::exit::Exit;
-use crate::launch::NetPolicy;
 use crate::state::StateError;
 
 const RECORD: &str = "domain.json";
 const EXIT: &str = "exit";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// How a domain was started.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,8 +38,9 @@ pub struct Record {
     pub directory: PathBuf,
     /// When, in seconds since 1970.
     pub created: u64,
-    /// What it may do on the network.
-    pub net: NetPolicy,
+    /// What crosses its boundary: whom it reaches. The rest of a boundary is a command's, not the
+    /// domain's, and not kept.
+    pub boundary: Boundary,
 }
 
 /// A [`Record`] as it is on disk.
@@ -47,7 +51,17 @@ struct Stored {
     command: Vec<Text>,
     directory: Text,
     created: u64,
-    net: NetPolicy,
+    net: Net,
+    #[serde(default)]
+    sockets: Vec<Text>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Net {
+    /// Of format 1.
+    Word(Verdict),
+    Policy(Policy),
 }
 
 /// Only enough to tell which format a record has.
@@ -64,7 +78,7 @@ enum Text {
 }
 
 impl Record {
-    pub(crate) fn new(name: &str, command: &[OsString], directory: &Path, net: NetPolicy) -> Self {
+    pub(crate) fn new(name: &str, command: &[OsString], directory: &Path, boundary: &Boundary) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         Self {
             name: name.into(),
@@ -72,7 +86,7 @@ impl Record {
             directory: directory.into(),
             // A clock before 1970 is wrong anyway.
             created: now.map(|since| since.as_secs()).unwrap_or_default(),
-            net,
+            boundary: boundary.kept(),
         }
     }
 
@@ -111,7 +125,7 @@ impl Record {
             command: Vec::new(),
             directory: PathBuf::from("/"),
             created: u64::try_from(metadata.ctime()).unwrap_or_default(),
-            net: NetPolicy::Deny,
+            boundary: Boundary::default(),
         })
     }
 
@@ -122,7 +136,13 @@ impl Record {
             command: self.command.iter().cloned().map(Text::from).collect(),
             directory: Text::from(self.directory.clone().into_os_string()),
             created: self.created,
-            net: self.net,
+            net: Net::Policy(self.boundary.net.clone()),
+            sockets: self
+                .boundary
+                .sockets
+                .iter()
+                .map(|path| Text::from(path.clone().into_os_string()))
+                .collect(),
         };
         let mut json = serde_json::to_vec(&stored).expect("a record is plain data");
         json.push(b'\n');
@@ -170,7 +190,21 @@ impl From<Stored> for Record {
             command: stored.command.into_iter().map(OsString::from).collect(),
             directory: OsString::from(stored.directory).into(),
             created: stored.created,
-            net: stored.net,
+            boundary: Boundary {
+                net: match stored.net {
+                    Net::Policy(policy) => policy,
+                    Net::Word(default) => Policy {
+                        default,
+                        rules: Vec::new(),
+                    },
+                },
+                sockets: stored
+                    .sockets
+                    .into_iter()
+                    .map(|path| OsString::from(path).into())
+                    .collect(),
+                ..Boundary::default()
+            },
         }
     }
 }

@@ -26,6 +26,7 @@ mod scratch;
 mod skip;
 mod snapshot;
 mod terminal;
+mod tmux;
 mod user;
 pub mod watchdog;
 
@@ -37,4 +38,5 @@ pub use run::Run;
 pub use scratch::Scratch;
 pub use skip::{is_root, skip};
 pub use snapshot::{Entry, Kind, TreeSnapshot};
+pub use tmux::Tmux;
 pub use user::{User, ordinary_user};

@@ -96,8 +96,8 @@ impl<'a> Run<'a> {
     /// Runs as `user`, with no supplementary groups; the scratch tree must be
     /// [owned by](Scratch::owned_by) that user. Needs root unless the test runs as that user.
     ///
-    /// Where `/dev/fuse` is closed to ordinary users, the command sees an open one, in a mount
-    /// namespace of its own; the machine is not changed.
+    /// Where `/dev/fuse` or `/dev/net/tun` is closed to ordinary users, the command sees an open one,
+    /// in a mount namespace of its own; the machine is not changed.
     pub fn user(mut self, user: &'a User) -> Self {
         self.user = Some(user);
         self
@@ -176,11 +176,11 @@ impl<'a> Run<'a> {
         };
         assert!(is_root(), "only root can run a command as {}", user.name);
         let mut words = Vec::new();
-        if !fuse_is_open() {
+        if DEVICES.iter().any(|device| !is_open(device)) {
             let directory = self.scratch.root().join("dev");
             fs::create_dir_all(&directory).expect("create a directory for the device");
             words.extend(["unshare", "--mount", "--propagation", "private"].map(OsString::from));
-            words.extend(["sh", "-c", OPEN_FUSE, "sh"].map(OsString::from));
+            words.extend(["sh", "-c", OPEN_DEVICES, "sh"].map(OsString::from));
             words.push(directory.into());
         }
         words.extend(["setpriv", "--clear-groups", "--reuid"].map(OsString::from));
@@ -193,14 +193,20 @@ impl<'a> Run<'a> {
 /// Where every user finds programs.
 const SYSTEM_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Puts a device that all may open over `/dev/fuse`, in this mount namespace, and goes on as the
+/// What most systems open to all users, and some to root alone.
+const DEVICES: [&str; 2] = ["/dev/fuse", "/dev/net/tun"];
+
+/// Puts devices that all may open over [`DEVICES`], in this mount namespace, and goes on as the
 /// command given behind the directory. A file system of its own: the scratch directory's may ignore
 /// devices.
-const OPEN_FUSE: &str = r#"mount -t tmpfs -o mode=755 tmpfs "$1" && mknod -m 666 "$1/fuse" c 10 229 &&
-mount --bind "$1/fuse" /dev/fuse && shift && exec "$@""#;
+const OPEN_DEVICES: &str = r#"mount -t tmpfs -o mode=755 tmpfs "$1" &&
+mknod -m 666 "$1/fuse" c 10 229 && mount --bind "$1/fuse" /dev/fuse &&
+{ test ! -e /dev/net/tun ||
+  { mknod -m 666 "$1/tun" c 10 200 && mount --bind "$1/tun" /dev/net/tun; }; } &&
+shift && exec "$@""#;
 
-fn fuse_is_open() -> bool {
-    fs::metadata("/dev/fuse")
+fn is_open(device: &str) -> bool {
+    fs::metadata(device)
         .is_ok_and(|device| device.file_type().is_char_device() && device.mode() & 0o006 == 0o006)
 }
 

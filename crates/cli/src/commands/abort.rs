@@ -8,7 +8,7 @@ use crate::failure::Failure;
 
 /// Throw a domain's changes away
 ///
-/// Outside, nothing has changed, and nothing changes now.
+/// Outside, nothing has changed, and nothing changes now. A command that still runs is ended.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:

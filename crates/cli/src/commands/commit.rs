@@ -6,12 +6,17 @@ use surmise_domain::StateRoot;
 
 use crate::commit::commit;
 use crate::failure::Failure;
+use crate::report;
+use crate::summary::count;
 
 /// Make a domain's changes real
 ///
 /// First checks that nothing which the domain changed has changed outside since; if something has, or
 /// a right or space is missing, nothing is changed and the domain is kept. A commit that was cut
 /// short, by a crash say, is finished by the same command.
+///
+/// Output that was held goes out then, once and in order. A domain whose command still runs stands
+/// still meanwhile and goes on afterwards; what it does from then on waits for the next commit.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -25,7 +30,11 @@ impl Arguments {
     /// Commits it.
     pub fn execute(self) -> Result<ExitCode, Failure> {
         let domain = StateRoot::locate()?.open(&self.name)?;
-        commit(domain)?;
+        let committed = commit(domain)?;
+        if committed.goes_on {
+            let changes = count(committed.done.changes, "change");
+            report::note(format_args!("{changes} committed; the command goes on"));
+        }
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -8,6 +8,7 @@ use surmise_commit::Changes;
 use surmise_domain::{Domain, StateRoot};
 
 use crate::failure::Failure;
+use crate::held;
 use crate::launch;
 use crate::patch::{Contents, left_out};
 use crate::paths::resolve;
@@ -16,7 +17,8 @@ use crate::report;
 /// Show what a domain changed
 ///
 /// One line a change: A path (added), M path (modified), D path (deleted), R old -> new (renamed),
-/// T path (another type of file). A directory ends in a slash. Paths below the current directory are
+/// T path (another type of file); and H destination (bytes): first line, for output that is held until
+/// the commit. A directory ends in a slash. Paths below the current directory are
 /// relative to it, others absolute.
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -47,16 +49,24 @@ impl Arguments {
         if self.patch {
             print_patch(&domain, &changes, &base)?;
         } else {
-            print_lines(&changes, &base)?;
+            // Output is below no path.
+            let held = match wanted.is_empty() {
+                true => held::rows(&domain)?,
+                false => Vec::new(),
+            };
+            print_lines(&changes, &held, &base)?;
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn print_lines(changes: &Changes, base: &Path) -> Result<(), Failure> {
+fn print_lines(changes: &Changes, held: &[held::Row], base: &Path) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     for change in changes {
         writeln!(out, "{}", change.line(base))?;
+    }
+    for held in held {
+        writeln!(out, "{}", held.line())?;
     }
     Ok(out.flush()?)
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use surmise_domain::{Domain, Exit, StateRoot, Status};
 
 use crate::failure::Failure;
+use crate::held;
 use crate::quote::command_line;
 use crate::table::Table;
 
@@ -22,7 +23,8 @@ pub struct Arguments {
 
 const AFTER_HELP: &str = "\
 Status:
-  running      the command has not ended
+  running      the command has not ended; `surmise commit NAME` makes real what it has done so
+               far and lets it go on, `surmise abort NAME` ends it
   exited N     it exited with status N
   signal N     signal N ended it
   interrupted  Surmise ended before it did, or the machine; the changes up to then are there
@@ -53,15 +55,17 @@ struct Row {
     created: u64,
     command: String,
     directory: String,
-    /// How many changes; none while the command runs, or if they can't be read.
+    /// How many changes so far; none while a commit is under way, or if they can't be read.
     changes: Option<usize>,
+    /// What is held until the commit.
+    held: Vec<held::Row>,
 }
 
 impl Row {
     fn of(domain: &Domain) -> Self {
         let record = domain.record();
         let status = domain.status();
-        let settled = !matches!(status, Status::Running { .. } | Status::Committing);
+        let settled = status != Status::Committing;
         Self {
             name: domain.name().to_owned(),
             status: status_text(status),
@@ -71,6 +75,8 @@ impl Row {
             changes: settled
                 .then(|| domain.changes().ok().map(|changes| changes.len()))
                 .flatten(),
+            // One that can't be read must not hide the others.
+            held: held::rows(domain).unwrap_or_default(),
         }
     }
 }
@@ -89,8 +95,8 @@ fn status_text(status: Status) -> String {
     }
 }
 
-fn table(rows: &[Row], now: SystemTime) -> Table<5> {
-    let mut table = Table::new(["NAME", "STATUS", "AGE", "CHANGES", "COMMAND"]);
+fn table(rows: &[Row], now: SystemTime) -> Table<6> {
+    let mut table = Table::new(["NAME", "STATUS", "AGE", "CHANGES", "HELD", "COMMAND"]);
     for row in rows {
         let created = SystemTime::UNIX_EPOCH + Duration::from_secs(row.created);
         table.push([
@@ -99,10 +105,22 @@ fn table(rows: &[Row], now: SystemTime) -> Table<5> {
             age(now.duration_since(created).unwrap_or_default()),
             row.changes
                 .map_or_else(|| "-".to_owned(), |changes| changes.to_string()),
+            held_text(&row.held),
             row.command.clone(),
         ]);
     }
     table
+}
+
+/// How many outputs, and how large they are together.
+fn held_text(held: &[held::Row]) -> String {
+    match held {
+        [] => "-".to_owned(),
+        held => {
+            let bytes: u64 = held.iter().map(held::Row::bytes).sum();
+            format!("{} ({bytes} B)", held.len())
+        }
+    }
 }
 
 /// A duration in its largest whole unit.

@@ -6,8 +6,11 @@ use std::process::ExitCode;
 use surmise_domain::{Launch, Outcome, StateRoot};
 
 use crate::after::{self, Choice};
+use crate::boundary;
 use crate::failure::Failure;
-use crate::launch::{self, Net};
+use crate::launch;
+use crate::pending::Pending;
+use crate::person::AtTerminal;
 use crate::result::RunResult;
 use crate::terminal;
 
@@ -34,10 +37,6 @@ pub struct Arguments {
     #[arg(long)]
     dry_run: bool,
 
-    /// What the command reaches over the network
-    #[arg(long, value_name = "POLICY", default_value = "deny")]
-    net: Net,
-
     /// Wait for processes that outlive the command; without it, they are ended
     #[arg(long)]
     wait: bool,
@@ -45,6 +44,9 @@ pub struct Arguments {
     /// Do not ask; print the result as a JSON object, the last line of standard error
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    boundary: boundary::Options,
 
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
@@ -56,17 +58,21 @@ Examples:
   surmise run -- make install
   surmise run --dry-run -- ./cleanup.sh
   surmise run --commit -- sed -i s/old/new/ *.c
-  surmise run --name pip --net allow -- pip install requests
+  surmise run --name pip --allow-net pypi.org --allow-net files.pythonhosted.org -- \
+      pip install requests
+  surmise run --net hold -- ./notify.sh
 
 Exit status:
   that of the command; 128+N if signal N ended it, 126 if it cannot be executed,
-  127 if there is no such command; 125 if Surmise itself failed
+  127 if there is no such command; 125 if Surmise itself failed, or if everything in the
+  domain waits for the commit and nobody is there to decide: it goes on running then
 
 JSON:
-  {\"name\", \"exit\", \"state\", \"changes\", \"lingering\"}
+  {\"name\", \"exit\", \"state\", \"changes\", \"held\", \"lingering\"}
   exit       the exit status
   state      committed, aborted, kept, or unchanged: nothing is left of the domain
   changes    {\"kind\", \"path\"} each, kind as in `surmise diff`; \"from\" is the old path
+  held       {\"to\", \"bytes\", \"first_line\", \"process\"} of each held output
   lingering  {\"pid\", \"name\"} of each process that was ended";
 
 impl Arguments {
@@ -74,23 +80,31 @@ impl Arguments {
     pub fn execute(self) -> Result<ExitCode, Failure> {
         let choice = self.choice();
         let root = StateRoot::locate()?;
+        let directory = launch::directory()?;
         let launch = Launch {
             name: self.name,
             command: self.command,
-            directory: launch::directory()?,
-            net: self.net.into(),
+            boundary: self.boundary.boundary(&directory),
+            directory,
             wait: self.wait,
         };
         let Outcome {
             domain,
             exit,
             lingering,
-        } = launch::supervise(|| surmise_domain::run(&root, launch))?;
+        } = launch::supervise(|| surmise_domain::run(&root, launch, &AtTerminal))?;
         let name = domain.name().to_owned();
-        let changes = domain.changes()?;
-        let state = after::settle(domain, exit, &changes, choice)?;
+        let pending = Pending::of(&domain)?;
+        let state = after::settle(domain, exit, &pending, choice)?;
         if self.json {
-            RunResult::new(&name, exit, state, &changes, &lingering).print()?;
+            RunResult {
+                name: &name,
+                exit,
+                state,
+                pending: &pending,
+                lingering: &lingering,
+            }
+            .print()?;
         }
         Ok(ExitCode::from(exit.code()))
     }

@@ -5,26 +5,27 @@ use std::process::ExitCode;
 
 use surmise_domain::StateRoot;
 
+use crate::boundary;
 use crate::failure::Failure;
-use crate::launch::{self, Net};
+use crate::launch;
 
 /// Run a shell, or another command, inside a kept domain
 ///
 /// It sees the domain's changes and adds to them. The domain is kept; `surmise diff`, `surmise
-/// commit` and `surmise abort` go on as before.
+/// commit` and `surmise abort` go on as before. What it reaches over the network is, without
+/// options, what the domain's first command did.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
     /// The domain to enter
     name: String,
 
-    /// What the command reaches over the network; without it, as when the domain was made
-    #[arg(long, value_name = "POLICY")]
-    net: Option<Net>,
-
     /// Wait for processes that outlive the command; without it, they are ended
     #[arg(long)]
     wait: bool,
+
+    #[command(flatten)]
+    boundary: boundary::Options,
 
     /// The command and its arguments; without them, $SHELL
     #[arg(last = true, value_name = "CMD")]
@@ -43,8 +44,9 @@ impl Arguments {
     /// Runs it and leaves the domain as it then is.
     pub fn execute(self) -> Result<ExitCode, Failure> {
         let domain = StateRoot::locate()?.open(&self.name)?;
-        let net = self.net.map_or(domain.record().net, Into::into);
-        let outcome = launch::enter(&domain, self.command, net, self.wait)?;
+        let before = &domain.record().boundary;
+        let boundary = self.boundary.boundary_like(before, &launch::directory()?);
+        let outcome = launch::enter(&domain, self.command, boundary, self.wait)?;
         domain.make_durable()?;
         Ok(ExitCode::from(outcome.exit.code()))
     }

@@ -1,0 +1,103 @@
+//! Held output as the user reads it.
+
+use std::io::Write;
+
+use serde::Serialize;
+use surmise_domain::{Domain, HeldChannel};
+
+use crate::failure::Failure;
+use crate::quote::plain;
+use crate::summary::count;
+
+/// What a domain holds for one destination.
+#[derive(Serialize)]
+pub struct Row {
+    /// Where it goes.
+    to: String,
+    bytes: u64,
+    /// Its first line, where that is text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_line: Option<String>,
+    /// Who sent it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    process: Option<Process>,
+}
+
+#[derive(Serialize)]
+struct Process {
+    pid: i32,
+    name: String,
+}
+
+/// What `domain` holds, in the order in which it goes out.
+pub fn rows(domain: &Domain) -> Result<Vec<Row>, Failure> {
+    let held = domain.held()?;
+    Ok(held.iter().map(Row::of).collect())
+}
+
+impl Row {
+    fn of(channel: &HeldChannel) -> Self {
+        Self {
+            to: channel.target.to_string(),
+            bytes: channel.bytes,
+            first_line: channel.first_line.clone(),
+            process: channel.sender.as_ref().map(|sender| Process {
+                pid: sender.pid,
+                name: sender.name.clone(),
+            }),
+        }
+    }
+
+    /// How much it is.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// As `diff` shows it.
+    pub fn line(&self) -> String {
+        let bytes = usize::try_from(self.bytes).unwrap_or(usize::MAX);
+        let mut line = format!("H {} ({})", plain(&self.to), count(bytes, "byte"));
+        if let Some(first) = &self.first_line {
+            line.push_str(": ");
+            line.push_str(&plain(first));
+        }
+        line
+    }
+}
+
+/// Shows at most a screen of them, for the summary after a run.
+pub fn show(rows: &[Row]) {
+    const LINES_MAX: usize = 10;
+    if rows.is_empty() {
+        return;
+    }
+    let mut text = format!("surmise: {} until the commit\n", count(rows.len(), "held output"));
+    for row in rows.iter().take(LINES_MAX) {
+        text.push_str(&format!("  {}\n", row.line()));
+    }
+    if rows.len() > LINES_MAX {
+        text.push_str(&format!("  … and {} more\n", rows.len() - LINES_MAX));
+    }
+    // As all remarks: what can't be written must not change what a run does.
+    let _ = anstream::stderr().lock().write_all(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_tells_where_how_much_and_how_it_begins() {
+        let row = |first_line: Option<&str>| Row {
+            to: "127.0.0.1:8080".into(),
+            bytes: 312,
+            first_line: first_line.map(Into::into),
+            process: None,
+        };
+        assert_eq!(row(None).line(), "H 127.0.0.1:8080 (312 bytes)");
+        assert_eq!(
+            row(Some("POST /x\u{1b} HTTP/1.1")).line(),
+            "H 127.0.0.1:8080 (312 bytes): POST /x? HTTP/1.1"
+        );
+    }
+}

@@ -1,0 +1,189 @@
+//! The way to a running domain for the user's other commands: a socket in its state directory.
+//!
+//! Whoever may enter that directory, its user alone, may ask. One connection carries one request and
+//! what becomes of it: any number of [`Reply::Progress`], then one other reply.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use serde::{Deserialize, Serialize};
+
+use crate::message::Link;
+
+/// The socket's name.
+const NAME: &str = "control";
+
+/// Of the requests and replies. Two programs that differ in it do not try to understand each other.
+pub(crate) const VERSION: u32 = 1;
+
+/// What is asked.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Request {
+    pub(crate) version: u32,
+    pub(crate) wish: Wish,
+}
+
+/// What a person decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Wish {
+    /// Make everything so far real, and go on.
+    Commit,
+    /// End, and throw everything away.
+    Abort,
+}
+
+/// What has become of a request.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Reply {
+    /// How far a commit is.
+    Progress {
+        activity: String,
+        done: usize,
+        total: usize,
+    },
+    /// It is done.
+    Done(Done),
+    /// It is not, and nothing has changed unless the text says so.
+    Failed(Refusal),
+}
+
+/// What a commit of a running domain did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Done {
+    /// How many changes are real now.
+    pub changes: usize,
+    /// What somebody outside was faster with, a line each.
+    pub left: Vec<String>,
+    /// Held output that went out: where to, and how many bytes.
+    pub sent: Vec<(String, u64)>,
+    /// Held output that did not: where to, how many bytes did, and why not the rest.
+    pub unsent: Vec<(String, u64, String)>,
+}
+
+/// Why a request was not granted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// What is wrong.
+    pub error: String,
+    /// A line each.
+    pub details: Vec<String>,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl Refusal {
+    pub(crate) fn new(error: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            error: error.into(),
+            details: Vec::new(),
+            hint: Some(hint.into()),
+        }
+    }
+}
+
+/// Control's end: where the others knock.
+#[derive(Debug)]
+pub(crate) struct Doorway {
+    listener: OwnedFd,
+}
+
+impl Doorway {
+    /// In the state directory of a domain whose lock the caller holds. What an earlier holder left
+    /// is replaced.
+    pub(crate) fn open(state: &Path) -> io::Result<Self> {
+        let directory = open_directory(state)?;
+        match rustix::fs::unlinkat(&directory, NAME, rustix::fs::AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let listener = socket(SocketFlags::NONBLOCK)?;
+        rustix::net::bind(&listener, &address(&directory)?)?;
+        rustix::net::listen(&listener, 8)?;
+        Ok(Self { listener })
+    }
+
+    /// Who knocks; `None` when nobody does any more.
+    pub(crate) fn accept(&self) -> io::Result<Option<Link>> {
+        match rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC) {
+            Ok(client) => Ok(Some(Link::of(client))),
+            Err(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}
+
+/// Readable when somebody knocks.
+impl AsFd for Doorway {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+/// Knocks at the domain kept in `state`; `None` when nobody is there.
+pub(crate) fn knock(state: &Path, wish: Wish) -> io::Result<Option<Link>> {
+    let directory = open_directory(state)?;
+    let socket = socket(SocketFlags::empty())?;
+    match rustix::net::connect(&socket, &address(&directory)?) {
+        Ok(()) => {}
+        Err(Errno::NOENT | Errno::CONNREFUSED) => return Ok(None),
+        Err(errno) => return Err(errno.into()),
+    }
+    let link = Link::of(socket);
+    let request = Request {
+        version: VERSION,
+        wish,
+    };
+    link.send(&request)?;
+    Ok(Some(link))
+}
+
+fn socket(flags: SocketFlags) -> io::Result<OwnedFd> {
+    let flags = flags | SocketFlags::CLOEXEC;
+    Ok(rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        flags,
+        None,
+    )?)
+}
+
+fn open_directory(state: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(CWD, state, flags, Mode::empty())?)
+}
+
+/// By way of the descriptor: a socket's address is at most 107 bytes, and a state directory may have a
+/// longer path.
+fn address(directory: &OwnedFd) -> io::Result<SocketAddrUnix> {
+    let path = format!("/proc/self/fd/{}/{NAME}", directory.as_raw_fd());
+    Ok(SocketAddrUnix::new(path)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_and_its_reply_go_through_however_long_the_path() {
+        let root = tempfile::tempdir().expect("a directory");
+        let state = root.path().join("x".repeat(200));
+        std::fs::create_dir(&state).expect("mkdir");
+        assert!(knock(&state, Wish::Abort).expect("nobody").is_none());
+        for _ in 0..2 {
+            let doorway = Doorway::open(&state).expect("open");
+            assert!(doorway.accept().expect("accept").is_none());
+            let client = knock(&state, Wish::Commit).expect("knock").expect("a link");
+            let link = doorway.accept().expect("accept").expect("a client");
+            let request: Request = link.receive().expect("receive").expect("a request");
+            assert_eq!((request.version, request.wish), (VERSION, Wish::Commit));
+            link.send(&Reply::Done(Done::default())).expect("send");
+            let reply = client.receive().expect("receive");
+            assert!(matches!(reply, Some(Reply::Done(done)) if done == Done::default()));
+        }
+        assert!(knock(&state, Wish::Abort).expect("nobody").is_none());
+    }
+}

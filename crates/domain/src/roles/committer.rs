@@ -1,0 +1,189 @@
+//! The committer: makes real what a running domain has changed so far, while its tasks stand still.
+//!
+//! A process of its own, because control sleeps on no disk, and because the person who asked may go
+//! away: that only cancels a commit that has not passed its point of no return.
+
+use std::ops::ControlFlow;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::time::Timespec;
+use serde::{Deserialize, Serialize};
+use surmise_commit::{Activity, Changes, CommitError, OnProgress, Progress, Report, Request, Resumed};
+
+use crate::doorway::{Refusal, Reply};
+use crate::message::{Link, Order};
+
+/// Between two messages that tell of progress.
+const REFRESH: Duration = Duration::from_millis(50);
+
+/// Lines of a refusal; what is more is counted.
+const DETAILS_MAX: usize = 100;
+
+/// Longest line of a refusal or report, in bytes: all of them fit one message. (A character has at
+/// most four.)
+const LINE_MAX: usize = 400;
+
+/// What the committer is given. It keeps these links and no other descriptor.
+pub(crate) struct Committer<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) root: &'a Path,
+    pub(crate) state: &'a Path,
+    pub(crate) control: &'a Link,
+    /// Who asked.
+    pub(crate) client: &'a Link,
+}
+
+/// From the committer to control.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Outcome {
+    /// The real tree is what the view shows. The journal still says so: it goes when control says
+    /// that the view knows.
+    Applied { changes: usize, left: Vec<String> },
+    /// Nothing has changed outside.
+    Refused(Refusal),
+    /// It was begun and could not be finished now; a later commit finishes it.
+    Broken(Refusal),
+    /// The journal is gone.
+    Forgotten,
+}
+
+impl Committer<'_> {
+    /// The process' whole life; returns its exit status.
+    pub(crate) fn live(&self) -> u8 {
+        let _ = rustix::thread::set_name(c"surmise-commit");
+        // A terminal's Ctrl-C is the domain's business.
+        let _ = rustix::process::setsid();
+        let outcome = self.commit();
+        let applied = matches!(outcome, Outcome::Applied { .. });
+        if self.control.send(&outcome).is_err() || !applied {
+            return u8::from(!applied);
+        }
+        match self.control.receive() {
+            Ok(Some(Order::Go)) => self.forget(),
+            // Control has died: the journal stays, and says that all is applied.
+            _ => 1,
+        }
+    }
+
+    fn commit(&self) -> Outcome {
+        let map = match surmise_view::load(self.state) {
+            Ok(map) => map,
+            Err(error) => return Outcome::Refused(refusal(error.to_string(), None, Vec::new())),
+        };
+        let changes = Changes::of(&map).len();
+        let request = Request {
+            name: self.name,
+            directory: self.state,
+            map: &map,
+            root: "/".as_ref(),
+            keep: Some(self.root),
+        };
+        let mut progress = self.on_progress();
+        match surmise_commit::commit(&request, &mut progress) {
+            Ok(report) => applied(changes, &report),
+            Err(error) => self.give_up(changes, error),
+        }
+    }
+
+    /// Takes back what can be; what has passed its point of no return is tried once more.
+    fn give_up(&self, changes: usize, error: CommitError) -> Outcome {
+        match surmise_commit::resume(self.state, &mut |_| ControlFlow::Continue(())) {
+            Ok(Resumed::Finished(report)) => applied(changes, &report),
+            Ok(Resumed::Nothing | Resumed::Undone) => Outcome::Refused(explained(&error)),
+            Err(_) => Outcome::Broken(explained(&error)),
+        }
+    }
+
+    fn forget(&self) -> u8 {
+        let forgotten = surmise_commit::forget(self.state).is_ok();
+        let told = forgotten && self.control.send(&Outcome::Forgotten).is_ok();
+        u8::from(!told)
+    }
+
+    /// Tells the client, and stops when it has gone.
+    fn on_progress(&self) -> Box<OnProgress<'_>> {
+        let mut next = Instant::now();
+        Box::new(move |progress: Progress| {
+            if Instant::now() < next {
+                return ControlFlow::Continue(());
+            }
+            next = Instant::now() + REFRESH;
+            // One that is too slow to take it misses it.
+            let _ = self.client.try_send(&told(progress));
+            // Past the point of no return there is nothing to take back.
+            let cancelled = progress.activity != Activity::Apply && has_gone(self.client);
+            if cancelled {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        })
+    }
+}
+
+fn told(progress: Progress) -> Reply {
+    let activity = match progress.activity {
+        Activity::Stage => "stage",
+        Activity::Undo => "undo",
+        Activity::Apply => "apply",
+    };
+    Reply::Progress {
+        activity: activity.into(),
+        done: progress.done,
+        total: progress.total,
+    }
+}
+
+fn has_gone(client: &Link) -> bool {
+    let client = client.as_fd();
+    let mut events = [PollFd::new(&client, PollFlags::RDHUP)];
+    let polled = rustix::event::poll(&mut events, Some(&Timespec::default()));
+    polled.is_err() || !events[0].revents().is_empty()
+}
+
+fn applied(changes: usize, report: &Report) -> Outcome {
+    let left = report.left.iter();
+    let left = left.map(|left| format!("{}: {}", left.path.display(), left.reason));
+    Outcome::Applied {
+        changes,
+        left: bounded(left.collect()),
+    }
+}
+
+fn explained(error: &CommitError) -> Refusal {
+    let details = match error {
+        CommitError::Conflicts(conflicts) => lines(conflicts),
+        CommitError::Obstacles(obstacles) => lines(obstacles),
+        _ => Vec::new(),
+    };
+    refusal(error.to_string(), Some(error.hint().into()), details)
+}
+
+fn lines(items: &[impl std::fmt::Display]) -> Vec<String> {
+    items.iter().map(ToString::to_string).collect()
+}
+
+fn refusal(error: String, hint: Option<String>, details: Vec<String>) -> Refusal {
+    Refusal {
+        error,
+        details: bounded(details),
+        hint,
+    }
+}
+
+fn bounded(mut lines: Vec<String>) -> Vec<String> {
+    let more = lines.len().saturating_sub(DETAILS_MAX);
+    lines.truncate(DETAILS_MAX);
+    for line in &mut lines {
+        if line.len() > LINE_MAX {
+            *line = line.chars().take(LINE_MAX / 4).chain(['…']).collect();
+        }
+    }
+    if more > 0 {
+        lines.push(format!("… and {more} more"));
+    }
+    lines
+}

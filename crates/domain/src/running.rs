@@ -1,0 +1,266 @@
+//! A commit of a domain that runs: its tasks stand still, all that they did becomes real, and they go
+//! on under a new consent.
+//!
+//! One step at a time, each done by another process, so that control waits for none of them:
+//!
+//! | step | who | why |
+//! |---|---|---|
+//! | freeze | control | nothing changes from here on |
+//! | quiet | relay | what the tasks have sent is in the outbox |
+//! | flush | pid 1 | pages written through shared mappings reach the view |
+//! | prepare | view | calls stop; what the commit takes away outside, and a task still holds, is kept |
+//! | apply | committer | check, stage, apply; on failure nothing has changed, and the tasks go on |
+//! | rebase | view | what was committed is the domain's no more |
+//! | forget | committer | the commit's journal goes |
+//! | release | relay | held output goes out, while the view and the tasks go on already |
+//!
+//! A kill anywhere ends the domain, tasks included, while its tasks still stand still: so nothing was
+//! done between the state that was committed and the end, and `surmise commit` finishes by the journal
+//! what apply had begun.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::process::Pid;
+use surmise_sys::process::{self, Child};
+use surmise_sys::tracing::Frozen;
+
+use crate::doorway::{Done, Refusal, Reply};
+use crate::message::{Link, Order};
+use crate::roles::committer::{Committer, Outcome};
+
+/// How long tasks may take to come to a call boundary: one may wait for a disk.
+const FREEZE_MAX: Duration = Duration::from_secs(5);
+
+/// The processes that take part.
+#[derive(Clone, Copy)]
+pub(crate) struct Others<'a> {
+    pub(crate) init: &'a Link,
+    pub(crate) view: &'a Link,
+    pub(crate) relay: &'a Link,
+}
+
+/// Which domain.
+#[derive(Clone, Copy)]
+pub(crate) struct Subject<'a> {
+    /// Kept by the committer as long as it works: nobody else shall finish its commit meanwhile.
+    pub(crate) lock: BorrowedFd<'a>,
+    pub(crate) name: &'a str,
+    pub(crate) root: &'a Path,
+    pub(crate) state: &'a Path,
+}
+
+/// A commit under way.
+pub(crate) struct RunningCommit {
+    /// Who asked.
+    client: Link,
+    /// Until the tasks go on.
+    frozen: Option<Frozen>,
+    committer: Option<(Child, Link)>,
+    /// Whether the view has been told to stop its calls.
+    is_prepared: bool,
+    step: Step,
+    done: Done,
+}
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Quiet,
+    Flush,
+    Prepare,
+    Apply,
+    Rebase,
+    Forget,
+    Release,
+}
+
+/// What one of the others says.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    /// The relay: all that was sent is in the outbox. pid 1: all that was written is the view's. The
+    /// view: it is prepared, or rebased.
+    Finished,
+    /// It could not be done.
+    Failed(String),
+    /// The committer.
+    Committer(Option<Outcome>),
+    /// The relay: what went out, and what did not.
+    Released(Done),
+}
+
+/// How it goes on.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Somebody has yet to answer.
+    Wait,
+    /// Everything so far is real, and the tasks go on. Held output still goes out.
+    Affirmed {
+        /// How many changes.
+        changes: usize,
+    },
+    /// It is over.
+    Over,
+    /// The domain must end: the real tree and the view are at odds, and only the journal knows how.
+    End,
+}
+
+impl RunningCommit {
+    /// Stops the tasks below `init` and begins. If that fails, the client has been told and the tasks
+    /// go on.
+    pub(crate) fn begin(client: Link, init: Pid, others: Others<'_>) -> Option<Self> {
+        let frozen = match Frozen::freeze(init, FREEZE_MAX) {
+            Ok(frozen) => frozen,
+            Err(error) => {
+                let hint = "nothing has changed; try again, or wait until the command has ended";
+                refuse(&client, Refusal::new(error.to_string(), hint));
+                return None;
+            }
+        };
+        // Whether the relay lives is another event's business.
+        let _ = others.relay.send(&Order::Quiesce);
+        Some(Self {
+            client,
+            frozen: Some(frozen),
+            committer: None,
+            is_prepared: false,
+            step: Step::Quiet,
+            done: Done::default(),
+        })
+    }
+
+    /// The committer's link, while there is one.
+    pub(crate) fn committer(&self) -> Option<&Link> {
+        self.committer.as_ref().map(|(_, link)| link)
+    }
+
+    /// Takes in what was heard. What is sent to a role that has died is lost, and its end, another
+    /// event, ends the domain.
+    pub(crate) fn hear(&mut self, heard: Heard, subject: Subject<'_>, others: Others<'_>) -> Next {
+        match (self.step, heard) {
+            (Step::Quiet, Heard::Finished) => self.go_on(Step::Flush, others.init, &Order::Flush),
+            (Step::Flush, Heard::Finished) => {
+                self.is_prepared = true;
+                self.go_on(Step::Prepare, others.view, &Order::Prepare)
+            }
+            (Step::Prepare, Heard::Finished) => match self.start_committer(subject) {
+                Ok(()) => Next::Wait,
+                Err(error) => {
+                    let hint = "nothing has changed; try again";
+                    let refusal = Refusal::new(format!("start the commit: {error}"), hint);
+                    self.give_up(refusal, others)
+                }
+            },
+            (Step::Quiet | Step::Flush | Step::Prepare, Heard::Failed(error)) => {
+                let hint = "nothing has changed; the command goes on";
+                self.give_up(Refusal::new(error, hint), others)
+            }
+            (_, Heard::Committer(outcome)) => self.hear_committer(outcome, others),
+            (Step::Rebase, Heard::Finished) => {
+                if let Some((_, committer)) = &self.committer {
+                    let _ = committer.send(&Order::Go);
+                }
+                self.step = Step::Forget;
+                Next::Wait
+            }
+            (Step::Rebase, Heard::Failed(error)) => self.end(Refusal::new(
+                format!("committed, but the domain cannot go on: {error}"),
+                format!("`surmise commit {}` finishes it", subject.name),
+            )),
+            (Step::Release, Heard::Released(released)) => {
+                self.done.sent = released.sent;
+                self.done.unsent = released.unsent;
+                self.tell(&Reply::Done(self.done.clone()));
+                Next::Over
+            }
+            // Somebody else's answer.
+            _ => Next::Wait,
+        }
+    }
+
+    fn go_on(&mut self, step: Step, who: &Link, order: &Order) -> Next {
+        let _ = who.send(order);
+        self.step = step;
+        Next::Wait
+    }
+
+    fn start_committer(&mut self, subject: Subject<'_>) -> std::io::Result<()> {
+        let (ours, theirs) = Link::pair()?;
+        let committer = Committer {
+            name: subject.name,
+            root: subject.root,
+            state: subject.state,
+            control: &theirs,
+            client: &self.client,
+        };
+        let keep = [theirs.as_fd(), self.client.as_fd(), subject.lock];
+        let child = process::fork(&keep, || committer.live())?;
+        self.committer = Some((child, ours));
+        self.step = Step::Apply;
+        Ok(())
+    }
+
+    fn hear_committer(&mut self, outcome: Option<Outcome>, others: Others<'_>) -> Next {
+        match (self.step, outcome) {
+            (Step::Apply, Some(Outcome::Applied { changes, left })) => {
+                self.done.changes = changes;
+                self.done.left = left;
+                self.go_on(Step::Rebase, others.view, &Order::Rebase)
+            }
+            (Step::Apply, Some(Outcome::Refused(refusal))) => self.give_up(refusal, others),
+            (_, Some(Outcome::Broken(refusal))) => self.end(refusal),
+            (Step::Forget, Some(Outcome::Forgotten)) => {
+                self.let_go(others);
+                let _ = others.relay.send(&Order::Release);
+                self.step = Step::Release;
+                Next::Affirmed {
+                    changes: self.done.changes,
+                }
+            }
+            // It was killed, or could not remove the journal. How far it came, the journal knows.
+            _ => self.end(Refusal::new(
+                "the commit was cut short",
+                "`surmise list` shows what has become of the domain",
+            )),
+        }
+    }
+
+    /// Nothing has changed outside.
+    fn give_up(&mut self, refusal: Refusal, others: Others<'_>) -> Next {
+        self.let_go(others);
+        self.tell(&Reply::Failed(refusal));
+        Next::Over
+    }
+
+    fn end(&mut self, refusal: Refusal) -> Next {
+        self.tell(&Reply::Failed(refusal));
+        Next::End
+    }
+
+    /// The view answers calls again, and the tasks go on.
+    fn let_go(&mut self, others: Others<'_>) {
+        if let Some((child, link)) = self.committer.take() {
+            drop(link);
+            // It has said its last word, so this waits for no disk.
+            let _ = child.wait();
+        }
+        if self.is_prepared {
+            let _ = others.view.send(&Order::GoOn);
+        }
+        if let Some(frozen) = self.frozen.take() {
+            // A task that cannot be let go has died.
+            let _ = frozen.thaw();
+        }
+    }
+
+    fn tell(&self, reply: &Reply) {
+        // A client that has gone needs no answer; one that does not read gets none.
+        let _ = self.client.try_send(reply);
+    }
+}
+
+/// Tells a client that its request is not granted.
+pub(crate) fn refuse(client: &Link, refusal: Refusal) {
+    let _ = client.try_send(&Reply::Failed(refusal));
+}
