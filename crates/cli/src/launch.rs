@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use surmise_domain::{Domain, LaunchError, NetPolicy, Outcome};
+use surmise_domain::{Domain, Launch, LaunchError, NetPolicy, Outcome};
 
 use crate::failure::Failure;
 use crate::report;
@@ -49,8 +49,14 @@ pub fn enter(
     if command.is_empty() {
         command.push(env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into()));
     }
-    let directory = directory()?;
-    supervise(|| domain.shell(&command, &directory, net, wait))
+    let launch = Launch {
+        command,
+        directory: directory()?,
+        net,
+        wait,
+        ..Launch::default()
+    };
+    supervise(|| domain.shell(&launch))
 }
 
 /// The current directory.

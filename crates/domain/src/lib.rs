@@ -1,16 +1,19 @@
 //! One domain: state directory, namespaces, pid 1, supervision.
 //!
-//! [`run`] starts a command in a new domain and stays until it has ended. Four processes take
+//! [`run`] starts a command in a new domain and stays until it has ended. Five processes take
 //! part, each with one role:
 //!
 //! * **control**, the caller: makes the state, starts the others, forwards signals, waits.
 //! * the **view** process: serves the domain's file system; outside all namespaces, in a session
 //!   of its own, so that no key on the terminal stops it.
+//! * the **relay** process: passes on what crosses the boundary, a thread for each channel; in the
+//!   caller's session, for it reads the keys of the caller's terminal.
 //! * **pid 1** of the domain: mounts everything, starts the command, reaps, ends what lingers.
-//! * the **command**: where there is a terminal, in control's process group, so that the terminal
-//!   treats them as one.
+//! * the **command**: in the session that pid 1 leads, with a terminal of the domain's own where the
+//!   caller's streams are a terminal.
 //!
-//! Whichever of them is killed, the others end: pid 1 watches control and the view, and when it
+//! Whichever of them is killed, the others end: pid 1 watches control, the view and the relay process,
+//! and when it
 //! ends the kernel ends the domain's other processes; the mount then goes, which ends the view.
 #![forbid(unsafe_code)]
 
@@ -21,6 +24,7 @@ mod devices;
 mod domain;
 mod error;
 mod exit;
+mod held;
 mod launch;
 mod lock;
 mod message;
@@ -32,6 +36,7 @@ mod remove;
 mod roles;
 mod signals;
 mod state;
+mod stops;
 mod terminal;
 
 pub use decide::DecideError;

@@ -28,6 +28,47 @@ pub(crate) enum Order {
     Go,
     /// Control got this signal: pass it on; if it asks to end, then end.
     Signal(i32),
+    /// A command that has stopped goes on.
+    Continue {
+        /// Whether it may read the keys of the domain's terminal.
+        foreground: bool,
+    },
+}
+
+/// From control to the relay process.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum RelayOrder {
+    /// Lines for the caller's standard error.
+    Note(String),
+    /// Make the terminal the caller's again; [`RelayReport::Paused`] answers.
+    PauseTerminal,
+    /// Let the terminal go on; with `engage`, its keys go to the domain as soon as the caller is in the
+    /// foreground. [`RelayReport::Resumed`] answers.
+    ResumeTerminal { engage: bool },
+    /// Let go of the caller's streams and hold what comes; [`RelayReport::Detached`] answers.
+    Detach,
+    /// The domain has ended: pass on what is left, then end.
+    Finish,
+    /// Make the terminal the caller's again, and end without passing on what is left.
+    Abandon,
+}
+
+/// From the relay process to control.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum RelayReport {
+    /// The relay process could not go on.
+    Failed(Failure),
+    /// The terminal is the caller's, and what was put out before has appeared.
+    Paused,
+    /// The terminal goes on.
+    Resumed {
+        /// Whether its keys go to the domain.
+        engaged: bool,
+    },
+    /// The terminal's keys go to the domain from now on.
+    Engaged,
+    /// The caller's streams are let go of.
+    Detached,
 }
 
 /// From pid 1, the command's process before its exec, or the view, to control.
@@ -37,6 +78,8 @@ pub(crate) enum Report {
     Failed(Failure),
     /// The command is about to start.
     Started,
+    /// This signal has stopped the command.
+    Stopped(i32),
     /// The command has ended, and so has every other process of the domain.
     Ended(Ended),
 }
@@ -81,9 +124,9 @@ impl Failure {
 
 /// One end of a pair.
 #[derive(Debug)]
-pub(crate) struct Channel(OwnedFd);
+pub(crate) struct Link(OwnedFd);
 
-impl Channel {
+impl Link {
     pub(crate) fn pair() -> io::Result<(Self, Self)> {
         let (one, two) = rustix::net::socketpair(
             AddressFamily::UNIX,
@@ -156,7 +199,7 @@ impl Channel {
 }
 
 /// Readable when a message is there or the other end is closed.
-impl AsFd for Channel {
+impl AsFd for Link {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -168,7 +211,7 @@ mod tests {
 
     #[test]
     fn messages_keep_their_bounds_and_an_end_is_seen() {
-        let (one, two) = Channel::pair().expect("a pair");
+        let (one, two) = Link::pair().expect("a pair");
         one.send(&Order::Go).expect("send");
         one.send(&Order::Signal(15)).expect("send");
         drop(one);
@@ -179,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_descriptor_goes_across() {
-        let (one, two) = Channel::pair().expect("a pair");
+        let (one, two) = Link::pair().expect("a pair");
         let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
         one.send_descriptor(writer.as_fd()).expect("send");
         let received = two.receive_descriptor().expect("receive").expect("one");

@@ -2,4 +2,5 @@
 
 pub(crate) mod control;
 pub(crate) mod init;
+pub(crate) mod relay;
 pub(crate) mod view;

@@ -80,6 +80,7 @@ impl Arguments {
             directory: launch::directory()?,
             net: self.net.into(),
             wait: self.wait,
+            ..Launch::default()
         };
         let Outcome {
             domain,

@@ -18,7 +18,7 @@ use surmise_sys::id_map::IdMap;
 use surmise_sys::signals;
 use surmise_view::{InodeKey, View, ViewConfig};
 
-use crate::message::{Channel, Failure, Report};
+use crate::message::{Failure, Link, Report};
 
 /// How long the mount may outlive control, or the domain's last process. The kernel ends it at
 /// once, unless a process outside the domain still holds a part of it.
@@ -31,7 +31,7 @@ const THREADS: std::ops::RangeInclusive<usize> = 2..=8;
 /// Descriptors that the view may hold open, of each of its two kinds.
 const DESCRIPTORS_MAX: u64 = 16 << 10;
 
-/// What the view process is given. It keeps these two channels and the lock that tells of its life,
+/// What the view process is given. It keeps these two links and the lock that tells of its life,
 /// and no other descriptor.
 pub(crate) struct ViewProcess<'a> {
     /// The state root, which does not exist inside.
@@ -40,9 +40,9 @@ pub(crate) struct ViewProcess<'a> {
     pub(crate) state: &'a Path,
     pub(crate) id_map: &'a IdMap,
     /// From pid 1: the device.
-    pub(crate) device: &'a Channel,
+    pub(crate) device: &'a Link,
     /// To control; control's end is closed when the domain has ended, or control.
-    pub(crate) control: &'a Channel,
+    pub(crate) control: &'a Link,
 }
 
 impl ViewProcess<'_> {
@@ -148,7 +148,7 @@ fn raise_limit(resource: Resource) -> u64 {
 }
 
 /// Ends the process when the domain has ended but its mount has not. Returns when `served` closes.
-fn end_with(control: &Channel, served: &mpsc::Receiver<()>) {
+fn end_with(control: &Link, served: &mpsc::Receiver<()>) {
     let wait = || rustix::event::poll(&mut [PollFd::new(&control.as_fd(), PollFlags::IN)], None);
     // Any other error counts as an end, too: to look no further would be to hang.
     while wait() == Err(rustix::io::Errno::INTR) {}
