@@ -41,8 +41,8 @@ fn output_that_cannot_be_kept_is_told_and_ends_its_channel() {
     assert_eq!(shown.bytes, 3);
 }
 
+/// The writer of the test above, when it is started as a process of its own.
 #[test]
-#[ignore = "a process of output_that_cannot_be_kept_is_told_and_ends_its_channel"]
 fn fill() {
     let Some(directory) = std::env::var_os(DIRECTORY) else {
         return;

@@ -136,8 +136,8 @@ fn shown(directory: &Path, hold: u64) -> Vec<u8> {
     fs::read(directory.join(format!("shown-{hold}"))).unwrap_or_default()
 }
 
+/// One delivery of the test above, when it is started as a process of its own.
 #[test]
-#[ignore = "a process of a_killed_delivery_sends_everything_once_or_reports_it"]
 fn deliver() {
     let Some(directory) = std::env::var_os(DIRECTORY) else {
         return;

@@ -6,6 +6,7 @@ mod full;
 mod histories;
 mod killed;
 mod live;
+mod model;
 mod server;
 
 use std::fs;
@@ -37,19 +38,13 @@ fn curl() -> Option<Sender> {
     })
 }
 
-/// The command that runs the ignored test `name` of this program as a process of its own, behind
+/// The command that runs the test `name` of this program as a process of its own, behind
 /// `shell`, which ends in `exec "$0" "$@"`.
 fn child(name: &str, shell: &str) -> Command {
     let mut command = Command::new("/bin/sh");
     command
         .args(["-c", shell])
         .arg(std::env::current_exe().expect("this program's path"))
-        .args([
-            name,
-            "--exact",
-            "--ignored",
-            "--nocapture",
-            "--test-threads=1",
-        ]);
+        .args([name, "--exact", "--nocapture", "--test-threads=1"]);
     command
 }
