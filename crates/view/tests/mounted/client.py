@@ -215,6 +215,8 @@ def until(condition, what):
 def see_outside():
     """What others changed outside shows, although it was the domain's own before."""
     there = lambda name: os.path.exists(at("made/" + name))
+    # Through a descriptor, without a look at the name.
+    until(lambda: os.fstat(new).st_size == 28, "new attributes")
     until(lambda: there("absent"), "a new name")
     until(lambda: os.stat(at("made/new")).st_size == 28, "new data")
     until(lambda: not there("goes"), "a removal")
