@@ -4,7 +4,11 @@ use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+<<<<<<< HEAD
 use surmise_domain::{Boundary, Domain, Entry, LaunchError, Outcome};
+=======
+use surmise_domain::{Domain, Launch, LaunchError, NetPolicy, Outcome};
+>>>>>>> main
 
 use crate::failure::Failure;
 use crate::person::AtTerminal;
@@ -32,6 +36,7 @@ pub fn enter(
     if command.is_empty() {
         command.push(env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into()));
     }
+<<<<<<< HEAD
     let entry = Entry {
         command,
         directory: directory()?,
@@ -39,6 +44,16 @@ pub fn enter(
         wait,
     };
     supervise(|| domain.shell(&entry, &AtTerminal))
+=======
+    let launch = Launch {
+        command,
+        directory: directory()?,
+        net,
+        wait,
+        ..Launch::default()
+    };
+    supervise(|| domain.shell(&launch))
+>>>>>>> main
 }
 
 /// The current directory.

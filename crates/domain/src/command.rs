@@ -8,6 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use surmise_channels::{Inner, KeptDescriptors};
 use surmise_sys::seccomp::{self, Privilege, Program};
 use surmise_sys::signals::SavedMask;
 
@@ -28,14 +29,16 @@ pub(crate) struct Execution<'a> {
     pub(crate) filter: &'a Program,
     /// What control took over, and the command gets as it was.
     pub(crate) signals: &'a Signals,
+    /// What the command gets of its caller's descriptors, besides its streams.
+    pub(crate) kept: &'a KeptDescriptors,
 }
 
 impl Execution<'_> {
     /// Becomes the command. Returns only if that fails.
     ///
-    /// `mask`: what pid 1 blocked for itself.
-    pub(crate) fn replace_process(&self, mask: &SavedMask) -> Failure {
-        match self.prepare(mask) {
+    /// `mask`: what pid 1 blocked for itself. `streams`: what becomes its standard streams.
+    pub(crate) fn replace_process(&self, mask: &SavedMask, streams: &Inner) -> Failure {
+        match self.prepare(mask, streams) {
             Ok(()) => Failure::Command {
                 errno: self.execute().raw_os_error().unwrap_or_default(),
             },
@@ -43,15 +46,21 @@ impl Execution<'_> {
         }
     }
 
-    fn prepare(&self, mask: &SavedMask) -> Result<(), Failure> {
+    fn prepare(&self, mask: &SavedMask, streams: &Inner) -> Result<(), Failure> {
         mask.restore()
             .and_then(|()| self.signals.give_back())
             .map_err(Failure::at("give the command its signals"))?;
         rustix::process::chdir(self.directory).map_err(|errno| Failure::Directory {
             errno: errno.raw_os_error(),
         })?;
+        streams
+            .become_streams()
+            .map_err(Failure::at("open the standard streams"))?;
         surmise_sys::descriptors::close_on_exec()
             .map_err(Failure::at("close what was inherited"))?;
+        self.kept
+            .pass_on()
+            .map_err(Failure::at("pass on what is kept open"))?;
         // While this process still has the right to: otherwise set-uid programs would do nothing.
         seccomp::install(self.filter, Privilege::Keep)
             .map_err(Failure::at("install the system-call filter"))?;

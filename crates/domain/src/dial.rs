@@ -3,7 +3,6 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Mutex;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -12,8 +11,8 @@ use surmise_network::Dial;
 
 use crate::message::Link;
 
-/// The relay's end.
-pub(crate) struct Dialer(Mutex<Link>);
+/// The relay's end. Asked on one thread.
+pub(crate) struct Dialer(Link);
 
 /// pid 1's end.
 #[derive(Debug)]
@@ -35,28 +34,24 @@ enum Answer {
 /// Both ends.
 pub(crate) fn pair() -> io::Result<(Dialer, Switchboard)> {
     let (relay, init) = Link::pair()?;
-    Ok((Dialer(Mutex::new(relay)), Switchboard(init)))
-}
-
-impl Dialer {
-    pub(crate) fn descriptor(&mut self) -> BorrowedFd<'_> {
-        let link = self.0.get_mut().unwrap_or_else(|poison| poison.into_inner());
-        link.as_fd()
-    }
+    Ok((Dialer(relay), Switchboard(init)))
 }
 
 impl Dial for Dialer {
     fn dial(&self, port: u16) -> io::Result<OwnedFd> {
-        let link = self
-            .0
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let Self(link) = self;
         link.send(&Request { port })?;
         let ended = || io::Error::from(Errno::CONNREFUSED);
         match link.receive()?.ok_or_else(ended)? {
             Answer::Socket => link.receive_descriptor()?.ok_or_else(ended),
             Answer::Failed(errno) => Err(io::Error::from_raw_os_error(errno)),
         }
+    }
+}
+
+impl AsFd for Dialer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

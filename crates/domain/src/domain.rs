@@ -2,15 +2,14 @@
 
 use std::fs::File;
 use std::io;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use surmise_commit::Phase;
-
+use crate::doorway::{self, Wish};
 use crate::exit::Exit;
 use crate::lock::Lock;
 use crate::record::{self, Record};
 use crate::state::{StateError, StateRoot};
+use crate::visit;
 
 /// The journal of a commit under way.
 const COMMIT: &str = "commit";
@@ -98,19 +97,25 @@ impl Domain {
         sync().map_err(StateError::at(&self.directory))
     }
 
-    /// Throws it away, and the state root with it when it was the last one.
+    /// Throws it away, and the state root with it when it was the last one. A domain that runs is ended
+    /// first.
     ///
     /// A commit that was cut short before its first visible change is taken back.
     ///
     /// # Errors
-    /// When it is running or was committed in part, or when something cannot be removed; what is
+    /// When it is in use or was committed in part, or when something cannot be removed; what is
     /// left then is no domain any more and goes with the next abort.
     pub fn abort(self) -> Result<(), StateError> {
-        let _lock = self.lock()?;
-        if let Ok(Some(Phase::Staging)) = surmise_commit::pending(&self.directory) {
-            // Should it fail, the journal stays, and a commit tells why.
-            let _ = surmise_commit::resume(&self.directory, &mut |_| ControlFlow::Continue(()));
+        if let Status::Running { .. } = self.status()
+            && let Ok(Some(link)) = doorway::knock(&self.directory, Wish::Abort)
+        {
+            visit::end(&link).map_err(StateError::at(&self.directory))?;
+            if !self.directory.exists() {
+                return Ok(());
+            }
         }
+        let _lock = self.lock()?;
+        self.undo_staging();
         self.check_not_committing()?;
         self.root().remove(self.name())
     }

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use surmise_channels::{KeepError, StreamError};
 use surmise_sys::abilities::Abilities;
 use surmise_sys::id_map::IdMapError;
 
@@ -23,13 +24,11 @@ pub enum LaunchError {
     #[error("no command to run")]
     NoCommand,
     /// A standard stream cannot be given to the command.
-    #[error("{stream}: {source}")]
-    Stream {
-        /// Which one.
-        stream: &'static str,
-        /// Why not.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    /// A descriptor cannot be kept open for the command.
+    #[error(transparent)]
+    Descriptor(#[from] KeepError),
     /// The domain's state.
     #[error(transparent)]
     State(#[from] StateError),
@@ -103,7 +102,10 @@ impl LaunchError {
                 Some("run the command itself: what it does is undone with this domain".into())
             }
             Self::NoCommand => Some("surmise run -- COMMAND".into()),
-            Self::Stream { .. } => Some("redirect it to a file, a pipe or /dev/null".into()),
+            Self::Stream(_) => Some("redirect it to a file, a pipe or /dev/null".into()),
+            Self::Descriptor(_) => Some(
+                "what can be kept: pipes, sockets and the like, and files open for reading".into(),
+            ),
             Self::State(error) => Some(error.hint()),
             Self::IdMap(error) => Some(error.hint().into()),
             Self::Step { missing, .. } => missing.clone(),

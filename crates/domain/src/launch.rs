@@ -1,45 +1,34 @@
 //! Running a command in a domain, from the caller's side.
 
-use std::ffi::{OsStr, OsString};
-use std::io;
-use std::os::fd::BorrowedFd;
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::PathBuf;
 
-use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
+use surmise_channels::{KeptDescriptors, Streams};
 
+use crate::boundary::Boundary;
 use crate::command;
 use crate::domain::Domain;
 use crate::error::LaunchError;
 use crate::exit::Exit;
 use crate::nested;
+use crate::person::Person;
 use crate::record::{self, Record};
 use crate::roles::control::{self, Job};
 use crate::signals::Signals;
 use crate::state::StateRoot;
 
-/// What a domain may do on the network.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum NetPolicy {
-    /// An empty network of its own, with a loopback interface.
-    #[default]
-    Deny,
-    /// The host's network. What is sent there cannot be undone.
-    Allow,
-}
-
-/// What to run in a new domain. The environment is the caller's.
-#[derive(Clone, Debug)]
+/// What to run in a domain. The environment is the caller's.
+#[derive(Clone, Debug, Default)]
 pub struct Launch {
-    /// The domain's name; the command's with a number if there is none.
+    /// The name of a new domain; the command's with a number if there is none.
     pub name: Option<String>,
     /// Program and arguments; the program is looked up in `PATH`, inside the domain.
     pub command: Vec<OsString>,
     /// Where to start it.
     pub directory: PathBuf,
-    /// What it may do on the network.
-    pub net: NetPolicy,
+    /// What crosses the boundary.
+    pub boundary: Boundary,
     /// Whether to wait for processes that outlive the command, rather than end them.
     pub wait: bool,
 }
@@ -64,33 +53,42 @@ pub struct Lingering {
     pub name: String,
 }
 
-/// Runs a command in a new domain, and returns when the domain's processes have ended.
+/// Runs a command in a new domain, and returns when the domain's processes have ended and all that they
+/// put out has been passed on.
 ///
-/// The calling process must have one thread. While the command runs it ignores `INT` and `QUIT`,
-/// as a shell does, and forwards `TERM` and `HUP`.
+/// The calling process must have one thread. While the command runs it forwards `INT`, `QUIT`, `TERM`
+/// and `HUP`; where it has a terminal, it stops and goes on with the command. `person` is told and
+/// asked what only a person can know.
 ///
 /// # Errors
-/// When the command was not started, in which case no domain is left; or when a role of the
-/// domain was killed while it ran, in which case the domain is kept.
-pub fn run(root: &StateRoot, launch: Launch) -> Result<Outcome, LaunchError> {
-    let program = check(&launch.command)?;
+/// When the command was not started, in which case no domain is left; when a role of the domain was
+/// killed while it ran, in which case the domain is kept; when the domain was aborted from elsewhere,
+/// in which case none is left; and when nothing in it could go on without a person and nobody was
+/// there, in which case it runs on ([`LaunchError::Stalled`]).
+pub fn run(
+    root: &StateRoot,
+    launch: Launch,
+    person: &dyn Person,
+) -> Result<Outcome, LaunchError> {
+    let ready = Ready::check(&launch)?;
     let signals = Signals::take_over().map_err(LaunchError::step("take over signals"))?;
+    let program = &launch.command[0];
     let (name, state, lock) = root.create(launch.name.as_deref(), program)?;
-    let record = Record::new(&name, &launch.command, &launch.directory, launch.net);
+    let record = Record::new(&name, &launch.command, &launch.directory, &launch.boundary);
     let found = command::find(program);
     let job = Job {
         name: &name,
         root: root.path(),
         state: &state,
-        command: &launch.command,
+        launch: &launch,
         found: found.as_deref(),
-        directory: &launch.directory,
-        net: launch.net,
-        wait: launch.wait,
+        kept: &ready.kept,
         signals: &signals,
+        person,
+        lock: &lock,
     };
     // The record goes to disk while the other roles start.
-    match control::supervise(&job, || record.write(&state)) {
+    match control::supervise(&job, ready.streams, || record.write(&state)) {
         Ok(ended) => {
             record::write_exit(&state, ended.exit)?;
             drop(lock);
@@ -112,35 +110,30 @@ pub fn run(root: &StateRoot, launch: Launch) -> Result<Outcome, LaunchError> {
 
 impl Domain {
     /// Runs another command inside this domain, which sees all that was done before. Otherwise as
-    /// [`run`].
+    /// [`run`]; the name in `launch` is not used.
     ///
     /// # Errors
     /// As [`run`], and when the domain is in use or its commit unfinished. The domain is kept in any case.
-    pub fn shell(
-        &self,
-        command: &[OsString],
-        directory: &Path,
-        net: NetPolicy,
-        wait: bool,
-    ) -> Result<Outcome, LaunchError> {
-        check(command)?;
+    pub fn shell(&self, launch: &Launch, person: &dyn Person) -> Result<Outcome, LaunchError> {
+        let ready = Ready::check(launch)?;
         let signals = Signals::take_over().map_err(LaunchError::step("take over signals"))?;
-        let _lock = self.lock()?;
+        let lock = self.lock()?;
         self.check_not_committing()?;
         let root = self.root();
         let job = Job {
             name: self.name(),
             root: root.path(),
             state: self.directory(),
-            command,
+            launch,
             // The domain's changes may have put another program first.
             found: None,
-            directory,
-            net,
-            wait,
+            kept: &ready.kept,
             signals: &signals,
+            person,
+            lock: &lock,
         };
-        let ended = control::supervise(&job, || record::clear_exit(self.directory()))?;
+        let begin = || record::clear_exit(self.directory());
+        let ended = control::supervise(&job, ready.streams, begin)?;
         record::write_exit(self.directory(), ended.exit)?;
         Ok(Outcome {
             domain: self.clone(),
@@ -150,31 +143,24 @@ impl Domain {
     }
 }
 
-/// What can be refused before anything is made.
-fn check(command: &[OsString]) -> Result<&OsStr, LaunchError> {
-    if let Some(domain) = nested::domain()? {
-        return Err(LaunchError::Nested { domain });
-    }
-    check_streams().map_err(|(stream, source)| LaunchError::Stream { stream, source })?;
-    let program = command.first().ok_or(LaunchError::NoCommand)?;
-    Ok(program)
+/// What was looked at before anything is made.
+struct Ready {
+    streams: Streams,
+    kept: KeptDescriptors,
 }
 
-/// A directory that the command inherits would be a way around the view.
-fn check_streams() -> Result<(), (&'static str, io::Error)> {
-    use std::os::fd::AsFd;
-
-    let (input, output, error) = (io::stdin(), io::stdout(), io::stderr());
-    let streams: [(&str, BorrowedFd<'_>); 3] = [
-        ("standard input", input.as_fd()),
-        ("standard output", output.as_fd()),
-        ("standard error", error.as_fd()),
-    ];
-    for (stream, fd) in streams {
-        let stat = rustix::fs::fstat(fd).map_err(|errno| (stream, errno.into()))?;
-        if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
-            return Err((stream, io::ErrorKind::IsADirectory.into()));
+impl Ready {
+    /// Refuses what can be refused.
+    fn check(launch: &Launch) -> Result<Self, LaunchError> {
+        if let Some(domain) = nested::domain()? {
+            return Err(LaunchError::Nested { domain });
         }
+        if launch.command.is_empty() {
+            return Err(LaunchError::NoCommand);
+        }
+        Ok(Self {
+            kept: KeptDescriptors::look_up(&launch.boundary.keep_descriptors)?,
+            streams: Streams::of_caller()?,
+        })
     }
-    Ok(())
 }

@@ -29,7 +29,14 @@ const VIEW_ENDS_MAX: Duration = Duration::from_secs(10);
 /// file open: no role but control keeps it.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
+}
+
+/// A copy of this descriptor in another process keeps the lock, too.
+impl AsFd for Lock {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
 }
 
 impl Lock {
@@ -51,7 +58,7 @@ impl Lock {
                     // For messages only: on a full disk domains can still be aborted.
                     let _ = write_holder(&file);
                     wait_for_view(state, name)?;
-                    return Ok(Self { _file: file });
+                    return Ok(Self { file });
                 }
                 // `holder` takes the lock for an instant, to look.
                 Err(Errno::WOULDBLOCK) => thread::sleep(PAUSE),

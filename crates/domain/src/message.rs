@@ -13,6 +13,8 @@ use rustix::net::{
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use surmise_network::Verdict;
+use surmise_outbox::Sender;
 
 use crate::exit::Exit;
 use crate::launch::Lingering;
@@ -28,6 +30,144 @@ pub(crate) enum Order {
     Go,
     /// Control got this signal: pass it on; if it asks to end, then end.
     Signal(i32),
+    /// A command that has stopped goes on.
+    Continue {
+        /// Whether it may read the keys of the domain's terminal.
+        foreground: bool,
+    },
+    /// Bring all that was written through shared mappings to the view; [`Report::Done`] answers.
+    Flush,
+    /// Control is about to be another process; [`Report::Done`] answers.
+    Adopt,
+}
+
+/// From control to the view, for a commit of a running domain. [`Report::Done`] or
+/// [`Report::NotDone`] answers each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum ViewOrder {
+    /// Stop all calls, and keep what the commit takes away outside and a task still holds.
+    Prepare,
+    /// The real tree is what the view shows.
+    Rebase,
+    /// Let the calls go on.
+    GoOn,
+}
+
+impl ViewOrder {
+    /// What it does, for messages.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Prepare => "prepare the view for the commit",
+            Self::Rebase => "take the commit into the view",
+            Self::GoOn => "let the view go on",
+        }
+    }
+}
+
+/// From control to the relay process.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum RelayOrder {
+    /// Lines for the caller's standard error.
+    Note(String),
+    /// Make the terminal the caller's again; [`RelayReport::Paused`] answers.
+    PauseTerminal,
+    /// Let the terminal go on; with `engage`, its keys go to the domain as soon as the caller is in the
+    /// foreground. [`RelayReport::Resumed`] answers.
+    ResumeTerminal { engage: bool },
+    /// Let go of the caller's streams and hold what comes; [`RelayReport::Detached`] answers.
+    Detach,
+    /// Take in all that the tasks, which stand still, have sent; [`RelayReport::Quiet`] answers.
+    Quiesce,
+    /// Send what is held; [`RelayReport::Released`] answers.
+    Release,
+    /// The person's answer to [`RelayReport::Asked`].
+    Answer { question: u64, verdict: Verdict },
+    /// The person's decision about the host of a hold.
+    Decide { hold: u64, verdict: Verdict },
+    /// The domain has ended: pass on what is left, then end.
+    Finish,
+    /// Make the terminal the caller's again, and end without passing on what is left.
+    Abandon,
+}
+
+/// From the relay process to control.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum RelayReport {
+    /// The relay process could not go on.
+    Failed(Failure),
+    /// The terminal is the caller's, and what was put out before has appeared.
+    Paused,
+    /// The terminal goes on.
+    Resumed {
+        /// Whether its keys go to the domain.
+        engaged: bool,
+    },
+    /// The terminal's keys go to the domain from now on.
+    Engaged,
+    /// The caller's streams are let go of.
+    Detached,
+    /// A task wants to reach a host that only the person can allow, and waits.
+    Asked {
+        question: u64,
+        peer: String,
+        sender: Option<Process>,
+    },
+    /// Something is held from now on.
+    Held { hold: u64 },
+    /// A task has sent something that is held, and probably waits for a reply.
+    Waiting {
+        hold: u64,
+        peer: String,
+        sender: Option<Process>,
+        bytes: u64,
+        /// Its socket; 0 if unknown.
+        inode: u64,
+    },
+    /// It waits no more.
+    Settled { hold: u64 },
+    /// The policy refused a host.
+    Refused {
+        peer: String,
+        sender: Option<Process>,
+    },
+    /// Output could not be kept, and its connection was reset.
+    Lost { peer: String, error: String },
+    /// The tasks' output is in the outbox; or why it is not.
+    Quiet { failed: Option<String> },
+    /// What was held has gone out.
+    Released(Delivery),
+}
+
+/// A process inside, as messages name it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Process {
+    pub(crate) pid: i32,
+    pub(crate) name: String,
+}
+
+/// What became of held output: where to, how many bytes, and why not the rest.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Delivery {
+    pub(crate) sent: Vec<(String, u64)>,
+    pub(crate) unsent: Vec<(String, u64, String)>,
+}
+
+impl From<Sender> for Process {
+    fn from(sender: Sender) -> Self {
+        Self {
+            pid: sender.pid,
+            name: sender.name,
+        }
+    }
+}
+
+impl From<Process> for Sender {
+    fn from(process: Process) -> Self {
+        Self {
+            pid: process.pid,
+            name: process.name,
+        }
+    }
 }
 
 /// From pid 1, the command's process before its exec, or the view, to control.
@@ -37,8 +177,14 @@ pub(crate) enum Report {
     Failed(Failure),
     /// The command is about to start.
     Started,
+    /// This signal has stopped the command.
+    Stopped(i32),
     /// The command has ended, and so has every other process of the domain.
     Ended(Ended),
+    /// An order was carried out.
+    Done,
+    /// It could not be.
+    NotDone(String),
 }
 
 /// How a domain's processes ended.
@@ -81,9 +227,9 @@ impl Failure {
 
 /// One end of a pair.
 #[derive(Debug)]
-pub(crate) struct Channel(OwnedFd);
+pub(crate) struct Link(OwnedFd);
 
-impl Channel {
+impl Link {
     pub(crate) fn pair() -> io::Result<(Self, Self)> {
         let (one, two) = rustix::net::socketpair(
             AddressFamily::UNIX,
@@ -94,7 +240,21 @@ impl Channel {
         Ok((Self(one), Self(two)))
     }
 
+    /// An end of a connection between two programs.
+    pub(crate) fn of(socket: OwnedFd) -> Self {
+        Self(socket)
+    }
+
     pub(crate) fn send(&self, message: &impl Serialize) -> io::Result<()> {
+        self.send_with(message, SendFlags::empty())
+    }
+
+    /// As [`Self::send`], but fails where that would wait.
+    pub(crate) fn try_send(&self, message: &impl Serialize) -> io::Result<()> {
+        self.send_with(message, SendFlags::DONTWAIT)
+    }
+
+    fn send_with(&self, message: &impl Serialize, flags: SendFlags) -> io::Result<()> {
         let bytes = serde_json::to_vec(message).expect("a message is plain data");
         assert!(
             bytes.len() <= BYTES_MAX,
@@ -102,15 +262,28 @@ impl Channel {
             bytes.len()
         );
         // NOSIGNAL: the other role may have died, which is for the caller to deal with.
-        rustix::io::retry_on_intr(|| rustix::net::send(&self.0, &bytes, SendFlags::NOSIGNAL))?;
+        let flags = flags | SendFlags::NOSIGNAL;
+        rustix::io::retry_on_intr(|| rustix::net::send(&self.0, &bytes, flags))?;
         Ok(())
     }
 
     /// The next message; `None` when the other end is closed in all processes.
     pub(crate) fn receive<T: DeserializeOwned>(&self) -> io::Result<Option<T>> {
+        self.receive_with(RecvFlags::empty())
+    }
+
+    /// As [`Self::receive`]; the outer `None` where that would wait.
+    pub(crate) fn try_receive<T: DeserializeOwned>(&self) -> io::Result<Option<Option<T>>> {
+        match self.receive_with(RecvFlags::DONTWAIT) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            received => received.map(Some),
+        }
+    }
+
+    fn receive_with<T: DeserializeOwned>(&self, flags: RecvFlags) -> io::Result<Option<T>> {
         let mut bytes = Vec::with_capacity(BYTES_MAX);
         let received = rustix::io::retry_on_intr(|| {
-            rustix::net::recv(&self.0, spare_capacity(&mut bytes), RecvFlags::empty())
+            rustix::net::recv(&self.0, spare_capacity(&mut bytes), flags)
         });
         match received {
             // A role that dies with messages unread resets the pair.
@@ -156,7 +329,7 @@ impl Channel {
 }
 
 /// Readable when a message is there or the other end is closed.
-impl AsFd for Channel {
+impl AsFd for Link {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -168,7 +341,7 @@ mod tests {
 
     #[test]
     fn messages_keep_their_bounds_and_an_end_is_seen() {
-        let (one, two) = Channel::pair().expect("a pair");
+        let (one, two) = Link::pair().expect("a pair");
         one.send(&Order::Go).expect("send");
         one.send(&Order::Signal(15)).expect("send");
         drop(one);
@@ -179,7 +352,7 @@ mod tests {
 
     #[test]
     fn a_descriptor_goes_across() {
-        let (one, two) = Channel::pair().expect("a pair");
+        let (one, two) = Link::pair().expect("a pair");
         let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
         one.send_descriptor(writer.as_fd()).expect("send");
         let received = two.receive_descriptor().expect("receive").expect("one");

@@ -4,7 +4,7 @@
 
 use std::ffi::{CString, OsStr};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -66,7 +66,9 @@ pub(crate) fn mount_view(mount_point: &Path, set_uid: bool) -> Result<OwnedFd, F
 
 /// Mounts the rest below the view, which is being served by now, and makes it the root. Nothing
 /// of the host's mounts is left in the namespace afterwards.
-pub(crate) fn enter_view(mount_point: &Path) -> Result<(), Failure> {
+///
+/// `sockets`: Unix sockets and FIFOs of the host that are themselves inside, too, not only their names.
+pub(crate) fn enter_view(mount_point: &Path, sockets: &[PathBuf]) -> Result<(), Failure> {
     // From here on relative paths are in the view, absolute ones on the host.
     rustix::process::chdir(mount_point).map_err(Failure::at("enter the view"))?;
     mount("proc", "proc", "proc", NO_PROGRAMS, None).map_err(Failure::at("mount /proc"))?;
@@ -85,10 +87,21 @@ pub(crate) fn enter_view(mount_point: &Path) -> Result<(), Failure> {
         }
         _ => {}
     }
+    for path in sockets {
+        show(path).map_err(Failure::at(format!("reach {}", path.display())))?;
+    }
     rustix::process::pivot_root(".", ".").map_err(Failure::at("make the view the root"))?;
     // The old root is now mounted over the new one, at the same place.
     unmount(".", UnmountFlags::DETACH).map_err(Failure::at("detach the old root"))?;
     rustix::process::chdir("/").map_err(Failure::at("enter the new root"))
+}
+
+/// Puts what is at `path` on the host over the same name below the current directory. Links on the
+/// way are followed on the host: those of the view would lead to the host's root.
+fn show(path: &Path) -> std::io::Result<()> {
+    let path = path.canonicalize()?;
+    let inside = path.strip_prefix("/").unwrap_or(&path);
+    Ok(mount_bind(&path, inside)?)
 }
 
 fn make_read_only(path: impl AsRef<OsStr>) -> Result<(), Errno> {

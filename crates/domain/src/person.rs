@@ -62,6 +62,18 @@ pub enum Notice {
         /// Which process.
         sender: Option<Sender>,
     },
+    /// Output could not be kept, and its connection was reset.
+    Lost {
+        /// Whom it was for.
+        peer: String,
+        /// Why.
+        error: String,
+    },
+    /// The person wants output to stay held that everything waits for.
+    WaitsForCommit {
+        /// The domain's name.
+        name: String,
+    },
     /// All that was done so far is real now, by a commit from elsewhere.
     Committed {
         /// How many changes.

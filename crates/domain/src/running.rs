@@ -9,10 +9,11 @@
 //! | quiet | relay | what the tasks have sent is in the outbox |
 //! | flush | pid 1 | pages written through shared mappings reach the view |
 //! | prepare | view | calls stop; what the commit takes away outside, and a task still holds, is kept |
-//! | apply | committer | check, stage, apply; on failure nothing has changed, and the tasks go on |
+//! | apply | committer | check, stage, apply; on failure nothing has changed |
 //! | rebase | view | what was committed is the domain's no more |
 //! | forget | committer | the commit's journal goes |
-//! | release | relay | held output goes out, while the view and the tasks go on already |
+//! | go on | view, then control | calls go on, then the tasks |
+//! | release | relay | held output goes out, while the tasks go on already |
 //!
 //! A kill anywhere ends the domain, tasks included, while its tasks still stand still: so nothing was
 //! done between the state that was committed and the end, and `surmise commit` finishes by the journal
@@ -27,7 +28,7 @@ use surmise_sys::process::{self, Child};
 use surmise_sys::tracing::Frozen;
 
 use crate::doorway::{Done, Refusal, Reply};
-use crate::message::{Link, Order};
+use crate::message::{Delivery, Link, Order, RelayOrder, ViewOrder};
 use crate::roles::committer::{Committer, Outcome};
 
 /// How long tasks may take to come to a call boundary: one may wait for a disk.
@@ -58,14 +59,14 @@ pub(crate) struct RunningCommit {
     /// Until the tasks go on.
     frozen: Option<Frozen>,
     committer: Option<(Child, Link)>,
-    /// Whether the view has been told to stop its calls.
-    is_prepared: bool,
+    /// Why nothing was committed, if so.
+    refused: Option<Refusal>,
     step: Step,
     done: Done,
 }
 
 /// What is waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Quiet,
     Flush,
@@ -73,6 +74,7 @@ enum Step {
     Apply,
     Rebase,
     Forget,
+    GoOn,
     Release,
 }
 
@@ -87,7 +89,7 @@ pub(crate) enum Heard {
     /// The committer.
     Committer(Option<Outcome>),
     /// The relay: what went out, and what did not.
-    Released(Done),
+    Released(Delivery),
 }
 
 /// How it goes on.
@@ -119,12 +121,12 @@ impl RunningCommit {
             }
         };
         // Whether the relay lives is another event's business.
-        let _ = others.relay.send(&Order::Quiesce);
+        let _ = others.relay.send(&RelayOrder::Quiesce);
         Some(Self {
             client,
             frozen: Some(frozen),
             committer: None,
-            is_prepared: false,
+            refused: None,
             step: Step::Quiet,
             done: Done::default(),
         })
@@ -139,13 +141,15 @@ impl RunningCommit {
     /// event, ends the domain.
     pub(crate) fn hear(&mut self, heard: Heard, subject: Subject<'_>, others: Others<'_>) -> Next {
         match (self.step, heard) {
-            (Step::Quiet, Heard::Finished) => self.go_on(Step::Flush, others.init, &Order::Flush),
+            (Step::Quiet, Heard::Finished) => {
+                let _ = others.init.send(&Order::Flush);
+                self.wait_for(Step::Flush)
+            }
             (Step::Flush, Heard::Finished) => {
-                self.is_prepared = true;
-                self.go_on(Step::Prepare, others.view, &Order::Prepare)
+                self.order_view(Step::Prepare, ViewOrder::Prepare, others)
             }
             (Step::Prepare, Heard::Finished) => match self.start_committer(subject) {
-                Ok(()) => Next::Wait,
+                Ok(()) => self.wait_for(Step::Apply),
                 Err(error) => {
                     let hint = "nothing has changed; try again";
                     let refusal = Refusal::new(format!("start the commit: {error}"), hint);
@@ -161,12 +165,12 @@ impl RunningCommit {
                 if let Some((_, committer)) = &self.committer {
                     let _ = committer.send(&Order::Go);
                 }
-                self.step = Step::Forget;
-                Next::Wait
+                self.wait_for(Step::Forget)
             }
-            (Step::Rebase, Heard::Failed(error)) => self.end(Refusal::new(
-                format!("committed, but the domain cannot go on: {error}"),
-                format!("`surmise commit {}` finishes it", subject.name),
+            (Step::GoOn, Heard::Finished) => self.thaw(others),
+            (Step::Rebase | Step::GoOn, Heard::Failed(error)) => self.end(Refusal::new(
+                format!("the domain cannot go on: {error}"),
+                "`surmise list` shows what has become of it",
             )),
             (Step::Release, Heard::Released(released)) => {
                 self.done.sent = released.sent;
@@ -179,10 +183,14 @@ impl RunningCommit {
         }
     }
 
-    fn go_on(&mut self, step: Step, who: &Link, order: &Order) -> Next {
-        let _ = who.send(order);
+    fn wait_for(&mut self, step: Step) -> Next {
         self.step = step;
         Next::Wait
+    }
+
+    fn order_view(&mut self, step: Step, order: ViewOrder, others: Others<'_>) -> Next {
+        let _ = others.view.send(&order);
+        self.wait_for(step)
     }
 
     fn start_committer(&mut self, subject: Subject<'_>) -> std::io::Result<()> {
@@ -197,7 +205,6 @@ impl RunningCommit {
         let keep = [theirs.as_fd(), self.client.as_fd(), subject.lock];
         let child = process::fork(&keep, || committer.live())?;
         self.committer = Some((child, ours));
-        self.step = Step::Apply;
         Ok(())
     }
 
@@ -206,17 +213,12 @@ impl RunningCommit {
             (Step::Apply, Some(Outcome::Applied { changes, left })) => {
                 self.done.changes = changes;
                 self.done.left = left;
-                self.go_on(Step::Rebase, others.view, &Order::Rebase)
+                self.order_view(Step::Rebase, ViewOrder::Rebase, others)
             }
             (Step::Apply, Some(Outcome::Refused(refusal))) => self.give_up(refusal, others),
             (_, Some(Outcome::Broken(refusal))) => self.end(refusal),
             (Step::Forget, Some(Outcome::Forgotten)) => {
-                self.let_go(others);
-                let _ = others.relay.send(&Order::Release);
-                self.step = Step::Release;
-                Next::Affirmed {
-                    changes: self.done.changes,
-                }
+                self.order_view(Step::GoOn, ViewOrder::GoOn, others)
             }
             // It was killed, or could not remove the journal. How far it came, the journal knows.
             _ => self.end(Refusal::new(
@@ -228,30 +230,38 @@ impl RunningCommit {
 
     /// Nothing has changed outside.
     fn give_up(&mut self, refusal: Refusal, others: Others<'_>) -> Next {
-        self.let_go(others);
-        self.tell(&Reply::Failed(refusal));
-        Next::Over
+        self.refused = Some(refusal);
+        if self.step < Step::Prepare {
+            return self.thaw(others);
+        }
+        self.order_view(Step::GoOn, ViewOrder::GoOn, others)
     }
 
-    fn end(&mut self, refusal: Refusal) -> Next {
-        self.tell(&Reply::Failed(refusal));
-        Next::End
-    }
-
-    /// The view answers calls again, and the tasks go on.
-    fn let_go(&mut self, others: Others<'_>) {
+    /// Lets the tasks go on.
+    fn thaw(&mut self, others: Others<'_>) -> Next {
         if let Some((child, link)) = self.committer.take() {
             drop(link);
             // It has said its last word, so this waits for no disk.
             let _ = child.wait();
         }
-        if self.is_prepared {
-            let _ = others.view.send(&Order::GoOn);
-        }
         if let Some(frozen) = self.frozen.take() {
             // A task that cannot be let go has died.
             let _ = frozen.thaw();
         }
+        if let Some(refusal) = self.refused.take() {
+            self.tell(&Reply::Failed(refusal));
+            return Next::Over;
+        }
+        let _ = others.relay.send(&RelayOrder::Release);
+        self.step = Step::Release;
+        Next::Affirmed {
+            changes: self.done.changes,
+        }
+    }
+
+    fn end(&mut self, refusal: Refusal) -> Next {
+        self.tell(&Reply::Failed(refusal));
+        Next::End
     }
 
     fn tell(&self, reply: &Reply) {

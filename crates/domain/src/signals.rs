@@ -8,9 +8,8 @@ use surmise_sys::signals::{self, SavedAction, SavedMask, SignalFd};
 
 use crate::terminal;
 
-/// A terminal sends these to the whole process group, so the command has them already; control
-/// must live on to see how the command takes them. Without a terminal the command has a group of
-/// its own, and they are forwarded.
+/// What a person types to interrupt a command. With a terminal of its own the command gets it there,
+/// and control gets only what was typed outside, or sent.
 const INTERRUPTS: [Signal; 2] = [Signal::INT, Signal::QUIT];
 
 /// These ask control to end.
@@ -21,51 +20,60 @@ pub(crate) fn is_end(signal: Signal) -> bool {
     ENDS.contains(&signal)
 }
 
+/// Whether `signal` is one that a terminal sends to all processes in its foreground.
+pub(crate) fn is_for_group(signal: Signal) -> bool {
+    INTERRUPTS.contains(&signal) || signal == Signal::TSTP
+}
+
 /// Signals taken over, until dropped.
 pub(crate) struct Signals {
     mask: SavedMask,
     actions: Vec<SavedAction>,
     forwarded: SignalFd,
+    continued: SignalFd,
     terminal: bool,
 }
 
 impl Signals {
     pub(crate) fn take_over() -> io::Result<Self> {
         let terminal = terminal::is_there();
-        let (left_to_command, interrupts) = match terminal {
-            true => (&INTERRUPTS[..], &[][..]),
-            false => (&[][..], &INTERRUPTS[..]),
-        };
+        // Without a terminal nobody types it, and nobody is there to let the command go on.
+        let stops = if terminal { &[Signal::TSTP][..] } else { &[] };
         let mut forwarded = Vec::new();
-        for &signal in ENDS.iter().chain(interrupts) {
+        for &signal in ENDS.iter().chain(&INTERRUPTS).chain(stops) {
             // Who ignores a signal, as under nohup, wants the command to do so too.
             if !signals::is_ignored(signal)? {
                 forwarded.push(signal);
             }
         }
         let mask = signals::block(&forwarded)?;
+        let continued = [Signal::CONT];
+        signals::block(&continued)?;
         let mut taken = Self {
             mask,
             actions: Vec::new(),
             forwarded: SignalFd::new(&forwarded)?,
+            continued: SignalFd::new(&continued)?,
             terminal,
         };
-        for &signal in left_to_command {
-            taken.actions.push(signals::ignore(signal)?);
-        }
         // Where the caller's parent ignores it, children are reaped behind our back.
         taken.actions.push(signals::reset(Signal::CHILD)?);
         Ok(taken)
     }
 
-    /// Whether there is a terminal, whose interrupts reach the command by themselves.
-    pub(crate) fn are_from_terminal(&self) -> bool {
+    /// Whether there is a terminal, and so a shell that may treat the caller as a job.
+    pub(crate) fn have_terminal(&self) -> bool {
         self.terminal
     }
 
     /// The next signal to forward, if there is one.
     pub(crate) fn next(&self) -> io::Result<Option<Signal>> {
         self.forwarded.next()
+    }
+
+    /// Tells when this process was let go on after a stop.
+    pub(crate) fn continued(&self) -> &SignalFd {
+        &self.continued
     }
 
     /// Makes everything as it was, in control or in a copy of it.

@@ -1,5 +1,6 @@
 //! A visit to a running domain: a request, and what becomes of it.
 
+use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 
@@ -59,12 +60,10 @@ pub(crate) fn commit(
     }
 }
 
-/// Waits until the domain has ended, which closes the link.
-pub(crate) fn end(link: &Link) -> Result<(), DecideError> {
-    match link.receive().map_err(DecideError::Link)? {
-        Some(Reply::Failed(refusal)) => Err(DecideError::Refused(refusal)),
-        _ => Ok(()),
-    }
+/// Waits until the domain has ended and is thrown away, which closes the link.
+pub(crate) fn end(link: &Link) -> io::Result<()> {
+    while link.receive::<Reply>()?.is_some() {}
+    Ok(())
 }
 
 fn has_word(link: &Link) -> Result<bool, Errno> {

@@ -3,7 +3,8 @@
 //! * [`policy`] decides, and [`peer`] reads what a user types for it;
 //! * [`packet`] reads what the domain's kernel hands out at the gate, and builds the answers;
 //! * [`names`] is DNS, and which address has which name;
-//! * [`resolver`] looks names up outside, as the host does.
+//! * [`resolver`] looks names up outside, as the host does;
+//! * [`relay`] is the one loop through which everything passes.
 //!
 //! The first three compute and do nothing else.
 #![forbid(unsafe_code)]
@@ -12,8 +13,10 @@ pub mod names;
 pub mod packet;
 pub mod peer;
 pub mod policy;
+pub mod relay;
 pub mod resolver;
 
 pub use peer::{Pattern, Peer, PeerError, is_localhost};
 pub use policy::{Loopback, Policy, Rule, Verdict};
+pub use relay::{Config, Dial, Event, Relay, RelayHandle, Released};
 pub use resolver::Resolver;

@@ -164,3 +164,6 @@ fn hash(name: &str) -> u32 {
     let hash = name.bytes().fold(0x811c_9dc5, mix);
     hash ^ hash >> 16
 }
+
+#[cfg(test)]
+mod tests;

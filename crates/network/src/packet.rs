@@ -64,3 +64,6 @@ pub struct Ping<'a> {
     /// What is to be sent back.
     pub payload: &'a [u8],
 }
+
+#[cfg(test)]
+mod tests;

@@ -159,21 +159,320 @@ fn fit_loopback(pattern: &Pattern, host: IpAddr) -> Option<Fit> {
     }
 }
 
-/// Addresses that mean something else in each network, so that a connection to one could not be
-/// relayed faithfully: `0.0.0.0/8` and `::`, broadcast, multicast, link-local IPv6, and the gate's own.
+/// Addresses that mean something else outside, so that a connection to one could not be relayed
+/// faithfully: `0.0.0.0/8` and `::`, broadcast, multicast, link-local IPv6, and the domain's own.
 pub(crate) fn never_reached(host: IpAddr) -> bool {
     match host.to_canonical() {
         IpAddr::V4(v4) => {
             v4.octets()[0] == 0
                 || v4.is_broadcast()
                 || v4.is_multicast()
-                || v4.octets()[..3] == [10, 0, 2]
+                || v4 == surmise_sys::network::gate::ADDRESS_V4
         }
         IpAddr::V6(v6) => {
             v6.is_unspecified()
                 || v6.is_multicast()
                 || v6.is_unicast_link_local()
-                || v6.segments()[..4] == [0xfd73, 0x7572, 0x6d69, 0]
+                || v6 == surmise_sys::network::gate::ADDRESS_V6
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Verdict::{Allow, Ask, Deny, Hold};
+    use proptest::prelude::*;
+
+    fn policy(default: Verdict, rules: &[(&str, Verdict)]) -> Policy {
+        let rules = rules.iter().map(|&(text, verdict)| {
+            let peer: Peer = text.parse().unwrap();
+            Rule {
+                host: peer.host,
+                port: peer.port,
+                verdict,
+            }
+        });
+        Policy {
+            default,
+            rules: rules.collect(),
+        }
+    }
+
+    fn decide(policy: &Policy, address: &str, names: &[&str]) -> Verdict {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        policy.decide(address.parse().unwrap(), &names)
+    }
+
+    #[test]
+    fn the_most_specific_rule_decides_and_of_equals_the_last() {
+        let rules = [
+            ("a.example:443", Allow),
+            ("a.example", Hold),
+            ("*.example", Ask),
+            ("*.b.example", Deny),
+            ("9.9.9.9", Deny),
+            ("9.9.9.9", Allow),
+        ];
+        let policy = policy(Deny, &rules);
+        assert_eq!(decide(&policy, "1.1.1.1:443", &["A.Example."]), Allow);
+        assert_eq!(decide(&policy, "1.1.1.1:80", &["a.example"]), Hold);
+        assert_eq!(decide(&policy, "1.1.1.1:80", &["c.example"]), Ask);
+        assert_eq!(decide(&policy, "1.1.1.1:80", &["c.b.example"]), Deny);
+        assert_eq!(decide(&policy, "1.1.1.1:80", &["b.example"]), Ask);
+        assert_eq!(decide(&policy, "1.1.1.1:80", &[]), Deny);
+        assert_eq!(decide(&policy, "9.9.9.9:80", &[]), Allow);
+        assert_eq!(decide(&policy, "[::ffff:9.9.9.9]:80", &[]), Allow);
+        // Under several names, each rule for one of them counts.
+        assert_eq!(
+            decide(&policy, "1.1.1.1:80", &["x.example", "a.example"]),
+            Hold
+        );
+    }
+
+    #[test]
+    fn host_loopback_is_reached_only_when_named_or_asked_for() {
+        for address in [
+            "127.0.0.1:80",
+            "127.9.9.9:80",
+            "[::1]:80",
+            "[::ffff:127.0.0.1]:80",
+        ] {
+            for (default, wanted) in [(Allow, Deny), (Hold, Deny), (Deny, Deny), (Ask, Ask)] {
+                let names = ["a.example"];
+                let policy = policy(default, &[("a.example", Allow), ("*.com", Allow)]);
+                assert_eq!(
+                    decide(&policy, address, &names),
+                    wanted,
+                    "{address} {default:?}"
+                );
+            }
+        }
+        let named = policy(Hold, &[("127.0.0.1:80", Allow), ("::1", Hold)]);
+        assert_eq!(decide(&named, "127.0.0.1:80", &[]), Allow);
+        assert_eq!(decide(&named, "127.0.0.1:81", &[]), Deny);
+        assert_eq!(decide(&named, "127.0.0.2:80", &[]), Deny);
+        assert_eq!(decide(&named, "[::1]:9", &[]), Hold);
+        let localhost = policy(Deny, &[("LocalHost:80", Allow)]);
+        assert_eq!(decide(&localhost, "127.0.0.1:80", &[]), Allow);
+        assert_eq!(decide(&localhost, "[::1]:80", &[]), Allow);
+        assert_eq!(decide(&localhost, "127.0.0.53:80", &[]), Deny);
+        // Nor does a name that pretends to be localhost open anything else.
+        assert_eq!(decide(&localhost, "1.1.1.1:80", &["a.example"]), Deny);
+    }
+
+    #[test]
+    fn the_gate_catches_the_loopback_ports_that_rules_let_through() {
+        type Row<'a> = (Verdict, &'a [(&'a str, Verdict)], Loopback);
+        let rows: [Row<'_>; 7] = [
+            (Allow, &[], Loopback::None),
+            (Ask, &[], Loopback::All),
+            (
+                Allow,
+                &[("10.0.0.1:5", Allow), ("a.example", Hold)],
+                Loopback::None,
+            ),
+            (Deny, &[("127.0.0.1:5", Deny)], Loopback::None),
+            (
+                Hold,
+                &[
+                    ("::1:0:0:1", Hold),
+                    ("[::1]:9", Hold),
+                    ("127.0.0.1:5", Ask),
+                    ("localhost:9", Allow),
+                ],
+                Loopback::Ports(vec![5, 9]),
+            ),
+            (
+                Deny,
+                &[("localhost:5", Allow), ("127.0.0.1", Ask)],
+                Loopback::All,
+            ),
+            (Deny, &[("::1", Hold)], Loopback::All),
+        ];
+        for (default, rules, wanted) in rows {
+            assert_eq!(
+                policy(default, rules).loopback(),
+                wanted,
+                "{default:?} {rules:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_means_nothing_outside_is_denied_whatever_the_policy() {
+        let addresses = [
+            "0.0.0.0",
+            "0.1.2.3",
+            "255.255.255.255",
+            "224.0.0.1",
+            "239.255.255.250",
+            "10.0.2.100",
+            "::",
+            "ff02::1",
+            "fe80::1",
+            "fd73:7572:6d69::64",
+            "198.19.3.4",
+            "::ffff:0.0.0.0",
+        ];
+        for address in addresses {
+            let host: IpAddr = address.parse().unwrap();
+            let rule = Rule {
+                host: Pattern::Address(host),
+                port: None,
+                verdict: Allow,
+            };
+            let policy = Policy {
+                default: Allow,
+                rules: vec![rule],
+            };
+            let told = policy.decide(SocketAddr::new(host, 80), &[]);
+            assert_eq!(told, Deny, "{address}");
+        }
+        let policy = policy(Hold, &[("a.example:1", Ask)]);
+        assert_eq!(decide(&policy, "198.19.3.4:1", &["a.example"]), Ask);
+        assert_eq!(decide(&policy, "198.19.3.4:2", &["a.example"]), Hold);
+    }
+
+    #[test]
+    fn a_name_gets_the_most_permissive_verdict_of_its_ports() {
+        let rules = [
+            ("a.example:443", Allow),
+            ("b.example", Deny),
+            ("*.c.example:80", Ask),
+            ("d.example:80", Deny),
+            ("9.9.9.9", Allow),
+        ];
+        let hold = policy(Hold, &rules);
+        let rows = [
+            ("A.example.", Allow),
+            ("b.example", Deny),
+            ("x.c.example", Ask),
+            ("d.example", Hold),
+            ("other.example", Hold),
+            ("localhost", Allow),
+        ];
+        for (name, wanted) in rows {
+            assert_eq!(hold.decide_name(name), wanted, "{name}");
+        }
+        assert_eq!(policy(Deny, &rules).decide_name("d.example"), Deny);
+        assert_eq!(policy(Allow, &rules).decide_name("d.example"), Allow);
+    }
+
+    #[test]
+    fn only_a_policy_that_lets_nothing_through_needs_no_gate() {
+        assert!(!policy(Deny, &[]).needs_gate());
+        assert!(!policy(Deny, &[("a.example", Deny)]).needs_gate());
+        assert!(policy(Deny, &[("a.example", Hold)]).needs_gate());
+        for default in [Allow, Ask, Hold] {
+            assert!(policy(default, &[]).needs_gate());
+        }
+    }
+
+    #[test]
+    fn it_is_kept_as_text() {
+        let policy = policy(Ask, &[("[2001:db8::1]:80", Hold), ("*.a.example", Allow)]);
+        let json = serde_json::to_string(&policy).unwrap();
+        let wanted = r#"{"default":"ask","rules":[{"host":"2001:db8::1","port":80,"verdict":"hold"},{"host":"*.a.example","port":null,"verdict":"allow"}]}"#;
+        assert_eq!(json, wanted);
+        assert_eq!(serde_json::from_str::<Policy>(&json).unwrap(), policy);
+        assert!(serde_json::from_str::<Pattern>("\"a b\"").is_err());
+    }
+
+    fn any_policy() -> impl Strategy<Value = Policy> {
+        let verdict = || prop_oneof![Just(Allow), Just(Deny), Just(Hold), Just(Ask)];
+        let host = prop_oneof![
+            Just("a.example"),
+            Just("*.example"),
+            Just("*.a.example"),
+            Just("b.a.example"),
+            Just("1.1.1.1"),
+            Just("2.2.2.2"),
+            Just("127.0.0.1"),
+            Just("localhost"),
+        ];
+        let host = host.prop_map(|host| host.parse().unwrap());
+        let rule =
+            (host, proptest::option::of(1u16..4), verdict()).prop_map(|(host, port, verdict)| {
+                Rule {
+                    host,
+                    port,
+                    verdict,
+                }
+            });
+        let rules = proptest::collection::vec(rule, 0..8);
+        (verdict(), rules).prop_map(|(default, rules)| Policy { default, rules })
+    }
+
+    /// As `decide`, without its order: a rule loses when another one beats it.
+    fn naive(policy: &Policy, name: &str, port: u16) -> Verdict {
+        let matching: Vec<(usize, &Rule)> = policy
+            .rules
+            .iter()
+            .enumerate()
+            .filter(|(_, rule)| {
+                let text = rule.host.to_string();
+                let host = match text.strip_prefix('*') {
+                    Some(end) => name.ends_with(end),
+                    None => name == text,
+                };
+                host && (rule.port.is_none() || rule.port == Some(port))
+            })
+            .collect();
+        let beats = |a: &(usize, &Rule), b: &(usize, &Rule)| {
+            let rank = |&(number, rule): &(usize, &Rule)| {
+                let text = rule.host.to_string();
+                (
+                    rule.port.is_some(),
+                    !text.starts_with('*'),
+                    text.len(),
+                    number,
+                )
+            };
+            rank(a) > rank(b)
+        };
+        let unbeaten = |rule: &&(usize, &Rule)| !matching.iter().any(|other| beats(other, rule));
+        match matching.iter().find(unbeaten) {
+            Some((_, rule)) => rule.verdict,
+            None => policy.default,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_decides_as_the_naive_model(policy in any_policy(), port in 1u16..5) {
+            for name in ["a.example", "b.a.example", "c.a.example", "d.example", "other"] {
+                let address = SocketAddr::from(([9, 9, 9, 9], port));
+                let told = policy.decide(address, &[name.to_owned()]);
+                prop_assert_eq!(told, naive(&policy, name, port));
+            }
+        }
+
+        #[test]
+        fn a_name_that_is_denied_cannot_be_connected_to(policy in any_policy(), port in 1u16..) {
+            for name in ["a.example", "b.a.example", "d.example"] {
+                let address = SocketAddr::from(([9, 9, 9, 9], port));
+                let told = policy.decide(address, &[name.to_owned()]);
+                if policy.decide_name(name) == Deny {
+                    prop_assert_eq!(told, Deny);
+                }
+                if told == Allow {
+                    prop_assert_eq!(policy.decide_name(name), Allow);
+                }
+            }
+        }
+
+        #[test]
+        fn loopback_that_is_not_caught_is_denied(policy in any_policy(), port in 1u16..6) {
+            let caught = match policy.loopback() {
+                Loopback::None => false,
+                Loopback::Ports(ports) => ports.contains(&port),
+                Loopback::All => true,
+            };
+            for address in [IpAddr::from([127, 0, 0, 1]), "::1".parse().unwrap()] {
+                let told = policy.decide(SocketAddr::new(address, port), &[]);
+                prop_assert!(caught || told == Deny);
+            }
         }
     }
 }

@@ -101,3 +101,6 @@ fn read(path: &Path) -> io::Result<String> {
         )),
     }
 }
+
+#[cfg(test)]
+mod tests;

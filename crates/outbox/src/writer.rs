@@ -323,3 +323,53 @@ fn create(shared: &Shared) -> io::Result<Journal> {
         other => io::Error::other(other),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use surmise_testkit::Scratch;
+
+    use super::*;
+    use crate::Target;
+
+    fn is_ready(shared: &Shared) -> bool {
+        let at_once = Timespec::default();
+        let mut polled = [PollFd::new(&shared.room, PollFlags::IN)];
+        poll(&mut polled, Some(&at_once)).expect("poll") == 1
+    }
+
+    #[test]
+    fn room_is_readable_exactly_while_there_is_room() {
+        let scratch = Scratch::new();
+        let shared = Shared::new(scratch.root().to_owned(), History::default());
+        let shared = Arc::new(shared.expect("an eventfd"));
+        let hold = HoldId(1);
+        let opened = Record::Opened {
+            hold,
+            target: Target::Output,
+            sender: None,
+        };
+        let mut writer = Writer::new(Arc::clone(&shared), None);
+        for _ in 0..3 {
+            shared.keep(&mut shared.state(), opened.clone());
+            // No writer runs yet, so nobody but us can fill or empty the queue.
+            while shared.state().has_room() {
+                assert!(is_ready(&shared));
+                let bytes = Cow::Owned(vec![0; 60_000]);
+                shared.keep(&mut shared.state(), Record::Data { hold, bytes });
+            }
+            assert!(!is_ready(&shared));
+            for request in shared.take() {
+                let weight = request.weight();
+                if let Request::Keep(record) = request {
+                    writer.keep(record);
+                }
+                shared.release(weight);
+                assert_eq!(is_ready(&shared), shared.state().has_room());
+            }
+            assert_eq!(shared.state().queued, 0);
+        }
+    }
+}

@@ -1,7 +1,9 @@
-//! Closing descriptors by range.
+//! Descriptors by number: closed by range, compared, and passed to the next program.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+
+use rustix::io::{Errno, FdFlags};
 
 /// The first descriptor after standard input, output and error.
 const FIRST: u32 = 3;
@@ -30,6 +32,54 @@ pub(crate) fn close_all_but(keep: &[BorrowedFd<'_>]) {
 /// As `close_range`; `ENOSYS` before Linux 5.9, `EINVAL` before 5.11.
 pub fn close_on_exec() -> io::Result<()> {
     close_range(FIRST, u32::MAX, libc::CLOSE_RANGE_CLOEXEC)
+}
+
+/// Whether two descriptors are of one open file description, which has one offset and one set of
+/// flags.
+///
+/// # Errors
+/// As `kcmp`: `ENOSYS` in a kernel without it, `EPERM` where a filter refuses it.
+pub fn same_description(one: BorrowedFd<'_>, two: BorrowedFd<'_>) -> io::Result<bool> {
+    const KCMP_FILE: libc::c_int = 0;
+    let own = std::process::id();
+    let (one, two) = (one.as_raw_fd(), two.as_raw_fd());
+    // SAFETY: takes five integers and touches no memory of this process.
+    match unsafe { libc::syscall(libc::SYS_kcmp, own, own, KCMP_FILE, one, two) } {
+        -1 => Err(io::Error::last_os_error()),
+        order => Ok(order == 0),
+    }
+}
+
+/// The descriptor with this number that the program was started with.
+///
+/// # Errors
+/// `EBADF` where there is none. What this process opened itself is none: it is closed by an exec, and
+/// what came through one is not.
+pub fn inherited(number: RawFd) -> io::Result<BorrowedFd<'static>> {
+    if number < 0 {
+        return Err(Errno::BADF.into());
+    }
+    // SAFETY: whether it is open is asked next, and the flag that tells it from what this program
+    // opened: an inherited descriptor has no owner here who could close it.
+    let fd = unsafe { BorrowedFd::borrow_raw(number) };
+    if rustix::io::fcntl_getfd(fd)?.contains(FdFlags::CLOEXEC) {
+        return Err(Errno::BADF.into());
+    }
+    Ok(fd)
+}
+
+/// Makes `place` the same as `fd`, for the next program to have under that number. What it was before
+/// is closed.
+///
+/// # Errors
+/// As `dup2`.
+pub fn put(fd: BorrowedFd<'_>, place: BorrowedFd<'static>) -> io::Result<()> {
+    // SAFETY: takes two integers. A descriptor borrowed for ever has no owner who counts on what it
+    // is.
+    match unsafe { libc::dup2(fd.as_raw_fd(), place.as_raw_fd()) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
 }
 
 fn close_range(first: u32, last: u32, flags: libc::c_uint) -> io::Result<()> {

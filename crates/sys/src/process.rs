@@ -108,6 +108,44 @@ pub fn branch(child: impl FnOnce() -> u8) -> io::Result<Child> {
     fork_keeping(None, child)
 }
 
+/// As [`fork`], for a child that owns what it is given, so that it can close it. The caller's copy is
+/// dropped. The child keeps the descriptors that `keep` names.
+///
+/// # Errors
+/// As [`fork`].
+///
+/// # Panics
+/// As [`fork`].
+pub fn fork_with<T>(
+    owned: T,
+    keep: impl FnOnce(&T) -> Vec<BorrowedFd<'_>>,
+    child: impl FnOnce(T) -> u8,
+) -> io::Result<Child> {
+    branch(move || {
+        descriptors::close_all_but(&keep(&owned));
+        child(owned)
+    })
+}
+
+/// As [`clone`], for a child that owns what it is given; see [`fork_with`].
+///
+/// # Errors
+/// As [`clone`].
+///
+/// # Panics
+/// As [`clone`].
+pub fn clone_with<T>(
+    namespaces: UnshareFlags,
+    owned: T,
+    keep: impl FnOnce(&T) -> Vec<BorrowedFd<'_>>,
+    child: impl FnOnce(T) -> u8,
+) -> io::Result<Child> {
+    clone_keeping(namespaces, None, move || {
+        descriptors::close_all_but(&keep(&owned));
+        child(owned)
+    })
+}
+
 /// As [`fork`], with the child in new `namespaces`; with a new pid namespace it is its pid 1.
 ///
 /// The C library does not learn of this copy and keeps the parent's thread id in the child's
@@ -121,6 +159,15 @@ pub fn branch(child: impl FnOnce() -> u8) -> io::Result<Child> {
 pub fn clone(
     namespaces: UnshareFlags,
     keep: &[BorrowedFd<'_>],
+    child: impl FnOnce() -> u8,
+) -> io::Result<Child> {
+    clone_keeping(namespaces, Some(keep), child)
+}
+
+/// `keep`: what the copy keeps; `None` for everything.
+fn clone_keeping(
+    namespaces: UnshareFlags,
+    keep: Option<&[BorrowedFd<'_>]>,
     child: impl FnOnce() -> u8,
 ) -> io::Result<Child> {
     use std::os::fd::{FromRawFd, RawFd};
@@ -143,7 +190,7 @@ pub fn clone(
     };
     match pid {
         -1 => Err(io::Error::last_os_error()),
-        0 => run(Some(keep), child),
+        0 => run(keep, child),
         pid => Ok(Child {
             pid: Pid::from_raw(pid as i32).expect("clone gives the parent a positive pid"),
             // SAFETY: the kernel has just opened this descriptor for us; nobody else owns it.

@@ -15,10 +15,23 @@ pub struct SavedMask(libc::sigset_t);
 /// # Errors
 /// As `sigprocmask`.
 pub fn block(signals: &[Signal]) -> io::Result<SavedMask> {
+    change_mask(libc::SIG_BLOCK, signals)
+}
+
+/// Lets `signals` come through in this thread and returns the mask from before. One that waits
+/// takes effect at once.
+///
+/// # Errors
+/// As `sigprocmask`.
+pub fn unblock(signals: &[Signal]) -> io::Result<SavedMask> {
+    change_mask(libc::SIG_UNBLOCK, signals)
+}
+
+fn change_mask(how: libc::c_int, signals: &[Signal]) -> io::Result<SavedMask> {
     let set = set_of(signals);
     let mut before = MaybeUninit::uninit();
     // SAFETY: both point to sigset_t's that live through the call.
-    check(unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, before.as_mut_ptr()) })?;
+    check(unsafe { libc::pthread_sigmask(how, &raw const set, before.as_mut_ptr()) })?;
     // SAFETY: the call succeeded and has filled it.
     Ok(SavedMask(unsafe { before.assume_init() }))
 }

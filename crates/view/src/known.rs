@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
 
 use crate::types::{FileKind, Identity, InodeKey, NodeId};
 
@@ -40,6 +41,15 @@ pub(crate) struct Use {
     pub(crate) cached: Option<Identity>,
 }
 
+/// A real inode that is gone outside.
+#[derive(Debug)]
+pub(crate) struct Outlived {
+    /// The number that it is still shown with.
+    pub(crate) number: u64,
+    /// Keeps the number from being given to another inode.
+    pub(crate) _inode: OwnedFd,
+}
+
 /// The nodes that the kernel knows.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
@@ -50,8 +60,8 @@ pub(crate) struct Known {
     aliases: HashMap<NodeId, Vec<(NodeId, Box<OsStr>)>>,
     /// Real files that were opened for writing, and not written yet.
     writers: HashSet<NodeId>,
-    /// The numbers to show of real inodes that are gone outside and still held inside.
-    numbers: HashMap<NodeId, u64>,
+    /// Real inodes that are gone outside and still held inside.
+    outlived: HashMap<NodeId, Outlived>,
 }
 
 impl Known {
@@ -96,6 +106,10 @@ impl Known {
         }
     }
 
+    pub(crate) fn forget_aliases(&mut self, id: NodeId) {
+        self.aliases.remove(&id);
+    }
+
     /// Further real names of an inode.
     pub(crate) fn aliases(&self, id: NodeId) -> impl Iterator<Item = (NodeId, &OsStr)> {
         let aliases = self.aliases.get(&id).into_iter().flatten();
@@ -133,18 +147,18 @@ impl Known {
         }
     }
 
-    /// The real inode of the node is gone; as `number` it is still shown.
-    pub(crate) fn outlived(&mut self, id: NodeId, number: u64) {
+    /// The real inode of the node is gone.
+    pub(crate) fn outlived(&mut self, id: NodeId, inode: Outlived) {
         self.adopted(id);
         self.node_mut(id).lost_names = 0;
         self.uses.remove(&id);
         self.aliases.remove(&id);
-        self.numbers.insert(id, number);
+        self.outlived.insert(id, inode);
     }
 
     /// The number to show of a node whose real inode is gone.
     pub(crate) fn number(&self, id: NodeId) -> Option<u64> {
-        self.numbers.get(&id).copied()
+        self.outlived.get(&id).map(|inode| inode.number)
     }
 
     /// The kernel was told of the node once more.
@@ -171,7 +185,7 @@ impl Known {
         self.nodes.remove(&id);
         self.uses.remove(&id);
         self.aliases.remove(&id);
-        self.numbers.remove(&id);
+        self.outlived.remove(&id);
         self.writers.remove(&id);
         if let Some(key) = key {
             self.drop_key(id, key);

@@ -30,6 +30,12 @@ pub(crate) fn open_directory(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result
     Ok(rustix::fs::openat(parent, name, flags, Mode::empty())?)
 }
 
+/// A descriptor that keeps the inode `name` and its number, whatever becomes of the name.
+pub(crate) fn hold(directory: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(directory, name, flags, Mode::empty())?)
+}
+
 /// What `name` is; an empty name means the directory itself. `None` where nothing bears it.
 pub(crate) fn stat(directory: BorrowedFd<'_>, name: &OsStr) -> io::Result<Option<Attributes>> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH | AtFlags::NO_AUTOMOUNT;

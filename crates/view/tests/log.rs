@@ -111,6 +111,7 @@ fn record() -> impl Strategy<Value = Record> {
             }
         }),
         change(),
+        Just(Record::Rebase),
     ]
 }
 

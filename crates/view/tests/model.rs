@@ -53,3 +53,44 @@ proptest! {
         prop_assert_eq!(before, pair.lower_snapshot(), "the real tree was changed");
     }
 }
+
+/// Calls around commits.
+fn running_call() -> impl Strategy<Value = Call> {
+    let bytes = prop::collection::vec(any::<u8>(), 0..20);
+    let write = (any::<usize>(), 0..30u64, bytes);
+    prop_oneof![
+        16 => call(),
+        4 => path().prop_map(Call::Hold),
+        3 => write.prop_map(|(held, at, bytes)| Call::WriteHeld(held, at, bytes)),
+        1 => Just(Call::Forget),
+        2 => Just(Call::Commit),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    /// What is open stays so across a commit, and the next commit is of what was done since.
+    #[test]
+    fn a_view_goes_on_after_a_commit(
+        calls in prop::collection::vec(running_call(), 1..40),
+        elsewhere: bool,
+    ) {
+        // On another file system objects are copied, on the same they become the files.
+        let place = if elsewhere { "/dev/shm".into() } else { std::env::temp_dir() };
+        let mut pair = Pair::with_state_in(&place);
+        pair.compare();
+        for call in &calls {
+            pair.call(call);
+            if matches!(call, Call::Reopen) {
+                // All names are seen: of an inode with names that it has not seen, a view that goes
+                // on may lose the last that it knows.
+                pair.compare();
+            }
+        }
+        pair.call(&Call::Commit);
+        pair.call(&Call::Reopen);
+        prop_assert_eq!(pair.objects(), 0, "nothing is changed, so nothing is stored");
+        pair.compare();
+    }
+}

@@ -87,6 +87,7 @@ impl Arguments {
             boundary: self.boundary.boundary(&directory),
             directory,
             wait: self.wait,
+            ..Launch::default()
         };
         let Outcome {
             domain,

@@ -1,30 +1,30 @@
 //! Control: the caller's own process. Starts the other roles and waits for their end.
 
-use std::ffi::OsString;
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
-use std::time::{Duration, Instant};
+mod drain;
+mod watch;
 
-use rustix::event::{PollFd, PollFlags};
-use rustix::io::Errno;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+
 use rustix::process::{Signal, WaitIdStatus};
 use rustix::thread::UnshareFlags;
-use rustix::time::Timespec;
+use surmise_channels::{KeptDescriptors, Streams};
 use surmise_sys::id_map::IdMap;
 use surmise_sys::process::{self, Child};
 use surmise_sys::seccomp::Program;
 
 use crate::command::Execution;
 use crate::error::LaunchError;
-use crate::launch::NetPolicy;
+use crate::launch::Launch;
 use crate::lock::Serving;
-use crate::message::{Channel, Ended, Failure, Order, Report};
+use crate::message::{Ended, Failure, Link, Order, RelayReport, Report};
+use crate::roles::control::watch::Watch;
 use crate::roles::init::Init;
+use crate::roles::relay::Relay;
 use crate::roles::view::ViewProcess;
 use crate::signals::Signals;
 use crate::state::StateError;
-use crate::terminal::Foreground;
 
 /// What a domain has of its own. A network namespace takes as long to make as all of these; the
 /// command's process makes it while pid 1 mounts.
@@ -34,9 +34,6 @@ const NAMESPACES: UnshareFlags = UnshareFlags::NEWUSER
     .union(UnshareFlags::NEWIPC)
     .union(UnshareFlags::NEWUTS);
 
-/// How long pid 1 may take to notice that the view has died.
-const NOTICE: Duration = Duration::from_secs(1);
-
 /// One command to be run in one domain.
 pub(crate) struct Job<'a> {
     pub(crate) name: &'a str,
@@ -44,12 +41,10 @@ pub(crate) struct Job<'a> {
     pub(crate) root: &'a Path,
     /// The domain's own state, locked by the caller.
     pub(crate) state: &'a Path,
-    pub(crate) command: &'a [OsString],
+    pub(crate) launch: &'a Launch,
     /// Where the program is, if that is known.
     pub(crate) found: Option<&'a Path>,
-    pub(crate) directory: &'a Path,
-    pub(crate) net: NetPolicy,
-    pub(crate) wait: bool,
+    pub(crate) kept: &'a KeptDescriptors,
     /// Taken over by the caller, before there was anything to leave behind.
     pub(crate) signals: &'a Signals,
 }
@@ -57,20 +52,21 @@ pub(crate) struct Job<'a> {
 /// Runs the job to the end of all its processes. `meanwhile` is done while they start.
 pub(crate) fn supervise(
     job: &Job<'_>,
+    streams: Streams,
     meanwhile: impl FnOnce() -> Result<(), StateError>,
 ) -> Result<Ended, LaunchError> {
     let id_map = IdMap::of_caller()?;
     let filter = Program::consent();
-    let _foreground = Foreground::of_caller();
     let execution = Execution {
         domain: job.name,
-        command: job.command,
+        command: &job.launch.command,
         found: job.found,
-        directory: job.directory,
+        directory: &job.launch.directory,
         filter: &filter,
         signals: job.signals,
+        kept: job.kept,
     };
-    let result = start(job, &id_map, execution)
+    let result = start(job, &id_map, execution, streams)
         .and_then(|roles| roles.run(job, &id_map, job.signals, meanwhile));
     result.map_err(|error| error.explained(job.root))
 }
@@ -79,74 +75,104 @@ pub(crate) fn supervise(
 struct Roles {
     init: Child,
     /// Closed, it tells pid 1 to end.
-    to_init: Channel,
+    to_init: Link,
     view: Child,
     /// Closed, it tells the view to end.
-    to_view: Channel,
+    to_view: Link,
+    relay: Child,
+    /// Closed, it tells the relay process to end.
+    to_relay: Link,
+    /// Whether the domain has a terminal.
+    terminal: bool,
 }
 
-fn start(job: &Job<'_>, id_map: &IdMap, execution: Execution<'_>) -> Result<Roles, LaunchError> {
-    let pair = || Channel::pair().map_err(LaunchError::step("make a socket pair"));
-    let (to_view, view_control) = pair()?;
-    let (to_init, init_control) = pair()?;
-    let (device_sender, device_receiver) = pair()?;
-    let view = ViewProcess {
-        root: job.root,
-        state: job.state,
-        id_map,
-        device: &device_receiver,
-        control: &view_control,
+fn start(
+    job: &Job<'_>,
+    id_map: &IdMap,
+    execution: Execution<'_>,
+    streams: Streams,
+) -> Result<Roles, LaunchError> {
+    let pair = || Link::pair().map_err(LaunchError::step("make a socket pair"));
+    let (device, device_receiver) = pair()?;
+    let (view, to_view) = start_view(job, id_map, &device_receiver)?;
+    drop(device_receiver);
+    let terminal = streams
+        .terminal()
+        .map_err(LaunchError::step("look at the terminal"))?;
+    let (outer, inner) = streams
+        .open()
+        .map_err(LaunchError::step("make the standard streams"))?;
+    let (init_relay, relay_init) = pair()?;
+    let (to_relay, control) = pair()?;
+    let relay = Relay {
+        control,
+        init: relay_init,
+        outer,
+        engage: terminal.as_ref().is_some_and(|setup| setup.foreground),
+        state: job.state.into(),
+        hold_streams: job.launch.hold_streams,
+        hold_terminal: job.launch.hold_terminal,
     };
-    let serving =
-        Serving::take(job.state).map_err(LaunchError::step("lock the view for its process"))?;
-    let keep = [
-        device_receiver.as_fd(),
-        view_control.as_fd(),
-        serving.as_fd(),
-    ];
-    let view = process::fork(&keep, || view.live())
-        .map_err(LaunchError::step("start the view process"))?;
-    drop(serving);
+    let relay = process::fork_with(relay, Relay::descriptors, Relay::live)
+        .map_err(LaunchError::step("start the relay process"))?;
+    let (to_init, control) = pair()?;
+    let pidfd = |role: &Child| {
+        let copy = role.as_fd().try_clone_to_owned();
+        copy.map_err(LaunchError::step("watch a process"))
+    };
+    let has_terminal = terminal.is_some();
     let init = Init {
-        control: &init_control,
-        device: &device_sender,
-        view: view.as_fd(),
+        control,
+        device,
+        relay: init_relay,
+        outside: [pidfd(&view)?, pidfd(&relay)?],
+        streams: inner,
+        terminal,
         // Covered in the domain's own namespace only: the view still sees the state.
         mount_point: job.state,
         id_map,
-        net: job.net,
-        wait: job.wait,
-        own_group: !job.signals.are_from_terminal(),
+        net: job.launch.net,
+        wait: job.launch.wait,
+        job: job.signals.have_terminal(),
         execution,
     };
-    let keep = [init_control.as_fd(), device_sender.as_fd(), view.as_fd()];
-    let init = process::clone(NAMESPACES, &keep, || init.live());
-    match init {
+    match process::clone_with(NAMESPACES, init, Init::descriptors, Init::live) {
         Ok(init) => Ok(Roles {
             init,
             to_init,
             view,
             to_view,
+            relay,
+            to_relay,
+            terminal: has_terminal,
         }),
         Err(error) => {
-            // Without a device to come the view ends by itself.
-            drop((device_sender, to_view));
-            view.wait()
-                .map_err(LaunchError::step("end the view process"))?;
+            // Without a device to come the view ends by itself, and without control the relay.
+            drop((to_view, to_relay));
+            for role in [view, relay] {
+                role.wait().map_err(LaunchError::step("end a process"))?;
+            }
             Err(LaunchError::step("make namespaces")(error))
         }
     }
 }
 
-/// What was heard from the other roles so far.
-#[derive(Default)]
-struct Heard {
-    started: bool,
-    ended: Option<Ended>,
-    failure: Option<Failure>,
-    view_died: bool,
-    /// Nobody is left to say anything.
-    silent: bool,
+/// `device`: from where the view gets its device.
+fn start_view(job: &Job<'_>, id_map: &IdMap, device: &Link) -> Result<(Child, Link), LaunchError> {
+    let (to_view, control) = Link::pair().map_err(LaunchError::step("make a socket pair"))?;
+    let view = ViewProcess {
+        root: job.root,
+        state: job.state,
+        id_map,
+        device,
+        control: &control,
+    };
+    let serving =
+        Serving::take(job.state).map_err(LaunchError::step("lock the view for its process"))?;
+    let keep = [device.as_fd(), control.as_fd(), serving.as_fd()];
+    let view = process::fork(&keep, || view.live())
+        .map_err(LaunchError::step("start the view process"))?;
+    Ok((view, to_view))
 }
 
 impl Roles {
@@ -164,7 +190,8 @@ impl Roles {
             .and_then(|()| self.go())
             .and_then(|()| Ok(meanwhile()?));
         let watched = begun.and_then(|()| {
-            self.watch(signals, &mut heard)
+            Watch::new(&self, signals, &mut heard)
+                .run()
                 .map_err(LaunchError::late_step("watch the domain"))
         });
         if watched.is_err() {
@@ -176,13 +203,24 @@ impl Roles {
             to_init,
             view,
             to_view,
+            relay,
+            to_relay,
+            ..
         } = self;
         drop(to_init);
         init.wait()
             .map_err(LaunchError::late_step("wait for pid 1"))?;
-        // The view's report comes before its end, and its end only after this channel's, if the
+        // The view's report comes before its end, and its end only after this link's, if the
         // mount is held from outside.
         let _ = rustix::net::shutdown(&to_view, rustix::net::Shutdown::Write);
+        drain::finish(&relay, &to_relay, signals, heard.asked_to_end)
+            .map_err(LaunchError::late_step("pass on what is left"))?;
+        let relay_status = relay
+            .wait()
+            .map_err(LaunchError::late_step("wait for the relay process"))?;
+        heard
+            .hear_relay_out(&to_relay)
+            .map_err(LaunchError::late_step("hear from the relay process"))?;
         let view_status = view
             .wait()
             .map_err(LaunchError::late_step("wait for the view"))?;
@@ -190,7 +228,7 @@ impl Roles {
             .receive()
             .map_err(LaunchError::late_step("hear from the view"))?;
         watched?;
-        heard.verdict(job, from_view, &view_status)
+        heard.verdict(job, from_view, &view_status, &relay_status)
     }
 
     fn go(&self) -> Result<(), LaunchError> {
@@ -200,93 +238,47 @@ impl Roles {
             result => result.map_err(LaunchError::step("start pid 1")),
         }
     }
-
-    /// Until pid 1 has ended and all that it said is heard.
-    fn watch(&self, signals: &Signals, heard: &mut Heard) -> io::Result<()> {
-        let mut kill_at: Option<Instant> = None;
-        loop {
-            let rest = kill_at.map(|at| at.saturating_duration_since(Instant::now()));
-            if rest.is_some_and(|rest| rest.is_zero()) {
-                // Fails only if it has ended.
-                let _ = self.init.signal(Signal::KILL);
-            }
-            let mut sources = vec![
-                (Event::Ended, self.init.as_fd()),
-                (Event::Signal, signals.as_fd()),
-            ];
-            // What has been heard to its end would be ready for ever.
-            if !heard.silent {
-                sources.push((Event::Said, self.to_init.as_fd()));
-            }
-            if !heard.view_died {
-                sources.push((Event::ViewDied, self.view.as_fd()));
-            }
-            let ready = wait(&sources, rest.filter(|rest| !rest.is_zero()))?;
-            if ready.contains(&Event::Signal)
-                && let Some(signal) = signals.next()?
-            {
-                // If it has died, its end is the next event.
-                let _ = self.to_init.send(&Order::Signal(signal.as_raw()));
-            }
-            if ready.contains(&Event::ViewDied) {
-                heard.view_died = true;
-                kill_at = Some(Instant::now() + NOTICE);
-            }
-            if ready.contains(&Event::Ended) {
-                while !heard.silent {
-                    heard.take(self.to_init.receive()?);
-                }
-                return Ok(());
-            }
-            if ready.contains(&Event::Said) {
-                heard.take(self.to_init.receive()?);
-            }
-        }
-    }
 }
 
-/// What control waits for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Event {
-    /// pid 1 has ended, and all of its domain.
-    Ended,
-    /// There is a signal to forward.
-    Signal,
-    /// pid 1 or the command's process has said something.
-    Said,
-    /// The view process has ended first.
-    ViewDied,
-}
-
-fn wait(sources: &[(Event, BorrowedFd<'_>)], limit: Option<Duration>) -> io::Result<Vec<Event>> {
-    let limit = limit.map(|limit| Timespec::try_from(limit).expect("a short wait"));
-    let mut polled: Vec<_> = sources
-        .iter()
-        .map(|(_, source)| PollFd::new(source, PollFlags::IN))
-        .collect();
-    match rustix::event::poll(&mut polled, limit.as_ref()) {
-        Ok(_) => {}
-        Err(Errno::INTR) => return Ok(Vec::new()),
-        Err(errno) => return Err(errno.into()),
-    }
-    let ready = sources
-        .iter()
-        .zip(&polled)
-        .filter(|(_, poll)| !poll.revents().is_empty());
-    Ok(ready.map(|((event, _), _)| *event).collect())
+/// What was heard from the other roles so far.
+#[derive(Default)]
+struct Heard {
+    started: bool,
+    ended: Option<Ended>,
+    failure: Option<Failure>,
+    from_relay: Option<Failure>,
+    view_died: bool,
+    relay_died: bool,
+    /// Nobody is left to say anything, of pid 1 and the command's process.
+    silent: bool,
+    /// A signal asked for the end.
+    asked_to_end: bool,
 }
 
 impl Heard {
-    fn take(&mut self, report: Option<Report>) {
+    /// Keeps what is of interest in the end; a signal that has stopped the command is of interest now.
+    fn take(&mut self, report: Option<Report>) -> Option<Signal> {
         match report {
             None => self.silent = true,
             Some(Report::Started) => self.started = true,
+            Some(Report::Stopped(signal)) => return Signal::from_named_raw(signal),
             Some(Report::Ended(ended)) => self.ended = Some(ended),
             // The first one is the cause of the others.
             Some(Report::Failed(failure)) => {
                 self.failure.get_or_insert(failure);
             }
         }
+        None
+    }
+
+    /// All that the relay process said, which has ended.
+    fn hear_relay_out(&mut self, relay: &Link) -> io::Result<()> {
+        while let Some(report) = relay.receive()? {
+            if let RelayReport::Failed(failure) = report {
+                self.from_relay.get_or_insert(failure);
+            }
+        }
+        Ok(())
     }
 
     /// The view's own report comes first: without a view, nothing else works.
@@ -295,15 +287,26 @@ impl Heard {
         job: &Job<'_>,
         from_view: Option<Report>,
         view_status: &WaitIdStatus,
+        relay_status: &WaitIdStatus,
     ) -> Result<Ended, LaunchError> {
-        let reported =
-            |failure| LaunchError::reported(failure, &job.command[0], job.directory, self.started);
+        let launch = job.launch;
+        let reported = |failure| {
+            LaunchError::reported(failure, &launch.command[0], &launch.directory, self.started)
+        };
         if let Some(Report::Failed(failure)) = from_view {
             return Err(reported(failure));
         }
         if view_status.exit_status() != Some(0) {
             return Err(LaunchError::Killed {
                 role: "the view process",
+            });
+        }
+        if let Some(failure) = self.from_relay {
+            return Err(reported(failure));
+        }
+        if relay_status.exit_status() != Some(0) && !self.asked_to_end {
+            return Err(LaunchError::Killed {
+                role: "the relay process",
             });
         }
         if let Some(failure) = self.failure {

@@ -11,14 +11,13 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::process::{Resource, Rlimit, Signal};
 use surmise_sys::id_map::IdMap;
 use surmise_sys::signals;
-use surmise_view::{InodeKey, View, ViewConfig};
+use surmise_view::{InodeKey, Notifier, Server, View, ViewConfig};
 
-use crate::message::{Channel, Failure, Report};
+use crate::message::{Failure, Link, Report, ViewOrder};
 
 /// How long the mount may outlive control, or the domain's last process. The kernel ends it at
 /// once, unless a process outside the domain still holds a part of it.
@@ -31,7 +30,7 @@ const THREADS: std::ops::RangeInclusive<usize> = 2..=8;
 /// Descriptors that the view may hold open, of each of its two kinds.
 const DESCRIPTORS_MAX: u64 = 16 << 10;
 
-/// What the view process is given. It keeps these two channels and the lock that tells of its life,
+/// What the view process is given. It keeps these two links and the lock that tells of its life,
 /// and no other descriptor.
 pub(crate) struct ViewProcess<'a> {
     /// The state root, which does not exist inside.
@@ -40,9 +39,9 @@ pub(crate) struct ViewProcess<'a> {
     pub(crate) state: &'a Path,
     pub(crate) id_map: &'a IdMap,
     /// From pid 1: the device.
-    pub(crate) device: &'a Channel,
+    pub(crate) device: &'a Link,
     /// To control; control's end is closed when the domain has ended, or control.
-    pub(crate) control: &'a Channel,
+    pub(crate) control: &'a Link,
 }
 
 impl ViewProcess<'_> {
@@ -69,11 +68,18 @@ impl ViewProcess<'_> {
         };
         let processors = rustix::thread::sched_getaffinity(None).map_or(0, |set| set.count());
         let threads = (processors as usize).clamp(*THREADS.start(), *THREADS.end());
+        let server = Server::new(device, threads);
+        let notifier = server.notifier();
         thread::scope(|scope| {
             let (served, watch) = mpsc::channel::<()>();
             let control = self.control;
-            scope.spawn(move || end_with(control, &watch));
-            let result = surmise_view::serve(&view, device, threads);
+            let view = &view;
+            scope.spawn(move || {
+                obey(control, view, &notifier);
+                drop(notifier);
+                end_unless(&watch);
+            });
+            let result = server.serve(view);
             // From here on the watcher has nothing to cut short.
             let _ = rustix::net::shutdown(control, rustix::net::Shutdown::Read);
             drop(served);
@@ -147,11 +153,26 @@ fn raise_limit(resource: Resource) -> u64 {
     reached.unwrap_or(u64::MAX)
 }
 
+/// Carries out what control orders, until its end is closed: when the domain has ended, or control.
+fn obey(control: &Link, view: &View, notifier: &Notifier) {
+    // An error counts as an end, too: to look no further would be to hang.
+    while let Ok(Some(order)) = control.receive::<ViewOrder>() {
+        let done = match order {
+            ViewOrder::Prepare => notifier.prepare_commit(view),
+            ViewOrder::Rebase => view.rebase(),
+            ViewOrder::GoOn => notifier.go_on(view),
+        };
+        let report = match done {
+            Ok(()) => Report::Done,
+            Err(error) => Report::NotDone(format!("{}: {error}", order.name())),
+        };
+        // If control has died, its closed end is the next event.
+        let _ = control.send(&report);
+    }
+}
+
 /// Ends the process when the domain has ended but its mount has not. Returns when `served` closes.
-fn end_with(control: &Channel, served: &mpsc::Receiver<()>) {
-    let wait = || rustix::event::poll(&mut [PollFd::new(&control.as_fd(), PollFlags::IN)], None);
-    // Any other error counts as an end, too: to look no further would be to hang.
-    while wait() == Err(rustix::io::Errno::INTR) {}
+fn end_unless(served: &mpsc::Receiver<()>) {
     if let Err(RecvTimeoutError::Timeout) = served.recv_timeout(MOUNT_OUTLIVES_MAX) {
         process::exit(0);
     }

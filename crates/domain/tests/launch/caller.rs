@@ -10,11 +10,8 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     let mut arguments = arguments.into_iter();
     let root = StateRoot::at(arguments.next().expect("a state root"));
     let mut launch = Launch {
-        name: None,
-        command: Vec::new(),
         directory: std::env::current_dir().expect("a directory"),
-        net: NetPolicy::Deny,
-        wait: false,
+        ..Launch::default()
     };
     let mut shell = None;
     while let Some(option) = arguments.next() {
@@ -28,6 +25,12 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
             "--in" => launch.directory = value().into(),
             "--net-allow" => launch.net = NetPolicy::Allow,
             "--wait" => launch.wait = true,
+            "--hold-streams" => launch.hold_streams = true,
+            "--hold-terminal" => launch.hold_terminal = true,
+            "--keep-fd" => {
+                let number = value().parse().expect("a number");
+                launch.keep_descriptors.push(number);
+            }
             "--" => break,
             other => panic!("{other}: no such option"),
         }
@@ -38,9 +41,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
         Some(name) => root
             .open(&name)
             .map_err(LaunchError::from)
-            .and_then(|domain| {
-                domain.shell(&launch.command, &launch.directory, launch.net, launch.wait)
-            }),
+            .and_then(|domain| domain.shell(&launch)),
     };
     ExitCode::from(tell(result))
 }

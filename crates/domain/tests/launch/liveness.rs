@@ -13,6 +13,7 @@ use crate::setting::{Roles, Setting};
 pub const TESTS: &[Test] = &[
     ("control_killed", control),
     ("the_view_killed", view),
+    ("the_relay_process_killed", relay),
     ("pid_1_killed", init),
     ("control_killed_at_any_time", any_time),
     ("control_asked_to_end_at_any_time", asked_at_any_time),
@@ -33,6 +34,14 @@ fn view(setting: &Setting) {
         killed(setting, script, |roles| roles.view)
             .assert_code(125)
             .assert_stderr_contains("error: the view process of the domain was killed");
+    }
+}
+
+fn relay(setting: &Setting) {
+    for script in ["sleep 600", BUSY] {
+        killed(setting, script, |roles| roles.relay)
+            .assert_code(125)
+            .assert_stderr_contains("error: the relay process of the domain was killed");
     }
 }
 

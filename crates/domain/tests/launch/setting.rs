@@ -107,17 +107,19 @@ impl Setting {
         let Status::Running { pid: control } = domain.status() else {
             return None;
         };
-        // Of control's two children, pid 1 is the one with a pid namespace of its own.
-        let own = |pid: &i32| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
-        let (views, inits): (Vec<i32>, _) = children(control)
-            .into_iter()
-            .partition(|pid| own(pid) == own(&control));
-        let (&view, &init) = (views.first()?, inits.first()?);
+        let children_of_control = children(control);
+        let role = |wanted: &str| {
+            let mut found = children_of_control.iter();
+            found
+                .find(|pid| name_of(**pid).as_deref() == Some(wanted))
+                .copied()
+        };
+        let init = role("surmise-init")?;
         let command = *children(init).first()?;
-        let comm = fs::read_to_string(format!("/proc/{command}/comm")).ok()?;
-        (comm.trim() == name).then_some(Roles {
+        (name_of(command)? == name).then_some(Roles {
             control,
-            view,
+            view: role("surmise-view")?,
+            relay: role("surmise-relay")?,
             init,
             command,
         })
@@ -126,10 +128,9 @@ impl Setting {
     /// Waits until the command has started a `sleep`.
     pub fn sleeping(&self, roles: &Roles) {
         watchdog::until("the command sleeps", watchdog::LIMIT, || {
-            children(roles.command).into_iter().any(|pid| {
-                fs::read_to_string(format!("/proc/{pid}/comm"))
-                    .is_ok_and(|comm| comm.trim() == "sleep")
-            })
+            children(roles.command)
+                .into_iter()
+                .any(|pid| name_of(pid).as_deref() == Some("sleep"))
         });
     }
 
@@ -148,6 +149,7 @@ impl Setting {
 pub struct Roles {
     pub control: i32,
     pub view: i32,
+    pub relay: i32,
     pub init: i32,
     pub command: i32,
 }
@@ -163,6 +165,7 @@ impl Roles {
         for (role, pid) in [
             ("control", self.control),
             ("the view", self.view),
+            ("the relay process", self.relay),
             ("pid 1", self.init),
             ("the command", self.command),
         ] {
@@ -182,6 +185,11 @@ fn lives(pid: i32) -> bool {
         rustix::event::PollFlags::IN,
     )];
     rustix::event::poll(&mut events, Some(&rustix::time::Timespec::default())) == Ok(0)
+}
+
+fn name_of(pid: i32) -> Option<String> {
+    let comm = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    Some(comm.trim().to_owned())
 }
 
 fn children(pid: i32) -> Vec<i32> {

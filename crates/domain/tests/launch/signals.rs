@@ -106,7 +106,7 @@ fn group(setting: &Setting) {
         .outcome()
         .assert_code(0)
         .assert_stdout("outside 137\n");
-    // It leads no group, so `setsid` need not fork, and is the command to its end.
+    // Without a terminal it leads no group, so `setsid` need not fork, and is the command to its end.
     setting
         .run_by(&WITHOUT_TERMINAL, &["--", "setsid", "sh", "-c", "exit 7"])
         .outcome()

@@ -18,6 +18,8 @@ const TTL: u32 = 60;
 const HEADER_LENGTH: usize = 12;
 /// What fits into one UDP datagram everywhere, by common agreement.
 const UDP_SIZE: u16 = 1232;
+/// How many names an answer may make one; real chains of aliases are shorter.
+const NAMES_MAX: usize = 16;
 
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -237,13 +239,15 @@ pub fn format_error(message: &[u8]) -> Option<Vec<u8>> {
 /// A name and all that CNAME records among `records` make it another name for, in their order.
 fn follow<'a>(name: &Name<'a>, records: &[ResourceRecord<'a>]) -> Vec<Name<'a>> {
     let mut names = vec![name.clone()];
-    // Each turn adds a name or ends; there are no more of them than records.
-    while let Some(next) = records.iter().find_map(|record| match &record.rdata {
-        RData::CNAME(target) if names.contains(&record.name) && !names.contains(&target.0) => {
-            Some(target.0.clone())
-        }
-        _ => None,
-    }) {
+    // Each turn adds a name or ends the search.
+    while names.len() < NAMES_MAX
+        && let Some(next) = records.iter().find_map(|record| match &record.rdata {
+            RData::CNAME(target) if names.contains(&record.name) && !names.contains(&target.0) => {
+                Some(target.0.clone())
+            }
+            _ => None,
+        })
+    {
         names.push(next);
     }
     names
@@ -362,3 +366,6 @@ fn question_end(message: &[u8]) -> Option<usize> {
     let end = at + 1 + 4;
     (end <= message.len()).then_some(end)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,7 @@
 use std::net::{IpAddr, SocketAddr};
 
+use surmise_sys::network::gate;
+
 use super::checksum::Sum;
 use super::parse::{ICMP, ICMP_V6, Internet, TCP, UDP, read_headers};
 use super::{Ping, Syn};
@@ -35,7 +37,8 @@ pub fn reset(syn: &Syn) -> Vec<u8> {
 }
 
 /// The ICMP message that tells the sender of `original`, a packet as [`parse`](super::parse) takes
-/// it, that it is not delivered. It comes from the packet's own destination.
+/// it, that it is not delivered. It comes from the router that the domain sees, or for a closed port
+/// from the destination itself.
 ///
 /// Nothing when there must be no such message: about broken packets, fragments, packets to multicast
 /// or broadcast, and ICMP messages other than echo requests.
@@ -52,7 +55,12 @@ pub fn unreachable(original: &[u8], why: Why) -> Option<Vec<u8>> {
     };
     let quote = &original[..original.len().min(quoted)];
     let header = [kind, code, 0, 0, 0, 0, 0, 0];
-    icmp(packet.destination, packet.source, protocol, header, quote)
+    let source = match (why, packet.source) {
+        (Why::Port, _) => packet.destination,
+        (_, IpAddr::V4(_)) => gate::ROUTER_V4.into(),
+        (_, IpAddr::V6(_)) => gate::ROUTER_V6.into(),
+    };
+    icmp(source, packet.source, protocol, header, quote)
 }
 
 fn may_be_told(packet: &Internet<'_>) -> bool {

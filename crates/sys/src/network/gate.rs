@@ -24,7 +24,7 @@
 //! A reset may go either way. So the relay asks [`has_listener`] first: if a server inside has the
 //! port it has the connection, and if not, the SYN is handled as any other.
 //!
-//! A socket that is bound to the device `lo` is never gated.
+//! UDP to loopback addresses is never gated, nor is a socket that is bound to the device `lo`.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -121,7 +121,8 @@ pub struct LoopbackSockets {
 /// Sets up the gate of the network namespace that the calling thread is in.
 ///
 /// The namespace is new, its loopback interface is up, and the thread has all capabilities in its
-/// user namespace: `CAP_NET_ADMIN`, `CAP_NET_RAW` and `CAP_NET_BIND_SERVICE` are used. When this fails the namespace is of no use.
+/// user namespace: `CAP_NET_ADMIN`, `CAP_NET_RAW` and `CAP_NET_BIND_SERVICE` are used. When this
+/// fails the namespace is of no use.
 ///
 /// # Errors
 /// What the kernel does not grant, with the step that it was for: `PermissionDenied` or `NotFound`
@@ -205,6 +206,8 @@ fn routes(tun: u32, gated_loopback: bool, ipv6: bool) -> Batch {
         (ROUTER_V4.into(), ANY_V4),
     );
     if ipv6 {
+        // The kernel adds this route, too, but some time after the address.
+        route::add_own(&mut batch, "know the own address", ADDRESS_V6);
         add_family(
             &mut batch,
             (tun, gated_loopback),

@@ -1,6 +1,6 @@
 //! Messages about interfaces, addresses, routes and routing rules.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use super::netlink::{Attributes, Batch, NEW};
 
@@ -25,6 +25,7 @@ const IPV4_DEVCONF_ROUTE_LOCALNET: u16 = 26;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const IFA_F_NODAD: u8 = 2;
+const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
 const RTA_GATEWAY: u16 = 5;
 const FRA_PRIORITY: u16 = 6;
@@ -120,21 +121,7 @@ pub(super) fn add_default(
         Way::Link(_) => (libc::RTN_UNICAST, libc::RT_SCOPE_LINK),
         Way::Here => (libc::RTN_LOCAL, libc::RT_SCOPE_HOST),
     };
-    let protocol = libc::RTPROT_BOOT;
-    let header = [
-        family(any),
-        0,
-        0,
-        0,
-        table,
-        protocol,
-        scope,
-        kind,
-        0,
-        0,
-        0,
-        0,
-    ];
+    let header = route((any, 0), table, (scope, kind));
     let mut attributes = Attributes::new();
     match *way {
         Way::Router(link, router) => {
@@ -145,6 +132,23 @@ pub(super) fn add_default(
         Way::Here => attributes.number(RTA_OIF, LOOPBACK),
     }
     batch.request(step, (libc::RTM_NEWROUTE, NEW), &header, &attributes);
+}
+
+/// Says that an address is one of this namespace.
+pub(super) fn add_own(batch: &mut Batch, step: &'static str, address: Ipv6Addr) {
+    let here = (libc::RT_SCOPE_HOST, libc::RTN_LOCAL);
+    let header = route((address.into(), 128), LOCAL_TABLE, here);
+    let mut attributes = Attributes::new();
+    attributes.bytes(RTA_DST, &address.octets());
+    attributes.number(RTA_OIF, LOOPBACK);
+    batch.request(step, (libc::RTM_NEWROUTE, NEW), &header, &attributes);
+}
+
+/// `rtmsg`: family, lengths of two prefixes, service, table, protocol, scope, kind, flags.
+fn route((destination, prefix): (IpAddr, u8), table: u8, (scope, kind): (u8, u8)) -> Vec<u8> {
+    let protocol = libc::RTPROT_BOOT;
+    let start = [family(destination), prefix, 0, 0];
+    [start, [table, protocol, scope, kind], [0; 4]].concat()
 }
 
 /// Adds a rule: packets (with this mark) are routed by this table; lower priorities come first.
@@ -169,8 +173,10 @@ pub(super) fn remove_rule(batch: &mut Batch, step: &'static str, any: IpAddr, ta
     batch.request(step, (libc::RTM_DELRULE, 0), &header, &Attributes::new());
 }
 
-fn rule(any: IpAddr, table: u8) -> [u8; 12] {
-    [family(any), 0, 0, 0, table, 0, 0, FR_ACT_TO_TBL, 0, 0, 0, 0]
+/// `fib_rule_hdr`: family, lengths of two prefixes, service, table, two unused, action, flags.
+fn rule(any: IpAddr, table: u8) -> Vec<u8> {
+    let start = [family(any), 0, 0, 0];
+    [start, [table, 0, 0, FR_ACT_TO_TBL], [0; 4]].concat()
 }
 
 fn family(address: IpAddr) -> u8 {
@@ -189,7 +195,7 @@ fn octets(address: IpAddr) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, Ipv6Addr};
+    use std::net::Ipv4Addr;
 
     use super::super::netlink::messages;
     use super::*;
@@ -269,6 +275,15 @@ mod tests {
             let added = message(|batch| add_default(batch, "add", (77, ANY), &way));
             assert_eq!(added, (24, expected));
         }
+    }
+
+    #[test]
+    fn an_own_address_is_a_route() {
+        let header = vec![10, 128, 0, 0, 255, 3, 254, 2, 0, 0, 0, 0];
+        let octets = Ipv6Addr::LOCALHOST.octets();
+        let expected = [header, attribute(1, &octets), number(4, 1)].concat();
+        let added = message(|batch| add_own(batch, "add", Ipv6Addr::LOCALHOST));
+        assert_eq!(added, (24, expected));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! table inet surmise {
 //!   chain output {                        # route, output, mangle
 //!     oif lo, SYN, tcp dport LISTENER     -> reset        # nobody inside meets the listener itself
-//!     oif lo, SYN, ip daddr 127.0.0.0/8   -> jump gated   # these three only with gated loopback ports
+//!     oif lo, SYN, ip daddr 127.0.0.0/8   -> jump gated   # jumps, and `gated`, only if ports are
 //!     oif lo, SYN, ip6 daddr ::1          -> jump gated
 //!     oif lo                              -> accept
 //!     tcp, no SYN                         -> mark RELAYED

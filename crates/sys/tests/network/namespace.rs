@@ -87,8 +87,10 @@ pub fn servers_are_found(network: &mut Network) {
 
 pub fn names_are_served(network: &mut Network) {
     let (datagrams, listener) = network.gate().names.as_ref().expect("a name server");
-    let [datagrams, listener] =
-        [datagrams, listener].map(|socket| socket.try_clone().expect("clone"));
+    let [datagrams, listener] = [datagrams, listener].map(|socket| {
+        rustix::io::ioctl_fionbio(socket, false).expect("let it block");
+        socket.try_clone().expect("clone")
+    });
     network.serve(|_| Answer::Refuse);
     let server = SocketAddr::new(NAMES, 53);
     let client = UdpSocket::bind("127.0.0.1:0").expect("bind");

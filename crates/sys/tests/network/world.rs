@@ -9,7 +9,7 @@ use std::{fs, io};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{FileType, Mode, OFlags};
-use rustix::mount::{MountFlags, MountPropagationFlags};
+use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::process::{DumpableBehavior, Gid, Signal, Uid};
 use rustix::thread::UnshareFlags;
 use rustix::time::Timespec;
@@ -105,6 +105,8 @@ impl World {
         .expect("make a device");
         rustix::fs::chmod(&tun, mode).expect("open the device to all");
         let directory = directory(&devices);
+        // As when a domain has left the host's mounts behind.
+        rustix::mount::unmount(&devices, UnmountFlags::DETACH).expect("detach the tmpfs");
         rustix::thread::set_thread_groups(&[]).expect("drop groups");
         rustix::thread::set_thread_gid(Gid::from_raw(ORDINARY)).expect("change group");
         rustix::thread::set_thread_uid(Uid::from_raw(ORDINARY)).expect("change user");

@@ -7,19 +7,20 @@
 //! killed on the way leaves a log that ends at the state that was committed.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 
 use super::core::{Core, Found, now};
+use super::relocate::bound;
 use super::{View, fail};
-use crate::known::Place;
+use crate::known::Outlived;
 use crate::lower;
-use crate::map::{Map, Node};
+use crate::map::Node;
 use crate::record::{Operation, Record};
-use crate::types::{Attributes, FileKind, InodeKey, NodeId, ObjectId};
+use crate::types::{Attributes, FileKind, NodeId, ObjectId};
 
 /// What the kernel believes for ever and must ask anew: after a rebase somebody outside may change
 /// it.
@@ -55,8 +56,8 @@ pub(super) struct CommitUnderWay {
 struct Kept {
     node: NodeId,
     attributes: Attributes,
-    /// The inode number that it is shown with.
-    number: u64,
+    /// The real inode, where it was one.
+    inode: Option<Outlived>,
     /// Where it leads, for symbolic links.
     target: OsString,
     xattrs: Vec<(OsString, Vec<u8>)>,
@@ -65,19 +66,6 @@ struct Kept {
     /// Whether the object was made for this.
     is_copied: bool,
 }
-
-/// A node of the map, and where the commit has put it.
-struct Move {
-    node: NodeId,
-    parent: NodeId,
-    name: OsString,
-    kind: FileKind,
-    /// Which inode it is, for those that were real before.
-    key: Option<InodeKey>,
-}
-
-/// One name of each node that a changed name leads to.
-type Bound<'m> = HashMap<NodeId, (NodeId, &'m OsStr)>;
 
 impl View {
     /// Prepares for a commit of all that the domain changed: waits for writes under way, stops every
@@ -160,17 +148,18 @@ impl Core {
     /// Keeps every inode that the commit takes away and that a process may hold.
     fn keep(&mut self) -> io::Result<Vec<Kept>> {
         let bound = bound(&self.map);
-        let held = self
-            .known
-            .held()
-            .filter(|(id, known)| match self.map.node(*id) {
-                Some(node) => self.spot(*id, node, &bound).is_none(),
+        let mut lost = Vec::new();
+        for (id, known) in self.known.held() {
+            let is_lost = match self.map.node(id) {
+                Some(node) => self.names(id, node, &bound).is_empty(),
                 None => known.lost_names > 0,
-            });
-        let lost: Vec<NodeId> = held
-            .map(|(id, _)| id)
-            .filter(|id| *id != NodeId::ROOT)
-            .collect();
+            };
+            if is_lost && id != NodeId::ROOT {
+                lost.push(id);
+            }
+        }
+        drop(bound);
+        lost.retain(|id| !self.has_alias(*id));
         let mut kept = Vec::with_capacity(lost.len());
         for node in lost {
             match self.keep_one(node) {
@@ -194,7 +183,7 @@ impl Core {
             node: id,
             lower: None,
         })?;
-        let number = self.inode_number(id, &attributes.identity);
+        let inode = self.hold(id, &attributes)?;
         let target = match attributes.identity.kind {
             FileKind::Symlink => self.target(id)?,
             _ => OsString::new(),
@@ -211,7 +200,7 @@ impl Core {
         Ok(Kept {
             node: id,
             attributes,
-            number,
+            inode,
             target,
             xattrs,
             object: if is_copied {
@@ -221,6 +210,18 @@ impl Core {
             },
             is_copied,
         })
+    }
+
+    /// Has the real inode of a node outlive its names.
+    fn hold(&mut self, id: NodeId, attributes: &Attributes) -> io::Result<Option<Outlived>> {
+        if self.map.node(id).is_some_and(|node| node.origin.is_none()) {
+            return Ok(None);
+        }
+        let (directory, name) = self.lower_place(id)?;
+        Ok(Some(Outlived {
+            number: self.inode_number(id, &attributes.identity),
+            _inode: lower::hold(directory.as_fd(), &name)?,
+        }))
     }
 
     fn rebase(&mut self) -> io::Result<()> {
@@ -244,7 +245,9 @@ impl Core {
         drop(operation);
         let kept_nodes: HashSet<NodeId> = kept.iter().map(|kept| kept.node).collect();
         for kept in kept {
-            self.known.outlived(kept.node, kept.number);
+            if let Some(inode) = kept.inode {
+                self.known.outlived(kept.node, inode);
+            }
         }
         // Removed inside, and outside before that.
         let lost = self.known.held().filter(|(_, known)| known.lost_names > 0);
@@ -272,94 +275,6 @@ impl Core {
             stale: self.stale(before, &kept_nodes),
         });
         self.sync()
-    }
-
-    /// Where the commit has put the held nodes of the map, and the directories above them, top down.
-    fn moves(&self) -> Vec<Move> {
-        let bound = bound(&self.map);
-        let mut moves = Vec::new();
-        let mut seen = HashSet::from([NodeId::ROOT]);
-        for (held, _) in self.known.held() {
-            let mut chain = Vec::new();
-            let mut at = held;
-            while seen.insert(at) {
-                let Some(node) = self.map.node(at) else {
-                    let place = self.known.node(at).and_then(|known| known.place.as_ref());
-                    let Some(place) = place else { break };
-                    at = place.parent;
-                    continue;
-                };
-                let Some((parent, name)) = self.spot(at, node, &bound) else {
-                    break;
-                };
-                let origin = node.origin.as_ref();
-                chain.push(Move {
-                    node: at,
-                    parent,
-                    name: name.to_owned(),
-                    kind: node.kind,
-                    key: origin.map(|origin| origin.identity.key()),
-                });
-                at = parent;
-            }
-            moves.extend(chain.into_iter().rev());
-        }
-        moves
-    }
-
-    /// A name under which a node of the map is in the view.
-    fn spot<'a>(
-        &'a self,
-        id: NodeId,
-        node: &'a Node,
-        bound: &Bound<'a>,
-    ) -> Option<(NodeId, &'a OsStr)> {
-        if let Some(spot) = bound.get(&id) {
-            return Some(*spot);
-        }
-        let origin = node.origin.as_ref()?;
-        let first = (origin.parent, origin.name.as_os_str());
-        let mut places = std::iter::once(first).chain(self.known.aliases(id));
-        places.find(|(parent, name)| {
-            let parent = self.map.node(*parent);
-            parent.is_none_or(|parent| !parent.entries.contains_key(*name))
-        })
-    }
-
-    /// Finds moved nodes at their real places, and tells which inode numbers have changed.
-    fn relocate(&mut self, moves: Vec<Move>) -> HashMap<u64, u64> {
-        let mut numbers = HashMap::new();
-        for moved in moves {
-            let Some(found) = self.find_moved(&moved) else {
-                continue;
-            };
-            let identity = found.identity;
-            if moved.key.is_none() {
-                let number = self.shown_inode(identity.key());
-                numbers.insert(self.created_inode(moved.node), number);
-            }
-            let place = Place {
-                parent: moved.parent,
-                name: moved.name.into(),
-                key: identity.key(),
-                kind: identity.kind,
-            };
-            self.known.place(moved.node, place);
-            if identity.kind == FileKind::Regular {
-                // It may be open and mapped.
-                self.known.note_writer(moved.node);
-                self.known.used_mut(moved.node).first = Some(identity);
-            }
-        }
-        numbers
-    }
-
-    fn find_moved(&mut self, moved: &Move) -> Option<Attributes> {
-        let directory = self.directory(moved.parent).ok()?;
-        let found = lower::stat(directory.as_fd(), &moved.name).ok()??;
-        let key = found.identity.key();
-        let is_same = found.identity.kind == moved.kind && moved.key.is_none_or(|own| own == key);
-        (is_same && !self.config.hidden.contains(&key)).then_some(found)
     }
 
     /// What is open is used, under the new consent, in the state in which it is now.
@@ -449,18 +364,6 @@ fn operation(kept: &[Kept]) -> Operation {
         time: now(),
         records,
     }
-}
-
-fn bound(map: &Map) -> Bound<'_> {
-    let mut bound = HashMap::new();
-    for (directory, node) in map.nodes() {
-        for (name, binding) in &node.entries {
-            if let Some(target) = binding.target {
-                bound.insert(target, (directory, name.as_os_str()));
-            }
-        }
-    }
-    bound
 }
 
 /// Whether an error says that a real inode is no more where it was.

@@ -1,15 +1,20 @@
 //! A view and a plain directory, driven by the same calls.
 
-use std::collections::BTreeMap;
+mod plain;
+mod running;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps};
+use plain::{content, name_inodes, plain, plant, seen, set_time, walk};
+use running::Held;
 use surmise_view::{
-    FileKind, NewNode, NodeId, RenameMode, SetAttributes, Timestamp, View, ViewConfig,
+    Entry, FileKind, NewNode, NodeId, RenameMode, SetAttributes, Timestamp, View, ViewConfig,
 };
 use tempfile::TempDir;
 
@@ -34,6 +39,14 @@ pub enum Call {
     SetModified(Parts, i64),
     /// Closes the view and opens it again from its log.
     Reopen,
+    /// Keeps something open.
+    Hold(Parts),
+    /// Writes through what is open.
+    WriteHeld(usize, u64, Vec<u8>),
+    /// Has the kernel forget all that is not open.
+    Forget,
+    /// Commits, and goes on with the same view.
+    Commit,
 }
 
 /// What a tree looks like from inside: by path, everything that must be equal on both sides.
@@ -57,10 +70,18 @@ pub struct Pair {
     plain: TempDir,
     state: TempDir,
     view: Option<View>,
+    /// What the kernel would count.
+    lookups: RefCell<HashMap<NodeId, u64>>,
+    held: Vec<Held>,
 }
 
 impl Pair {
     pub fn new() -> Self {
+        Self::with_state_in(&std::env::temp_dir())
+    }
+
+    /// The same, with the state directory below `place`.
+    pub fn with_state_in(place: &Path) -> Self {
         let (lower, plain) = (TempDir::new().unwrap(), TempDir::new().unwrap());
         for root in [lower.path(), plain.path()] {
             plant(root);
@@ -68,8 +89,10 @@ impl Pair {
         let mut pair = Self {
             lower,
             plain,
-            state: TempDir::new().unwrap(),
+            state: TempDir::new_in(place).unwrap(),
             view: None,
+            lookups: RefCell::default(),
+            held: Vec::new(),
         };
         pair.open();
         pair
@@ -97,11 +120,21 @@ impl Pair {
     }
 
     pub fn call(&mut self, call: &Call) {
-        if matches!(call, Call::Reopen) {
-            self.view = None;
-            self.open();
-            return;
+        match call {
+            Call::Reopen => {
+                self.view = None;
+                self.held.clear();
+                self.open();
+            }
+            Call::Hold(at) => self.hold(at),
+            Call::WriteHeld(index, offset, bytes) => self.write_held(*index, *offset, bytes),
+            Call::Forget => self.forget(),
+            Call::Commit => self.commit(),
+            _ => self.call_both(call),
         }
+    }
+
+    fn call_both(&self, call: &Call) {
         let plain = plain(self.plain.path(), call).map_err(|error| error.raw_os_error());
         let view = self.on_view(call).map_err(|error| error.raw_os_error());
         assert_eq!(view, plain, "{call:?}");
@@ -110,11 +143,8 @@ impl Pair {
     pub fn compare(&self) {
         let (mut view, mut plain) = (Picture::new(), Picture::new());
         self.picture_view(NodeId::ROOT, Path::new(""), &mut view);
-        walk(self.plain.path(), &mut |path, metadata| {
-            let path = path.strip_prefix(self.plain.path()).unwrap().to_owned();
-            let content = content(&self.plain.path().join(&path), metadata);
-            plain.insert(path, seen(metadata, content));
-        });
+        picture_tree(self.plain.path(), &mut plain);
+        self.picture_held(&mut view, &mut plain);
         for picture in [&mut view, &mut plain] {
             name_inodes(picture);
         }
@@ -131,6 +161,12 @@ impl Pair {
             descriptors: 16,
         };
         self.view = Some(View::open(config).unwrap());
+        self.lookups.borrow_mut().clear();
+    }
+
+    /// As the kernel counts.
+    fn count(&self, entry: &Entry) {
+        *self.lookups.borrow_mut().entry(entry.node).or_default() += 1;
     }
 
     fn view(&self) -> &View {
@@ -153,7 +189,10 @@ impl Pair {
 
     fn lookup(&self, parent: NodeId, name: &OsStr) -> io::Result<NodeId> {
         match self.view().lookup(parent, name)? {
-            Ok(entry) => Ok(entry.node),
+            Ok(entry) => {
+                self.count(&entry);
+                Ok(entry.node)
+            }
             Err(_) => Err(io::Error::from_raw_os_error(2)),
         }
     }
@@ -189,7 +228,10 @@ impl Pair {
                     // The kernel's checks, in the kernel's order.
                     (true, _) => Err(io::Error::from_raw_os_error(17)),
                     (false, FileKind::Directory) => Err(io::Error::from_raw_os_error(1)),
-                    (false, _) => view.link(node, parent, name).map(drop),
+                    (false, _) => {
+                        let linked = view.link(node, parent, name);
+                        linked.map(|entry| self.count(&entry))
+                    }
                 }
             }
             Call::Write(at, offset, bytes) => {
@@ -224,7 +266,7 @@ impl Pair {
                     ..SetAttributes::default()
                 },
             ),
-            Call::Reopen => unreachable!("not a call on a file"),
+            _ => unreachable!("not a call on a path"),
         }
     }
 
@@ -242,7 +284,8 @@ impl Pair {
             special: 0,
             target,
         };
-        self.view().create(parent, name, new).map(drop)
+        let created = self.view().create(parent, name, new);
+        created.map(|entry| self.count(&entry))
     }
 
     fn rename(&self, from: &Parts, to: &Parts, mode: RenameMode) -> io::Result<()> {
@@ -290,6 +333,35 @@ impl Pair {
         self.view().set_attributes(node, set).map(drop)
     }
 
+    /// What a node looks like.
+    fn see(&self, entry: &Entry) -> Seen {
+        let (view, attributes) = (self.view(), entry.attributes);
+        let kind = attributes.identity.kind;
+        let content = match kind {
+            FileKind::Regular => {
+                let mut content = vec![0; 100];
+                let length = view.read(entry.node, 0, &mut content).unwrap();
+                content.truncate(length);
+                content
+            }
+            FileKind::Symlink => view.read_link(entry.node).unwrap().into_encoded_bytes(),
+            _ => Vec::new(),
+        };
+        Seen {
+            kind,
+            permissions: attributes.permissions,
+            links: attributes.links.into(),
+            size: if kind == FileKind::Directory {
+                0
+            } else {
+                attributes.identity.size
+            },
+            content,
+            modified: set_time(attributes.identity.modified.seconds),
+            inode: PathBuf::from(entry.inode.to_string()),
+        }
+    }
+
     fn picture_view(&self, node: NodeId, at: &Path, into: &mut Picture) {
         let view = self.view();
         let handle = view.open_directory(node).unwrap();
@@ -298,32 +370,10 @@ impl Pair {
         for entry in listing.iter().skip(2) {
             let found = view.lookup(node, &entry.name).unwrap().unwrap();
             assert_eq!(found.inode, entry.inode, "{:?}", entry.name);
-            let attributes = found.attributes;
-            let kind = attributes.identity.kind;
+            self.count(&found);
+            let kind = found.attributes.identity.kind;
             let path = at.join(&entry.name);
-            let content = match kind {
-                FileKind::Regular => {
-                    let mut content = vec![0; 100];
-                    let length = view.read(found.node, 0, &mut content).unwrap();
-                    content.truncate(length);
-                    content
-                }
-                FileKind::Symlink => view.read_link(found.node).unwrap().into_encoded_bytes(),
-                _ => Vec::new(),
-            };
-            let seen = Seen {
-                kind,
-                permissions: attributes.permissions,
-                links: attributes.links.into(),
-                size: if kind == FileKind::Directory {
-                    0
-                } else {
-                    attributes.identity.size
-                },
-                content,
-                modified: set_time(attributes.identity.modified.seconds),
-                inode: PathBuf::from(found.inode.to_string()),
-            };
+            let seen = self.see(&found);
             into.insert(path.clone(), seen);
             if kind == FileKind::Directory {
                 self.picture_view(found.node, &path, into);
@@ -332,147 +382,10 @@ impl Pair {
     }
 }
 
-fn plant(root: &Path) {
-    fs::write(root.join("a"), "first").unwrap();
-    fs::hard_link(root.join("a"), root.join("b")).unwrap();
-    fs::create_dir_all(root.join("c/a")).unwrap();
-    fs::write(root.join("c/b"), "in c").unwrap();
-    fs::write(root.join("c/a/d"), "deep").unwrap();
-    fs::create_dir_all(root.join("d/b/a")).unwrap();
-    std::os::unix::fs::symlink("a", root.join("d/c")).unwrap();
-    fs::hard_link(root.join("c/b"), root.join("d/d")).unwrap();
-}
-
-/// The real path of `parts`, whose directories must be directories and not links to some.
-fn at(root: &Path, parts: &Parts) -> io::Result<PathBuf> {
-    let mut path = root.to_owned();
-    for part in &parts[..parts.len() - 1] {
-        path.push(part);
-        if !fs::symlink_metadata(&path)?.is_dir() {
-            return Err(io::Error::from_raw_os_error(20));
-        }
-    }
-    Ok(path.join(&parts[parts.len() - 1]))
-}
-
-fn plain(root: &Path, call: &Call) -> io::Result<()> {
-    let at = |parts: &Parts| at(root, parts);
-    let rename = |from: &Parts, to: &Parts, flags| {
-        let (from, to) = (at(from), at(to));
-        Ok(rustix::fs::renameat_with(CWD, from?, CWD, to?, flags)?)
-    };
-    let open = |parts: &Parts| {
-        let flags = OFlags::WRONLY | OFlags::NOFOLLOW;
-        let file = rustix::fs::open(at(parts)?, flags, Mode::empty())?;
-        Ok::<_, io::Error>(fs::File::from(file))
-    };
-    match call {
-        Call::CreateFile(parts) => fs::File::create_new(at(parts)?).map(drop),
-        Call::CreateDirectory(parts) => fs::create_dir(at(parts)?),
-        Call::CreateSymlink(parts, target) => std::os::unix::fs::symlink(target, at(parts)?),
-        Call::Unlink(parts) => Ok(rustix::fs::unlinkat(CWD, at(parts)?, AtFlags::empty())?),
-        Call::RemoveDirectory(parts) => fs::remove_dir(at(parts)?),
-        Call::Rename(from, to) => rename(from, to, RenameFlags::empty()),
-        Call::RenameNoReplace(from, to) => rename(from, to, RenameFlags::NOREPLACE),
-        Call::Exchange(from, to) => rename(from, to, RenameFlags::EXCHANGE),
-        Call::Link(from, to) => {
-            let from = at(from)?;
-            fs::symlink_metadata(&from)?;
-            fs::hard_link(from, at(to)?)
-        }
-        Call::Write(parts, offset, bytes) => {
-            use std::os::unix::fs::FileExt;
-            open(parts)?.write_all_at(bytes, *offset)
-        }
-        Call::Truncate(parts, size) => open(parts)?.set_len(*size),
-        Call::Chmod(parts, permissions) => {
-            if at(parts)?.is_symlink() {
-                return Err(io::Error::from_raw_os_error(40));
-            }
-            fs::set_permissions(
-                at(parts)?,
-                fs::Permissions::from_mode((*permissions).into()),
-            )
-        }
-        Call::SetModified(parts, seconds) => {
-            fs::symlink_metadata(at(parts)?)?;
-            if at(parts)?.is_symlink() {
-                return Err(io::Error::from_raw_os_error(40));
-            }
-            let times = Timestamps {
-                last_access: Timespec {
-                    tv_sec: 0,
-                    tv_nsec: rustix::fs::UTIME_OMIT,
-                },
-                last_modification: Timespec {
-                    tv_sec: *seconds,
-                    tv_nsec: 7,
-                },
-            };
-            Ok(rustix::fs::utimensat(
-                CWD,
-                at(parts)?,
-                &times,
-                AtFlags::empty(),
-            )?)
-        }
-        Call::Reopen => Ok(()),
-    }
-}
-
-fn content(path: &Path, metadata: &fs::Metadata) -> Vec<u8> {
-    if metadata.is_file() {
-        fs::read(path).unwrap()
-    } else if metadata.is_symlink() {
-        fs::read_link(path)
-            .unwrap()
-            .into_os_string()
-            .into_encoded_bytes()
-    } else {
-        Vec::new()
-    }
-}
-
-fn seen(metadata: &fs::Metadata, content: Vec<u8>) -> Seen {
-    let kind = FileKind::of_mode(metadata.mode()).unwrap();
-    Seen {
-        kind,
-        permissions: (metadata.mode() & 0o7777) as u16,
-        links: metadata.nlink(),
-        size: if kind == FileKind::Directory {
-            0
-        } else {
-            metadata.len()
-        },
-        content,
-        modified: set_time(metadata.mtime()),
-        inode: PathBuf::from(metadata.ino().to_string()),
-    }
-}
-
-/// A time that [`Call::SetModified`] set, rather than the clock.
-fn set_time(seconds: i64) -> Option<i64> {
-    (seconds < 1_000_000).then_some(seconds)
-}
-
-/// Replaces inode numbers by the first path that bears them.
-fn name_inodes(picture: &mut Picture) {
-    let mut first = BTreeMap::new();
-    for (path, seen) in picture.iter_mut() {
-        let name = first
-            .entry(seen.inode.clone())
-            .or_insert_with(|| path.clone());
-        seen.inode = name.clone();
-    }
-}
-
-fn walk(directory: &Path, each: &mut impl FnMut(&Path, &fs::Metadata)) {
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        let metadata = fs::symlink_metadata(&path).unwrap();
-        each(&path, &metadata);
-        if metadata.is_dir() {
-            walk(&path, each);
-        }
-    }
+fn picture_tree(root: &Path, into: &mut Picture) {
+    walk(root, &mut |path, metadata| {
+        let content = content(path, metadata);
+        let path = path.strip_prefix(root).unwrap().to_owned();
+        into.insert(path, seen(metadata, content));
+    });
 }

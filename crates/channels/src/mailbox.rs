@@ -1,0 +1,67 @@
+//! Messages to a thread that waits in `poll`.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+/// Makes a mailbox and the first of its senders.
+pub fn mailbox<T>() -> io::Result<(Sender<T>, Mailbox<T>)> {
+    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+    let bell = Arc::new(eventfd(0, flags)?);
+    let (sender, messages) = mpsc::channel();
+    let sender = Sender {
+        messages: sender,
+        bell: Arc::clone(&bell),
+    };
+    Ok((sender, Mailbox { messages, bell }))
+}
+
+pub struct Sender<T> {
+    messages: mpsc::Sender<T>,
+    bell: Arc<OwnedFd>,
+}
+
+impl<T> Sender<T> {
+    /// Never waits. False when nobody reads the mailbox any more.
+    pub fn send(&self, message: T) -> bool {
+        let sent = self.messages.send(message).is_ok();
+        // Fails only when the count is at its limit: then the bell rings already.
+        let _ = rustix::io::write(&*self.bell, &1_u64.to_ne_bytes());
+        sent
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        Self {
+            messages: self.messages.clone(),
+            bell: Arc::clone(&self.bell),
+        }
+    }
+}
+
+pub struct Mailbox<T> {
+    messages: Receiver<T>,
+    bell: Arc<OwnedFd>,
+}
+
+impl<T> Mailbox<T> {
+    /// The next message, if there is one.
+    pub fn take(&self) -> Option<T> {
+        self.messages.try_recv().ok().or_else(|| {
+            // Silenced before the last look, so that a message that comes now rings again.
+            let _ = rustix::io::read(&*self.bell, &mut [0_u8; 8]);
+            self.messages.try_recv().ok()
+        })
+    }
+}
+
+/// Readable while there may be a message.
+impl<T> AsFd for Mailbox<T> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+}

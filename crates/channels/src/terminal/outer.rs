@@ -1,0 +1,134 @@
+//! The caller's terminal, and whose it is at the moment.
+
+use std::borrow::Cow;
+use std::os::fd::OwnedFd;
+
+use rustix::process::getpgrp;
+use rustix::termios::{
+    OptionalActions, OutputModes, Termios, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr,
+    tcsetwinsize,
+};
+
+/// The caller's terminal. All calls on it return at once: it was opened anew, without waiting.
+pub(super) struct Outer {
+    /// `None` once it has hung up, or the domain is detached from it.
+    terminal: Option<OwnedFd>,
+    /// Its settings, to be given back; only while keys go to the domain.
+    saved: Option<Termios>,
+    /// Whether keys shall go to the domain when that is possible.
+    wanted: bool,
+}
+
+impl Outer {
+    pub(super) fn new(terminal: OwnedFd, wanted: bool) -> Self {
+        Self {
+            terminal: Some(terminal),
+            saved: None,
+            wanted,
+        }
+    }
+
+    pub(super) fn terminal(&self) -> Option<&OwnedFd> {
+        self.terminal.as_ref()
+    }
+
+    pub(super) fn want(&mut self) {
+        self.wanted = true;
+    }
+
+    pub(super) fn is_engaged(&self) -> bool {
+        self.saved.is_some()
+    }
+
+    /// Whether it is to be looked at again: keys are wanted and are not the caller's to give.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.wanted && self.saved.is_none() && self.terminal.is_some()
+    }
+
+    pub(super) fn is_in_foreground(&self) -> bool {
+        let terminal = self.terminal.as_ref();
+        terminal.is_some_and(|terminal| tcgetpgrp(terminal) == Ok(getpgrp()))
+    }
+
+    /// Makes the terminal raw if keys are wanted and the caller is in the foreground. True when that was
+    /// done now.
+    pub(super) fn engage(&mut self) -> bool {
+        if !self.is_waiting() || !self.is_in_foreground() {
+            return false;
+        }
+        let terminal = self.terminal.as_ref().expect("it is in the foreground");
+        let Ok(saved) = tcgetattr(terminal) else {
+            return false;
+        };
+        let mut raw = saved.clone();
+        raw.make_raw();
+        if tcsetattr(terminal, OptionalActions::Now, &raw).is_err() {
+            return false;
+        }
+        self.saved = Some(saved);
+        true
+    }
+
+    /// Gives the settings back, unless the terminal is somebody else's by now.
+    pub(super) fn leave(&mut self) {
+        if let Some(saved) = self.saved.take()
+            && let Some(terminal) = &self.terminal
+            && self.is_in_foreground()
+        {
+            // A terminal that is gone needs no settings.
+            let _ = tcsetattr(terminal, OptionalActions::Now, &saved);
+        }
+    }
+
+    /// Somebody else has it, with settings of their own.
+    pub(super) fn lose(&mut self) {
+        self.saved = None;
+    }
+
+    pub(super) fn close(&mut self) {
+        self.saved = None;
+        self.terminal = None;
+    }
+
+    /// Makes the window of `inner` as large as this one; those inside are told if that is a change.
+    pub(super) fn fit(&self, inner: &OwnedFd) {
+        if let Some(terminal) = &self.terminal
+            && let Ok(size) = tcgetwinsize(terminal)
+        {
+            // One that is gone has no window.
+            let _ = tcsetwinsize(inner, size);
+        }
+    }
+
+    /// Text of ours, with line ends as the terminal wants them now.
+    pub(super) fn lines(&self, text: &[u8]) -> Vec<u8> {
+        if self.makes_line_ends() {
+            return text.to_vec();
+        }
+        let lines: Vec<&[u8]> = text.split(|&byte| byte == b'\n').collect();
+        lines.join(&b"\r\n"[..])
+    }
+
+    /// Output of the domain's terminal, which has made line ends already: where this one makes them,
+    /// too, one of the two has to be left out.
+    pub(super) fn as_it_is<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        if !self.makes_line_ends() {
+            return Cow::Borrowed(bytes);
+        }
+        let mut lines = Vec::with_capacity(bytes.len());
+        for (index, &byte) in bytes.iter().enumerate() {
+            if byte != b'\r' || bytes.get(index + 1) != Some(&b'\n') {
+                lines.push(byte);
+            }
+        }
+        Cow::Owned(lines)
+    }
+
+    fn makes_line_ends(&self) -> bool {
+        let modes = OutputModes::OPOST | OutputModes::ONLCR;
+        self.saved.is_none()
+            && self.terminal.as_ref().is_some_and(|terminal| {
+                tcgetattr(terminal).is_ok_and(|settings| settings.output_modes.contains(modes))
+            })
+    }
+}

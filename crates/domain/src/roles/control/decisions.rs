@@ -1,0 +1,338 @@
+//! What only a person decides while the domain runs: control's side of it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use surmise_network::Verdict;
+use surmise_outbox::Sender;
+
+use super::inquiry::{Inquiry, Matter};
+use crate::consent::{Change, Consent};
+use crate::doorway::{Refusal, Wish};
+use crate::message::{Link, Order, RelayOrder, RelayReport};
+use crate::person::{Answer, Notice, Question};
+use crate::roles::committer::Outcome;
+use crate::roles::control::{Job, Roles};
+use crate::running::{Heard, Next, Others, RunningCommit, Subject, refuse};
+use crate::stall::Sampler;
+
+/// How often it is looked whether all tasks wait, while some task waits for a reply to held output.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// How the domain gets on without its caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Detaching {
+    No,
+    /// The relay process lets go of the caller's streams.
+    Streams,
+    /// pid 1 is told that its parent will change.
+    Parent,
+    Done,
+}
+
+pub(super) struct Decisions<'a> {
+    roles: &'a Roles,
+    job: &'a Job<'a>,
+    consent: Consent,
+    commit: Option<RunningCommit>,
+    /// Who wants the domain to be aborted.
+    aborting: Option<Link>,
+    inquiry: Inquiry,
+    /// Tasks that wait for replies to held output, by hold.
+    waiting: BTreeMap<u64, Waiting>,
+    sampler: Sampler,
+    next_look: Option<Instant>,
+    detaching: Detaching,
+}
+
+struct Waiting {
+    peer: String,
+    inode: u64,
+}
+
+impl<'a> Decisions<'a> {
+    pub(super) fn new(roles: &'a Roles, job: &'a Job<'a>) -> io::Result<Self> {
+        Ok(Self {
+            roles,
+            job,
+            consent: Consent::new().map_err(io::Error::other)?,
+            commit: None,
+            aborting: None,
+            inquiry: Inquiry::default(),
+            waiting: BTreeMap::new(),
+            sampler: Sampler::default(),
+            next_look: None,
+            detaching: Detaching::No,
+        })
+    }
+
+    /// The committer at work.
+    pub(super) fn committer(&self) -> Option<&Link> {
+        self.commit.as_ref()?.committer()
+    }
+
+    pub(super) fn asker(&self) -> Option<&surmise_sys::process::Child> {
+        self.inquiry.asker()
+    }
+
+    /// When [`Self::look`] is due.
+    pub(super) fn next_look(&self) -> Option<Instant> {
+        self.next_look
+    }
+
+    /// Whether the domain is to go on without its caller, and is ready to.
+    pub(super) fn is_detached(&self) -> bool {
+        self.detaching == Detaching::Done
+    }
+
+    /// Another command of the user wants something.
+    pub(super) fn visit(&mut self, visitor: Link, wish: Wish) -> io::Result<()> {
+        match wish {
+            Wish::Abort => {
+                self.aborting = Some(visitor);
+                self.end_domain();
+                Ok(())
+            }
+            Wish::Commit if self.commit.is_some() => {
+                let hint = "wait until it has ended";
+                refuse(&visitor, Refusal::new("a commit is under way", hint));
+                Ok(())
+            }
+            Wish::Commit => {
+                let init = self.roles.init.pid();
+                self.commit = RunningCommit::begin(visitor, init, self.others());
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether the domain was aborted from elsewhere.
+    pub(super) fn is_aborted(&self) -> bool {
+        self.aborting.is_some()
+    }
+
+    /// What the relay process says that is not of the terminal.
+    pub(super) fn hear_relay(&mut self, report: RelayReport) -> io::Result<()> {
+        match report {
+            RelayReport::Asked {
+                question,
+                peer,
+                sender,
+            } => self.asked(question, peer, sender.map(Into::into)),
+            RelayReport::Held { hold } => self.consent.held(hold).map_err(io::Error::other),
+            RelayReport::Waiting {
+                hold,
+                peer,
+                sender,
+                bytes,
+                inode,
+            } => {
+                let known = Waiting {
+                    peer: peer.clone(),
+                    inode,
+                };
+                if self.waiting.insert(hold, known).is_none() {
+                    self.note(&Notice::Waiting {
+                        bytes,
+                        peer,
+                        sender: sender.map(Into::into),
+                    });
+                }
+                self.next_look.get_or_insert(Instant::now() + LOOK_EVERY);
+                Ok(())
+            }
+            RelayReport::Settled { hold } => {
+                self.waiting.remove(&hold);
+                Ok(())
+            }
+            RelayReport::Refused { peer, sender } => {
+                let sender = sender.map(Into::into);
+                self.note(&Notice::Refused { peer, sender });
+                Ok(())
+            }
+            RelayReport::Lost { peer, error } => {
+                self.note(&Notice::Lost { peer, error });
+                Ok(())
+            }
+            RelayReport::Quiet { failed: None } => self.hear(Heard::Finished),
+            RelayReport::Quiet {
+                failed: Some(error),
+            } => self.hear(Heard::Failed(error)),
+            RelayReport::Released(delivery) => self.hear(Heard::Released(delivery)),
+            RelayReport::Detached if self.detaching == Detaching::Streams => {
+                self.detaching = Detaching::Parent;
+                let _ = self.roles.to_init.send(&Order::Adopt);
+                Ok(())
+            }
+            // Of the terminal, or of nobody's concern.
+            _ => Ok(()),
+        }
+    }
+
+    /// pid 1 or the view has carried out an order, or not.
+    pub(super) fn done(&mut self, done: Result<(), String>) -> io::Result<()> {
+        if self.detaching == Detaching::Parent {
+            done.map_err(io::Error::other)?;
+            self.detaching = Detaching::Done;
+            return Ok(());
+        }
+        self.hear(match done {
+            Ok(()) => Heard::Finished,
+            Err(error) => Heard::Failed(error),
+        })
+    }
+
+    /// The committer has said something, or has ended.
+    pub(super) fn hear_committer(&mut self) -> io::Result<()> {
+        let Some(committer) = self.committer() else {
+            return Ok(());
+        };
+        let outcome = committer.receive::<Outcome>().unwrap_or_default();
+        self.hear(Heard::Committer(outcome))
+    }
+
+    fn hear(&mut self, heard: Heard) -> io::Result<()> {
+        let Some(mut commit) = self.commit.take() else {
+            return Ok(());
+        };
+        let subject = Subject {
+            lock: std::os::fd::AsFd::as_fd(self.job.lock),
+            name: self.job.name,
+            root: self.job.root,
+            state: self.job.state,
+        };
+        match commit.hear(heard, subject, self.others()) {
+            Next::Wait => self.commit = Some(commit),
+            Next::Affirmed { changes } => {
+                self.consent.affirm().map_err(io::Error::other)?;
+                self.note(&Notice::Committed { changes });
+                self.inquiry.forget_stall();
+                self.commit = Some(commit);
+            }
+            Next::Over => {}
+            Next::End => self.end_domain(),
+        }
+        Ok(())
+    }
+
+    fn asked(&mut self, question: u64, peer: String, sender: Option<Sender>) -> io::Result<()> {
+        if !self.person_is_there() {
+            self.answer_reach(question, Answer::Refuse);
+            self.note(&Notice::Refused { peer, sender });
+            return Ok(());
+        }
+        self.ask(Question::Reach { peer, sender }, Matter::Reach(question));
+        Ok(())
+    }
+
+    fn ask(&mut self, question: Question, matter: Matter) {
+        if self.inquiry.add(question, matter) {
+            let _ = self.roles.to_relay.send(&RelayOrder::PauseTerminal);
+        }
+    }
+
+    /// The terminal is paused.
+    pub(super) fn paused(&mut self) -> io::Result<()> {
+        self.inquiry.paused(self.job.person)
+    }
+
+    /// The person has answered.
+    pub(super) fn answered(&mut self) -> io::Result<()> {
+        match self.inquiry.answered()? {
+            Some((Matter::Reach(question), answer)) => self.answer_reach(question, answer),
+            Some((Matter::Stalled(holds), answer)) => self.answer_stall(&holds, answer),
+            None => {}
+        }
+        let order = match self.inquiry.go_on() {
+            true => RelayOrder::PauseTerminal,
+            false => RelayOrder::ResumeTerminal { engage: true },
+        };
+        let _ = self.roles.to_relay.send(&order);
+        Ok(())
+    }
+
+    fn answer_reach(&self, question: u64, answer: Answer) {
+        let verdict = verdict(answer);
+        let order = RelayOrder::Answer { question, verdict };
+        let _ = self.roles.to_relay.send(&order);
+    }
+
+    fn answer_stall(&mut self, holds: &[u64], answer: Answer) {
+        if answer == Answer::Hold {
+            let name = self.job.name.to_owned();
+            self.note(&Notice::WaitsForCommit { name });
+            return;
+        }
+        let verdict = verdict(answer);
+        for &hold in holds {
+            let order = RelayOrder::Decide { hold, verdict };
+            let _ = self.roles.to_relay.send(&order);
+        }
+    }
+
+    /// Looks whether anything in the domain can go on without a person.
+    pub(super) fn look(&mut self) -> io::Result<()> {
+        if self.waiting.is_empty() {
+            self.next_look = None;
+            return Ok(());
+        }
+        self.next_look = Some(Instant::now() + LOOK_EVERY);
+        if self.commit.is_some() || !self.inquiry.is_idle() {
+            return Ok(());
+        }
+        let held = self.waiting.values().map(|waiting| waiting.inode).collect();
+        let tasks = self.sampler.look(self.roles.init.pid(), &held)?;
+        match self.consent.look(&tasks).map_err(io::Error::other)? {
+            Some(Change::Stalled) => self.stalled(),
+            Some(Change::Unstalled) | None => {}
+        }
+        Ok(())
+    }
+
+    fn stalled(&mut self) {
+        if self.person_is_there() {
+            let mut peers: Vec<_> = self.waiting.values().map(|w| w.peer.clone()).collect();
+            peers.sort();
+            peers.dedup();
+            let holds = self.waiting.keys().copied().collect();
+            self.ask(Question::Stalled { peers }, Matter::Stalled(holds));
+        } else if self.detaching == Detaching::No {
+            self.detaching = Detaching::Streams;
+            let _ = self.roles.to_relay.send(&RelayOrder::Detach);
+        }
+    }
+
+    fn person_is_there(&self) -> bool {
+        self.detaching == Detaching::No && self.job.person.is_there()
+    }
+
+    fn note(&self, notice: &Notice) {
+        if self.detaching == Detaching::No {
+            let line = format!("{}\n", self.job.person.phrase(notice));
+            let _ = self.roles.to_relay.send(&RelayOrder::Note(line));
+        }
+    }
+
+    fn end_domain(&self) {
+        // Fails only if it has ended.
+        let _ = self.roles.init.signal(Signal::KILL);
+    }
+
+    fn others(&self) -> Others<'a> {
+        Others {
+            init: &self.roles.to_init,
+            view: &self.roles.to_view,
+            relay: &self.roles.to_relay,
+        }
+    }
+}
+
+fn verdict(answer: Answer) -> Verdict {
+    match answer {
+        Answer::Allow => Verdict::Allow,
+        Answer::Hold => Verdict::Hold,
+        Answer::Refuse => Verdict::Deny,
+    }
+}

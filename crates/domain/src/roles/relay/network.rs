@@ -1,0 +1,154 @@
+//! The network relay, as a thread of the relay process.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use surmise_channels::MailSender;
+use surmise_network::{Config, Event, Policy, Relay, RelayHandle, Released, Resolver, Verdict};
+use surmise_outbox::{HoldId, Outbox, Target};
+use surmise_sys::network::gate::Gate;
+
+use crate::dial::Dialer;
+use crate::message::{Delivery, Link, RelayReport};
+
+/// What the relay process is given of a network that has a gate.
+pub(crate) struct NetworkPlan {
+    /// From the command's process: the gate.
+    pub(crate) gate: Link,
+    /// To servers inside.
+    pub(crate) dialer: Dialer,
+    pub(crate) policy: Policy,
+    pub(crate) publish: Vec<u16>,
+    pub(crate) resolver: Resolver,
+}
+
+impl NetworkPlan {
+    pub(crate) fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
+        [self.gate.as_fd(), self.dialer.as_fd()]
+    }
+
+    /// Starts the relay on the open gate. What it tells goes to control, its end to `ended`.
+    pub(super) fn start(
+        self,
+        gate: Gate,
+        outbox: Outbox,
+        control: Arc<Link>,
+        ended: MailSender<()>,
+    ) -> io::Result<Network> {
+        let config = Config {
+            gate,
+            policy: self.policy,
+            outbox,
+            publish: self.publish,
+            resolver: self.resolver,
+            dial: Box::new(self.dialer),
+            events: Box::new(move |event| {
+                if let Some(report) = report(event) {
+                    // If control is dead, so is this process in a moment. Control, if it is there,
+                    // reads.
+                    let _ = control.send(&report);
+                }
+            }),
+        };
+        let (relay, handle) = Relay::new(config)?;
+        let thread = thread::Builder::new()
+            .name("network".into())
+            .spawn(move || {
+                let result = relay.run();
+                ended.send(());
+                result
+            })?;
+        Ok(Network { handle, thread })
+    }
+}
+
+/// The running network relay.
+pub(super) struct Network {
+    handle: RelayHandle,
+    thread: JoinHandle<io::Result<()>>,
+}
+
+impl Network {
+    pub(super) fn quiesce(&self) {
+        self.handle.quiesce();
+    }
+
+    pub(super) fn release(&self) {
+        self.handle.release();
+    }
+
+    pub(super) fn answer(&self, question: u64, verdict: Verdict) {
+        self.handle.answer(question, verdict);
+    }
+
+    pub(super) fn decide(&self, hold: u64, verdict: Verdict) {
+        self.handle.decide(HoldId(hold), verdict);
+    }
+
+    /// The domain has ended: what its tasks have sent is passed on or held, and the relay ends.
+    pub(super) fn finish(&self) {
+        self.handle.stop();
+    }
+
+    /// Why it ended. Waits for its end, which was told.
+    pub(super) fn result(self) -> io::Result<()> {
+        let panicked = || io::Error::other("the network relay panicked");
+        self.thread.join().unwrap_or_else(|_| Err(panicked()))
+    }
+}
+
+fn report(event: Event) -> Option<RelayReport> {
+    Some(match event {
+        Event::Asked {
+            question,
+            peer,
+            sender,
+        } => RelayReport::Asked {
+            question,
+            peer,
+            sender: sender.map(Into::into),
+        },
+        Event::Held { hold, .. } => RelayReport::Held { hold: hold.0 },
+        Event::Waiting {
+            hold,
+            target,
+            sender,
+            bytes,
+            inode,
+        } => RelayReport::Waiting {
+            hold: hold.0,
+            peer: target.to_string(),
+            sender: sender.map(Into::into),
+            bytes,
+            inode,
+        },
+        Event::Settled { hold } => RelayReport::Settled { hold: hold.0 },
+        Event::Refused { peer, sender } => RelayReport::Refused {
+            peer,
+            sender: sender.map(Into::into),
+        },
+        Event::Lost { target, error, .. } => RelayReport::Lost {
+            peer: target.to_string(),
+            error,
+        },
+        Event::Quiesced { failed } => RelayReport::Quiet { failed },
+        Event::Released(released) => RelayReport::Released(delivery(released)),
+    })
+}
+
+/// Longest list that a report carries: it must fit one message.
+const TOLD_MAX: usize = 100;
+
+fn delivery(released: Released) -> Delivery {
+    let peer = |target: &Target| target.to_string().chars().take(100).collect();
+    let sent = released.sent.iter().take(TOLD_MAX);
+    let failed = released.failed.iter().take(TOLD_MAX);
+    Delivery {
+        sent: sent.map(|(target, bytes)| (peer(target), *bytes)).collect(),
+        unsent: failed
+            .map(|(target, bytes, why)| (peer(target), *bytes, why.chars().take(100).collect()))
+            .collect(),
+    }
+}

@@ -1,0 +1,229 @@
+//! What every part of the relay works with.
+
+use std::collections::HashSet;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
+
+use surmise_outbox::{Host, Outbox, Sender};
+use surmise_sys::network::gate::{LoopbackSockets, Protocol, inject};
+
+use super::attribution::Attribution;
+use super::flow::Scratch;
+use super::interface::Event;
+use super::jobs::Jobs;
+use super::poller::{Poller, Timers};
+use super::questions::{Questions, Scope};
+use crate::names::Names;
+use crate::policy::{Policy, Verdict};
+
+/// How many refused peers are remembered, so that each is told of once.
+const REFUSED_MAX: usize = 4096;
+
+/// The port of nameservers.
+pub(crate) const NAME_SERVICE: u16 = 53;
+
+/// What every part of the relay works with.
+pub(crate) struct Core {
+    pub(crate) poller: Poller,
+    pub(crate) timers: Timers,
+    /// When the current events were taken.
+    pub(crate) now: Instant,
+    pub(crate) policy: Policy,
+    pub(crate) names: Names,
+    pub(crate) outbox: Outbox,
+    pub(crate) attribution: Attribution,
+    pub(crate) questions: Questions,
+    pub(crate) jobs: Jobs,
+    pub(crate) scratch: Scratch,
+    /// A descriptor was closed: who stopped for lack of them may try again.
+    pub(crate) released_descriptors: bool,
+    pub(super) tun: OwnedFd,
+    pub(super) loopback: Option<LoopbackSockets>,
+    pub(super) nameservers: Vec<SocketAddr>,
+    pub(super) published: Vec<u16>,
+    pub(super) refused: HashSet<String>,
+    pub(super) events: Box<dyn Fn(Event) + Send>,
+}
+
+impl Core {
+    /// Tells whoever listens.
+    pub(crate) fn tell(&self, event: Event) {
+        (self.events)(event);
+    }
+
+    /// The verdict on a new connection. Who is refused, or waits for an answer, is told of.
+    pub(crate) fn judge_connection(
+        &mut self,
+        source: SocketAddr,
+        destination: SocketAddr,
+    ) -> Verdict {
+        // Policy applies to the names that are asked for. A published port is a way inside.
+        if self.is_nameserver(destination) {
+            return Verdict::Allow;
+        }
+        let own = destination.ip().is_loopback() && self.published.contains(&destination.port());
+        if own {
+            self.refuse(destination, |core| {
+                core.sender(Protocol::Tcp, source, destination).0
+            });
+            return Verdict::Deny;
+        }
+        self.judge(destination, |core| {
+            core.sender(Protocol::Tcp, source, destination).0
+        })
+    }
+
+    /// The verdict on a datagram, likewise.
+    pub(crate) fn judge_datagram(
+        &mut self,
+        source: SocketAddr,
+        destination: SocketAddr,
+    ) -> Verdict {
+        self.judge(destination, |core| {
+            core.sender(Protocol::Udp, source, destination).0
+        })
+    }
+
+    /// The verdict on a ping, likewise. Who sends one is not known.
+    pub(crate) fn judge_ping(&mut self, destination: IpAddr) -> Verdict {
+        // Port 0 is no rule's.
+        self.judge(SocketAddr::new(destination, 0), |_| None)
+    }
+
+    fn judge(
+        &mut self,
+        destination: SocketAddr,
+        sender: impl FnOnce(&mut Self) -> Option<Sender>,
+    ) -> Verdict {
+        let names = self.names.names_of(self.now, destination.ip());
+        let verdict = self.policy.decide(destination, &names);
+        if matches!(verdict, Verdict::Deny | Verdict::Ask) {
+            let scope = Scope::of_address(destination, names.first());
+            let port = Some(destination.port()).filter(|&port| port != 0);
+            let peer = scope.peer(port);
+            self.settle_verdict(verdict, scope, peer, sender);
+        }
+        verdict
+    }
+
+    fn refuse(
+        &mut self,
+        destination: SocketAddr,
+        sender: impl FnOnce(&mut Self) -> Option<Sender>,
+    ) {
+        let scope = Scope::of_address(destination, None);
+        let peer = scope.peer(Some(destination.port()));
+        self.settle_verdict(Verdict::Deny, scope, peer, sender);
+    }
+
+    /// The verdict on a name that somebody wants to have resolved, likewise.
+    pub(crate) fn judge_name(
+        &mut self,
+        name: &str,
+        sender: impl FnOnce(&mut Self) -> Option<Sender>,
+    ) -> Verdict {
+        let verdict = self.policy.decide_name(name);
+        if matches!(verdict, Verdict::Deny | Verdict::Ask) {
+            let scope = Scope::of_name(name);
+            let peer = scope.peer(None);
+            self.settle_verdict(verdict, scope, peer, sender);
+        }
+        verdict
+    }
+
+    fn settle_verdict(
+        &mut self,
+        verdict: Verdict,
+        scope: Scope,
+        peer: String,
+        sender: impl FnOnce(&mut Self) -> Option<Sender>,
+    ) {
+        match verdict {
+            Verdict::Ask => {
+                if let Some(question) = self.questions.ask(scope) {
+                    let sender = sender(self);
+                    self.tell(Event::Asked {
+                        question,
+                        peer,
+                        sender,
+                    });
+                }
+            }
+            Verdict::Deny if self.is_refused_first(&peer) => {
+                let sender = sender(self);
+                self.tell(Event::Refused { peer, sender });
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a peer is refused for the first time, as far as that is remembered.
+    fn is_refused_first(&mut self, peer: &str) -> bool {
+        self.refused.len() < REFUSED_MAX && self.refused.insert(peer.to_owned())
+    }
+
+    /// The process at the inner end, and the inode of its socket.
+    pub(crate) fn sender(
+        &mut self,
+        protocol: Protocol,
+        source: SocketAddr,
+        destination: SocketAddr,
+    ) -> (Option<Sender>, Option<u64>) {
+        let inode = self.attribution.inode(protocol, source, destination);
+        let sender = inode.and_then(|inode| self.attribution.sender(inode));
+        (sender, inode)
+    }
+
+    /// The host that held output for `address` is for: its name, where the address only stands for it.
+    pub(crate) fn host(&mut self, address: IpAddr) -> Host {
+        match self.names.name_of(self.now, address) {
+            Some(name) => Host::Name(name),
+            None => Host::Address(address),
+        }
+    }
+
+    /// Whether queries for names are sent to this address.
+    pub(crate) fn is_nameserver(&self, address: SocketAddr) -> bool {
+        let mut servers = self.nameservers.iter();
+        address.port() == NAME_SERVICE && servers.any(|server| server.ip() == address.ip())
+    }
+
+    /// The address of the proxy's own socket, where the host's nameserver is one on its loopback.
+    pub(crate) fn names_address(&self) -> Option<SocketAddr> {
+        let mut servers = self.nameservers.iter().map(SocketAddr::ip);
+        let address = servers.find(IpAddr::is_loopback)?;
+        Some(SocketAddr::new(address, NAME_SERVICE))
+    }
+
+    /// Lets a SYN through to the listener.
+    pub(crate) fn admit(&self, destination: SocketAddr, syn: &[u8]) {
+        let relay = self.loopback.as_ref().map(|sockets| sockets.relay.as_fd());
+        self.write_back(destination, relay, syn);
+    }
+
+    /// Hands a SYN to the server inside that has its port.
+    pub(crate) fn pass_inside(&self, destination: SocketAddr, syn: &[u8]) {
+        let inside = self.loopback.as_ref().map(|sockets| sockets.inside.as_fd());
+        self.write_back(destination, inside, syn);
+    }
+
+    /// Sends a packet that `destination`, if it were here, would send.
+    pub(crate) fn answer_for(&self, destination: SocketAddr, packet: &[u8]) {
+        self.pass_inside(destination, packet);
+    }
+
+    /// Sends a packet to the domain that comes from outside.
+    pub(crate) fn send_packet(&self, packet: &[u8]) {
+        // A packet may get lost; a device that is gone ends the relay when it is read next.
+        let _ = rustix::io::write(&self.tun, packet);
+    }
+
+    fn write_back(&self, peer: SocketAddr, loopback: Option<BorrowedFd<'_>>, packet: &[u8]) {
+        match loopback.filter(|_| peer.ip().is_loopback()) {
+            // As above.
+            Some(socket) => _ = inject(socket, packet),
+            None => self.send_packet(packet),
+        }
+    }
+}
