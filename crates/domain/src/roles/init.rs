@@ -99,31 +99,32 @@ impl Init<'_> {
             .and_then(|mask| Ok((mask, SignalFd::new(&blocked[..1])?)))
             .map_err(Failure::at("watch processes"))?;
         // Before the mounts, so that both make their part of the domain at the same time.
-        let (to_command, from_init) = Link::pair().map_err(Failure::at("make a socket pair"))?;
-        let mut keep = self.streams.descriptors();
-        keep.extend(self.execution.kept.descriptors());
-        keep.extend([self.control.as_fd(), from_init.as_fd()]);
-        let command = process::fork(&keep, || self.become_command(&from_init, &mask))
-            .map_err(Failure::at("start the command's process"))?;
-        drop(from_init);
-        if self.job {
-            let group = Some(command.pid());
-            rustix::process::setpgid(group, group).map_err(Failure::at("make a process group"))?;
-        }
+        let first = self.first_part();
+        let first = first.map(|part| self.fork(part, &mask)).transpose()?;
+        self.build(first.as_ref())?;
+        let (command, terminal) = match (&self.terminal, first) {
+            (None, Some(command)) => (command, None),
+            (None, None) => (self.fork(Part::Command { network: false }, &mask)?, None),
+            (Some(setup), network) => {
+                if let Some(network) = network {
+                    network.end().map_err(Failure::at("end a process"))?;
+                }
+                let (command, terminal) = self.open_terminal(setup, &mask)?;
+                (command, Some(terminal))
+            }
+        };
         surmise_channels::let_go().map_err(Failure::at("let go of the caller's streams"))?;
-        let terminal = self.build(&command, &to_command)?;
         let processes = Processes::open().map_err(Failure::at("open /proc"))?;
         self.control
             .send(&Report::Started)
             .map_err(Failure::at("tell control"))?;
-        // If it has died, its end is the first event.
-        let _ = to_command.send(&Order::Go);
+        command.go();
         capabilities::confine().map_err(Failure::at("drop capabilities"))?;
         Ok(Running {
             init: self,
             processes,
             children,
-            command,
+            command: command.process,
             terminal,
             stopped: false,
             exit: None,
@@ -132,8 +133,33 @@ impl Init<'_> {
         })
     }
 
-    /// Makes the domain's file systems, and joins the network that the command's process makes.
-    fn build(&self, command: &Child, to_command: &Link) -> Result<Option<InnerTerminal>, Cut> {
+    /// What a process of its own does while this one mounts. A process has the controlling terminal of
+    /// its session only if it is made after the session got it, so a command with a terminal is made
+    /// later.
+    fn first_part(&self) -> Option<Part> {
+        let network = self.net == NetPolicy::Deny;
+        match self.terminal {
+            None => Some(Part::Command { network }),
+            Some(_) => network.then_some(Part::Network),
+        }
+    }
+
+    fn fork(&self, part: Part, mask: &SavedMask) -> Result<Prepared, Failure> {
+        let (link, init) = Link::pair().map_err(Failure::at("make a socket pair"))?;
+        let mut keep = self.streams.descriptors();
+        keep.extend(self.execution.kept.descriptors());
+        keep.extend([self.control.as_fd(), init.as_fd()]);
+        let process = process::fork(&keep, || self.live_as(part, &init, mask))
+            .map_err(Failure::at("start the command's process"))?;
+        if self.job && part != Part::Network {
+            let group = Some(process.pid());
+            rustix::process::setpgid(group, group).map_err(Failure::at("make a process group"))?;
+        }
+        Ok(Prepared { process, link })
+    }
+
+    /// Makes the domain's file systems, and joins the network that `first` makes.
+    fn build(&self, first: Option<&Prepared>) -> Result<(), Cut> {
         mounts::make_private()?;
         await_go(&self.control)?;
         // This process keeps the rights to mount for as long as it starts the domain, and is a
@@ -148,35 +174,38 @@ impl Init<'_> {
         // Whoever holds both the device and a file on its mount can hang in exit.
         drop(device);
         mounts::enter_view(self.mount_point)?;
-        let terminal = self.open_terminal(command)?;
-        if self.net == NetPolicy::Deny {
-            await_go(to_command)?;
+        if let Some(first) = first.filter(|_| self.net == NetPolicy::Deny) {
+            await_go(&first.link)?;
             // What this process shows in /proc is of its own network.
-            network::join(command.as_fd()).map_err(Failure::at("join the network"))?;
+            network::join(first.process.as_fd()).map_err(Failure::at("join the network"))?;
         }
-        Ok(terminal)
+        Ok(())
     }
 
-    /// Opens the domain's terminal and hands its outer side to the relay process.
-    fn open_terminal(&self, command: &Child) -> Result<Option<InnerTerminal>, Failure> {
-        let Some(setup) = &self.terminal else {
-            return Ok(None);
-        };
+    /// Opens the domain's terminal, hands its outer side to the relay process, and makes the command's
+    /// process.
+    fn open_terminal(
+        &self,
+        setup: &TerminalSetup,
+        mask: &SavedMask,
+    ) -> Result<(Prepared, InnerTerminal), Failure> {
         let (terminal, outer) =
             InnerTerminal::open(setup).map_err(Failure::at("open the domain's terminal"))?;
+        let command = self.fork(Part::Command { network: false }, mask)?;
         if setup.foreground {
             terminal
-                .set_foreground(command.pid().as_raw_pid())
+                .set_foreground(command.process.pid().as_raw_pid())
                 .map_err(Failure::at("put the command in the foreground"))?;
         }
         // If the relay process has died, its end is the first event.
         let _ = self.relay.send_descriptor(outer.as_fd());
-        Ok(Some(terminal))
+        Ok((command, terminal))
     }
 
-    /// The command's process until its exec; returns the exit status if that fails.
-    fn become_command(&self, init: &Link, mask: &SavedMask) -> u8 {
-        let failure = match self.prepare_network(init) {
+    /// The life of a process that this one makes, the command's until its exec; returns the exit status.
+    fn live_as(&self, part: Part, init: &Link, mask: &SavedMask) -> u8 {
+        let failure = match self.prepare(part, init) {
+            Ok(()) if part == Part::Network => return 0,
             Ok(()) => self.execution.replace_process(mask, &self.streams),
             Err(Cut::Failed(failure)) => failure,
             Err(Cut::Orphaned) => return 1,
@@ -186,13 +215,41 @@ impl Init<'_> {
         1
     }
 
-    fn prepare_network(&self, init: &Link) -> Result<(), Cut> {
-        if self.net == NetPolicy::Deny {
+    fn prepare(&self, part: Part, init: &Link) -> Result<(), Cut> {
+        if matches!(part, Part::Network | Part::Command { network: true }) {
             network::enter_new().map_err(Failure::at("make a network of its own"))?;
             // If pid 1 has died, so will this process.
             let _ = init.send(&Order::Go);
         }
         await_go(init)
+    }
+}
+
+/// What a process that pid 1 makes is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// To make the domain's network.
+    Network,
+    /// To become the command, and perhaps to make the network before.
+    Command { network: bool },
+}
+
+/// A process that waits for its word to go on.
+struct Prepared {
+    process: Child,
+    link: Link,
+}
+
+impl Prepared {
+    fn go(&self) {
+        // If it has died, its end is the first event.
+        let _ = self.link.send(&Order::Go);
+    }
+
+    fn end(&self) -> io::Result<()> {
+        self.go();
+        self.process.wait()?;
+        Ok(())
     }
 }
 
