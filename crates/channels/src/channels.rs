@@ -195,7 +195,7 @@ impl Channels {
 
     /// What has happened, if anything has.
     pub fn next(&mut self) -> Option<Event> {
-        let event = self.events.take()?;
+        let event = self.events.next()?;
         match event {
             Event::Ended => {
                 self.living -= 1;

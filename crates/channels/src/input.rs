@@ -39,6 +39,7 @@ pub(crate) fn start(end: InputEnd, events: Sender<Event>) -> io::Result<Sender<O
         orders,
         pending: Pending::default(),
         shown: 0,
+        full: false,
     };
     thread::Builder::new()
         .name("input".into())
@@ -56,6 +57,8 @@ struct Pump {
     pending: Pending,
     /// How many bytes of the caller's pipe are in the channel, too, and still to be taken or left.
     shown: usize,
+    /// Whether the channel has to have room first: it has something unread, or, from a file, much.
+    full: bool,
 }
 
 /// What can be done next.
@@ -73,21 +76,25 @@ enum Ready {
 impl Pump {
     fn run(mut self, events: &Sender<Event>) {
         let mut buffer = vec![0; PIECE_OF_FILE];
-        loop {
-            match self.orders.take() {
-                Some(Order::Finish) => break,
-                Some(Order::Close) => {
-                    self.settle();
-                    self.close();
-                    events.send(Event::Detached);
+        'ordered: loop {
+            match self.wait() {
+                Ok(Ready::Order) => {
+                    while let Some(order) = self.orders.next() {
+                        match order {
+                            Order::Finish => break 'ordered,
+                            Order::Close => {
+                                self.settle();
+                                self.close();
+                                events.send(Event::Detached);
+                            }
+                        }
+                    }
                 }
-                None => {}
-            }
-            let ready = self.wait();
-            match ready {
-                Ok(Ready::Order) => {}
-                Ok(Ready::Room) if self.shown > 0 => self.settle(),
-                Ok(Ready::Room) => self.pass_on(),
+                Ok(Ready::Room) => {
+                    self.full = false;
+                    self.settle();
+                    self.pass_on();
+                }
                 Ok(Ready::Caller) => {
                     // What cannot be read has ended, for the command as for anybody.
                     if !self.take(&mut buffer).unwrap_or(false) {
@@ -107,19 +114,16 @@ impl Pump {
 
     /// Room is waited for first, and only then the caller: what would have to wait stays outside.
     fn wait(&self) -> io::Result<Ready> {
-        let is_full = self.shown > 0 || !self.pending.is_empty();
-        let has_room = !is_full && self.inner.as_ref().is_some_and(is_writable);
         let mut polled = vec![PollFd::new(&self.orders, PollFlags::IN)];
         if let Some(inner) = &self.inner {
-            let wanted = if has_room {
-                PollFlags::empty()
-            } else {
-                PollFlags::OUT
+            let wanted = match self.full {
+                true => PollFlags::OUT,
+                false => PollFlags::empty(),
             };
             polled.push(PollFd::new(inner, wanted));
-        }
-        if has_room {
-            polled.push(PollFd::from_borrowed_fd(self.caller, PollFlags::IN));
+            if !self.full {
+                polled.push(PollFd::from_borrowed_fd(self.caller, PollFlags::IN));
+            }
         }
         match poll(&mut polled, None) {
             Ok(_) => {}
@@ -131,7 +135,9 @@ impl Pump {
                 .get(index)
                 .map_or(PollFlags::empty(), PollFd::revents)
         };
-        if is(1).intersects(PollFlags::ERR | PollFlags::HUP) {
+        if !is(0).is_empty() {
+            Ok(Ready::Order)
+        } else if is(1).intersects(PollFlags::ERR | PollFlags::HUP) {
             Ok(Ready::Deserted)
         } else if !is(2).is_empty() {
             Ok(Ready::Caller)
@@ -149,6 +155,7 @@ impl Pump {
             match tee(self.caller, inner, PIECE, SpliceFlags::NONBLOCK) {
                 Ok(length) => {
                     self.shown = length;
+                    self.full = true;
                     return Ok(length > 0);
                 }
                 Err(Errno::AGAIN | Errno::INTR) => return Ok(true),
@@ -179,8 +186,11 @@ impl Pump {
         match rustix::io::write(inner, self.pending.rest()) {
             Ok(length) => self.pending.advance(length),
             Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(_) => self.close(),
+            Err(_) => return self.close(),
         }
+        // Of a file all may be in the channel, since it can be given back.
+        let is_file = matches!(self.source, Source::File(_));
+        self.full = !is_file || !self.pending.is_empty();
     }
 
     /// Takes from the caller's pipe what was read inside of what is in the channel, too.
@@ -227,10 +237,4 @@ impl Pump {
             self.pending = Pending::default();
         }
     }
-}
-
-fn is_writable(fd: &OwnedFd) -> bool {
-    let mut polled = [PollFd::new(fd, PollFlags::OUT)];
-    let now = rustix::time::Timespec::default();
-    poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().contains(PollFlags::OUT)
 }

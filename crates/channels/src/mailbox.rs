@@ -49,13 +49,16 @@ pub struct Mailbox<T> {
 }
 
 impl<T> Mailbox<T> {
-    /// The next message, if there is one.
-    pub fn take(&self) -> Option<T> {
-        self.messages.try_recv().ok().or_else(|| {
-            // Silenced before the last look, so that a message that comes now rings again.
-            let _ = rustix::io::read(&*self.bell, &mut [0_u8; 8]);
-            self.messages.try_recv().ok()
-        })
+    /// All messages that there are.
+    pub fn take(&self) -> impl Iterator<Item = T> {
+        // Silenced before the look, so that a message that comes after it rings again.
+        let _ = rustix::io::read(&*self.bell, &mut [0_u8; 8]);
+        self.messages.try_iter()
+    }
+
+    /// The next message. The bell is silenced only when there is none.
+    pub fn next(&self) -> Option<T> {
+        self.messages.try_recv().ok().or_else(|| self.take().next())
     }
 }
 

@@ -7,8 +7,9 @@ use std::thread;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::FileType;
-use rustix::io::Errno;
+use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
+use rustix::pipe::fcntl_getpipe_size;
 
 use crate::channels::Event;
 use crate::ends::OutputEnd;
@@ -77,14 +78,14 @@ impl Pump {
     fn run(mut self, events: &Sender<Event>) {
         let mut buffer = vec![0; PIECE];
         loop {
-            self.obey(events);
             self.next_note();
             if self.finishing && self.inner.is_none() && self.pending.is_empty() {
                 break;
             }
-            // An error of one end is met again where that end is used.
-            if self.step(&mut buffer).is_err() {
-                self.give_up();
+            match self.step(&mut buffer) {
+                Ok(false) => {}
+                Ok(true) => self.obey(events),
+                Err(_) => self.give_up(),
             }
         }
         if let Some(sink) = &mut self.sink {
@@ -94,7 +95,7 @@ impl Pump {
     }
 
     fn obey(&mut self, events: &Sender<Event>) {
-        while let Some(order) = self.orders.take() {
+        while let Some(order) = self.orders.next() {
             match order {
                 Order::Note(note) => self.notes.push_back(note),
                 Order::Hold(mut sink) => {
@@ -129,8 +130,8 @@ impl Pump {
         }
     }
 
-    /// Waits until something can be done, and does it.
-    fn step(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+    /// Waits until something can be done, and does it. True when there is an order.
+    fn step(&mut self, buffer: &mut [u8]) -> io::Result<bool> {
         let writing = !self.pending.is_empty();
         let mut polled = vec![PollFd::new(&self.orders, PollFlags::IN)];
         let inner = self.inner.as_ref().filter(|_| !writing);
@@ -150,23 +151,25 @@ impl Pump {
             }
         }
         match poll(&mut polled, None) {
-            Ok(_) | Err(Errno::INTR) => {}
+            Ok(_) => {}
+            Err(Errno::INTR) => return Ok(false),
             Err(errno) => return Err(errno.into()),
+        }
+        if !polled[0].revents().is_empty() {
+            return Ok(true);
         }
         let inner_is_ready = inner.is_some() && !polled[1].revents().is_empty();
         let caller_is = polled
             .get(first_of_caller)
             .map_or(PollFlags::empty(), PollFd::revents);
         if writing && !caller_is.is_empty() {
-            return self.put();
-        }
-        if inner_is_ready {
-            return self.take(buffer);
-        }
-        if caller_is.intersects(PollFlags::ERR | PollFlags::NVAL) {
+            self.put()?;
+        } else if inner_is_ready {
+            self.take(buffer)?;
+        } else if caller_is.intersects(PollFlags::ERR | PollFlags::NVAL) {
             return Err(Errno::PIPE.into());
         }
-        Ok(())
+        Ok(false)
     }
 
     fn put(&mut self) -> io::Result<()> {
@@ -248,19 +251,30 @@ impl Caller {
         match self.kind {
             FileType::RegularFile | FileType::BlockDevice => rustix::io::write(self.fd, bytes),
             FileType::Socket => send(self.fd, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
-            _ => rustix::io::write(self.fd, &bytes[..whole_lines(bytes)]),
+            _ => rustix::io::write(self.fd, &bytes[..whole_lines(bytes, self.room())]),
         }
+    }
+
+    /// How much one that is ready to be written takes without waiting.
+    fn room(&self) -> usize {
+        let is_empty = self.kind == FileType::Fifo && ioctl_fionread(self.fd) == Ok(0);
+        let size = if is_empty {
+            fcntl_getpipe_size(self.fd).unwrap_or(PIPE_BUF)
+        } else {
+            PIPE_BUF
+        };
+        size.max(PIPE_BUF)
     }
 }
 
-/// How much of `bytes` a pipe takes at once; whole lines where possible, so that those of several
-/// writers do not mix.
-fn whole_lines(bytes: &[u8]) -> usize {
-    if bytes.len() <= PIPE_BUF {
+/// How much of `bytes` to write where there is `room`; whole lines where possible, so that those of
+/// several writers do not mix.
+fn whole_lines(bytes: &[u8], room: usize) -> usize {
+    if bytes.len() <= room {
         return bytes.len();
     }
-    let lines = bytes[..PIPE_BUF].iter().rposition(|&byte| byte == b'\n');
-    lines.map_or(PIPE_BUF, |end| end + 1)
+    let lines = bytes[..room].iter().rposition(|&byte| byte == b'\n');
+    lines.map_or(room, |end| end + 1)
 }
 
 /// Bytes on their way.
@@ -300,10 +314,10 @@ mod tests {
 
     #[test]
     fn long_output_is_cut_at_the_end_of_a_line() {
-        assert_eq!(whole_lines(b"no end"), 6);
+        assert_eq!(whole_lines(b"no end", PIPE_BUF), 6);
         let mut bytes = vec![b'x'; PIPE_BUF + 10];
-        assert_eq!(whole_lines(&bytes), PIPE_BUF);
+        assert_eq!(whole_lines(&bytes, PIPE_BUF), PIPE_BUF);
         bytes[100] = b'\n';
-        assert_eq!(whole_lines(&bytes), 101);
+        assert_eq!(whole_lines(&bytes, PIPE_BUF), 101);
     }
 }

@@ -115,6 +115,7 @@ enum Pause {
 
 /// What is ready.
 struct Ready {
+    order: bool,
     signal: bool,
     outer: PollFlags,
     inner: PollFlags,
@@ -124,15 +125,11 @@ impl Relay {
     fn run(mut self) {
         let mut buffer = [0; PIECE];
         loop {
-            while let Some(order) = self.orders.take() {
-                self.obey(order);
-            }
             if self.leaving || (self.finishing && self.inner.is_none() && self.screen.is_empty()) {
                 break;
             }
             let goes_on = self.pause == Pause::No && !self.finishing;
-            if goes_on && self.inner.is_some() && self.outer.engage() {
-                self.fit_window();
+            if goes_on && self.engage() {
                 self.events.send(Event::Engaged);
             }
             // A signal in between is seen on its descriptor.
@@ -161,11 +158,9 @@ impl Relay {
                 if engage {
                     self.outer.want();
                 }
-                let engaged = self.inner.is_some() && self.outer.engage();
-                self.fit_window();
-                self.events.send(Event::Resumed {
-                    engaged: engaged || self.outer.is_engaged(),
-                });
+                self.engage();
+                let engaged = self.outer.is_engaged();
+                self.events.send(Event::Resumed { engaged });
             }
             Order::Note(note) if self.outer.terminal().is_some() => {
                 self.screen.fill(&self.outer.lines(note.as_bytes()));
@@ -190,6 +185,18 @@ impl Relay {
             }
             Order::Leave => self.leaving = true,
         }
+    }
+
+    /// True when that was done now.
+    fn engage(&mut self) -> bool {
+        let Some(inner) = &self.inner else {
+            return false;
+        };
+        let engaged = self.outer.engage(inner);
+        if engaged {
+            self.fit_window();
+        }
+        engaged
     }
 
     fn wait(&mut self) -> io::Result<Ready> {
@@ -225,12 +232,13 @@ impl Relay {
         };
         let limit = limit.map(|limit| Timespec::try_from(limit).expect("a short wait"));
         poll(&mut polled, limit.as_ref())?;
-        let mut revents = polled.iter().map(PollFd::revents).skip(1);
+        let mut revents = polled.iter().map(PollFd::revents);
         let mut of = |there: bool| match there {
             true => revents.next().unwrap_or(PollFlags::empty()),
             false => PollFlags::empty(),
         };
         Ok(Ready {
+            order: !of(true).is_empty(),
             signal: !of(true).is_empty(),
             outer: of(outer.is_some()),
             inner: of(inner.is_some()),
@@ -238,6 +246,13 @@ impl Relay {
     }
 
     fn step(&mut self, ready: &Ready, buffer: &mut [u8]) {
+        if ready.order {
+            // They change what is waited for.
+            while let Some(order) = self.orders.next() {
+                self.obey(order);
+            }
+            return;
+        }
         if ready.signal {
             while let Ok(Some(signal)) = self.signals.next() {
                 if signal == Signal::WINCH {

@@ -4,11 +4,7 @@ use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-<<<<<<< HEAD
-use surmise_domain::{Boundary, Domain, Entry, LaunchError, Outcome};
-=======
-use surmise_domain::{Domain, Launch, LaunchError, NetPolicy, Outcome};
->>>>>>> main
+use surmise_domain::{Boundary, Domain, Launch, LaunchError, Outcome};
 
 use crate::failure::Failure;
 use crate::person::AtTerminal;
@@ -36,24 +32,14 @@ pub fn enter(
     if command.is_empty() {
         command.push(env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into()));
     }
-<<<<<<< HEAD
-    let entry = Entry {
+    let launch = Launch {
+        name: None,
         command,
         directory: directory()?,
         boundary,
         wait,
     };
-    supervise(|| domain.shell(&entry, &AtTerminal))
-=======
-    let launch = Launch {
-        command,
-        directory: directory()?,
-        net,
-        wait,
-        ..Launch::default()
-    };
-    supervise(|| domain.shell(&launch))
->>>>>>> main
+    supervise(|| domain.shell(&launch, &AtTerminal))
 }
 
 /// The current directory.

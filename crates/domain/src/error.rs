@@ -69,6 +69,15 @@ pub enum LaunchError {
         /// An ability that this machine or user lacks, and how to get it.
         missing: Option<String>,
     },
+    /// Nothing in the domain can go on before a decision, and nobody is there to be asked. It runs on.
+    #[error("everything in domain `{name}` waits for replies to held output")]
+    Stalled {
+        /// The domain's name.
+        name: String,
+    },
+    /// Another command aborted the domain.
+    #[error("the domain was aborted from elsewhere")]
+    Aborted,
     /// A process of the domain was killed while the command ran.
     #[error("{role} of the domain was killed")]
     Killed {
@@ -109,6 +118,11 @@ impl LaunchError {
             Self::State(error) => Some(error.hint()),
             Self::IdMap(error) => Some(error.hint().into()),
             Self::Step { missing, .. } => missing.clone(),
+            Self::Stalled { name } => Some(format!(
+                "the domain runs on: `surmise diff {name}` shows what it did, `surmise commit {name}` \
+                 makes that real, sends what is held and lets it go on, `surmise abort {name}` ends it"
+            )),
+            Self::Aborted => Some("nothing has changed outside".into()),
             Self::Killed { .. } => {
                 Some("the domain is kept, with what was done until then: `surmise list`".into())
             }
@@ -118,7 +132,13 @@ impl LaunchError {
 
     /// Whether the domain may hold anything that the command did.
     pub(crate) fn command_started(&self) -> bool {
-        matches!(self, Self::Killed { .. } | Self::Step { started: true, .. })
+        matches!(
+            self,
+            Self::Killed { .. }
+                | Self::Stalled { .. }
+                | Self::Aborted
+                | Self::Step { started: true, .. }
+        )
     }
 
     /// For `map_err`: the step `what` of the start failed.

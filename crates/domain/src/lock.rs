@@ -32,6 +32,13 @@ pub struct Lock {
     file: File,
 }
 
+impl Lock {
+    /// This process, a copy of the one that took the lock, holds it from now on.
+    pub(crate) fn hand_over(&self) -> io::Result<()> {
+        write_holder(&self.file)
+    }
+}
+
 /// A copy of this descriptor in another process keeps the lock, too.
 impl AsFd for Lock {
     fn as_fd(&self) -> BorrowedFd<'_> {

@@ -42,7 +42,7 @@ pub struct Limits {
     pub reply_idle: Duration,
     /// For a reply's end, whatever comes.
     pub reply_total: Duration,
-    /// Bytes of a reply that are read.
+    /// Bytes of a reply that are read, once all is sent.
     pub reply_bytes_max: u64,
 }
 

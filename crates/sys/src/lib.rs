@@ -14,3 +14,4 @@ pub mod process;
 pub mod seccomp;
 pub mod signals;
 pub mod sockets;
+pub mod tracing;

@@ -17,6 +17,8 @@ pub(super) struct Outer {
     saved: Option<Termios>,
     /// Whether keys shall go to the domain when that is possible.
     wanted: bool,
+    /// Whether they did before.
+    was_engaged: bool,
 }
 
 impl Outer {
@@ -25,6 +27,7 @@ impl Outer {
             terminal: Some(terminal),
             saved: None,
             wanted,
+            was_engaged: false,
         }
     }
 
@@ -52,7 +55,10 @@ impl Outer {
 
     /// Makes the terminal raw if keys are wanted and the caller is in the foreground. True when that was
     /// done now.
-    pub(super) fn engage(&mut self) -> bool {
+    ///
+    /// The first time, `inner` gets the settings that this one has: before, in the background, they may
+    /// have been those of a shell that edits its line.
+    pub(super) fn engage(&mut self, inner: &OwnedFd) -> bool {
         if !self.is_waiting() || !self.is_in_foreground() {
             return false;
         }
@@ -64,6 +70,10 @@ impl Outer {
         raw.make_raw();
         if tcsetattr(terminal, OptionalActions::Now, &raw).is_err() {
             return false;
+        }
+        if !std::mem::replace(&mut self.was_engaged, true) {
+            // One that is gone needs none.
+            let _ = tcsetattr(inner, OptionalActions::Now, &saved);
         }
         self.saved = Some(saved);
         true

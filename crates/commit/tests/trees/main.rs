@@ -4,4 +4,5 @@ mod harness;
 mod histories;
 mod patches;
 mod refusals;
+mod running;
 mod scenarios;

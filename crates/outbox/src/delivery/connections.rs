@@ -39,6 +39,8 @@ struct Connection {
     target: Target,
     /// Bytes of the reply.
     received: u64,
+    /// Those that came before all was sent.
+    earlier: u64,
     /// Whether more of the reply may come, and is wanted.
     is_reading: bool,
     /// Whether all is sent.
@@ -65,6 +67,7 @@ impl Connections {
             stream,
             target: target.clone(),
             received: 0,
+            earlier: 0,
             is_reading: true,
             is_finished: false,
             refusal: None,
@@ -109,6 +112,7 @@ impl Connections {
         }
         connection.stream.shutdown(Shutdown::Write)?;
         connection.is_finished = true;
+        connection.earlier = connection.received;
         Ok(())
     }
 
@@ -243,7 +247,8 @@ impl Connection {
                 Ok(0) => self.is_reading = false,
                 Ok(length) => {
                     self.received += length as u64;
-                    self.is_reading = self.received < bytes_max;
+                    // A receiver that cannot get rid of its reply may not take what is still to come.
+                    self.is_reading = !self.is_finished || self.received - self.earlier < bytes_max;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

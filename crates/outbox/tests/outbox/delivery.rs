@@ -1,4 +1,4 @@
-//! Delivery to receivers of every manner.
+//! Delivery of every kind of hold.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, TcpListener, UdpSocket};
@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use surmise_outbox::{
-    Cause, Delivered, Delivery, DeliveryError, End, HeldState, Host, Limits, Outbox, Target, load,
+    Delivered, Delivery, DeliveryError, End, HeldState, Host, Limits, Outbox, Target, load,
 };
 use surmise_testkit::{Scratch, watchdog};
 
@@ -26,29 +26,29 @@ fn no_names(name: &str) -> io::Result<Vec<IpAddr>> {
     Err(io::Error::other(format!("no name server for {name}")))
 }
 
-fn show_nothing(target: &Target, _: &[u8]) -> io::Result<()> {
+pub fn show_nothing(target: &Target, _: &[u8]) -> io::Result<()> {
     panic!("{target} is not shown")
 }
 
-fn prepare(outbox: &Outbox) -> Delivery {
+pub fn prepare(outbox: &Outbox) -> Delivery {
     Delivery::of(outbox, &|_| true, LIMITS, &mut no_names).expect("all are reached")
 }
 
-fn deliver(outbox: &Outbox) -> Delivered {
+pub fn deliver(outbox: &Outbox) -> Delivered {
     prepare(outbox).deliver(&mut show_nothing)
 }
 
-fn states(directory: &Path) -> Vec<HeldState> {
+pub fn states(directory: &Path) -> Vec<HeldState> {
     let held = load(directory).expect("load");
     held.channels.iter().map(|channel| channel.state).collect()
 }
 
-fn wait_quiet(server: &Server) {
+pub fn wait_quiet(server: &Server) {
     watchdog::until("all connections end", watchdog::LIMIT, || server.is_quiet());
 }
 
 /// Far more than the kernels of both ends keep.
-fn much() -> Vec<u8> {
+pub fn much() -> Vec<u8> {
     (0..24 << 20).map(|index: u32| (index / 7) as u8).collect()
 }
 
@@ -186,126 +186,6 @@ fn pieces_of_all_channels_leave_in_the_order_in_which_they_came() {
     wait_quiet(&other);
     assert_eq!(one.seen()[0].bytes, rounds(3).collect::<Vec<_>>());
     assert_eq!(other.seen()[0].bytes, rounds(5).collect::<Vec<_>>());
-}
-
-#[test]
-fn a_receiver_that_takes_one_connection_after_the_other_sees_them_in_order() {
-    let scratch = Scratch::new();
-    let directory = directory(&scratch);
-    let server = Server::iterative(Manner::Answer);
-    let outbox = Outbox::open(&directory).expect("open");
-    let wanted: Vec<_> = (0..300u32)
-        .map(|index| index.to_le_bytes().to_vec())
-        .collect();
-    for bytes in &wanted {
-        let hold = outbox.hold(tcp(server.port), None);
-        outbox.append(hold, bytes);
-        outbox.finish(hold, End::Closed);
-    }
-    let delivered = deliver(&outbox);
-    assert!(delivered.failed.is_empty(), "{:?}", delivered.failed);
-    wait_quiet(&server);
-    let seen: Vec<_> = server.seen().into_iter().map(|seen| seen.bytes).collect();
-    assert_eq!(seen, wanted);
-}
-
-#[test]
-fn a_receiver_that_answers_while_it_reads_gets_everything() {
-    let scratch = Scratch::new();
-    let server = Server::start(Manner::Echo);
-    let outbox = Outbox::open(&directory(&scratch)).expect("open");
-    let hold = outbox.hold(tcp(server.port), None);
-    outbox.append(hold, &much());
-    let delivered = deliver(&outbox);
-    assert!(delivered.failed.is_empty(), "{:?}", delivered.failed);
-    wait_quiet(&server);
-    assert!(server.seen()[0].bytes == much());
-}
-
-#[test]
-fn a_receiver_that_never_closes_is_waited_for_once() {
-    let scratch = Scratch::new();
-    let directory = directory(&scratch);
-    let server = Server::start(Manner::NeverClose);
-    let outbox = Outbox::open(&directory).expect("open");
-    // Were each of them waited for, this would take minutes.
-    for _ in 0..600 {
-        outbox.append(outbox.hold(tcp(server.port), None), b"hello");
-    }
-    let delivered = watchdog::within(Duration::from_secs(60), move || deliver(&outbox));
-    assert!(delivered.failed.is_empty(), "{:?}", delivered.failed);
-    assert_eq!(delivered.sent.len(), 600);
-    wait_quiet(&server);
-    assert!(server.seen().iter().all(|seen| seen.bytes == b"hello"));
-}
-
-#[test]
-fn a_receiver_that_never_reads_is_given_up_with_the_bytes_that_left() {
-    let scratch = Scratch::new();
-    let directory = directory(&scratch);
-    let (dead, alive) = (
-        Server::start(Manner::NeverRead),
-        Server::start(Manner::Answer),
-    );
-    let outbox = Outbox::open(&directory).expect("open");
-    outbox.append(outbox.hold(tcp(dead.port), None), &much());
-    outbox.append(outbox.hold(tcp(alive.port), None), b"hello");
-    outbox.append(outbox.hold(tcp(dead.port), None), b"later");
-    let sender = outbox.clone();
-    let delivered = watchdog::within(Duration::from_secs(30), move || deliver(&sender));
-    assert_eq!(delivered.sent, [(tcp(alive.port), 5)]);
-    let [first, later] = &delivered.failed[..] else {
-        panic!("{:?}", delivered.failed);
-    };
-    assert!(
-        (1..much().len() as u64).contains(&first.sent),
-        "{}",
-        first.sent
-    );
-    assert!(!first.is_held);
-    assert_eq!((later.sent, later.is_held), (0, true));
-    for failure in [first, later] {
-        let timed_out = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;
-        assert!(matches!(&failure.source, Cause::Io(error) if timed_out(error)));
-    }
-    let wanted = [
-        HeldState::Failed { errno: 110 },
-        HeldState::Sent,
-        HeldState::Open,
-    ];
-    assert_eq!(states(&directory), wanted);
-    assert_eq!(load(&directory).expect("load").channels[0].sent, first.sent);
-}
-
-#[test]
-fn a_receiver_that_resets_is_a_failure() {
-    let scratch = Scratch::new();
-    let directory = directory(&scratch);
-    let server = Server::start(Manner::Reset);
-    let outbox = Outbox::open(&directory).expect("open");
-    outbox.append(outbox.hold(tcp(server.port), None), b"hello");
-    outbox.append(outbox.hold(tcp(server.port), None), &much());
-    let delivered = deliver(&outbox);
-    assert_eq!(delivered.sent, []);
-    assert_eq!(delivered.failed.len(), 2);
-    for failure in &delivered.failed {
-        let Cause::Io(error) = &failure.source else {
-            panic!("{failure:?}");
-        };
-        let kinds = [io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe];
-        assert!(kinds.contains(&error.kind()), "{error}");
-    }
-    let failed = |state: &HeldState| matches!(state, HeldState::Failed { .. });
-    // One of them is noticed before a byte has left, and stays held.
-    let held = delivered.failed.iter().filter(|failure| failure.is_held);
-    assert_eq!(
-        states(&directory)
-            .iter()
-            .filter(|state| failed(state))
-            .count()
-            + held.count(),
-        2
-    );
 }
 
 #[test]

@@ -81,6 +81,23 @@ fn a_domain_entered_again_goes_on_behind_what_it_held() {
 }
 
 #[test]
+fn everything_queued_is_in_the_file_when_the_last_handle_is_gone() {
+    let scratch = Scratch::new();
+    let directory = directory(&scratch);
+    let outbox = Outbox::open(&directory).expect("open");
+    let hold = outbox.hold(Target::Output, None);
+    let other = outbox.clone();
+    for _ in 0..50_000 {
+        outbox.append(hold, b"x");
+    }
+    drop(outbox);
+    other.append(hold, b"x");
+    drop(other);
+    let held = load(&directory).expect("load");
+    assert_eq!(held.channels[0].bytes, 50_001);
+}
+
+#[test]
 fn what_was_interrupted_is_reported_and_never_sent() {
     let scratch = Scratch::new();
     let directory = directory(&scratch);

@@ -7,6 +7,7 @@ mod histories;
 mod killed;
 mod live;
 mod model;
+mod receivers;
 mod server;
 
 use std::fs;

@@ -4,13 +4,16 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
+use std::time::Duration;
 
 /// What a receiver does with a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
     /// Reads to the end, answers and closes.
     Answer,
-    /// Echoes everything at once.
+    /// As `Answer`, after a pause.
+    Pause,
+    /// Echoes everything at once, four times.
     Echo,
     /// Reads to the end and keeps the connection open.
     NeverClose,
@@ -25,6 +28,8 @@ pub enum Manner {
 pub struct Seen {
     pub bytes: Vec<u8>,
     pub end: Option<Ended>,
+    /// Whether all connections before it had ended when it was taken.
+    pub was_alone: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,7 +70,11 @@ impl Server {
                 }
                 let index = {
                     let mut seen = shared.lock().expect("no panic");
-                    seen.push(Seen::default());
+                    let was_alone = seen.iter().all(|seen: &Seen| seen.end.is_some());
+                    seen.push(Seen {
+                        was_alone,
+                        ..Seen::default()
+                    });
                     seen.len() - 1
                 };
                 let shared = Arc::clone(&shared);
@@ -104,10 +113,11 @@ fn attend(mut stream: TcpStream, manner: Manner, seen: &Mutex<Vec<Seen>>, index:
     match manner {
         Manner::NeverRead => return,
         Manner::Reset => {
-            let now = Some(std::time::Duration::ZERO);
+            let now = Some(Duration::ZERO);
             rustix::net::sockopt::set_socket_linger(&stream, now).expect("set the linger time");
             return;
         }
+        Manner::Pause => thread::sleep(Duration::from_millis(100)),
         Manner::Answer | Manner::Echo | Manner::NeverClose => {}
     }
     let mut buffer = vec![0; 1 << 16];
@@ -117,14 +127,14 @@ fn attend(mut stream: TcpStream, manner: Manner, seen: &Mutex<Vec<Seen>>, index:
             Ok(length) => {
                 let bytes = &buffer[..length];
                 seen.lock().expect("no panic")[index].bytes.extend(bytes);
-                if manner == Manner::Echo && stream.write_all(bytes).is_err() {
+                if manner == Manner::Echo && stream.write_all(&bytes.repeat(4)).is_err() {
                     break Ended::Reset;
                 }
             }
             Err(_) => break Ended::Reset,
         }
     };
-    if manner == Manner::Answer && end == Ended::Closed {
+    if matches!(manner, Manner::Answer | Manner::Pause) && end == Ended::Closed {
         // Whoever was killed meanwhile does not listen.
         let _ = stream.write_all(b"thank you\n");
     }

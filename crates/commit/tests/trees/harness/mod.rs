@@ -84,20 +84,22 @@ impl World {
     /// Acts on the copy and, where that succeeds, on a view of the real tree. Then gives the copy
     /// the times that the view shows, since the two were not changed at the same moment.
     pub fn act(&self, acts: &[Act]) -> &Self {
-        let before = TreeSnapshot::of(self.real());
-        {
-            let view = self.view();
-            for act in acts {
-                if real::act(&self.copy(), act).is_ok()
-                    && let Err(error) = act::on_view(&view, act)
-                {
-                    panic!("{act:?} failed on the view alone: {error}");
-                }
-            }
-            adopt_times(&view, NodeId::ROOT, &self.copy());
-        }
-        assert_same_tree(&before, &TreeSnapshot::of(self.real()), Facets::EXACT);
+        self.act_on(&self.view(), acts);
         self
+    }
+
+    /// The same on a view that is open.
+    pub fn act_on(&self, view: &View, acts: &[Act]) {
+        let before = TreeSnapshot::of(self.real());
+        for act in acts {
+            if real::act(&self.copy(), act).is_ok()
+                && let Err(error) = act::on_view(view, act)
+            {
+                panic!("{act:?} failed on the view alone: {error}");
+            }
+        }
+        adopt_times(view, NodeId::ROOT, &self.copy());
+        assert_same_tree(&before, &TreeSnapshot::of(self.real()), Facets::EXACT);
     }
 
     /// Acts on the view alone, which takes what the real tree would not.
@@ -105,7 +107,7 @@ impl World {
         act::on_view(&self.view(), act).unwrap();
     }
 
-    fn view(&self) -> View {
+    pub fn view(&self) -> View {
         let config = ViewConfig {
             directory: self.state(),
             lower: self.real(),

@@ -8,13 +8,14 @@ use rustix::process::Signal;
 use surmise_network::Verdict;
 use surmise_outbox::Sender;
 
+use super::Job;
 use super::inquiry::{Inquiry, Matter};
+use super::start::Roles;
 use crate::consent::{Change, Consent};
 use crate::doorway::{Refusal, Wish};
 use crate::message::{Link, Order, RelayOrder, RelayReport};
 use crate::person::{Answer, Notice, Question};
 use crate::roles::committer::Outcome;
-use crate::roles::control::{Job, Roles};
 use crate::running::{Heard, Next, Others, RunningCommit, Subject, refuse};
 use crate::stall::Sampler;
 

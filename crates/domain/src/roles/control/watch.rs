@@ -12,7 +12,9 @@ use rustix::time::Timespec;
 use super::decisions::Decisions;
 use super::visitors::Visitors;
 use crate::message::{Order, RelayOrder, RelayReport, Report};
-use crate::roles::control::{Heard, Job, Roles};
+use super::Job;
+use super::finish::Heard;
+use super::start::Roles;
 use crate::signals::is_end;
 use crate::stops::{self, Step, Stops};
 
@@ -115,6 +117,11 @@ impl<'a> Watch<'a> {
                 self.handle(event)?;
             }
         }
+    }
+
+    /// What was heard, for the end.
+    pub(super) fn into_heard(self) -> (&'a Roles, Heard) {
+        (self.roles, std::mem::take(self.heard))
     }
 
     /// What has been heard to its end would be ready for ever, so it is left out. The end of pid 1 comes

@@ -1,0 +1,167 @@
+//! The end of a domain: the other processes end one after the other, and what they said tells how it
+//! went.
+
+use std::io;
+
+use rustix::process::{Signal, WaitIdStatus};
+use surmise_sys::process::Child;
+
+use super::start::Roles;
+use super::{Job, drain};
+use crate::error::LaunchError;
+use crate::message::{Ended, Failure, Link, RelayOrder, RelayReport, Report};
+
+/// Whose children the other processes are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Parent {
+    /// This process'.
+    Control,
+    /// The caller's, which has ended: this process went on in its place.
+    Gone,
+}
+
+impl Parent {
+    /// Waits for the end of one of them.
+    fn wait(self, child: &Child) -> io::Result<Option<WaitIdStatus>> {
+        match self {
+            Self::Control => child.wait().map(Some),
+            Self::Gone => child.wait_ended().map(|()| None),
+        }
+    }
+}
+
+impl Roles {
+    /// Returns when all have ended. `watched`: whether control has seen the end of pid 1.
+    pub(super) fn finish(
+        &self,
+        job: &Job<'_>,
+        mut heard: Heard,
+        watched: Result<(), LaunchError>,
+        parent: Parent,
+    ) -> Result<Ended, LaunchError> {
+        if watched.is_err() {
+            // Fails only if it has ended.
+            let _ = self.init.signal(Signal::KILL);
+        }
+        let late = LaunchError::late_step;
+        parent.wait(&self.init).map_err(late("wait for pid 1"))?;
+        // The view's report comes before its end, and its end only after this link's, if the
+        // mount is held from outside.
+        let _ = rustix::net::shutdown(&self.to_view, rustix::net::Shutdown::Write);
+        if heard.aborted {
+            // Nobody wants what is left.
+            let _ = self.to_relay.send(&RelayOrder::Abandon);
+        }
+        drain::finish(&self.relay, &self.to_relay, job.signals, heard.asked_to_end)
+            .map_err(late("pass on what is left"))?;
+        let relay_status = parent.wait(&self.relay);
+        let relay_status = relay_status.map_err(late("wait for the relay process"))?;
+        heard
+            .hear_relay_out(&self.to_relay)
+            .map_err(late("hear from the relay process"))?;
+        let view_status = parent.wait(&self.view).map_err(late("wait for the view"))?;
+        heard
+            .hear_view_out(&self.to_view)
+            .map_err(late("hear from the view"))?;
+        watched?;
+        heard.verdict(job, view_status, relay_status)
+    }
+}
+
+/// What was heard from the other roles so far.
+#[derive(Default)]
+pub(super) struct Heard {
+    pub(super) started: bool,
+    pub(super) ended: Option<Ended>,
+    pub(super) failure: Option<Failure>,
+    pub(super) from_view: Option<Failure>,
+    pub(super) from_relay: Option<Failure>,
+    pub(super) view_died: bool,
+    pub(super) relay_died: bool,
+    /// Nobody is left to say anything, of pid 1 and the command's process.
+    pub(super) silent: bool,
+    /// A signal asked for the end.
+    pub(super) asked_to_end: bool,
+    /// Another command of the user has aborted the domain.
+    pub(super) aborted: bool,
+}
+
+impl Heard {
+    /// Keeps what is of interest in the end; a signal that has stopped the command is of interest now.
+    pub(super) fn take(&mut self, report: Option<Report>) -> Option<Signal> {
+        match report {
+            None => self.silent = true,
+            Some(Report::Started) => self.started = true,
+            Some(Report::Stopped(signal)) => return Signal::from_named_raw(signal),
+            Some(Report::Ended(ended)) => self.ended = Some(ended),
+            // The first one is the cause of the others.
+            Some(Report::Failed(failure)) => {
+                self.failure.get_or_insert(failure);
+            }
+            // An answer that nobody waits for any more.
+            Some(Report::Done | Report::NotDone(_)) => {}
+        }
+        None
+    }
+
+    /// All that the view said, which has ended.
+    fn hear_view_out(&mut self, view: &Link) -> io::Result<()> {
+        while let Some(report) = view.receive()? {
+            if let Report::Failed(failure) = report {
+                self.from_view.get_or_insert(failure);
+            }
+        }
+        Ok(())
+    }
+
+    /// All that the relay process said, which has ended.
+    fn hear_relay_out(&mut self, relay: &Link) -> io::Result<()> {
+        while let Some(report) = relay.receive()? {
+            if let RelayReport::Failed(failure) = report {
+                self.from_relay.get_or_insert(failure);
+            }
+        }
+        Ok(())
+    }
+
+    /// The view's own report comes first: without a view, nothing else works. A status is `None` where
+    /// it cannot be known.
+    fn verdict(
+        self,
+        job: &Job<'_>,
+        view_status: Option<WaitIdStatus>,
+        relay_status: Option<WaitIdStatus>,
+    ) -> Result<Ended, LaunchError> {
+        let launch = job.launch;
+        let reported = |failure| {
+            LaunchError::reported(failure, &launch.command[0], &launch.directory, self.started)
+        };
+        if self.aborted {
+            return Err(LaunchError::Aborted);
+        }
+        if let Some(failure) = self.from_view {
+            return Err(reported(failure));
+        }
+        if has_failed(view_status) {
+            return Err(LaunchError::Killed {
+                role: "the view process",
+            });
+        }
+        if let Some(failure) = self.from_relay {
+            return Err(reported(failure));
+        }
+        if has_failed(relay_status) && !self.asked_to_end {
+            return Err(LaunchError::Killed {
+                role: "the relay process",
+            });
+        }
+        if let Some(failure) = self.failure {
+            return Err(reported(failure));
+        }
+        self.ended.ok_or(LaunchError::Killed { role: "pid 1" })
+    }
+}
+
+fn has_failed(status: Option<WaitIdStatus>) -> bool {
+    status.is_some_and(|status| status.exit_status() != Some(0))
+}

@@ -1,0 +1,166 @@
+//! The start of a domain: its other processes, and what each is given.
+
+use std::os::fd::AsFd;
+
+use rustix::thread::UnshareFlags;
+use surmise_channels::Streams;
+use surmise_network::Resolver;
+use surmise_sys::id_map::IdMap;
+use surmise_sys::process::{self, Child};
+
+use super::Job;
+use crate::boundary::Boundary;
+use crate::command::Execution;
+use crate::dial;
+use crate::error::LaunchError;
+use crate::gate;
+use crate::lock::Serving;
+use crate::message::Link;
+use crate::roles::init::{Init, InitGate};
+use crate::roles::relay::Relay;
+use crate::roles::relay::network::NetworkPlan;
+use crate::roles::view::ViewProcess;
+
+/// What a domain has of its own. A network namespace takes as long to make as all of these; the
+/// command's process makes it while pid 1 mounts.
+const NAMESPACES: UnshareFlags = UnshareFlags::NEWUSER
+    .union(UnshareFlags::NEWNS)
+    .union(UnshareFlags::NEWPID)
+    .union(UnshareFlags::NEWIPC)
+    .union(UnshareFlags::NEWUTS);
+
+/// The other roles, started.
+pub(super) struct Roles {
+    pub(super) init: Child,
+    /// Closed, it tells pid 1 to end.
+    pub(super) to_init: Link,
+    pub(super) view: Child,
+    /// Closed, it tells the view to end.
+    pub(super) to_view: Link,
+    pub(super) relay: Child,
+    /// Closed, it tells the relay process to end.
+    pub(super) to_relay: Link,
+    /// Whether the domain has a terminal.
+    pub(super) terminal: bool,
+}
+
+pub(super) fn start(
+    job: &Job<'_>,
+    id_map: &IdMap,
+    execution: Execution<'_>,
+    streams: Streams,
+) -> Result<Roles, LaunchError> {
+    let pair = || Link::pair().map_err(LaunchError::step("make a socket pair"));
+    let (device, device_receiver) = pair()?;
+    let (view, to_view) = start_view(job, id_map, &device_receiver)?;
+    drop(device_receiver);
+    let terminal = streams
+        .terminal()
+        .map_err(LaunchError::step("look at the terminal"))?;
+    let (outer, inner) = streams
+        .open()
+        .map_err(LaunchError::step("make the standard streams"))?;
+    let (init_relay, relay_init) = pair()?;
+    let (to_relay, control) = pair()?;
+    let boundary = &job.launch.boundary;
+    let (network, gate) = network(boundary)?.unzip();
+    let relay = Relay {
+        control,
+        init: relay_init,
+        outer,
+        engage: terminal.as_ref().is_some_and(|setup| setup.foreground),
+        state: job.state.into(),
+        hold_streams: boundary.hold_streams,
+        hold_terminal: boundary.hold_terminal,
+        network,
+    };
+    let relay = process::fork_with(relay, Relay::descriptors, Relay::live)
+        .map_err(LaunchError::step("start the relay process"))?;
+    let (to_init, control) = pair()?;
+    let pidfd = |role: &Child| {
+        let copy = role.as_fd().try_clone_to_owned();
+        copy.map_err(LaunchError::step("watch a process"))
+    };
+    let has_terminal = terminal.is_some();
+    let init = Init {
+        control,
+        device,
+        relay: init_relay,
+        outside: [pidfd(&view)?, pidfd(&relay)?],
+        streams: inner,
+        terminal,
+        // Covered in the domain's own namespace only: the view still sees the state.
+        mount_point: job.state,
+        id_map,
+        gate,
+        sockets: &boundary.sockets,
+        wait: job.launch.wait,
+        job: job.signals.have_terminal(),
+        execution,
+    };
+    match process::clone_with(NAMESPACES, init, Init::descriptors, Init::live) {
+        Ok(init) => Ok(Roles {
+            init,
+            to_init,
+            view,
+            to_view,
+            relay,
+            to_relay,
+            terminal: has_terminal,
+        }),
+        Err(error) => {
+            // Without a device to come the view ends by itself, and without control the relay.
+            drop((to_view, to_relay));
+            for role in [view, relay] {
+                role.wait().map_err(LaunchError::step("end a process"))?;
+            }
+            Err(LaunchError::step("make namespaces")(error))
+        }
+    }
+}
+
+/// What the relay process and pid 1 need for a network that has a gate.
+fn network(boundary: &Boundary) -> Result<Option<(NetworkPlan, InitGate)>, LaunchError> {
+    if !boundary.needs_gate() {
+        return Ok(None);
+    }
+    let resolver =
+        Resolver::system().map_err(LaunchError::step("find out how names are resolved"))?;
+    let plan = gate::Plan::new(&boundary.net, &resolver)
+        .map_err(LaunchError::step("look for TUN devices"))?;
+    let pair = LaunchError::step("make a socket pair");
+    let (gate, relay) = Link::pair().map_err(pair)?;
+    let (dialer, switchboard) =
+        dial::pair().map_err(LaunchError::step("make a socket pair"))?;
+    let network = NetworkPlan {
+        gate,
+        dialer,
+        policy: boundary.net.clone(),
+        publish: boundary.publish.clone(),
+        resolver,
+    };
+    let init = InitGate {
+        plan,
+        relay,
+        switchboard,
+    };
+    Ok(Some((network, init)))
+}
+
+/// `device`: from where the view gets its device.
+fn start_view(job: &Job<'_>, id_map: &IdMap, device: &Link) -> Result<(Child, Link), LaunchError> {
+    let (to_view, control) = Link::pair().map_err(LaunchError::step("make a socket pair"))?;
+    let view = ViewProcess {
+        root: job.root,
+        state: job.state,
+        id_map,
+        device,
+        control: &control,
+    };
+    let serving =
+        Serving::take(job.state).map_err(LaunchError::step("lock the view for its process"))?;
+    let keep = [device.as_fd(), control.as_fd(), serving.as_fd()];
+    let view = process::fork(&keep, || view.live())
+        .map_err(LaunchError::step("start the view process"))?;
+    Ok((view, to_view))
+}

@@ -1,0 +1,291 @@
+//! The tracer: stops all tasks, holds them, and lets them go.
+//!
+//! A task that is stopped bears no children, and one whose stop was asked for bears at most the one
+//! that it is about to bear. So each look at the tree finds fewer tasks that are new, and the freeze
+//! is complete when two looks find the same tasks, all of them stopped.
+
+use std::collections::HashSet;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal};
+use rustix::time::Timespec;
+
+use super::message::{self, Report};
+use super::tasks::{self, Seen, Task};
+use super::tracee::{self, Stopped};
+use super::{FreezeError, system};
+use crate::signals::{self, SignalFd};
+
+/// How long the tracer waits before it looks whether a task that does not stop waits in vfork.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Signals of a terminal or a user to all of control's group are control's to handle; and the tracer
+/// takes the news of its tracees from a descriptor.
+const BLOCKED: [Signal; 11] = [
+    Signal::HUP,
+    Signal::INT,
+    Signal::QUIT,
+    Signal::TERM,
+    Signal::PIPE,
+    Signal::USR1,
+    Signal::USR2,
+    Signal::TSTP,
+    Signal::TTIN,
+    Signal::TTOU,
+    Signal::CHILD,
+];
+
+/// The tracer's whole life; returns its exit status.
+pub(super) fn live(init: Pid, limit: Duration, control: &OwnedFd) -> u8 {
+    // Only for whoever lists the processes.
+    let _ = rustix::thread::set_name(c"surmise-tracer");
+    let watched = signals::block(&BLOCKED)
+        .and_then(|_| tracee::reap_on_signal())
+        .and_then(|()| SignalFd::new(&[Signal::CHILD]));
+    let news = match watched.map_err(system("watch the tracees")) {
+        Ok(news) => news,
+        Err(error) => {
+            message::send(control, &Report::Failed(error));
+            return 1;
+        }
+    };
+    let mut tracees = Tracees::default();
+    let frozen = tracees.freeze(init, &news, Instant::now() + limit);
+    let held = match frozen {
+        Ok(tasks) => {
+            message::send(control, &Report::Frozen(tasks));
+            hold(&news, control)
+        }
+        Err(_) => Ok(()),
+    };
+    tracees.let_go();
+    // Only now: whoever hears of a failure may rely on it that all go on.
+    if let Err(error) = frozen {
+        message::send(control, &Report::Failed(error));
+        return 1;
+    }
+    u8::from(held.is_err())
+}
+
+/// How often a task may get another number just while it is seized.
+const TRIES: usize = 5;
+
+/// What came of seizing a task.
+enum Seizure {
+    Tracee,
+    /// It executes nothing any more.
+    Zombie,
+    /// It has ended, or has executed a program and got the number of its process' first thread, which
+    /// may have been passed by as a zombie.
+    Vanished,
+}
+
+/// The threads that the tracer has seized. Some may have ended since.
+#[derive(Default)]
+struct Tracees(HashSet<Pid>);
+
+impl Tracees {
+    /// Returns how many tasks are stopped.
+    fn freeze(
+        &mut self,
+        init: Pid,
+        news: &SignalFd,
+        deadline: Instant,
+    ) -> Result<usize, FreezeError> {
+        let mut before = None;
+        loop {
+            let (found, mut all_rest) = self.seize_all(init)?;
+            for &task in &found {
+                all_rest &= self.await_rest(task, news, deadline)?;
+            }
+            let now: HashSet<Task> = found.into_iter().collect();
+            if all_rest && before.as_ref() == Some(&now) {
+                self.drop_strangers(&now);
+                return Ok(now.len());
+            }
+            // They may multiply faster than they are found.
+            if let Some(&task) = now.iter().next()
+                && Instant::now() >= deadline
+            {
+                return Err(busy(task));
+            }
+            before = Some(now);
+        }
+    }
+
+    /// Makes every task that it finds a tracee that is to stop. Returns those that live, and whether
+    /// none can be missing.
+    fn seize_all(&mut self, init: Pid) -> Result<(Vec<Task>, bool), FreezeError> {
+        let mut found = Vec::new();
+        let mut vanished = false;
+        let whole = tasks::visit(init, &mut |task| {
+            match self.seize(task)? {
+                Seizure::Tracee => found.push(task),
+                Seizure::Zombie => {}
+                Seizure::Vanished => vanished = true,
+            }
+            Ok(())
+        })
+        .map_err(|failure: Cut| failure.0)?;
+        Ok((found, whole && !vanished))
+    }
+
+    /// Makes a task a tracee that is to stop. That it was a tracee before is not enough: an exec by
+    /// another thread gives the number to that one.
+    fn seize(&mut self, task: Task) -> Result<Seizure, Cut> {
+        let mut tries = TRIES;
+        loop {
+            let Some(Seen {
+                state,
+                name,
+                tracer,
+                ..
+            }) = tasks::look(task)?
+            else {
+                return Ok(Seizure::Vanished);
+            };
+            if matches!(state, 'Z' | 'X') {
+                return Ok(Seizure::Zombie);
+            }
+            let pid = task.thread.as_raw_nonzero().get();
+            match tracer {
+                Some(tracer) if tracer == rustix::process::getpid() => {
+                    self.0.insert(task.thread);
+                    return Ok(Seizure::Tracee);
+                }
+                Some(_) => return Err(Cut(FreezeError::Traced { pid, name })),
+                None if tries == 0 => return Err(Cut(FreezeError::Denied { pid, name })),
+                None => {}
+            }
+            // When it fails, the task has ended, or had another number when it was seen.
+            if tracee::seize(task.thread).is_ok() {
+                self.0.insert(task.thread);
+                return Ok(Seizure::Tracee);
+            }
+            tries -= 1;
+        }
+    }
+
+    /// Waits until a task executes nothing and will execute nothing; false if it has ended instead.
+    fn await_rest(
+        &self,
+        task: Task,
+        news: &SignalFd,
+        deadline: Instant,
+    ) -> Result<bool, FreezeError> {
+        loop {
+            tracee::reap();
+            let seen = tasks::look(task).map_err(waiting)?;
+            let Some(Seen { state, .. }) = seen.filter(|seen| !matches!(seen.state, 'Z' | 'X'))
+            else {
+                return Ok(false);
+            };
+            let rests = match state {
+                't' => Stopped::of(task.thread).is_some(),
+                'D' => waits_in_vfork(task).map_err(waiting)?,
+                _ => false,
+            };
+            if rests {
+                return Ok(true);
+            }
+            if Instant::now() >= deadline {
+                return Err(busy(task));
+            }
+            // What was asked of another number is not known by this one.
+            tracee::interrupt(task.thread);
+            wait(news, None, Some(PAUSE)).map_err(waiting)?;
+        }
+    }
+
+    /// Lets go of what is not in the domain: a number that a process outside got just before it was
+    /// seized. From then on a number stays its own.
+    fn drop_strangers(&mut self, tasks: &HashSet<Task>) {
+        let known: HashSet<Pid> = tasks.iter().map(|task| task.thread).collect();
+        for stopped in self
+            .0
+            .difference(&known)
+            .filter_map(|&thread| Stopped::of(thread))
+        {
+            stopped.detach();
+        }
+        self.0 = known;
+    }
+
+    /// Lets all go on that are stopped, with their signals. The others the kernel lets go at the end
+    /// of this process, as it forgets that they were to stop.
+    fn let_go(self) {
+        for stopped in self.0.into_iter().filter_map(Stopped::of) {
+            stopped.detach();
+        }
+    }
+}
+
+/// Until control says so or dies. Tracees that are killed meanwhile are reaped at once: a pid 1 that
+/// ends waits for it.
+fn hold(news: &SignalFd, control: &OwnedFd) -> io::Result<()> {
+    while !wait(news, Some(control), None)? {
+        tracee::reap();
+    }
+    Ok(())
+}
+
+/// Why a walk over the tasks was ended.
+struct Cut(FreezeError);
+
+impl From<io::Error> for Cut {
+    fn from(error: io::Error) -> Self {
+        Self(system("find the tasks")(error))
+    }
+}
+
+fn busy(task: Task) -> FreezeError {
+    let pid = task.thread.as_raw_nonzero().get();
+    match tasks::look(task) {
+        Ok(seen) => FreezeError::Busy {
+            pid,
+            name: seen.map_or_else(String::new, |seen| seen.name),
+        },
+        Err(error) => waiting(error),
+    }
+}
+
+fn waiting(error: io::Error) -> FreezeError {
+    system("wait for the tasks")(error)
+}
+
+/// Whether a task that sleeps uninterruptibly is a parent in vfork, which goes on only after its
+/// child's exec or end. Such a sleep elsewhere in these calls is short, and in another function.
+fn waits_in_vfork(task: Task) -> io::Result<bool> {
+    let call = tasks::or_gone(tasks::read(task, "syscall"))?;
+    let number: Option<libc::c_long> = call
+        .split_once(' ')
+        .and_then(|(number, _)| number.parse().ok());
+    let bears = [libc::SYS_vfork, libc::SYS_clone, libc::SYS_clone3];
+    if !number.is_some_and(|number| bears.contains(&number)) {
+        return Ok(false);
+    }
+    // "0" where the kernel does not tell.
+    let place = tasks::or_gone(tasks::read(task, "wchan"))?;
+    Ok(place == "0" || place.contains("vfork") || place.contains("kernel_clone"))
+}
+
+/// Waits for news of tracees or until `control` is closed, and returns whether that is so.
+fn wait(news: &SignalFd, control: Option<&OwnedFd>, limit: Option<Duration>) -> io::Result<bool> {
+    let limit = limit.map(|limit| Timespec::try_from(limit).expect("a short wait"));
+    let mut polled = vec![PollFd::new(news, PollFlags::IN)];
+    polled.extend(control.map(|control| PollFd::from_borrowed_fd(control.as_fd(), PollFlags::IN)));
+    match rustix::event::poll(&mut polled, limit.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    let closed = polled
+        .get(1)
+        .is_some_and(|control| !control.revents().is_empty());
+    // Several ends may be one signal, so the signal only says to look.
+    while news.next()?.is_some() {}
+    Ok(closed)
+}
