@@ -8,6 +8,9 @@ use std::sync::mpsc::{self, Receiver};
 use rustix::event::{EventfdFlags, eventfd};
 
 /// Makes a mailbox and the first of its senders.
+///
+/// # Errors
+/// As `eventfd`.
 pub fn mailbox<T>() -> io::Result<(Sender<T>, Mailbox<T>)> {
     let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
     let bell = Arc::new(eventfd(0, flags)?);
@@ -19,6 +22,7 @@ pub fn mailbox<T>() -> io::Result<(Sender<T>, Mailbox<T>)> {
     Ok((sender, Mailbox { messages, bell }))
 }
 
+/// Puts messages into a [`Mailbox`].
 pub struct Sender<T> {
     messages: mpsc::Sender<T>,
     bell: Arc<OwnedFd>,
@@ -43,6 +47,7 @@ impl<T> Clone for Sender<T> {
     }
 }
 
+/// Messages, and a descriptor that says when to look.
 pub struct Mailbox<T> {
     messages: Receiver<T>,
     bell: Arc<OwnedFd>,

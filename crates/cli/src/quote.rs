@@ -13,8 +13,8 @@ pub fn command_line<S: AsRef<OsStr>>(words: &[S]) -> String {
 }
 
 fn quote(word: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%^".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%^".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();
     }
     format!("'{}'", plain(word).replace('\'', r"'\''"))

@@ -48,6 +48,13 @@ impl Boundary {
         }
     }
 
+    /// Whether a socket inside may lead to somebody outside who may act without a commit.
+    pub(crate) fn lets_in(&self) -> bool {
+        let verdicts = self.net.rules.iter().map(|rule| rule.verdict);
+        let mut verdicts = verdicts.chain([self.net.default]);
+        !self.publish.is_empty() || verdicts.any(|v| matches!(v, Verdict::Allow | Verdict::Ask))
+    }
+
     /// Whether the domain's network needs a gate. Otherwise it has only a loopback interface, which
     /// is quicker to make.
     pub(crate) fn needs_gate(&self) -> bool {

@@ -196,7 +196,7 @@ impl Serving<'_> {
             while let Some(event) = self.channels.next() {
                 self.tell(event);
             }
-            if self.network_ended.take().is_some() {
+            if self.network_ended.next().is_some() {
                 self.network_is_over()?;
             }
             if self.finishing && self.channels.are_ended() && self.network.is_none() {

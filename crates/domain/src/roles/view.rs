@@ -4,7 +4,6 @@
 //! that waits for itself cannot even be killed.
 
 use std::io;
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::process;
 use std::sync::mpsc::{self, RecvTimeoutError};

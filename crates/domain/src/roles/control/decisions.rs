@@ -17,7 +17,7 @@ use crate::message::{Link, Order, RelayOrder, RelayReport};
 use crate::person::{Answer, Notice, Question};
 use crate::roles::committer::Outcome;
 use crate::running::{Heard, Next, Others, RunningCommit, Subject, refuse};
-use crate::stall::Sampler;
+use crate::stall::{Outside, Sampler};
 
 /// How often it is looked whether all tasks wait, while some task waits for a reply to held output.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -63,7 +63,10 @@ impl<'a> Decisions<'a> {
             aborting: None,
             inquiry: Inquiry::default(),
             waiting: BTreeMap::new(),
-            sampler: Sampler::default(),
+            sampler: Sampler::new(Outside {
+                streams: roles.streams.clone(),
+                network: job.launch.boundary.lets_in(),
+            }),
             next_look: None,
             detaching: Detaching::No,
         })

@@ -1,5 +1,6 @@
 //! The start of a domain: its other processes, and what each is given.
 
+use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 
 use rustix::thread::UnshareFlags;
@@ -42,6 +43,8 @@ pub(super) struct Roles {
     pub(super) to_relay: Link,
     /// Whether the domain has a terminal.
     pub(super) terminal: bool,
+    /// The inodes of the command's standard streams.
+    pub(super) streams: BTreeSet<u64>,
 }
 
 pub(super) fn start(
@@ -82,6 +85,9 @@ pub(super) fn start(
         copy.map_err(LaunchError::step("watch a process"))
     };
     let has_terminal = terminal.is_some();
+    let inodes = inner.descriptors().into_iter().map(rustix::fs::fstat);
+    let inodes = inodes.map(|stat| stat.map(|stat| stat.st_ino)).collect::<Result<_, _>>();
+    let inodes = inodes.map_err(LaunchError::step("look at the standard streams"))?;
     let init = Init {
         control,
         device,
@@ -107,6 +113,7 @@ pub(super) fn start(
             relay,
             to_relay,
             terminal: has_terminal,
+            streams: inodes,
         }),
         Err(error) => {
             // Without a device to come the view ends by itself, and without control the relay.

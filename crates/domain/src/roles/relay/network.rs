@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
 use surmise_channels::MailSender;
@@ -52,14 +52,26 @@ impl NetworkPlan {
                 }
             }),
         };
-        let (relay, handle) = Relay::new(config)?;
+        // A relay stays on the thread that made it.
+        let (made, handle) = mpsc::channel();
         let thread = thread::Builder::new()
             .name("network".into())
             .spawn(move || {
-                let result = relay.run();
+                let result = match Relay::new(config) {
+                    Ok((relay, handle)) => {
+                        let _ = made.send(Ok(handle));
+                        relay.run()
+                    }
+                    Err(error) => {
+                        let _ = made.send(Err(error));
+                        Ok(())
+                    }
+                };
                 ended.send(());
                 result
             })?;
+        let panicked = || io::Error::other("the network relay panicked");
+        let handle = handle.recv().map_err(|_| panicked())??;
         Ok(Network { handle, thread })
     }
 }
