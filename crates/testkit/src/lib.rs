@@ -37,4 +37,5 @@ pub use run::Run;
 pub use scratch::Scratch;
 pub use skip::{is_root, skip};
 pub use snapshot::{Entry, Kind, TreeSnapshot};
+pub use terminal::Act;
 pub use user::{User, ordinary_user};
