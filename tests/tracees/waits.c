@@ -19,6 +19,7 @@
 #include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/msg.h>
+#include <sys/prctl.h>
 #include <sys/select.h>
 #include <sys/sem.h>
 #include <sys/signalfd.h>
@@ -317,6 +318,7 @@ int main(void)
     for (int i = 0; i < COUNT; i++) {
         children[i] = fork();
         if (children[i] == 0) {
+            prctl(PR_SET_NAME, waits[i].name);
             errno = 0;
             long result = waits[i].run();
             int error = errno;

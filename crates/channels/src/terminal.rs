@@ -192,11 +192,12 @@ impl Relay {
         let Some(inner) = &self.inner else {
             return false;
         };
-        let engaged = self.outer.engage(inner);
-        if engaged {
-            self.fit_window();
-        }
-        engaged
+        let Some(typed) = self.outer.engage(inner) else {
+            return false;
+        };
+        self.keys.fill(&typed);
+        self.fit_window();
+        true
     }
 
     fn wait(&mut self) -> io::Result<Ready> {

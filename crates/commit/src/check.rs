@@ -122,7 +122,7 @@ fn find_newcomers(
             continue;
         }
         let removed = emptied.node.and_then(|node| node.entries.get(name));
-        if removed.is_some_and(|binding| binding.lower.is_some()) {
+        if removed.is_some_and(|binding| binding.lower().is_some()) {
             continue;
         }
         let found = look_at(directory.as_fd(), name)?;

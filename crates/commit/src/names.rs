@@ -45,7 +45,7 @@ impl<'m> Names<'m> {
             paths: RefCell::default(),
         };
         for (directory, node) in map.nodes() {
-            for (name, binding) in &node.entries {
+            for (name, binding) in node.entries.iter() {
                 names.add(Entry {
                     directory,
                     name,
@@ -65,7 +65,7 @@ impl<'m> Names<'m> {
             .flat_map(|(directory, node)| {
                 node.entries.iter().map(move |(name, binding)| Entry {
                     directory,
-                    name: name.as_os_str(),
+                    name,
                     binding,
                 })
             })
@@ -112,7 +112,7 @@ impl<'m> Names<'m> {
     /// The place in which an adopted node was found.
     pub(crate) fn origin(&self, id: NodeId) -> Option<Name<'m>> {
         let origin = self.map.node(id)?.origin.as_ref()?;
-        Some((origin.parent, origin.name.as_os_str()))
+        Some((origin.parent, &*origin.name))
     }
 
     /// The name that leads to a directory in the view; `None` for the root and for removed ones.
@@ -207,7 +207,7 @@ impl<'m> Names<'m> {
         if let Some(target) = entry.binding.target {
             self.bound.entry(target).or_default().push(entry);
         }
-        if let (Some(lower), true) = (entry.binding.lower, self.is_changed(&entry)) {
+        if let (Some(lower), true) = (entry.binding.lower(), self.is_changed(&entry)) {
             self.lost.entry(lower.key()).or_default().push(entry);
         }
     }
@@ -240,7 +240,7 @@ impl<'m> Names<'m> {
 
 /// Whether a name leads elsewhere than it really does.
 fn is_changed(map: &Map, entry: &Entry<'_>) -> bool {
-    match (entry.binding.target, entry.binding.lower) {
+    match (entry.binding.target, entry.binding.lower()) {
         (None, None) => false,
         (Some(target), Some(lower)) => {
             let origin = map

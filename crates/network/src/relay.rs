@@ -42,12 +42,12 @@ pub use interface::{Dial, Event, RelayHandle, Released};
 
 use std::collections::HashSet;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use rustix::net::SocketFlags;
 use surmise_outbox::{HoldId, Outbox};
 use surmise_sys::network::gate::{Gate, PACKET_SIZE};
 
@@ -396,13 +396,12 @@ impl Relay {
 
     /// Takes the connections that the kernel has accepted; says whether there were any.
     fn accept(&mut self) -> bool {
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let mut came = false;
         loop {
-            match rustix::net::accept_with(&self.listener, flags) {
-                Ok(socket) => {
+            match sockets::accept(&self.listener) {
+                Ok((socket, ends)) => {
                     came = true;
-                    self.accepted(socket);
+                    self.accepted(socket, ends);
                 }
                 Err(Errno::AGAIN) => return came,
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
@@ -415,19 +414,18 @@ impl Relay {
         }
     }
 
-    fn accepted(&mut self, socket: OwnedFd) {
+    fn accepted(&mut self, socket: OwnedFd, (source, destination): (SocketAddr, SocketAddr)) {
         let core = &mut self.core;
-        let Ok((destination, source)) = sockets::ends(&socket) else {
-            // It was reset already; its SYN is forgotten in time.
-            return;
-        };
         match self.gate.accepted(core, source, destination) {
             Some(Admission::Relay(outside)) => {
                 // A connection without it is slow, not wrong.
                 let _ = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
                 self.relay(Pump::new(socket, outside));
             }
-            Some(Admission::Hold) => self.held.add(core, socket, (source, destination)),
+            Some(Admission::Hold(sender, inode)) => {
+                let ends = (source, destination);
+                self.held.add(core, socket, ends, (sender, inode));
+            }
             Some(Admission::Names) => self.dns.streams.add(core, socket, (source, destination)),
             None => sockets::reset(socket),
         }

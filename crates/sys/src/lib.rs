@@ -15,3 +15,4 @@ pub mod seccomp;
 pub mod signals;
 pub mod sockets;
 pub mod tracing;
+pub mod waiting;

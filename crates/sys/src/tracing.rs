@@ -20,6 +20,7 @@ use rustix::process::{Pid, Signal};
 use crate::process::{self, Child};
 use message::Report;
 
+pub(crate) use tasks::read;
 pub use tasks::{Task, tasks};
 
 /// How much longer than its limit the tracer may take to say what came of it.

@@ -39,4 +39,5 @@ pub use scratch::Scratch;
 pub use skip::{is_root, skip};
 pub use snapshot::{Entry, Kind, TreeSnapshot};
 pub use tmux::Tmux;
+pub use terminal::Act;
 pub use user::{User, ordinary_user};

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::terminal::Act;
 use crate::{Outcome, Scratch, User, copied_binary, is_root, surmise_binary, terminal, watchdog};
 
 /// One command, run in a scratch tree with an environment of its own.
@@ -127,6 +128,15 @@ impl<'a> Run<'a> {
     /// what was typed included, is the outcome's standard output.
     #[track_caller]
     pub fn on_terminal(self, dialogue: &[(&str, &str)]) -> Outcome {
+        let typed = dialogue
+            .iter()
+            .map(|(text, answer)| (*text, Act::Type(answer)));
+        self.at_terminal(&typed.collect::<Vec<_>>())
+    }
+
+    /// As [`on_terminal`](Self::on_terminal), with more than typing.
+    #[track_caller]
+    pub fn at_terminal(self, dialogue: &[(&str, Act<'_>)]) -> Outcome {
         assert!(
             self.stdin.is_empty(),
             "on a terminal, input is typed by the dialogue"

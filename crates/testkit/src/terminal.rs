@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,12 +15,22 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::watchdog::{self, Finished};
 
-/// Runs `command` on a new terminal, types the second text of each pair of `dialogue` when the first
+/// What a test does at a terminal.
+pub enum Act<'a> {
+    /// Types this.
+    Type(&'a str),
+    /// Makes the window as large, in rows and columns.
+    Resize(u16, u16),
+    /// Anything else.
+    Do(&'a dyn Fn()),
+}
+
+/// Runs `command` on a new terminal, does the second part of each pair of `dialogue` when the first
 /// has appeared, and returns all that appeared as standard output, with line ends as in files.
 pub(crate) fn converse(
     command: Command,
     what: &str,
-    dialogue: &[(&str, &str)],
+    dialogue: &[(&str, Act<'_>)],
     limit: Duration,
 ) -> Finished {
     let (master, terminal) = open();
@@ -35,7 +45,7 @@ pub(crate) fn converse(
     let mut keyboard = File::from(master);
     let screen = Screen::watch(keyboard.try_clone().expect("duplicate the terminal"));
     let mut seen = 0;
-    for (wanted, answer) in dialogue {
+    for (wanted, act) in dialogue {
         let mut found = None;
         let started = std::time::Instant::now();
         while found.is_none() && started.elapsed() < limit {
@@ -50,9 +60,13 @@ pub(crate) fn converse(
             );
         };
         seen = end;
-        keyboard
-            .write_all(answer.as_bytes())
-            .expect("type an answer");
+        match act {
+            Act::Type(answer) => keyboard
+                .write_all(answer.as_bytes())
+                .expect("type an answer"),
+            Act::Resize(rows, columns) => resize(&keyboard, *rows, *columns),
+            Act::Do(act) => act(),
+        }
     }
     let mut finished = watchdog::wait(child, what, limit);
     // The reader ends when the last process lets go of the terminal.
@@ -75,14 +89,18 @@ fn open() -> (OwnedFd, OwnedFd) {
         .custom_flags(OFlags::NOCTTY.bits().cast_signed())
         .open(name.to_str().expect("a name in ASCII"))
         .expect("open the terminal's other end");
+    resize(&master, 24, 80);
+    (master, terminal.into())
+}
+
+fn resize(terminal: impl AsFd, rows: u16, columns: u16) {
     let size = Winsize {
-        ws_row: 24,
-        ws_col: 80,
+        ws_row: rows,
+        ws_col: columns,
         ws_xpixel: 0,
         ws_ypixel: 0,
     };
-    tcsetwinsize(&master, size).expect("set the terminal's size");
-    (master, terminal.into())
+    tcsetwinsize(terminal, size).expect("set the terminal's size");
 }
 
 /// `command` in a session of its own that its standard input is the terminal of, and with no signal

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 
-use crate::types::{FileKind, Identity, InodeKey, NodeId};
+use crate::types::{FileKind, Identity, InodeKey, NodeId, Timestamp};
 
 /// How many further names of one inode are remembered.
 const ALIASES_MAX: usize = 8;
@@ -25,20 +25,36 @@ pub(crate) struct Place {
 #[derive(Debug, Default)]
 pub(crate) struct KnownNode {
     /// For nodes that are not in the map.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<Box<Place>>,
     /// Names that the domain removed, for nodes that are not in the map.
     pub(crate) lost_names: u32,
     lookups: u64,
 }
 
 /// What is remembered of a real file that was opened.
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Use {
+#[derive(Debug)]
+struct Use {
     /// Its state when the domain first opened it, for nodes that are not in the map: should it
     /// change outside before the domain changes it, that is a conflict.
-    pub(crate) first: Option<Identity>,
-    /// Its state at the last open: while it stays so, the kernel's cached pages are right.
-    pub(crate) cached: Option<Identity>,
+    first: State,
+    cached: Cached,
+}
+
+/// The state of a real file at its last open: while it stays so, the kernel's cached pages are right.
+#[derive(Debug, PartialEq, Eq)]
+enum Cached {
+    Nothing,
+    First,
+    Later(Box<State>),
+}
+
+/// What changes of a real file, in 32 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct State {
+    size: u64,
+    /// Last modification and last change, in seconds and in nanoseconds.
+    seconds: [i64; 2],
+    nanoseconds: [u32; 2],
 }
 
 /// A real inode that is gone outside.
@@ -92,7 +108,7 @@ impl Known {
     /// Notes where an unadopted node is. The last place in which it was seen is the surest.
     pub(crate) fn place(&mut self, id: NodeId, place: Place) {
         self.by_key.insert(place.key, id);
-        self.node_mut(id).place = Some(place);
+        self.node_mut(id).place = Some(Box::new(place));
     }
 
     /// Notes one more real name of an inode with several links.
@@ -116,13 +132,38 @@ impl Known {
         aliases.map(|(parent, name)| (*parent, &**name))
     }
 
-    /// What is remembered of the opens of a real file.
-    pub(crate) fn used(&self, id: NodeId) -> Use {
-        self.uses.get(&id).copied().unwrap_or_default()
+    /// The state in which the domain first used an unadopted real file.
+    pub(crate) fn first_use(&self, id: NodeId) -> Option<Identity> {
+        let place = self.node(id)?.place.as_ref()?;
+        Some(self.uses.get(&id)?.first.of(place.key, place.kind))
     }
 
-    pub(crate) fn used_mut(&mut self, id: NodeId) -> &mut Use {
-        self.uses.entry(id).or_default()
+    /// Notes that a real file is used, in this state unless it was before.
+    pub(crate) fn note_use(&mut self, id: NodeId, state: &Identity) {
+        let first = Use {
+            first: State::from(state),
+            cached: Cached::Nothing,
+        };
+        self.uses.entry(id).or_insert(first);
+    }
+
+    /// Notes that a real file whose use is noted is opened in this state, and tells whether it was in
+    /// the same at the last open.
+    pub(crate) fn note_open(&mut self, id: NodeId, state: &Identity) -> bool {
+        let Some(used) = self.uses.get_mut(&id) else {
+            return false;
+        };
+        let state = State::from(state);
+        let now = match used.first == state {
+            true => Cached::First,
+            false => Cached::Later(Box::new(state)),
+        };
+        std::mem::replace(&mut used.cached, now) == used.cached
+    }
+
+    /// The domain has data of its own by now.
+    pub(crate) fn forget_use(&mut self, id: NodeId) {
+        self.uses.remove(&id);
     }
 
     pub(crate) fn note_writer(&mut self, id: NodeId) {
@@ -197,6 +238,34 @@ impl Known {
     fn drop_key(&mut self, id: NodeId, key: InodeKey) {
         if self.by_key.get(&key) == Some(&id) {
             self.by_key.remove(&key);
+        }
+    }
+}
+
+impl State {
+    fn of(&self, key: InodeKey, kind: FileKind) -> Identity {
+        let time = |index: usize| Timestamp {
+            seconds: self.seconds[index],
+            nanoseconds: self.nanoseconds[index],
+        };
+        Identity {
+            device: key.device,
+            inode: key.inode,
+            kind,
+            size: self.size,
+            modified: time(0),
+            changed: time(1),
+        }
+    }
+}
+
+impl From<&Identity> for State {
+    fn from(identity: &Identity) -> Self {
+        let times = [identity.modified, identity.changed];
+        Self {
+            size: identity.size,
+            seconds: times.map(|time| time.seconds),
+            nanoseconds: times.map(|time| time.nanoseconds),
         }
     }
 }

@@ -22,7 +22,7 @@ mod view;
 
 pub use codec::Malformed;
 pub use kernel::{Notifier, Server};
-pub use map::{Binding, Inconsistent, Map, Node, Origin, Resolution};
+pub use map::{Binding, Inconsistent, Map, Node, Origin, Resolution, Table};
 pub use record::{Operation, Record};
 pub use shell::serve;
 pub use store::ObjectStore;

@@ -6,8 +6,10 @@
 //! domain saw.
 
 mod node;
+mod table;
 
 pub use node::{Binding, Node, Origin};
+pub use table::Table;
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -35,7 +37,7 @@ pub enum Resolution {
 /// The name map.
 #[derive(Debug, Clone, Default)]
 pub struct Map {
-    nodes: HashMap<NodeId, Node>,
+    nodes: HashMap<NodeId, Box<Node>>,
     adopted: HashMap<InodeKey, NodeId>,
     operations: u64,
     last_node: u64,
@@ -45,12 +47,12 @@ pub struct Map {
 impl Map {
     /// The node, if the map knows it.
     pub fn node(&self, id: NodeId) -> Option<&Node> {
-        self.nodes.get(&id)
+        self.nodes.get(&id).map(|node| &**node)
     }
 
     /// Every node, in no order.
     pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> {
-        self.nodes.iter().map(|(id, node)| (*id, node))
+        self.nodes.iter().map(|(id, node)| (*id, &**node))
     }
 
     /// The node that a real inode became.
@@ -114,7 +116,7 @@ impl Map {
     }
 
     /// Empties the map, and returns what was in it.
-    pub(crate) fn take_nodes(&mut self) -> HashMap<NodeId, Node> {
+    pub(crate) fn take_nodes(&mut self) -> HashMap<NodeId, Box<Node>> {
         self.adopted = HashMap::new();
         std::mem::take(&mut self.nodes)
     }
@@ -167,7 +169,8 @@ impl Map {
             }
             Record::Xattr { node, name, value } => {
                 let node = self.changing(*node, time)?;
-                node.xattrs.insert(name.clone(), value.clone());
+                let value = value.as_ref().map(|value| value.as_slice().into());
+                node.xattrs.insert(name, value);
                 Ok(())
             }
             Record::Rebase => {
@@ -184,7 +187,7 @@ impl Map {
             // A file that was open when its name went, and is changed only now.
             let place = self.nodes.get(&origin.parent);
             let binding = place.and_then(|place| place.entries.get(&origin.name));
-            let lower = binding.and_then(|binding| binding.lower);
+            let lower = binding.and_then(Binding::lower);
             if lower.is_some_and(|lower| lower.key() == origin.identity.key()) {
                 node.names -= 1;
             }
@@ -198,7 +201,7 @@ impl Map {
         self.last_object = self
             .last_object
             .max(node.object.map_or(0, |object| object.0));
-        match self.nodes.insert(id, node) {
+        match self.nodes.insert(id, Box::new(node)) {
             None => Ok(()),
             Some(_) => Err(Inconsistent(id)),
         }
@@ -223,7 +226,7 @@ impl Map {
     ) -> Result<(), Inconsistent> {
         let parent = self.nodes.get(&directory).ok_or(Inconsistent(directory))?;
         let (occupant, lower) = match parent.entries.get(name) {
-            Some(binding) => (binding.target, binding.lower),
+            Some(binding) => (binding.target, binding.lower()),
             None => (lower.and_then(|lower| self.adopted(lower.key())), lower),
         };
         let was_directory = match (parent.entries.get(name), occupant) {

@@ -75,7 +75,7 @@ fn errno<T>(result: io::Result<T>) -> Option<i32> {
 fn first_use(world: &World, name: &str) -> Option<Identity> {
     let map = load(world.state.path()).unwrap();
     let root = map.node(NodeId::ROOT).unwrap();
-    root.entries[OsStr::new(name)].lower
+    root.entries.get(OsStr::new(name)).unwrap().lower()
 }
 
 #[test]

@@ -5,9 +5,12 @@ use std::os::fd::OwnedFd;
 
 use rustix::process::getpgrp;
 use rustix::termios::{
-    OptionalActions, OutputModes, Termios, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr,
-    tcsetwinsize,
+    LocalModes, OptionalActions, OutputModes, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp,
+    tcgetwinsize, tcsetattr, tcsetwinsize,
 };
+
+/// What a terminal keeps of what is typed, in bytes.
+const LINES_MAX: usize = 4096;
 
 /// The caller's terminal. All calls on it return at once: it was opened anew, without waiting.
 pub(super) struct Outer {
@@ -53,30 +56,27 @@ impl Outer {
         terminal.is_some_and(|terminal| tcgetpgrp(terminal) == Ok(getpgrp()))
     }
 
-    /// Makes the terminal raw if keys are wanted and the caller is in the foreground. True when that was
-    /// done now.
+    /// Makes the terminal raw if keys are wanted and the caller is in the foreground. When that was done
+    /// now, tells what was typed before.
     ///
     /// The first time, `inner` gets the settings that this one has: before, in the background, they may
     /// have been those of a shell that edits its line.
-    pub(super) fn engage(&mut self, inner: &OwnedFd) -> bool {
+    pub(super) fn engage(&mut self, inner: &OwnedFd) -> Option<Vec<u8>> {
         if !self.is_waiting() || !self.is_in_foreground() {
-            return false;
+            return None;
         }
         let terminal = self.terminal.as_ref().expect("it is in the foreground");
-        let Ok(saved) = tcgetattr(terminal) else {
-            return false;
-        };
+        let saved = tcgetattr(terminal).ok()?;
+        let typed = lines_typed(terminal, &saved);
         let mut raw = saved.clone();
         raw.make_raw();
-        if tcsetattr(terminal, OptionalActions::Now, &raw).is_err() {
-            return false;
-        }
+        tcsetattr(terminal, OptionalActions::Now, &raw).ok()?;
         if !std::mem::replace(&mut self.was_engaged, true) {
             // One that is gone needs none.
             let _ = tcsetattr(inner, OptionalActions::Now, &saved);
         }
         self.saved = Some(saved);
-        true
+        Some(typed)
     }
 
     /// Gives the settings back, unless the terminal is somebody else's by now.
@@ -141,4 +141,26 @@ impl Outer {
                 tcgetattr(terminal).is_ok_and(|settings| settings.output_modes.contains(modes))
             })
     }
+}
+
+/// Whole lines that wait in the terminal, and ends of input among them, which a raw terminal would not
+/// tell from a zero byte.
+fn lines_typed(terminal: &OwnedFd, settings: &Termios) -> Vec<u8> {
+    let mut typed = Vec::new();
+    if !settings.local_modes.contains(LocalModes::ICANON) {
+        return typed;
+    }
+    let mut line = [0; LINES_MAX];
+    // A terminal that has hung up has ends of input without end.
+    for _ in 0..LINES_MAX {
+        match rustix::io::read(terminal, &mut line) {
+            Ok(0) => typed.push(settings.special_codes[SpecialCodeIndex::VEOF]),
+            Ok(length) => typed.extend_from_slice(&line[..length]),
+            Err(_) => break,
+        }
+        if typed.len() >= LINES_MAX {
+            break;
+        }
+    }
+    typed
 }

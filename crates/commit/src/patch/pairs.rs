@@ -171,6 +171,6 @@ fn real_path(reader: &Reader<'_>, node: NodeId) -> Option<PathBuf> {
         at = origin.parent;
     }
     let mut path = PathBuf::from("/");
-    path.extend(names.into_iter().rev());
+    path.extend(names.iter().rev().map(|name| &**name));
     Some(path)
 }

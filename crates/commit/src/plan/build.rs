@@ -153,7 +153,7 @@ impl<'m> Builder<'m> {
                 let place = self.place((entry.directory, entry.name));
                 self.checks.names.push(Expectation {
                     place,
-                    state: entry.binding.lower,
+                    state: entry.binding.lower(),
                 });
             }
         }
@@ -289,6 +289,14 @@ fn name_of<'m>(entry: &Entry<'m>) -> Name<'m> {
     (entry.directory, entry.name)
 }
 
+/// The extended attributes that a domain set or, without a value, removed.
+fn xattrs(node: &Node) -> impl Iterator<Item = (OsString, Option<Vec<u8>>)> {
+    node.xattrs.iter().map(|(name, value)| {
+        let value = value.as_ref().map(|value| value.to_vec());
+        (name.to_owned(), value)
+    })
+}
+
 /// What a domain changed of a real inode.
 fn own_metadata(node: &Node) -> Metadata {
     let is_directory = node.kind == FileKind::Directory;
@@ -300,7 +308,7 @@ fn own_metadata(node: &Node) -> Metadata {
         permissions: with_permissions.then_some(node.permissions),
         uid: node.owns_owner.then_some(node.uid),
         gid: node.owns_owner.then_some(node.gid),
-        xattrs: node.xattrs.clone().into_iter().collect(),
+        xattrs: xattrs(node).collect(),
         accessed: node.accessed.filter(|_| with_times),
         modified: node.modified.filter(|_| with_times),
     }
@@ -308,12 +316,11 @@ fn own_metadata(node: &Node) -> Metadata {
 
 /// Everything of an inode that the domain made.
 pub(super) fn full_metadata(node: &Node) -> Metadata {
-    let xattrs = node.xattrs.clone().into_iter();
     Metadata {
         permissions: Some(node.permissions),
         uid: Some(node.uid),
         gid: Some(node.gid),
-        xattrs: xattrs.filter(|(_, value)| value.is_some()).collect(),
+        xattrs: xattrs(node).filter(|(_, value)| value.is_some()).collect(),
         accessed: node.accessed.filter(|_| node.object.is_none()),
         modified: node.modified.filter(|_| node.object.is_none()),
     }

@@ -106,7 +106,7 @@ impl<'m> Builder<'m> {
         to: Place,
         home: Option<OsString>,
     ) {
-        let replaced = entry.binding.lower.filter(|lower| {
+        let replaced = entry.binding.lower().filter(|lower| {
             lower.kind != FileKind::Directory && self.names.moved_to(entry).is_none()
         });
         if let Some(lower) = replaced {
@@ -156,7 +156,7 @@ fn content_of(node: &Node) -> Content {
             object: node.object,
         },
         FileKind::Symlink => Content::Symlink {
-            target: node.target.clone(),
+            target: node.target.to_os_string(),
         },
         kind => Content::Special {
             kind,

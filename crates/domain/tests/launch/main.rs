@@ -10,6 +10,8 @@ mod liveness;
 mod setting;
 mod signals;
 mod status;
+mod streams;
+mod terminal;
 
 use std::process::ExitCode;
 
@@ -29,6 +31,8 @@ fn main() -> ExitCode {
         inside::TESTS,
         signals::TESTS,
         liveness::TESTS,
+        streams::TESTS,
+        terminal::TESTS,
     ]
     .concat();
     let trials = tests.into_iter().flat_map(|(name, test)| {

@@ -37,8 +37,8 @@ pub fn reset(syn: &Syn) -> Vec<u8> {
 }
 
 /// The ICMP message that tells the sender of `original`, a packet as [`parse`](super::parse) takes
-/// it, that it is not delivered. It comes from the router that the domain sees, or for a closed port
-/// from the destination itself.
+/// it, that it is not delivered. It comes from the router that the domain sees; for a closed port, and
+/// on loopback, where there are no routers, from the destination itself.
 ///
 /// Nothing when there must be no such message: about broken packets, fragments, packets to multicast
 /// or broadcast, and ICMP messages other than echo requests.
@@ -55,10 +55,10 @@ pub fn unreachable(original: &[u8], why: Why) -> Option<Vec<u8>> {
     };
     let quote = &original[..original.len().min(quoted)];
     let header = [kind, code, 0, 0, 0, 0, 0, 0];
-    let source = match (why, packet.source) {
-        (Why::Port, _) => packet.destination,
-        (_, IpAddr::V4(_)) => gate::ROUTER_V4.into(),
-        (_, IpAddr::V6(_)) => gate::ROUTER_V6.into(),
+    let source = match packet.source {
+        _ if why == Why::Port || packet.destination.is_loopback() => packet.destination,
+        IpAddr::V4(_) => gate::ROUTER_V4.into(),
+        IpAddr::V6(_) => gate::ROUTER_V6.into(),
     };
     icmp(source, packet.source, protocol, header, quote)
 }

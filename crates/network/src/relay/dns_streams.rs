@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use rustix::net::SocketFlags;
 
 use super::core::Core;
 use super::poller::{Kind, Registration, Token};
@@ -78,13 +77,9 @@ impl Streams {
 
     /// Takes what came to the proxy's own listener.
     pub(crate) fn accept(&mut self, core: &mut Core) {
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         while let Some((listener, registration)) = &mut self.listener {
-            match rustix::net::accept_with(&*listener, flags) {
-                Ok(socket) => match sockets::ends(&socket) {
-                    Ok((own, peer)) => self.add(core, socket, (peer, own)),
-                    Err(_) => drop(socket),
-                },
+            match sockets::accept(listener) {
+                Ok((socket, ends)) => self.add(core, socket, ends),
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(Errno::AGAIN) => return,
                 // Out of descriptors: until some come back.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
+use surmise_outbox::Sender;
 use surmise_sys::network::gate::Protocol;
 
 use super::core::Core;
@@ -75,8 +76,9 @@ enum State {
 pub(crate) enum Admission {
     /// It is relayed to this socket.
     Relay(OwnedFd),
-    /// What it sends is held.
-    Hold,
+    /// What it sends is held. The program and the inode of its socket were found out while it waited
+    /// for the connection; once it is connected it may be gone at any time.
+    Hold(Option<Sender>, Option<u64>),
     /// It asks for names.
     Names,
 }
@@ -114,7 +116,7 @@ impl SynGate {
         let state = match core.judge_connection(source, destination) {
             Verdict::Deny => return core.answer_for(destination, &packet::reset(&syn)),
             Verdict::Ask => State::Asking,
-            Verdict::Hold => State::Admitted(Admission::Hold),
+            Verdict::Hold => hold(core, &syn),
             Verdict::Allow if core.is_nameserver(destination) => State::Admitted(Admission::Names),
             Verdict::Allow => State::Resolving,
         };
@@ -196,7 +198,7 @@ impl SynGate {
                     self.forget(key);
                     continue;
                 }
-                Verdict::Hold => State::Admitted(Admission::Hold),
+                Verdict::Hold => hold(core, &request.syn),
                 Verdict::Allow => State::Resolving,
             };
             self.proceed(core, key);
@@ -323,6 +325,11 @@ impl SynGate {
             self.by_ends.remove(&ends);
         }
     }
+}
+
+fn hold(core: &mut Core, syn: &Syn) -> State {
+    let (sender, inode) = core.sender(Protocol::Tcp, syn.source, syn.destination);
+    State::Admitted(Admission::Hold(sender, inode))
 }
 
 /// What tells the program why there is no connection. None where it finds out as soon itself.

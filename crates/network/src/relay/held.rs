@@ -92,16 +92,16 @@ impl HeldConnections {
         }
     }
 
-    /// Holds what `client` sends.
+    /// Holds what `client`, a connection from the first of two addresses to the other, sends.
     pub(crate) fn add(
         &mut self,
         core: &mut Core,
         client: OwnedFd,
         (source, destination): (SocketAddr, SocketAddr),
+        (sender, inode): (Option<Sender>, Option<u64>),
     ) {
         // Urgent bytes are kept where they stand. No error that matters.
         let _ = rustix::net::sockopt::set_socket_oobinline(&client, true);
-        let (sender, inode) = core.sender(Protocol::Tcp, source, destination);
         let target = Target::Tcp(core.host(destination.ip()), destination.port());
         let hold = core.outbox.hold(target.clone(), sender.clone());
         core.tell(Event::Held {

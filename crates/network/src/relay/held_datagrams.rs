@@ -43,7 +43,8 @@ struct Held {
     bytes: u64,
     last_used: Instant,
     told: bool,
-    timer: bool,
+    /// When the next look is, if there is one.
+    look_at: Option<Instant>,
 }
 
 impl HeldDatagrams {
@@ -83,7 +84,11 @@ impl HeldDatagrams {
         let Some(held) = self.entries.get_mut(key) else {
             return;
         };
-        held.timer = false;
+        if held.look_at.is_some_and(|at| at > core.now) {
+            // An earlier look was asked for later.
+            return;
+        }
+        held.look_at = None;
         let quiet_since = core.now.saturating_duration_since(held.last_used);
         if quiet_since < QUIET {
             return held.expect(core, key, QUIET - quiet_since);
@@ -181,7 +186,7 @@ impl HeldDatagrams {
             bytes: 0,
             last_used: core.now,
             told: false,
-            timer: false,
+            look_at: None,
         });
         self.by_ends.insert(ends, key);
         self.by_hold.insert(hold, key);
@@ -207,9 +212,11 @@ impl Held {
     }
 
     fn expect(&mut self, core: &mut Core, key: Key, rest: Duration) {
-        if !std::mem::replace(&mut self.timer, true) {
+        let at = core.now + rest;
+        if self.look_at.is_none_or(|before| at < before) {
+            self.look_at = Some(at);
             let token = Token::new(Kind::HeldDatagrams, key);
-            core.timers.set(core.now + rest, token);
+            core.timers.set(at, token);
         }
     }
 }

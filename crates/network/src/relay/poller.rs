@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -111,16 +112,15 @@ impl Token {
 }
 
 /// epoll, level-triggered.
+#[derive(Debug)]
 pub(crate) struct Poller {
     epoll: OwnedFd,
-    events: Vec<epoll::Event>,
 }
 
 impl Poller {
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
-            events: Vec::with_capacity(BATCH),
         })
     }
 
@@ -138,25 +138,24 @@ impl Poller {
 
     /// Waits for events, at most as long as `timeout`, and puts them into `into`.
     pub(crate) fn wait(
-        &mut self,
+        &self,
         timeout: Option<Duration>,
         into: &mut Vec<(Token, EventFlags)>,
     ) -> io::Result<()> {
-        // Rounded up: a timer that is due in less than a millisecond is not waited for in a loop.
         let timeout = timeout.map(|timeout| Timespec {
             tv_sec: i64::try_from(timeout.as_secs())
                 .unwrap_or(i64::MAX)
                 .min(3600),
             tv_nsec: timeout.subsec_nanos().into(),
         });
-        self.events.clear();
-        let spare = rustix::buffer::spare_capacity(&mut self.events);
-        match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
         into.clear();
-        into.extend(self.events.iter().map(|event| {
+        let mut buffer = [const { MaybeUninit::uninit() }; BATCH];
+        let events = match epoll::wait(&self.epoll, &mut buffer, timeout.as_ref()) {
+            Ok((events, _)) => events,
+            Err(Errno::INTR) => return Ok(()),
+            Err(errno) => return Err(errno.into()),
+        };
+        into.extend(events.iter().map(|event| {
             let (data, flags) = (event.data, event.flags);
             (Token::of_data(data), flags)
         }));
@@ -261,7 +260,7 @@ mod tests {
 
     #[test]
     fn what_hung_up_and_is_not_wanted_is_silent() {
-        let mut poller = Poller::new().expect("epoll");
+        let poller = Poller::new().expect("epoll");
         let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
         let token = Token::only(Kind::Room);
         let mut registration = Registration::default();

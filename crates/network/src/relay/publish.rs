@@ -8,7 +8,6 @@ use std::thread;
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use rustix::net::SocketFlags;
 
 use super::inbox::Mailer;
 use super::interface::{Dial, Message};
@@ -84,7 +83,6 @@ impl Publish {
     /// # Errors
     /// As `epoll_ctl`.
     pub(crate) fn accept(&mut self, poller: &Poller, key: Key) -> io::Result<()> {
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         loop {
             if self.dialing.len() >= DIALING_MAX {
                 return self.listen(poller, false);
@@ -92,8 +90,8 @@ impl Publish {
             let (Some(listener), Some(dialer)) = (self.listeners.get(key), &self.dialer) else {
                 return Ok(());
             };
-            match rustix::net::accept_with(&listener.socket, flags) {
-                Ok(socket) => {
+            match sockets::accept(&listener.socket) {
+                Ok((socket, _)) => {
                     let waiting = self.dialing.insert(socket);
                     match dialer.try_send((waiting, listener.port)) {
                         Ok(()) => {}

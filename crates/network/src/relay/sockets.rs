@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -122,15 +122,19 @@ pub(crate) fn reset(socket: OwnedFd) {
     drop(socket);
 }
 
-/// The address that a socket has, and the one that it is connected to.
+/// The next connection of a listener, and its ends: who connected, and to what address.
 ///
 /// # Errors
-/// As `getsockname` and `getpeername`: `ENOTCONN` when it is not connected any more.
-pub(crate) fn ends(socket: impl AsFd) -> io::Result<(SocketAddr, SocketAddr)> {
-    let own = rustix::net::getsockname(&socket)?;
-    let peer = rustix::net::getpeername(&socket)?.ok_or(io::ErrorKind::NotConnected)?;
-    let (own, peer) = (SocketAddr::try_from(own)?, SocketAddr::try_from(peer)?);
-    Ok((canonical(own), canonical(peer)))
+/// As `accept`: `EAGAIN` when there is none.
+pub(crate) fn accept(listener: &OwnedFd) -> Result<(OwnedFd, (SocketAddr, SocketAddr)), Errno> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    // The peer's address from here: a connection that was reset meanwhile has no peer any more, and
+    // its other half still wants to be told.
+    let (socket, peer) = rustix::net::acceptfrom_with(listener, flags)?;
+    let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+    let own = SocketAddr::try_from(rustix::net::getsockname(&socket)?)?;
+    let peer = peer.ok_or(Errno::CONNABORTED)?;
+    Ok((socket, (canonical(peer), canonical(own))))
 }
 
 /// An IPv4 address that an IPv6 socket told of is an IPv4 address.

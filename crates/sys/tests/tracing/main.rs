@@ -3,6 +3,7 @@
 
 mod domain;
 mod freeze;
+mod waiting;
 
 use std::path::Path;
 use std::process::Command;
@@ -28,7 +29,7 @@ fn main() {
 }
 
 fn run_all(place: &Place) {
-    for test in freeze::TESTS {
+    for test in freeze::TESTS.iter().chain(waiting::TESTS) {
         test(place);
     }
 }

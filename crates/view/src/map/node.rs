@@ -1,8 +1,8 @@
 //! One inode of the name map.
 
-use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 
+use super::table::Table;
 use crate::record::Record;
 use crate::types::{FileKind, Identity, NodeId, ObjectId, Timestamp};
 
@@ -14,12 +14,12 @@ pub struct Node {
     /// `st_dev` of the real file system that it is on, or that a commit will put it on.
     pub device: u64,
     /// The real inode that it was, for adopted nodes.
-    pub origin: Option<Origin>,
+    pub origin: Option<Box<Origin>>,
     /// Its data, where the view owns it. Size, blocks, and times of a node with an object are the
     /// object's.
     pub object: Option<ObjectId>,
     /// Where it leads, for symbolic links that the domain made.
-    pub target: OsString,
+    pub target: Box<OsStr>,
     /// Permission bits: at adoption, or as changed since.
     pub permissions: u16,
     /// Owner: at adoption, or as changed since.
@@ -41,7 +41,7 @@ pub struct Node {
     /// Last change of the inode, where the domain made it.
     pub changed: Option<Timestamp>,
     /// Extended attributes that the domain set, or removed (`None`).
-    pub xattrs: BTreeMap<OsString, Option<Vec<u8>>>,
+    pub xattrs: Table<Option<Box<[u8]>>>,
     /// Names gained less names lost since birth or adoption.
     pub names: i64,
     /// Subdirectories gained less subdirectories lost, for directories.
@@ -51,7 +51,7 @@ pub struct Node {
     /// The operation that first changed the inode itself; `None` while only names changed.
     pub since: Option<u64>,
     /// Names bound or removed here, for directories.
-    pub entries: BTreeMap<OsString, Binding>,
+    pub entries: Table<Binding>,
 }
 
 /// Where an adopted node comes from.
@@ -60,7 +60,7 @@ pub struct Origin {
     /// The adopted directory in which it was found; the root's is itself.
     pub parent: NodeId,
     /// Its real name there; empty for the root.
-    pub name: OsString,
+    pub name: Box<OsStr>,
     /// Which inode, and in which state when the domain first used it.
     pub identity: Identity,
     /// `st_nlink` then.
@@ -68,14 +68,20 @@ pub struct Origin {
 }
 
 /// What a name in a directory has become.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binding {
     /// The node that it leads to; `None` when it was removed.
     pub target: Option<NodeId>,
-    /// What the real directory held under this name when the domain first changed it.
-    pub lower: Option<Identity>,
+    lower: Option<Box<Identity>>,
     /// The operation that first changed it.
     pub since: u64,
+}
+
+impl Binding {
+    /// What the real directory held under this name when the domain first changed it.
+    pub fn lower(&self) -> Option<Identity> {
+        self.lower.as_deref().copied()
+    }
 }
 
 impl Node {
@@ -125,12 +131,12 @@ impl Node {
             } => {
                 let origin = Origin {
                     parent: *parent,
-                    name: name.clone(),
+                    name: name.as_os_str().into(),
                     identity: *identity,
                     links: *links,
                 };
                 let born = Self {
-                    origin: Some(origin),
+                    origin: Some(Box::new(origin)),
                     parent: *parent,
                     ..Self::new(identity.kind, identity.device)
                 };
@@ -149,11 +155,12 @@ impl Node {
             } => {
                 let born = Self {
                     object: *object,
-                    target: target.clone(),
+                    target: target.as_os_str().into(),
                     owns_permissions: true,
                     owns_owner: true,
-                    accessed: Some(time),
-                    modified: Some(time),
+                    // The times of data are the object's.
+                    accessed: object.is_none().then_some(time),
+                    modified: object.is_none().then_some(time),
                     changed: Some(time),
                     since: Some(operation),
                     ..Self::new(*kind, *device)
@@ -181,10 +188,10 @@ impl Node {
         } else if target.is_some() || lower.is_some() {
             let binding = Binding {
                 target,
-                lower,
+                lower: lower.map(Box::new),
                 since,
             };
-            self.entries.insert(name.to_owned(), binding);
+            self.entries.insert(name, binding);
         }
     }
 
@@ -194,7 +201,7 @@ impl Node {
             device,
             origin: None,
             object: None,
-            target: OsString::new(),
+            target: Box::default(),
             permissions: 0,
             uid: 0,
             gid: 0,
@@ -205,12 +212,12 @@ impl Node {
             accessed: None,
             modified: None,
             changed: None,
-            xattrs: BTreeMap::new(),
+            xattrs: Table::default(),
             names: 0,
             subdirectories: 0,
             parent: NodeId::ROOT,
             since: None,
-            entries: BTreeMap::new(),
+            entries: Table::default(),
         }
     }
 

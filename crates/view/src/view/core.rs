@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, OwnedFd};
@@ -27,7 +28,7 @@ use crate::types::{
 /// Inode numbers of nodes that exist only in the view begin here, far above what file systems use.
 const FIRST_NEW_INODE: u64 = 1 << 40;
 
-/// How many opened names are remembered with the state of their first use, some 200 bytes each.
+/// How many opened names are remembered with the state of their first use, some 120 bytes each.
 const USED_NAMES: NonZeroUsize = NonZeroUsize::new(1 << 16).expect("a positive constant");
 
 #[derive(Debug)]
@@ -48,8 +49,10 @@ pub(super) struct Core {
     /// Objects that nothing needs any more.
     pub(super) garbage: Vec<ObjectId>,
     /// Names of real files that were opened, and what they led to at first. An editor outside
-    /// replaces a file by another inode, so the inode alone does not tell of a conflict.
-    pub(super) used_names: LruCache<(NodeId, OsString), Identity>,
+    /// replaces a file by another inode, so the inode alone does not tell of a conflict. By a hash:
+    /// two names of one hash, which nobody will meet, would make a conflict where there is none.
+    pub(super) used_names: LruCache<u64, Identity>,
+    hashing: RandomState,
     pub(super) directories: LruCache<NodeId, Arc<OwnedFd>>,
     root: Arc<OwnedFd>,
     pub(super) root_device: u64,
@@ -91,6 +94,7 @@ impl Core {
             absent: HashSet::new(),
             garbage: Vec::new(),
             used_names: LruCache::new(USED_NAMES),
+            hashing: RandomState::new(),
             directories: LruCache::new(slots),
             root: Arc::new(root),
             root_device: attributes.identity.device,
@@ -178,13 +182,13 @@ impl Core {
         if let Some(origin) = self.map.node(id).and_then(|node| node.origin.as_ref()) {
             return Ok(Place {
                 parent: origin.parent,
-                name: origin.name.as_os_str().into(),
+                name: origin.name.clone(),
                 key: origin.identity.key(),
                 kind: origin.identity.kind,
             });
         }
         let known = self.known.node(id).and_then(|known| known.place.clone());
-        known.ok_or_else(|| Errno::STALE.into())
+        known.map(|place| *place).ok_or_else(|| Errno::STALE.into())
     }
 
     /// The real attributes of a node that has a real inode, which must still be the same one.
@@ -235,16 +239,16 @@ impl Core {
     /// Notes that a real file is opened.
     pub(super) fn note_use(&mut self, id: NodeId, identity: Identity) -> io::Result<()> {
         let place = self.place(id)?;
-        let name = (place.parent, place.name.into_os_string());
+        let name = self.used_name(place.parent, &place.name);
         self.used_names.get_or_insert(name, || identity);
-        self.known.used_mut(id).first.get_or_insert(identity);
+        self.known.note_use(id, &identity);
         Ok(())
     }
 
     /// The state in which the domain first used what a name now leads to. Where that was another
     /// inode, it is that one's state with the new one's number, which no real file is in.
     fn first_use(&self, parent: NodeId, name: &OsStr, found: Identity) -> Identity {
-        if let Some(used) = self.used_names.peek(&(parent, name.to_owned())) {
+        if let Some(used) = self.used_names.peek(&self.used_name(parent, name)) {
             let (device, inode, kind) = (found.device, found.inode, found.kind);
             return Identity {
                 device,
@@ -258,11 +262,15 @@ impl Core {
             Some(node) => node.origin.as_ref().map(|origin| origin.identity),
             None => {
                 let known = self.known.by_key(found.key());
-                known.and_then(|id| self.known.used(id).first)
+                known.and_then(|id| self.known.first_use(id))
             }
         };
         let first_use = first_use.filter(|first| first.same_inode(&found));
         first_use.unwrap_or(found)
+    }
+
+    fn used_name(&self, parent: NodeId, name: &OsStr) -> u64 {
+        self.hashing.hash_one((parent, name))
     }
 
     /// Adds the records that bring a node, and the directories above it, into the map.
@@ -408,7 +416,7 @@ impl Core {
             // An inode with one name that turns up under another was renamed outside, or its number
             // was used again: a new file to this domain. Commit tells of the conflict.
             let same = origin.is_some_and(|origin| {
-                let here = origin.parent == parent && origin.name == name;
+                let here = origin.parent == parent && *origin.name == *name;
                 (here || attributes.links > 1) && origin.identity.kind == place.kind
             });
             if same {
@@ -421,7 +429,7 @@ impl Core {
         let known = self.known.by_key(place.key);
         let known = known.filter(|id| self.kind(*id).is_ok_and(|kind| kind == place.kind));
         let id = known.unwrap_or_else(|| self.next_node());
-        let seen = self.known.node(id).and_then(|known| known.place.as_ref());
+        let seen = self.known.node(id).and_then(|known| known.place.as_deref());
         if seen == Some(&place) {
             return id;
         }

@@ -45,9 +45,7 @@ impl View {
         }
         let identity = core.lower_attributes(node)?.identity;
         core.note_use(node, identity)?;
-        let used = core.known.used_mut(node);
-        let unchanged = used.cached == Some(identity);
-        used.cached = Some(identity);
+        let unchanged = core.known.note_open(node, &identity);
         if !unchanged {
             core.files.pop(&node);
         }
@@ -194,6 +192,7 @@ impl Core {
             self.perform(records, now())
         });
         if result.is_ok() {
+            self.known.forget_use(id);
             self.files.put(id, file.into());
         } else {
             // The first error is the one to tell; what stays is swept up later.

@@ -146,7 +146,7 @@ impl Core {
         let bound = self.map.node(id).map_or_else(Vec::new, |node| {
             let targets = node.entries.iter();
             targets
-                .filter_map(|(name, binding)| Some((name.clone(), binding.target?)))
+                .filter_map(|(name, binding)| Some((name.to_owned(), binding.target?)))
                 .collect()
         });
         for (name, target) in bound {

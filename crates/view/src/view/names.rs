@@ -206,7 +206,7 @@ impl Core {
     /// Where a symbolic link leads.
     pub(super) fn target(&mut self, id: NodeId) -> io::Result<OsString> {
         if let Some(created) = self.map.node(id).filter(|node| node.origin.is_none()) {
-            return Ok(created.target.clone());
+            return Ok((*created.target).to_owned());
         }
         let (directory, name) = self.lower_place(id)?;
         lower::read_link(directory.as_fd(), &name)

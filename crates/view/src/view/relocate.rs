@@ -91,7 +91,7 @@ impl Core {
     ) -> Vec<(NodeId, &'a OsStr)> {
         let mut names = bound.get(&id).cloned().unwrap_or_default();
         let origin = node.origin.as_ref();
-        let origin = origin.map(|origin| (origin.parent, origin.name.as_os_str()));
+        let origin = origin.map(|origin| (origin.parent, &*origin.name));
         names.extend(origin.filter(|(parent, name)| !self.is_rebound(*parent, name)));
         names
     }
@@ -152,7 +152,7 @@ impl Core {
             if identity.kind == FileKind::Regular {
                 // It may be open and mapped.
                 self.known.note_writer(moved.node);
-                self.known.used_mut(moved.node).first = Some(identity);
+                self.known.note_use(moved.node, &identity);
             }
         }
         numbers
@@ -187,10 +187,10 @@ impl Move {
 pub(super) fn bound(map: &Map) -> Bound<'_> {
     let mut bound = Bound::new();
     for (directory, node) in map.nodes() {
-        for (name, binding) in &node.entries {
+        for (name, binding) in node.entries.iter() {
             if let Some(target) = binding.target {
                 let names: &mut Vec<_> = bound.entry(target).or_default();
-                names.push((directory, name.as_os_str()));
+                names.push((directory, name));
             }
         }
     }

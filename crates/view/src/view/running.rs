@@ -289,7 +289,7 @@ impl Core {
         }
     }
 
-    fn stale(&mut self, before: HashMap<NodeId, Node>, kept: &HashSet<NodeId>) -> Stale {
+    fn stale(&mut self, before: HashMap<NodeId, Box<Node>>, kept: &HashSet<NodeId>) -> Stale {
         let directories = before
             .iter()
             .filter(|(_, node)| node.kind == FileKind::Directory);
@@ -312,7 +312,7 @@ impl Core {
             }
             let entries = node.entries.into_iter().map(|(name, binding)| StaleEntry {
                 parent: id,
-                name,
+                name: name.into_os_string(),
                 is_directory: binding.target.is_some_and(|to| directories.contains(&to)),
             });
             stale.entries.extend(entries);

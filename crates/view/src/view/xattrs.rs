@@ -107,14 +107,14 @@ impl Core {
         };
         names.retain(|name| !changed.contains_key(name));
         let set = changed.iter().filter(|(_, value)| value.is_some());
-        names.extend(set.map(|(name, _)| name.clone()));
+        names.extend(set.map(|(name, _)| name.to_owned()));
         Ok(names)
     }
 
     pub(super) fn xattr(&mut self, id: NodeId, name: &OsStr) -> io::Result<Vec<u8>> {
         if let Some(node) = self.map.node(id) {
             match node.xattrs.get(name) {
-                Some(Some(value)) => return Ok(value.clone()),
+                Some(Some(value)) => return Ok(value.to_vec()),
                 Some(None) => return fail(Errno::NODATA),
                 None if node.origin.is_none() => return fail(Errno::NODATA),
                 None => {}

@@ -1,0 +1,96 @@
+//! Who may reach whom.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+
+use surmise_network::{Event, Verdict};
+
+use crate::servers::{assert_echoes, echo, listen, nobody_came};
+use crate::world::{FAR, FAR_TOO, HERE, Options, World, connect};
+
+pub fn a_refused_peer_is_told_of_once() {
+    let (listener, server) = listen(FAR);
+    let world = World::new(Options::new(Verdict::Allow).with(server, Verdict::Deny));
+    for _ in 0..3 {
+        let error = world.connect(server).expect_err("refused");
+        assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+    }
+    let Event::Refused { peer, sender } = world.event() else {
+        panic!("no event of a refusal");
+    };
+    assert_eq!(peer, server.to_string());
+    assert_eq!(sender.expect("a sender").pid, std::process::id() as i32);
+    world.none_of(|_| true);
+    nobody_came(&listener);
+    // Others are not meant.
+    assert_echoes(&mut world.connect(echo(FAR)).expect("connect"), b"hello");
+}
+
+pub fn a_question_is_asked_once_and_its_answer_counts() {
+    let world = World::all(Verdict::Ask);
+    let (first, second, other) = (echo(FAR), echo(FAR), echo(FAR_TOO));
+    let connected = [first, first, second].map(|to| world.begin_inside(move || connect(to)));
+    let (question, peer) = asked(&world);
+    let known = [first, second].map(|address| address.to_string());
+    assert!(known.contains(&peer), "{peer}");
+    assert!(connected.iter().all(|one| one.try_recv().is_err()));
+    world.relay.answer(question, Verdict::Allow);
+    for connected in connected {
+        let connected = connected.recv_timeout(crate::world::SOON);
+        let mut client = connected.expect("an end").expect("connect");
+        assert_echoes(&mut client, b"hello");
+    }
+    // The answer holds for the host, and for no other.
+    assert_echoes(&mut world.connect(second).expect("connect"), b"again");
+    world.none_of(|_| true);
+    let waiting = world.begin_inside(move || connect(other));
+    let (question, peer) = asked(&world);
+    assert_eq!(peer, other.to_string());
+    world.relay.answer(question, Verdict::Allow);
+    let waiting = waiting.recv_timeout(crate::world::SOON).expect("an end");
+    waiting.expect("connect");
+}
+
+pub fn a_denied_question_refuses_the_connection() {
+    let world = World::all(Verdict::Ask);
+    let (listener, server) = listen(FAR);
+    let waiting = world.begin_inside(move || connect(server));
+    let (question, _) = asked(&world);
+    world.relay.answer(question, Verdict::Deny);
+    let waiting = waiting.recv_timeout(crate::world::SOON).expect("an end");
+    let error = waiting.expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+    nobody_came(&listener);
+}
+
+pub fn an_answer_about_loopback_covers_one_port() {
+    let world = World::all(Verdict::Ask);
+    let (first, second) = (echo(HERE), echo(HERE));
+    for server in [first, second] {
+        let waiting = world.begin_inside(move || connect(server));
+        let (question, peer) = asked(&world);
+        assert_eq!(peer, server.to_string());
+        world.relay.answer(question, Verdict::Allow);
+        let waiting = waiting.recv_timeout(crate::world::SOON).expect("an end");
+        assert_echoes(&mut waiting.expect("connect"), b"hello");
+    }
+    // Servers inside are nobody's question.
+    let inside = world.inside(|| std::net::TcpListener::bind((HERE, 0)).expect("listen"));
+    let address: SocketAddr = inside.local_addr().expect("its address");
+    world.connect(address).expect("connect");
+    world.none_of(|event| matches!(event, Event::Asked { .. }));
+}
+
+fn asked(world: &World) -> (u64, String) {
+    match world.event() {
+        Event::Asked {
+            question,
+            peer,
+            sender,
+        } => {
+            assert_eq!(sender.expect("a sender").pid, std::process::id() as i32);
+            (question, peer)
+        }
+        other => panic!("no question but {other:?}"),
+    }
+}

@@ -1,0 +1,68 @@
+//! A table by name that most nodes do not need.
+
+use std::collections::{BTreeMap, btree_map};
+use std::ffi::OsStr;
+
+/// Values by name, in order. An empty one is a word long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Table<V> {
+    /// `None` when it is empty.
+    #[expect(clippy::box_collection, reason = "one word of each node, not three")]
+    rows: Option<Box<BTreeMap<Box<OsStr>, V>>>,
+}
+
+impl<V> Table<V> {
+    /// The value of a name.
+    pub fn get(&self, name: &OsStr) -> Option<&V> {
+        self.rows.as_ref()?.get(name)
+    }
+
+    /// Whether a name is in it.
+    pub fn contains_key(&self, name: &OsStr) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// Every name and its value, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &V)> {
+        let rows = self.rows.iter().flat_map(|rows| rows.iter());
+        rows.map(|(name, value)| (&**name, value))
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_none()
+    }
+
+    pub(super) fn get_mut(&mut self, name: &OsStr) -> Option<&mut V> {
+        self.rows.as_mut()?.get_mut(name)
+    }
+
+    pub(super) fn insert(&mut self, name: &OsStr, value: V) {
+        self.rows.get_or_insert_default().insert(name.into(), value);
+    }
+
+    pub(super) fn remove(&mut self, name: &OsStr) {
+        if let Some(rows) = &mut self.rows {
+            rows.remove(name);
+            if rows.is_empty() {
+                self.rows = None;
+            }
+        }
+    }
+}
+
+impl<V> Default for Table<V> {
+    fn default() -> Self {
+        Self { rows: None }
+    }
+}
+
+impl<V> IntoIterator for Table<V> {
+    type Item = (Box<OsStr>, V);
+    type IntoIter = btree_map::IntoIter<Box<OsStr>, V>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        let rows = self.rows.map_or_else(BTreeMap::new, |rows| *rows);
+        rows.into_iter()
+    }
+}
