@@ -92,11 +92,16 @@ impl Domain {
             && let Some(link) =
                 doorway::knock(self.directory(), Wish::Commit).map_err(DecideError::Link)?
         {
-            let done = visit::commit(self.name(), &link, on_progress)?;
-            return Ok(Committed {
-                done,
-                goes_on: true,
-            });
+            match visit::commit(self.name(), &link, on_progress) {
+                // It ended before it heard, or meanwhile: what is left is committed below.
+                Err(DecideError::Ended { .. }) => {}
+                done => {
+                    return Ok(Committed {
+                        done: done?,
+                        goes_on: true,
+                    });
+                }
+            }
         }
         self.commit_ended(on_progress, on_output)
     }
@@ -106,7 +111,7 @@ impl Domain {
         on_progress: &mut OnProgress<'_>,
         on_output: &mut OnOutput<'_>,
     ) -> Result<Committed, DecideError> {
-        let _lock = self.lock()?;
+        let _lock = self.lock_when_ended()?;
         let (mut report, changes, delivery) =
             match surmise_commit::resume(self.directory(), on_progress)? {
                 Resumed::Finished(report) => (report, 0, self.delivery()?),

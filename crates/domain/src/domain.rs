@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::doorway::{self, Wish};
 use crate::exit::Exit;
@@ -13,6 +15,11 @@ use crate::visit;
 
 /// The journal of a commit under way.
 const COMMIT: &str = "commit";
+
+/// How long a domain that hears no requests any more may take to end: it passes on its last output and
+/// waits for the disk.
+const ENDING_MAX: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// A domain: what a command did, not committed and not aborted.
 #[derive(Clone, Debug)]
@@ -82,6 +89,24 @@ impl Domain {
         Lock::take(&self.directory, self.name())
     }
 
+    /// As [`Self::lock`], and waits a while for a domain that is about to end.
+    pub(crate) fn lock_when_ended(&self) -> Result<Lock, StateError> {
+        let deadline = Instant::now() + ENDING_MAX;
+        loop {
+            match self.lock() {
+                Err(StateError::Running { .. }) if self.is_ending() && Instant::now() < deadline => {
+                    thread::sleep(PAUSE);
+                }
+                locked => return locked,
+            }
+        }
+    }
+
+    /// Whether it is in use, yet hears no requests.
+    fn is_ending(&self) -> bool {
+        matches!(doorway::is_open(&self.directory), Ok(false))
+    }
+
     /// Returns when all that the domain holds would survive a power loss.
     ///
     /// Whoever keeps a domain calls this; one that is committed or aborted next has no need to wait
@@ -110,11 +135,8 @@ impl Domain {
             && let Ok(Some(link)) = doorway::knock(&self.directory, Wish::Abort)
         {
             visit::end(&link).map_err(StateError::at(&self.directory))?;
-            if !self.directory.exists() {
-                return Ok(());
-            }
         }
-        let _lock = self.lock()?;
+        let _lock = self.lock_when_ended()?;
         self.undo_staging();
         self.check_not_committing()?;
         self.root().remove(self.name())

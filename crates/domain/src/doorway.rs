@@ -141,6 +141,13 @@ pub(crate) fn knock(state: &Path, wish: Wish) -> io::Result<Option<Link>> {
     Ok(Some(link))
 }
 
+/// Whether somebody would answer.
+pub(crate) fn is_open(state: &Path) -> io::Result<bool> {
+    let directory = open_directory(state)?;
+    let socket = socket(SocketFlags::empty())?;
+    Ok(rustix::net::connect(&socket, &address(&directory)?).is_ok())
+}
+
 fn socket(flags: SocketFlags) -> io::Result<OwnedFd> {
     let flags = flags | SocketFlags::CLOEXEC;
     Ok(rustix::net::socket_with(

@@ -215,9 +215,13 @@ impl RunningCommit {
                 self.done.left = left;
                 self.order_view(Step::Rebase, ViewOrder::Rebase, others)
             }
-            (Step::Apply, Some(Outcome::Refused(refusal))) => self.give_up(refusal, others),
+            (Step::Apply, Some(Outcome::Refused(refusal))) => {
+                self.reap();
+                self.give_up(refusal, others)
+            }
             (_, Some(Outcome::Broken(refusal))) => self.end(refusal),
             (Step::Forget, Some(Outcome::Forgotten)) => {
+                self.reap();
                 self.order_view(Step::GoOn, ViewOrder::GoOn, others)
             }
             // It was killed, or could not remove the journal. How far it came, the journal knows.
@@ -225,6 +229,14 @@ impl RunningCommit {
                 "the commit was cut short",
                 "`surmise list` shows what has become of the domain",
             )),
+        }
+    }
+
+    /// The committer has said its last word, so this waits for no disk.
+    fn reap(&mut self) {
+        if let Some((child, link)) = self.committer.take() {
+            drop(link);
+            let _ = child.wait();
         }
     }
 
@@ -239,11 +251,6 @@ impl RunningCommit {
 
     /// Lets the tasks go on.
     fn thaw(&mut self, others: Others<'_>) -> Next {
-        if let Some((child, link)) = self.committer.take() {
-            drop(link);
-            // It has said its last word, so this waits for no disk.
-            let _ = child.wait();
-        }
         if let Some(frozen) = self.frozen.take() {
             // A task that cannot be let go has died.
             let _ = frozen.thaw();
