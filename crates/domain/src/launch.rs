@@ -57,6 +57,18 @@ pub struct Outcome {
     pub exit: Exit,
     /// Processes that outlived the command and were ended.
     pub lingering: Vec<Lingering>,
+    /// Streams of the caller that took no more of what the command put out, for another reason than that
+    /// nobody reads them any more. The command met a closed pipe.
+    pub lost: Vec<LostStream>,
+}
+
+/// A standard stream that could not be written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostStream {
+    /// Its name: `standard output` or `standard error`.
+    pub stream: String,
+    /// The number of the system's error.
+    pub errno: i32,
 }
 
 /// A process that outlived its domain's command.
@@ -95,13 +107,14 @@ pub fn run(root: &StateRoot, launch: Launch) -> Result<Outcome, LaunchError> {
     };
     // The record goes to disk while the other roles start.
     match control::supervise(&job, ready.streams, || record.write(&state)) {
-        Ok(ended) => {
+        Ok((ended, lost)) => {
             record::write_exit(&state, ended.exit)?;
             drop(lock);
             Ok(Outcome {
                 domain: Domain::new(state, record),
                 exit: ended.exit,
                 lingering: ended.lingering,
+                lost,
             })
         }
         Err(error) => {
@@ -137,12 +150,13 @@ impl Domain {
             signals: &signals,
         };
         let begin = || record::clear_exit(self.directory());
-        let ended = control::supervise(&job, ready.streams, begin)?;
+        let (ended, lost) = control::supervise(&job, ready.streams, begin)?;
         record::write_exit(self.directory(), ended.exit)?;
         Ok(Outcome {
             domain: self.clone(),
             exit: ended.exit,
             lingering: ended.lingering,
+            lost,
         })
     }
 }

@@ -43,7 +43,7 @@ pub use decide::DecideError;
 pub use domain::{Domain, Status};
 pub use error::LaunchError;
 pub use exit::Exit;
-pub use launch::{Launch, Lingering, NetPolicy, Outcome, run};
+pub use launch::{Launch, Lingering, LostStream, NetPolicy, Outcome, run};
 pub use lock::Lock;
 pub use record::Record;
 pub use state::{StateError, StateRoot};

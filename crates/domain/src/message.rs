@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Exit;
-use crate::launch::Lingering;
+use crate::launch::{Lingering, LostStream};
 
 /// Longest message, in bytes; a socket's default buffer holds several.
 const BYTES_MAX: usize = 64 << 10;
@@ -69,6 +69,8 @@ pub(crate) enum RelayReport {
     Engaged,
     /// The caller's streams are let go of.
     Detached,
+    /// What was put out could not be passed on.
+    Lost(LostStream),
 }
 
 /// From pid 1, the command's process before its exec, or the view, to control.

@@ -86,6 +86,7 @@ impl Arguments {
             domain,
             exit,
             lingering,
+            ..
         } = launch::supervise(|| surmise_domain::run(&root, launch))?;
         let name = domain.name().to_owned();
         let changes = domain.changes()?;

@@ -4,19 +4,19 @@ mod drain;
 mod watch;
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use rustix::process::{Signal, WaitIdStatus};
 use rustix::thread::UnshareFlags;
-use surmise_channels::{KeptDescriptors, Streams};
+use surmise_channels::{KeptDescriptors, Outer, Streams};
 use surmise_sys::id_map::IdMap;
 use surmise_sys::process::{self, Child};
 use surmise_sys::seccomp::Program;
 
 use crate::command::Execution;
 use crate::error::LaunchError;
-use crate::launch::Launch;
+use crate::launch::{Launch, LostStream};
 use crate::lock::Serving;
 use crate::message::{Ended, Failure, Link, Order, RelayReport, Report};
 use crate::roles::control::watch::Watch;
@@ -54,7 +54,7 @@ pub(crate) fn supervise(
     job: &Job<'_>,
     streams: Streams,
     meanwhile: impl FnOnce() -> Result<(), StateError>,
-) -> Result<Ended, LaunchError> {
+) -> Result<(Ended, Vec<LostStream>), LaunchError> {
     let id_map = IdMap::of_caller()?;
     let filter = Program::consent();
     let execution = Execution {
@@ -82,8 +82,8 @@ struct Roles {
     relay: Child,
     /// Closed, it tells the relay process to end.
     to_relay: Link,
-    /// Whether the domain has a terminal.
-    terminal: bool,
+    /// Whether the domain has a terminal, and if so whether the command may read its keys.
+    terminal: Option<bool>,
 }
 
 fn start(
@@ -92,9 +92,10 @@ fn start(
     execution: Execution<'_>,
     streams: Streams,
 ) -> Result<Roles, LaunchError> {
-    let pair = || Link::pair().map_err(LaunchError::step("make a socket pair"));
     let (device, device_receiver) = pair()?;
-    let (view, to_view) = start_view(job, id_map, &device_receiver)?;
+    let serving =
+        Serving::take(job.state).map_err(LaunchError::step("lock the view for its process"))?;
+    let (view, to_view) = start_view(job, id_map, &serving, &device_receiver)?;
     drop(device_receiver);
     let terminal = streams
         .terminal()
@@ -103,29 +104,15 @@ fn start(
         .open()
         .map_err(LaunchError::step("make the standard streams"))?;
     let (init_relay, relay_init) = pair()?;
-    let (to_relay, control) = pair()?;
-    let relay = Relay {
-        control,
-        init: relay_init,
-        outer,
-        engage: terminal.as_ref().is_some_and(|setup| setup.foreground),
-        state: job.state.into(),
-        hold_streams: job.launch.hold_streams,
-        hold_terminal: job.launch.hold_terminal,
-    };
-    let relay = process::fork_with(relay, Relay::descriptors, Relay::live)
-        .map_err(LaunchError::step("start the relay process"))?;
+    let engage = terminal.as_ref().is_some_and(|setup| setup.foreground);
+    let (relay, to_relay) = start_relay(job, serving, outer, relay_init, engage)?;
     let (to_init, control) = pair()?;
-    let pidfd = |role: &Child| {
-        let copy = role.as_fd().try_clone_to_owned();
-        copy.map_err(LaunchError::step("watch a process"))
-    };
-    let has_terminal = terminal.is_some();
+    let foreground = terminal.as_ref().map(|setup| setup.foreground);
     let init = Init {
         control,
         device,
         relay: init_relay,
-        outside: [pidfd(&view)?, pidfd(&relay)?],
+        outside: [pidfd_of(&view)?, pidfd_of(&relay)?],
         streams: inner,
         terminal,
         // Covered in the domain's own namespace only: the view still sees the state.
@@ -144,7 +131,7 @@ fn start(
             to_view,
             relay,
             to_relay,
-            terminal: has_terminal,
+            terminal: foreground,
         }),
         Err(error) => {
             // Without a device to come the view ends by itself, and without control the relay.
@@ -157,9 +144,47 @@ fn start(
     }
 }
 
+fn pair() -> Result<(Link, Link), LaunchError> {
+    Link::pair().map_err(LaunchError::step("make a socket pair"))
+}
+
+fn pidfd_of(role: &Child) -> Result<OwnedFd, LaunchError> {
+    let copy = role.as_fd().try_clone_to_owned();
+    copy.map_err(LaunchError::step("watch a process"))
+}
+
+/// `init`: from where the relay process gets the domain's terminal.
+fn start_relay(
+    job: &Job<'_>,
+    serving: Serving,
+    outer: Outer,
+    init: Link,
+    engage: bool,
+) -> Result<(Child, Link), LaunchError> {
+    let (to_relay, control) = pair()?;
+    let relay = Relay {
+        control,
+        init,
+        outer,
+        engage,
+        serving,
+        state: job.state.into(),
+        hold_streams: job.launch.hold_streams,
+        hold_terminal: job.launch.hold_terminal,
+    };
+    let relay = process::fork_with(relay, Relay::descriptors, Relay::live)
+        .map_err(LaunchError::step("start the relay process"))?;
+    Ok((relay, to_relay))
+}
+
 /// `device`: from where the view gets its device.
-fn start_view(job: &Job<'_>, id_map: &IdMap, device: &Link) -> Result<(Child, Link), LaunchError> {
-    let (to_view, control) = Link::pair().map_err(LaunchError::step("make a socket pair"))?;
+fn start_view(
+    job: &Job<'_>,
+    id_map: &IdMap,
+    serving: &Serving,
+    device: &Link,
+) -> Result<(Child, Link), LaunchError> {
+    let (to_view, control) = pair()?;
     let view = ViewProcess {
         root: job.root,
         state: job.state,
@@ -167,8 +192,6 @@ fn start_view(job: &Job<'_>, id_map: &IdMap, device: &Link) -> Result<(Child, Li
         device,
         control: &control,
     };
-    let serving =
-        Serving::take(job.state).map_err(LaunchError::step("lock the view for its process"))?;
     let keep = [device.as_fd(), control.as_fd(), serving.as_fd()];
     let view = process::fork(&keep, || view.live())
         .map_err(LaunchError::step("start the view process"))?;
@@ -182,7 +205,7 @@ impl Roles {
         id_map: &IdMap,
         signals: &Signals,
         meanwhile: impl FnOnce() -> Result<(), StateError>,
-    ) -> Result<Ended, LaunchError> {
+    ) -> Result<(Ended, Vec<LostStream>), LaunchError> {
         let mut heard = Heard::default();
         let begun = id_map
             .apply(self.init.pid())
@@ -247,6 +270,7 @@ struct Heard {
     ended: Option<Ended>,
     failure: Option<Failure>,
     from_relay: Option<Failure>,
+    lost: Vec<LostStream>,
     view_died: bool,
     relay_died: bool,
     /// Nobody is left to say anything, of pid 1 and the command's process.
@@ -274,11 +298,20 @@ impl Heard {
     /// All that the relay process said, which has ended.
     fn hear_relay_out(&mut self, relay: &Link) -> io::Result<()> {
         while let Some(report) = relay.receive()? {
-            if let RelayReport::Failed(failure) = report {
-                self.from_relay.get_or_insert(failure);
-            }
+            self.keep(report);
         }
         Ok(())
+    }
+
+    /// Keeps what is of interest in the end.
+    fn keep(&mut self, report: RelayReport) {
+        match report {
+            RelayReport::Failed(failure) => {
+                self.from_relay.get_or_insert(failure);
+            }
+            RelayReport::Lost(lost) => self.lost.push(lost),
+            _ => {}
+        }
     }
 
     /// The view's own report comes first: without a view, nothing else works.
@@ -288,7 +321,7 @@ impl Heard {
         from_view: Option<Report>,
         view_status: &WaitIdStatus,
         relay_status: &WaitIdStatus,
-    ) -> Result<Ended, LaunchError> {
+    ) -> Result<(Ended, Vec<LostStream>), LaunchError> {
         let launch = job.launch;
         let reported = |failure| {
             LaunchError::reported(failure, &launch.command[0], &launch.directory, self.started)
@@ -312,6 +345,7 @@ impl Heard {
         if let Some(failure) = self.failure {
             return Err(reported(failure));
         }
-        self.ended.ok_or(LaunchError::Killed { role: "pid 1" })
+        let ended = self.ended.ok_or(LaunchError::Killed { role: "pid 1" })?;
+        Ok((ended, self.lost))
     }
 }

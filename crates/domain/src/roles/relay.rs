@@ -18,6 +18,8 @@ use surmise_outbox::Outbox;
 use surmise_sys::signals;
 
 use crate::held;
+use crate::launch::LostStream;
+use crate::lock::Serving;
 use crate::message::{Failure, Link, RelayOrder, RelayReport};
 
 /// What the caller's terminal may send to its process group, or whoever ends that: the relay process
@@ -45,6 +47,8 @@ pub(crate) struct Relay {
     pub(crate) outer: Outer,
     /// Whether the terminal's keys go to the domain from the start.
     pub(crate) engage: bool,
+    /// Keeps others from the state until this process has ended.
+    pub(crate) serving: Serving,
     /// The domain's own state, where what is held is kept.
     pub(crate) state: PathBuf,
     /// Whether standard output and error are held.
@@ -64,7 +68,11 @@ enum End {
 impl Relay {
     pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let mut all = self.outer.descriptors();
-        all.extend([self.control.as_fd(), self.init.as_fd()]);
+        all.extend([
+            self.control.as_fd(),
+            self.init.as_fd(),
+            self.serving.as_fd(),
+        ]);
         all
     }
 
@@ -75,6 +83,7 @@ impl Relay {
             init,
             outer,
             engage,
+            serving: _serving,
             state,
             hold_streams,
             hold_terminal,
@@ -94,7 +103,7 @@ impl Relay {
             };
             let channels = Channels::start(outer, engage, &mut sink)
                 .map_err(Failure::at("start the channels"))?;
-            let mut serving = Serving {
+            let mut running = Running {
                 control: &control,
                 init: Some(init),
                 channels,
@@ -103,7 +112,7 @@ impl Relay {
                 state,
                 outbox,
             };
-            serving.run()
+            running.run()
         };
         match run() {
             Ok(()) => 0,
@@ -133,7 +142,7 @@ fn opened<'a>(outbox: &'a mut Option<Outbox>, state: &Path) -> io::Result<&'a Ou
     Ok(outbox.as_ref().expect("opened above"))
 }
 
-struct Serving<'a> {
+struct Running<'a> {
     control: &'a Link,
     /// `None` when pid 1 has ended.
     init: Option<Link>,
@@ -144,7 +153,7 @@ struct Serving<'a> {
     outbox: Option<Outbox>,
 }
 
-impl Serving<'_> {
+impl Running<'_> {
     fn run(&mut self) -> Result<(), Failure> {
         let end = self.obey_to_the_end();
         if !matches!(end, Ok(End::Finished)) {
@@ -162,7 +171,7 @@ impl Serving<'_> {
 
     fn obey_to_the_end(&mut self) -> Result<End, Failure> {
         loop {
-            while let Some(event) = self.channels.next() {
+            while let Some(event) = self.channels.next_event() {
                 self.tell(event);
             }
             if self.finishing && self.channels.are_ended() {
@@ -267,6 +276,10 @@ impl Serving<'_> {
             Event::Resumed { engaged } => self.report(&RelayReport::Resumed { engaged }),
             Event::Engaged => self.report(&RelayReport::Engaged),
             Event::Detached | Event::Ended => self.tell_if_detached(),
+            Event::Lost { stream, errno } => self.report(&RelayReport::Lost(LostStream {
+                stream: stream.name().into(),
+                errno,
+            })),
             Event::Left => {}
         }
     }
@@ -282,7 +295,7 @@ impl Serving<'_> {
         }
         let deadline = Instant::now() + LEAVING_MAX;
         loop {
-            while let Some(event) = self.channels.next() {
+            while let Some(event) = self.channels.next_event() {
                 if event == Event::Left {
                     return;
                 }

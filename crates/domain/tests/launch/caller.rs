@@ -52,6 +52,10 @@ fn tell(result: Result<Outcome, LaunchError>) -> u8 {
             for process in &outcome.lingering {
                 eprintln!("lingering: {} {}", process.pid, process.name);
             }
+            for lost in &outcome.lost {
+                let error = std::io::Error::from_raw_os_error(lost.errno);
+                eprintln!("lost: {}: {error}", lost.stream);
+            }
             eprintln!("kept: {}", outcome.domain.name());
             outcome.exit.code()
         }

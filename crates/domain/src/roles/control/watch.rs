@@ -50,7 +50,7 @@ impl<'a> Watch<'a> {
             roles,
             signals,
             heard,
-            stops: Stops::new(roles.terminal),
+            stops: Stops::new(roles.terminal.is_some(), roles.terminal == Some(true)),
             kill_at: None,
         }
     }
@@ -148,14 +148,13 @@ impl<'a> Watch<'a> {
                 self.kill_at.get_or_insert(Instant::now() + NOTICE);
                 Step::Nothing
             }
-            Some(RelayReport::Failed(failure)) => {
-                self.heard.from_relay.get_or_insert(failure);
-                Step::Nothing
-            }
             Some(RelayReport::Paused) => self.stops.paused(),
             Some(RelayReport::Resumed { engaged }) => self.stops.resumed(engaged),
             Some(RelayReport::Engaged) => self.stops.engaged(),
-            Some(RelayReport::Detached) => Step::Nothing,
+            Some(other) => {
+                self.heard.keep(other);
+                Step::Nothing
+            }
         };
         self.take(step)
     }
