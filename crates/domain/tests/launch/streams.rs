@@ -1,4 +1,4 @@
-//! The caller's standard streams, and what becomes of them inside.
+//! S17: the caller's standard streams, and what becomes of them inside.
 
 use std::fs;
 use std::io::{Read, Write};
