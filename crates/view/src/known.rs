@@ -57,6 +57,9 @@ struct State {
     nanoseconds: [u32; 2],
 }
 
+/// Further real names of an inode.
+pub(crate) type Aliases = Vec<(NodeId, Box<OsStr>)>;
+
 /// A real inode that is gone outside.
 #[derive(Debug)]
 pub(crate) struct Outlived {
@@ -73,7 +76,7 @@ pub(crate) struct Known {
     by_key: HashMap<InodeKey, NodeId>,
     uses: HashMap<NodeId, Use>,
     /// Further real names under which inodes with several links were seen.
-    aliases: HashMap<NodeId, Vec<(NodeId, Box<OsStr>)>>,
+    aliases: HashMap<NodeId, Aliases>,
     /// Real files that were opened for writing, and not written yet.
     writers: HashSet<NodeId>,
     /// Real inodes that are gone outside and still held inside.
@@ -122,8 +125,8 @@ impl Known {
         }
     }
 
-    pub(crate) fn forget_aliases(&mut self, id: NodeId) {
-        self.aliases.remove(&id);
+    pub(crate) fn take_aliases(&mut self, id: NodeId) -> Option<(NodeId, Aliases)> {
+        self.aliases.remove(&id).map(|aliases| (id, aliases))
     }
 
     /// Further real names of an inode.

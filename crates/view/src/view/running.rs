@@ -14,7 +14,6 @@ use std::os::fd::AsFd;
 use rustix::io::Errno;
 
 use super::core::{Core, Found, now};
-use super::relocate::bound;
 use super::{View, fail};
 use crate::known::Outlived;
 use crate::lower;
@@ -147,19 +146,7 @@ impl View {
 impl Core {
     /// Keeps every inode that the commit takes away and that a process may hold.
     fn keep(&mut self) -> io::Result<Vec<Kept>> {
-        let bound = bound(&self.map);
-        let mut lost = Vec::new();
-        for (id, known) in self.known.held() {
-            let is_lost = match self.map.node(id) {
-                Some(node) => self.names(id, node, &bound).is_empty(),
-                None => known.lost_names > 0,
-            };
-            if is_lost && id != NodeId::ROOT {
-                lost.push(id);
-            }
-        }
-        drop(bound);
-        lost.retain(|id| !self.has_alias(*id));
+        let lost = self.lost();
         let mut kept = Vec::with_capacity(lost.len());
         for node in lost {
             match self.keep_one(node) {
@@ -229,7 +216,7 @@ impl Core {
             return fail(Errno::INVAL);
         };
         let kept = commit.kept;
-        let moves = self.moves();
+        let moved = self.moved_directories();
         let operation = operation(&kept);
         let written = self.write(&operation);
         if let Err(error) = written {
@@ -258,9 +245,9 @@ impl Core {
             self.files.pop(id);
         }
         self.directories.clear();
-        let numbers = self.relocate(moves);
+        self.relocate(moved, &before);
         self.renew_uses();
-        self.renumber_listings(&numbers);
+        self.renumber_listings();
         let still: HashSet<ObjectId> = self
             .map
             .nodes()
