@@ -182,9 +182,7 @@ impl Core {
             kind,
         };
         self.known.place(id, place);
-        if kind == FileKind::Regular {
-            // It may be open and mapped.
-            self.known.note_writer(id);
+        if self.known.is_open(id) {
             self.known.note_use(id, &identity);
         }
     }

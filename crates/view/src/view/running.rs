@@ -90,15 +90,10 @@ impl View {
         Ok(())
     }
 
-    /// The held regular files of which the kernel may have data that the view lacks: those that were
-    /// written, or opened so that they can be.
-    pub(crate) fn written(&self) -> Vec<NodeId> {
-        let core = self.locked();
-        let written = core.map.nodes().filter(|(_, node)| node.object.is_some());
-        let written = written
-            .map(|(id, _)| id)
-            .chain(core.known.opened_for_writing());
-        written.filter(|id| core.known.is_held(*id)).collect()
+    /// The files of which the kernel may have data that the view lacks: those that are open. (The
+    /// last data of a mapping are written back when it goes.)
+    pub(crate) fn open_files(&self) -> Vec<NodeId> {
+        self.locked().known.open_nodes().collect()
     }
 
     /// Takes in that the real tree has become what the view shows, durably. Nodes stay what they
@@ -268,6 +263,9 @@ impl Core {
     fn renew_uses(&mut self) {
         self.used_names.clear();
         for id in self.known.forget_uses() {
+            if !self.known.is_open(id) {
+                continue;
+            }
             let Ok(attributes) = self.lower_attributes(id) else {
                 continue;
             };
