@@ -38,6 +38,13 @@ pub enum Event {
     Left,
     /// One channel has let go of the caller's streams.
     Detached,
+    /// What the command put out could not be passed on.
+    Lost {
+        /// To where.
+        stream: Stream,
+        /// The number of the system's error.
+        errno: i32,
+    },
     /// One channel has ended, and its thread with it.
     Ended,
 }
@@ -194,7 +201,7 @@ impl Channels {
     }
 
     /// What has happened, if anything has.
-    pub fn next(&mut self) -> Option<Event> {
+    pub fn next_event(&mut self) -> Option<Event> {
         let event = self.events.next()?;
         match event {
             Event::Ended => {
@@ -205,7 +212,7 @@ impl Channels {
                 self.attached = self.attached.saturating_sub(1);
                 self.let_go_if_detached();
             }
-            Event::Paused | Event::Resumed { .. } | Event::Engaged | Event::Left => {}
+            _ => {}
         }
         Some(event)
     }
@@ -218,7 +225,7 @@ impl Channels {
     }
 }
 
-/// Readable while [`Channels::next`] may give something.
+/// Readable while [`Channels::next_event`] may give something.
 impl AsFd for Channels {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.events.as_fd()

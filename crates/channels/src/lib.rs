@@ -26,8 +26,8 @@ mod terminal;
 
 pub use channels::{Channels, Event, Held, block_signals};
 pub use ends::{Inner, Outer, let_go};
-pub use mailbox::{Mailbox, Sender as MailSender, mailbox};
 pub use keep::{KeepError, KeepRefusal, KeptDescriptors};
+pub use mailbox::{Mailbox, Sender as MailSender, mailbox};
 pub use sink::Sink;
 pub use streams::{Stream, StreamError, Streams};
 pub use terminal::inner::{InnerTerminal, TERMINAL, TerminalSetup};

@@ -1,7 +1,7 @@
 //! The thread of one output channel: from the domain to a stream of the caller.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::thread;
 
@@ -85,13 +85,25 @@ impl Pump {
             match self.step(&mut buffer) {
                 Ok(false) => {}
                 Ok(true) => self.obey(events),
-                Err(_) => self.give_up(),
+                Err(error) => {
+                    self.tell(&error, events);
+                    self.give_up();
+                }
             }
         }
         if let Some(sink) = &mut self.sink {
             sink.close();
         }
         events.send(Event::Ended);
+    }
+
+    /// That nobody reads any more is no news to the caller.
+    fn tell(&self, error: &io::Error, events: &Sender<Event>) {
+        let is_gone = [ErrorKind::BrokenPipe, ErrorKind::ConnectionReset].contains(&error.kind());
+        if let (false, Some(errno), Some(caller)) = (is_gone, error.raw_os_error(), &self.caller) {
+            let stream = caller.stream;
+            events.send(Event::Lost { stream, errno });
+        }
     }
 
     fn obey(&mut self, events: &Sender<Event>) {
@@ -235,6 +247,7 @@ fn is_closed(socket: &OwnedFd) -> bool {
 /// A stream of the caller, written so that the thread waits in `poll` and nowhere else: the caller's
 /// description may be one that others wait for, too, so it stays as it is.
 struct Caller {
+    stream: Stream,
     fd: BorrowedFd<'static>,
     kind: FileType,
 }
@@ -243,7 +256,7 @@ impl Caller {
     fn new(stream: Stream) -> io::Result<Self> {
         let fd = stream.descriptor();
         let kind = FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode);
-        Ok(Self { fd, kind })
+        Ok(Self { stream, fd, kind })
     }
 
     /// Writes a part of `bytes`.

@@ -152,14 +152,13 @@ fn is_null(stat: &Stat) -> bool {
 }
 
 fn first_of_each() -> [usize; 3] {
-    let mut first = [0, 1, 2];
-    for index in 1..first.len() {
-        let fd = |index: usize| Stream::ALL[index].descriptor();
-        first[index] = (0..index)
+    let fd = |index: usize| Stream::ALL[index].descriptor();
+    [0, 1, 2].map(|index| {
+        let mut earlier = 0..index;
+        earlier
             .find(|&earlier| are_one(fd(earlier), fd(index)))
-            .unwrap_or(index);
-    }
-    first
+            .unwrap_or(index)
+    })
 }
 
 /// Whether both have one open description; where the kernel does not tell, whether they look like it.

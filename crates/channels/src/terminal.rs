@@ -310,16 +310,13 @@ impl Relay {
                 self.pause();
             }
         }
-        match &mut self.sink {
-            Some(sink) => {
-                if sink.write(&buffer[..length]).is_err() {
-                    self.inner = None;
-                }
+        let bytes = &buffer[..length];
+        if let Some(sink) = &mut self.sink {
+            if sink.write(bytes).is_err() {
+                self.inner = None;
             }
-            None if self.outer.terminal().is_some() => {
-                self.screen.fill(&self.outer.as_it_is(&buffer[..length]));
-            }
-            None => {}
+        } else if self.outer.terminal().is_some() {
+            self.screen.fill(&self.outer.as_it_is(bytes));
         }
     }
 

@@ -32,11 +32,21 @@ pub struct Options {
     allow_socket: Vec<PathBuf>,
 
     /// What it writes to the terminal
-    #[arg(long, value_name = "WHEN", default_value = "show", hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "WHEN",
+        default_value = "show",
+        hide_default_value = true
+    )]
     tty: Showing,
 
     /// What it writes to standard output and standard error
-    #[arg(long, value_name = "WHEN", default_value = "show", hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "WHEN",
+        default_value = "show",
+        hide_default_value = true
+    )]
     stdio: Showing,
 
     /// A descriptor that it inherits; without it, only 0, 1 and 2

@@ -71,7 +71,10 @@ pub fn show(rows: &[Row]) {
     if rows.is_empty() {
         return;
     }
-    let mut text = format!("surmise: {} until the commit\n", count(rows.len(), "held output"));
+    let mut text = format!(
+        "surmise: {} until the commit\n",
+        count(rows.len(), "held output")
+    );
     for row in rows.iter().take(LINES_MAX) {
         text.push_str(&format!("  {}\n", row.line()));
     }

@@ -73,14 +73,17 @@ fn told(notice: &Notice) -> String {
             let who = in_brackets(sender.as_ref());
             format!("refused a connection to {peer}{who}; --allow-net {peer} allows it")
         }
-        Notice::Lost { peer, error } => {
+        Notice::NotKept { peer, error } => {
             format!("output for {peer} could not be kept, and the connection was reset: {error}")
         }
-        Notice::WaitsForCommit { name } => format!(
-            "everything waits; `surmise commit {name}` from another terminal lets it go on"
-        ),
+        Notice::WaitsForCommit { name } => {
+            format!("everything waits; `surmise commit {name}` from another terminal lets it go on")
+        }
         Notice::Committed { changes } => {
-            format!("{} committed; the command goes on", count(*changes, "change"))
+            format!(
+                "{} committed; the command goes on",
+                count(*changes, "change")
+            )
         }
     }
 }

@@ -28,7 +28,10 @@ fn vim_edits_a_file_that_is_written_at_the_commit() {
 fn less_turns_pages_and_takes_keys_while_its_input_is_a_pipe() {
     let scratch = Scratch::new();
     let terminal = Tmux::start(&scratch);
-    for command in ["seq 500 | surmise run -- less", "surmise run -- sh -c 'seq 500 | less'"] {
+    for command in [
+        "seq 500 | surmise run -- less",
+        "surmise run -- sh -c 'seq 500 | less'",
+    ] {
         terminal.line(command);
         terminal.wait_for("\n20\n");
         terminal.keys(&["G"]);
@@ -60,7 +63,8 @@ fn python_reads_lines_edits_them_and_knows_its_terminal() {
 fn tmux_runs_inside() {
     let scratch = Scratch::new();
     let terminal = Tmux::start(&scratch);
-    terminal.line("surmise run --dry-run -- tmux -S inner -f /dev/null new 'echo inner; sleep 600'");
+    terminal
+        .line("surmise run --dry-run -- tmux -S inner -f /dev/null new 'echo inner; sleep 600'");
     terminal.wait_for("inner");
     terminal.keys(&["C-b", "c"]);
     terminal.wait_for("1:");

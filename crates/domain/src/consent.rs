@@ -83,7 +83,8 @@ impl Consent {
             self.engine.end(task, &mut effects)?;
         }
         self.engine.unblocked(INSIDE, &mut effects)?;
-        self.engine.decide(self.id, Decision::Affirm, &mut effects)?;
+        self.engine
+            .decide(self.id, Decision::Affirm, &mut effects)?;
         self.id = self.engine.assume(Owner::Person, Kind::Consent)?;
         self.stalled = false;
         let released = effects.into_iter().filter_map(|effect| match effect {

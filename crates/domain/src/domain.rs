@@ -94,7 +94,9 @@ impl Domain {
         let deadline = Instant::now() + ENDING_MAX;
         loop {
             match self.lock() {
-                Err(StateError::Running { .. }) if self.is_ending() && Instant::now() < deadline => {
+                Err(StateError::Running { .. })
+                    if self.is_ending() && Instant::now() < deadline =>
+                {
                     thread::sleep(PAUSE);
                 }
                 locked => return locked,

@@ -42,6 +42,18 @@ pub struct Outcome {
     pub exit: Exit,
     /// Processes that outlived the command and were ended.
     pub lingering: Vec<Lingering>,
+    /// Streams of the caller that took no more of what the command put out, for another reason than that
+    /// nobody reads them any more. The command met a closed pipe.
+    pub lost: Vec<LostStream>,
+}
+
+/// A standard stream that could not be written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostStream {
+    /// Its name: `standard output` or `standard error`.
+    pub stream: String,
+    /// The number of the system's error.
+    pub errno: i32,
 }
 
 /// A process that outlived its domain's command.
@@ -65,11 +77,7 @@ pub struct Lingering {
 /// killed while it ran, in which case the domain is kept; when the domain was aborted from elsewhere,
 /// in which case none is left; and when nothing in it could go on without a person and nobody was
 /// there, in which case it runs on ([`LaunchError::Stalled`]).
-pub fn run(
-    root: &StateRoot,
-    launch: Launch,
-    person: &dyn Person,
-) -> Result<Outcome, LaunchError> {
+pub fn run(root: &StateRoot, launch: Launch, person: &dyn Person) -> Result<Outcome, LaunchError> {
     let ready = Ready::check(&launch)?;
     let signals = Signals::take_over().map_err(LaunchError::step("take over signals"))?;
     let program = &launch.command[0];
@@ -89,13 +97,14 @@ pub fn run(
     };
     // The record goes to disk while the other roles start.
     match control::supervise(&job, ready.streams, || record.write(&state)) {
-        Ok(ended) => {
+        Ok((ended, lost)) => {
             record::write_exit(&state, ended.exit)?;
             drop(lock);
             Ok(Outcome {
                 domain: Domain::new(state, record),
                 exit: ended.exit,
                 lingering: ended.lingering,
+                lost,
             })
         }
         Err(error) => {
@@ -133,12 +142,13 @@ impl Domain {
             lock: &lock,
         };
         let begin = || record::clear_exit(self.directory());
-        let ended = control::supervise(&job, ready.streams, begin)?;
+        let (ended, lost) = control::supervise(&job, ready.streams, begin)?;
         record::write_exit(self.directory(), ended.exit)?;
         Ok(Outcome {
             domain: self.clone(),
             exit: ended.exit,
             lingering: ended.lingering,
+            lost,
         })
     }
 }

@@ -54,7 +54,7 @@ pub use domain::{Domain, Status};
 pub use doorway::{Done, Refusal};
 pub use error::LaunchError;
 pub use exit::Exit;
-pub use launch::{Launch, Lingering, Outcome, run};
+pub use launch::{Launch, Lingering, LostStream, Outcome, run};
 pub use lock::Lock;
 pub use person::{Answer, Notice, Person, Question};
 pub use record::Record;

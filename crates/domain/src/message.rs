@@ -17,7 +17,7 @@ use surmise_network::Verdict;
 use surmise_outbox::Sender;
 
 use crate::exit::Exit;
-use crate::launch::Lingering;
+use crate::launch::{Lingering, LostStream};
 
 /// Longest message, in bytes; a socket's default buffer holds several.
 const BYTES_MAX: usize = 64 << 10;
@@ -131,7 +131,9 @@ pub(crate) enum RelayReport {
         sender: Option<Process>,
     },
     /// Output could not be kept, and its connection was reset.
-    Lost { peer: String, error: String },
+    NotKept { peer: String, error: String },
+    /// What was put out could not be passed on.
+    Lost(LostStream),
     /// The tasks' output is in the outbox; or why it is not.
     Quiet { failed: Option<String> },
     /// What was held has gone out.

@@ -63,7 +63,7 @@ pub enum Notice {
         sender: Option<Sender>,
     },
     /// Output could not be kept, and its connection was reset.
-    Lost {
+    NotKept {
         /// Whom it was for.
         peer: String,
         /// Why.

@@ -78,7 +78,12 @@ enum Text {
 }
 
 impl Record {
-    pub(crate) fn new(name: &str, command: &[OsString], directory: &Path, boundary: &Boundary) -> Self {
+    pub(crate) fn new(
+        name: &str,
+        command: &[OsString],
+        directory: &Path,
+        boundary: &Boundary,
+    ) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         Self {
             name: name.into(),
@@ -230,6 +235,7 @@ impl From<Text> for OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use surmise_network::Rule;
 
     fn record() -> Record {
         Record {
@@ -237,7 +243,18 @@ mod tests {
             command: vec!["sh".into(), OsString::from_vec(vec![0xff, b'a']), "".into()],
             directory: OsString::from_vec(b"/tmp/\xfe".to_vec()).into(),
             created: 1_700_000_000,
-            net: NetPolicy::Allow,
+            boundary: Boundary {
+                net: Policy {
+                    default: Verdict::Allow,
+                    rules: vec![Rule {
+                        host: "example.org".parse().expect("a host"),
+                        port: Some(80),
+                        verdict: Verdict::Hold,
+                    }],
+                },
+                sockets: vec!["/run/agent".into()],
+                ..Boundary::default()
+            },
         }
     }
 
@@ -249,14 +266,26 @@ mod tests {
     }
 
     #[test]
+    fn a_record_of_format_1_is_read() {
+        let state = tempfile::tempdir().expect("a directory");
+        let old = "{\"version\":1,\"name\":\"t-1\",\"command\":[\"sh\"],\"directory\":\"/\",\
+                   \"created\":1,\"net\":\"deny\"}";
+        fs::write(state.path().join("domain.json"), old).expect("write");
+        let record = Record::read(state.path(), "t-1").expect("read");
+        assert_eq!(record.boundary, Boundary::default());
+    }
+
+    #[test]
     fn the_format_is_as_documented() {
         let state = tempfile::tempdir().expect("a directory");
         record().write(state.path()).expect("write");
         let json = fs::read_to_string(state.path().join("domain.json")).expect("read");
         assert_eq!(
             json,
-            "{\"version\":1,\"name\":\"t-1\",\"command\":[\"sh\",[255,97],\"\"],\
-             \"directory\":[47,116,109,112,47,254],\"created\":1700000000,\"net\":\"allow\"}\n"
+            "{\"version\":2,\"name\":\"t-1\",\"command\":[\"sh\",[255,97],\"\"],\
+             \"directory\":[47,116,109,112,47,254],\"created\":1700000000,\
+             \"net\":{\"default\":\"allow\",\"rules\":[{\"host\":\"example.org\",\"port\":80,\
+             \"verdict\":\"hold\"}]},\"sockets\":[\"/run/agent\"]}\n"
         );
         write_exit(state.path(), Exit::Signaled(9)).expect("write");
         let json = fs::read_to_string(state.path().join("exit")).expect("read");
@@ -273,8 +302,8 @@ mod tests {
             let lost = Record::read(state.path(), "t-1").expect("a lost record");
             assert_eq!((lost.name.as_str(), lost.command.len()), ("t-1", 0));
         }
-        fs::write(&path, "{\"version\":2,\"colour\":1}").expect("write");
+        fs::write(&path, "{\"version\":3,\"colour\":1}").expect("write");
         let error = Record::read(state.path(), "t-1").expect_err("a newer format");
-        assert!(matches!(error, StateError::Version { version: 2, .. }));
+        assert!(matches!(error, StateError::Version { version: 3, .. }));
     }
 }

@@ -59,9 +59,10 @@ impl Sampler {
                 continue;
             }
             let id = number(task);
-            let idle = self.before.get(&id).is_some_and(|before| {
-                activity.time.saturating_sub(before.time) <= IDLE_MAX
-            });
+            let idle = self
+                .before
+                .get(&id)
+                .is_some_and(|before| activity.time.saturating_sub(before.time) <= IDLE_MAX);
             activities.insert(id, activity);
             let wait = match idle {
                 true => self.classify(&state, held),
@@ -86,11 +87,12 @@ impl Sampler {
             {
                 Wait::Outside
             }
-            Waiting::Descriptor(Channel::Socket(_)) | Waiting::Many(_) => match self.outside.network
-            {
-                true => Wait::Outside,
-                false => Wait::Inside,
-            },
+            Waiting::Descriptor(Channel::Socket(_)) | Waiting::Many(_) => {
+                match self.outside.network {
+                    true => Wait::Outside,
+                    false => Wait::Inside,
+                }
+            }
             Waiting::Descriptor(Channel::Pipe(_))
             | Waiting::Child
             | Waiting::Futex

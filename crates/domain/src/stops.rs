@@ -33,6 +33,8 @@ pub(crate) enum Step {
 pub(crate) struct Stops {
     /// Whether the domain has a terminal.
     terminal: bool,
+    /// Whether the command may read its keys.
+    foreground: bool,
     state: State,
 }
 
@@ -51,9 +53,12 @@ enum State {
 }
 
 impl Stops {
-    pub(crate) fn new(terminal: bool) -> Self {
-        let state = State::Running;
-        Self { terminal, state }
+    pub(crate) fn new(terminal: bool, foreground: bool) -> Self {
+        Self {
+            terminal,
+            foreground,
+            state: State::Running,
+        }
     }
 
     /// The command was stopped by `signal`.
@@ -111,6 +116,8 @@ impl Stops {
     /// The keys go to the domain from now on.
     pub(crate) fn engaged(&mut self) -> Step {
         match self.state {
+            // A command in the foreground may have put another group there: that is its own business.
+            State::Running if self.foreground => Step::Nothing,
             State::Running | State::Waiting => self.goes_on(true),
             // The answer to come says the same.
             _ => Step::Nothing,
@@ -130,6 +137,7 @@ impl Stops {
 
     fn goes_on(&mut self, foreground: bool) -> Step {
         self.state = State::Running;
+        self.foreground = foreground;
         Step::Continue { foreground }
     }
 }
@@ -161,7 +169,8 @@ mod tests {
 
     #[test]
     fn a_command_that_is_stopped_takes_control_with_it() {
-        let mut stops = Stops::new(true);
+        let mut stops = Stops::new(true, true);
+        assert_eq!(stops.engaged(), Step::Nothing);
         assert_eq!(stops.stopped(Signal::TSTP), Step::Pause);
         assert_eq!(stops.paused(), Step::Stop(Signal::TSTP));
         assert_eq!(
@@ -173,8 +182,19 @@ mod tests {
     }
 
     #[test]
+    fn let_go_on_in_the_background_it_gets_the_keys_when_they_are_its_callers() {
+        let mut stops = Stops::new(true, true);
+        stops.stopped(Signal::TSTP);
+        stops.paused();
+        stops.went_on(Signal::TSTP, true);
+        assert_eq!(stops.resumed(false), Step::Continue { foreground: false });
+        assert_eq!(stops.engaged(), Step::Continue { foreground: true });
+        assert_eq!(stops.engaged(), Step::Nothing);
+    }
+
+    #[test]
     fn without_a_terminal_it_just_stops_and_goes_on() {
-        let mut stops = Stops::new(false);
+        let mut stops = Stops::new(false, false);
         assert_eq!(stops.stopped(Signal::STOP), Step::Stop(Signal::STOP));
         let step = stops.went_on(Signal::STOP, true);
         assert_eq!(step, Step::Continue { foreground: false });
@@ -182,7 +202,7 @@ mod tests {
 
     #[test]
     fn in_the_background_a_reader_waits_for_the_foreground() {
-        let mut stops = Stops::new(true);
+        let mut stops = Stops::new(true, false);
         let ask = Step::Resume { engage: true };
         assert_eq!(stops.stopped(Signal::TTIN), ask);
         assert_eq!(stops.resumed(false), Step::Stop(Signal::TTIN));

@@ -90,3 +90,29 @@ fn close_range(first: u32, last: u32, flags: libc::c_uint) -> io::Result<()> {
         _ => Err(io::Error::last_os_error()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn a_copy_has_the_same_description_and_another_open_has_not() {
+        let one = File::open("/dev/null").expect("open");
+        let copy = one.try_clone().expect("duplicate");
+        let other = File::open("/dev/null").expect("open");
+        let same = |two: &File| same_description(one.as_fd(), two.as_fd()).expect("compare");
+        assert!(same(&copy));
+        assert!(!same(&other));
+    }
+
+    #[test]
+    fn what_this_program_opened_is_not_inherited() {
+        let file = File::open("/dev/null").expect("open");
+        assert!(inherited(file.as_raw_fd()).is_err());
+        assert!(inherited(-1).is_err());
+        assert!(inherited(2).is_ok());
+    }
+}

@@ -38,6 +38,6 @@ pub use run::Run;
 pub use scratch::Scratch;
 pub use skip::{is_root, skip};
 pub use snapshot::{Entry, Kind, TreeSnapshot};
-pub use tmux::Tmux;
 pub use terminal::Act;
+pub use tmux::Tmux;
 pub use user::{User, ordinary_user};

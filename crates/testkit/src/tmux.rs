@@ -25,7 +25,16 @@ impl Tmux {
         let path = std::env::var("PATH").expect("a PATH");
         let set = |name: &str, value: String| format!("{name}={value}");
         let started = terminal
-            .command(&["-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24"])
+            .command(&[
+                "-f",
+                "/dev/null",
+                "new-session",
+                "-d",
+                "-x",
+                "80",
+                "-y",
+                "24",
+            ])
             .args(["env", "-i", "PS1=$ ", "LANG=C.UTF-8", "TERM=screen"])
             .arg(set("PATH", format!("{}:{path}", bin.display())))
             .arg(set("HOME", scratch.home().display().to_string()))

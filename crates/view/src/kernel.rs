@@ -58,7 +58,7 @@ impl Notifier {
     /// # Errors
     /// As there, and what the kernel says.
     pub fn prepare_commit(&self, view: &View) -> io::Result<()> {
-        for node in view.written() {
+        for node in view.open_files() {
             self.notifier.drop_data(node.0)?;
         }
         view.prepare_commit()

@@ -3,7 +3,7 @@
 //! Nothing here outlives the view process; what must, is in the map. A domain may look at hundreds of
 //! thousands of files, so what few nodes need is kept beside them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 
@@ -28,6 +28,8 @@ pub(crate) struct KnownNode {
     pub(crate) place: Option<Box<Place>>,
     /// Names that the domain removed, for nodes that are not in the map.
     pub(crate) lost_names: u32,
+    /// How many open files there are of it, those that only a mapping keeps included.
+    opens: u32,
     lookups: u64,
 }
 
@@ -57,6 +59,9 @@ struct State {
     nanoseconds: [u32; 2],
 }
 
+/// Further real names of an inode.
+pub(crate) type Aliases = Vec<(NodeId, Box<OsStr>)>;
+
 /// A real inode that is gone outside.
 #[derive(Debug)]
 pub(crate) struct Outlived {
@@ -73,9 +78,7 @@ pub(crate) struct Known {
     by_key: HashMap<InodeKey, NodeId>,
     uses: HashMap<NodeId, Use>,
     /// Further real names under which inodes with several links were seen.
-    aliases: HashMap<NodeId, Vec<(NodeId, Box<OsStr>)>>,
-    /// Real files that were opened for writing, and not written yet.
-    writers: HashSet<NodeId>,
+    aliases: HashMap<NodeId, Aliases>,
     /// Real inodes that are gone outside and still held inside.
     outlived: HashMap<NodeId, Outlived>,
 }
@@ -122,8 +125,8 @@ impl Known {
         }
     }
 
-    pub(crate) fn forget_aliases(&mut self, id: NodeId) {
-        self.aliases.remove(&id);
+    pub(crate) fn take_aliases(&mut self, id: NodeId) -> Option<(NodeId, Aliases)> {
+        self.aliases.remove(&id).map(|aliases| (id, aliases))
     }
 
     /// Further real names of an inode.
@@ -166,13 +169,25 @@ impl Known {
         self.uses.remove(&id);
     }
 
-    pub(crate) fn note_writer(&mut self, id: NodeId) {
-        self.writers.insert(id);
+    pub(crate) fn open(&mut self, id: NodeId) {
+        self.node_mut(id).opens += 1;
     }
 
-    /// The nodes of [`Known::note_writer`].
-    pub(crate) fn opened_for_writing(&self) -> impl Iterator<Item = NodeId> {
-        self.writers.iter().copied()
+    pub(crate) fn close(&mut self, id: NodeId) {
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.opens = node.opens.saturating_sub(1);
+        }
+    }
+
+    /// Whether there are open files of the node.
+    pub(crate) fn is_open(&self, id: NodeId) -> bool {
+        self.node(id).is_some_and(|node| node.opens > 0)
+    }
+
+    /// The nodes of which there are open files.
+    pub(crate) fn open_nodes(&self) -> impl Iterator<Item = NodeId> {
+        let open = self.nodes.iter().filter(|(_, node)| node.opens > 0);
+        open.map(|(id, _)| *id)
     }
 
     /// Drops all that is remembered of opens, and tells of which nodes it was.
@@ -227,7 +242,6 @@ impl Known {
         self.uses.remove(&id);
         self.aliases.remove(&id);
         self.outlived.remove(&id);
-        self.writers.remove(&id);
         if let Some(key) = key {
             self.drop_key(id, key);
         }

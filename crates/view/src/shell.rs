@@ -162,7 +162,6 @@ impl FileSystem for View {
         let truncate = open.flags & OFlags::TRUNC.bits() != 0;
         let kill = truncate && open.kill_privileges;
         let keep_cache = self.open_file(NodeId(node), truncate, kill)?;
-        self.note_access(NodeId(node), open.flags);
         Ok(opened(keep_cache))
     }
 
@@ -175,7 +174,10 @@ impl FileSystem for View {
     ) -> io::Result<(fuse::Entry, OpenReply)> {
         let new = new_node(FileKind::Regular, create.mode, caller);
         match Self::create(self, NodeId(parent), name, new) {
-            Ok(entry) => Ok((entry_of(&entry), opened(true))),
+            Ok(entry) => {
+                self.note_open(entry.node);
+                Ok((entry_of(&entry), opened(true)))
+            }
             // Somebody outside made the file since the kernel last asked.
             Err(error)
                 if error.raw_os_error() == Some(Errno::EXIST.raw_os_error())
@@ -195,7 +197,13 @@ impl FileSystem for View {
     ) -> io::Result<(fuse::Entry, OpenReply)> {
         let new = new_node(FileKind::Regular, create.mode, caller);
         let entry = self.create_nameless(NodeId(parent), new)?;
+        self.note_open(entry.node);
         Ok((entry_of(&entry), opened(true)))
+    }
+
+    fn release(&self, node: u64, _: u64, _: u32) -> io::Result<()> {
+        self.close_file(NodeId(node));
+        Ok(())
     }
 
     fn read(
@@ -363,15 +371,7 @@ impl View {
         let truncate = create.flags & OFlags::TRUNC.bits() != 0;
         let kill = truncate && create.kill_privileges;
         let keep_cache = self.open_file(entry.node, truncate, kill)?;
-        self.note_access(entry.node, create.flags);
         Ok((entry_of(&entry), opened(keep_cache)))
-    }
-
-    fn note_access(&self, node: NodeId, flags: u32) {
-        // Only what can be read and written can be mapped so that it changes.
-        if flags & OFlags::ACCMODE.bits() == OFlags::RDWR.bits() {
-            self.note_writer(node);
-        }
     }
 }
 

@@ -93,6 +93,7 @@ impl Arguments {
             domain,
             exit,
             lingering,
+            ..
         } = launch::supervise(|| surmise_domain::run(&root, launch, &AtTerminal))?;
         let name = domain.name().to_owned();
         let pending = Pending::of(&domain)?;

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 use rustix::time::Timespec;
 use serde::{Deserialize, Serialize};
-use surmise_commit::{Activity, Changes, CommitError, OnProgress, Progress, Report, Request, Resumed};
+use surmise_commit::{
+    Activity, Changes, CommitError, OnProgress, Progress, Report, Request, Resumed,
+};
 
 use crate::doorway::{Refusal, Reply};
 use crate::message::{Link, Order};

@@ -22,7 +22,7 @@ use self::start::Roles;
 use self::watch::{End, Watch};
 use crate::command::Execution;
 use crate::error::LaunchError;
-use crate::launch::Launch;
+use crate::launch::{Launch, LostStream};
 use crate::lock::Lock;
 use crate::message::{Ended, Order};
 use crate::person::Person;
@@ -52,7 +52,7 @@ pub(crate) fn supervise(
     job: &Job<'_>,
     streams: Streams,
     meanwhile: impl FnOnce() -> Result<(), StateError>,
-) -> Result<Ended, LaunchError> {
+) -> Result<(Ended, Vec<LostStream>), LaunchError> {
     let id_map = IdMap::of_caller()?;
     let filter = Program::consent();
     let execution = Execution {
@@ -74,7 +74,7 @@ fn run(
     job: &Job<'_>,
     id_map: &IdMap,
     meanwhile: impl FnOnce() -> Result<(), StateError>,
-) -> Result<Ended, LaunchError> {
+) -> Result<(Ended, Vec<LostStream>), LaunchError> {
     let mut heard = Heard::default();
     let begun = id_map
         .apply(roles.init.pid())
@@ -125,7 +125,7 @@ fn go_on_alone(mut watch: Watch<'_>, job: &Job<'_>) -> io::Result<()> {
     let watched = watched
         .map(drop)
         .map_err(LaunchError::late_step("watch the domain"));
-    let ended = roles
+    let (ended, _) = roles
         .finish(job, heard, watched, Parent::Gone)
         .map_err(io::Error::other)?;
     record::write_exit(job.state, ended.exit).map_err(io::Error::other)?;

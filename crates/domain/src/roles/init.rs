@@ -282,4 +282,3 @@ fn await_go(other: &Link) -> Result<(), Cut> {
         Some(_) | None => Err(Cut::Orphaned),
     }
 }
-

@@ -22,6 +22,8 @@ use surmise_sys::signals;
 
 use crate::gate;
 use crate::held;
+use crate::launch::LostStream;
+use crate::lock::Serving;
 use crate::message::{Delivery, Failure, Link, RelayOrder, RelayReport};
 use network::{Network, NetworkPlan};
 
@@ -50,6 +52,8 @@ pub(crate) struct Relay {
     pub(crate) outer: Outer,
     /// Whether the terminal's keys go to the domain from the start.
     pub(crate) engage: bool,
+    /// Keeps others from the state until this process has ended.
+    pub(crate) serving: Serving,
     /// The domain's own state, where what is held is kept.
     pub(crate) state: PathBuf,
     /// Whether standard output and error are held.
@@ -80,7 +84,11 @@ enum End {
 impl Relay {
     pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let mut all = self.outer.descriptors();
-        all.extend([self.control.as_fd(), self.init.as_fd()]);
+        all.extend([
+            self.control.as_fd(),
+            self.init.as_fd(),
+            self.serving.as_fd(),
+        ]);
         all.extend(self.network.iter().flat_map(NetworkPlan::descriptors));
         all
     }
@@ -92,6 +100,7 @@ impl Relay {
             init,
             outer,
             engage,
+            serving: _serving,
             state,
             hold_streams,
             hold_terminal,
@@ -113,9 +122,8 @@ impl Relay {
             };
             let channels = Channels::start(outer, engage, &mut sink)
                 .map_err(Failure::at("start the channels"))?;
-            let (ended, network_ended) =
-                mailbox().map_err(Failure::at("make a mailbox"))?;
-            let mut serving = Serving {
+            let (ended, network_ended) = mailbox().map_err(Failure::at("make a mailbox"))?;
+            let mut running = Running {
                 control: &control,
                 init: Some(init),
                 channels,
@@ -128,7 +136,7 @@ impl Relay {
                 state,
                 outbox,
             };
-            serving.run()
+            running.run()
         };
         match run() {
             Ok(()) => 0,
@@ -158,7 +166,7 @@ fn opened<'a>(outbox: &'a mut Option<Outbox>, state: &Path) -> io::Result<&'a Ou
     Ok(outbox.as_ref().expect("opened above"))
 }
 
-struct Serving<'a> {
+struct Running<'a> {
     control: &'a Arc<Link>,
     /// `None` when pid 1 has ended.
     init: Option<Link>,
@@ -175,7 +183,7 @@ struct Serving<'a> {
     outbox: Option<Outbox>,
 }
 
-impl Serving<'_> {
+impl Running<'_> {
     fn run(&mut self) -> Result<(), Failure> {
         let end = self.obey_to_the_end();
         if !matches!(end, Ok(End::Finished)) {
@@ -193,7 +201,7 @@ impl Serving<'_> {
 
     fn obey_to_the_end(&mut self) -> Result<End, Failure> {
         loop {
-            while let Some(event) = self.channels.next() {
+            while let Some(event) = self.channels.next_event() {
                 self.tell(event);
             }
             if self.network_ended.next().is_some() {
@@ -358,6 +366,10 @@ impl Serving<'_> {
             Event::Resumed { engaged } => self.report(&RelayReport::Resumed { engaged }),
             Event::Engaged => self.report(&RelayReport::Engaged),
             Event::Detached | Event::Ended => self.tell_if_detached(),
+            Event::Lost { stream, errno } => self.report(&RelayReport::Lost(LostStream {
+                stream: stream.name().into(),
+                errno,
+            })),
             Event::Left => {}
         }
     }
@@ -373,7 +385,7 @@ impl Serving<'_> {
         }
         let deadline = Instant::now() + LEAVING_MAX;
         loop {
-            while let Some(event) = self.channels.next() {
+            while let Some(event) = self.channels.next_event() {
                 if event == Event::Left {
                     return;
                 }

@@ -3,7 +3,9 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use surmise_domain::{Launch, LaunchError, NetPolicy, Outcome, StateRoot};
+use surmise_domain::{
+    Answer, Launch, LaunchError, Notice, Outcome, Person, Question, StateRoot, Verdict,
+};
 
 /// Runs it, tells on standard error what a test wants to know, and exits as `surmise` would.
 pub fn main(arguments: Vec<OsString>) -> ExitCode {
@@ -23,13 +25,13 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
             "--name" => launch.name = Some(value()),
             "--shell" => shell = Some(value()),
             "--in" => launch.directory = value().into(),
-            "--net-allow" => launch.net = NetPolicy::Allow,
+            "--net-allow" => launch.boundary.net.default = Verdict::Allow,
             "--wait" => launch.wait = true,
-            "--hold-streams" => launch.hold_streams = true,
-            "--hold-terminal" => launch.hold_terminal = true,
+            "--hold-streams" => launch.boundary.hold_streams = true,
+            "--hold-terminal" => launch.boundary.hold_terminal = true,
             "--keep-fd" => {
                 let number = value().parse().expect("a number");
-                launch.keep_descriptors.push(number);
+                launch.boundary.keep_descriptors.push(number);
             }
             "--" => break,
             other => panic!("{other}: no such option"),
@@ -37,13 +39,30 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     }
     launch.command = arguments.collect();
     let result = match shell {
-        None => surmise_domain::run(&root, launch),
+        None => surmise_domain::run(&root, launch, &Nobody),
         Some(name) => root
             .open(&name)
             .map_err(LaunchError::from)
-            .and_then(|domain| domain.shell(&launch)),
+            .and_then(|domain| domain.shell(&launch, &Nobody)),
     };
     ExitCode::from(tell(result))
+}
+
+/// Tests without a person.
+struct Nobody;
+
+impl Person for Nobody {
+    fn is_there(&self) -> bool {
+        false
+    }
+
+    fn ask(&self, _: &Question) -> Answer {
+        Answer::Refuse
+    }
+
+    fn phrase(&self, notice: &Notice) -> String {
+        format!("notice: {notice:?}")
+    }
 }
 
 fn tell(result: Result<Outcome, LaunchError>) -> u8 {
@@ -51,6 +70,10 @@ fn tell(result: Result<Outcome, LaunchError>) -> u8 {
         Ok(outcome) => {
             for process in &outcome.lingering {
                 eprintln!("lingering: {} {}", process.pid, process.name);
+            }
+            for lost in &outcome.lost {
+                let error = std::io::Error::from_raw_os_error(lost.errno);
+                eprintln!("lost: {}: {error}", lost.stream);
             }
             eprintln!("kept: {}", outcome.domain.name());
             outcome.exit.code()

@@ -1,4 +1,4 @@
-//! The caller's standard streams, and what becomes of them inside.
+//! S17: the caller's standard streams, and what becomes of them inside.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -233,5 +233,7 @@ fn held(setting: &Setting) {
 
 fn full_disk(setting: &Setting) {
     // As a reader that is gone.
-    by(setting, r#""$@" > /dev/full; echo $?"#, &["--", "yes"]).assert_stdout("141\n");
+    by(setting, r#""$@" > /dev/full; echo $?"#, &["--", "yes"])
+        .assert_stdout("141\n")
+        .assert_stderr_contains("lost: standard output: No space left");
 }

@@ -1,4 +1,4 @@
-//! The terminal of a domain, and the caller's behind it.
+//! S17a, S17b: the terminal of a domain, and the caller's behind it.
 
 use rustix::process::Signal;
 use surmise_testkit::Act::{Do, Resize, Type};
@@ -106,7 +106,7 @@ fn quit(setting: &Setting) {
         .assert_stdout_contains("line\nline\n");
 }
 
-/// S18.
+/// S17b.
 fn group(setting: &Setting) {
     by(
         setting,

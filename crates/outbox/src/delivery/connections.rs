@@ -104,13 +104,16 @@ impl Connections {
         Ok(())
     }
 
-    /// Half-closes the connection of `hold`; from now on only its reply is waited for.
+    /// Half-closes the connection of `hold`; from now on only its reply is waited for, and whether
+    /// the receiver refuses it is told by `settle`.
     pub(super) fn finish(&mut self, hold: HoldId) -> io::Result<()> {
         let connection = self.connection(hold);
-        if let Some(refusal) = connection.refusal.take() {
-            return Err(refusal);
+        match connection.stream.shutdown(Shutdown::Write) {
+            Err(error) if error.kind() == ErrorKind::NotConnected => {
+                // It was reset already; reading tells, behind what came of a reply.
+            }
+            other => other?,
         }
-        connection.stream.shutdown(Shutdown::Write)?;
         connection.is_finished = true;
         connection.earlier = connection.received;
         Ok(())

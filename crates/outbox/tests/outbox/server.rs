@@ -19,7 +19,7 @@ pub enum Manner {
     NeverClose,
     /// Reads nothing and keeps the connection open.
     NeverRead,
-    /// Resets the connection without reading.
+    /// Resets the connection at its first byte.
     Reset,
 }
 
@@ -113,6 +113,8 @@ fn attend(mut stream: TcpStream, manner: Manner, seen: &Mutex<Vec<Seen>>, index:
     match manner {
         Manner::NeverRead => return,
         Manner::Reset => {
+            let read = stream.read(&mut [0]).expect("read");
+            assert_eq!(read, 1);
             let now = Some(Duration::ZERO);
             rustix::net::sockopt::set_socket_linger(&stream, now).expect("set the linger time");
             return;

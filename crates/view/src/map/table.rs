@@ -7,14 +7,17 @@ use std::ffi::OsStr;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table<V> {
     /// `None` when it is empty.
-    #[expect(clippy::box_collection, reason = "one word of each node, not three")]
-    rows: Option<Box<BTreeMap<Box<OsStr>, V>>>,
+    rows: Option<Box<Rows<V>>>,
 }
+
+/// Behind a pointer, so that it is one word of each node and not three.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Rows<V>(BTreeMap<Box<OsStr>, V>);
 
 impl<V> Table<V> {
     /// The value of a name.
     pub fn get(&self, name: &OsStr) -> Option<&V> {
-        self.rows.as_ref()?.get(name)
+        self.rows.as_ref()?.0.get(name)
     }
 
     /// Whether a name is in it.
@@ -24,7 +27,7 @@ impl<V> Table<V> {
 
     /// Every name and its value, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &V)> {
-        let rows = self.rows.iter().flat_map(|rows| rows.iter());
+        let rows = self.rows.iter().flat_map(|rows| rows.0.iter());
         rows.map(|(name, value)| (&**name, value))
     }
 
@@ -34,17 +37,19 @@ impl<V> Table<V> {
     }
 
     pub(super) fn get_mut(&mut self, name: &OsStr) -> Option<&mut V> {
-        self.rows.as_mut()?.get_mut(name)
+        self.rows.as_mut()?.0.get_mut(name)
     }
 
     pub(super) fn insert(&mut self, name: &OsStr, value: V) {
-        self.rows.get_or_insert_default().insert(name.into(), value);
+        let empty = || Box::new(Rows(BTreeMap::new()));
+        let rows = self.rows.get_or_insert_with(empty);
+        rows.0.insert(name.into(), value);
     }
 
     pub(super) fn remove(&mut self, name: &OsStr) {
         if let Some(rows) = &mut self.rows {
-            rows.remove(name);
-            if rows.is_empty() {
+            rows.0.remove(name);
+            if rows.0.is_empty() {
                 self.rows = None;
             }
         }
@@ -62,7 +67,7 @@ impl<V> IntoIterator for Table<V> {
     type IntoIter = btree_map::IntoIter<Box<OsStr>, V>;
 
     fn into_iter(self) -> Self::IntoIter {
-        let rows = self.rows.map_or_else(BTreeMap::new, |rows| *rows);
+        let rows = self.rows.map_or_else(BTreeMap::new, |rows| rows.0);
         rows.into_iter()
     }
 }

@@ -457,6 +457,11 @@ fn io_error(error: surmise_journal::OpenError) -> io::Error {
     }
 }
 
+/// The node that exists only in the view and is shown with this number.
+pub(super) fn created_node(number: u64) -> Option<NodeId> {
+    number.checked_sub(FIRST_NEW_INODE).map(NodeId)
+}
+
 /// Now, by the clock that the kernel stamps inodes with, so that times of objects and times in the
 /// map compare.
 pub(super) fn now() -> Timestamp {

@@ -23,14 +23,6 @@ use crate::types::{Attributes, FileKind, NodeId, ObjectId};
 const COPY_STEP: u64 = 1 << 30;
 
 impl View {
-    /// Notes that a regular file is opened such that a process may change it through a mapping.
-    pub fn note_writer(&self, node: NodeId) {
-        let mut core = self.core();
-        if !core.has_object(node) {
-            core.known.note_writer(node);
-        }
-    }
-
     /// Opens a regular file; true when pages that the kernel cached of it are still right.
     pub fn open_file(&self, node: NodeId, truncate: bool, kill: bool) -> io::Result<bool> {
         let mut core = self.core();
@@ -41,6 +33,7 @@ impl View {
             core.resize(node, 0)?;
         }
         if core.has_object(node) {
+            core.known.open(node);
             return Ok(true);
         }
         let identity = core.lower_attributes(node)?.identity;
@@ -49,7 +42,18 @@ impl View {
         if !unchanged {
             core.files.pop(&node);
         }
+        core.known.open(node);
         Ok(unchanged)
+    }
+
+    /// Notes that a regular file was opened as it was created.
+    pub fn note_open(&self, node: NodeId) {
+        self.core().known.open(node);
+    }
+
+    /// An open file, and every mapping of it, is gone.
+    pub fn close_file(&self, node: NodeId) {
+        self.core().known.close(node);
     }
 
     /// Reads at `offset` until `buffer` is full or the file ends; returns the bytes read.

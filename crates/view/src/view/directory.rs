@@ -1,6 +1,5 @@
 //! Directories listed: the real names, less what the domain removed, with what it added.
 
-use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::AsFd;
@@ -9,7 +8,7 @@ use std::sync::Arc;
 use rustix::fs::StatVfs;
 use rustix::io::Errno;
 
-use super::core::Core;
+use super::core::{Core, created_node};
 use super::{View, fail};
 use crate::lower;
 use crate::types::{FileKind, InodeKey, NodeId};
@@ -90,16 +89,20 @@ impl View {
 
 impl Core {
     /// Gives the names of open listings the inode numbers that they have by now.
-    pub(super) fn renumber_listings(&mut self, numbers: &HashMap<u64, u64>) {
-        for listing in self.listings.values_mut() {
-            let is_old = |entry: &DirectoryEntry| numbers.contains_key(&entry.inode);
-            if !listing.entries.iter().any(is_old) {
-                continue;
-            }
-            for entry in Arc::make_mut(&mut listing.entries) {
-                entry.inode = *numbers.get(&entry.inode).unwrap_or(&entry.inode);
+    pub(super) fn renumber_listings(&mut self) {
+        let mut listings = std::mem::take(&mut self.listings);
+        for listing in listings.values_mut() {
+            let entries = listing.entries.iter().enumerate();
+            let entries = entries.filter_map(|(index, entry)| {
+                let node = created_node(entry.inode)?;
+                let place = self.known.node(node)?.place.as_ref()?;
+                Some((index, self.shown_inode(place.key)))
+            });
+            for (index, number) in entries.collect::<Vec<_>>() {
+                Arc::make_mut(&mut listing.entries)[index].inode = number;
             }
         }
+        self.listings = listings;
     }
 
     pub(super) fn check_empty(&mut self, directory: NodeId) -> io::Result<()> {

@@ -7,93 +7,184 @@ use std::os::fd::AsFd;
 use super::core::Core;
 use crate::known::Place;
 use crate::lower;
-use crate::map::{Map, Node};
-use crate::types::{Attributes, FileKind, Identity, InodeKey, NodeId};
+use crate::map::Node;
+use crate::types::{Attributes, FileKind, InodeKey, NodeId};
 
-/// A node of the map, and where the commit has put it.
-pub(super) struct Move {
+/// A directory of the map, and where the commit has put it.
+pub(super) struct Moved {
     node: NodeId,
-    /// Its names, of which those of an inode with several links may not be right.
-    places: Vec<(NodeId, OsString)>,
-    kind: FileKind,
-    /// Which inode it is, for those that were real before.
+    parent: NodeId,
+    name: OsString,
+    /// Which inode it is, if it was real before.
     key: Option<InodeKey>,
 }
 
-/// The changed names that lead to each node.
-pub(super) type Bound<'m> = HashMap<NodeId, Vec<(NodeId, &'m OsStr)>>;
-
 impl Core {
-    /// Where the commit has put the held nodes of the map, and the directories above them, top down.
-    pub(super) fn moves(&self) -> Vec<Move> {
-        let bound = bound(&self.map);
-        let mut moves = Vec::new();
-        let mut seen = HashSet::from([NodeId::ROOT]);
-        for (held, known) in self.known.held() {
-            let file = self
-                .map
-                .node(held)
-                .filter(|node| node.kind != FileKind::Directory);
-            let Some(node) = file else {
-                for (parent, _) in self.known.aliases(held) {
-                    self.move_directories(parent, &bound, &mut seen, &mut moves);
+    /// The nodes that the kernel knows and that no name is sure to lead to after the commit.
+    pub(super) fn lost(&mut self) -> Vec<NodeId> {
+        let mut lost = Vec::new();
+        // Real files whose first name leads elsewhere.
+        let mut unsure = HashSet::new();
+        for (id, known) in self.known.held() {
+            let Some(node) = self.map.node(id) else {
+                if known.lost_names > 0 {
+                    lost.push(id);
                 }
-                let place = known.place.as_ref();
-                self.move_directories(
-                    place.map_or(held, |place| place.parent),
-                    &bound,
-                    &mut seen,
-                    &mut moves,
-                );
                 continue;
             };
-            let mut places = self.names(held, node, &bound);
-            places.extend(self.known.aliases(held));
-            for (parent, _) in &places {
-                self.move_directories(*parent, &bound, &mut seen, &mut moves);
+            match &node.origin {
+                None if node.names <= 0 => lost.push(id),
+                Some(origin) if self.is_rebound(origin.parent, &origin.name) => {
+                    unsure.insert(id);
+                }
+                _ => {}
             }
-            moves.push(Move::of(held, node, &places));
         }
-        moves
+        for (_, directory) in self.map.nodes() {
+            for (_, binding) in directory.entries.iter() {
+                let _ = binding.target.map(|target| unsure.remove(&target));
+            }
+        }
+        lost.extend(unsure.into_iter().filter(|id| !self.has_alias(*id)));
+        lost
     }
 
-    /// Adds a directory and those above it.
-    fn move_directories(
-        &self,
-        directory: NodeId,
-        bound: &Bound<'_>,
-        seen: &mut HashSet<NodeId>,
-        moves: &mut Vec<Move>,
+    /// Where the commit has put the directories of the map, top down.
+    pub(super) fn moved_directories(&self) -> Vec<Moved> {
+        let mut bound = HashMap::new();
+        for (parent, node) in self.map.nodes() {
+            for (name, binding) in node.entries.iter() {
+                let target = binding.target.and_then(|id| Some((id, self.map.node(id)?)));
+                if let Some((
+                    id,
+                    Node {
+                        kind: FileKind::Directory,
+                        ..
+                    },
+                )) = target
+                {
+                    bound.insert(id, (parent, name));
+                }
+            }
+        }
+        let mut moved = Vec::new();
+        let mut seen = HashSet::from([NodeId::ROOT]);
+        let directories = self.map.nodes();
+        for (id, _) in directories.filter(|(_, node)| node.kind == FileKind::Directory) {
+            let mut chain = Vec::new();
+            let mut at = id;
+            while seen.insert(at) {
+                // What the map lacks has not moved, and what is above it is no directory of the map.
+                let Some(node) = self.map.node(at) else { break };
+                let origin = node.origin.as_ref();
+                let first = origin.map(|origin| (origin.parent, &*origin.name));
+                let first = first.filter(|(parent, name)| !self.is_rebound(*parent, name));
+                let Some((parent, name)) = bound.get(&at).copied().or(first) else {
+                    break;
+                };
+                chain.push(Moved {
+                    node: at,
+                    parent,
+                    name: name.to_owned(),
+                    key: origin.map(|origin| origin.identity.key()),
+                });
+                at = parent;
+            }
+            moved.extend(chain.into_iter().rev());
+        }
+        moved
+    }
+
+    /// Finds what was in the map at its real place.
+    pub(super) fn relocate(
+        &mut self,
+        directories: Vec<Moved>,
+        before: &HashMap<NodeId, Box<Node>>,
     ) {
-        let mut chain = Vec::new();
-        let mut at = directory;
-        while seen.insert(at) {
-            if let Some(node) = self.map.node(at) {
-                let places = self.names(at, node, bound);
-                let Some(place) = places.last() else { break };
-                chain.push(Move::of(at, node, &[*place]));
-                at = place.0;
-            } else {
-                let place = self.known.node(at).and_then(|known| known.place.as_ref());
-                let Some(place) = place else { break };
-                at = place.parent;
+        for Moved {
+            node,
+            parent,
+            name,
+            key,
+        } in directories
+        {
+            self.put(node, FileKind::Directory, key, parent, &name);
+        }
+        let files: Vec<NodeId> = before
+            .iter()
+            .filter(|(id, node)| node.kind != FileKind::Directory && self.known.is_held(**id))
+            .map(|(id, _)| *id)
+            .collect();
+        let aliases: Vec<_> = files
+            .iter()
+            .filter_map(|id| self.known.take_aliases(*id))
+            .collect();
+        let put = |core: &mut Self, id, parent, name: &OsStr| {
+            let node: &Node = &before[&id];
+            let key = node.origin.as_ref().map(|origin| origin.identity.key());
+            core.put(id, node.kind, key, parent, name);
+        };
+        for (directory, node) in before {
+            for (name, binding) in node.entries.iter() {
+                let target = binding
+                    .target
+                    .filter(|id| before[id].kind != FileKind::Directory && self.known.is_held(*id));
+                if let Some(id) = target {
+                    put(self, id, *directory, name);
+                }
             }
         }
-        moves.extend(chain.into_iter().rev());
+        for id in files {
+            let Some(origin) = &before[&id].origin else {
+                continue;
+            };
+            let parent = before.get(&origin.parent);
+            if parent.is_none_or(|parent| !parent.entries.contains_key(&origin.name)) {
+                put(self, id, origin.parent, &origin.name);
+            }
+        }
+        for (id, aliases) in aliases {
+            for (parent, name) in aliases {
+                put(self, id, parent, &name);
+            }
+        }
     }
 
-    /// The names under which a node of the map is surely in the view.
-    pub(super) fn names<'a>(
-        &'a self,
+    /// Notes that a node is at a real place, if that holds what it is; or that it may be there, too.
+    fn put(
+        &mut self,
         id: NodeId,
-        node: &'a Node,
-        bound: &Bound<'a>,
-    ) -> Vec<(NodeId, &'a OsStr)> {
-        let mut names = bound.get(&id).cloned().unwrap_or_default();
-        let origin = node.origin.as_ref();
-        let origin = origin.map(|origin| (origin.parent, &*origin.name));
-        names.extend(origin.filter(|(parent, name)| !self.is_rebound(*parent, name)));
-        names
+        kind: FileKind,
+        key: Option<InodeKey>,
+        parent: NodeId,
+        name: &OsStr,
+    ) {
+        if self
+            .known
+            .node(id)
+            .is_some_and(|known| known.place.is_some())
+        {
+            self.known.add_alias(id, parent, name);
+            return;
+        }
+        let Some(Attributes { identity, .. }) = self.look(parent, name) else {
+            return;
+        };
+        let found = identity.key();
+        let is_same = identity.kind == kind && key.is_none_or(|key| key == found);
+        if !is_same || self.config.hidden.contains(&found) {
+            return;
+        }
+        let place = Place {
+            parent,
+            name: name.into(),
+            key: found,
+            kind,
+        };
+        self.known.place(id, place);
+        if self.known.is_open(id) {
+            self.known.note_use(id, &identity);
+        }
     }
 
     fn is_rebound(&self, parent: NodeId, name: &OsStr) -> bool {
@@ -102,7 +193,7 @@ impl Core {
     }
 
     /// Whether a name that the domain has seen and not changed leads to a node's real inode.
-    pub(super) fn has_alias(&mut self, id: NodeId) -> bool {
+    fn has_alias(&mut self, id: NodeId) -> bool {
         let Ok(Place { key, .. }) = self.place(id) else {
             return false;
         };
@@ -123,76 +214,4 @@ impl Core {
         let directory = self.directory(parent).ok()?;
         lower::stat(directory.as_fd(), name).ok()?
     }
-
-    /// Finds moved nodes at their real places, and tells which inode numbers have changed.
-    pub(super) fn relocate(&mut self, moves: Vec<Move>) -> HashMap<u64, u64> {
-        let mut numbers = HashMap::new();
-        for moved in moves {
-            self.known.forget_aliases(moved.node);
-            let Some((index, identity)) = self.find_moved(&moved) else {
-                continue;
-            };
-            if moved.key.is_none() {
-                let number = self.shown_inode(identity.key());
-                numbers.insert(self.created_inode(moved.node), number);
-            }
-            for (at, (parent, name)) in moved.places.into_iter().enumerate() {
-                if at != index {
-                    self.known.add_alias(moved.node, parent, &name);
-                    continue;
-                }
-                let place = Place {
-                    parent,
-                    name: name.into(),
-                    key: identity.key(),
-                    kind: identity.kind,
-                };
-                self.known.place(moved.node, place);
-            }
-            if identity.kind == FileKind::Regular {
-                // It may be open and mapped.
-                self.known.note_writer(moved.node);
-                self.known.note_use(moved.node, &identity);
-            }
-        }
-        numbers
-    }
-
-    fn find_moved(&mut self, moved: &Move) -> Option<(usize, Identity)> {
-        let mut places = moved.places.iter().enumerate();
-        places.find_map(|(index, (parent, name))| {
-            let found = self.look(*parent, name)?.identity;
-            let key = found.key();
-            let is_same = found.kind == moved.kind && moved.key.is_none_or(|own| own == key);
-            (is_same && !self.config.hidden.contains(&key)).then_some((index, found))
-        })
-    }
-}
-
-impl Move {
-    fn of(id: NodeId, node: &Node, places: &[(NodeId, &OsStr)]) -> Self {
-        let places = places.iter();
-        let origin = node.origin.as_ref();
-        Self {
-            node: id,
-            places: places
-                .map(|(parent, name)| (*parent, (*name).to_owned()))
-                .collect(),
-            kind: node.kind,
-            key: origin.map(|origin| origin.identity.key()),
-        }
-    }
-}
-
-pub(super) fn bound(map: &Map) -> Bound<'_> {
-    let mut bound = Bound::new();
-    for (directory, node) in map.nodes() {
-        for (name, binding) in node.entries.iter() {
-            if let Some(target) = binding.target {
-                let names: &mut Vec<_> = bound.entry(target).or_default();
-                names.push((directory, name));
-            }
-        }
-    }
-    bound
 }

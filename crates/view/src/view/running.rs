@@ -14,7 +14,6 @@ use std::os::fd::AsFd;
 use rustix::io::Errno;
 
 use super::core::{Core, Found, now};
-use super::relocate::bound;
 use super::{View, fail};
 use crate::known::Outlived;
 use crate::lower;
@@ -91,15 +90,10 @@ impl View {
         Ok(())
     }
 
-    /// The held regular files of which the kernel may have data that the view lacks: those that were
-    /// written, or opened so that they can be.
-    pub(crate) fn written(&self) -> Vec<NodeId> {
-        let core = self.locked();
-        let written = core.map.nodes().filter(|(_, node)| node.object.is_some());
-        let written = written
-            .map(|(id, _)| id)
-            .chain(core.known.opened_for_writing());
-        written.filter(|id| core.known.is_held(*id)).collect()
+    /// The files of which the kernel may have data that the view lacks: those that are open. (The
+    /// last data of a mapping are written back when it goes.)
+    pub(crate) fn open_files(&self) -> Vec<NodeId> {
+        self.locked().known.open_nodes().collect()
     }
 
     /// Takes in that the real tree has become what the view shows, durably. Nodes stay what they
@@ -147,19 +141,7 @@ impl View {
 impl Core {
     /// Keeps every inode that the commit takes away and that a process may hold.
     fn keep(&mut self) -> io::Result<Vec<Kept>> {
-        let bound = bound(&self.map);
-        let mut lost = Vec::new();
-        for (id, known) in self.known.held() {
-            let is_lost = match self.map.node(id) {
-                Some(node) => self.names(id, node, &bound).is_empty(),
-                None => known.lost_names > 0,
-            };
-            if is_lost && id != NodeId::ROOT {
-                lost.push(id);
-            }
-        }
-        drop(bound);
-        lost.retain(|id| !self.has_alias(*id));
+        let lost = self.lost();
         let mut kept = Vec::with_capacity(lost.len());
         for node in lost {
             match self.keep_one(node) {
@@ -229,7 +211,7 @@ impl Core {
             return fail(Errno::INVAL);
         };
         let kept = commit.kept;
-        let moves = self.moves();
+        let moved = self.moved_directories();
         let operation = operation(&kept);
         let written = self.write(&operation);
         if let Err(error) = written {
@@ -258,9 +240,9 @@ impl Core {
             self.files.pop(id);
         }
         self.directories.clear();
-        let numbers = self.relocate(moves);
+        self.relocate(moved, &before);
         self.renew_uses();
-        self.renumber_listings(&numbers);
+        self.renumber_listings();
         let still: HashSet<ObjectId> = self
             .map
             .nodes()
@@ -281,6 +263,9 @@ impl Core {
     fn renew_uses(&mut self) {
         self.used_names.clear();
         for id in self.known.forget_uses() {
+            if !self.known.is_open(id) {
+                continue;
+            }
             let Ok(attributes) = self.lower_attributes(id) else {
                 continue;
             };

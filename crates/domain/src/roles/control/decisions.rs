@@ -156,8 +156,8 @@ impl<'a> Decisions<'a> {
                 self.note(&Notice::Refused { peer, sender });
                 Ok(())
             }
-            RelayReport::Lost { peer, error } => {
-                self.note(&Notice::Lost { peer, error });
+            RelayReport::NotKept { peer, error } => {
+                self.note(&Notice::NotKept { peer, error });
                 Ok(())
             }
             RelayReport::Quiet { failed: None } => self.hear(Heard::Finished),

@@ -9,6 +9,7 @@ use surmise_sys::process::Child;
 use super::start::Roles;
 use super::{Job, drain};
 use crate::error::LaunchError;
+use crate::launch::LostStream;
 use crate::message::{Ended, Failure, Link, RelayOrder, RelayReport, Report};
 
 /// Whose children the other processes are.
@@ -38,7 +39,7 @@ impl Roles {
         mut heard: Heard,
         watched: Result<(), LaunchError>,
         parent: Parent,
-    ) -> Result<Ended, LaunchError> {
+    ) -> Result<(Ended, Vec<LostStream>), LaunchError> {
         if watched.is_err() {
             // Fails only if it has ended.
             let _ = self.init.signal(Signal::KILL);
@@ -76,6 +77,7 @@ pub(super) struct Heard {
     pub(super) failure: Option<Failure>,
     pub(super) from_view: Option<Failure>,
     pub(super) from_relay: Option<Failure>,
+    pub(super) lost: Vec<LostStream>,
     pub(super) view_died: bool,
     pub(super) relay_died: bool,
     /// Nobody is left to say anything, of pid 1 and the command's process.
@@ -117,11 +119,20 @@ impl Heard {
     /// All that the relay process said, which has ended.
     fn hear_relay_out(&mut self, relay: &Link) -> io::Result<()> {
         while let Some(report) = relay.receive()? {
-            if let RelayReport::Failed(failure) = report {
-                self.from_relay.get_or_insert(failure);
-            }
+            self.keep(report);
         }
         Ok(())
+    }
+
+    /// Keeps what is of interest in the end.
+    pub(super) fn keep(&mut self, report: RelayReport) {
+        match report {
+            RelayReport::Failed(failure) => {
+                self.from_relay.get_or_insert(failure);
+            }
+            RelayReport::Lost(lost) => self.lost.push(lost),
+            _ => {}
+        }
     }
 
     /// The view's own report comes first: without a view, nothing else works. A status is `None` where
@@ -131,7 +142,7 @@ impl Heard {
         job: &Job<'_>,
         view_status: Option<WaitIdStatus>,
         relay_status: Option<WaitIdStatus>,
-    ) -> Result<Ended, LaunchError> {
+    ) -> Result<(Ended, Vec<LostStream>), LaunchError> {
         let launch = job.launch;
         let reported = |failure| {
             LaunchError::reported(failure, &launch.command[0], &launch.directory, self.started)
@@ -158,7 +169,8 @@ impl Heard {
         if let Some(failure) = self.failure {
             return Err(reported(failure));
         }
-        self.ended.ok_or(LaunchError::Killed { role: "pid 1" })
+        let ended = self.ended.ok_or(LaunchError::Killed { role: "pid 1" })?;
+        Ok((ended, self.lost))
     }
 }
 

@@ -1,10 +1,10 @@
 //! The start of a domain: its other processes, and what each is given.
 
 use std::collections::BTreeSet;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::thread::UnshareFlags;
-use surmise_channels::Streams;
+use surmise_channels::{Outer, Streams};
 use surmise_network::Resolver;
 use surmise_sys::id_map::IdMap;
 use surmise_sys::process::{self, Child};
@@ -41,8 +41,8 @@ pub(super) struct Roles {
     pub(super) relay: Child,
     /// Closed, it tells the relay process to end.
     pub(super) to_relay: Link,
-    /// Whether the domain has a terminal.
-    pub(super) terminal: bool,
+    /// Whether the domain has a terminal, and if so whether the command may read its keys.
+    pub(super) terminal: Option<bool>,
     /// The inodes of the command's standard streams.
     pub(super) streams: BTreeSet<u64>,
 }
@@ -53,9 +53,10 @@ pub(super) fn start(
     execution: Execution<'_>,
     streams: Streams,
 ) -> Result<Roles, LaunchError> {
-    let pair = || Link::pair().map_err(LaunchError::step("make a socket pair"));
     let (device, device_receiver) = pair()?;
-    let (view, to_view) = start_view(job, id_map, &device_receiver)?;
+    let serving =
+        Serving::take(job.state).map_err(LaunchError::step("lock the view for its process"))?;
+    let (view, to_view) = start_view(job, id_map, &serving, &device_receiver)?;
     drop(device_receiver);
     let terminal = streams
         .terminal()
@@ -64,42 +65,28 @@ pub(super) fn start(
         .open()
         .map_err(LaunchError::step("make the standard streams"))?;
     let (init_relay, relay_init) = pair()?;
-    let (to_relay, control) = pair()?;
-    let boundary = &job.launch.boundary;
-    let (network, gate) = network(boundary)?.unzip();
-    let relay = Relay {
-        control,
-        init: relay_init,
-        outer,
-        engage: terminal.as_ref().is_some_and(|setup| setup.foreground),
-        state: job.state.into(),
-        hold_streams: boundary.hold_streams,
-        hold_terminal: boundary.hold_terminal,
-        network,
-    };
-    let relay = process::fork_with(relay, Relay::descriptors, Relay::live)
-        .map_err(LaunchError::step("start the relay process"))?;
+    let (network, gate) = network(&job.launch.boundary)?.unzip();
+    let engage = terminal.as_ref().is_some_and(|setup| setup.foreground);
+    let (relay, to_relay) = start_relay(job, serving, outer, relay_init, engage, network)?;
     let (to_init, control) = pair()?;
-    let pidfd = |role: &Child| {
-        let copy = role.as_fd().try_clone_to_owned();
-        copy.map_err(LaunchError::step("watch a process"))
-    };
-    let has_terminal = terminal.is_some();
+    let foreground = terminal.as_ref().map(|setup| setup.foreground);
     let inodes = inner.descriptors().into_iter().map(rustix::fs::fstat);
-    let inodes = inodes.map(|stat| stat.map(|stat| stat.st_ino)).collect::<Result<_, _>>();
+    let inodes = inodes
+        .map(|stat| stat.map(|stat| stat.st_ino))
+        .collect::<Result<_, _>>();
     let inodes = inodes.map_err(LaunchError::step("look at the standard streams"))?;
     let init = Init {
         control,
         device,
         relay: init_relay,
-        outside: [pidfd(&view)?, pidfd(&relay)?],
+        outside: [pidfd_of(&view)?, pidfd_of(&relay)?],
         streams: inner,
         terminal,
         // Covered in the domain's own namespace only: the view still sees the state.
         mount_point: job.state,
         id_map,
         gate,
-        sockets: &boundary.sockets,
+        sockets: &job.launch.boundary.sockets,
         wait: job.launch.wait,
         job: job.signals.have_terminal(),
         execution,
@@ -112,7 +99,7 @@ pub(super) fn start(
             to_view,
             relay,
             to_relay,
-            terminal: has_terminal,
+            terminal: foreground,
             streams: inodes,
         }),
         Err(error) => {
@@ -135,10 +122,8 @@ fn network(boundary: &Boundary) -> Result<Option<(NetworkPlan, InitGate)>, Launc
         Resolver::system().map_err(LaunchError::step("find out how names are resolved"))?;
     let plan = gate::Plan::new(&boundary.net, &resolver)
         .map_err(LaunchError::step("look for TUN devices"))?;
-    let pair = LaunchError::step("make a socket pair");
-    let (gate, relay) = Link::pair().map_err(pair)?;
-    let (dialer, switchboard) =
-        dial::pair().map_err(LaunchError::step("make a socket pair"))?;
+    let (gate, relay) = pair()?;
+    let (dialer, switchboard) = dial::pair().map_err(LaunchError::step("make a socket pair"))?;
     let network = NetworkPlan {
         gate,
         dialer,
@@ -154,9 +139,49 @@ fn network(boundary: &Boundary) -> Result<Option<(NetworkPlan, InitGate)>, Launc
     Ok(Some((network, init)))
 }
 
+fn pair() -> Result<(Link, Link), LaunchError> {
+    Link::pair().map_err(LaunchError::step("make a socket pair"))
+}
+
+fn pidfd_of(role: &Child) -> Result<OwnedFd, LaunchError> {
+    let copy = role.as_fd().try_clone_to_owned();
+    copy.map_err(LaunchError::step("watch a process"))
+}
+
+/// `init`: from where the relay process gets the domain's terminal.
+fn start_relay(
+    job: &Job<'_>,
+    serving: Serving,
+    outer: Outer,
+    init: Link,
+    engage: bool,
+    network: Option<NetworkPlan>,
+) -> Result<(Child, Link), LaunchError> {
+    let (to_relay, control) = pair()?;
+    let relay = Relay {
+        control,
+        init,
+        outer,
+        engage,
+        serving,
+        state: job.state.into(),
+        hold_streams: job.launch.boundary.hold_streams,
+        hold_terminal: job.launch.boundary.hold_terminal,
+        network,
+    };
+    let relay = process::fork_with(relay, Relay::descriptors, Relay::live)
+        .map_err(LaunchError::step("start the relay process"))?;
+    Ok((relay, to_relay))
+}
+
 /// `device`: from where the view gets its device.
-fn start_view(job: &Job<'_>, id_map: &IdMap, device: &Link) -> Result<(Child, Link), LaunchError> {
-    let (to_view, control) = Link::pair().map_err(LaunchError::step("make a socket pair"))?;
+fn start_view(
+    job: &Job<'_>,
+    id_map: &IdMap,
+    serving: &Serving,
+    device: &Link,
+) -> Result<(Child, Link), LaunchError> {
+    let (to_view, control) = pair()?;
     let view = ViewProcess {
         root: job.root,
         state: job.state,
@@ -164,8 +189,6 @@ fn start_view(job: &Job<'_>, id_map: &IdMap, device: &Link) -> Result<(Child, Li
         device,
         control: &control,
     };
-    let serving =
-        Serving::take(job.state).map_err(LaunchError::step("lock the view for its process"))?;
     let keep = [device.as_fd(), control.as_fd(), serving.as_fd()];
     let view = process::fork(&keep, || view.live())
         .map_err(LaunchError::step("start the view process"))?;

@@ -9,12 +9,12 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 use rustix::time::Timespec;
 
-use super::decisions::Decisions;
-use super::visitors::Visitors;
-use crate::message::{Order, RelayOrder, RelayReport, Report};
 use super::Job;
+use super::decisions::Decisions;
 use super::finish::Heard;
 use super::start::Roles;
+use super::visitors::Visitors;
+use crate::message::{Order, RelayOrder, RelayReport, Report};
 use crate::signals::is_end;
 use crate::stops::{self, Step, Stops};
 
@@ -78,7 +78,7 @@ impl<'a> Watch<'a> {
             roles,
             job,
             heard,
-            stops: Stops::new(roles.terminal),
+            stops: Stops::new(roles.terminal.is_some(), roles.terminal == Some(true)),
             visitors: Visitors::new(job.state)?,
             decisions: Decisions::new(roles, job)?,
             kill_at: None,
@@ -236,8 +236,8 @@ impl<'a> Watch<'a> {
                 self.kill_at.get_or_insert(Instant::now() + NOTICE);
                 Step::Nothing
             }
-            Some(RelayReport::Failed(failure)) => {
-                self.heard.from_relay.get_or_insert(failure);
+            Some(report @ (RelayReport::Failed(_) | RelayReport::Lost(_))) => {
+                self.heard.keep(report);
                 Step::Nothing
             }
             Some(RelayReport::Paused) => {

@@ -130,8 +130,7 @@ impl Running<'_> {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(Failure::at("wait for an event")(errno).into()),
         }
-        let [child, control, view, relay, dialed] =
-            events.map(|event| !event.revents().is_empty());
+        let [child, control, view, relay, dialed] = events.map(|event| !event.revents().is_empty());
         if child {
             // Several ends may be one signal, so the signal only says to look.
             self.children

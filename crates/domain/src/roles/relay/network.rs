@@ -141,7 +141,7 @@ fn report(event: Event) -> Option<RelayReport> {
             peer,
             sender: sender.map(Into::into),
         },
-        Event::Lost { target, error, .. } => RelayReport::Lost {
+        Event::Lost { target, error, .. } => RelayReport::NotKept {
             peer: target.to_string(),
             error,
         },
