@@ -19,6 +19,7 @@ pub fn supervise(start: impl FnOnce() -> Result<Outcome, LaunchError>) -> Result
     settings.restore();
     let outcome = outcome?;
     report::lingering(&outcome.lingering);
+    report::lost(&outcome.lost);
     Ok(outcome)
 }
 

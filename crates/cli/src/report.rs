@@ -6,7 +6,7 @@
 use std::fmt::Display;
 use std::io::Write;
 
-use surmise_domain::Lingering;
+use surmise_domain::{Lingering, LostStream};
 
 use crate::quote::command_line;
 use crate::summary::count;
@@ -31,6 +31,14 @@ pub fn lingering(ended: &[Lingering]) {
         count(ended.len(), "process"),
         named(ended)
     ));
+}
+
+/// Output of the command that nobody has.
+pub fn lost(streams: &[LostStream]) {
+    for LostStream { stream, errno } in streams {
+        let error = std::io::Error::from_raw_os_error(*errno);
+        note(format_args!("not all was written to {stream}: {error}"));
+    }
 }
 
 fn named(processes: &[Lingering]) -> String {

@@ -5,6 +5,10 @@ use surmise_testkit::{Scratch, Tmux};
 /// The question after a run.
 const QUESTION: &str = "[k]eep";
 
+fn read(scratch: &Scratch, name: &str) -> String {
+    std::fs::read_to_string(scratch.path(name)).expect("read a file of the test")
+}
+
 #[test]
 fn vim_edits_a_file_that_is_written_at_the_commit() {
     let scratch = Scratch::new();
@@ -17,11 +21,11 @@ fn vim_edits_a_file_that_is_written_at_the_commit() {
     terminal.line(":wq");
     terminal.wait_for("M text");
     terminal.wait_for(QUESTION);
-    assert_eq!(scratch.read("text"), "old\n");
+    assert_eq!(read(&scratch, "text"), "old\n");
     terminal.line("y");
     terminal.wait_for("1 change committed");
     terminal.wait_for_last("$");
-    assert_eq!(scratch.read("text"), "new old\n");
+    assert_eq!(read(&scratch, "text"), "new old\n");
 }
 
 #[test]

@@ -4,12 +4,20 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::time::Timespec;
 use serde::{Deserialize, Serialize};
 use surmise_network::Dial;
 
 use crate::message::Link;
+
+/// How long pid 1 waits for a server inside.
+const ANSWERED: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 20_000_000,
+};
 
 /// The relay's end. Asked on one thread.
 pub(crate) struct Dialer(Link);
@@ -85,7 +93,7 @@ fn connect(port: u16) -> Result<OwnedFd, Errno> {
     v4.or_else(|errno| connect_to(IpAddr::V6(Ipv6Addr::LOCALHOST), port).map_err(|_| errno))
 }
 
-/// On loopback this does not wait: the other end is the same kernel.
+/// On loopback the answer is there at once: the other end is the same kernel.
 fn connect_to(host: IpAddr, port: u16) -> Result<OwnedFd, Errno> {
     let family = match host {
         IpAddr::V4(_) => AddressFamily::INET,
@@ -94,10 +102,14 @@ fn connect_to(host: IpAddr, port: u16) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
     match rustix::net::connect(&socket, &SocketAddr::new(host, port)) {
-        // A full backlog; who relays sees how it ends.
-        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
-        Err(errno) => Err(errno),
+        Ok(()) => return Ok(socket),
+        Err(Errno::INPROGRESS) => {}
+        Err(errno) => return Err(errno),
     }
+    // Where the server's queue is full there is no answer; who relays sees how that ends.
+    rustix::event::poll(&mut [PollFd::new(&socket, PollFlags::OUT)], Some(&ANSWERED))?;
+    rustix::net::sockopt::socket_error(&socket)??;
+    Ok(socket)
 }
 
 #[cfg(test)]

@@ -51,6 +51,8 @@ pub(crate) enum ViewOrder {
     Rebase,
     /// Let the calls go on.
     GoOn,
+    /// The caller goes: let go of its standard error.
+    LetGo,
 }
 
 impl ViewOrder {
@@ -60,6 +62,7 @@ impl ViewOrder {
             Self::Prepare => "prepare the view for the commit",
             Self::Rebase => "take the commit into the view",
             Self::GoOn => "let the view go on",
+            Self::LetGo => "let go of the caller's streams",
         }
     }
 }

@@ -12,7 +12,7 @@ pub struct Tmux {
 
 impl Tmux {
     /// Starts one in `work/` of a scratch tree. Its shell finds `surmise` as the built command and
-    /// says `$ ` when it is ready.
+    /// says `$` when it is ready.
     pub fn start(scratch: &Scratch) -> Self {
         let socket = scratch.root().join("tmux").into_os_string();
         let terminal = Self { socket };
@@ -43,7 +43,7 @@ impl Tmux {
             .current_dir(scratch.work())
             .status();
         assert!(started.expect("start tmux").success(), "tmux did not start");
-        terminal.wait_for("$ ");
+        terminal.wait_for_last("$");
         terminal
     }
 

@@ -45,12 +45,12 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
 
-    #[command(flatten)]
-    boundary: boundary::Options,
-
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
+
+    #[command(flatten)]
+    boundary: boundary::Options,
 }
 
 const AFTER_HELP: &str = "\

@@ -24,12 +24,12 @@ pub struct Arguments {
     #[arg(long)]
     wait: bool,
 
-    #[command(flatten)]
-    boundary: boundary::Options,
-
     /// The command and its arguments; without them, $SHELL
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
+
+    #[command(flatten)]
+    boundary: boundary::Options,
 }
 
 const AFTER_HELP: &str = "\

@@ -4,6 +4,7 @@ mod boundary;
 mod commit;
 mod diff;
 mod files;
+mod network;
 mod programs;
 mod setting;
 mod undo;

@@ -37,9 +37,7 @@ impl Server {
         });
         let (stream, _) = accepted.expect("accepted above");
         stream.set_nonblocking(false).expect("set");
-        stream
-            .set_read_timeout(Some(watchdog::LIMIT))
-            .expect("set");
+        stream.set_read_timeout(Some(watchdog::LIMIT)).expect("set");
         stream
     }
 
@@ -82,11 +80,28 @@ fn denied_hosts_refuse_by_name() {
              \x20   except OSError as error: print(errno.errorcode[error.errno])\n",
             server.port
         );
-        let run = ["run", "--dry-run", "--net", "deny", "--", "python3", "-c", &script];
+        let run = [
+            "run",
+            "--dry-run",
+            "--net",
+            "deny",
+            "--",
+            "python3",
+            "-c",
+            &script,
+        ];
         let outcome = setting.succeed(&run);
         outcome.assert_lines(&["ECONNREFUSED", "ENETUNREACH"]);
         // With a gate that lets somebody else through.
-        let run = ["run", "--dry-run", "--net", "deny", "--allow-net", "192.0.2.9", "--"];
+        let run = [
+            "run",
+            "--dry-run",
+            "--net",
+            "deny",
+            "--allow-net",
+            "192.0.2.9",
+            "--",
+        ];
         let outcome = setting.succeed(&[&run[..], &["python3", "-c", &script]].concat());
         outcome.assert_lines(&["ECONNREFUSED", "ECONNREFUSED"]);
         server.assert_untouched();
@@ -112,7 +127,16 @@ fn a_named_loopback_port_is_reached_and_a_server_inside_wins_its_own() {
                 assert_eq!(read_all(&mut stream), b"hello");
                 stream.write_all(b"welcome").expect("reply");
             });
-            let run = ["run", "--dry-run", "--allow-net", &peer, "--", "python3", "-c", &reach];
+            let run = [
+                "run",
+                "--dry-run",
+                "--allow-net",
+                &peer,
+                "--",
+                "python3",
+                "-c",
+                &reach,
+            ];
             setting.succeed(&run).assert_stdout("welcome\n");
             serving.join().expect("served");
         });
@@ -123,7 +147,16 @@ fn a_named_loopback_port_is_reached_and_a_server_inside_wins_its_own() {
              \x20   client, _ = server.accept(); client.recv(5); client.sendall(b'inside')\n\
              threading.Thread(target=serve).start()\n{reach}"
         );
-        let run = ["run", "--dry-run", "--allow-net", &peer, "--", "python3", "-c", &inside];
+        let run = [
+            "run",
+            "--dry-run",
+            "--allow-net",
+            &peer,
+            "--",
+            "python3",
+            "-c",
+            &inside,
+        ];
         setting.succeed(&run).assert_stdout("inside\n");
         server.assert_untouched();
     });
@@ -186,7 +219,17 @@ fn held_output_is_gone_after_an_abort() {
             "import socket; socket.create_connection(('127.0.0.1', {})).sendall(b'x')",
             server.port
         );
-        let run = ["run", "--name", "t", "--hold-net", &peer, "--", "python3", "-c", &script];
+        let run = [
+            "run",
+            "--name",
+            "t",
+            "--hold-net",
+            &peer,
+            "--",
+            "python3",
+            "-c",
+            &script,
+        ];
         setting.succeed(&run);
         setting.succeed(&["abort", "t"]);
         server.assert_untouched();
@@ -205,7 +248,17 @@ fn a_commit_whose_held_output_has_nowhere_to_go_changes_nothing() {
              open('made', 'w')",
             server.port
         );
-        let run = ["run", "--name", "t", "--hold-net", &peer, "--", "python3", "-c", &script];
+        let run = [
+            "run",
+            "--name",
+            "t",
+            "--hold-net",
+            &peer,
+            "--",
+            "python3",
+            "-c",
+            &script,
+        ];
         setting.succeed(&run);
         drop(server);
         setting
@@ -292,15 +345,22 @@ fn a_published_server_is_reached_from_outside() {
                     let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else {
                         return false;
                     };
-                    stream
-                        .set_read_timeout(Some(watchdog::LIMIT))
-                        .expect("set");
+                    stream.set_read_timeout(Some(watchdog::LIMIT)).expect("set");
                     let sent = stream.write_all(b"from outside").is_ok();
                     sent && stream.read_to_end(&mut answer).is_ok() && !answer.is_empty()
                 });
                 answer
             });
-            let run = ["run", "--dry-run", "--publish", &number, "--", "python3", "-c", &script];
+            let run = [
+                "run",
+                "--dry-run",
+                "--publish",
+                &number,
+                "--",
+                "python3",
+                "-c",
+                &script,
+            ];
             setting.succeed(&run).assert_stdout("from outside\n");
             assert_eq!(client.join().expect("connected"), b"from inside");
         });

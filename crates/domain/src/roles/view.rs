@@ -160,6 +160,7 @@ fn obey(control: &Link, view: &View, notifier: &Notifier) {
             ViewOrder::Prepare => notifier.prepare_commit(view),
             ViewOrder::Rebase => view.rebase(),
             ViewOrder::GoOn => notifier.go_on(view),
+            ViewOrder::LetGo => surmise_channels::let_go(),
         };
         let report = match done {
             Ok(()) => Report::Done,

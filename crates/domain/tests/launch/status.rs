@@ -209,7 +209,7 @@ fn decided(setting: &Setting) {
     assert!(matches!(refused, StateError::Running { .. }), "{refused}");
     drop(lock);
     domain
-        .commit(&mut |_| ControlFlow::Continue(()))
+        .commit(&mut |_| ControlFlow::Continue(()), &mut |_, _| Ok(()))
         .expect("commit");
     assert!(!setting.scratch.path("gone").exists(), "not committed");
     assert_eq!(
@@ -228,13 +228,14 @@ fn cut_short(setting: &Setting) {
         let domain = setting.root().open("t").expect("kept");
         let killed = panic::catch_unwind(|| {
             let domain = setting.root().open("t").expect("kept");
-            domain.commit(&mut |progress| {
+            let on_progress = &mut |progress: surmise_commit::Progress| {
                 if progress.activity == cut_in {
                     // As a kill: nothing is tidied up.
                     panic::resume_unwind(Box::new(()));
                 }
                 ControlFlow::Continue(())
-            })
+            };
+            domain.commit(on_progress, &mut |_, _| Ok(()))
         });
         assert!(killed.is_err(), "it was not cut short");
         assert_eq!(domain.status(), Status::Committing);
@@ -253,7 +254,7 @@ fn cut_short(setting: &Setting) {
                 "{refused}"
             );
             domain
-                .commit(&mut |_| ControlFlow::Continue(()))
+                .commit(&mut |_| ControlFlow::Continue(()), &mut |_, _| Ok(()))
                 .expect("finish it");
             assert!(setting.scratch.path("made").exists(), "not committed");
         }

@@ -13,7 +13,7 @@ use super::inquiry::{Inquiry, Matter};
 use super::start::Roles;
 use crate::consent::{Change, Consent};
 use crate::doorway::{Refusal, Wish};
-use crate::message::{Link, Order, RelayOrder, RelayReport};
+use crate::message::{Link, Order, RelayOrder, RelayReport, ViewOrder};
 use crate::person::{Answer, Notice, Question};
 use crate::roles::committer::Outcome;
 use crate::running::{Heard, Next, Others, RunningCommit, Subject, refuse};
@@ -28,6 +28,8 @@ enum Detaching {
     No,
     /// The relay process lets go of the caller's streams.
     Streams,
+    /// The view lets go of standard error.
+    View,
     /// pid 1 is told that its parent will change.
     Parent,
     Done,
@@ -166,8 +168,8 @@ impl<'a> Decisions<'a> {
             } => self.hear(Heard::Failed(error)),
             RelayReport::Released(delivery) => self.hear(Heard::Released(delivery)),
             RelayReport::Detached if self.detaching == Detaching::Streams => {
-                self.detaching = Detaching::Parent;
-                let _ = self.roles.to_init.send(&Order::Adopt);
+                self.detaching = Detaching::View;
+                let _ = self.roles.to_view.send(&ViewOrder::LetGo);
                 Ok(())
             }
             // Of the terminal, or of nobody's concern.
@@ -177,10 +179,19 @@ impl<'a> Decisions<'a> {
 
     /// pid 1 or the view has carried out an order, or not.
     pub(super) fn done(&mut self, done: Result<(), String>) -> io::Result<()> {
-        if self.detaching == Detaching::Parent {
-            done.map_err(io::Error::other)?;
-            self.detaching = Detaching::Done;
-            return Ok(());
+        match self.detaching {
+            Detaching::View => {
+                done.map_err(io::Error::other)?;
+                self.detaching = Detaching::Parent;
+                let _ = self.roles.to_init.send(&Order::Adopt);
+                return Ok(());
+            }
+            Detaching::Parent => {
+                done.map_err(io::Error::other)?;
+                self.detaching = Detaching::Done;
+                return Ok(());
+            }
+            Detaching::No | Detaching::Streams | Detaching::Done => {}
         }
         self.hear(match done {
             Ok(()) => Heard::Finished,
@@ -251,7 +262,7 @@ impl<'a> Decisions<'a> {
         }
         let order = match self.inquiry.go_on() {
             true => RelayOrder::PauseTerminal,
-            false => RelayOrder::ResumeTerminal { engage: true },
+            false => RelayOrder::ResumeTerminal { engage: false },
         };
         let _ = self.roles.to_relay.send(&order);
         Ok(())
