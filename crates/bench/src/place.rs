@@ -1,14 +1,20 @@
 //! Where the benchmark works: all of it below the target directory.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The directories of a run.
+/// How many files one directory of a tree holds.
+const FILES_A_DIRECTORY: u32 = 500;
+
+/// The programs and directories of a run.
 pub struct Place {
     /// The command under test.
-    pub surmise: PathBuf,
+    surmise: PathBuf,
+    /// This program.
+    own: PathBuf,
     /// `target/bench`.
     bench: PathBuf,
 }
@@ -33,7 +39,11 @@ impl Place {
         for directory in [&bench, &bench.join("sources")] {
             fs::create_dir_all(directory).map_err(|error| about("create", directory, &error))?;
         }
-        Ok(Self { surmise, bench })
+        Ok(Self {
+            surmise,
+            own,
+            bench,
+        })
     }
 
     /// The file for a suite's results.
@@ -51,6 +61,27 @@ impl Place {
         self.bench.join("state")
     }
 
+    /// The words that run this program itself.
+    pub fn own(&self, words: &[OsString]) -> Vec<OsString> {
+        let mut line = vec![self.own.clone().into_os_string()];
+        line.extend_from_slice(words);
+        line
+    }
+
+    /// The words that run `command` under Surmise and throw its changes away.
+    pub fn inside<S: Into<OsString> + Clone>(
+        &self,
+        options: &[&str],
+        command: &[S],
+    ) -> Vec<OsString> {
+        let mut line = vec![self.surmise.clone().into_os_string()];
+        line.extend(["run", "--dry-run"].map(OsString::from));
+        line.extend(options.iter().map(OsString::from));
+        line.push("--".into());
+        line.extend(command.iter().cloned().map(Into::into));
+        line
+    }
+
     /// The unpacked source of a package, fetched once.
     pub fn source(&self, package: &str) -> Result<PathBuf, String> {
         let path = self.bench.join("sources").join(package);
@@ -61,17 +92,56 @@ impl Place {
         Ok(path)
     }
 
+    /// A tree of `files` small files, made once.
+    pub fn tree(&self, files: u32) -> Result<PathBuf, String> {
+        let path = self.bench.join("sources").join(format!("files-{files}"));
+        if path.exists() {
+            return Ok(path);
+        }
+        // A tree that was cut short must not be taken for a whole one.
+        let part = path.with_extension("part");
+        remove(&part)?;
+        for first in (0..files).step_by(FILES_A_DIRECTORY as usize) {
+            let directory = part.join(format!("directory-{first:06}")).join("src");
+            fs::create_dir_all(&directory).map_err(|error| about("create", &directory, &error))?;
+            for number in first..files.min(first + FILES_A_DIRECTORY) {
+                let file = directory.join(format!("a_file_of_the_tree_{number:06}.c"));
+                fs::write(&file, format!("int x{number};\n"))
+                    .map_err(|error| about("write", &file, &error))?;
+            }
+        }
+        fs::rename(&part, &path).map_err(|error| about("rename", &part, &error))?;
+        Ok(path)
+    }
+
     /// Makes `work` a fresh copy of `source`, or an empty directory.
     pub fn reset(&self, source: Option<&Path>) -> Result<(), String> {
         let work = self.work();
-        if work.exists() {
-            fs::remove_dir_all(&work).map_err(|error| about("remove", &work, &error))?;
-        }
+        remove(&work)?;
         match source {
             Some(source) => succeed(Command::new("cp").arg("-a").arg(source).arg(&work)),
             None => fs::create_dir(&work).map_err(|error| about("create", &work, &error)),
         }
     }
+
+    /// One that has a work directory only.
+    #[cfg(test)]
+    pub fn at(bench: &Path) -> Self {
+        let place = Self {
+            surmise: "surmise".into(),
+            own: "surmise-bench".into(),
+            bench: bench.to_owned(),
+        };
+        place.reset(None).expect("a work directory");
+        place
+    }
+}
+
+fn remove(directory: &Path) -> Result<(), String> {
+    if directory.exists() {
+        fs::remove_dir_all(directory).map_err(|error| about("remove", directory, &error))?;
+    }
+    Ok(())
 }
 
 fn succeed(command: &mut Command) -> Result<(), String> {

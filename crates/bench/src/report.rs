@@ -1,33 +1,42 @@
 //! Results, as a table and as JSON.
 
 use std::fs;
+use std::path::PathBuf;
 
 use serde::Serialize;
 
+use crate::limit::Limit;
 use crate::measure::Sample;
 use crate::place::{Place, about};
 
-/// What came of one row. Times are in seconds.
+/// What came of one row.
 #[derive(Serialize)]
 pub struct Outcome {
     /// The row's name.
     pub test: &'static str,
-    /// The median of our wall times.
+    /// Of `ours`, `peer` and the samples' values.
+    pub unit: &'static str,
+    /// The median of ours.
     pub ours: f64,
-    /// The median of the peer's wall times.
+    /// The median of the peer's.
     pub peer: f64,
     /// Who the peer is.
     pub peer_name: String,
     /// `ours / peer`.
     pub ratio: f64,
-    /// The most that the ratio may be.
-    pub target: f64,
-    /// Whether it is.
+    /// The number of the limit; null if there is none.
+    pub target: Option<f64>,
+    /// What the number limits: `ratio_max`, `ratio_min`, `added_max` (to `ours - peer`) or `ours_max`.
+    pub target_is: Option<&'static str>,
+    /// The same, for the table.
+    #[serde(skip)]
+    pub limit: Limit,
+    /// Whether the limit is kept.
     pub pass: bool,
     /// The median of our user time, plus that of our system time.
-    pub ours_processor: f64,
+    pub ours_processor_ms: f64,
     /// The same of the peer.
-    pub peer_processor: f64,
+    pub peer_processor_ms: f64,
     /// Every sample that counts, in the order they were taken.
     pub samples: Samples,
 }
@@ -41,34 +50,43 @@ pub struct Samples {
     pub peer: Vec<Sample>,
 }
 
-/// Prints a table.
-pub fn print(results: &[Outcome]) {
+/// Prints the head of the table.
+pub fn print_head() {
     println!(
-        "{:<16} {:>10} {:>10} {:>7} {:>7} {:>6} {:>12} {:>12}  peer",
-        "test", "ours ms", "peer ms", "ratio", "target", "", "ours cpu ms", "peer cpu ms"
+        "{:<18} {:>10} {:>10} {:<5} {:>7} {:>8} {:>6} {:>12} {:>12}  peer",
+        "test", "ours", "peer", "unit", "ratio", "target", "", "ours cpu ms", "peer cpu ms"
     );
-    for result in results {
+}
+
+impl Outcome {
+    /// Prints its line of the table.
+    pub fn print(&self) {
+        let verdict = match self.limit {
+            Limit::None => "",
+            _ if self.pass => "ok",
+            _ => "MISSED",
+        };
         println!(
-            "{:<16} {:>10.1} {:>10.1} {:>7.3} {:>7.2} {:>6} {:>12.1} {:>12.1}  {}",
-            result.test,
-            result.ours * 1e3,
-            result.peer * 1e3,
-            result.ratio,
-            result.target,
-            if result.pass { "ok" } else { "MISSED" },
-            result.ours_processor * 1e3,
-            result.peer_processor * 1e3,
-            result.peer_name
+            "{:<18} {:>10.1} {:>10.1} {:<5} {:>7.3} {:>8} {:>6} {:>12.1} {:>12.1}  {}",
+            self.test,
+            self.ours,
+            self.peer,
+            self.unit,
+            self.ratio,
+            self.limit,
+            verdict,
+            self.ours_processor_ms,
+            self.peer_processor_ms,
+            self.peer_name
         );
     }
 }
 
-/// Writes `target/bench/SUITE.json`, an array with one object a row.
-pub fn save(place: &Place, suite: &str, results: &[Outcome]) -> Result<(), String> {
+/// Writes `target/bench/SUITE.json`, an array with one object a row, and tells where it is.
+pub fn save(place: &Place, suite: &str, results: &[Outcome]) -> Result<PathBuf, String> {
     let path = place.results(suite);
     let text =
         serde_json::to_string_pretty(results).map_err(|error| about("write", &path, &error))?;
     fs::write(&path, text + "\n").map_err(|error| about("write", &path, &error))?;
-    println!("samples: {}", path.display());
-    Ok(())
+    Ok(path)
 }

@@ -1,5 +1,12 @@
 //! What is measured, as data.
 
+mod network;
+
+use crate::command::{Command, Peer};
+use crate::exchange::Exchange;
+use crate::limit::Limit;
+use crate::memory::Memory;
+
 /// Rows whose results go to one file, `target/bench/NAME.json`.
 pub struct Suite {
     /// Names the file.
@@ -12,52 +19,64 @@ pub struct Suite {
 pub struct Row {
     /// Names the row.
     pub test: &'static str,
-    /// What runs under `surmise run --dry-run`, in the directory `work`.
-    pub inside: &'static [&'static str],
-    /// What it is compared with.
-    pub peer: Peer,
-    /// The most that ours may take, as a multiple of the peer.
-    pub ratio_max: f64,
-    /// How often the command runs for one sample: more than once for what takes milliseconds.
-    pub repeat: u32,
-    /// A source package of the distribution; `work` is a fresh copy of it for every sample.
-    pub source: Option<&'static str>,
+    /// What runs on both sides.
+    pub what: What,
+    /// What ours must keep.
+    pub limit: Limit,
+    /// How many pairs are measured at most, however many are asked for.
+    pub pairs_max: u32,
 }
 
-/// What a row is compared with.
-pub enum Peer {
-    /// The same command by itself.
-    Plain,
-    /// Another command.
-    Command(&'static [&'static str]),
+/// What runs on both sides of a row.
+pub enum What {
+    /// A command: its time.
+    Command(Command),
+    /// A client, with a server outside: what the client says.
+    Exchange(Exchange),
+    /// The memory of a domain's own processes.
+    Memory(Memory),
 }
 
 /// Every suite.
-pub const SUITES: &[Suite] = &[Suite {
-    name: "run",
-    rows: RUN,
-}];
+pub const SUITES: &[Suite] = &[
+    Suite {
+        name: "run",
+        rows: RUN,
+    },
+    Suite {
+        name: "network",
+        rows: network::NETWORK,
+    },
+];
 
 const RUN: &[Row] = &[
     make_lua("make-lua-j1", &["make", "--silent", "-j1", "generic"]),
     make_lua("make-lua-j2", &["make", "--silent", "-j2", "generic"]),
     Row {
         test: "start-and-end",
-        inside: &["true"],
-        peer: Peer::Command(&["unshare", "-Urmpnf", "true"]),
-        ratio_max: 3.0,
-        repeat: 20,
-        source: None,
+        what: What::Command(Command {
+            options: &[],
+            inside: &["true"],
+            peer: Peer::Command(&["unshare", "-Urmpnf", "true"]),
+            repeat: 20,
+            source: None,
+        }),
+        limit: Limit::RatioMax(3.0),
+        pairs_max: u32::MAX,
     },
 ];
 
 const fn make_lua(test: &'static str, inside: &'static [&'static str]) -> Row {
     Row {
         test,
-        inside,
-        peer: Peer::Plain,
-        ratio_max: 1.10,
-        repeat: 1,
-        source: Some("lua5.4"),
+        what: What::Command(Command {
+            options: &[],
+            inside,
+            peer: Peer::Plain,
+            repeat: 1,
+            source: Some("lua5.4"),
+        }),
+        limit: Limit::RatioMax(1.10),
+        pairs_max: u32::MAX,
     }
 }

@@ -1,23 +1,49 @@
 //! One row, measured in alternating pairs.
 
-use std::ffi::OsString;
-
-use crate::measure::{Sample, measure, median};
+use crate::exchange;
+use crate::measure::{Sample, median};
+use crate::memory;
 use crate::place::Place;
 use crate::report::{Outcome, Samples};
-use crate::rows::{Peer, Row};
+use crate::rows::{Row, What};
 
-/// Measures `row` with one pair that does not count and `pairs` that do.
+/// One of the two that are compared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Side {
+    /// Surmise.
+    Ours,
+    /// Whom it is compared with.
+    Peer,
+}
+
+/// What can be measured on both sides.
+pub trait Measured {
+    /// Of a sample's value.
+    fn unit(&self) -> &'static str;
+    /// Who the peer is.
+    fn peer_name(&self) -> String;
+    /// Measures one side once.
+    fn sample(&mut self, place: &Place, side: Side) -> Result<Sample, String>;
+}
+
+/// Measures `row` with one pair that does not count and up to `pairs` that do.
 pub fn row(place: &Place, row: &Row, pairs: u32) -> Result<Outcome, String> {
-    let source = row
-        .source
-        .map(|package| place.source(package))
-        .transpose()?;
-    let sample = |line: &[OsString]| -> Result<Sample, String> {
-        place.reset(source.as_deref())?;
-        measure(line, &place.work(), &place.state(), row.repeat)
-    };
-    let (our_line, peer_line) = lines(place, row);
+    match &row.what {
+        What::Command(command) => measure(place, row, command, pairs),
+        What::Exchange(exchange) => {
+            measure(place, row, exchange::Ready::new(place, exchange)?, pairs)
+        }
+        What::Memory(memory) => measure(place, row, memory::Ready::new(place, memory)?, pairs),
+    }
+}
+
+fn measure(
+    place: &Place,
+    row: &Row,
+    mut measured: impl Measured,
+    pairs: u32,
+) -> Result<Outcome, String> {
+    let pairs = pairs.min(row.pairs_max);
     let mut samples = Samples {
         ours: Vec::new(),
         peer: Vec::new(),
@@ -26,11 +52,11 @@ pub fn row(place: &Place, row: &Row, pairs: u32) -> Result<Outcome, String> {
         eprint!("\r{}: pair {pair} of {pairs} ", row.test);
         // Each goes first in every other pair: what follows finds warm caches.
         let (ours, peer) = if pair % 2 == 0 {
-            let ours = sample(&our_line)?;
-            (ours, sample(&peer_line)?)
+            let ours = measured.sample(place, Side::Ours)?;
+            (ours, measured.sample(place, Side::Peer)?)
         } else {
-            let peer = sample(&peer_line)?;
-            (sample(&our_line)?, peer)
+            let peer = measured.sample(place, Side::Peer)?;
+            (measured.sample(place, Side::Ours)?, peer)
         };
         if pair > 0 {
             samples.ours.push(ours);
@@ -39,34 +65,80 @@ pub fn row(place: &Place, row: &Row, pairs: u32) -> Result<Outcome, String> {
     }
     eprint!("\r\x1b[K");
     let (ours, peer) = (median(&samples.ours), median(&samples.peer));
-    let ratio = ours.wall / peer.wall;
-    let peer_name = match row.peer {
-        Peer::Plain => "plain".to_owned(),
-        Peer::Command(words) => words.join(" "),
-    };
     Ok(Outcome {
         test: row.test,
-        ours: ours.wall,
-        peer: peer.wall,
-        peer_name,
-        ratio,
-        target: row.ratio_max,
-        pass: ratio <= row.ratio_max,
-        ours_processor: ours.user + ours.system,
-        peer_processor: peer.user + peer.system,
+        unit: measured.unit(),
+        ours: ours.value,
+        peer: peer.value,
+        peer_name: measured.peer_name(),
+        ratio: ours.value / peer.value,
+        target: row.limit.parts().map(|(number, _)| number),
+        target_is: row.limit.parts().map(|(_, of)| of),
+        limit: row.limit,
+        pass: row.limit.is_kept(ours.value, peer.value),
+        ours_processor_ms: ours.user_ms + ours.system_ms,
+        peer_processor_ms: peer.user_ms + peer.system_ms,
         samples,
     })
 }
 
-/// Our command line and the peer's.
-fn lines(place: &Place, row: &Row) -> (Vec<OsString>, Vec<OsString>) {
-    let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
-    let mut ours = vec![place.surmise.clone().into_os_string()];
-    ours.extend(words(&["run", "--dry-run", "--"]));
-    ours.extend(words(row.inside));
-    let peer = match row.peer {
-        Peer::Plain => words(row.inside),
-        Peer::Command(command) => words(command),
-    };
-    (ours, peer)
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limit::Limit;
+
+    /// Samples of ours are their number, those of the peer 10.
+    struct Counted(Vec<Side>);
+
+    impl Measured for &mut Counted {
+        fn unit(&self) -> &'static str {
+            "ms"
+        }
+
+        fn peer_name(&self) -> String {
+            "ten".to_owned()
+        }
+
+        #[expect(clippy::cast_precision_loss, reason = "a handful")]
+        fn sample(&mut self, _: &Place, side: Side) -> Result<Sample, String> {
+            self.0.push(side);
+            let of_ours = self.0.iter().filter(|side| **side == Side::Ours).count();
+            let value = if side == Side::Ours {
+                of_ours as f64
+            } else {
+                10.0
+            };
+            Ok(Sample {
+                value,
+                user_ms: 0.0,
+                system_ms: 0.0,
+            })
+        }
+    }
+
+    #[test]
+    fn pairs_alternate_the_first_does_not_count_and_medians_are_compared() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let place = Place::at(scratch.path());
+        let row = Row {
+            test: "counted",
+            what: What::Memory(memory::Memory {
+                files: 0,
+                touch: memory::Touch::Nothing,
+            }),
+            limit: Limit::RatioMin(0.4),
+            pairs_max: 3,
+        };
+        let mut counted = Counted(Vec::new());
+        let outcome = measure(&place, &row, &mut counted, 9).expect("measure");
+        use Side::{Ours, Peer};
+        assert_eq!(counted.0, [Ours, Peer, Peer, Ours, Ours, Peer, Peer, Ours]);
+        let values: Vec<_> = outcome.samples.ours.iter().map(|s| s.value).collect();
+        assert_eq!(values, [2.0, 3.0, 4.0]);
+        assert_eq!(
+            (outcome.ours, outcome.peer, outcome.ratio),
+            (3.0, 10.0, 0.3)
+        );
+        assert!(!outcome.pass);
+    }
 }

@@ -17,6 +17,10 @@ pub const TESTS: &[Test] = &[
     ("what_two_streams_put_out_keeps_its_order", order),
     ("a_reader_that_is_gone_ends_the_writer", reader_gone),
     ("a_slow_reader_stalls_its_channel_only", slow_reader),
+    (
+        "a_reader_that_never_reads_holds_up_no_end_that_is_asked_for",
+        never_read,
+    ),
     ("streams_that_are_closed_are_empty", closed),
     ("what_was_not_read_is_left_to_the_next", left_to_the_next),
     ("much_goes_through_as_it_is", much),
@@ -76,6 +80,15 @@ fn slow_reader(setting: &Setting) {
         "$@" 2> >(head -c 300000 | tr -d x; echo >&3; cat > rest) | (read <&3; wc -c)"#;
     let inner = "head -c 1000000 /dev/zero & head -c 300000 /dev/zero | tr '\\0' x >&2; wait";
     by(setting, script, &["--", "sh", "-c", inner]).assert_stdout("1000000\n");
+}
+
+fn never_read(setting: &Setting) {
+    let script = r#"mkfifo go; exec 3<> go
+        (timeout --foreground -s TERM 0.5 "$@"; echo ended $? >&2; echo >&3) | (read <&3; wc -c)"#;
+    // The one ends by itself, and what it put out waits; the other waits, too.
+    for inner in ["head -c 100000 /dev/zero", "exec yes"] {
+        by(setting, script, &["--", "sh", "-c", inner]).assert_stderr_contains("ended 124");
+    }
 }
 
 fn closed(setting: &Setting) {

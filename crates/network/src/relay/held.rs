@@ -78,8 +78,10 @@ enum Fate {
     GoesOn,
     /// Its program has closed it.
     Closed,
-    /// It was reset, or its output could not be kept.
+    /// Its program has reset it, or its output could not be kept.
     Broken,
+    /// Its receiver, which had got something by a release, has reset it.
+    BrokenOutside,
 }
 
 impl HeldConnections {
@@ -173,7 +175,7 @@ impl HeldConnections {
         let fate = if forwarded.is_ok() {
             Fate::GoesOn
         } else {
-            Fate::Broken
+            Fate::BrokenOutside
         };
         self.settle_fate(core, key, fate);
     }
@@ -201,6 +203,10 @@ impl HeldConnections {
         if core.now < at {
             let rest = at - core.now;
             return self.expect(core, key, rest);
+        }
+        if self.starved.contains(&key) {
+            // Not the program waits, but what it sent.
+            return self.expect(core, key, QUIET);
         }
         held.look_at = None;
         if core.outbox.failed().is_some() {
@@ -247,13 +253,13 @@ impl HeldConnections {
         Some(held.target.clone())
     }
 
-    /// Ends a connection, so that its program sees a reset; nothing of it is sent any more.
+    /// Ends a connection, so that both sides see a reset; nothing of it is sent any more.
     pub(crate) fn refuse(&mut self, core: &mut Core, key: Key) {
         if let Some(held) = self.remove(core, key) {
             core.outbox.finish(held.hold, End::Reset);
             // It was sent, or could not be kept: then there is nothing to drop.
             let _ = core.outbox.drop_hold(held.hold);
-            sockets::reset(held.client);
+            held.reset(core);
         }
     }
 
@@ -359,6 +365,8 @@ impl HeldConnections {
             Fate::GoesOn => self.register(core, key),
             Fate::Closed => self.close(core, key),
             Fate::Broken => self.break_off(core, key),
+            // Its program sees so; what it sent since is for nobody.
+            Fate::BrokenOutside => self.refuse(core, key),
         }
     }
 
@@ -392,11 +400,7 @@ impl HeldConnections {
                 error: error.to_string(),
             });
         }
-        if let Some(mut upstream) = held.upstream {
-            upstream.replies.forget(&mut core.scratch);
-            sockets::reset(upstream.socket);
-        }
-        sockets::reset(held.client);
+        held.reset(core);
     }
 
     fn tell_waiting(&mut self, core: &mut Core, key: Key) {
@@ -429,6 +433,18 @@ impl Held {
         if std::mem::replace(&mut self.told, false) {
             core.tell(Event::Settled { hold: self.hold });
         }
+    }
+
+    /// Both sides see a reset.
+    pub(super) fn reset(self, core: &mut Core) {
+        if let Some(mut upstream) = self.upstream {
+            upstream.replies.forget(&mut core.scratch);
+            sockets::reset(upstream.socket);
+        }
+        if let Some(mut replies) = self.earlier_replies {
+            replies.forget(&mut core.scratch);
+        }
+        sockets::reset(self.client);
     }
 
     /// Whether the program, which has closed its side, still has the socket open.

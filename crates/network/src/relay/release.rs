@@ -14,7 +14,6 @@ use super::poller::Registration;
 use super::pump::Pump;
 use super::questions::Scope;
 use super::slab::Key;
-use super::sockets;
 use super::udp::Datagrams;
 
 /// What becomes of a connection whose held output was sent.
@@ -154,7 +153,7 @@ impl HeldConnections {
             Err(_) => {
                 if let Some(held) = self.remove(core, key) {
                     core.outbox.finish(held.hold, End::Reset);
-                    sockets::reset(held.client);
+                    held.reset(core);
                 }
                 None
             }

@@ -1,13 +1,14 @@
 //! What is held, and who waits for it.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, Signal};
 use surmise_network::{Event, Verdict};
 use surmise_outbox::{End, HeldState, HoldId, Host, Target};
 
-use crate::servers::{accept, listen, nobody, nobody_came, read_all};
+use crate::servers::{accept, failure, listen, nobody, nobody_came, read_all};
 use crate::world::{FAR, FAR_V6, HERE, Options, World, connect};
 
 pub fn nothing_leaves_before_the_release() {
@@ -90,11 +91,7 @@ pub fn what_was_sent_is_in_the_outbox_after_quiescing() {
     let world = World::all(Verdict::Hold);
     let server = nobody(FAR);
     let clients = send_from_many(&world, server);
-    world.relay.quiesce();
-    world.event_of(|event| match event {
-        Event::Quiesced { failed } => Some(assert_eq!(failed, None)),
-        _ => None,
-    });
+    world.quiesce();
     let pending = surmise_outbox::load(world.state.path()).expect("load");
     assert_eq!(pending.channels.len(), clients.len());
     assert!(
@@ -123,6 +120,31 @@ pub fn what_was_sent_is_in_the_outbox_after_the_end() {
             .iter()
             .all(|channel| channel.state == closed)
     );
+}
+
+pub fn what_can_not_be_kept_is_reported() {
+    let world = World::all(Verdict::Hold);
+    let mut client = world.connect(nobody(FAR)).expect("connect");
+    let (hold, _) = held(&world);
+    // As on a full disk.
+    let _mask = surmise_sys::signals::ignore(Signal::XFSZ).expect("ignore");
+    let limit = Rlimit {
+        current: Some(64 << 10),
+        maximum: rustix::process::getrlimit(Resource::Fsize).maximum,
+    };
+    rustix::process::setrlimit(Resource::Fsize, limit).expect("set the limit");
+    // The program may see it while it still writes, or afterwards.
+    let _ = client.write_all(&[7; 1 << 20]);
+    let lost = world.event_of(|event| match event {
+        Event::Lost { hold, error, .. } => Some((hold, error)),
+        _ => None,
+    });
+    assert_eq!(lost.0, hold);
+    assert!(lost.1.contains("too large"), "{}", lost.1);
+    assert_eq!(failure(&mut client), Some(ErrorKind::ConnectionReset));
+    // Nothing else is taken in vain.
+    let mut other = world.connect(nobody(FAR)).expect("connect");
+    assert_eq!(failure(&mut other), Some(ErrorKind::ConnectionReset));
 }
 
 fn send_from_many(world: &World, server: SocketAddr) -> Vec<TcpStream> {

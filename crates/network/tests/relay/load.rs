@@ -91,11 +91,7 @@ pub fn much_held_output_is_whole() {
         let mut client = connect(server).expect("connect");
         client.write_all(&pattern(3, SIZE)).expect("write");
     });
-    world.relay.quiesce();
-    world.event_of(|event| match event {
-        surmise_network::Event::Quiesced { failed } => Some(assert_eq!(failed, None)),
-        _ => None,
-    });
+    world.quiesce();
     let reader = thread::spawn(move || read_all(&mut accept(&listener)));
     let released = world.release();
     assert_eq!(released.sent.len(), 1, "{released:?}");

@@ -38,6 +38,8 @@ scenarios! {
         a_refused_peer_is_told_of_once
         a_question_is_asked_once_and_its_answer_counts
         a_denied_question_refuses_the_connection
+        a_late_answer_makes_one_connection
+        who_has_given_up_is_not_connected
         an_answer_about_loopback_covers_one_port;
     load:
         a_slow_reader_slows_only_its_own_connection
@@ -50,14 +52,16 @@ scenarios! {
         a_half_closed_program_waits_until_it_closes
         a_reset_is_noted
         what_was_sent_is_in_the_outbox_after_quiescing
-        what_was_sent_is_in_the_outbox_after_the_end;
+        what_was_sent_is_in_the_outbox_after_the_end
+        what_can_not_be_kept_is_reported;
     released:
         a_living_program_gets_its_reply_and_is_held_again
         a_half_closed_program_gets_its_reply
         an_allowed_host_is_relayed_from_then_on
         a_denied_host_sees_nothing
         an_unreachable_receiver_is_told_of
-        an_earlier_reply_is_not_lost;
+        an_earlier_reply_is_not_lost
+        a_receiver_that_resets_is_noticed;
     datagrams:
         datagrams_are_answered_by_whom_they_were_sent_to
         a_closed_port_is_reported

@@ -1,7 +1,9 @@
 //! What relaying costs, beside the same without it. Started by hand; a release build tells more.
 
+use std::env;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,7 +15,12 @@ use crate::world::{FAR, World};
 /// How many clients ask at once, as redis-benchmark's.
 const CLIENTS: usize = 50;
 
+/// Also of programs: where `RELAY_SERVER` and `RELAY_CLIENT` are set, these are command lines. The
+/// server is started outside, and the client outside and inside.
 pub fn measure() {
+    if let (Ok(server), Ok(client)) = (env::var("RELAY_SERVER"), env::var("RELAY_CLIENT")) {
+        return measure_programs(&server, client);
+    }
     let world = World::all(Verdict::Allow);
     let server = echo(FAR);
     let rate_server = answering_in_one_thread();
@@ -36,6 +43,26 @@ pub fn measure() {
         show(round, "direct", direct);
         show(round, "relayed", relayed);
     }
+}
+
+fn measure_programs(server: &str, client: String) {
+    let world = World::all(Verdict::Allow);
+    let mut server = shell(server).spawn().expect("start the server");
+    // A moment for it to listen.
+    thread::sleep(Duration::from_secs(1));
+    for _ in 0..3 {
+        shell(&client).status().expect("run the client outside");
+        let client = client.clone();
+        world.inside(move || shell(&client).status().expect("run the client inside"));
+    }
+    server.kill().expect("end the server");
+    server.wait().expect("reap the server");
+}
+
+fn shell(line: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("exec {line}")]);
+    command
 }
 
 fn show(round: u32, what: &str, (ping, connect, rate, throughput): (f64, f64, f64, f64)) {

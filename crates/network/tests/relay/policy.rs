@@ -1,11 +1,12 @@
 //! Who may reach whom.
 
-use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::io::{ErrorKind, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 use surmise_network::{Event, Verdict};
 
-use crate::servers::{assert_echoes, echo, listen, nobody_came};
+use crate::servers::{accept, assert_echoes, echo, listen, nobody_came, read_some};
 use crate::world::{FAR, FAR_TOO, HERE, Options, World, connect};
 
 pub fn a_refused_peer_is_told_of_once() {
@@ -60,6 +61,37 @@ pub fn a_denied_question_refuses_the_connection() {
     let waiting = waiting.recv_timeout(crate::world::SOON).expect("an end");
     let error = waiting.expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+    nobody_came(&listener);
+}
+
+pub fn a_late_answer_makes_one_connection() {
+    let world = World::all(Verdict::Ask);
+    let (listener, server) = listen(FAR);
+    let waiting = world.begin_inside(move || connect(server));
+    let (question, _) = asked(&world);
+    // The kernel inside has sent the SYN again by then, twice.
+    assert!(waiting.recv_timeout(Duration::from_millis(2500)).is_err());
+    world.relay.answer(question, Verdict::Allow);
+    let waiting = waiting.recv_timeout(crate::world::SOON).expect("an end");
+    let mut client = waiting.expect("connect");
+    client.write_all(b"late").expect("write");
+    assert_eq!(read_some(&mut accept(&listener), 4), b"late");
+    nobody_came(&listener);
+}
+
+pub fn who_has_given_up_is_not_connected() {
+    let world = World::all(Verdict::Ask);
+    let (listener, server) = listen(FAR);
+    let soon = Duration::from_millis(200);
+    let error = world
+        .inside(move || TcpStream::connect_timeout(&server, soon).expect_err("nobody answers"));
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    let (question, _) = asked(&world);
+    world.relay.answer(question, Verdict::Allow);
+    // Whoever comes now is connected, and nobody was before.
+    let mut client = world.connect(server).expect("connect");
+    client.write_all(b"now").expect("write");
+    assert_eq!(read_some(&mut accept(&listener), 3), b"now");
     nobody_came(&listener);
 }
 

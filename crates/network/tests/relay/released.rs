@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Write};
 use std::net::Shutdown;
+use std::time::Duration;
 
 use surmise_network::{Event, Verdict};
 
@@ -121,6 +122,25 @@ pub fn an_unreachable_receiver_is_told_of() {
     let pending = world.outbox.pending();
     assert_eq!(pending.len(), 1);
     assert_eq!(pending[0].hold, kept);
+}
+
+pub fn a_receiver_that_resets_is_noticed() {
+    let world = World::all(Verdict::Hold);
+    let (listener, server) = listen(FAR);
+    let mut client = world.connect(server).expect("connect");
+    client.write_all(b"first").expect("write");
+    let (hold, _) = held(&world);
+    assert_eq!(waiting(&world, hold), 5);
+    assert_eq!(world.release().sent.len(), 1);
+    let got = accept(&listener);
+    client.write_all(b"second").expect("write");
+    assert_eq!(waiting(&world, hold), 11);
+    rustix::net::sockopt::set_socket_linger(&got, Some(Duration::ZERO)).expect("set");
+    drop(got);
+    assert_eq!(failure(&mut client), Some(ErrorKind::ConnectionReset));
+    // The program knows that it did not get through; so nobody sends it later.
+    assert!(world.release().sent.is_empty());
+    nobody_came(&listener);
 }
 
 pub fn an_earlier_reply_is_not_lost() {

@@ -240,6 +240,17 @@ impl World {
         })
     }
 
+    /// Has all that was sent put into the outbox.
+    #[track_caller]
+    pub fn quiesce(&self) {
+        self.relay.quiesce();
+        let failed = self.event_of(|event| match event {
+            Event::Quiesced { failed } => Some(failed),
+            _ => None,
+        });
+        assert_eq!(failed, None);
+    }
+
     /// Fails if an event that `pick` picks has come.
     #[track_caller]
     pub fn none_of(&self, mut pick: impl FnMut(&Event) -> bool) {

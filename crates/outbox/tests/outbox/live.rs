@@ -1,5 +1,6 @@
 //! The outbox of a running domain.
 
+use std::fs;
 use std::io;
 
 use surmise_outbox::{Delivery, End, HeldState, HoldId, Limits, Outbox, OutboxError, Target, load};
@@ -92,6 +93,11 @@ fn everything_queued_is_in_the_file_when_the_last_handle_is_gone() {
     drop(outbox);
     other.append(hold, b"x");
     drop(other);
+    // Reading takes long enough for a writer that was not waited for.
+    let length = fs::metadata(directory.join("outbox"))
+        .expect("the outbox")
+        .len();
+    assert!(length > 32 << 20, "{length} bytes");
     let held = load(&directory).expect("load");
     assert_eq!(held.channels[0].bytes, (32 << 20) + 1);
 }
