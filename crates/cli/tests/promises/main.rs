@@ -1,6 +1,7 @@
 //! The promises of docs/semantics.md, kept by the built command on real programs.
 
 mod boundary;
+mod boundary_table;
 mod commit;
 mod diff;
 mod files;
