@@ -1,6 +1,5 @@
 //! What becomes of a domain's changes after a run.
 
-use rustix::process::Signal;
 use surmise_domain::{Domain, Exit};
 
 use crate::commit::commit;
@@ -51,7 +50,7 @@ pub fn settle(
         return Ok(Fate::Unchanged);
     }
     match choice {
-        Choice::Ask => ask(domain, exit),
+        Choice::Ask => ask(domain),
         Choice::Keep => keep(&domain, pending),
         Choice::CommitIfZero => commit_if_zero(domain, exit, pending),
         Choice::ShowAndAbort => {
@@ -104,11 +103,7 @@ fn keep(domain: &Domain, pending: &Pending) -> Result<Fate, Failure> {
     Ok(Fate::Kept)
 }
 
-fn ask(domain: Domain, exit: Exit) -> Result<Fate, Failure> {
-    // The terminal shows Ctrl-C as ^C, and nobody ended that line.
-    if exit == Exit::Signaled(Signal::INT.as_raw()) {
-        report::end_line();
-    }
+fn ask(domain: Domain) -> Result<Fate, Failure> {
     let boundary = domain.record().boundary.clone();
     let mut pending = Pending::of(&domain)?;
     pending.show()?;

@@ -4,12 +4,13 @@ use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use surmise_domain::{Boundary, Domain, Launch, LaunchError, Outcome};
+use rustix::process::Signal;
+use surmise_domain::{Boundary, Domain, Exit, Launch, LaunchError, Outcome};
 
 use crate::failure::Failure;
 use crate::person::AtTerminal;
 use crate::report;
-use crate::terminal::Settings;
+use crate::terminal::{self, Settings};
 
 /// Runs a command by `start`, gives the terminal its settings of before afterwards, and tells which
 /// processes the command left.
@@ -18,6 +19,10 @@ pub fn supervise(start: impl FnOnce() -> Result<Outcome, LaunchError>) -> Result
     let outcome = start();
     settings.restore();
     let outcome = outcome?;
+    // The terminal shows Ctrl-C as ^C, and nobody ended that line.
+    if outcome.exit == Exit::Signaled(Signal::INT.as_raw()) && terminal::can_ask() {
+        report::end_line();
+    }
     report::lingering(&outcome.lingering);
     report::lost(&outcome.lost);
     Ok(outcome)

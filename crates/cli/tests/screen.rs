@@ -33,8 +33,8 @@ fn less_turns_pages_and_takes_keys_while_its_input_is_a_pipe() {
     let scratch = Scratch::new();
     let terminal = Tmux::start(&scratch);
     for command in [
-        "seq 500 | surmise run -- less",
-        "surmise run -- sh -c 'seq 500 | less'",
+        "seq 500 | surmise run --dry-run -- less",
+        "surmise run --dry-run -- sh -c 'seq 500 | less'",
     ] {
         terminal.line(command);
         terminal.wait_for("\n20\n");
@@ -51,10 +51,10 @@ fn less_turns_pages_and_takes_keys_while_its_input_is_a_pipe() {
 fn python_reads_lines_edits_them_and_knows_its_terminal() {
     let scratch = Scratch::new();
     let terminal = Tmux::start(&scratch);
-    terminal.line("surmise run -- python3 -q");
+    terminal.line("surmise run --dry-run -- python3 -q");
     terminal.wait_for_last(">>>");
     terminal.line("import os; os.isatty(0), os.get_terminal_size()");
-    terminal.wait_for("(True, os.terminal_size(columns=80, lines=24))");
+    terminal.wait_for("(True, os.terminal_size(columns=120, lines=24))");
     terminal.keys(&["C-c"]);
     terminal.wait_for("KeyboardInterrupt");
     terminal.line("6 * 7");
@@ -68,7 +68,7 @@ fn tmux_runs_inside() {
     let scratch = Scratch::new();
     let terminal = Tmux::start(&scratch);
     terminal
-        .line("surmise run --dry-run -- tmux -S inner -f /dev/null new 'echo inner; sleep 600'");
+        .line("surmise run --dry-run -- tmux -S sock -f /dev/null new 'echo in\"\"ner; sleep 600'");
     terminal.wait_for("inner");
     terminal.keys(&["C-b", "c"]);
     terminal.wait_for("1:");
@@ -99,7 +99,7 @@ fn a_new_size_of_the_window_is_seen_inside() {
     let terminal = Tmux::start(&scratch);
     let script = "trap 'stty size' WINCH; stty size; while :; do sleep 0.05; done";
     terminal.line(&format!("surmise run --dry-run -- bash -c \"{script}\""));
-    terminal.wait_for("24 80");
+    terminal.wait_for("24 120");
     terminal.resize(100, 30);
     terminal.wait_for("30 100");
     terminal.keys(&["C-c"]);
@@ -110,7 +110,7 @@ fn a_new_size_of_the_window_is_seen_inside() {
 fn a_password_is_not_shown_and_the_terminal_is_as_before() {
     let scratch = Scratch::new();
     let terminal = Tmux::start(&scratch);
-    let script = "stty -echo; printf 'Password: '; read word; stty echo; echo; echo got-$word";
+    let script = "stty -echo; printf Password:; read word; stty echo; echo; echo got-$word";
     terminal.line(&format!("surmise run --dry-run -- sh -c '{script}'"));
     terminal.wait_for_last("Password:");
     terminal.line("secret");
@@ -125,7 +125,9 @@ fn a_password_is_not_shown_and_the_terminal_is_as_before() {
 fn a_command_killed_in_raw_mode_leaves_the_terminal_as_it_was() {
     let scratch = Scratch::new();
     let terminal = Tmux::start(&scratch);
-    terminal.line("surmise run --dry-run -- sh -c 'stty raw -echo; echo ready; kill -9 $$'");
+    terminal
+        .line("surmise run --dry-run -- sh -c 'stty raw -echo; kill -9 $$'; echo sta\"\"tus $?");
+    terminal.wait_for("status 137");
     terminal.wait_for_last("$");
     terminal.line("stty -a | grep -o 'isig icanon'");
     terminal.wait_for("\nisig icanon");

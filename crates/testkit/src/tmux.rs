@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::{Scratch, watchdog};
 
-/// A terminal of 80 columns and 24 lines with a shell in it. It ends when dropped.
+/// A terminal of 120 columns and 24 lines with a shell in it. It ends when dropped.
 pub struct Tmux {
     socket: OsString,
 }
@@ -31,7 +31,7 @@ impl Tmux {
                 "new-session",
                 "-d",
                 "-x",
-                "80",
+                "120",
                 "-y",
                 "24",
             ])
@@ -81,14 +81,14 @@ impl Tmux {
         self.wait(&format!("{text:?}"), |screen| screen.contains(text));
     }
 
-    /// Waits until the last line that is not empty begins with `text`.
+    /// Waits until the last line that is not empty is `text`.
     #[track_caller]
     pub fn wait_for_last(&self, text: &str) {
-        self.wait(&format!("{text:?} on the last line"), |screen| {
+        self.wait(&format!("{text:?} as the last line"), |screen| {
             screen
                 .lines()
                 .rfind(|line| !line.trim().is_empty())
-                .is_some_and(|line| line.starts_with(text))
+                .is_some_and(|line| line.trim_end() == text)
         });
     }
 
