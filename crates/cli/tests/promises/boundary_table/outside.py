@@ -6,7 +6,7 @@ Runs COMMAND PROBE TARGETS and prints what that prints, then `outside NAME: unto
 command has a controlling terminal and descriptor 9 on a file that may be written. Its standard input
 and error are a file opened for reading and one opened for appending, or the terminal.
 """
-import ctypes, fcntl, json, os, pty, select, signal, socket, stat, struct, subprocess, sys, termios, time
+import atexit, ctypes, fcntl, json, os, pty, select, signal, socket, stat, struct, subprocess, sys, termios, time
 
 streams, probe, command = sys.argv[1], sys.argv[2], sys.argv[3:]
 libc = ctypes.CDLL(None, use_errno=True)
@@ -177,6 +177,23 @@ def become_leader():
         witness()
 
 
+@atexit.register
+def remove_targets():
+    if os.getpid() != me:
+        return
+    if os.path.exists("witness.pid"):
+        os.kill(int(open("witness.pid").read()), signal.SIGKILL)
+    for path in cleanup:
+        os.unlink(path)
+    libc.shmctl(shm, 0, None)
+    libc.semctl(sem, 0, 0)
+    libc.msgctl(msg, 0, None)
+    libc.mq_unlink(f"/{own}".encode())
+    if added > 0:
+        libc.syscall(250, 3, added)  # KEYCTL_REVOKE
+        libc.syscall(250, 9, added, -4)  # KEYCTL_UNLINK
+
+
 check("the command's group")(lambda: not os.path.exists("witness.told"))
 ends = (standard_input, standard_error) if streams == "files" else (terminal, terminal)
 run = subprocess.run(command + [probe, json.dumps(targets)], stdin=ends[0], stderr=ends[1],
@@ -184,19 +201,9 @@ run = subprocess.run(command + [probe, json.dumps(targets)], stdin=ends[0], stde
                      close_fds=False, text=True, timeout=100)
 print(run.stdout, end="")
 print("status", run.returncode)
-time.sleep(0.2)
-os.kill(int(open("witness.pid").read()), signal.SIGKILL)
+time.sleep(0.2)  # The witness looks every 50 ms.
 errors = open(targets["standard error"]).read()
 for name, untouched in checks.items():
     print(f"outside {name}:", "untouched" if untouched() else "touched")
 if errors != "before\n":
     print("errors", repr(errors))
-for path in cleanup:
-    os.unlink(path)
-libc.shmctl(shm, 0, None)
-libc.semctl(sem, 0, 0)
-libc.msgctl(msg, 0, None)
-libc.mq_unlink(f"/{own}".encode())
-if added > 0:
-    libc.syscall(250, 3, added)  # KEYCTL_REVOKE
-    libc.syscall(250, 9, added, -4)  # KEYCTL_UNLINK
