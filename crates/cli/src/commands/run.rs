@@ -87,7 +87,6 @@ impl Arguments {
             boundary: self.boundary.boundary(&directory),
             directory,
             wait: self.wait,
-            ..Launch::default()
         };
         let Outcome {
             domain,

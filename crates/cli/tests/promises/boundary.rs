@@ -1,5 +1,9 @@
 //! S8, S9, S10, S12, S16, S17, S18: where a domain ends.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+
 use surmise_testkit::copied_binary;
 
 use crate::setting::as_each_user;
@@ -86,6 +90,39 @@ fn without_network_there_is_only_a_loopback_interface() {
              socket.create_connection(server.getsockname())\n";
         let run = ["run", "--dry-run", "--", "python3", "-c", script];
         setting.succeed(&run).assert_lines(&["['lo']"]);
+    });
+}
+
+/// S25.
+#[test]
+fn a_socket_outside_is_reached_if_it_is_named() {
+    as_each_user(|setting| {
+        let path = setting.scratch.path("agent");
+        let agent = UnixListener::bind(&path).expect("listen");
+        // Whoever runs the command may connect.
+        std::fs::set_permissions(&path, Permissions::from_mode(0o777)).expect("chmod");
+        agent.set_nonblocking(true).expect("set");
+        let reach = "import socket\n\
+             client = socket.socket(socket.AF_UNIX)\n\
+             try: client.connect('agent'); print('reached')\n\
+             except ConnectionRefusedError: print('refused')\n";
+        let command = ["--", "python3", "-c", reach];
+        let run = ["run", "--dry-run"];
+        setting
+            .succeed(&[&run[..], &command].concat())
+            .assert_stdout("refused\n");
+        assert!(agent.accept().is_err(), "a connection arrived");
+        let named = ["run", "--dry-run", "--allow-socket", "agent"];
+        setting
+            .succeed(&[&named[..], &command].concat())
+            .assert_stdout("reached\n");
+        agent.accept().expect("the connection from inside");
+        let missing = ["run", "--dry-run", "--allow-socket", "nobody", "--", "true"];
+        setting
+            .surmise(&missing)
+            .outcome()
+            .assert_code(125)
+            .assert_stderr_contains("nobody");
     });
 }
 
