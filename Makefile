@@ -8,16 +8,17 @@ release = cargo rustc --release --locked --package surmise --bin surmise -- \
 
 MINUTES ?= 30
 
-.PHONY: help build demo test lint bench soak clean
+.PHONY: help build demo test lint bench bench-net soak clean
 
 help:
-	@echo 'make demo    build a C project under surmise: look, throw away, run again, commit'
-	@echo 'make test    every test'
-	@echo 'make lint    format, clippy, tidy'
-	@echo 'make build   target/release/surmise'
-	@echo 'make bench   compare with peers; results in target/bench/'
-	@echo 'make soak    real programs, then property tests and the demo for MINUTES=30'
-	@echo 'make clean   remove target/'
+	@echo 'make demo       build a C project under surmise: look, throw away, run again, commit'
+	@echo 'make test       every test'
+	@echo 'make lint       format, clippy, tidy'
+	@echo 'make build      target/release/surmise'
+	@echo 'make bench      compare with peers; results in target/bench/'
+	@echo 'make bench-net  the same for the network boundary, and for memory'
+	@echo 'make soak       real programs, 8 domains at once, then property tests and the demo for MINUTES=30'
+	@echo 'make clean      remove target/'
 
 build:
 	@$(call tools,build) && $(release)
@@ -35,10 +36,15 @@ lint:
 
 bench:
 	@$(call tools,bench) && $(release) \
-		&& cargo run --release --locked --package surmise-bench --
+		&& cargo run --release --locked --package surmise-bench -- --suite run
+
+bench-net:
+	@$(call tools,bench) && $(release) \
+		&& cargo run --release --locked --package surmise-bench -- --suite network
 
 soak:
-	@$(call tools,test) && $(release) && scripts/try-programs && scripts/soak $(MINUTES)
+	@$(call tools,test) && $(release) && scripts/try-programs \
+		&& scripts/soak-domains 10 && scripts/soak $(MINUTES)
 
 clean:
 	rm -rf target
