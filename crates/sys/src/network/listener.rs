@@ -23,6 +23,9 @@ pub(super) fn transparent(port: u16, ipv6: bool) -> io::Result<OwnedFd> {
         set(&listener, libc::SOL_IPV6, libc::IPV6_TRANSPARENT, 1)?;
     }
     set(&listener, libc::SOL_IP, libc::IP_TRANSPARENT, 1)?;
+    // Accepted sockets have it from here. They use addresses and ports of the domain's own loopback,
+    // too, where servers inside must still be able to start.
+    sockopt::set_socket_reuseaddr(&listener, true)?;
     rustix::net::bind(&listener, &SocketAddr::new(any, port))?;
     rustix::net::listen(&listener, BACKLOG)?;
     Ok(listener)
