@@ -41,16 +41,18 @@ pub fn a_listed_loopback_port_reaches_the_host() {
         .with(server, Verdict::Allow)
         .with(closed, Verdict::Allow);
     let world = World::new(options);
-    assert_echoes(&mut world.connect(server).expect("connect"), b"hello");
+    let mut relayed = world.connect(server).expect("connect");
+    assert_echoes(&mut relayed, b"hello");
     let error = world.connect(closed).expect_err("nobody listens");
     assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
-    // A server inside wins its own port.
+    // A server inside wins its own port, and lets go on what was there before.
     let inside = world.inside(move || std::net::TcpListener::bind(server));
     let inside = inside.expect("the port is free inside");
     let mut client = world.connect(server).expect("connect");
     client.write_all(b"inside").expect("write");
     let mut got = accept(&inside);
     assert_eq!(read_some(&mut got, 6), b"inside");
+    assert_echoes(&mut relayed, b"still here");
 }
 
 pub fn a_half_closed_connection_still_gets_its_reply() {

@@ -7,7 +7,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto};
 use surmise_network::{Event, Verdict};
 use surmise_outbox::{Host, Target};
 
-use crate::held::{held, waiting};
+use crate::held::{held, waits_after};
 use crate::servers::echo_datagrams;
 use crate::world::{FAR, FAR_TOO, FAR_V6, Options, SOON, World};
 
@@ -89,7 +89,7 @@ pub fn held_datagrams_leave_in_order_and_are_answered() {
         socket.send_to(&[number as u8], to).expect("send");
         let (hold, target) = held(&world);
         assert_eq!(target, Target::Udp(Host::Address(FAR), to.port()));
-        assert_eq!(waiting(&world, hold), 1);
+        waits_after(&world, hold, 1);
         holds.push(hold);
     }
     for number in 2..10 {

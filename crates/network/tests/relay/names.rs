@@ -10,7 +10,7 @@ use surmise_network::names::{Answer, Kind, Query, is_synthetic};
 use surmise_network::{Event, Pattern, Rule, Verdict};
 use surmise_outbox::{Host, Target};
 
-use crate::held::{held, waiting};
+use crate::held::{held, waits_after};
 use crate::servers::{accept, assert_echoes, echo, listen, read_all};
 use crate::world::{FAR, FAR_TOO, HERE, Options, SOON, World, connect};
 
@@ -146,7 +146,7 @@ pub fn a_held_name_that_is_allowed_is_relayed() {
     let mut client = world.connect(to).expect("connect");
     client.write_all(b"hello").expect("write");
     let (hold, _) = held(&world);
-    assert_eq!(waiting(&world, hold), 5);
+    waits_after(&world, hold, 5);
     world.relay.decide(hold, Verdict::Allow);
     assert_eq!(crate::servers::read_some(&mut client, 5), b"hello");
     // The address still stands for the name, now for whom it leads to.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use surmise_network::{Event, Verdict};
 
-use crate::held::{finished, held, waiting};
+use crate::held::{finished, held, waits_after};
 use crate::servers::{accept, assert_echoes, echo, failure, listen, nobody, nobody_came};
 use crate::servers::{read_all, read_some};
 use crate::world::{FAR, HERE, Options, World};
@@ -17,7 +17,7 @@ pub fn a_living_program_gets_its_reply_and_is_held_again() {
     let mut client = world.connect(server).expect("connect");
     client.write_all(b"first").expect("write");
     let (hold, _) = held(&world);
-    assert_eq!(waiting(&world, hold), 5);
+    waits_after(&world, hold, 5);
     assert_eq!(world.release().sent.len(), 1);
     let mut got = accept(&listener);
     assert_eq!(read_some(&mut got, 5), b"first");
@@ -25,7 +25,7 @@ pub fn a_living_program_gets_its_reply_and_is_held_again() {
     assert_eq!(read_some(&mut client, 5), b"reply");
     // From now on it is held again, and leaves by the same connection.
     client.write_all(b"second").expect("write");
-    assert_eq!(waiting(&world, hold), 11);
+    waits_after(&world, hold, 11);
     got.set_nonblocking(true).expect("set");
     assert_eq!(failure(&mut got), Some(ErrorKind::WouldBlock));
     got.set_nonblocking(false).expect("set");
@@ -50,7 +50,7 @@ pub fn a_half_closed_program_gets_its_reply() {
     client.write_all(b"question").expect("write");
     client.shutdown(Shutdown::Write).expect("shut down");
     let (hold, _) = held(&world);
-    assert_eq!(waiting(&world, hold), 8);
+    waits_after(&world, hold, 8);
     assert_eq!(world.release().sent.len(), 1);
     let mut got = accept(&listener);
     assert_eq!(read_all(&mut got), b"question");
@@ -66,11 +66,11 @@ pub fn an_allowed_host_is_relayed_from_then_on() {
     let mut first = world.connect(server).expect("connect");
     first.write_all(b"one").expect("write");
     let (hold, _) = held(&world);
-    assert_eq!(waiting(&world, hold), 3);
+    waits_after(&world, hold, 3);
     let mut second = world.connect(server).expect("connect");
     second.write_all(b"two").expect("write");
     let (other, _) = held(&world);
-    assert_eq!(waiting(&world, other), 3);
+    waits_after(&world, other, 3);
     world.relay.decide(hold, Verdict::Allow);
     for (client, text) in [(&mut first, b"one"), (&mut second, b"two")] {
         assert_eq!(read_some(client, 3), text);
@@ -86,7 +86,7 @@ pub fn a_denied_host_sees_nothing() {
     let mut client = world.connect(server).expect("connect");
     client.write_all(b"hello").expect("write");
     let (hold, _) = held(&world);
-    assert_eq!(waiting(&world, hold), 5);
+    waits_after(&world, hold, 5);
     world.relay.decide(hold, Verdict::Deny);
     assert_eq!(failure(&mut client), Some(ErrorKind::ConnectionReset));
     let error = world.connect(server).expect_err("refused");
@@ -101,7 +101,7 @@ pub fn an_unreachable_receiver_is_told_of() {
     let mut living = world.connect(nobody(FAR)).expect("connect");
     living.write_all(b"hello").expect("write");
     let (hold, target) = held(&world);
-    assert_eq!(waiting(&world, hold), 5);
+    waits_after(&world, hold, 5);
     let mut ended = world.connect(nobody(FAR)).expect("connect");
     ended.write_all(b"hello").expect("write");
     let (kept, _) = held(&world);
@@ -110,7 +110,8 @@ pub fn an_unreachable_receiver_is_told_of() {
     let (listener, server) = listen(FAR);
     let mut fine = world.connect(server).expect("connect");
     fine.write_all(b"fine").expect("write");
-    held(&world);
+    let (sent, _) = held(&world);
+    waits_after(&world, sent, 4);
     let released = world.release();
     assert_eq!((released.sent.len(), released.failed.len()), (1, 2));
     let (failed, sent, error) = &released.failed[0];
@@ -130,11 +131,11 @@ pub fn a_receiver_that_resets_is_noticed() {
     let mut client = world.connect(server).expect("connect");
     client.write_all(b"first").expect("write");
     let (hold, _) = held(&world);
-    assert_eq!(waiting(&world, hold), 5);
+    waits_after(&world, hold, 5);
     assert_eq!(world.release().sent.len(), 1);
     let got = accept(&listener);
     client.write_all(b"second").expect("write");
-    assert_eq!(waiting(&world, hold), 11);
+    waits_after(&world, hold, 11);
     rustix::net::sockopt::set_socket_linger(&got, Some(Duration::ZERO)).expect("set");
     drop(got);
     assert_eq!(failure(&mut client), Some(ErrorKind::ConnectionReset));

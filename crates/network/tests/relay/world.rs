@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::Command;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -92,6 +92,9 @@ fn make_outer_network() {
         }
         assert!(ip.status().expect("start ip").success(), "add {address}");
     }
+    // The kernel adds the route to an IPv6 address some time after the address.
+    let reaches = || UdpSocket::bind("[::]:0").is_ok_and(|one| one.connect((FAR_V6, 9)).is_ok());
+    surmise_testkit::watchdog::until("a route to the IPv6 address", SOON, reaches);
 }
 
 /// How a relay differs from the plainest one.
