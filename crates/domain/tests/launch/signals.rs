@@ -97,7 +97,7 @@ fn interrupt_forwarded(setting: &Setting) {
     .assert_code(7);
 }
 
-/// S17b.
+/// S26.
 fn group(setting: &Setting) {
     let script = [r#""$@"; echo outside $?"#, "sh"];
     let by = [&WITHOUT_TERMINAL[..], &["sh", "-c"], &script].concat();

@@ -1,4 +1,4 @@
-//! S17a, S17b: the terminal of a domain, and the caller's behind it.
+//! S24, S26: the terminal of a domain, and the caller's behind it.
 
 use rustix::process::Signal;
 use surmise_testkit::Act::{Do, Resize, Type};
@@ -106,7 +106,7 @@ fn quit(setting: &Setting) {
         .assert_stdout_contains("line\nline\n");
 }
 
-/// S17b.
+/// S26.
 fn group(setting: &Setting) {
     by(
         setting,
