@@ -130,22 +130,6 @@ def _():
     return CONTAINED
 
 
-for host, port in targets["udp"]:
-    @row(f"UDP {host}", True)
-    def _(host=host, port=port):
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        connect(family, socket.SOCK_DGRAM, (host, port))
-        # Whether it has arrived is told outside.
-        return REACHES if plain else CONTAINED
-
-
-@row("network interfaces")
-def _():
-    # The network gate has an interface of its own.
-    shared = {name for _, name in socket.if_nameindex()} & set(targets["interfaces"])
-    return f"{REACHES} {shared}" if shared else CONTAINED
-
-
 for name, family, kind, protocol in (
         ("vsock", 40, 1, 0), ("qipcrtr", 42, 2, 0), ("audit", 16, 3, 9), ("scsi transport", 16, 3, 18),
         ("TIPC", 30, 1, 0), ("Bluetooth", 31, 3, 1), ("NFC", 39, 5, 0), ("RDS", 21, 5, 0)):
