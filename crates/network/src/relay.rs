@@ -142,6 +142,7 @@ impl Relay {
             now: Instant::now(),
             policy: config.policy,
             names: Names::default(),
+            hosts: config.resolver.hosts().clone(),
             outbox: config.outbox,
             attribution: Attribution::new(diagnostics),
             questions: Questions::default(),

@@ -16,6 +16,7 @@ use super::poller::{Poller, Timers};
 use super::questions::{Questions, Scope};
 use crate::names::Names;
 use crate::policy::{Policy, Verdict};
+use crate::resolver::Hosts;
 
 /// How many refused peers are remembered, so that each is told of once.
 const REFUSED_MAX: usize = 4096;
@@ -31,6 +32,8 @@ pub(crate) struct Core {
     pub(crate) now: Instant,
     pub(crate) policy: Policy,
     pub(crate) names: Names,
+    /// Names that programs know without asking anybody.
+    pub(crate) hosts: Hosts,
     pub(crate) outbox: Outbox,
     pub(crate) attribution: Attribution,
     pub(crate) questions: Questions,
@@ -47,6 +50,13 @@ pub(crate) struct Core {
 }
 
 impl Core {
+    /// The names by which programs may mean an address.
+    fn names_of(&mut self, address: IpAddr) -> Vec<String> {
+        let mut names = self.names.names_of(self.now, address);
+        names.extend(self.hosts.names_of(address));
+        names
+    }
+
     /// Tells whoever listens.
     pub(crate) fn tell(&self, event: Event) {
         (self.events)(event);
@@ -96,7 +106,7 @@ impl Core {
         destination: SocketAddr,
         sender: impl FnOnce(&mut Self) -> Option<Sender>,
     ) -> Verdict {
-        let names = self.names.names_of(self.now, destination.ip());
+        let names = self.names_of(destination.ip());
         let verdict = self.policy.decide(destination, &names);
         if matches!(verdict, Verdict::Deny | Verdict::Ask) {
             let scope = Scope::of_address(destination, names.first());
