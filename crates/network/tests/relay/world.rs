@@ -92,9 +92,14 @@ fn make_outer_network() {
         }
         assert!(ip.status().expect("start ip").success(), "add {address}");
     }
-    // The kernel adds the route to an IPv6 address some time after the address.
-    let reaches = || UdpSocket::bind("[::]:0").is_ok_and(|one| one.connect((FAR_V6, 9)).is_ok());
-    surmise_testkit::watchdog::until("a route to the IPv6 address", SOON, reaches);
+    // The kernel takes packets to an IPv6 address only some time after it was added.
+    surmise_testkit::watchdog::until("the IPv6 address works", SOON, || {
+        let socket = UdpSocket::bind((FAR_V6, 0)).expect("bind");
+        let timeout = Some(Duration::from_millis(50));
+        socket.set_read_timeout(timeout).expect("bound reads");
+        let own = socket.local_addr().expect("its address");
+        socket.send_to(b"x", own).is_ok() && socket.recv(&mut [0]).is_ok()
+    });
 }
 
 /// How a relay differs from the plainest one.
