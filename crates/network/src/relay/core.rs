@@ -50,13 +50,6 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// The names by which programs may mean an address.
-    fn names_of(&mut self, address: IpAddr) -> Vec<String> {
-        let mut names = self.names.names_of(self.now, address);
-        names.extend(self.hosts.names_of(address));
-        names
-    }
-
     /// Tells whoever listens.
     pub(crate) fn tell(&self, event: Event) {
         (self.events)(event);
@@ -106,10 +99,13 @@ impl Core {
         destination: SocketAddr,
         sender: impl FnOnce(&mut Self) -> Option<Sender>,
     ) -> Verdict {
-        let names = self.names_of(destination.ip());
+        let learned = self.names.names_of(self.now, destination.ip());
+        // A person is asked about what a program asked for; a rule may also name the host otherwise.
+        let mut names = learned.clone();
+        names.extend(self.hosts.names_of(destination.ip()));
         let verdict = self.policy.decide(destination, &names);
         if matches!(verdict, Verdict::Deny | Verdict::Ask) {
-            let scope = Scope::of_address(destination, names.first());
+            let scope = Scope::of_address(destination, learned.first());
             let port = Some(destination.port()).filter(|&port| port != 0);
             let peer = scope.peer(port);
             self.settle_verdict(verdict, scope, peer, sender);
