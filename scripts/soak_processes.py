@@ -46,9 +46,12 @@ class Processes:
             return [pid for pid in children(os.getpid()) if pid not in self.started]
 
     def end_all(self):
+        """Kills what was started and still runs, and the orphans that it left."""
         with self.lock:
             for process in self.started.values():
                 process.kill()
+        for pid in self.orphans():
+            kill(pid, os.getpid())
 
 
 def children(pid):
