@@ -25,6 +25,24 @@ pub(crate) fn close_all_but(keep: &[BorrowedFd<'_>]) {
     let _ = close_range(from, u32::MAX, 0);
 }
 
+/// Closes every descriptor from 3 up that came through an exec.
+///
+/// Only for a process just copied, which uses none of them: see [`inherited`].
+pub(crate) fn close_inherited() {
+    // Without a /proc they stay open, and only somebody who waits for their end notices.
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
+        return;
+    };
+    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let numbers: Vec<u32> = numbers.filter(|&number| number >= FIRST).collect();
+    for number in numbers {
+        if inherited(number as RawFd).is_ok() {
+            // Fails only for a bad range or flag.
+            let _ = close_range(number, number, 0);
+        }
+    }
+}
+
 /// Marks every descriptor from 3 up to be closed by the next exec, so that the new program
 /// gets standard input, output and error and nothing that this process inherited or opened.
 ///

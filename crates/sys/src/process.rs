@@ -94,7 +94,9 @@ pub fn fork(keep: &[BorrowedFd<'_>], child: impl FnOnce() -> u8) -> io::Result<C
     fork_keeping(Some(keep), child)
 }
 
-/// As [`fork`], but the copy keeps every descriptor, since it goes on in this process' place.
+/// As [`fork`], but the copy keeps every descriptor that this process opened, since it goes on in its
+/// place. What came through an exec from who started this process is closed, but for 0, 1 and 2: they may
+/// wait for its end.
 ///
 /// To the copy the children of this process are no children: their ends are seen on their pidfds
 /// ([`Child::wait_ended`]), and [`Child::wait`] fails.
@@ -105,7 +107,10 @@ pub fn fork(keep: &[BorrowedFd<'_>], child: impl FnOnce() -> u8) -> io::Result<C
 /// # Panics
 /// When this process has several threads.
 pub fn branch(child: impl FnOnce() -> u8) -> io::Result<Child> {
-    fork_keeping(None, child)
+    fork_keeping(None, || {
+        descriptors::close_inherited();
+        child()
+    })
 }
 
 /// As [`fork`], for a child that owns what it is given, so that it can close it. The caller's copy is
@@ -121,7 +126,7 @@ pub fn fork_with<T>(
     keep: impl FnOnce(&T) -> Vec<BorrowedFd<'_>>,
     child: impl FnOnce(T) -> u8,
 ) -> io::Result<Child> {
-    branch(move || {
+    fork_keeping(None, move || {
         descriptors::close_all_but(&keep(&owned));
         child(owned)
     })

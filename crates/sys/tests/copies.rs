@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags};
+use rustix::pipe::PipeFlags;
 use rustix::process::{Signal, getpid, getppid};
 use rustix::thread::UnshareFlags;
 use surmise_sys::abilities::Abilities;
@@ -17,7 +18,7 @@ fn main() {
         a_copy_exits_with_what_its_closure_returns,
         a_copy_keeps_the_descriptors_it_is_told_to,
         a_panic_ends_only_the_copy,
-        a_branch_goes_on_with_everything_but_the_children,
+        a_branch_goes_on_with_everything_of_its_own_but_the_children,
         a_copy_is_watched_and_signalled,
         a_copy_with_a_pid_namespace_is_its_pid_1,
         blocked_signals_are_read_from_a_descriptor,
@@ -57,8 +58,11 @@ fn a_copy_keeps_the_descriptors_it_is_told_to() {
     assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
 }
 
-fn a_branch_goes_on_with_everything_but_the_children() {
-    let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
+fn a_branch_goes_on_with_everything_of_its_own_but_the_children() {
+    let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
+    // As what this program was started with.
+    let (old, _hold) = rustix::pipe::pipe().expect("a pipe");
+    let inherited = old.as_raw_fd();
     let sibling = fork(&[writer.as_fd()], || {
         let _ = rustix::io::write(&writer, b"x");
         0
@@ -68,7 +72,8 @@ fn a_branch_goes_on_with_everything_but_the_children() {
         let mut byte = [0];
         let read = rustix::io::read(&reader, &mut byte) == Ok(1);
         let ended = sibling.wait_ended().is_ok() && sibling.wait().is_err();
-        u8::from(read && ended)
+        let closed = !Path::new(&format!("/proc/self/fd/{inherited}")).exists();
+        u8::from(read && ended && closed)
     });
     let status = branch.expect("branch").wait().expect("wait");
     assert_eq!(status.exit_status(), Some(1));
