@@ -79,14 +79,10 @@ impl Consent {
     pub(crate) fn affirm(&mut self) -> Result<Vec<u64>, EngineError> {
         let mut effects = Vec::new();
         // What waits for replies waits for the decision that is now there.
-        for task in std::mem::take(&mut self.tasks).into_keys() {
-            self.engine.end(task, &mut effects)?;
-        }
-        self.engine.unblocked(INSIDE, &mut effects)?;
+        self.look_afresh()?;
         self.engine
             .decide(self.id, Decision::Affirm, &mut effects)?;
         self.id = self.engine.assume(Owner::Person, Kind::Consent)?;
-        self.stalled = false;
         let released = effects.into_iter().filter_map(|effect| match effect {
             Effect::Release(hold) => Some(hold),
             _ => None,
@@ -96,6 +92,17 @@ impl Consent {
             self.held.remove(hold);
         }
         Ok(released.into_iter().map(|hold| hold.0).collect())
+    }
+
+    /// What the tasks waited for so far counts no more.
+    pub(crate) fn look_afresh(&mut self) -> Result<(), EngineError> {
+        let mut effects = Vec::new();
+        for task in std::mem::take(&mut self.tasks).into_keys() {
+            self.engine.end(task, &mut effects)?;
+        }
+        self.engine.unblocked(INSIDE, &mut effects)?;
+        self.stalled = false;
+        Ok(())
     }
 
     /// What each living task waits for now.
@@ -184,6 +191,16 @@ mod tests {
         assert_eq!(look(&mut consent, &[shell, curl]), Some(Change::Stalled));
         consent.affirm().expect("affirm");
         assert_eq!(look(&mut consent, &[shell, (2, Wait::Nothing)]), None);
+    }
+
+    #[test]
+    fn a_task_that_waits_for_the_next_reply_has_stalled_again() {
+        let mut consent = Consent::new().expect("new");
+        let tasks = [(1, Wait::Inside), (2, Wait::HeldReply)];
+        assert_eq!(look(&mut consent, &tasks), Some(Change::Stalled));
+        consent.look_afresh().expect("answered");
+        assert_eq!(look(&mut consent, &tasks), Some(Change::Stalled));
+        assert_eq!(look(&mut consent, &tasks), None, "told once");
     }
 
     #[test]

@@ -38,6 +38,11 @@ impl Sampler {
         }
     }
 
+    /// What the tasks had done counts no more, for something else has happened since.
+    pub(crate) fn forget(&mut self) {
+        self.before.clear();
+    }
+
     /// What each task below `init` waits for now, and has waited for since the last look; `held`: the
     /// sockets whose output is held.
     ///

@@ -40,13 +40,15 @@ pub(super) struct Decisions<'a> {
     job: &'a Job<'a>,
     consent: Consent,
     commit: Option<RunningCommit>,
-    /// Who wants the domain to be aborted.
-    aborting: Option<Link>,
+    /// Who wants the domain to be aborted. They wait until it has ended.
+    aborting: Vec<Link>,
     inquiry: Inquiry,
     /// Tasks that wait for replies to held output, by hold.
     waiting: BTreeMap<u64, Waiting>,
     sampler: Sampler,
     next_look: Option<Instant>,
+    /// Whether the command wants the terminal's keys when the person is no longer asked there.
+    engage: bool,
     detaching: Detaching,
 }
 
@@ -62,7 +64,7 @@ impl<'a> Decisions<'a> {
             job,
             consent: Consent::new().map_err(io::Error::other)?,
             commit: None,
-            aborting: None,
+            aborting: Vec::new(),
             inquiry: Inquiry::default(),
             waiting: BTreeMap::new(),
             sampler: Sampler::new(Outside {
@@ -70,6 +72,7 @@ impl<'a> Decisions<'a> {
                 network: job.launch.boundary.lets_in(),
             }),
             next_look: None,
+            engage: false,
             detaching: Detaching::No,
         })
     }
@@ -93,17 +96,28 @@ impl<'a> Decisions<'a> {
         self.detaching == Detaching::Done
     }
 
+    /// Whether it is about to be, and its roles are busy with that.
+    fn is_detaching(&self) -> bool {
+        !matches!(self.detaching, Detaching::No | Detaching::Done)
+    }
+
     /// Another command of the user wants something.
     pub(super) fn visit(&mut self, visitor: Link, wish: Wish) -> io::Result<()> {
         match wish {
             Wish::Abort => {
-                self.aborting = Some(visitor);
+                self.aborting.push(visitor);
                 self.end_domain();
                 Ok(())
             }
             Wish::Commit if self.commit.is_some() => {
                 let hint = "wait until it has ended";
                 refuse(&visitor, Refusal::new("a commit is under way", hint));
+                Ok(())
+            }
+            // The tracer would be told to end by this process' end, in the middle of the commit.
+            Wish::Commit if self.is_detaching() => {
+                let hint = "nothing has changed; try again";
+                refuse(&visitor, Refusal::new("the domain leaves its caller", hint));
                 Ok(())
             }
             Wish::Commit => {
@@ -116,7 +130,7 @@ impl<'a> Decisions<'a> {
 
     /// Whether the domain was aborted from elsewhere.
     pub(super) fn is_aborted(&self) -> bool {
-        self.aborting.is_some()
+        !self.aborting.is_empty()
     }
 
     /// What the relay process says that is not of the terminal.
@@ -248,6 +262,27 @@ impl<'a> Decisions<'a> {
         }
     }
 
+    /// Has the terminal made the caller's. True if it is already, because the person is asked there:
+    /// nobody answers then.
+    pub(super) fn pause_terminal(&self) -> bool {
+        let is_paused = self.inquiry.asker().is_some();
+        if !is_paused {
+            let _ = self.roles.to_relay.send(&RelayOrder::PauseTerminal);
+        }
+        is_paused
+    }
+
+    /// Lets the terminal go on: now, or when the person has answered everything. With `engage`, its keys
+    /// go to the domain.
+    pub(super) fn resume_terminal(&mut self, engage: bool) {
+        self.engage |= engage;
+        if self.inquiry.is_idle() {
+            let engage = std::mem::take(&mut self.engage);
+            let order = RelayOrder::ResumeTerminal { engage };
+            let _ = self.roles.to_relay.send(&order);
+        }
+    }
+
     /// The terminal is paused.
     pub(super) fn paused(&mut self) -> io::Result<()> {
         self.inquiry.paused(self.job.person)
@@ -257,14 +292,14 @@ impl<'a> Decisions<'a> {
     pub(super) fn answered(&mut self) -> io::Result<()> {
         match self.inquiry.answered()? {
             Some((Matter::Reach(question), answer)) => self.answer_reach(question, answer),
-            Some((Matter::Stalled(holds), answer)) => self.answer_stall(&holds, answer),
+            Some((Matter::Stalled(holds), answer)) => self.answer_stall(&holds, answer)?,
             None => {}
         }
-        let order = match self.inquiry.go_on() {
-            true => RelayOrder::PauseTerminal,
-            false => RelayOrder::ResumeTerminal { engage: false },
-        };
-        let _ = self.roles.to_relay.send(&order);
+        if self.inquiry.go_on() {
+            // The terminal is still the person's.
+            return self.paused();
+        }
+        self.resume_terminal(false);
         Ok(())
     }
 
@@ -274,31 +309,41 @@ impl<'a> Decisions<'a> {
         let _ = self.roles.to_relay.send(&order);
     }
 
-    fn answer_stall(&mut self, holds: &[u64], answer: Answer) {
+    fn answer_stall(&mut self, holds: &[u64], answer: Answer) -> io::Result<()> {
         if answer == Answer::Hold {
             let name = self.job.name.to_owned();
             self.note(&Notice::WaitsForCommit { name });
-            return;
+            return Ok(());
         }
         let verdict = verdict(answer);
         for &hold in holds {
             let order = RelayOrder::Decide { hold, verdict };
             let _ = self.roles.to_relay.send(&order);
         }
+        self.look_afresh()
+    }
+
+    /// What was seen of the tasks counts no more: if all wait again, that is another stall.
+    fn look_afresh(&mut self) -> io::Result<()> {
+        self.sampler.forget();
+        self.consent.look_afresh().map_err(io::Error::other)
     }
 
     /// Looks whether anything in the domain can go on without a person.
     pub(super) fn look(&mut self) -> io::Result<()> {
         if self.waiting.is_empty() {
             self.next_look = None;
-            return Ok(());
+            return self.look_afresh();
         }
         self.next_look = Some(Instant::now() + LOOK_EVERY);
         if self.commit.is_some() || !self.inquiry.is_idle() {
             return Ok(());
         }
         let held = self.waiting.values().map(|waiting| waiting.inode).collect();
-        let tasks = self.sampler.look(self.roles.init.pid(), &held)?;
+        // Most probably pid 1 has ended, which is the next event.
+        let Ok(tasks) = self.sampler.look(self.roles.init.pid(), &held) else {
+            return Ok(());
+        };
         match self.consent.look(&tasks).map_err(io::Error::other)? {
             Some(Change::Stalled) => self.stalled(),
             Some(Change::Unstalled) | None => {}

@@ -14,7 +14,7 @@ use super::decisions::Decisions;
 use super::finish::Heard;
 use super::start::Roles;
 use super::visitors::Visitors;
-use crate::message::{Order, RelayOrder, RelayReport, Report};
+use crate::message::{Order, RelayReport, Report};
 use crate::signals::is_end;
 use crate::stops::{self, Step, Stops};
 
@@ -90,9 +90,6 @@ impl<'a> Watch<'a> {
     pub(super) fn run(&mut self) -> io::Result<End> {
         let was_detached = self.decisions.is_detached();
         loop {
-            if self.decisions.is_detached() && !was_detached {
-                return Ok(End::Detached);
-            }
             let now = Instant::now();
             if self.kill_at.is_some_and(|at| at <= now) {
                 // Fails only if it has ended.
@@ -115,6 +112,10 @@ impl<'a> Watch<'a> {
                     return Ok(End::Ended);
                 }
                 self.handle(event)?;
+                if self.decisions.is_detached() && !was_detached {
+                    // All else that is ready is the copy's.
+                    return Ok(End::Detached);
+                }
             }
         }
     }
@@ -261,12 +262,13 @@ impl<'a> Watch<'a> {
             match step {
                 Step::Nothing => return Ok(()),
                 Step::Pause => {
-                    let _ = self.roles.to_relay.send(&RelayOrder::PauseTerminal);
-                    return Ok(());
+                    if !self.decisions.pause_terminal() {
+                        return Ok(());
+                    }
+                    step = self.stops.paused();
                 }
                 Step::Resume { engage } => {
-                    let order = RelayOrder::ResumeTerminal { engage };
-                    let _ = self.roles.to_relay.send(&order);
+                    self.decisions.resume_terminal(engage);
                     return Ok(());
                 }
                 Step::Continue { foreground } => {
