@@ -125,6 +125,8 @@ impl AsFd for Doorway {
 
 /// Knocks at the domain kept in `state`; `None` when nobody is there.
 pub(crate) fn knock(state: &Path, wish: Wish) -> io::Result<Option<Link>> {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset};
+
     let directory = open_directory(state)?;
     let socket = socket(SocketFlags::empty())?;
     match rustix::net::connect(&socket, &address(&directory)?) {
@@ -137,8 +139,12 @@ pub(crate) fn knock(state: &Path, wish: Wish) -> io::Result<Option<Link>> {
         version: VERSION,
         wish,
     };
-    link.send(&request)?;
-    Ok(Some(link))
+    match link.send(&request) {
+        Ok(()) => Ok(Some(link)),
+        // Whoever was there has gone since.
+        Err(error) if matches!(error.kind(), BrokenPipe | ConnectionReset) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether somebody would answer.

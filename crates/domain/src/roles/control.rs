@@ -119,7 +119,7 @@ fn go_on_alone(mut watch: Watch<'_>, job: &Job<'_>) -> io::Result<()> {
     rustix::process::setsid()?;
     rustix::process::chdir("/")?;
     surmise_channels::let_go()?;
-    job.lock.hand_over()?;
+    job.lock.hand_over();
     let watched = watch.run();
     let (roles, heard) = watch.into_heard();
     let watched = watched
