@@ -123,9 +123,10 @@ impl Options {
     }
 }
 
-/// A question needs somebody to answer it.
+/// A question needs somebody to answer it, and a gate at which the connection waits. Who may not have
+/// one can do without a network still.
 fn usual() -> Verdict {
-    match terminal::can_ask() {
+    match terminal::can_ask() && surmise_domain::can_gate() {
         true => Verdict::Ask,
         false => Verdict::Deny,
     }

@@ -12,6 +12,14 @@ use surmise_sys::network::gate::{self, Gate, HostSettings, LoopbackSockets};
 
 use crate::message::Link;
 
+/// Whether this user can have a gate, as far as that shows without making one. `surmise doctor` makes
+/// one.
+pub fn can_gate() -> bool {
+    use rustix::fs::Access;
+
+    rustix::fs::access("/dev/net/tun", Access::READ_OK | Access::WRITE_OK).is_ok()
+}
+
 /// What a gate shall be like: found out before the domain is started.
 #[derive(Debug)]
 pub(crate) struct Plan {

@@ -54,6 +54,7 @@ pub use domain::{Domain, Status};
 pub use doorway::{Done, Refusal};
 pub use error::LaunchError;
 pub use exit::Exit;
+pub use gate::can_gate;
 pub use launch::{Launch, Lingering, LostStream, Outcome, run};
 pub use lock::Lock;
 pub use person::{Answer, Notice, Person, Question};
