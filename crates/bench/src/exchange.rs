@@ -1,26 +1,26 @@
 //! A row in which a client, inside, works with a server outside, compared with the client by itself.
 
 pub mod client;
-mod link;
+pub mod link;
 mod redis;
 mod server;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use crate::measure::{Sample, run};
 use crate::place::Place;
 use crate::run::{Measured, Side};
 use client::Work;
+use link::Link;
 use redis::Redis;
 
 /// What a client and a server do.
 pub struct Exchange {
     /// What the client does.
     pub work: Work,
-    /// How long the link between them takes, each way; 0: there is none.
-    pub delay_ms: u64,
+    /// The link between them, if there is one.
+    pub link: Option<Link>,
 }
 
 /// An exchange whose server runs.
@@ -42,10 +42,11 @@ impl<'a> Ready<'a> {
             let address = server::start().map_err(|error| format!("start a server: {error}"))?;
             (address, None)
         };
-        let address = match exchange.delay_ms {
-            0 => server,
-            delay => link::start(server, Duration::from_millis(delay))
-                .map_err(|error| format!("start a link: {error}"))?,
+        let address = match exchange.link {
+            None => server,
+            Some(link) => {
+                link::start(server, link).map_err(|error| format!("start a link: {error}"))?
+            }
         };
         Ok(Self {
             exchange,

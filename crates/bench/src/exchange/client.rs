@@ -162,7 +162,8 @@ fn megabytes_a_second(bytes: u64, start: Instant) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{link, server};
+    use super::super::link::{self, Link};
+    use super::super::server;
     use super::*;
 
     const EACH: [Work; 4] = [
@@ -172,10 +173,15 @@ mod tests {
         Work::Receive { bytes: 1_000_001 },
     ];
 
+    const LINK: Link = Link {
+        delay_ms: 2,
+        bytes_per_s: None,
+    };
+
     #[test]
     fn each_work_is_done_with_and_without_a_link() {
         let server = server::start().expect("a server");
-        let link = link::start(server, Duration::from_millis(1)).expect("a link");
+        let link = link::start(server, LINK).expect("a link");
         for work in EACH {
             for address in [server, link] {
                 let value = work.perform(address).expect("the work");
@@ -187,9 +193,26 @@ mod tests {
     #[test]
     fn a_round_trip_over_a_link_takes_its_delay_each_way() {
         let server = server::start().expect("a server");
-        let link = link::start(server, Duration::from_millis(2)).expect("a link");
+        let link = link::start(server, LINK).expect("a link");
         let us = Work::PingPong { rounds: 5 }.perform(link).expect("rounds");
         assert!(us >= 4000.0, "{us}");
+    }
+
+    #[test]
+    fn a_link_carries_no_more_than_it_should() {
+        let server = server::start().expect("a server");
+        let link = Link {
+            bytes_per_s: Some(20_000_000),
+            ..LINK
+        };
+        let link = link::start(server, link).expect("a link");
+        for work in [
+            Work::Send { bytes: 2_000_000 },
+            Work::Receive { bytes: 2_000_000 },
+        ] {
+            let megabytes_per_s = work.perform(link).expect("the work");
+            assert!(megabytes_per_s <= 20.0, "{work:?}: {megabytes_per_s}");
+        }
     }
 
     #[test]

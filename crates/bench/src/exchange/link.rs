@@ -1,5 +1,5 @@
-//! A link that takes its time: a proxy that passes on what it gets after a delay, each way, and does
-//! not limit how much.
+//! A link that takes its time: a proxy that passes on what it gets after a delay, each way, and at most
+//! so much a second where that is wanted.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -13,27 +13,50 @@ use super::server::CHUNK;
 /// memory. A delay of 1 ms would need 64 GB a second to meet it.
 const UNDER_WAY_MAX: usize = 1024;
 
-/// Starts a link to `server` on a free port of loopback. It lives as long as this program.
-pub fn start(server: SocketAddr, delay: Duration) -> io::Result<SocketAddr> {
+/// What a link is like, each way.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Link {
+    /// How long a byte takes, besides waiting for its turn.
+    pub delay_ms: u64,
+    /// How many bytes go over it, of each connection; `None`: as many as there are.
+    pub bytes_per_s: Option<u64>,
+}
+
+/// Starts `link` to `server` on a free port of loopback. It lives as long as this program.
+pub fn start(server: SocketAddr, link: Link) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let address = listener.local_addr()?;
     thread::spawn(move || {
         for client in listener.incoming().flatten() {
             // One that fails is closed, and the client tells of it.
-            let _ = join(client, server, delay);
+            let _ = join(client, server, link);
         }
     });
     Ok(address)
 }
 
-fn join(client: TcpStream, server: SocketAddr, delay: Duration) -> io::Result<()> {
+fn join(client: TcpStream, server: SocketAddr, link: Link) -> io::Result<()> {
     let server = TcpStream::connect(server)?;
     for stream in [&client, &server] {
         stream.set_nodelay(true)?;
     }
-    direction(client.try_clone()?, server.try_clone()?, delay);
-    direction(server, client, delay);
+    direction(client.try_clone()?, server.try_clone()?, link);
+    direction(server, client, link);
     Ok(())
+}
+
+impl Link {
+    /// How long it is busy with so many bytes.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "chunks and rates are far smaller"
+    )]
+    fn transmission(self, bytes: usize) -> Duration {
+        match self.bytes_per_s {
+            Some(rate) => Duration::from_secs_f64(bytes as f64 / rate as f64),
+            None => Duration::ZERO,
+        }
+    }
 }
 
 /// Bytes on their way, and when they arrive.
@@ -43,10 +66,10 @@ struct Chunk {
     length: usize,
 }
 
-fn direction(from: TcpStream, to: TcpStream, delay: Duration) {
+fn direction(from: TcpStream, to: TcpStream, link: Link) {
     let (departure, arrival) = mpsc::sync_channel(UNDER_WAY_MAX);
     let (spent, fresh) = mpsc::channel();
-    thread::spawn(move || depart(from, &departure, &fresh, delay));
+    thread::spawn(move || depart(from, &departure, &fresh, link));
     thread::spawn(move || arrive(to, &arrival, &spent));
 }
 
@@ -55,13 +78,15 @@ fn depart(
     mut from: TcpStream,
     departure: &SyncSender<Chunk>,
     fresh: &Receiver<Vec<u8>>,
-    delay: Duration,
+    link: Link,
 ) {
+    let mut free = Instant::now();
     loop {
         let mut bytes = fresh.try_recv().unwrap_or_else(|_| vec![0; CHUNK]);
         let length = from.read(&mut bytes).unwrap_or(0);
+        free = free.max(Instant::now()) + link.transmission(length);
         let chunk = Chunk {
-            due: Instant::now() + delay,
+            due: free + Duration::from_millis(link.delay_ms),
             bytes,
             length,
         };

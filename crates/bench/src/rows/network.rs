@@ -4,56 +4,42 @@ use super::{Row, What};
 use crate::command::{Command, Peer};
 use crate::exchange::Exchange;
 use crate::exchange::client::Work;
+use crate::exchange::link::Link;
 use crate::limit::Limit;
 use crate::memory::{Memory, Touch};
 
 /// Long enough that the start of a connection does not count.
 const BULK_BYTES: u64 = 256_000_000;
 
+/// A link that takes 1 ms, and never has too much to do.
+const MS: Option<Link> = Some(Link {
+    delay_ms: 1,
+    bytes_per_s: None,
+});
+
+/// A link that takes 1 ms and carries 1 Gbit/s.
+const MS_GBIT: Option<Link> = Some(Link {
+    delay_ms: 1,
+    bytes_per_s: Some(125_000_000),
+});
+
+const GET: Work = Work::RedisGet { requests: 100_000 };
+const SEND: Work = Work::Send { bytes: BULK_BYTES };
+const RECEIVE: Work = Work::Receive { bytes: BULK_BYTES };
+const PING_PONG: Work = Work::PingPong { rounds: 20_000 };
+const CONNECT: Work = Work::Connect { connections: 1000 };
+
 pub(super) const NETWORK: &[Row] = &[
-    exchange(
-        "redis-get",
-        0,
-        Work::RedisGet { requests: 100_000 },
-        Limit::RatioMin(0.5),
-    ),
-    exchange(
-        "ping-pong",
-        0,
-        Work::PingPong { rounds: 20_000 },
-        Limit::AddedMax(25.0),
-    ),
-    exchange(
-        "send-1ms",
-        1,
-        Work::Send { bytes: BULK_BYTES },
-        Limit::RatioMin(0.95),
-    ),
-    exchange(
-        "receive-1ms",
-        1,
-        Work::Receive { bytes: BULK_BYTES },
-        Limit::RatioMin(0.95),
-    ),
-    exchange(
-        "redis-get-1ms",
-        1,
-        Work::RedisGet { requests: 40_000 },
-        Limit::RatioMin(0.95),
-    ),
-    exchange(
-        "connect",
-        0,
-        Work::Connect { connections: 1000 },
-        Limit::None,
-    ),
-    exchange("send", 0, Work::Send { bytes: BULK_BYTES }, Limit::None),
-    exchange(
-        "receive",
-        0,
-        Work::Receive { bytes: BULK_BYTES },
-        Limit::None,
-    ),
+    exchange("redis-get", None, GET, Limit::RatioMin(0.5)),
+    exchange("ping-pong", None, PING_PONG, Limit::AddedMax(25.0)),
+    exchange("send-1ms", MS, SEND, Limit::RatioMin(0.95)),
+    exchange("receive-1ms", MS, RECEIVE, Limit::RatioMin(0.95)),
+    exchange("send-1ms-gbit", MS_GBIT, SEND, Limit::RatioMin(0.95)),
+    exchange("receive-1ms-gbit", MS_GBIT, RECEIVE, Limit::RatioMin(0.95)),
+    exchange("redis-get-1ms", MS, GET, Limit::RatioMin(0.95)),
+    exchange("connect", None, CONNECT, Limit::None),
+    exchange("send", None, SEND, Limit::None),
+    exchange("receive", None, RECEIVE, Limit::None),
     Row {
         test: "start-allow",
         what: What::Command(Command {
@@ -70,10 +56,10 @@ pub(super) const NETWORK: &[Row] = &[
     memory("memory-write-100k", Touch::Write),
 ];
 
-const fn exchange(test: &'static str, delay_ms: u64, work: Work, limit: Limit) -> Row {
+const fn exchange(test: &'static str, link: Option<Link>, work: Work, limit: Limit) -> Row {
     Row {
         test,
-        what: What::Exchange(Exchange { work, delay_ms }),
+        what: What::Exchange(Exchange { work, link }),
         limit,
         pairs_max: u32::MAX,
     }
