@@ -21,8 +21,8 @@ pub enum Waiting {
     Time,
     /// To read, write, connect or accept.
     Descriptor(Channel),
-    /// Any of several descriptors, by poll, select or epoll: all sockets of the process, by inode.
-    /// Which of them is in its memory. A timeout does not count: the task comes back to wait.
+    /// Any of several descriptors, by poll, select or epoll: all sockets of the process that it may be,
+    /// by inode. Which of them is in its memory. A timeout does not count: the task comes back to wait.
     Many(Vec<u64>),
     /// A child's end. Also a parent in vfork.
     Child,
@@ -125,20 +125,32 @@ pub fn activity(task: Task) -> io::Result<Activity> {
 /// # Errors
 /// As [`state`].
 pub fn sockets(process: Pid) -> io::Result<Vec<u64>> {
-    let directory = format!("/proc/{}/fd", process.as_raw_nonzero());
     let mut sockets = Vec::new();
-    for entry in fs::read_dir(directory)? {
-        // It may be closed meanwhile.
-        let Ok(link) = fs::read_link(entry?.path()) else {
-            continue;
-        };
-        if let Channel::Socket(inode) = Channel::of(&link.to_string_lossy()) {
+    each_link(process, |_, link| {
+        if let Channel::Socket(inode) = Channel::of(link) {
             sockets.push(inode);
         }
-    }
+    })?;
     sockets.sort_unstable();
     sockets.dedup();
     Ok(sockets)
+}
+
+/// Calls `look` with each descriptor of a process, and what it leads to.
+fn each_link(process: Pid, mut look: impl FnMut(i32, &str)) -> io::Result<()> {
+    let directory = format!("/proc/{}/fd", process.as_raw_nonzero());
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let number = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok());
+        // It may be closed meanwhile.
+        if let (Some(number), Ok(link)) = (number, fs::read_link(entry.path())) {
+            look(number, &link.to_string_lossy());
+        }
+    }
+    Ok(())
 }
 
 /// The call that a task is in.
@@ -166,8 +178,10 @@ fn classify(task: Task, call: &Call, place: &str) -> io::Result<Waiting> {
         libc::SYS_nanosleep | libc::SYS_clock_nanosleep => Waiting::Time,
         libc::SYS_poll => polled(task, second == 0, int(third) >= 0)?,
         libc::SYS_ppoll => polled(task, second == 0, third != 0)?,
-        libc::SYS_select => polled(task, no_sets(call), call.arguments[4] != 0)?,
-        libc::SYS_pselect6 => polled(task, no_sets(call), call.arguments[4] != 0)?,
+        libc::SYS_select | libc::SYS_pselect6 => match no_sets(call) {
+            true => polled(task, true, call.arguments[4] != 0)?,
+            false => any_below(task.process, int(first))?,
+        },
         libc::SYS_epoll_wait | libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => {
             polled(task, false, true)?
         }
@@ -230,8 +244,35 @@ fn polled(task: Task, watches_nothing: bool, has_limit: bool) -> io::Result<Wait
     Ok(match (watches_nothing, has_limit) {
         (true, true) => Waiting::Time,
         (true, false) => Waiting::Signal,
-        (false, _) => Waiting::Many(sockets(task.process)?),
+        (false, _) => any_below(task.process, i32::MAX)?,
     })
+}
+
+/// A wait for any of a process' descriptors below `limit`. Where a terminal is the only one of them that
+/// somebody else makes ready, it is the terminal that is waited for: a shell at its prompt.
+fn any_below(process: Pid, limit: i32) -> io::Result<Waiting> {
+    let mut sockets = Vec::new();
+    let (mut pipe, mut terminal) = (false, false);
+    each_link(process, |number, link| {
+        if number < limit {
+            match Channel::of(link) {
+                Channel::Socket(inode) => sockets.push(inode),
+                Channel::Pipe(_) => pipe = true,
+                Channel::Other(link) => terminal |= is_terminal(&link),
+            }
+        }
+    })?;
+    if sockets.is_empty() && !pipe && terminal {
+        return Ok(Waiting::Terminal);
+    }
+    sockets.sort_unstable();
+    sockets.dedup();
+    Ok(Waiting::Many(sockets))
+}
+
+/// Ptys, /dev/tty, /dev/tty1, /dev/ttyS0 and the console.
+fn is_terminal(link: &str) -> bool {
+    link.starts_with("/dev/pts/") || link.starts_with("/dev/tty") || link == "/dev/console"
 }
 
 /// Whether a select watches no descriptor.
@@ -284,9 +325,7 @@ fn on_descriptor(task: Task, number: u64) -> io::Result<Waiting> {
     Ok(match link.as_str() {
         "anon_inode:[timerfd]" => Waiting::Time,
         "anon_inode:[signalfd]" => Waiting::Signal,
-        // Ptys, /dev/tty, /dev/tty1 and /dev/ttyS0.
-        link if link.starts_with("/dev/pts/") || link.starts_with("/dev/tty") => Waiting::Terminal,
-        "/dev/console" => Waiting::Terminal,
+        link if is_terminal(link) => Waiting::Terminal,
         link => Waiting::Descriptor(Channel::of(link)),
     })
 }

@@ -22,7 +22,7 @@ const WAITS: [(&str, &str); 30] = [
     ("poll", "many"),
     ("poll_nothing", "time"),
     ("ppoll", "many"),
-    ("select", "many"),
+    ("select", "many, no socket"),
     ("epoll_wait", "many"),
     ("epoll_pwait", "many"),
     ("read_pipe", "pipe"),
@@ -101,6 +101,8 @@ fn kind_of(task: Task, waiting: &Waiting) -> String {
     match waiting {
         Waiting::Time => "time",
         Waiting::Many(sockets) if *sockets == held => "many",
+        // Their numbers are above those that it looks at.
+        Waiting::Many(sockets) if sockets.is_empty() => "many, no socket",
         Waiting::Descriptor(Channel::Socket(inode)) if held.contains(inode) => "socket",
         Waiting::Descriptor(Channel::Pipe(_)) => "pipe",
         Waiting::Descriptor(Channel::Other(link)) => link,
@@ -118,16 +120,24 @@ fn kind_of(task: Task, waiting: &Waiting) -> String {
 
 fn a_terminal_is_told_from_a_file(place: &Place) {
     let directory = place.directory("terminal");
-    let script = "import os, pty
+    let script = "import os, pty, select, socket
 master, terminal = pty.openpty()
 if os.fork() == 0: os.execvp('cat', ['cat', os.ttyname(terminal)])
+if os.fork() == 0:
+    # As a prompt does that has a connection, too.
+    os.dup2(terminal, 0)
+    other = socket.socketpair()
+    open('/proc/self/comm', 'w').write('prompt')
+    select.select([0], [], [])
 os.wait()
 ";
     let domain = Domain::start(&directory, &["python3", "-c", script]);
-    let reader = domain.find("cat");
-    watchdog::until("it reads", LIMIT, || {
-        state(reader).expect("look") == Waiting::Terminal
-    });
+    for name in ["cat", "prompt"] {
+        let reader = domain.find(name);
+        watchdog::until("it reads", LIMIT, || {
+            state(reader).expect("look") == Waiting::Terminal
+        });
+    }
 }
 
 fn a_process_in_vfork_waits_for_its_child(place: &Place) {
