@@ -134,6 +134,9 @@ impl From<DecideError> for Failure {
             DecideError::Ended { .. } => {
                 Self::new(&error).hint("`surmise list` shows what has become of it")
             }
+            DecideError::Stopped { pid, .. } => Self::new(&error).hint(format_args!(
+                "nothing has changed; `fg` in its shell, or `kill -CONT {pid}`, lets it go on"
+            )),
             error => Self::new(error),
         }
     }

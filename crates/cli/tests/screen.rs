@@ -94,6 +94,21 @@ fn a_stopped_command_is_a_job_of_the_shell_and_goes_on_in_the_foreground() {
 }
 
 #[test]
+fn a_stopped_job_is_not_committed_and_ends_by_an_abort() {
+    let scratch = Scratch::new();
+    let terminal = Tmux::start(&scratch);
+    terminal.line("surmise run --name job -- sh -c 'echo ready; sleep 600'");
+    terminal.wait_for("ready");
+    terminal.keys(&["C-z"]);
+    terminal.wait_for("Stopped");
+    terminal.line("surmise commit job");
+    terminal.wait_for("domain `job` is stopped");
+    terminal.line("surmise abort job; echo sta\"\"tus $?");
+    terminal.wait_for("status 0");
+    terminal.wait_for("aborted from elsewhere");
+}
+
+#[test]
 fn a_new_size_of_the_window_is_seen_inside() {
     let scratch = Scratch::new();
     let terminal = Tmux::start(&scratch);

@@ -40,6 +40,14 @@ pub enum DecideError {
         /// Its name.
         name: String,
     },
+    /// The running domain's control is stopped, and hears nobody.
+    #[error("domain `{name}` is stopped")]
+    Stopped {
+        /// Its name.
+        name: String,
+        /// Control.
+        pid: i32,
+    },
     /// The link to the running domain.
     #[error("ask the running domain: {0}")]
     Link(#[source] io::Error),
@@ -92,7 +100,7 @@ impl Domain {
             && let Some(link) =
                 doorway::knock(self.directory(), Wish::Commit).map_err(DecideError::Link)?
         {
-            match visit::commit(self.name(), &link, on_progress) {
+            match visit::commit(&self, &link, on_progress) {
                 // It ended before it heard, or meanwhile: what is left is committed below.
                 Err(DecideError::Ended { .. }) => {}
                 done => {

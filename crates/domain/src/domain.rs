@@ -136,7 +136,7 @@ impl Domain {
         if let Status::Running { .. } = self.status()
             && let Ok(Some(link)) = doorway::knock(&self.directory, Wish::Abort)
         {
-            visit::end(&link).map_err(StateError::at(&self.directory))?;
+            visit::end(&self, &link).map_err(StateError::at(&self.directory))?;
         }
         let _lock = self.lock_when_ended()?;
         self.undo_staging();

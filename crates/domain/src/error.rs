@@ -122,7 +122,7 @@ impl LaunchError {
                 "the domain runs on: `surmise diff {name}` shows what it did, `surmise commit {name}` \
                  makes that real, sends what is held and lets it go on, `surmise abort {name}` ends it"
             )),
-            Self::Aborted => Some("nothing has changed outside".into()),
+            Self::Aborted => Some("what it did since its last commit is thrown away".into()),
             Self::Killed { .. } => {
                 Some("the domain is kept, with what was done until then: `surmise list`".into())
             }

@@ -7,10 +7,12 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::buffer::spare_capacity;
+use rustix::event::{PollFd, PollFlags};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
+use rustix::time::Timespec;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use surmise_network::Verdict;
@@ -298,6 +300,13 @@ impl Link {
         }
     }
 
+    /// Whether the other end sends no more.
+    pub(crate) fn is_over(&self) -> bool {
+        let mut events = [PollFd::new(&self.0, PollFlags::RDHUP)];
+        let polled = rustix::event::poll(&mut events, Some(&Timespec::default()));
+        polled.is_err() || !events[0].revents().is_empty()
+    }
+
     pub(crate) fn send_descriptor(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
         let fds = [fd];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -349,7 +358,9 @@ mod tests {
         let (one, two) = Link::pair().expect("a pair");
         one.send(&Order::Go).expect("send");
         one.send(&Order::Signal(15)).expect("send");
+        assert!(!two.is_over());
         drop(one);
+        assert!(two.is_over());
         assert!(matches!(two.receive(), Ok(Some(Order::Go))));
         assert!(matches!(two.receive(), Ok(Some(Order::Signal(15)))));
         assert!(matches!(two.receive::<Order>(), Ok(None)));

@@ -112,6 +112,10 @@ impl RunningCommit {
     /// Stops the tasks below `init` and begins. If that fails, the client has been told and the tasks
     /// go on.
     pub(crate) fn begin(client: Link, init: Pid, others: Others<'_>) -> Option<Self> {
+        if client.is_over() {
+            // It asked while this process was stopped, and did not wait.
+            return None;
+        }
         let frozen = match Frozen::freeze(init, FREEZE_MAX) {
             Ok(frozen) => frozen,
             Err(error) => {

@@ -1,16 +1,21 @@
 //! A visit to a running domain: a request, and what becomes of it.
 
+use std::fs;
 use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
+use rustix::net::Shutdown;
+use rustix::process::{Pid, Signal};
 use rustix::time::Timespec;
 use surmise_commit::{Activity, CommitError, OnProgress, Progress};
 
 use crate::decide::DecideError;
+use crate::domain::Domain;
 use crate::doorway::{Done, Reply};
+use crate::lock::Lock;
 use crate::message::Link;
 
 /// How often the visitor is asked whether it still wants to wait.
@@ -19,13 +24,26 @@ const PATIENCE: Timespec = Timespec {
     tv_nsec: 100_000_000,
 };
 
-/// Waits for what becomes of a commit. To go away takes it back, unless it has passed the point of no
-/// return.
+/// Waits for what becomes of a commit. When `on_progress` wants it stopped, it is taken back unless it
+/// has passed the point of no return, and the domain tells which; the second time this does not wait for
+/// that.
 pub(crate) fn commit(
-    name: &str,
+    domain: &Domain,
     link: &Link,
     on_progress: &mut OnProgress<'_>,
 ) -> Result<Done, DecideError> {
+    let name = domain.name();
+    let mut stopping = false;
+    let mut tell = |progress| match on_progress(progress) {
+        ControlFlow::Break(()) if stopping => Err(DecideError::from(CommitError::Stopped)),
+        ControlFlow::Break(()) => {
+            stopping = true;
+            // Fails only if the domain has ended.
+            let _ = rustix::net::shutdown(link, Shutdown::Write);
+            Ok(())
+        }
+        ControlFlow::Continue(()) => Ok(()),
+    };
     let mut progress = Progress {
         activity: Activity::Stage,
         done: 0,
@@ -33,9 +51,12 @@ pub(crate) fn commit(
     };
     loop {
         if !has_word(link).map_err(|errno| DecideError::Link(errno.into()))? {
-            if let ControlFlow::Break(()) = on_progress(progress) {
-                return Err(CommitError::Stopped.into());
+            if let Some(pid) = stopped(domain) {
+                let pid = pid.as_raw_pid();
+                let name = name.into();
+                return Err(DecideError::Stopped { name, pid });
             }
+            tell(progress)?;
             continue;
         }
         match link.receive().map_err(DecideError::Link)? {
@@ -49,9 +70,7 @@ pub(crate) fn commit(
                     done,
                     total,
                 };
-                if let ControlFlow::Break(()) = on_progress(progress) {
-                    return Err(CommitError::Stopped.into());
-                }
+                tell(progress)?;
             }
             Some(Reply::Done(done)) => return Ok(done),
             Some(Reply::Failed(refusal)) => return Err(DecideError::Refused(refusal)),
@@ -60,10 +79,27 @@ pub(crate) fn commit(
     }
 }
 
-/// Waits until the domain has ended and is thrown away, which closes the link.
-pub(crate) fn end(link: &Link) -> io::Result<()> {
-    while link.receive::<Reply>()?.is_some() {}
-    Ok(())
+/// Waits until the domain has ended, which closes the link. One that is stopped goes on for that.
+pub(crate) fn end(domain: &Domain, link: &Link) -> io::Result<()> {
+    loop {
+        if has_word(link)? {
+            if link.receive::<Reply>()?.is_none() {
+                return Ok(());
+            }
+        } else if let Some(control) = stopped(domain) {
+            // Fails only if it has ended.
+            let _ = rustix::process::kill_process(control, Signal::CONT);
+        }
+    }
+}
+
+/// Control, if it is stopped, as a job of a shell is by Ctrl-Z: it hears nobody then.
+fn stopped(domain: &Domain) -> Option<Pid> {
+    let control = Pid::from_raw(Lock::holder(domain.directory())?)?;
+    let stat = fs::read_to_string(format!("/proc/{}/stat", control.as_raw_nonzero())).ok()?;
+    // The name is in parentheses and may hold any character.
+    let (_, state) = stat.rsplit_once(") ")?;
+    state.starts_with('T').then_some(control)
 }
 
 fn has_word(link: &Link) -> Result<bool, Errno> {

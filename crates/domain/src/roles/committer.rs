@@ -4,12 +4,9 @@
 //! away: that only cancels a commit that has not passed its point of no return.
 
 use std::ops::ControlFlow;
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags};
-use rustix::time::Timespec;
 use serde::{Deserialize, Serialize};
 use surmise_commit::{
     Activity, Changes, CommitError, OnProgress, Progress, Report, Request, Resumed,
@@ -24,9 +21,14 @@ const REFRESH: Duration = Duration::from_millis(50);
 /// Lines of a refusal; what is more is counted.
 const DETAILS_MAX: usize = 100;
 
-/// Longest line of a refusal or report, in bytes: all of them fit one message. (A character has at
-/// most four.)
+/// Longest line of a refusal or report, in bytes. (A character has at most four.)
 const LINE_MAX: usize = 400;
+
+/// All lines of a refusal or report, in bytes as a message has them, so that it can have more than these.
+const LINES_BYTES_MAX: usize = 16 << 10;
+
+/// Longest error of a refusal, in characters: it may tell of a path.
+const ERROR_MAX: usize = 4 << 10;
 
 /// What the committer is given. It keeps these links and no other descriptor.
 pub(crate) struct Committer<'a> {
@@ -71,6 +73,9 @@ impl Committer<'_> {
     }
 
     fn commit(&self) -> Outcome {
+        if self.client.is_over() {
+            return Outcome::Refused(explained(&CommitError::Stopped));
+        }
         let map = match surmise_view::load(self.state) {
             Ok(map) => map,
             Err(error) => return Outcome::Refused(refusal(error.to_string(), None, Vec::new())),
@@ -116,7 +121,7 @@ impl Committer<'_> {
             // One that is too slow to take it misses it.
             let _ = self.client.try_send(&told(progress));
             // Past the point of no return there is nothing to take back.
-            let cancelled = progress.activity != Activity::Apply && has_gone(self.client);
+            let cancelled = progress.activity != Activity::Apply && self.client.is_over();
             if cancelled {
                 ControlFlow::Break(())
             } else {
@@ -137,13 +142,6 @@ fn told(progress: Progress) -> Reply {
         done: progress.done,
         total: progress.total,
     }
-}
-
-fn has_gone(client: &Link) -> bool {
-    let client = client.as_fd();
-    let mut events = [PollFd::new(&client, PollFlags::RDHUP)];
-    let polled = rustix::event::poll(&mut events, Some(&Timespec::default()));
-    polled.is_err() || !events[0].revents().is_empty()
 }
 
 fn applied(changes: usize, report: &Report) -> Outcome {
@@ -170,22 +168,48 @@ fn lines(items: &[impl std::fmt::Display]) -> Vec<String> {
 
 fn refusal(error: String, hint: Option<String>, details: Vec<String>) -> Refusal {
     Refusal {
-        error,
+        error: error.chars().take(ERROR_MAX).collect(),
         details: bounded(details),
         hint,
     }
 }
 
 fn bounded(mut lines: Vec<String>) -> Vec<String> {
-    let more = lines.len().saturating_sub(DETAILS_MAX);
+    let all = lines.len();
     lines.truncate(DETAILS_MAX);
     for line in &mut lines {
         if line.len() > LINE_MAX {
             *line = line.chars().take(LINE_MAX / 4).chain(['…']).collect();
         }
     }
+    let mut bytes = 0;
+    // What is no letter may be longer in a message than in a name.
+    let fit = lines.iter().take_while(|line| {
+        bytes += serde_json::to_string(line).map_or(0, |text| text.len());
+        bytes <= LINES_BYTES_MAX
+    });
+    let fit = fit.count();
+    lines.truncate(fit);
+    let more = all - lines.len();
     if more > 0 {
         lines.push(format!("… and {more} more"));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_commit_tells_fits_a_message_whatever_the_names() {
+        for name in ["x", "\u{1}", "é", "\u{1f600}"] {
+            let path = name.repeat(4095 / name.len());
+            let lines = vec![format!("{path}: it has changed"); 5000];
+            let refusal = refusal(path.repeat(2), None, lines);
+            let text = serde_json::to_string(&Outcome::Refused(refusal)).expect("plain data");
+            assert!(text.len() < 48 << 10, "{} bytes of {name:?}", text.len());
+            assert!(text.contains("more"), "the rest is counted");
+        }
+    }
 }
