@@ -168,6 +168,10 @@ fn obey(control: &Link, view: &View, notifier: &Notifier) {
         };
         // If control has died, its closed end is the next event.
         let _ = control.send(&report);
+        if order == ViewOrder::GoOn {
+            // Nobody waits for this. What it leaves behind, the next opening of the view removes.
+            let _ = view.sweep();
+        }
     }
 }
 
