@@ -21,6 +21,7 @@ mod core;
 mod deliver;
 mod dns;
 mod dns_streams;
+mod finish;
 mod flow;
 mod gate;
 mod held;
@@ -54,6 +55,7 @@ use surmise_sys::network::gate::{Gate, PACKET_SIZE};
 use self::attribution::Attribution;
 use self::core::Core;
 use self::dns::Dns;
+use self::finish::Finishing;
 use self::flow::Scratch;
 use self::gate::{Admission, SynGate};
 use self::held::HeldConnections;
@@ -112,6 +114,7 @@ pub struct Relay {
     publish: Publish,
     releases: Releases,
     packet: Vec<u8>,
+    finishing: Option<Finishing>,
     stopped: bool,
 }
 
@@ -174,20 +177,21 @@ impl Relay {
             publish,
             releases: Releases::default(),
             packet: vec![0; PACKET_SIZE],
+            finishing: None,
             stopped: false,
         };
         relay.listen()?;
         Ok((relay, RelayHandle { mailer }))
     }
 
-    /// Relays until it is told to stop, or the gate is gone. Then everything that was sent to held
+    /// Relays until it is told to stop, or has finished, or the gate is gone. Then everything that was sent to held
     /// channels is in the outbox, and all connections are closed.
     ///
     /// # Errors
     /// As `epoll_wait` and `epoll_ctl`: the kernel has no memory left.
     pub fn run(mut self) -> io::Result<()> {
         let mut events = Vec::new();
-        while !self.stopped {
+        while !self.stopped && !self.is_finished() {
             let timeout = self.core.timers.next_in(Instant::now());
             self.core.poller.wait(timeout, &mut events)?;
             self.core.now = Instant::now();
@@ -244,6 +248,7 @@ impl Relay {
             Kind::HeldInside => self.held.look(core, key),
             Kind::HeldDatagrams => self.datagrams.held.look(core, key),
             Kind::Datagrams => self.datagrams.sweep(core),
+            Kind::PumpOutside => self.see_off(),
             Kind::Ping => self.pings.sweep(core),
             Kind::NamesStream => self.dns.streams.sweep(core),
             Kind::Query => self.dns.look(core, key),
@@ -299,6 +304,7 @@ impl Relay {
                 }
                 self.release(Selection::All);
             }
+            Order::Finish { patience } => self.finish(patience),
             Order::Stop => self.stopped = true,
         }
     }
@@ -432,7 +438,10 @@ impl Relay {
         }
     }
 
-    fn relay(&mut self, pump: Pump) {
+    fn relay(&mut self, mut pump: Pump) {
+        if self.finishing.is_some() {
+            pump.finish(self.core.now, &mut self.core.scratch);
+        }
         let key = self.pumps.insert(pump);
         self.register(key);
     }

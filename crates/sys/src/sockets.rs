@@ -1,4 +1,5 @@
-//! What rustix does not offer for sockets: errors of datagrams, and the place of urgent data.
+//! What rustix does not offer for sockets: errors of datagrams, the place of urgent data, and how much
+//! has not arrived.
 
 use std::io;
 use std::mem::size_of;
@@ -107,6 +108,21 @@ pub fn at_urgent_mark(socket: impl AsFd) -> io::Result<bool> {
     // SAFETY: SIOCATMARK writes one int, to a place that outlives the call.
     match unsafe { libc::ioctl(fd, SIOCATMARK, &raw mut at) } {
         0 => Ok(at != 0),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// How many bytes were written to `socket`, a TCP one, that its peer has not acknowledged; the end of
+/// its stream counts as one.
+///
+/// # Errors
+/// As `ioctl`.
+pub fn unacknowledged(socket: impl AsFd) -> io::Result<u64> {
+    let mut bytes: libc::c_int = 0;
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: TIOCOUTQ, which is SIOCOUTQ, writes one int, to a place that outlives the call.
+    match unsafe { libc::ioctl(fd, libc::TIOCOUTQ, &raw mut bytes) } {
+        0 => Ok(bytes.try_into().unwrap_or(0)),
         _ => Err(io::Error::last_os_error()),
     }
 }

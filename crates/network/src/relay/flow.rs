@@ -69,6 +69,8 @@ pub(crate) enum Supply {
 pub(crate) struct Flow {
     unsent: Vec<u8>,
     sent: usize,
+    /// Bytes that the reader's kernel has taken.
+    written: u64,
     /// The writer has closed its side.
     ended: bool,
     /// The reader was told so.
@@ -99,6 +101,11 @@ impl Flow {
     /// Whether something waits for the reader.
     pub(crate) fn wants_output(&self) -> bool {
         !self.unsent.is_empty()
+    }
+
+    /// How many bytes the reader's kernel has taken.
+    pub(crate) fn written(&self) -> u64 {
+        self.written
     }
 
     /// Whether the reader has got all, and knows it.
@@ -152,6 +159,7 @@ impl Flow {
             }
         };
         let written = sockets::write(to, &chunk[..length])?;
+        self.written += written as u64;
         if written < length {
             self.unsent.extend_from_slice(&chunk[written..length]);
             scratch.kept += length - written;
@@ -164,13 +172,33 @@ impl Flow {
         })
     }
 
+    /// Reads what there is, for nobody.
+    ///
+    /// # Errors
+    /// As `read`.
+    pub(crate) fn discard(&mut self, from: &OwnedFd, scratch: &mut Scratch) -> io::Result<()> {
+        for _ in 0..ROUNDS {
+            match sockets::read(from, scratch.bytes())? {
+                Read::Some(_) => {}
+                Read::Nothing => break,
+                Read::End => {
+                    self.ended = true;
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Writes what is kept.
     ///
     /// # Errors
     /// As `send`.
     pub(crate) fn flush(&mut self, to: &OwnedFd, scratch: &mut Scratch) -> io::Result<()> {
         if !self.unsent.is_empty() {
-            self.sent += sockets::write(to, &self.unsent[self.sent..])?;
+            let written = sockets::write(to, &self.unsent[self.sent..])?;
+            self.sent += written;
+            self.written += written as u64;
             if self.sent == self.unsent.len() {
                 self.forget(scratch);
             }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use surmise_outbox::{HoldId, Sender, Target};
 
@@ -68,6 +69,12 @@ pub enum Event {
         /// Who wanted it.
         sender: Option<Sender>,
     },
+    /// A receiver outside has taken nothing for long of what a program that has ended had sent; the rest
+    /// is lost.
+    Cut {
+        /// Its address and port.
+        peer: String,
+    },
     /// The order to quiesce has been carried out.
     Quiesced {
         /// Why what was sent is not all in the outbox, if so.
@@ -102,6 +109,7 @@ pub(crate) enum Order {
     Decide { hold: HoldId, verdict: Verdict },
     Quiesce,
     Release,
+    Finish { patience: Duration },
     Stop,
 }
 
@@ -159,7 +167,14 @@ impl RelayHandle {
         self.order(Order::Release);
     }
 
-    /// Ends the relay; all connections are closed.
+    /// Ends the relay once everything is delivered that the programs, which have ended, have sent, but
+    /// for receivers that take nothing for as long as `patience` ([`Event::Cut`]). What comes for the
+    /// programs is thrown away.
+    pub fn finish(&self, patience: Duration) {
+        self.order(Order::Finish { patience });
+    }
+
+    /// Ends the relay at once; all connections are closed.
     pub fn stop(&self) {
         self.order(Order::Stop);
     }

@@ -1,10 +1,12 @@
 //! A relayed connection: two sockets, and a flow each way.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::time::Instant;
 
 use rustix::event::epoll::EventFlags;
-use surmise_sys::sockets::at_urgent_mark;
+use surmise_sys::sockets::{at_urgent_mark, unacknowledged};
 
 use super::flow::{Flow, Scratch, Supply};
 use super::poller::{Kind, Poller, Registration, Token};
@@ -37,10 +39,23 @@ pub(crate) enum Life {
     Over,
 }
 
+/// How often the rest of a broken connection is read before others have their turn.
+const BROKEN_ROUNDS: usize = 64;
+
 /// A relayed connection.
 #[derive(Debug)]
 pub(crate) struct Pump {
     sides: [Side; 2],
+    /// When the programs inside have ended.
+    last_words: Option<LastWords>,
+}
+
+/// What programs have sent that have ended, on its way outside.
+#[derive(Clone, Copy, Debug)]
+struct LastWords {
+    /// Bytes that the receiver has taken.
+    taken: u64,
+    since: Instant,
 }
 
 #[derive(Debug)]
@@ -71,7 +86,49 @@ impl Pump {
         };
         Self {
             sides: [side(inside, outwards), side(outside, inwards)],
+            last_words: None,
         }
+    }
+
+    /// The programs inside have ended: what they have sent is still delivered, and what comes for them
+    /// is thrown away. To have it told them, as that nobody takes it, would be to break the connection
+    /// off before the rest has left.
+    pub(crate) fn finish(&mut self, now: Instant, scratch: &mut Scratch) {
+        let side = self.side(End::Outside);
+        side.flow.forget(scratch);
+        side.urgent = None;
+        self.last_words = Some(LastWords {
+            taken: 0,
+            since: now,
+        });
+    }
+
+    /// Since when the receiver has taken nothing, after [`Pump::finish`].
+    pub(crate) fn idle_since(&mut self, now: Instant) -> Instant {
+        let [inside, outside] = &self.sides;
+        let left = unacknowledged(&outside.socket).unwrap_or(0);
+        // Less is unacknowledged, or more was written behind it: both grow this.
+        let taken = (2 * inside.flow.written()).saturating_sub(left);
+        let words = self
+            .last_words
+            .get_or_insert(LastWords { taken, since: now });
+        if words.taken != taken {
+            *words = LastWords { taken, since: now };
+        }
+        words.since
+    }
+
+    /// Whether the receiver outside has all that the programs have sent, and knows that it ends.
+    pub(crate) fn is_delivered(&self) -> bool {
+        let [inside, outside] = &self.sides;
+        let acknowledged = || unacknowledged(&outside.socket).is_ok_and(|left| left == 0);
+        inside.flow.is_over() && acknowledged()
+    }
+
+    /// Who is at the outer end.
+    pub(crate) fn peer(&self) -> Option<SocketAddr> {
+        let peer = rustix::net::getpeername(&self.sides[End::Outside as usize].socket).ok()??;
+        SocketAddr::try_from(peer).ok().map(sockets::canonical)
     }
 
     /// Does what `flags`, told of one end, allow.
@@ -87,12 +144,12 @@ impl Pump {
         let other = end.other();
         self.side(end).registration.saw(flags);
         if flags.contains(EventFlags::ERR) {
-            sockets::connected(&self.sides[end as usize].socket)?;
+            self.pass_rest(end, scratch)?;
         }
         if flags.contains(EventFlags::OUT) {
             self.flush(other, scratch)?;
         }
-        if flags.contains(EventFlags::PRI) {
+        if flags.contains(EventFlags::PRI) && !self.is_unheard(end) {
             self.pass_urgent(end, scratch)?;
         }
         if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::RDHUP) {
@@ -102,7 +159,10 @@ impl Pump {
                 scratch,
             )?;
         }
-        let over = self.sides.iter().all(|side| side.flow.is_over());
+        let over = match self.last_words {
+            Some(_) => self.is_delivered(),
+            None => self.sides.iter().all(|side| side.flow.is_over()),
+        };
         Ok(if over { Life::Over } else { Life::GoesOn })
     }
 
@@ -114,10 +174,14 @@ impl Pump {
         for end in [End::Inside, End::Outside] {
             let other = self.side(end.other());
             let output = other.flow.wants_output() || other.urgent.is_some();
+            let unheard = self.is_unheard(end);
             let side = self.side(end);
             let mut wanted = EventFlags::empty();
             if side.flow.wants_input() && side.urgent.is_none() {
-                wanted |= EventFlags::IN | EventFlags::RDHUP | EventFlags::PRI;
+                wanted |= EventFlags::IN | EventFlags::RDHUP;
+                if !unheard {
+                    wanted |= EventFlags::PRI;
+                }
             }
             if output {
                 wanted |= EventFlags::OUT;
@@ -162,8 +226,32 @@ impl Pump {
         }
     }
 
+    /// Whether what comes from this end is for nobody.
+    fn is_unheard(&self, end: End) -> bool {
+        end == End::Outside && self.last_words.is_some()
+    }
+
+    /// What came before a connection broke is passed on, as far as the other end takes it at once: of
+    /// more, a receiver without a relay between would have got nothing either.
+    ///
+    /// # Errors
+    /// That it is broken, and how.
+    fn pass_rest(&mut self, end: End, scratch: &mut Scratch) -> io::Result<()> {
+        for _ in 0..BROKEN_ROUNDS {
+            if !self.side(end).flow.wants_input() {
+                break;
+            }
+            self.forward(end, true, scratch)?;
+        }
+        sockets::connected(&self.side(end).socket)
+    }
+
     fn forward(&mut self, from: End, hung_up: bool, scratch: &mut Scratch) -> io::Result<()> {
+        let unheard = self.is_unheard(from);
         let (side, to) = self.split(from);
+        if unheard {
+            return side.flow.discard(&side.socket, scratch);
+        }
         if side.urgent.is_some() {
             return Ok(());
         }

@@ -98,6 +98,11 @@ impl Releases {
         }
     }
 
+    /// Whether something is being sent.
+    pub(crate) fn are_under_way(&self) -> bool {
+        self.under_way
+    }
+
     /// A release is over; gives the one that waited for it.
     pub(crate) fn done(&mut self, core: &Core, released: Released) -> Option<Selection> {
         core.tell(Event::Released(released));

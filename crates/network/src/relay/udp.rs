@@ -87,6 +87,11 @@ impl Datagrams {
         }
     }
 
+    /// Whether some wait for the addresses of a name.
+    pub(crate) fn are_resolving(&self) -> bool {
+        !self.waiting.is_empty() && self.resolved.values().any(Vec::is_empty)
+    }
+
     /// Policy or names have changed: what waits may go on.
     pub(crate) fn reconsider(&mut self, core: &mut Core) {
         for packet in std::mem::take(&mut self.waiting) {

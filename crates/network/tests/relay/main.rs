@@ -6,6 +6,7 @@
 
 mod allowed;
 mod datagrams;
+mod finish;
 mod held;
 mod load;
 mod measure;
@@ -70,6 +71,13 @@ scenarios! {
         held_datagrams_leave_in_order_and_are_answered
         a_ping_is_answered_by_its_destination
         a_ping_is_not_held;
+    finish:
+        a_slow_receiver_gets_everything
+        replies_to_nobody_break_nothing_off
+        who_takes_nothing_is_given_up
+        a_stop_waits_for_nobody
+        datagrams_leave_before_the_end
+        what_came_before_a_reset_is_passed_on;
     names:
         an_allowed_name_opens_its_address
         a_refused_name_is_refused

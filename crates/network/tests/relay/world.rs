@@ -270,6 +270,11 @@ impl World {
     /// Ends the relay and waits for its end.
     pub fn stop(&mut self) {
         self.relay.stop();
+        self.wait();
+    }
+
+    /// Waits for the end of the relay, which was told to end.
+    pub fn wait(&mut self) {
         if let Some(thread) = self.thread.take() {
             thread.join().expect("no panic").expect("the relay ran");
         }
