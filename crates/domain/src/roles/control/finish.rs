@@ -53,13 +53,12 @@ impl Roles {
             // Nobody wants what is left.
             let _ = self.to_relay.send(&RelayOrder::Abandon);
         }
-        drain::finish(&self.relay, &self.to_relay, job.signals, heard.asked_to_end)
+        let (relay, link, asked) = (&self.relay, &self.to_relay, heard.asked_to_end);
+        let mut hear = |report| heard.keep(report);
+        drain::finish(relay, link, job.signals, asked, &mut hear)
             .map_err(late("pass on what is left"))?;
-        let relay_status = parent.wait(&self.relay);
+        let relay_status = parent.wait(relay);
         let relay_status = relay_status.map_err(late("wait for the relay process"))?;
-        heard
-            .hear_relay_out(&self.to_relay)
-            .map_err(late("hear from the relay process"))?;
         let view_status = parent.wait(&self.view).map_err(late("wait for the view"))?;
         heard
             .hear_view_out(&self.to_view)
@@ -112,14 +111,6 @@ impl Heard {
             if let Report::Failed(failure) = report {
                 self.from_view.get_or_insert(failure);
             }
-        }
-        Ok(())
-    }
-
-    /// All that the relay process said, which has ended.
-    fn hear_relay_out(&mut self, relay: &Link) -> io::Result<()> {
-        while let Some(report) = relay.receive()? {
-            self.keep(report);
         }
         Ok(())
     }

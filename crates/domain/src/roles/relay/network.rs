@@ -4,14 +4,20 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
+use rustix::io::Errno;
 use surmise_channels::MailSender;
 use surmise_network::{Config, Event, Policy, Relay, RelayHandle, Released, Resolver, Verdict};
 use surmise_outbox::{HoldId, Outbox, Target};
 use surmise_sys::network::gate::Gate;
 
 use crate::dial::Dialer;
+use crate::launch::LostStream;
 use crate::message::{Delivery, Link, RelayReport};
+
+/// How long a receiver outside may take nothing of what tasks that have ended have sent.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What the relay process is given of a network that has a gate.
 pub(crate) struct NetworkPlan {
@@ -101,7 +107,7 @@ impl Network {
 
     /// The domain has ended: what its tasks have sent is passed on or held, and the relay ends.
     pub(super) fn finish(&self) {
-        self.handle.stop();
+        self.handle.finish(PATIENCE);
     }
 
     /// Why it ended. Waits for its end, which was told.
@@ -145,6 +151,10 @@ fn report(event: Event) -> Option<RelayReport> {
             peer: target.to_string(),
             error,
         },
+        Event::Cut { peer } => RelayReport::Lost(LostStream {
+            stream: format!("the connection to {peer}"),
+            errno: Errno::TIMEDOUT.raw_os_error(),
+        }),
         Event::Quiesced { failed } => RelayReport::Quiet { failed },
         Event::Released(released) => RelayReport::Released(delivery(released)),
     })
