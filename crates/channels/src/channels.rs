@@ -36,6 +36,8 @@ pub enum Event {
     Engaged,
     /// The terminal is the caller's again, for good.
     Left,
+    /// One channel has taken in what was put out.
+    Quiet,
     /// One channel has let go of the caller's streams.
     Detached,
     /// What the command put out could not be passed on.
@@ -70,6 +72,8 @@ pub struct Channels {
     living: usize,
     /// Channels that have not let go yet, while the domain is being detached.
     attached: usize,
+    /// Channels that may not have taken in all that was put out, after [`Channels::quiesce`].
+    stirring: usize,
 }
 
 impl Channels {
@@ -94,6 +98,7 @@ impl Channels {
             events,
             living: 0,
             attached: 0,
+            stirring: 0,
         };
         if let Some(end) = outer.input {
             channels.input = Some(input::start(end, sender.clone())?);
@@ -169,6 +174,35 @@ impl Channels {
         self.let_go_if_detached();
     }
 
+    /// The domain stands still: all that it has put out and that is held goes to its sink.
+    /// [`Self::is_quiet`] tells when that is done.
+    pub fn quiesce(&mut self) {
+        let outputs = self.outputs.iter();
+        let mut stirring = outputs
+            .filter(|(_, output)| output.send(output::Order::Quiesce))
+            .count();
+        if let Some(terminal) = &self.terminal {
+            stirring += usize::from(terminal.send(terminal::Order::Quiesce));
+        }
+        self.stirring = stirring;
+    }
+
+    /// Whether all that was put out has been taken in, after [`Self::quiesce`].
+    pub fn is_quiet(&self) -> bool {
+        self.stirring == 0
+    }
+
+    /// What is held so far goes to the caller, in order with notes, as long as there is a caller; what
+    /// comes from now on is held again.
+    pub fn release(&self) {
+        for (_, output) in &self.outputs {
+            output.send(output::Order::Release);
+        }
+        if let Some(terminal) = &self.terminal {
+            terminal.send(terminal::Order::Release);
+        }
+    }
+
     /// Whether all channels have let go of the caller's streams, after [`Self::detach`].
     pub fn is_detached(&self) -> bool {
         self.attached == 0
@@ -207,7 +241,9 @@ impl Channels {
             Event::Ended => {
                 self.living -= 1;
                 self.attached = self.attached.min(self.living);
+                self.stirring = self.stirring.min(self.living);
             }
+            Event::Quiet => self.stirring = self.stirring.saturating_sub(1),
             Event::Detached => {
                 self.attached = self.attached.saturating_sub(1);
                 self.let_go_if_detached();

@@ -10,6 +10,7 @@ use rustix::fs::FileType;
 use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 use rustix::pipe::fcntl_getpipe_size;
+use rustix::time::Timespec;
 
 use crate::channels::Event;
 use crate::ends::OutputEnd;
@@ -26,8 +27,12 @@ const PIPE_BUF: usize = 4096;
 pub(crate) enum Order {
     /// For the caller to see, after what has been put out so far.
     Note(String),
-    /// From here on everything goes there.
+    /// From here on everything goes there, if nothing is held already, and nothing to the caller.
     Hold(Box<dyn Sink>),
+    /// What is held so far is for the caller.
+    Release,
+    /// The domain stands still: take in all that it has put out, if that is held.
+    Quiesce,
     /// The domain has ended: end when all is written.
     Finish,
 }
@@ -46,9 +51,9 @@ pub(crate) fn start(
         caller: Some(caller),
         sink,
         orders,
-        notes: VecDeque::new(),
+        queue: VecDeque::new(),
         pending: Pending::default(),
-        noting: false,
+        showing: Showing::Output,
         finishing: false,
     };
     thread::Builder::new()
@@ -66,25 +71,46 @@ struct Pump {
     /// Where the domain's output goes instead of to the caller.
     sink: Option<Box<dyn Sink>>,
     orders: Mailbox<Order>,
-    notes: VecDeque<String>,
+    /// What is for the caller beside the domain's output, and comes next.
+    queue: VecDeque<Queued>,
     /// What the caller is to get.
     pending: Pending,
-    /// Whether that is a note.
-    noting: bool,
+    /// What that is.
+    showing: Showing,
     finishing: bool,
+}
+
+/// What is for the caller beside the domain's output of this moment.
+pub(crate) enum Queued {
+    Note(String),
+    /// Output that precedes a note.
+    Output(Vec<u8>),
+    /// What was held, from here on.
+    Release,
+    /// The rest of it.
+    Released,
+}
+
+/// What the caller is being shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Showing {
+    Output,
+    Note,
+    /// What was held, and is released.
+    Held,
 }
 
 impl Pump {
     fn run(mut self, events: &Sender<Event>) {
         let mut buffer = vec![0; PIECE];
         loop {
-            self.next_note();
+            self.next_for_caller(events);
             if self.finishing && self.inner.is_none() && self.pending.is_empty() {
                 break;
             }
             match self.step(&mut buffer) {
                 Ok(false) => {}
-                Ok(true) => self.obey(events),
+                Ok(true) => self.obey(&mut buffer, events),
                 Err(error) => {
                     self.tell(&error, events);
                     self.give_up();
@@ -106,40 +132,104 @@ impl Pump {
         }
     }
 
-    fn obey(&mut self, events: &Sender<Event>) {
+    fn obey(&mut self, buffer: &mut [u8], events: &Sender<Event>) {
         while let Some(order) = self.orders.next() {
             match order {
-                Order::Note(note) => self.notes.push_back(note),
+                Order::Note(note) => {
+                    self.take_before_note(buffer, events);
+                    self.queue.push_back(Queued::Note(note));
+                }
                 Order::Hold(mut sink) => {
                     // The caller has not got it, and will not.
-                    let kept = match self.noting {
-                        true => Ok(()),
-                        false => sink.write(self.pending.rest()),
-                    };
-                    self.pending = Pending::default();
-                    self.notes.clear();
-                    self.caller = None;
+                    let kept = unseen(self.showing, &self.pending, &self.queue)
+                        .try_for_each(|bytes| sink.write(bytes));
+                    self.let_go();
                     match kept {
-                        Ok(()) => self.sink = Some(sink),
+                        Ok(()) => _ = self.sink.get_or_insert(sink),
                         Err(_) => self.close_inner(),
                     }
                     events.send(Event::Detached);
+                }
+                Order::Release => self.queue.push_back(Queued::Release),
+                Order::Quiesce => {
+                    if let Err(error) = self.drain(buffer) {
+                        self.tell(&error, events);
+                        self.give_up();
+                    }
+                    events.send(Event::Quiet);
                 }
                 Order::Finish => self.finishing = true,
             }
         }
     }
 
-    fn next_note(&mut self) {
-        if self.pending.is_empty() {
-            self.noting = false;
-            if let Some(note) = self.notes.pop_front()
-                && self.caller.is_some()
-            {
-                self.noting = true;
-                self.pending.fill(note.as_bytes());
+    /// What the caller gets next that does not come from the domain now.
+    fn next_for_caller(&mut self, events: &Sender<Event>) {
+        while self.pending.is_empty() {
+            self.showing = Showing::Output;
+            let Some(next) = self.queue.pop_front() else {
+                return;
+            };
+            let (Some(sink), Some(_)) = (&mut self.sink, &self.caller) else {
+                match (next, &self.caller) {
+                    (Queued::Note(note), Some(_)) => {
+                        self.showing = Showing::Note;
+                        self.pending.fill(note.as_bytes());
+                    }
+                    (Queued::Output(bytes), Some(_)) => self.pending.fill(&bytes),
+                    _ => {}
+                }
+                continue;
+            };
+            match next_of(next, sink.as_mut(), &mut self.queue) {
+                Ok((showing, bytes)) => {
+                    self.showing = showing;
+                    self.pending.fill(&bytes);
+                }
+                Err(error) => {
+                    sink.keep_rest(0);
+                    self.tell(&error, events);
+                }
             }
         }
+    }
+
+    /// A note comes after what was put out before it, which may not have been read yet.
+    fn take_before_note(&mut self, buffer: &mut [u8], events: &Sender<Event>) {
+        let (Some(inner), None) = (&self.inner, &self.sink) else {
+            return;
+        };
+        let mut polled = [PollFd::new(inner, PollFlags::IN)];
+        let is_ready = poll(&mut polled, Some(&Timespec::default())) == Ok(1);
+        if !is_ready || !polled[0].revents().contains(PollFlags::IN) {
+            return;
+        }
+        // A pipe holds no more.
+        match rustix::io::read(inner, &mut *buffer) {
+            Ok(0) => self.end_of_output(),
+            Ok(length) => self
+                .queue
+                .push_back(Queued::Output(buffer[..length].to_vec())),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(errno) => {
+                self.tell(&errno.into(), events);
+                self.give_up();
+            }
+        }
+    }
+
+    /// Takes in what the domain has put out, which stands still, if that is held.
+    fn drain(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+        while let (Some(inner), Some(_)) = (&self.inner, &self.sink) {
+            let mut polled = [PollFd::new(inner, PollFlags::IN)];
+            match poll(&mut polled, Some(&Timespec::default())) {
+                Ok(0) => return Ok(()),
+                Ok(_) => self.take(buffer)?,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(())
     }
 
     /// Waits until something can be done, and does it. True when there is an order.
@@ -189,6 +279,8 @@ impl Pump {
         match caller.write(self.pending.rest()) {
             Ok(length) => self.pending.advance(length),
             Err(Errno::AGAIN | Errno::INTR) => {}
+            // What is held stays held for somebody else.
+            Err(_) if self.sink.is_some() => self.let_go(),
             Err(errno) => return Err(errno.into()),
         }
         Ok(())
@@ -212,6 +304,7 @@ impl Pump {
 
     fn end_of_output(&mut self) {
         if let (true, Some(inner), Some(caller)) = (self.socket, &self.inner, &self.caller)
+            && self.sink.is_none()
             && !is_closed(inner)
         {
             // The program said that it will send no more, and lives on.
@@ -223,10 +316,19 @@ impl Pump {
     /// The reader is gone, or what it reads has no room: the program learns of it as without Surmise,
     /// by `EPIPE` and `SIGPIPE`.
     fn give_up(&mut self) {
-        self.pending = Pending::default();
-        self.notes.clear();
-        self.caller = None;
+        self.let_go();
         self.close_inner();
+    }
+
+    /// The caller gets nothing more.
+    fn let_go(&mut self) {
+        if let (Showing::Held, Some(sink)) = (self.showing, &mut self.sink) {
+            sink.keep_rest(self.pending.gone());
+        }
+        self.showing = Showing::Output;
+        self.pending = Pending::default();
+        self.queue.clear();
+        self.caller = None;
     }
 
     fn close_inner(&mut self) {
@@ -238,9 +340,45 @@ impl Pump {
     }
 }
 
+/// What the domain has put out, was read, and the caller has not seen.
+pub(crate) fn unseen<'a>(
+    showing: Showing,
+    pending: &'a Pending,
+    queue: &'a VecDeque<Queued>,
+) -> impl Iterator<Item = &'a [u8]> {
+    let first = match showing {
+        Showing::Output => pending.rest(),
+        Showing::Note | Showing::Held => &[],
+    };
+    let queued = queue.iter().filter_map(|queued| match queued {
+        Queued::Output(bytes) => Some(&bytes[..]),
+        _ => None,
+    });
+    [first].into_iter().chain(queued)
+}
+
+/// What to show for `next`. The rest of what is released is put in front of `queue`.
+pub(crate) fn next_of(
+    next: Queued,
+    sink: &mut dyn Sink,
+    queue: &mut VecDeque<Queued>,
+) -> io::Result<(Showing, Vec<u8>)> {
+    match next {
+        Queued::Note(note) => return Ok((Showing::Note, note.into_bytes())),
+        Queued::Output(bytes) => return Ok((Showing::Output, bytes)),
+        Queued::Release => sink.release()?,
+        Queued::Released => {}
+    }
+    let mut piece = Vec::new();
+    if sink.next(&mut piece)? {
+        queue.push_front(Queued::Released);
+    }
+    Ok((Showing::Held, piece))
+}
+
 fn is_closed(socket: &OwnedFd) -> bool {
     let mut polled = [PollFd::new(socket, PollFlags::empty())];
-    let now = rustix::time::Timespec::default();
+    let now = Timespec::default();
     poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().contains(PollFlags::HUP)
 }
 
@@ -298,6 +436,11 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
+    /// How much has gone since there was nothing.
+    pub(crate) fn gone(&self) -> usize {
+        self.from
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.rest().is_empty()
     }

@@ -7,6 +7,7 @@
 pub(crate) mod inner;
 mod outer;
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::thread;
@@ -20,7 +21,7 @@ use surmise_sys::signals::SignalFd;
 
 use crate::channels::Event;
 use crate::mailbox::{Mailbox, Sender, mailbox};
-use crate::output::Pending;
+use crate::output::{Pending, Queued, Showing, next_of, unseen};
 use crate::sink::Sink;
 use crate::terminal::outer::Outer;
 
@@ -31,6 +32,10 @@ pub(crate) const SIGNALS: [Signal; 2] = [Signal::WINCH, Signal::CONT];
 /// How often to look whether the caller is in the foreground; only while that is waited for, since not
 /// every way there sends a signal.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// How long the kernel may take to pass on what was written to the domain's terminal, between two looks
+/// that find nothing.
+const IN_FLIGHT: Duration = Duration::from_millis(2);
 
 /// Nobody is at the other side any more.
 const ENDS: PollFlags = PollFlags::HUP.union(PollFlags::ERR);
@@ -51,8 +56,12 @@ pub(crate) enum Order {
         engage: bool,
     },
     Note(String),
-    /// What appears goes there.
+    /// What appears goes there, if nothing is held already, and nothing to the caller.
     Hold(Box<dyn Sink>),
+    /// What is held so far appears.
+    Release,
+    /// The domain stands still: take in all that it has put out, if that is held.
+    Quiesce,
     /// The domain has ended: end when all has appeared.
     Finish,
     /// End at once.
@@ -73,6 +82,8 @@ pub(crate) fn start(
         keys: Pending::default(),
         screen: Pending::default(),
         sink,
+        queue: VecDeque::new(),
+        showing: Showing::Output,
         pause: Pause::No,
         finishing: false,
         leaving: false,
@@ -97,6 +108,10 @@ struct Relay {
     screen: Pending,
     /// Where what appears goes instead.
     sink: Option<Box<dyn Sink>>,
+    /// What appears beside the domain's output, and comes next.
+    queue: VecDeque<Queued>,
+    /// What is on its way to the terminal.
+    showing: Showing,
     pause: Pause,
     finishing: bool,
     leaving: bool,
@@ -125,6 +140,7 @@ impl Relay {
     fn run(mut self) {
         let mut buffer = [0; PIECE];
         loop {
+            self.next_for_screen();
             if self.leaving || (self.finishing && self.inner.is_none() && self.screen.is_empty()) {
                 break;
             }
@@ -138,6 +154,7 @@ impl Relay {
             }
         }
         self.outer.leave();
+        self.clear_screen();
         if let Some(sink) = &mut self.sink {
             sink.close();
         }
@@ -145,7 +162,7 @@ impl Relay {
         self.events.send(Event::Ended);
     }
 
-    fn obey(&mut self, order: Order) {
+    fn obey(&mut self, order: Order, buffer: &mut [u8]) {
         match order {
             Order::Attach(inner) => {
                 self.inner = Some(inner);
@@ -162,18 +179,23 @@ impl Relay {
                 let engaged = self.outer.is_engaged();
                 self.events.send(Event::Resumed { engaged });
             }
-            Order::Note(note) if self.outer.terminal().is_some() => {
-                self.screen.fill(&self.outer.lines(note.as_bytes()));
+            Order::Note(note) => {
+                self.take_before_note(buffer);
+                self.queue.push_back(Queued::Note(note));
             }
-            Order::Note(_) => {}
+            Order::Release => self.queue.push_back(Queued::Release),
+            Order::Quiesce => {
+                self.drain(buffer);
+                self.events.send(Event::Quiet);
+            }
             Order::Hold(mut sink) => {
                 self.outer.leave();
                 self.outer.close();
-                // It may hold a note, which the caller would have seen, too.
-                let kept = sink.write(self.screen.rest());
-                self.screen = Pending::default();
+                let kept = unseen(self.showing, &self.screen, &self.queue)
+                    .try_for_each(|bytes| sink.write(bytes));
+                self.clear_screen();
                 match kept {
-                    Ok(()) => self.sink = Some(sink),
+                    Ok(()) => _ = self.sink.get_or_insert(sink),
                     Err(_) => self.inner = None,
                 }
                 self.events.send(Event::Detached);
@@ -184,6 +206,78 @@ impl Relay {
                 self.pause = Pause::No;
             }
             Order::Leave => self.leaving = true,
+        }
+    }
+
+    /// What appears next that does not come from the domain now. While somebody is asked something, only
+    /// notes do.
+    fn next_for_screen(&mut self) {
+        while self.screen.is_empty() {
+            self.showing = Showing::Output;
+            let Some(next) = self.queue.pop_front() else {
+                return;
+            };
+            if self.outer.terminal().is_none() {
+                continue;
+            }
+            if let Queued::Note(note) = next {
+                self.showing = Showing::Note;
+                self.screen.fill(&self.outer.lines(note.as_bytes()));
+            } else if let Queued::Output(bytes) = next {
+                self.screen.fill(&self.outer.as_it_is(&bytes));
+            } else if self.pause != Pause::No {
+                self.queue.push_front(next);
+                return;
+            } else if let Some(sink) = &mut self.sink {
+                match next_of(next, sink.as_mut(), &mut self.queue) {
+                    Ok((showing, bytes)) => {
+                        self.showing = showing;
+                        self.screen.fill(&self.outer.as_it_is(&bytes));
+                    }
+                    // It stays held.
+                    Err(_) => sink.keep_rest(0),
+                }
+            }
+        }
+    }
+
+    /// A note comes after what was put out before it, which may not have been read yet.
+    fn take_before_note(&mut self, buffer: &mut [u8]) {
+        if let (Some(inner), None) = (&self.inner, &self.sink)
+            && self.pause != Pause::Yes
+            // It never waits. What fails will fail again.
+            && let Ok(length @ 1..) = rustix::io::read(inner, &mut *buffer)
+        {
+            self.queue
+                .push_back(Queued::Output(buffer[..length].to_vec()));
+        }
+    }
+
+    /// What has not appeared will not; what was held is held still.
+    fn clear_screen(&mut self) {
+        if let (Showing::Held, Some(sink)) = (self.showing, &mut self.sink) {
+            // Where some of a piece has appeared, all of it counts: line ends may have become fewer.
+            sink.keep_rest(match self.screen.gone() {
+                0 => 0,
+                _ => usize::MAX,
+            });
+        }
+        self.showing = Showing::Output;
+        self.screen = Pending::default();
+        self.queue.clear();
+    }
+
+    /// Takes in what the domain has put out, which stands still, if that is held.
+    fn drain(&mut self, buffer: &mut [u8]) {
+        let mut quiet = 0;
+        while let (Some(inner), Some(_), 0..2) = (&self.inner, &self.sink, quiet) {
+            let mut polled = [PollFd::new(inner, PollFlags::IN)];
+            let limit = Timespec::try_from(IN_FLIGHT).expect("a short wait");
+            match poll(&mut polled, Some(&limit)) {
+                Ok(0) => quiet += 1,
+                Ok(_) => self.read_screen(buffer),
+                Err(_) => {}
+            }
         }
     }
 
@@ -250,7 +344,7 @@ impl Relay {
         if ready.order {
             // They change what is waited for.
             while let Some(order) = self.orders.next() {
-                self.obey(order);
+                self.obey(order, buffer);
             }
             return;
         }
@@ -280,7 +374,7 @@ impl Relay {
 
     fn show(&mut self) {
         let Some(terminal) = self.outer.terminal() else {
-            self.screen = Pending::default();
+            self.clear_screen();
             return;
         };
         match rustix::io::write(terminal, self.screen.rest()) {
@@ -356,7 +450,7 @@ impl Relay {
         self.outer.close();
         self.inner = None;
         self.keys = Pending::default();
-        self.screen = Pending::default();
+        self.clear_screen();
     }
 
     fn fit_window(&self) {

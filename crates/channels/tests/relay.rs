@@ -59,15 +59,21 @@ fn a_detached_domain_goes_on_and_its_caller_is_free() {
     watchdog::until("the command waits", watchdog::LIMIT, || {
         scratch.path().join("noted").exists()
     });
+    let mut output = child.stdout.take().expect("a pipe");
+    let mut output = watchdog::within(watchdog::LIMIT, move || {
+        let mut shown = [0; 4];
+        output.read_exact(&mut shown).expect("read");
+        assert_eq!(&shown, b"one\n");
+        output
+    });
     fs::write(scratch.path().join("detach"), "").expect("write");
     // The reader sees the end while the command lives.
-    let mut output = child.stdout.take().expect("a pipe");
     let shown = watchdog::within(watchdog::LIMIT, move || {
         let mut shown = String::new();
         output.read_to_string(&mut shown).expect("read");
         shown
     });
-    assert_eq!(shown, "one\n");
+    assert_eq!(shown, "");
     assert!(!scratch.path().join("done").exists(), "it has ended");
     fs::write(scratch.path().join("go"), "").expect("write");
     let finished = watchdog::wait(child, "the relay", watchdog::LIMIT);
@@ -139,6 +145,7 @@ fn relay(directory: &Path) {
 struct ToFile {
     path: PathBuf,
     file: Option<File>,
+    released: Option<Vec<u8>>,
 }
 
 impl ToFile {
@@ -146,6 +153,7 @@ impl ToFile {
         Self {
             path: directory.join(format!("{held:?}")),
             file: None,
+            released: None,
         }
     }
 }
@@ -164,4 +172,16 @@ impl Sink for ToFile {
         }
         self.file.as_mut().expect("opened above").write_all(bytes)
     }
+
+    fn release(&mut self) -> io::Result<()> {
+        self.released = fs::read(&self.path).ok();
+        Ok(())
+    }
+
+    fn next(&mut self, piece: &mut Vec<u8>) -> io::Result<bool> {
+        *piece = self.released.take().unwrap_or_default();
+        Ok(!piece.is_empty())
+    }
+
+    fn keep_rest(&mut self, _seen: usize) {}
 }

@@ -19,6 +19,7 @@ use crate::summary::count;
 pub fn commit(domain: Domain) -> Result<Committed, Failure> {
     let interrupts = Interrupts::hold().map_err(Failure::new)?;
     let mut line = ProgressLine::new();
+    let mut lines = TerminalLines::default();
     let committed = domain.commit(
         &mut |progress| {
             line.show(progress);
@@ -28,7 +29,10 @@ pub fn commit(domain: Domain) -> Result<Committed, Failure> {
                 ControlFlow::Continue(())
             }
         },
-        &mut show_output,
+        &mut |target, bytes| match target {
+            Target::Terminal => show_output(target, &lines.taken(bytes)),
+            _ => show_output(target, bytes),
+        },
     );
     line.clear();
     let committed = committed?;
@@ -46,6 +50,30 @@ fn show_output(target: &Target, bytes: &[u8]) -> io::Result<()> {
             out.write_all(bytes)?;
             out.flush()
         }
+    }
+}
+
+/// What the domain's terminal has made of line ends, taken back: where it is shown on a terminal, that
+/// makes them again, and a file has none.
+#[derive(Default)]
+struct TerminalLines {
+    /// A carriage return that may belong to a line end.
+    returned: bool,
+}
+
+impl TerminalLines {
+    fn taken(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut taken = Vec::with_capacity(bytes.len() + 1);
+        for &byte in bytes {
+            if std::mem::take(&mut self.returned) && byte != b'\n' {
+                taken.push(b'\r');
+            }
+            match byte {
+                b'\r' => self.returned = true,
+                _ => taken.push(byte),
+            }
+        }
+        taken
     }
 }
 
@@ -147,6 +175,14 @@ fn text(progress: Progress) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn line_ends_of_a_terminal_become_those_of_files() {
+        let mut lines = TerminalLines::default();
+        let pieces: [&[u8]; 5] = [b"one\r\ntwo\r", b"\n10%\r", b"20%\r", b"\r\n", b"x"];
+        let taken: Vec<u8> = pieces.iter().flat_map(|bytes| lines.taken(bytes)).collect();
+        assert_eq!(taken, b"one\ntwo\n10%\r20%\r\nx");
+    }
 
     #[test]
     fn progress_tells_what_is_done_and_how_much() {

@@ -190,6 +190,8 @@ fn done(changes: usize, report: &Report, delivered: Delivered) -> Done {
         sent: delivered
             .sent
             .into_iter()
+            // Whoever commits has seen the others.
+            .filter(|(target, _)| matches!(target, Target::Tcp(..) | Target::Udp(..)))
             .map(|(target, bytes)| (target.to_string(), bytes))
             .collect(),
         unsent: unsent

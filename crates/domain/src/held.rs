@@ -1,11 +1,12 @@
 //! Output that goes to the outbox instead of to the caller.
 
+use std::collections::VecDeque;
 use std::io;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use surmise_channels::{Held, Sink};
-use surmise_outbox::{End, HoldId, Outbox, Target};
+use surmise_outbox::{End, HoldId, Outbox, Piece, Target};
 
 /// Where the output `held` goes when it is held in `outbox`.
 pub(crate) fn sink(outbox: &Outbox, held: Held) -> Box<dyn Sink> {
@@ -18,6 +19,7 @@ pub(crate) fn sink(outbox: &Outbox, held: Held) -> Box<dyn Sink> {
         outbox: outbox.clone(),
         target: Some(target),
         hold: None,
+        release: None,
     })
 }
 
@@ -26,6 +28,17 @@ struct HeldOutput {
     /// Until there is something to hold.
     target: Option<Target>,
     hold: Option<HoldId>,
+    release: Option<Release>,
+}
+
+/// What is held so far, on its way to the caller.
+struct Release {
+    hold: HoldId,
+    pieces: VecDeque<Piece>,
+    /// How much of all that was ever held the caller has seen, in bytes.
+    seen: u64,
+    /// Likewise, with the piece that is given now.
+    given: u64,
 }
 
 impl Sink for HeldOutput {
@@ -48,6 +61,49 @@ impl Sink for HeldOutput {
         }
         self.outbox.append(self.hold.expect("made above"), bytes);
         Ok(())
+    }
+
+    fn release(&mut self) -> io::Result<()> {
+        let Some(hold) = self.hold else {
+            return Ok(());
+        };
+        let mut pieces = VecDeque::from(self.outbox.pieces());
+        pieces.retain(|piece| piece.hold == hold);
+        let Some(seen) = pieces.front().map(|first| first.offset) else {
+            return Ok(());
+        };
+        self.outbox
+            .mark_sending(&[hold])
+            .map_err(io::Error::other)?;
+        self.release = Some(Release {
+            hold,
+            pieces,
+            seen,
+            given: seen,
+        });
+        Ok(())
+    }
+
+    fn next(&mut self, buffer: &mut Vec<u8>) -> io::Result<bool> {
+        let Some(release) = &mut self.release else {
+            return Ok(false);
+        };
+        release.seen = release.given;
+        let Some(piece) = release.pieces.pop_front() else {
+            self.keep_rest(0);
+            return Ok(false);
+        };
+        self.outbox.read(&piece, buffer).map_err(io::Error::other)?;
+        release.given += piece.length as u64;
+        Ok(true)
+    }
+
+    fn keep_rest(&mut self, seen: usize) {
+        if let Some(release) = self.release.take() {
+            let upto = release.given.min(release.seen.saturating_add(seen as u64));
+            // Without the note it counts as interrupted: whoever commits is told so.
+            let _ = self.outbox.mark_sent(release.hold, upto);
+        }
     }
 
     fn close(&mut self) {

@@ -132,6 +132,7 @@ impl Relay {
                 ended,
                 network_ended,
                 finishing: false,
+                quiescing: false,
                 detaching: false,
                 state,
                 outbox,
@@ -178,6 +179,7 @@ struct Running<'a> {
     ended: MailSender<()>,
     network_ended: Mailbox<()>,
     finishing: bool,
+    quiescing: bool,
     detaching: bool,
     state: PathBuf,
     outbox: Option<Outbox>,
@@ -312,14 +314,18 @@ impl Running<'_> {
                 }
             }
             Some(RelayOrder::Detach) => self.detach()?,
-            Some(RelayOrder::Quiesce) => match &self.network {
-                Some(network) => network.quiesce(),
-                None => self.report(&RelayReport::Quiet { failed: None }),
-            },
-            Some(RelayOrder::Release) => match &self.network {
-                Some(network) => network.release(),
-                None => self.report(&RelayReport::Released(Delivery::default())),
-            },
+            Some(RelayOrder::Quiesce) => {
+                self.channels.quiesce();
+                self.quiescing = true;
+                self.go_on_to_quiesce();
+            }
+            Some(RelayOrder::Release) => {
+                self.channels.release();
+                match &self.network {
+                    Some(network) => network.release(),
+                    None => self.report(&RelayReport::Released(Delivery::default())),
+                }
+            }
             Some(RelayOrder::Answer { question, verdict }) => {
                 if let Some(network) = &self.network {
                     network.answer(question, verdict);
@@ -345,6 +351,20 @@ impl Running<'_> {
         Ok(None)
     }
 
+    /// The network after the channels: it answers when all is in the outbox.
+    fn go_on_to_quiesce(&mut self) {
+        if !self.quiescing || !self.channels.is_quiet() {
+            return;
+        }
+        self.quiescing = false;
+        if let Some(network) = &self.network {
+            return network.quiesce();
+        }
+        let flushed = self.outbox.as_ref().map_or(Ok(()), Outbox::flush);
+        let failed = flushed.err().map(|error| error.to_string());
+        self.report(&RelayReport::Quiet { failed });
+    }
+
     fn detach(&mut self) -> Result<(), Failure> {
         let outbox = opened(&mut self.outbox, &self.state).map_err(Failure::at("hold output"))?;
         self.channels.detach(&mut |held| held::sink(outbox, held));
@@ -365,7 +385,11 @@ impl Running<'_> {
             Event::Paused => self.report(&RelayReport::Paused),
             Event::Resumed { engaged } => self.report(&RelayReport::Resumed { engaged }),
             Event::Engaged => self.report(&RelayReport::Engaged),
-            Event::Detached | Event::Ended => self.tell_if_detached(),
+            Event::Quiet => self.go_on_to_quiesce(),
+            Event::Detached | Event::Ended => {
+                self.tell_if_detached();
+                self.go_on_to_quiesce();
+            }
             Event::Lost { stream, errno } => self.report(&RelayReport::Lost(LostStream {
                 stream: stream.name().into(),
                 errno,
