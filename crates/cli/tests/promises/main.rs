@@ -6,6 +6,7 @@ mod commit;
 mod diff;
 mod files;
 mod network;
+mod output;
 mod programs;
 mod setting;
 mod undo;

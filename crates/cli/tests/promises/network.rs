@@ -1,7 +1,7 @@
 //! S16, S21, S22: what crosses the boundary over the network, and when.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
@@ -10,26 +10,31 @@ use surmise_testkit::watchdog;
 use crate::setting::{Setting, as_each_user};
 
 /// A server outside, on a loopback port of its own.
-struct Server {
-    listener: TcpListener,
-    port: u16,
+pub struct Server {
+    pub listener: TcpListener,
+    pub port: u16,
 }
 
 impl Server {
-    fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
+    pub fn start() -> Self {
+        Self::on("127.0.0.1".parse().expect("an address"))
+    }
+
+    /// On another address of this machine.
+    pub fn on(address: IpAddr) -> Self {
+        let listener = TcpListener::bind((address, 0)).expect("listen");
         listener.set_nonblocking(true).expect("set");
         let port = listener.local_addr().expect("an address").port();
         Self { listener, port }
     }
 
-    fn peer(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
+    pub fn peer(&self) -> String {
+        self.listener.local_addr().expect("an address").to_string()
     }
 
     /// Waits for a connection.
     #[track_caller]
-    fn accept(&self) -> TcpStream {
+    pub fn accept(&self) -> TcpStream {
         let mut accepted = None;
         watchdog::until("a connection arrives", watchdog::LIMIT, || {
             accepted = self.listener.accept().ok();
@@ -42,25 +47,25 @@ impl Server {
     }
 
     #[track_caller]
-    fn assert_untouched(&self) {
+    pub fn assert_untouched(&self) {
         let seen = self.listener.accept();
         assert!(seen.is_err(), "a connection arrived: {seen:?}");
     }
 }
 
 /// Everything until the sender closes its side.
-fn read_all(stream: &mut TcpStream) -> Vec<u8> {
+pub fn read_all(stream: &mut TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).expect("read");
     bytes
 }
 
-fn listing(setting: &Setting) -> serde_json::Value {
+pub fn listing(setting: &Setting) -> serde_json::Value {
     let outcome = setting.succeed(&["list", "--json"]);
     serde_json::from_str(&outcome.stdout).expect("JSON")
 }
 
-fn wait_until_ended(setting: &Setting) {
+pub fn wait_until_ended(setting: &Setting) {
     watchdog::until("the command ends", watchdog::LIMIT, || {
         let rows = listing(setting);
         let status = rows[0]["status"].as_str().map(str::to_owned);
