@@ -207,7 +207,7 @@ fn a_named_descriptor_comes_along_if_nothing_can_be_written_by_it() {
         setting.scratch.file("data", "from a file\n");
         let script = "exec 5<data 6<. 7>new 8>/dev/null\n\
              surmise run --dry-run --keep-fd 5 -- cat /proc/self/fd/5\n\
-             echo piped | surmise run --dry-run --keep-fd 5 -- sh -c 'cat - <&5'\n\
+             echo piped | { exec 9<&0; surmise run --dry-run --keep-fd 9 -- sh -c 'cat <&9' </dev/null; }\n\
              surmise run --dry-run -- sh -c 'cat <&5' 2>/dev/null || echo closed\n\
              for n in 6 7; do\n\
              surmise run --dry-run --keep-fd $n -- true 2>told || echo $?\n\
@@ -216,7 +216,7 @@ fn a_named_descriptor_comes_along_if_nothing_can_be_written_by_it() {
         let outcome = shell(setting, script).outcome();
         outcome
             .assert_success()
-            .assert_lines(&["from a file", "closed", "125", "125"]);
+            .assert_lines(&["from a file", "piped", "closed", "125", "125"]);
     });
 }
 
