@@ -285,12 +285,22 @@ impl<'a> Decisions<'a> {
 
     /// The terminal is paused.
     pub(super) fn paused(&mut self) -> io::Result<()> {
-        self.inquiry.paused(self.job.person)
+        if self.inquiry.paused(self.job.person).is_ok() {
+            return Ok(());
+        }
+        // No process can be had to ask. Then nobody is asked, and nothing is agreed to.
+        let answer = self.inquiry.refuse_asked();
+        self.settle(answer)
     }
 
     /// The person has answered.
     pub(super) fn answered(&mut self) -> io::Result<()> {
-        match self.inquiry.answered()? {
+        let answer = self.inquiry.answered()?;
+        self.settle(answer)
+    }
+
+    fn settle(&mut self, answer: Option<(Matter, Answer)>) -> io::Result<()> {
+        match answer {
             Some((Matter::Reach(question), answer)) => self.answer_reach(question, answer),
             Some((Matter::Stalled(holds), answer)) => self.answer_stall(&holds, answer)?,
             None => {}

@@ -60,6 +60,13 @@ impl Inquiry {
         Ok(())
     }
 
+    /// The question that was to be asked has got no for an answer.
+    pub(super) fn refuse_asked(&mut self) -> Option<(Matter, Answer)> {
+        self.state = State::Idle;
+        let question = self.waiting.pop_front();
+        question.map(|(_, matter)| (matter, Answer::Refuse))
+    }
+
     /// Who asks: readable when there is an answer.
     pub(super) fn asker(&self) -> Option<&Child> {
         match &self.state {
