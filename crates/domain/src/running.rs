@@ -23,7 +23,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags};
 use rustix::process::Pid;
+use rustix::time::Timespec;
 use surmise_sys::process::{self, Child};
 use surmise_sys::tracing::Frozen;
 
@@ -152,6 +154,10 @@ impl RunningCommit {
             (Step::Flush, Heard::Finished) => {
                 self.order_view(Step::Prepare, ViewOrder::Prepare, others)
             }
+            (Step::Prepare, Heard::Finished) if !self.stands_still() => {
+                let hint = "nothing has changed; try again";
+                self.give_up(Refusal::new("the tasks went on too early", hint), others)
+            }
             (Step::Prepare, Heard::Finished) => match self.start_committer(subject) {
                 Ok(()) => self.wait_for(Step::Apply),
                 Err(error) => {
@@ -195,6 +201,17 @@ impl RunningCommit {
     fn order_view(&mut self, step: Step, order: ViewOrder, others: Others<'_>) -> Next {
         let _ = others.view.send(&order);
         self.wait_for(step)
+    }
+
+    /// Whether the tasks have stood still until now. From here on the view does, whatever becomes of
+    /// the one that holds them: no call of a task gets through before it is told to go on.
+    fn stands_still(&self) -> bool {
+        let Some(frozen) = &self.frozen else {
+            return false;
+        };
+        let tracer = frozen.as_fd();
+        let mut events = [PollFd::new(&tracer, PollFlags::IN)];
+        rustix::event::poll(&mut events, Some(&Timespec::default())) == Ok(0)
     }
 
     fn start_committer(&mut self, subject: Subject<'_>) -> std::io::Result<()> {
@@ -256,7 +273,7 @@ impl RunningCommit {
     /// Lets the tasks go on.
     fn thaw(&mut self, others: Others<'_>) -> Next {
         if let Some(frozen) = self.frozen.take() {
-            // A task that cannot be let go has died.
+            // Whether they went on too early makes no difference any more: the view stood still.
             let _ = frozen.thaw();
         }
         if let Some(refusal) = self.refused.take() {

@@ -376,6 +376,9 @@ impl Running<'_> {
     fn tell_if_detached(&mut self) {
         if self.detaching && self.channels.is_detached() {
             self.detaching = false;
+            // What ends the caller's session or process group is no business of the domain's any
+            // more. A leader of a group, which this process is not, could not do it.
+            let _ = rustix::process::setsid();
             self.report(&RelayReport::Detached);
         }
     }
