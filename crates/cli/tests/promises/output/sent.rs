@@ -69,6 +69,24 @@ fn many_connections_at_the_exit_hold_nothing_up() {
     });
 }
 
+/// S17, S21: more news than a socket holds, all at the end.
+#[test]
+fn many_held_datagrams_at_the_exit_hold_nothing_up() {
+    as_each_user(|setting| {
+        let script = "import os, socket\n\
+             s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
+             for port in range(1, 2001): s.sendto(b'x', ('192.0.2.77', port))\n\
+             os._exit(0)\n";
+        let run = [
+            "run", "--name", "t", "--net", "hold", "--", "python3", "-c", script,
+        ];
+        setting.succeed(&run);
+        let diff = setting.succeed(&["diff", "t"]);
+        diff.assert_stdout_contains("H 192.0.2.77:2000 (UDP) (1 byte): x");
+        setting.succeed(&["abort", "t"]);
+    });
+}
+
 /// S17: an exit takes nothing back.
 #[test]
 fn datagrams_sent_right_before_the_exit_arrive() {
