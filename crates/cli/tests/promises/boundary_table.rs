@@ -24,7 +24,18 @@ fn nothing_outside_is_reached_by_any_way_of_the_table() {
     as_each_user(|setting| {
         let copy = copied_binary(&setting.scratch);
         let copy = copy.to_str().expect("Unicode");
-        let run = [copy, "run", "--dry-run", "--", "/usr/bin/python3"];
+        // With a gate in the network, which nobody but this host passes: on a terminal a person would be
+        // asked, and nobody is there.
+        let run = [
+            copy,
+            "run",
+            "--dry-run",
+            "--net",
+            "deny",
+            "--allow-net",
+            "192.0.2.9",
+        ];
+        let run = [&run[..], &["--", "/usr/bin/python3"]].concat();
         for streams in ["files", "terminal"] {
             let outcome = outside(setting, streams, &run);
             let lines = outcome.lines();
