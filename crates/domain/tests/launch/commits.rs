@@ -175,7 +175,7 @@ fn killed(setting: &Setting, victim: Victim) {
                 client_is_gone(setting, domain, before);
                 return;
             }
-            if victim == Victim::Tracer && !ends(&domain) {
+            if [Victim::Tracer, Victim::Committer].contains(&victim) && !ends(&domain) {
                 // It was no longer needed, or nothing was committed.
                 goes_on_uncommitted(setting, domain, before);
                 return;
@@ -290,10 +290,10 @@ fn asked_to_stop(setting: &Setting) {
             Victim::Tracer.find(setting).is_some()
         });
         Roles::signal(setting.client().expect("it waits"), Signal::INT);
+        Roles::signal(relay, Signal::CONT);
         let told = client.join().expect("an outcome");
         told.assert_code(1)
-            .assert_stderr_contains("stopped before its end");
-        Roles::signal(relay, Signal::CONT);
+            .assert_stderr_contains("the commit was stopped before its end");
         watchdog::until("it goes on", watchdog::LIMIT, || {
             Victim::Tracer.find(setting).is_none()
         });
@@ -361,7 +361,7 @@ fn aborted(setting: &Setting) {
 }
 
 #[track_caller]
-fn no_leftovers(directory: &Path) {
+pub fn no_leftovers(directory: &Path) {
     for entry in fs::read_dir(directory).expect("list").flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();

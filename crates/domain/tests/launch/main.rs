@@ -7,6 +7,7 @@
 mod caller;
 mod client;
 mod commits;
+mod deadlocks;
 mod inside;
 mod kills;
 mod liveness;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         liveness::TESTS,
         kills::TESTS,
         commits::TESTS,
+        deadlocks::TESTS,
         streams::TESTS,
         terminal::TESTS,
     ]
