@@ -8,7 +8,7 @@ use surmise_network::Resolver;
 use surmise_outbox::{Delivered, Delivery, DeliveryError, HeldChannel, OutboxError, Target};
 use surmise_view::LoadError;
 
-use crate::domain::{Domain, Status};
+use crate::domain::Domain;
 use crate::doorway::{self, Done, Refusal, Wish};
 use crate::state::StateError;
 use crate::visit;
@@ -96,7 +96,7 @@ impl Domain {
         on_progress: &mut OnProgress<'_>,
         on_output: &mut OnOutput<'_>,
     ) -> Result<Committed, DecideError> {
-        if let Status::Running { .. } = self.status()
+        if self.may_run()
             && let Some(link) =
                 doorway::knock(self.directory(), Wish::Commit).map_err(DecideError::Link)?
         {

@@ -81,6 +81,11 @@ impl Domain {
         }
     }
 
+    /// Whether its command may run: also while a commit is under way, if the domain goes on after it.
+    pub(crate) fn may_run(&self) -> bool {
+        matches!(self.status(), Status::Running { .. } | Status::Committing)
+    }
+
     /// Keeps every other command from working on it. Held by whoever runs, commits or aborts it.
     ///
     /// # Errors
@@ -133,7 +138,7 @@ impl Domain {
     /// When it is in use or was committed in part, or when something cannot be removed; what is
     /// left then is no domain any more and goes with the next abort.
     pub fn abort(self) -> Result<(), StateError> {
-        if let Status::Running { .. } = self.status()
+        if self.may_run()
             && let Ok(Some(link)) = doorway::knock(&self.directory, Wish::Abort)
         {
             visit::end(&self, &link).map_err(StateError::at(&self.directory))?;

@@ -141,6 +141,8 @@ pub(crate) enum RelayReport {
     Lost(LostStream),
     /// The tasks' output is in the outbox; or why it is not.
     Quiet { failed: Option<String> },
+    /// What is to go out is chosen: what is sent from now on waits for the next consent.
+    Releasing,
     /// What was held has gone out.
     Released(Delivery),
 }

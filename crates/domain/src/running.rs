@@ -12,8 +12,10 @@
 //! | apply | committer | check, stage, apply; on failure nothing has changed |
 //! | rebase | view | what was committed is the domain's no more |
 //! | forget | committer | the commit's journal goes |
-//! | go on | view, then control | calls go on, then the tasks |
-//! | release | relay | held output goes out, while the tasks go on already |
+//! | go on | view | calls go on |
+//! | choose | relay | what is held by now is to go out, and nothing that is sent later |
+//! | thaw | control | the tasks go on |
+//! | release | relay | held output goes out meanwhile |
 //!
 //! A kill anywhere ends the domain, tasks included, while its tasks still stand still: so nothing was
 //! done between the state that was committed and the end, and `surmise commit` finishes by the journal
@@ -77,6 +79,7 @@ enum Step {
     Rebase,
     Forget,
     GoOn,
+    Choose,
     Release,
 }
 
@@ -90,6 +93,8 @@ pub(crate) enum Heard {
     Failed(String),
     /// The committer.
     Committer(Option<Outcome>),
+    /// The relay: what goes out is chosen.
+    Releasing,
     /// The relay: what went out, and what did not.
     Released(Delivery),
 }
@@ -177,7 +182,13 @@ impl RunningCommit {
                 }
                 self.wait_for(Step::Forget)
             }
-            (Step::GoOn, Heard::Finished) => self.thaw(others),
+            (Step::GoOn, Heard::Finished) if self.refused.is_some() => self.thaw(),
+            (Step::GoOn, Heard::Finished) => {
+                // The tasks still stand still: what they would send next is not consented to.
+                let _ = others.relay.send(&RelayOrder::Release);
+                self.wait_for(Step::Choose)
+            }
+            (Step::Choose, Heard::Releasing) => self.thaw(),
             (Step::Rebase | Step::GoOn, Heard::Failed(error)) => self.end(Refusal::new(
                 format!("the domain cannot go on: {error}"),
                 "`surmise list` shows what has become of it",
@@ -265,13 +276,13 @@ impl RunningCommit {
     fn give_up(&mut self, refusal: Refusal, others: Others<'_>) -> Next {
         self.refused = Some(refusal);
         if self.step < Step::Prepare {
-            return self.thaw(others);
+            return self.thaw();
         }
         self.order_view(Step::GoOn, ViewOrder::GoOn, others)
     }
 
     /// Lets the tasks go on.
-    fn thaw(&mut self, others: Others<'_>) -> Next {
+    fn thaw(&mut self) -> Next {
         if let Some(frozen) = self.frozen.take() {
             // Whether they went on too early makes no difference any more: the view stood still.
             let _ = frozen.thaw();
@@ -280,7 +291,6 @@ impl RunningCommit {
             self.tell(&Reply::Failed(refusal));
             return Next::Over;
         }
-        let _ = others.relay.send(&RelayOrder::Release);
         self.step = Step::Release;
         Next::Affirmed {
             changes: self.done.changes,

@@ -323,7 +323,10 @@ impl Running<'_> {
                 self.channels.release();
                 match &self.network {
                     Some(network) => network.release(),
-                    None => self.report(&RelayReport::Released(Delivery::default())),
+                    None => {
+                        self.report(&RelayReport::Releasing);
+                        self.report(&RelayReport::Released(Delivery::default()));
+                    }
                 }
             }
             Some(RelayOrder::Answer { question, verdict }) => {

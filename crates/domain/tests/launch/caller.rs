@@ -4,8 +4,10 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use surmise_domain::{
-    Answer, Launch, LaunchError, Notice, Outcome, Person, Question, StateRoot, Verdict,
+    Answer, Launch, LaunchError, Notice, Outcome, Peer, Person, Question, Rule, StateRoot, Verdict,
 };
+
+use crate::client;
 
 /// Runs it, tells on standard error what a test wants to know, and exits as `surmise` would.
 pub fn main(arguments: Vec<OsString>) -> ExitCode {
@@ -25,6 +27,10 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
             "--name" => launch.name = Some(value()),
             "--shell" => shell = Some(value()),
             "--in" => launch.directory = value().into(),
+            "--net-hold" => launch.boundary.net.default = Verdict::Hold,
+            "--hold-port" => launch.boundary.net.rules.push(hold_port(&value())),
+            "--commit" => return client::main(&root, &value(), false),
+            "--commit-until-apply" => return client::main(&root, &value(), true),
             "--net-allow" => launch.boundary.net.default = Verdict::Allow,
             "--wait" => launch.wait = true,
             "--hold-streams" => launch.boundary.hold_streams = true,
@@ -46,6 +52,16 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
             .and_then(|domain| domain.shell(&launch, &Nobody)),
     };
     ExitCode::from(tell(result))
+}
+
+/// Holds what is sent to this port outside.
+fn hold_port(port: &str) -> Rule {
+    let peer: Peer = format!("127.0.0.1:{port}").parse().expect("a port");
+    Rule {
+        host: peer.host,
+        port: peer.port,
+        verdict: Verdict::Hold,
+    }
 }
 
 /// Tests without a person.

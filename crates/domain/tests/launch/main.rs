@@ -2,16 +2,22 @@
 //!
 //! A launch wants a process of one thread, which a test harness is not. So this program is also
 //! the caller: started with `caller` as its first argument it runs a domain, otherwise the tests.
-#![allow(clippy::print_stderr)]
+#![allow(clippy::print_stderr, clippy::print_stdout)]
 
 mod caller;
+mod client;
+mod commits;
+mod deadlocks;
 mod inside;
+mod kills;
 mod liveness;
 mod setting;
 mod signals;
 mod status;
 mod streams;
+mod strike;
 mod terminal;
+mod writer;
 
 use std::process::ExitCode;
 
@@ -31,6 +37,9 @@ fn main() -> ExitCode {
         inside::TESTS,
         signals::TESTS,
         liveness::TESTS,
+        kills::TESTS,
+        commits::TESTS,
+        deadlocks::TESTS,
         streams::TESTS,
         terminal::TESTS,
     ]

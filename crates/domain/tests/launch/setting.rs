@@ -9,6 +9,11 @@ use rustix::process::{Pid, PidfdFlags};
 use surmise_domain::{StateRoot, Status};
 use surmise_testkit::{Outcome, Run, Scratch, User, is_root, ordinary_user, skip, watchdog};
 
+use crate::strike;
+
+/// The option of the caller that commits a domain.
+const COMMIT: &[u8] = b"--commit";
+
 /// A scratch tree, and a user to run as.
 pub struct Setting {
     pub scratch: Scratch,
@@ -134,14 +139,43 @@ impl Setting {
         });
     }
 
-    /// Whether a process lives that was started by this test: all of them name its scratch tree.
+    /// Whether a process lives that was started by this test.
     pub fn has_processes(&self) -> bool {
+        !self.processes().is_empty()
+    }
+
+    /// The processes that were started by this test: all of them name its scratch tree.
+    pub fn processes(&self) -> Vec<i32> {
         let mark = self.scratch.root().as_os_str().as_encoded_bytes();
-        let processes = fs::read_dir("/proc").expect("list /proc").flatten();
-        processes.into_iter().any(|process| {
-            let line = fs::read(process.path().join("cmdline")).unwrap_or_default();
+        let mut all = strike::processes();
+        all.retain(|&pid| {
+            let line = command_line(pid);
             line.windows(mark.len()).any(|window| window == mark)
-        })
+        });
+        all
+    }
+
+    /// The process that controls the one domain of this test, from its first moment on.
+    pub fn control(&self) -> Option<i32> {
+        self.caller(|words| !words.contains(&COMMIT))
+    }
+
+    /// The process that commits that domain from outside.
+    pub fn client(&self) -> Option<i32> {
+        self.caller(|words| words.contains(&COMMIT))
+    }
+
+    /// A process that executes this test's program with such words, and is no copy of another one.
+    fn caller(&self, wanted: impl Fn(&[&[u8]]) -> bool) -> Option<i32> {
+        let program = self.program.as_os_str().as_encoded_bytes();
+        let mut all = strike::processes();
+        all.retain(|&pid| {
+            let line = command_line(pid);
+            let words: Vec<_> = line.split(|&byte| byte == 0).collect();
+            words[0] == program && wanted(&words)
+        });
+        let copies: Vec<_> = all.iter().flat_map(|&pid| children(pid)).collect();
+        all.into_iter().find(|pid| !copies.contains(pid))
     }
 }
 
@@ -187,15 +221,19 @@ fn lives(pid: i32) -> bool {
     rustix::event::poll(&mut events, Some(&rustix::time::Timespec::default())) == Ok(0)
 }
 
-fn name_of(pid: i32) -> Option<String> {
+pub fn name_of(pid: i32) -> Option<String> {
     let comm = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     Some(comm.trim().to_owned())
 }
 
-fn children(pid: i32) -> Vec<i32> {
+pub fn children(pid: i32) -> Vec<i32> {
     let path = format!("/proc/{pid}/task/{pid}/children");
     let text = fs::read_to_string(path).unwrap_or_default();
     text.split_whitespace()
         .filter_map(|pid| pid.parse().ok())
         .collect()
+}
+
+fn command_line(pid: i32) -> Vec<u8> {
+    fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()
 }

@@ -80,6 +80,8 @@ pub enum Event {
         /// Why what was sent is not all in the outbox, if so.
         failed: Option<String>,
     },
+    /// The order to release is being carried out: what is sent from now on waits for the next one.
+    Releasing,
     /// An order to release, or the person's consent to one host, has been carried out.
     Released(Released),
     /// Something that is held could not be kept; its connection was reset.

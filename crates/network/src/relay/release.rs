@@ -81,6 +81,9 @@ impl Releases {
                 _ => held.item(core, pending, selection.then()),
             })
             .collect();
+        if let Selection::All = selection {
+            core.tell(Event::Releasing);
+        }
         let plan = Plan {
             outbox: core.outbox.clone(),
             resolver: core.jobs.resolver.clone(),

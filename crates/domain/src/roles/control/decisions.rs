@@ -180,6 +180,7 @@ impl<'a> Decisions<'a> {
             RelayReport::Quiet {
                 failed: Some(error),
             } => self.hear(Heard::Failed(error)),
+            RelayReport::Releasing => self.hear(Heard::Releasing),
             RelayReport::Released(delivery) => self.hear(Heard::Released(delivery)),
             RelayReport::Detached if self.detaching == Detaching::Streams => {
                 self.detaching = Detaching::View;

@@ -156,6 +156,7 @@ fn report(event: Event) -> Option<RelayReport> {
             errno: Errno::TIMEDOUT.raw_os_error(),
         }),
         Event::Quiesced { failed } => RelayReport::Quiet { failed },
+        Event::Releasing => RelayReport::Releasing,
         Event::Released(released) => RelayReport::Released(delivery(released)),
     })
 }
