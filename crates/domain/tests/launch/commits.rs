@@ -52,15 +52,16 @@ pub struct Restless<'scope> {
 const MANY: usize = 150;
 
 impl<'scope> Restless<'scope> {
-    /// In a thread of its own; goes on where the real tree is.
+    /// In a thread of its own; goes on where the real tree is. Of its steps every `every`th sends.
     pub fn start<'env: 'scope>(
         scope: &'scope thread::Scope<'scope, 'env>,
         setting: &'env Setting,
         listener: &Listener,
+        every: u64,
     ) -> Self {
         let program = writer::install(setting);
         let program = program.into_os_string().into_string().expect("Unicode");
-        let port = listener.port.to_string();
+        let (port, every) = (listener.port.to_string(), every.to_string());
         let running = scope.spawn(move || {
             let words = [
                 "--name",
@@ -71,6 +72,7 @@ impl<'scope> Restless<'scope> {
                 "python3",
                 &program,
                 &port,
+                &every,
             ];
             setting.run_by(&[], &words).seconds(60).outcome()
         });
@@ -128,7 +130,7 @@ fn heard(setting: &Setting) {
     let work = setting.scratch.work();
     let listener = Listener::start(work.clone());
     thread::scope(|scope| {
-        let domain = Restless::start(scope, setting, &listener);
+        let domain = Restless::start(scope, setting, &listener, 1);
         domain.work(setting);
         let mut before = 0;
         for _ in 0..20 {
@@ -158,7 +160,7 @@ fn killed(setting: &Setting, victim: Victim) {
     for _ in 0..rounds {
         let before = writer::step(&work);
         thread::scope(|scope| {
-            let domain = Restless::start(scope, setting, &listener);
+            let domain = Restless::start(scope, setting, &listener, 25);
             domain.work(setting);
             let started = Instant::now();
             let client = scope.spawn(|| commit(setting));
@@ -280,7 +282,7 @@ fn asked_to_stop(setting: &Setting) {
     let work = setting.scratch.work();
     let listener = Listener::start(work.clone());
     thread::scope(|scope| {
-        let domain = Restless::start(scope, setting, &listener);
+        let domain = Restless::start(scope, setting, &listener, 25);
         domain.work(setting);
         // The relay process has its say first of all: without it nothing goes on.
         let relay = Victim::Relay.find(setting).expect("it runs");
@@ -289,7 +291,12 @@ fn asked_to_stop(setting: &Setting) {
         watchdog::until("the tasks are stopped", watchdog::LIMIT, || {
             Victim::Tracer.find(setting).is_some()
         });
-        Roles::signal(setting.client().expect("it waits"), Signal::INT);
+        let waiting = setting.client().expect("it waits");
+        Roles::signal(waiting, Signal::INT);
+        watchdog::until("it has heard that", watchdog::LIMIT, || {
+            !has_signals(waiting)
+        });
+        thread::sleep(Duration::from_millis(50));
         Roles::signal(relay, Signal::CONT);
         let told = client.join().expect("an outcome");
         told.assert_code(1)
@@ -314,6 +321,15 @@ fn asked_to_stop(setting: &Setting) {
     listener.check();
 }
 
+/// Whether a signal waits for this process.
+fn has_signals(pid: i32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mut pending = status
+        .lines()
+        .filter_map(|line| line.strip_prefix("ShdPnd:"));
+    pending.any(|signals| signals.trim().contains(|digit| digit != '0'))
+}
+
 /// Waits until no commit is under way.
 fn client_is_served(setting: &Setting) {
     watchdog::until("the commit ends", watchdog::LIMIT, || {
@@ -332,7 +348,7 @@ fn aborted(setting: &Setting) {
     for _ in 0..rounds(6) {
         let before = writer::step(&work);
         thread::scope(|scope| {
-            let domain = Restless::start(scope, setting, &listener);
+            let domain = Restless::start(scope, setting, &listener, 25);
             domain.work(setting);
             let client = scope.spawn(|| commit(setting));
             thread::sleep(dice.up_to(Duration::from_millis(150)));

@@ -178,7 +178,7 @@ fn stopped_client(setting: &Setting) {
     let work = setting.scratch.work();
     let listener = Listener::start(work.clone());
     thread::scope(|scope| {
-        let domain = Restless::start(scope, setting, &listener);
+        let domain = Restless::start(scope, setting, &listener, 25);
         for pause in [0, 2, 10, 30, 60] {
             domain.work(setting);
             let before = writer::step(&work);

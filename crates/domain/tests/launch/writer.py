@@ -1,8 +1,8 @@
-"""Changes files in steps, one after the other, for ever: writer.py [PORT]
+"""Changes files in steps, one after the other, for ever: writer.py PORT EVERY
 
 After step S each file I holds what the last step up to S with S % FILES == I has left there, and
-`counter` says S. So whoever sees the directory knows whether it is that of one moment. With a port each
-step that is told sends its number on a connection of its own.
+`counter` says S. So whoever sees the directory knows whether it is that of one moment. Every EVERYth
+step sends its number on a connection of its own.
 """
 
 import os
@@ -23,7 +23,7 @@ def write(path, words):
 
 
 def main():
-    port = int(sys.argv[1]) if len(sys.argv) > 1 else None
+    port, every = int(sys.argv[1]), int(sys.argv[2])
     if not os.path.exists("counter"):
         os.makedirs("d", exist_ok=True)
         write("counter", f"{0:020}\n")
@@ -39,7 +39,7 @@ def main():
         # In its place, as a data base does.
         with open("counter", "r+", encoding="ascii") as file:
             file.write(f"{step:020}\n")
-        if port and True:
+        if step % every == 0:
             with socket.create_connection(("127.0.0.1", port)) as connection:
                 connection.sendall(f"{step}\n".encode())
 
