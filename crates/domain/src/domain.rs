@@ -104,6 +104,11 @@ impl Domain {
                 {
                     thread::sleep(PAUSE);
                 }
+                // Whoever held it has committed or aborted it.
+                Err(StateError::Running { .. }) if !self.directory.exists() => {
+                    let name = self.name().into();
+                    return Err(StateError::Unknown { name });
+                }
                 locked => return locked,
             }
         }
