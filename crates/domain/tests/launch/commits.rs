@@ -130,7 +130,7 @@ fn heard(setting: &Setting) {
     let work = setting.scratch.work();
     let listener = Listener::start(work.clone());
     thread::scope(|scope| {
-        let domain = Restless::start(scope, setting, &listener, 1);
+        let domain = Restless::start(scope, setting, &listener, 4);
         domain.work(setting);
         let mut before = 0;
         for _ in 0..20 {
