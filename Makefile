@@ -44,7 +44,10 @@ bench-net:
 
 soak:
 	@$(call tools,test) && $(release) && scripts/try-programs \
-		&& scripts/soak-domains 10 && scripts/soak $(MINUTES)
+		&& scripts/soak-domains 10 \
+		&& SURMISE_KILLS=200 cargo test --locked --package surmise-domain --test launch -- \
+			--test-threads 3 at_random \
+		&& scripts/soak $(MINUTES)
 
 clean:
 	rm -rf target

@@ -139,7 +139,7 @@ fn detach() -> io::Result<()> {
 }
 
 /// Raises a soft limit to the hard one and returns it.
-fn raise_limit(resource: Resource) -> u64 {
+pub(crate) fn raise_limit(resource: Resource) -> u64 {
     let limit = rustix::process::getrlimit(resource);
     let raised = Rlimit {
         current: limit.maximum,
