@@ -168,12 +168,12 @@ def describe(pids):
         try:
             for task in os.listdir(f"/proc/{pid}/task"):
                 with open(f"/proc/{pid}/task/{task}/wchan", encoding="ascii") as file:
-                    waits.append(file.read() or "-")
+                    waits.append(f"{name(f'{pid}/task/{task}')}: {file.read()}")
             with open(f"/proc/{pid}/cmdline", "rb") as file:
                 line = file.read().replace(b"\0", b" ").decode(errors="replace")[:100]
         except OSError:
             line = ""
-        lines.append(f"    {pid} {name(pid)} {state(pid)} waits in {', '.join(waits)}: {line}")
+        lines.append(f"    {pid} {name(pid)} {state(pid)} [{', '.join(waits)}] {line}")
     return "\n".join(lines)
 
 
