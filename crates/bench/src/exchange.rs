@@ -56,8 +56,8 @@ impl<'a> Ready<'a> {
     }
 
     fn client(&self, place: &Place) -> Result<Vec<OsString>, String> {
-        if let Work::RedisGet { requests } = self.exchange.work {
-            return Ok(redis::client(self.address, requests));
+        if let Work::RedisGet { clients, requests } = self.exchange.work {
+            return Ok(redis::client(self.address, clients, requests));
         }
         let work = serde_json::to_string(&self.exchange.work).map_err(|error| error.to_string())?;
         Ok(place.own(&[

@@ -82,6 +82,9 @@ fn tell_sent(committed: &Committed) {
         let bytes = usize::try_from(*bytes).unwrap_or(usize::MAX);
         report::note(format_args!("sent {} to {to}", count(bytes, "byte")));
     }
+    if committed.done.is_sending {
+        report::note("the changes are committed; what was held still goes out");
+    }
 }
 
 /// What someone outside was faster with, and what could not be sent, is not lost in silence.
@@ -165,6 +168,7 @@ fn text(progress: Progress) -> String {
         total,
     } = progress;
     let activity = match activity {
+        Activity::Send => return "surmise: commit: sending what was held".into(),
         Activity::Stage => "writing new data",
         Activity::Apply => "changing names and files",
         Activity::Undo => "taking back what was written",

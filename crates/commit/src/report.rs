@@ -89,4 +89,6 @@ pub enum Activity {
     Undo,
     /// Changes names and files.
     Apply,
+    /// Sends held output. The caller does that, when all else is done.
+    Send,
 }

@@ -8,8 +8,9 @@ use surmise_network::Resolver;
 use surmise_outbox::{Delivered, Delivery, DeliveryError, HeldChannel, OutboxError, Target};
 use surmise_view::LoadError;
 
-use crate::domain::Domain;
-use crate::doorway::{self, Done, Refusal, Wish};
+use crate::domain::{Domain, Reached};
+use crate::doorway::{Done, Refusal, Wish};
+use crate::lock::Lock;
 use crate::state::StateError;
 use crate::visit;
 
@@ -96,30 +97,28 @@ impl Domain {
         on_progress: &mut OnProgress<'_>,
         on_output: &mut OnOutput<'_>,
     ) -> Result<Committed, DecideError> {
-        if self.may_run()
-            && let Some(link) =
-                doorway::knock(self.directory(), Wish::Commit).map_err(DecideError::Link)?
-        {
-            match visit::commit(&self, &link, on_progress) {
+        let lock = match self.reach(Wish::Commit)? {
+            Reached::Ended(lock) => lock,
+            Reached::Running(link) => match visit::commit(&self, &link, on_progress) {
                 // It ended before it heard, or meanwhile: what is left is committed below.
-                Err(DecideError::Ended { .. }) => {}
+                Err(DecideError::Ended { .. }) => self.lock_when_ended()?,
                 done => {
                     return Ok(Committed {
                         done: done?,
                         goes_on: true,
                     });
                 }
-            }
-        }
-        self.commit_ended(on_progress, on_output)
+            },
+        };
+        self.commit_ended(&lock, on_progress, on_output)
     }
 
     fn commit_ended(
-        self,
+        &self,
+        _lock: &Lock,
         on_progress: &mut OnProgress<'_>,
         on_output: &mut OnOutput<'_>,
     ) -> Result<Committed, DecideError> {
-        let _lock = self.lock_when_ended()?;
         let (mut report, changes, delivery) =
             match surmise_commit::resume(self.directory(), on_progress)? {
                 Resumed::Finished(report) => (report, 0, self.delivery()?),
@@ -200,5 +199,6 @@ fn done(changes: usize, report: &Report, delivered: Delivered) -> Done {
                 (failure.target.to_string(), failure.sent, why)
             })
             .collect(),
+        is_sending: false,
     }
 }

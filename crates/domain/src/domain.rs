@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use crate::doorway::{self, Wish};
 use crate::exit::Exit;
 use crate::lock::Lock;
+use crate::message::Link;
 use crate::record::{self, Record};
 use crate::state::{StateError, StateRoot};
 use crate::visit;
@@ -45,6 +46,14 @@ pub enum Status {
     Interrupted,
     /// A commit was begun and is not finished.
     Committing,
+}
+
+/// Whom a wish has come to.
+pub(crate) enum Reached {
+    /// Control, which answers by this link.
+    Running(Link),
+    /// Nobody runs it, or works on it, as long as this is held.
+    Ended(Lock),
 }
 
 impl Domain {
@@ -94,6 +103,28 @@ impl Domain {
         Lock::take(&self.directory, self.name())
     }
 
+    /// Asks whoever runs it, or takes its lock when nobody does. A domain that is about to open its
+    /// doorway, or to end, is waited for a while.
+    pub(crate) fn reach(&self, wish: Wish) -> Result<Reached, StateError> {
+        let deadline = Instant::now() + ENDING_MAX;
+        loop {
+            if self.may_run()
+                && let Some(link) = doorway::knock(&self.directory, wish)
+                    .map_err(StateError::at(&self.directory))?
+            {
+                return Ok(Reached::Running(link));
+            }
+            match self.lock() {
+                Err(StateError::Running { .. })
+                    if self.directory.exists() && Instant::now() < deadline =>
+                {
+                    thread::sleep(PAUSE);
+                }
+                locked => return Ok(Reached::Ended(self.known(locked)?)),
+            }
+        }
+    }
+
     /// As [`Self::lock`], and waits a while for a domain that is about to end.
     pub(crate) fn lock_when_ended(&self) -> Result<Lock, StateError> {
         let deadline = Instant::now() + ENDING_MAX;
@@ -104,13 +135,19 @@ impl Domain {
                 {
                     thread::sleep(PAUSE);
                 }
-                // Whoever held it has committed or aborted it.
-                Err(StateError::Running { .. }) if !self.directory.exists() => {
-                    let name = self.name().into();
-                    return Err(StateError::Unknown { name });
-                }
-                locked => return locked,
+                locked => return self.known(locked),
             }
+        }
+    }
+
+    /// Who holds the lock of a domain that is no more has committed or aborted it.
+    fn known(&self, locked: Result<Lock, StateError>) -> Result<Lock, StateError> {
+        match locked {
+            Err(StateError::Running { .. }) if !self.directory.exists() => {
+                let name = self.name().into();
+                Err(StateError::Unknown { name })
+            }
+            locked => locked,
         }
     }
 
@@ -143,12 +180,13 @@ impl Domain {
     /// When it is in use or was committed in part, or when something cannot be removed; what is
     /// left then is no domain any more and goes with the next abort.
     pub fn abort(self) -> Result<(), StateError> {
-        if self.may_run()
-            && let Ok(Some(link)) = doorway::knock(&self.directory, Wish::Abort)
-        {
-            visit::end(&self, &link).map_err(StateError::at(&self.directory))?;
-        }
-        let _lock = self.lock_when_ended()?;
+        let _lock = match self.reach(Wish::Abort)? {
+            Reached::Ended(lock) => lock,
+            Reached::Running(link) => {
+                visit::end(&self, &link).map_err(StateError::at(&self.directory))?;
+                self.lock_when_ended()?
+            }
+        };
         self.undo_staging();
         self.check_not_committing()?;
         self.root().remove(self.name())

@@ -1,7 +1,8 @@
 //! The way to a running domain for the user's other commands: a socket in its state directory.
 //!
 //! Whoever may enter that directory, its user alone, may ask. One connection carries one request and
-//! what becomes of it: any number of [`Reply::Progress`], then one other reply.
+//! what becomes of it: any number of [`Reply::Progress`], for a commit a [`Reply::Applied`], then one
+//! other reply.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -18,7 +19,7 @@ use crate::message::Link;
 const NAME: &str = "control";
 
 /// Of the requests and replies. Two programs that differ in it do not try to understand each other.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// What is asked.
 #[derive(Debug, Serialize, Deserialize)]
@@ -45,6 +46,8 @@ pub(crate) enum Reply {
         done: usize,
         total: usize,
     },
+    /// All changes are real, and the domain goes on. Held output still goes out.
+    Applied(Done),
     /// It is done.
     Done(Done),
     /// It is not, and nothing has changed unless the text says so.
@@ -62,6 +65,8 @@ pub struct Done {
     pub sent: Vec<(String, u64)>,
     /// Held output that did not: where to, how many bytes did, and why not the rest.
     pub unsent: Vec<(String, u64, String)>,
+    /// Whether held output still goes out, and nobody has waited for that.
+    pub is_sending: bool,
 }
 
 /// Why a request was not granted.

@@ -291,6 +291,7 @@ impl RunningCommit {
             self.tell(&Reply::Failed(refusal));
             return Next::Over;
         }
+        self.tell(&Reply::Applied(self.done.clone()));
         self.step = Step::Release;
         Next::Affirmed {
             changes: self.done.changes,

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io;
-use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags};
@@ -26,7 +25,7 @@ const PATIENCE: Timespec = Timespec {
 
 /// Waits for what becomes of a commit. When `on_progress` wants it stopped, it is taken back unless it
 /// has passed the point of no return, and the domain tells which; the second time this does not wait for
-/// that.
+/// that. Held output that goes out when all else is done is not waited for either.
 pub(crate) fn commit(
     domain: &Domain,
     link: &Link,
@@ -34,47 +33,55 @@ pub(crate) fn commit(
 ) -> Result<Done, DecideError> {
     let name = domain.name();
     let mut stopping = false;
-    let mut tell = |progress| match on_progress(progress) {
-        ControlFlow::Break(()) if stopping => Err(DecideError::from(CommitError::Stopped)),
-        ControlFlow::Break(()) => {
-            stopping = true;
-            // Fails only if the domain has ended.
-            let _ = rustix::net::shutdown(link, Shutdown::Write);
-            Ok(())
-        }
-        ControlFlow::Continue(()) => Ok(()),
-    };
+    let mut applied: Option<Done> = None;
     let mut progress = Progress {
         activity: Activity::Stage,
         done: 0,
         total: 0,
     };
     loop {
-        if !has_word(link).map_err(|errno| DecideError::Link(errno.into()))? {
-            if let Some(pid) = stopped(domain) {
-                let pid = pid.as_raw_pid();
-                let name = name.into();
-                return Err(DecideError::Stopped { name, pid });
-            }
-            tell(progress)?;
-            continue;
-        }
-        match link.receive().map_err(DecideError::Link)? {
-            Some(Reply::Progress {
-                activity,
-                done,
-                total,
-            }) => {
-                progress = Progress {
-                    activity: activity_of(&activity),
+        if has_word(link).map_err(|errno| DecideError::Link(errno.into()))? {
+            match link.receive().map_err(DecideError::Link)? {
+                Some(Reply::Progress {
+                    activity,
                     done,
                     total,
-                };
-                tell(progress)?;
+                }) => {
+                    progress = Progress {
+                        activity: activity_of(&activity),
+                        done,
+                        total,
+                    };
+                }
+                Some(Reply::Applied(mut done)) => {
+                    progress = Progress {
+                        activity: Activity::Send,
+                        done: 0,
+                        total: 0,
+                    };
+                    done.is_sending = true;
+                    applied = Some(done);
+                }
+                Some(Reply::Done(done)) => return Ok(done),
+                Some(Reply::Failed(refusal)) => return Err(DecideError::Refused(refusal)),
+                // What it did after the commit nobody has agreed to.
+                None => return applied.ok_or_else(|| DecideError::Ended { name: name.into() }),
             }
-            Some(Reply::Done(done)) => return Ok(done),
-            Some(Reply::Failed(refusal)) => return Err(DecideError::Refused(refusal)),
-            None => return Err(DecideError::Ended { name: name.into() }),
+        } else if let Some(pid) = stopped(domain) {
+            let pid = pid.as_raw_pid();
+            let name = name.into();
+            return applied.ok_or(DecideError::Stopped { name, pid });
+        }
+        if on_progress(progress).is_break() {
+            if let Some(done) = applied {
+                return Ok(done);
+            }
+            if stopping {
+                return Err(CommitError::Stopped.into());
+            }
+            stopping = true;
+            // Fails only if the domain has ended.
+            let _ = rustix::net::shutdown(link, Shutdown::Write);
         }
     }
 }
@@ -116,6 +123,7 @@ fn activity_of(name: &str) -> Activity {
     match name {
         "apply" => Activity::Apply,
         "undo" => Activity::Undo,
+        "send" => Activity::Send,
         _ => Activity::Stage,
     }
 }

@@ -4,7 +4,7 @@
 //! A **hold** is one held channel: a connection, a datagram socket, the command's output. The relay
 //! of a running domain makes holds and appends what the program sends ([`Outbox`]); `list` and `diff`
 //! show them, also meanwhile ([`load`]); once a person consents, the relay releases those whose
-//! program still runs ([`Outbox::pieces`], [`Outbox::mark_sending`], [`Outbox::mark_sent`]), and a
+//! program still runs ([`Outbox::steps`], [`Outbox::mark_sending`], [`Outbox::mark_sent`]), and a
 //! [`Delivery`] sends what is left by programs that have ended.
 //!
 //! Causal order is the order in which bytes came to the boundary, over all holds: what the program
@@ -25,7 +25,7 @@ mod writer;
 pub use delivery::{Cause, Delivered, Delivery, DeliveryError, Failure, Limits, Unreachable};
 pub use error::OutboxError;
 pub use held::{Held, HeldChannel, HeldState, load};
-pub use outbox::{Outbox, Pending, Piece};
+pub use outbox::{Outbox, Pending, Piece, Step};
 pub use target::{End, HoldId, Host, Sender, Target};
 
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! The outbox of a running domain.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -65,6 +66,17 @@ pub struct Piece {
     pub length: usize,
     /// Its first byte's place in the file, which orders pieces of all holds.
     pub(crate) position: u64,
+}
+
+/// One step of sending some holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// Of which hold.
+    pub hold: HoldId,
+    /// What leaves. A hold of which nothing is to leave has one step without a piece: its opening.
+    pub piece: Option<Piece>,
+    /// Whether this is all of the hold.
+    pub is_last: bool,
 }
 
 impl Outbox {
@@ -203,6 +215,42 @@ impl Outbox {
     pub fn pieces(&self) -> Vec<Piece> {
         self.settle();
         self.handle.shared.state().history.pieces()
+    }
+
+    /// The steps that send these holds, of which nothing is appended any more: every piece of them that
+    /// has not left, and the opening of those that have none. In causal order; waits for the writer.
+    pub fn steps<'a>(&self, holds: impl Iterator<Item = &'a Pending>) -> Vec<Step> {
+        let mut left: BTreeMap<_, _> = holds
+            .map(|pending| (pending.hold, (pending.position, 0_usize)))
+            .collect();
+        let mut pieces = self.pieces();
+        pieces.retain(|piece| match left.get_mut(&piece.hold) {
+            Some((_, count)) => {
+                *count += 1;
+                true
+            }
+            None => false,
+        });
+        let silent = left.iter().filter(|(_, (_, count))| *count == 0);
+        let mut steps: Vec<_> = silent
+            .map(|(hold, (position, _))| (*position, *hold, None))
+            .collect();
+        steps.extend(
+            pieces
+                .iter()
+                .map(|one| (one.position, one.hold, Some(*one))),
+        );
+        steps.sort_by_key(|(position, _, _)| *position);
+        let steps = steps.into_iter().map(|(_, hold, piece)| {
+            let (_, count) = left.get_mut(&hold).expect("each step is of one of them");
+            *count = count.saturating_sub(1);
+            Step {
+                hold,
+                piece,
+                is_last: *count == 0,
+            }
+        });
+        steps.collect()
     }
 
     /// Reads a piece back into `buffer`, replacing what it holds.

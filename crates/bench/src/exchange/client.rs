@@ -34,7 +34,9 @@ pub enum Work {
     },
     /// `redis-benchmark -t get`: requests a second.
     RedisGet {
-        /// How many.
+        /// Connections at once.
+        clients: u32,
+        /// How many, of all.
         requests: u32,
     },
 }

@@ -83,15 +83,12 @@ impl Drop for Redis {
     }
 }
 
-/// The words of a client for the server at `address`.
-pub fn client(address: SocketAddr, requests: u32) -> Vec<OsString> {
-    let (ip, port, requests) = (
-        address.ip().to_string(),
-        address.port().to_string(),
-        requests.to_string(),
-    );
+/// The words that make `clients` ask the server at `address` in turn until `requests` are answered.
+pub fn client(address: SocketAddr, clients: u32, requests: u32) -> Vec<OsString> {
+    let (ip, port) = (address.ip().to_string(), address.port().to_string());
+    let (clients, requests) = (clients.to_string(), requests.to_string());
     [
-        CLIENT, "-h", &ip, "-p", &port, "-t", "get", "-n", &requests, "--csv",
+        CLIENT, "-h", &ip, "-p", &port, "-t", "get", "-c", &clients, "-n", &requests, "--csv",
     ]
     .map(OsString::from)
     .to_vec()

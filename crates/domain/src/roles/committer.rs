@@ -136,6 +136,7 @@ fn told(progress: Progress) -> Reply {
         Activity::Stage => "stage",
         Activity::Undo => "undo",
         Activity::Apply => "apply",
+        Activity::Send => "send",
     };
     Reply::Progress {
         activity: activity.into(),

@@ -1,6 +1,6 @@
 //! Sends what is held, on a thread of its own.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketType};
 use rustix::time::Timespec;
-use surmise_outbox::{End, HoldId, Host, Outbox, Pending, Piece, Target};
+use surmise_outbox::{End, HoldId, Host, Outbox, Pending, Step, Target};
 
 use super::inbox::Mailer;
 use super::interface::{Message, Released};
@@ -23,7 +23,10 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// How long a receiver may take nothing.
 const SEND_LIMIT: Duration = Duration::from_secs(30);
 
-/// How long the replies to programs that have ended are waited for.
+/// How long the reply to a program that has ended is waited for before the next hold of its receiver.
+const REPLY_LIMIT: Duration = Duration::from_secs(2);
+
+/// How long the replies to programs that have ended are waited for in the end.
 const DISCARD_LIMIT: Duration = Duration::from_secs(10);
 
 /// How much of a reply is kept while more is being sent: a receiver that does not read on before its
@@ -79,37 +82,36 @@ struct Sending {
 }
 
 impl Plan {
-    /// Connects to all, then sends piece by piece in causal order.
+    /// Sends piece by piece in causal order. A hold's connection is made when its first piece is due:
+    /// servers that take one connection after the other get one after the other.
     pub(crate) fn carry_out(self, mailer: &Mailer<Message>) {
+        let steps = self
+            .outbox
+            .steps(self.items.iter().map(|item| &item.pending));
+        let items = self.items.into_iter();
         let mut delivery = Delivery {
             outbox: self.outbox,
             resolver: self.resolver,
             mailer,
             released: Released::default(),
+            waiting: items.map(|item| (item.pending.hold, item)).collect(),
             sending: HashMap::new(),
-            discarded: Vec::new(),
+            stalled: HashSet::new(),
+            discarded: HashMap::new(),
+            silent: HashSet::new(),
         };
-        let order: Vec<_> = self.items.iter().map(|item| item.pending.hold).collect();
-        let mut pieces = delivery.outbox.pieces();
-        for item in self.items {
-            delivery.open(item);
+        let mut buffer = Vec::new();
+        for step in steps {
+            delivery.take(&step, &mut buffer);
         }
-        pieces.retain(|piece| delivery.sending.contains_key(&piece.hold));
-        let mut holds = order.clone();
-        holds.retain(|hold| delivery.sending.contains_key(hold));
-        if let Err(error) = delivery.outbox.mark_sending(&holds) {
-            for hold in holds {
-                delivery.give_up(hold, &error.to_string());
-            }
-        }
-        delivery.send(&pieces, &order);
         let Delivery {
             released,
             discarded,
             ..
         } = delivery;
         mailer.send(Message::Released(released));
-        discard_replies(discarded);
+        let mut discarded = discarded.into_values().flatten().collect();
+        discard_replies(&mut discarded, DISCARD_LIMIT);
     }
 }
 
@@ -118,23 +120,48 @@ struct Delivery<'a> {
     resolver: Resolver,
     mailer: &'a Mailer<Message>,
     released: Released,
+    /// Nothing of them has left.
+    waiting: HashMap<HoldId, Item>,
     sending: HashMap<HoldId, Sending>,
+    /// Receivers that did not take a connection in time; nobody waits for them again.
+    stalled: HashSet<Target>,
     /// Connections of programs that have ended: their replies are for nobody.
-    discarded: Vec<OwnedFd>,
+    discarded: HashMap<Target, Vec<OwnedFd>>,
+    /// Receivers that did not answer in time; nobody waits for them again before the next.
+    silent: HashSet<Target>,
 }
 
 impl Delivery<'_> {
+    fn take(&mut self, step: &Step, buffer: &mut Vec<u8>) {
+        if let Some(item) = self.waiting.remove(&step.hold) {
+            self.open(item);
+        }
+        // One that has failed is no longer there.
+        let Some(sending) = self.sending.get_mut(&step.hold) else {
+            return;
+        };
+        let sent = match &step.piece {
+            Some(piece) => match self.outbox.read(piece, buffer) {
+                Ok(()) => sending.send(buffer),
+                Err(error) => Err(io::Error::other(error)),
+            },
+            None => Ok(()),
+        };
+        match sent {
+            Ok(()) if step.is_last => self.complete(step.hold),
+            Ok(()) => {}
+            Err(error) => {
+                // The hold then counts as interrupted, which is as bad and as true.
+                let _ = self.outbox.mark_failed(step.hold, sending.sent, &error);
+                self.give_up(step.hold, &error.to_string());
+            }
+        }
+    }
+
     fn open(&mut self, mut item: Item) {
         let hold = item.pending.hold;
-        let opened = match (item.socket.take(), &item.pending.target) {
-            (None, Target::Tcp(host, port)) => connect(&self.resolver, host, *port),
-            (Some(socket), Target::Tcp(host, port)) => Ok((socket, unresolved(host, *port))),
-            (socket, Target::Udp(host, port)) => {
-                datagram_socket(&self.resolver, socket, host, *port)
-            }
-            (_, Target::Output | Target::Error | Target::Terminal) => return,
-        };
-        match opened {
+        self.await_earlier(&item.pending.target);
+        match self.connection(&mut item) {
             Ok((socket, to)) => {
                 let sent = item.pending.sent;
                 let sending = Sending {
@@ -145,10 +172,16 @@ impl Delivery<'_> {
                     sent,
                 };
                 self.sending.insert(hold, sending);
+                if let Err(error) = self.outbox.mark_sending(&[hold]) {
+                    self.give_up(hold, &error.to_string());
+                }
             }
             Err(error) => {
+                let target = item.pending.target;
+                if error.kind() == io::ErrorKind::TimedOut {
+                    self.stalled.insert(target.clone());
+                }
                 let error = error.to_string();
-                let target = item.pending.target.clone();
                 self.released.failed.push((target, 0, error.clone()));
                 if item.is_open {
                     // Its program sees the connection fail, and may try again.
@@ -159,41 +192,34 @@ impl Delivery<'_> {
         }
     }
 
-    fn send(&mut self, pieces: &[Piece], order: &[HoldId]) {
-        let last: HashMap<_, _> = pieces.iter().map(|one| (one.hold, one.offset)).collect();
-        let mut buffer = Vec::new();
-        // Connections on which nothing was sent come in the order of their opening, before those
-        // that were opened after them send.
-        let mut silent: Vec<_> = order
-            .iter()
-            .filter(|hold| !last.contains_key(hold))
-            .collect();
-        silent.reverse();
-        for piece in pieces {
-            while silent.last().is_some_and(|&&hold| hold < piece.hold) {
-                self.complete(*silent.pop().expect("looked at just now"));
-            }
-            let Some(sending) = self.sending.get_mut(&piece.hold) else {
-                continue;
-            };
-            let sent = match self.outbox.read(piece, &mut buffer) {
-                Ok(()) => sending.send(&buffer),
-                Err(error) => Err(io::Error::other(error)),
-            };
-            match sent {
-                Ok(()) if last.get(&piece.hold) == Some(&piece.offset) => {
-                    self.complete(piece.hold);
-                }
-                Ok(()) => {}
-                Err(error) => {
-                    // The hold then counts as interrupted, which is as bad and as true.
-                    let _ = self.outbox.mark_failed(piece.hold, sending.sent, &error);
-                    self.give_up(piece.hold, &error.to_string());
-                }
+    /// Waits until the receiver has answered the programs that have ended, so that it has seen them
+    /// before it sees the next one, even if it takes several at once.
+    fn await_earlier(&mut self, target: &Target) {
+        if self.silent.contains(target) {
+            return;
+        }
+        if let Some(before) = self.discarded.get_mut(target) {
+            discard_replies(before, REPLY_LIMIT);
+            if !before.is_empty() {
+                self.silent.insert(target.clone());
             }
         }
-        while let Some(hold) = silent.pop() {
-            self.complete(*hold);
+    }
+
+    fn connection(&self, item: &mut Item) -> io::Result<(OwnedFd, SocketAddr)> {
+        match (item.socket.take(), &item.pending.target) {
+            (None, target) if self.stalled.contains(target) => {
+                let why = "its receiver took too long for an earlier one";
+                Err(io::Error::new(io::ErrorKind::TimedOut, why))
+            }
+            (None, Target::Tcp(host, port)) => connect(&self.resolver, host, *port),
+            (Some(socket), Target::Tcp(host, port)) => Ok((socket, unresolved(host, *port))),
+            (socket, Target::Udp(host, port)) => {
+                datagram_socket(&self.resolver, socket, host, *port)
+            }
+            (_, Target::Output | Target::Error | Target::Terminal) => {
+                unreachable!("whoever plans a delivery takes none of these")
+            }
         }
     }
 
@@ -222,7 +248,11 @@ impl Delivery<'_> {
                 arrival.socket = Some(sending.socket);
                 arrival.replies = std::mem::take(&mut sending.replies);
             } else {
-                self.discarded.push(sending.socket);
+                let target = pending.target.clone();
+                self.discarded
+                    .entry(target)
+                    .or_default()
+                    .push(sending.socket);
             }
         }
         self.tell(hold, Ok(arrival));
@@ -373,9 +403,9 @@ fn unresolved(host: &Host, port: u16) -> SocketAddr {
 }
 
 /// Reads what comes until the receivers have closed, so that none of them sees a reset before it has
-/// read all.
-fn discard_replies(mut sockets: Vec<OwnedFd>) {
-    let deadline = Instant::now() + DISCARD_LIMIT;
+/// read all. Those are left that have not closed within `limit`.
+fn discard_replies(sockets: &mut Vec<OwnedFd>, limit: Duration) {
+    let deadline = Instant::now() + limit;
     let mut buffer = vec![0; 64 << 10];
     while !sockets.is_empty() && Instant::now() < deadline {
         let mut events: Vec<_> = sockets

@@ -82,7 +82,7 @@ pub enum Event {
     },
     /// The order to release is being carried out: what is sent from now on waits for the next one.
     Releasing,
-    /// An order to release, or the person's consent to one host, has been carried out.
+    /// The order to release has been carried out.
     Released(Released),
     /// Something that is held could not be kept; its connection was reset.
     Lost {

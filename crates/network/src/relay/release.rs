@@ -36,7 +36,7 @@ pub(crate) enum Selection {
 /// The releases: one at a time, so that each sees what the one before it has left.
 #[derive(Debug, Default)]
 pub(crate) struct Releases {
-    under_way: bool,
+    under_way: Option<Selection>,
     waiting: VecDeque<Selection>,
 }
 
@@ -58,6 +58,13 @@ impl Selection {
             Self::Covered(_) => Then::Relay,
         }
     }
+
+    /// Whoever ordered a release of everything waits for its end.
+    fn tell(&self, core: &Core, released: Released) {
+        if let Self::All = self {
+            core.tell(Event::Released(released));
+        }
+    }
 }
 
 impl Releases {
@@ -69,7 +76,7 @@ impl Releases {
         datagrams: &mut Datagrams,
         selection: Selection,
     ) {
-        if self.under_way {
+        if self.under_way.is_some() {
             self.waiting.push_back(selection);
             return;
         }
@@ -90,26 +97,25 @@ impl Releases {
             items,
         };
         match core.jobs.deliver(plan) {
-            Ok(()) => self.under_way = true,
+            Ok(()) => self.under_way = Some(selection),
             Err(error) => {
                 let failed = held.release_failed(core, &error.to_string());
-                core.tell(Event::Released(Released {
-                    sent: Vec::new(),
-                    failed,
-                }));
+                let sent = Vec::new();
+                selection.tell(core, Released { sent, failed });
             }
         }
     }
 
     /// Whether something is being sent.
     pub(crate) fn are_under_way(&self) -> bool {
-        self.under_way
+        self.under_way.is_some()
     }
 
     /// A release is over; gives the one that waited for it.
     pub(crate) fn done(&mut self, core: &Core, released: Released) -> Option<Selection> {
-        core.tell(Event::Released(released));
-        self.under_way = false;
+        if let Some(selection) = self.under_way.take() {
+            selection.tell(core, released);
+        }
         self.waiting.pop_front()
     }
 }

@@ -62,7 +62,8 @@ scenarios! {
         a_denied_host_sees_nothing
         an_unreachable_receiver_is_told_of
         an_earlier_reply_is_not_lost
-        a_receiver_that_resets_is_noticed;
+        a_receiver_that_resets_is_noticed
+        a_server_that_takes_one_after_the_other_gets_all_in_order;
     datagrams:
         datagrams_are_answered_by_whom_they_were_sent_to
         a_closed_port_is_reported

@@ -1,6 +1,6 @@
 //! What is held is sent while its program runs.
 
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::time::Duration;
 
@@ -163,4 +163,35 @@ pub fn an_earlier_reply_is_not_lost() {
     world.relay.release();
     let got = read_some(&mut client, SIZE);
     assert!(got == bytes, "the bytes came as they were sent");
+}
+
+pub fn a_server_that_takes_one_after_the_other_gets_all_in_order() {
+    const MANY: usize = 40;
+    let (listener, server) = listen(FAR);
+    // Room for two that it has not accepted.
+    rustix::net::listen(&listener, 1).expect("listen");
+    let world = World::all(Verdict::Hold);
+    for number in 0..MANY {
+        let mut client = world.connect(server).expect("connect");
+        write!(client, "message {number}").expect("write");
+        let (hold, _) = held(&world);
+        drop(client);
+        finished(&world, hold, surmise_outbox::End::Closed);
+    }
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten().take(MANY) {
+            let mut text = String::new();
+            stream.read_to_string(&mut text).expect("read");
+            stream.write_all(b"thanks").expect("write");
+            sender.send(text).expect("somebody counts");
+        }
+    });
+    let released = world.release();
+    assert_eq!((released.sent.len(), released.failed.len()), (MANY, 0));
+    let got: Vec<String> = receiver.iter().collect();
+    let wanted: Vec<String> = (0..MANY)
+        .map(|number| format!("message {number}"))
+        .collect();
+    assert_eq!(got, wanted);
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::connections::Connections;
 use super::reach::Reached;
 use super::{Cause, Delivered, Delivery, Failure, Limits};
-use crate::{End, HoldId, Outbox, Pending, Piece, Target};
+use crate::{End, HoldId, Outbox, Pending, Step, Target};
 
 /// Datagrams that leave without a pause. A receiver's buffer holds a few hundred small ones, and what
 /// a program sent over minutes leaves here at once.
@@ -37,8 +37,6 @@ pub(super) struct Courier<'a> {
 struct Line {
     pending: Pending,
     route: Route,
-    /// Pieces that have not left.
-    left: usize,
     /// Bytes that have left, of all that the hold ever held.
     sent: u64,
 }
@@ -68,7 +66,6 @@ impl<'a> Courier<'a> {
         let line = |(hold, pending): (HoldId, Pending)| {
             let line = Line {
                 route: Route::Closed,
-                left: 0,
                 sent: pending.sent,
                 pending,
             };
@@ -91,14 +88,15 @@ impl<'a> Courier<'a> {
 
     pub(super) fn run(mut self) -> Delivered {
         let mut buffer = Vec::new();
-        for (hold, piece) in self.steps() {
+        let pending = self.lines.values().map(|line| &line.pending);
+        for step in self.outbox.steps(pending) {
             // A hold that has failed has no line any more.
-            let Some(mut line) = self.lines.remove(&hold) else {
+            let Some(mut line) = self.lines.remove(&step.hold) else {
                 continue;
             };
-            match self.step(&mut line, piece.as_ref(), &mut buffer) {
-                Ok(()) if line.left == 0 => self.note_sent(line),
-                Ok(()) => drop(self.lines.insert(hold, line)),
+            match self.step(&mut line, &step, &mut buffer) {
+                Ok(()) if step.is_last => self.note_sent(line),
+                Ok(()) => drop(self.lines.insert(step.hold, line)),
                 Err(cause) => self.fail(line, cause),
             }
         }
@@ -107,37 +105,15 @@ impl<'a> Courier<'a> {
         self.report()
     }
 
-    /// What is to be done, in causal order: the pieces, and the holds that have none.
-    fn steps(&mut self) -> Vec<(HoldId, Option<Piece>)> {
-        let mut steps = Vec::new();
-        for piece in self.outbox.pieces() {
-            if let Some(line) = self.lines.get_mut(&piece.hold) {
-                line.left += 1;
-                steps.push((piece.position, piece.hold, Some(piece)));
-            }
-        }
-        let empty = self.lines.iter().filter(|(_, line)| line.left == 0);
-        steps.extend(empty.map(|(hold, line)| (line.pending.position, *hold, None)));
-        steps.sort_by_key(|(position, _, _)| *position);
-        let steps = steps.into_iter().map(|(_, hold, piece)| (hold, piece));
-        steps.collect()
-    }
-
-    fn step(
-        &mut self,
-        line: &mut Line,
-        piece: Option<&Piece>,
-        buffer: &mut Vec<u8>,
-    ) -> Result<(), Cause> {
+    fn step(&mut self, line: &mut Line, step: &Step, buffer: &mut Vec<u8>) -> Result<(), Cause> {
         if matches!(line.route, Route::Closed) {
             line.route = self.begin(&line.pending)?;
         }
-        if let Some(piece) = piece {
+        if let Some(piece) = &step.piece {
             self.outbox.read(piece, buffer)?;
             self.send(line, buffer)?;
-            line.left -= 1;
         }
-        if line.left == 0 {
+        if step.is_last {
             self.finish(line)?;
         }
         Ok(())
