@@ -23,7 +23,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::Pid;
@@ -37,6 +37,10 @@ use crate::roles::committer::{Committer, Outcome};
 
 /// How long tasks may take to come to a call boundary: one may wait for a disk.
 const FREEZE_MAX: Duration = Duration::from_secs(5);
+
+/// How long the domain may take to come to rest after that: to keep what is sent, and to write back what
+/// is mapped.
+const REST_MAX: Duration = Duration::from_secs(60);
 
 /// The processes that take part.
 #[derive(Clone, Copy)]
@@ -62,6 +66,8 @@ pub(crate) struct RunningCommit {
     client: Link,
     /// Until the tasks go on.
     frozen: Option<Frozen>,
+    /// When the domain must have come to rest.
+    rests_by: Instant,
     committer: Option<(Child, Link)>,
     /// Why nothing was committed, if so.
     refused: Option<Refusal>,
@@ -136,6 +142,7 @@ impl RunningCommit {
         Some(Self {
             client,
             frozen: Some(frozen),
+            rests_by: Instant::now() + REST_MAX,
             committer: None,
             refused: None,
             step: Step::Quiet,
@@ -146,6 +153,11 @@ impl RunningCommit {
     /// The committer's link, while there is one.
     pub(crate) fn committer(&self) -> Option<&Link> {
         self.committer.as_ref().map(|(_, link)| link)
+    }
+
+    /// When it is given up, unless something is heard before.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        (self.step <= Step::Prepare && self.refused.is_none()).then_some(self.rests_by)
     }
 
     /// Takes in what was heard. What is sent to a role that has died is lost, and its end, another

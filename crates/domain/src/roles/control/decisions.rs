@@ -91,6 +91,16 @@ impl<'a> Decisions<'a> {
         self.next_look
     }
 
+    /// When [`Self::give_up_commit`] is due.
+    pub(super) fn commit_deadline(&self) -> Option<Instant> {
+        self.commit.as_ref()?.deadline()
+    }
+
+    /// The domain does not come to rest. Its tasks go on, and nothing is committed.
+    pub(super) fn give_up_commit(&mut self) -> io::Result<()> {
+        self.hear(Heard::Failed("the domain did not come to rest".into()))
+    }
+
     /// Whether the domain is to go on without its caller, and is ready to.
     pub(super) fn is_detached(&self) -> bool {
         self.detaching == Detaching::Done

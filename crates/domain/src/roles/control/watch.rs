@@ -99,7 +99,14 @@ impl<'a> Watch<'a> {
             if self.decisions.next_look().is_some_and(|at| at <= now) {
                 self.decisions.look()?;
             }
-            let next = [self.kill_at, self.decisions.next_look()];
+            if self.decisions.commit_deadline().is_some_and(|at| at <= now) {
+                self.decisions.give_up_commit()?;
+            }
+            let next = [
+                self.kill_at,
+                self.decisions.next_look(),
+                self.decisions.commit_deadline(),
+            ];
             let next = next.into_iter().flatten().min();
             let rest = next.map(|at| at.saturating_duration_since(now));
             let ready = wait(&self.sources(), rest)?;
