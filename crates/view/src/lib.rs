@@ -12,6 +12,7 @@
 mod codec;
 mod kernel;
 mod known;
+mod listed;
 mod lower;
 mod map;
 mod record;
@@ -28,6 +29,6 @@ pub use shell::serve;
 pub use store::ObjectStore;
 pub use types::{Attributes, FileKind, Identity, InodeKey, Lifetime, NodeId, ObjectId, Timestamp};
 pub use view::{
-    DirectoryEntry, Entry, LoadError, NewNode, RenameMode, SetAttributes, Stale, StaleEntry, View,
+    DirectoryEntry, OpenDirectory, Entry, LoadError, NewNode, RenameMode, SetAttributes, Stale, StaleEntry, View,
     ViewConfig, load,
 };

@@ -268,8 +268,11 @@ impl FileSystem for View {
     }
 
     fn opendir(&self, _: Caller, node: u64, _: fuse::Open) -> io::Result<OpenReply> {
+        let opened = self.open_directory(NodeId(node))?;
         Ok(OpenReply {
-            handle: self.open_directory(NodeId(node))?,
+            handle: opened.handle,
+            keep_cache: opened.is_unchanged,
+            cache_directory: true,
             ..OpenReply::default()
         })
     }

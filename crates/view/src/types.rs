@@ -91,6 +91,17 @@ pub struct Timestamp {
     pub nanoseconds: u32,
 }
 
+impl Timestamp {
+    /// How long ago `earlier` was; nothing for one that is later.
+    pub(crate) fn since(self, earlier: Self) -> Duration {
+        let nanoseconds = |time: Self| {
+            i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds)
+        };
+        let between = nanoseconds(self) - nanoseconds(earlier);
+        Duration::from_nanos(u64::try_from(between.max(0)).unwrap_or(u64::MAX))
+    }
+}
+
 /// Which real file or directory this is, and in which state: the conflict key of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {

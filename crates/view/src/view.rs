@@ -13,7 +13,7 @@ mod running;
 mod xattrs;
 
 pub use attributes::SetAttributes;
-pub use directory::DirectoryEntry;
+pub use directory::{DirectoryEntry, OpenDirectory};
 pub use names::{NewNode, RenameMode};
 pub use running::{Stale, StaleEntry};
 

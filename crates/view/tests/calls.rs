@@ -329,7 +329,7 @@ fn what_something_is_mounted_on_can_be_neither_removed_nor_moved() {
 fn a_listing_is_made_anew_when_its_reader_begins_again() {
     let world = World::new();
     let view = world.view();
-    let handle = view.open_directory(NodeId::ROOT).unwrap();
+    let handle = view.open_directory(NodeId::ROOT).unwrap().handle;
     let names = |rewind| {
         let listing = view.read_directory(NodeId::ROOT, handle, rewind).unwrap();
         listing.len()

@@ -17,6 +17,7 @@ use surmise_journal::Journal;
 use super::running::CommitUnderWay;
 use super::{Entry, LOG_FORMAT, ViewConfig, fail};
 use crate::known::{Known, Place};
+use crate::listed::Listed;
 use crate::lower;
 use crate::map::{Map, Resolution};
 use crate::record::{Operation, Record};
@@ -42,6 +43,8 @@ pub(super) struct Core {
     /// Snapshots of open directories.
     pub(super) listings: HashMap<u64, super::directory::Listing>,
     pub(super) last_listing: u64,
+    /// What the kernel remembers of directories.
+    pub(super) listed: Listed,
     /// What is under way between a commit's preparation and the moment when the domain goes on.
     pub(super) commit: Option<CommitUnderWay>,
     /// Names that lead nowhere, of which the kernel was told so for ever, and that the map lacks.
@@ -90,6 +93,7 @@ impl Core {
             files: LruCache::new(slots),
             listings: HashMap::new(),
             last_listing: 0,
+            listed: Listed::default(),
             commit: None,
             absent: HashSet::new(),
             garbage: Vec::new(),

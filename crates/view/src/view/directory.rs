@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustix::fs::StatVfs;
 use rustix::io::Errno;
 
-use super::core::{Core, created_node};
+use super::core::{Core, created_node, now};
 use super::{View, fail};
 use crate::lower;
 use crate::types::{FileKind, InodeKey, NodeId};
@@ -44,15 +44,29 @@ impl Listing {
     }
 }
 
+/// A directory that was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenDirectory {
+    /// Of its listing.
+    pub handle: u64,
+    /// Whether it is as it was at its last open, but for what the domain itself changed.
+    pub is_unchanged: bool,
+}
+
 impl View {
-    /// Opens a directory and returns a handle of its listing.
-    pub fn open_directory(&self, node: NodeId) -> io::Result<u64> {
+    /// Opens a directory.
+    pub fn open_directory(&self, node: NodeId) -> io::Result<OpenDirectory> {
         let mut core = self.core();
+        // Looked at first: what changes before the listing then counts as changed after it.
+        let is_unchanged = core.is_listed(node)?;
         let listing = core.list(node)?;
         core.last_listing += 1;
         let handle = core.last_listing;
         core.listings.insert(handle, Listing::new(listing));
-        Ok(handle)
+        Ok(OpenDirectory {
+            handle,
+            is_unchanged,
+        })
     }
 
     /// The listing of an open directory, `.` and `..` first. It is a snapshot, made anew when the
@@ -103,6 +117,13 @@ impl Core {
             }
         }
         self.listings = listings;
+    }
+
+    fn is_listed(&mut self, id: NodeId) -> io::Result<bool> {
+        let is_real = self.map.node(id).is_none_or(|node| node.origin.is_some());
+        let real = is_real.then(|| self.lower_attributes(id)).transpose()?;
+        let real = real.map(|attributes| attributes.identity);
+        Ok(self.listed.note(id, real.as_ref(), now()))
     }
 
     pub(super) fn check_empty(&mut self, directory: NodeId) -> io::Result<()> {

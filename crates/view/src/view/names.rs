@@ -62,6 +62,7 @@ impl View {
         let mut core = self.core();
         if core.known.forget(node, count) {
             core.files.pop(&node);
+            core.listed.forget(node);
             if let Some(object) = core.map.drop_nameless(node) {
                 // An object that stays only takes space until the next sweep.
                 let _ = core.store.remove(object);

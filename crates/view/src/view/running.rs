@@ -243,6 +243,7 @@ impl Core {
         self.relocate(moved, &before);
         self.renew_uses();
         self.renumber_listings();
+        self.listed.clear();
         let still: HashSet<ObjectId> = self
             .map
             .nodes()

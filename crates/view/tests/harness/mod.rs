@@ -364,7 +364,7 @@ impl Pair {
 
     fn picture_view(&self, node: NodeId, at: &Path, into: &mut Picture) {
         let view = self.view();
-        let handle = view.open_directory(node).unwrap();
+        let handle = view.open_directory(node).unwrap().handle;
         let listing = view.read_directory(node, handle, false).unwrap();
         view.close_directory(handle);
         for entry in listing.iter().skip(2) {
