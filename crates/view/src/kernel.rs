@@ -1,14 +1,24 @@
-//! What the kernel is told around a commit of a domain that goes on.
+//! What the kernel is told: around a commit of a domain that goes on, and when somebody outside changes
+//! what it believes for a while.
 //!
 //! The kernel remembers for ever what only the domain could change. After the commit all of it is
 //! lower's, and somebody outside may change it.
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
+use rustix::io::Errno;
 use surmise_fuse as fuse;
 
-use crate::view::View;
+use crate::view::{Stale, View};
+use crate::watch::Watches;
+
+/// How long changes outside gather before the kernel is told the next ones.
+const GATHER: Duration = Duration::from_millis(5);
 
 /// A view's session on a mounted FUSE device.
 #[derive(Debug)]
@@ -46,7 +56,23 @@ impl Server {
     /// # Errors
     /// What reading the device or writing a reply failed with.
     pub fn serve(&self, view: &View) -> io::Result<()> {
-        Ok(self.session.serve(view)?)
+        let Some(inotify) = Watches::open() else {
+            return Ok(self.session.serve(view)?);
+        };
+        let end = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        view.offer_watches(Arc::clone(&inotify));
+        let notifier = self.notifier();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                if notifier.follow(view, &inotify, &end).is_err() {
+                    view.stop_watching();
+                }
+            });
+            let served = self.session.serve(view);
+            // Cannot fail: it is the first.
+            let _ = rustix::io::write(&end, &1_u64.to_ne_bytes());
+            Ok(served?)
+        })
     }
 }
 
@@ -71,7 +97,30 @@ impl Notifier {
     /// # Errors
     /// What the kernel says; then the domain must end.
     pub fn go_on(&self, view: &View) -> io::Result<()> {
-        let stale = view.go_on();
+        self.expire(view.go_on())
+    }
+
+    /// Tells the kernel what somebody outside changes, until the end.
+    fn follow(&self, view: &View, inotify: &OwnedFd, end: &OwnedFd) -> io::Result<()> {
+        loop {
+            let mut events = [inotify, end].map(|fd| PollFd::new(fd, PollFlags::IN));
+            match rustix::event::poll(&mut events, None) {
+                Ok(_) if !events[1].revents().is_empty() => return Ok(()),
+                Ok(_) => {}
+                Err(Errno::INTR) => continue,
+                Err(errno) => return Err(errno.into()),
+            }
+            let outside = view.take_changes()?;
+            for node in outside.data {
+                self.notifier.drop_data(node.0)?;
+            }
+            self.expire(outside.stale)?;
+            // Whoever changes much would be followed step by step otherwise.
+            thread::sleep(GATHER);
+        }
+    }
+
+    fn expire(&self, stale: Stale) -> io::Result<()> {
         for node in stale.nodes {
             self.notifier.expire_attributes(node.0)?;
         }

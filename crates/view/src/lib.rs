@@ -20,6 +20,7 @@ mod shell;
 mod store;
 mod types;
 mod view;
+mod watch;
 
 pub use codec::Malformed;
 pub use kernel::{Notifier, Server};
@@ -29,6 +30,6 @@ pub use shell::serve;
 pub use store::ObjectStore;
 pub use types::{Attributes, FileKind, Identity, InodeKey, Lifetime, NodeId, ObjectId, Timestamp};
 pub use view::{
-    DirectoryEntry, OpenDirectory, Entry, LoadError, NewNode, RenameMode, SetAttributes, Stale, StaleEntry, View,
-    ViewConfig, load,
+    DirectoryEntry, Entry, LoadError, NewNode, OpenDirectory, RenameMode, SetAttributes, Stale,
+    StaleEntry, View, ViewConfig, load,
 };

@@ -94,9 +94,8 @@ pub struct Timestamp {
 impl Timestamp {
     /// How long ago `earlier` was; nothing for one that is later.
     pub(crate) fn since(self, earlier: Self) -> Duration {
-        let nanoseconds = |time: Self| {
-            i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds)
-        };
+        let nanoseconds =
+            |time: Self| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
         let between = nanoseconds(self) - nanoseconds(earlier);
         Duration::from_nanos(u64::try_from(between.max(0)).unwrap_or(u64::MAX))
     }
@@ -214,6 +213,8 @@ impl Attributes {
 pub enum Lifetime {
     /// Only this domain can change it.
     Forever,
+    /// Somebody outside may change it, and that is heard of, but for what no watch tells.
+    Watched,
     /// Somebody outside may change it.
     Brief,
 }
@@ -223,6 +224,7 @@ impl Lifetime {
     pub fn duration(self) -> Duration {
         match self {
             Self::Forever => Duration::MAX,
+            Self::Watched => Duration::from_secs(60),
             Self::Brief => Duration::from_secs(1),
         }
     }

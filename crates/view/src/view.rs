@@ -8,6 +8,7 @@ mod core;
 mod data;
 mod directory;
 mod names;
+mod outside;
 mod relocate;
 mod running;
 mod xattrs;

@@ -78,7 +78,8 @@ impl Core {
             };
             let lost = self.known.node(id).map_or(0, |known| known.lost_names);
             attributes.links = attributes.links.saturating_sub(lost);
-            return Ok((attributes, Lifetime::Brief));
+            let lifetime = self.lower_lifetime(id, &attributes);
+            return Ok((attributes, lifetime));
         };
         Ok(match (node.object, &node.origin) {
             (Some(object), origin) => {
@@ -93,8 +94,9 @@ impl Core {
                     Some(lower) => lower,
                     None => self.lower_attributes(id)?,
                 };
+                let lifetime = self.lower_lifetime(id, &lower);
                 let node = self.map.node(id).ok_or(Errno::STALE)?;
-                (overlaid(node, lower), Lifetime::Brief)
+                (overlaid(node, lower), lifetime)
             }
         })
     }

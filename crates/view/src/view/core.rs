@@ -25,6 +25,7 @@ use crate::store::ObjectStore;
 use crate::types::{
     Attributes, FileKind, Identity, InodeKey, Lifetime, NodeId, ObjectId, Timestamp,
 };
+use crate::watch::Watches;
 
 /// Inode numbers of nodes that exist only in the view begin here, far above what file systems use.
 const FIRST_NEW_INODE: u64 = 1 << 40;
@@ -45,6 +46,7 @@ pub(super) struct Core {
     pub(super) last_listing: u64,
     /// What the kernel remembers of directories.
     pub(super) listed: Listed,
+    pub(super) watches: Watches,
     /// What is under way between a commit's preparation and the moment when the domain goes on.
     pub(super) commit: Option<CommitUnderWay>,
     /// Names that lead nowhere, of which the kernel was told so for ever, and that the map lacks.
@@ -94,6 +96,7 @@ impl Core {
             listings: HashMap::new(),
             last_listing: 0,
             listed: Listed::default(),
+            watches: Watches::default(),
             commit: None,
             absent: HashSet::new(),
             garbage: Vec::new(),
@@ -119,6 +122,8 @@ impl Core {
             Resolution::Unchanged => {}
         }
         let directory = self.directory(parent)?;
+        // Before anything is read of it.
+        self.watches.add(parent, directory.as_fd());
         let Some(attributes) = lower::stat(directory.as_fd(), name)? else {
             return Ok(None);
         };

@@ -52,7 +52,13 @@ impl View {
     pub fn lookup(&self, parent: NodeId, name: &OsStr) -> io::Result<Result<Entry, Lifetime>> {
         let mut core = self.core();
         match core.find(parent, name)? {
-            Some(found) => core.entry(found).map(Ok),
+            Some(found) => {
+                let mut entry = core.entry(found)?;
+                if found.lower.is_some() {
+                    entry.name_lifetime = core.name_lifetime(parent);
+                }
+                Ok(Ok(entry))
+            }
             None => Ok(Err(core.absence(parent, name))),
         }
     }
@@ -63,6 +69,7 @@ impl View {
         if core.known.forget(node, count) {
             core.files.pop(&node);
             core.listed.forget(node);
+            core.watches.remove(node);
             if let Some(object) = core.map.drop_nameless(node) {
                 // An object that stays only takes space until the next sweep.
                 let _ = core.store.remove(object);
@@ -215,21 +222,21 @@ impl Core {
 
     /// How long a name leads nowhere. What is told for ever must be known when the domain was
     /// committed and goes on: names that were removed are in the map, and of those that never were in
-    /// a directory of the domain's own, so many are remembered.
+    /// a directory of the domain's own, so many are remembered. Likewise those in a watched one, for
+    /// when the watch fails.
     fn absence(&mut self, parent: NodeId, name: &OsStr) -> Lifetime {
-        let Some(node) = self.map.node(parent) else {
-            return Lifetime::Brief;
+        let lifetime = match self.map.node(parent) {
+            Some(node) if node.entries.contains_key(name) => return Lifetime::Forever,
+            Some(node) if node.origin.is_none() => Lifetime::Forever,
+            _ => self.name_lifetime(parent),
         };
-        if node.entries.contains_key(name) {
-            return Lifetime::Forever;
-        }
-        if node.origin.is_some() {
-            return Lifetime::Brief;
+        if lifetime == Lifetime::Brief {
+            return lifetime;
         }
         let name = (parent, name.to_owned());
         if self.absent.len() < ABSENT_MAX || self.absent.contains(&name) {
             self.absent.insert(name);
-            return Lifetime::Forever;
+            return lifetime;
         }
         Lifetime::Brief
     }

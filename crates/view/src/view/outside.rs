@@ -1,0 +1,157 @@
+//! What somebody outside changes in what the kernel believes for a while.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use super::View;
+use super::core::Core;
+use super::running::{Stale, StaleEntry};
+use crate::lower;
+use crate::types::{Attributes, FileKind, Lifetime, NodeId};
+use crate::watch::Change;
+
+/// What the kernel has to be told.
+#[derive(Debug, Default)]
+pub(crate) struct Outside {
+    pub(crate) stale: Stale,
+    /// Files that are open, and whose data are others now.
+    pub(crate) data: Vec<NodeId>,
+}
+
+impl View {
+    /// Somebody will tell the kernel of what changes there.
+    pub(crate) fn offer_watches(&self, inotify: Arc<OwnedFd>) {
+        self.locked().watches.offer(inotify);
+    }
+
+    /// From now on the kernel may believe for a while what somebody outside may change.
+    pub(crate) fn begin_watching(&self) {
+        self.locked().watches.begin();
+    }
+
+    /// What was changed since the last call.
+    ///
+    /// # Errors
+    /// When that cannot be known; then nothing is believed for longer than a moment from now on.
+    pub(crate) fn take_changes(&self) -> io::Result<Outside> {
+        let mut core = self.locked();
+        let changes = core.watches.changes();
+        if changes.is_err() {
+            core.watches.end();
+        }
+        let mut outside = Outside::default();
+        // Many of them are of one file.
+        let changes: HashSet<Change> = changes?.into_iter().collect();
+        for change in changes {
+            core.pass_on(change, &mut outside);
+        }
+        Ok(outside)
+    }
+
+    /// Nothing is believed for longer than a moment from now on: the kernel cannot be told.
+    pub(crate) fn stop_watching(&self) {
+        self.locked().watches.end();
+    }
+}
+
+impl Core {
+    /// How long what a real directory says of a name holds.
+    pub(super) fn name_lifetime(&self, parent: NodeId) -> Lifetime {
+        match self.watches.has(parent) {
+            true => Lifetime::Watched,
+            false => Lifetime::Brief,
+        }
+    }
+
+    /// How long attributes that were read from a real inode hold. A directory's own watch tells of
+    /// it; of a file with further names, its directory's may not.
+    pub(super) fn lower_lifetime(&self, id: NodeId, attributes: &Attributes) -> Lifetime {
+        let is_heard_of = match attributes.identity.kind {
+            FileKind::Directory => self.watches.has(id),
+            _ if attributes.links > 1 => false,
+            _ => self
+                .place(id)
+                .is_ok_and(|place| self.watches.has(place.parent)),
+        };
+        match is_heard_of {
+            true => Lifetime::Watched,
+            false => Lifetime::Brief,
+        }
+    }
+
+    fn pass_on(&mut self, change: Change, outside: &mut Outside) {
+        match change {
+            Change::Name(parent, name) => {
+                outside.stale.nodes.push(parent);
+                outside.stale.entries.push(stale_entry(parent, name));
+            }
+            Change::Attributes(parent, name) => self.pass_on_inode(parent, name, false, outside),
+            Change::Data(parent, name) => self.pass_on_inode(parent, name, true, outside),
+            Change::Itself(id) => outside.stale.nodes.push(id),
+            Change::Gone(id) => self.pass_on_all(Some(id), outside),
+            Change::Everything => self.pass_on_all(None, outside),
+        }
+    }
+
+    fn pass_on_inode(
+        &mut self,
+        parent: NodeId,
+        name: OsString,
+        has_new_data: bool,
+        outside: &mut Outside,
+    ) {
+        let directory = self.directory(parent);
+        let found = directory.and_then(|directory| lower::stat(directory.as_fd(), &name));
+        let node = match found {
+            Ok(Some(attributes)) => {
+                let key = attributes.identity.key();
+                self.map.adopted(key).or_else(|| self.known.by_key(key))
+            }
+            _ => None,
+        };
+        // One that is not known is not believed.
+        let Some(node) = node else {
+            outside.stale.entries.push(stale_entry(parent, name));
+            return;
+        };
+        outside.stale.nodes.push(node);
+        if has_new_data && self.known.is_open(node) && !self.has_object(node) {
+            outside.data.push(node);
+        }
+    }
+
+    /// Everything that is believed of one directory, or of all.
+    fn pass_on_all(&mut self, directory: Option<NodeId>, outside: &mut Outside) {
+        let held = self.known.held().filter_map(|(id, known)| {
+            let place = known.place.as_deref()?;
+            let concerned = directory.is_none_or(|directory| place.parent == directory);
+            concerned.then(|| (id, place.clone()))
+        });
+        let held: Vec<_> = held.collect();
+        for (id, place) in held {
+            outside.stale.nodes.push(id);
+            let name = place.name.into_os_string();
+            outside.stale.entries.push(stale_entry(place.parent, name));
+            if directory.is_none() && self.known.is_open(id) {
+                outside.data.push(id);
+            }
+        }
+        outside.stale.nodes.extend(directory);
+        let absent = self.absent.iter();
+        let absent = absent.filter(|(parent, _)| directory.is_none_or(|one| *parent == one));
+        let entries = absent.map(|(parent, name)| stale_entry(*parent, name.clone()));
+        outside.stale.entries.extend(entries);
+    }
+}
+
+/// Where there are watches, a name can expire and stay, whatever it leads to.
+fn stale_entry(parent: NodeId, name: OsString) -> StaleEntry {
+    StaleEntry {
+        parent,
+        name,
+        is_directory: false,
+    }
+}
