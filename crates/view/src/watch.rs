@@ -245,7 +245,7 @@ mod tests {
         let mut watches = Watches::default();
         watches.offer(Watches::open().expect("inotify"));
         watches.begin();
-        let directory = fs::File::open(scratch.root()).expect("open");
+        let directory = fs::File::open(scratch.path(".")).expect("open");
         watches.add(NODE, std::os::fd::AsFd::as_fd(&directory));
         assert!(watches.has(NODE));
         watches
@@ -276,7 +276,7 @@ mod tests {
         ] {
             assert!(changes.contains(&wanted), "{wanted:?} in {changes:?}");
         }
-        fs::set_permissions(scratch.root(), fs::Permissions::from_mode(0o755)).expect("chmod");
+        fs::set_permissions(scratch.path("."), fs::Permissions::from_mode(0o755)).expect("chmod");
         assert_eq!(watches.changes().expect("read"), [Change::Itself(NODE)]);
     }
 
