@@ -2,10 +2,12 @@
 
 mod abort;
 mod commit;
+mod completions;
 mod demo;
 mod diff;
 mod doctor;
 mod list;
+mod man;
 mod run;
 mod shell;
 mod syscalls;
@@ -29,6 +31,8 @@ pub enum Command {
     Doctor(doctor::Arguments),
     Demo(demo::Arguments),
     Syscalls(syscalls::Arguments),
+    Completions(completions::Arguments),
+    Man(man::Arguments),
 }
 
 impl Command {
@@ -44,6 +48,8 @@ impl Command {
             Self::Doctor(arguments) => arguments.execute(),
             Self::Demo(arguments) => arguments.execute(),
             Self::Syscalls(arguments) => arguments.execute(),
+            Self::Completions(arguments) => arguments.execute(),
+            Self::Man(arguments) => arguments.execute(),
         }
     }
 

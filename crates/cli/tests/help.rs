@@ -6,7 +6,17 @@ use surmise_testkit::{Run, Scratch};
 #[test]
 fn help_is_as_reviewed() {
     let commands = [
-        "run", "list", "diff", "commit", "abort", "shell", "doctor", "demo", "syscalls",
+        "run",
+        "list",
+        "diff",
+        "commit",
+        "abort",
+        "shell",
+        "doctor",
+        "demo",
+        "syscalls",
+        "completions",
+        "man",
     ];
     let scratch = Scratch::new();
     let help = Run::surmise(&scratch, ["--help"]).outcome();

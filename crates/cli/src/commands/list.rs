@@ -17,8 +17,12 @@ use crate::table::Table;
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
     /// Print a JSON array, one object a domain, on standard output
-    #[arg(long)]
+    #[arg(long, conflicts_with = "names")]
     json: bool,
+
+    /// Print only the names, a line each
+    #[arg(long)]
+    names: bool,
 }
 
 const AFTER_HELP: &str = "\
@@ -35,8 +39,15 @@ impl Arguments {
     pub fn execute(self) -> Result<ExitCode, Failure> {
         let mut domains = StateRoot::locate()?.list()?;
         domains.sort_by_key(|domain| domain.record().created);
-        let rows: Vec<_> = domains.iter().map(Row::of).collect();
         let mut out = anstream::stdout().lock();
+        if self.names {
+            // Quick, however much they changed: shells complete with it.
+            for domain in &domains {
+                writeln!(out, "{}", domain.name())?;
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        let rows: Vec<_> = domains.iter().map(Row::of).collect();
         if self.json {
             let text = serde_json::to_string_pretty(&rows).map_err(Failure::new)?;
             writeln!(out, "{text}")?;
