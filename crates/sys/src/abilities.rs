@@ -4,6 +4,7 @@
 //! does not pay for it. There is no other place that asks who the user is.
 
 mod network_gate;
+mod user_namespaces;
 
 use std::ffi::CString;
 use std::fs;
@@ -71,7 +72,7 @@ impl Abilities {
         Self {
             kernel: kernel(),
             pidfd: pidfd(),
-            user_namespaces: user_namespaces(&reached),
+            user_namespaces: user_namespaces::ability(&reached),
             id_map: id_map(),
             fuse_device: fuse_device(),
             fuse_mount: fuse_mount(&reached),
@@ -239,44 +240,6 @@ fn pidfd() -> Ability {
             "in a container: allow pidfd_open in its seccomp profile",
         ),
     }
-}
-
-fn user_namespaces(reached: &Reached) -> Ability {
-    let name = "user namespaces";
-    let setting = |path: &str| {
-        fs::read_to_string(path)
-            .map(|text| text.trim().to_owned())
-            .ok()
-    };
-    let Err((step, error)) = reached else {
-        let max = setting("/proc/sys/user/max_user_namespaces").unwrap_or_default();
-        return had(name, format!("up to {max}"));
-    };
-    if *step > Step::Map {
-        return had(name, "allowed");
-    }
-    let fix = |key: &str, value: &str| {
-        format!("as root: sysctl -w {key}={value} (to keep it: a line in /etc/sysctl.d/)")
-    };
-    let is = |path: &str, value: &str| setting(path).as_deref() == Some(value);
-    let hint = if is("/proc/sys/user/max_user_namespaces", "0") {
-        fix("user.max_user_namespaces", "10000")
-    } else if is("/proc/sys/kernel/unprivileged_userns_clone", "0") {
-        fix("kernel.unprivileged_userns_clone", "1")
-    } else if is(
-        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
-        "1",
-    ) {
-        format!(
-            "{}, or an AppArmor profile for surmise with `userns,`",
-            fix("kernel.apparmor_restrict_unprivileged_userns", "0")
-        )
-    } else {
-        "in a container: allow clone and mount in its seccomp and AppArmor profiles \
-         (docker: --privileged)"
-            .into()
-    };
-    lacking(name, error, hint)
 }
 
 fn id_map() -> Ability {
