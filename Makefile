@@ -8,13 +8,15 @@ release = cargo rustc --release --locked --package surmise --bin surmise -- \
 
 MINUTES ?= 30
 
-.PHONY: help build demo test lint bench bench-net soak clean
+.PHONY: help build deb deb-test demo test lint bench bench-net soak clean
 
 help:
 	@echo 'make demo       build a C project under surmise: look, throw away, run again, commit'
 	@echo 'make test       every test'
 	@echo 'make lint       format, clippy, tidy'
 	@echo 'make build      target/release/surmise'
+	@echo 'make deb        target/deb/surmise_VERSION_ARCHITECTURE.deb'
+	@echo 'make deb-test   install it in a copy-on-write picture of this machine, use it, remove it (root)'
 	@echo 'make bench      compare with peers; results in target/bench/'
 	@echo 'make bench-net  the same for the network boundary, and for memory'
 	@echo 'make soak       real programs, 8 domains at once, then property tests and the demo for MINUTES=30'
@@ -22,6 +24,12 @@ help:
 
 build:
 	@$(call tools,build) && $(release)
+
+deb:
+	@$(call tools,build) && $(release) && scripts/deb
+
+deb-test:
+	@$(call tools,deb-test) && $(release) && scripts/deb && scripts/deb-test
 
 demo:
 	@$(call tools,demo) && $(release) && target/release/surmise demo
