@@ -87,7 +87,7 @@ impl Measured for Ready<'_> {
                 place.inside(&["--net", "allow", "--allow-net", &server], &client)
             }
         };
-        let finished = run(&line, place)?;
+        let finished = run(&line, place, &place.work())?;
         let said = finished.output.trim();
         let value = match self.exchange.work {
             Work::RedisGet { .. } => redis::rate(said),

@@ -2,8 +2,8 @@
 //!
 //! A row ([`rows`]) is data: what is measured, its peer and the limit that ours must keep. Both run
 //! in alternating pairs, so that a drift of the machine meets both alike, and medians are compared.
-//! The table goes to standard output, progress to standard error, and the samples to
-//! `target/bench/SUITE.json`.
+//! The table goes to standard output, progress to standard error, the samples to
+//! `target/bench/SUITE.json` and a picture of the ratios to `target/bench/SUITE.svg`.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::print_stdout,
@@ -13,14 +13,19 @@
 
 mod command;
 mod exchange;
+mod inputs;
 mod limit;
 mod measure;
 mod memory;
 mod place;
+mod plot;
+mod repeat;
 mod report;
+mod rival;
 mod rows;
 mod run;
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -30,6 +35,7 @@ use clap::{Parser, Subcommand};
 use exchange::client;
 use memory::Touch;
 use place::Place;
+use rival::Rivals;
 
 /// Compare Surmise with its peers, in alternating pairs on this machine
 #[derive(Parser)]
@@ -39,9 +45,17 @@ struct Arguments {
     #[arg(value_name = "TEST")]
     tests: Vec<String>,
 
-    /// Run only this suite
-    #[arg(long, value_name = "NAME")]
-    suite: Option<String>,
+    /// Run only these suites
+    #[arg(long = "suite", value_name = "NAME")]
+    suites: Vec<String>,
+
+    /// Work in this directory, and leave the results there, instead of target/bench
+    #[arg(long, value_name = "DIRECTORY")]
+    directory: Option<PathBuf>,
+
+    /// Do not compare with other programs of the kind
+    #[arg(long)]
+    no_rivals: bool,
 
     /// How many pairs to measure, after one that is not counted; slow tests do with fewer
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
@@ -66,6 +80,14 @@ enum Inside {
     /// Touch every file below a directory, say so, and stay until standard input ends
     #[command(hide = true)]
     Touch { how: Touch, directory: PathBuf },
+    /// Run a command so many times, and print how many milliseconds it took each time
+    #[command(hide = true)]
+    Repeat {
+        #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+        times: u32,
+        #[arg(last = true, required = true)]
+        command: Vec<OsString>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -94,6 +116,7 @@ impl Inside {
                 println!("{value}");
             }
             Self::Touch { how, directory } => memory::touch(*how, directory)?,
+            Self::Repeat { times, command } => repeat::repeat(*times, command)?,
         }
         Ok(())
     }
@@ -101,7 +124,7 @@ impl Inside {
 
 /// Whether every row was measured and kept its limit.
 fn bench(arguments: &Arguments) -> Result<bool, String> {
-    let place = Place::locate()?;
+    let place = Place::locate(arguments.directory.as_deref())?;
     let mut all_met = true;
     for suite in arguments.suites()? {
         let mut rows = suite
@@ -109,9 +132,15 @@ fn bench(arguments: &Arguments) -> Result<bool, String> {
             .iter()
             .filter(|row| arguments.wants(row))
             .peekable();
-        if rows.peek().is_some() {
-            all_met &= measure(&place, suite.name, rows, arguments.pairs)?;
+        if rows.peek().is_none() {
+            continue;
         }
+        let rivals = if suite.has_rivals && !arguments.no_rivals {
+            Rivals::find(&place)
+        } else {
+            Rivals::none()
+        };
+        all_met &= measure(&place, &rivals, suite.name, rows, arguments.pairs)?;
     }
     Ok(all_met)
 }
@@ -120,19 +149,26 @@ fn bench(arguments: &Arguments) -> Result<bool, String> {
 /// what was measured is saved at once.
 fn measure<'a>(
     place: &Place,
+    rivals: &Rivals,
     suite: &str,
     rows: impl Iterator<Item = &'a rows::Row>,
     pairs: u32,
 ) -> Result<bool, String> {
     let mut results = Vec::new();
     let mut all_met = true;
-    report::print_head();
+    report::print_head(rivals);
     for row in rows {
-        match run::row(place, row, pairs) {
-            Ok(outcome) => {
-                outcome.print();
-                all_met &= outcome.pass;
-                results.push(outcome);
+        if let Some(program) = row.missing_program() {
+            println!("{:<21} not measured: there is no {program} here", row.test);
+            continue;
+        }
+        match run::row(place, rivals, row, pairs) {
+            Ok(outcomes) => {
+                for outcome in outcomes {
+                    outcome.print(rivals);
+                    all_met &= outcome.pass;
+                    results.push(outcome);
+                }
                 report::save(place, suite, &results)?;
             }
             Err(error) => {
@@ -141,20 +177,22 @@ fn measure<'a>(
             }
         }
     }
+    report::print_notes(rivals, &results);
     let path = report::save(place, suite, &results)?;
-    println!("samples: {}", path.display());
+    println!("samples: {}, and a picture beside them", path.display());
     Ok(all_met)
 }
 
 impl Arguments {
     fn suites(&self) -> Result<Vec<&'static rows::Suite>, String> {
-        let Some(name) = &self.suite else {
+        if self.suites.is_empty() {
             return Ok(rows::SUITES.iter().collect());
+        }
+        let find = |name: &String| {
+            let suite = rows::SUITES.iter().find(|suite| suite.name == name);
+            suite.ok_or_else(|| format!("there is no suite {name}"))
         };
-        let suite = rows::SUITES.iter().find(|suite| suite.name == name);
-        suite
-            .map(|suite| vec![suite])
-            .ok_or_else(|| format!("there is no suite {name}"))
+        self.suites.iter().map(find).collect()
     }
 
     fn wants(&self, row: &rows::Row) -> bool {

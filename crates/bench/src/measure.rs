@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io::Read;
 use std::ops::Add;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -61,14 +62,19 @@ pub struct Finished {
     pub output: String,
 }
 
-/// Runs `line` in the work directory.
-pub fn run(line: &[OsString], place: &Place) -> Result<Finished, String> {
-    run_within(line, place, LIMIT)
+/// Runs `line` in `directory`.
+pub fn run(line: &[OsString], place: &Place, directory: &Path) -> Result<Finished, String> {
+    run_within(line, place, directory, LIMIT)
 }
 
-fn run_within(line: &[OsString], place: &Place, limit: Duration) -> Result<Finished, String> {
+fn run_within(
+    line: &[OsString],
+    place: &Place,
+    directory: &Path,
+    limit: Duration,
+) -> Result<Finished, String> {
     let clock = Clock::start()?;
-    let mut child = command(line, place)
+    let mut child = command(line, place, directory)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -92,17 +98,21 @@ fn run_within(line: &[OsString], place: &Place, limit: Duration) -> Result<Finis
     Ok(Finished { cost, output })
 }
 
-/// `line` with the environment and directory of every command of a benchmark.
-pub fn command(line: &[OsString], place: &Place) -> Command {
+/// `line` in `directory`, with the environment of every command of a benchmark.
+pub fn command(line: &[OsString], place: &Place, directory: &Path) -> Command {
     let mut command = Command::new(&line[0]);
     command
         .args(&line[1..])
-        .current_dir(place.work())
+        .current_dir(directory)
         .env("XDG_STATE_HOME", place.state())
         // Of make, when this runs below one: they would join the jobs of that make.
         .env_remove("MAKEFLAGS")
         .env_remove("MAKELEVEL")
-        .env_remove("MFLAGS");
+        .env_remove("MFLAGS")
+        // What is built belongs into the work directory, and is built as by anybody.
+        .env_remove("CARGO_TARGET_DIR")
+        .env_remove("CARGO_INCREMENTAL")
+        .env_remove("RUSTFLAGS");
     command
 }
 
@@ -180,18 +190,20 @@ fn processor_times_ms() -> Result<(f64, f64), String> {
     Ok((ms(usage.user_time()), ms(usage.system_time())))
 }
 
+/// The middle one of at least one number.
+pub fn middle(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    let middle = numbers.len() / 2;
+    if numbers.len() % 2 == 1 {
+        numbers[middle]
+    } else {
+        f64::midpoint(numbers[middle - 1], numbers[middle])
+    }
+}
+
 /// The median of each part; `samples` holds at least one.
 pub fn median(samples: &[Sample]) -> Sample {
-    let of = |part: fn(&Sample) -> f64| {
-        let mut parts: Vec<_> = samples.iter().map(part).collect();
-        parts.sort_by(f64::total_cmp);
-        let middle = parts.len() / 2;
-        if parts.len() % 2 == 1 {
-            parts[middle]
-        } else {
-            f64::midpoint(parts[middle - 1], parts[middle])
-        }
-    };
+    let of = |part: fn(&Sample) -> f64| middle(samples.iter().map(part).collect());
     Sample {
         value: of(|s| s.value),
         user_ms: of(|s| s.user_ms),
@@ -215,7 +227,7 @@ mod tests {
         let scratch = tempfile::tempdir().expect("a directory");
         let place = Place::at(scratch.path());
         let line = ["sh", "-c", script].map(OsString::from);
-        run_within(&line, &place, limit)
+        run_within(&line, &place, &place.work(), limit)
     }
 
     #[test]

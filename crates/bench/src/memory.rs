@@ -74,6 +74,23 @@ fn touch_file(how: Touch, path: &Path) -> io::Result<()> {
     }
 }
 
+/// How many files one directory of the tree holds.
+const FILES_A_DIRECTORY: u32 = 500;
+
+/// A tree of so many small files, with names as long as names are.
+fn tree(at: &Path, files: u32) -> Result<(), String> {
+    for first in (0..files).step_by(FILES_A_DIRECTORY as usize) {
+        let directory = at.join(format!("directory-{first:06}")).join("src");
+        fs::create_dir_all(&directory).map_err(|error| about("create", &directory, &error))?;
+        for number in first..files.min(first + FILES_A_DIRECTORY) {
+            let file = directory.join(format!("a_file_of_the_tree_{number:06}.c"));
+            fs::write(&file, format!("int x{number};\n"))
+                .map_err(|error| about("write", &file, &error))?;
+        }
+    }
+    Ok(())
+}
+
 /// A row whose tree is there.
 pub struct Ready {
     touch: Touch,
@@ -85,7 +102,9 @@ impl Ready {
     pub fn new(place: &Place, memory: &Memory) -> Result<Self, String> {
         Ok(Self {
             touch: memory.touch,
-            tree: place.tree(memory.files)?,
+            tree: place.made(&format!("files-{}", memory.files), |at| {
+                tree(at, memory.files)
+            })?,
         })
     }
 }
@@ -114,7 +133,7 @@ impl Measured for Ready {
         // With a network gate, which is the default on a terminal.
         let line = place.inside(&["--net", "allow"], &place.own(&words));
         let clock = Clock::start()?;
-        let mut child = measure::command(&line, place)
+        let mut child = measure::command(&line, place, &place.work())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -6,22 +6,22 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// How many files one directory of a tree holds.
-const FILES_A_DIRECTORY: u32 = 500;
-
 /// The programs and directories of a run.
 pub struct Place {
     /// The command under test.
     surmise: PathBuf,
     /// This program.
     own: PathBuf,
-    /// `target/bench`.
+    /// `target/bench`, or another directory for all that a run makes.
     bench: PathBuf,
+    /// Where programs to compare with are installed.
+    peers: PathBuf,
 }
 
 impl Place {
-    /// Finds them from where this program lies, `target/PROFILE/surmise-bench`.
-    pub fn locate() -> Result<Self, String> {
+    /// Finds them from where this program lies, `target/PROFILE/surmise-bench`. It works in
+    /// `directory`, or in `target/bench`.
+    pub fn locate(directory: Option<&Path>) -> Result<Self, String> {
         let own =
             env::current_exe().map_err(|error| format!("the path of this program: {error}"))?;
         let profile = own.parent().ok_or("this program lies in no directory")?;
@@ -35,20 +35,47 @@ impl Place {
         let target = profile
             .parent()
             .ok_or("this program lies in no target directory")?;
-        let bench = target.join("bench");
+        let bench = match directory {
+            None => target.join("bench"),
+            Some(directory) => {
+                std::path::absolute(directory).map_err(|error| about("find", directory, &error))?
+            }
+        };
         for directory in [&bench, &bench.join("sources")] {
             fs::create_dir_all(directory).map_err(|error| about("create", directory, &error))?;
         }
+        let peers = target.join("peers");
         Ok(Self {
             surmise,
             own,
             bench,
+            peers,
         })
     }
 
     /// The file for a suite's results.
     pub fn results(&self, suite: &str) -> PathBuf {
         self.bench.join(format!("{suite}.json"))
+    }
+
+    /// The file for the picture of a suite's results.
+    pub fn plot(&self, suite: &str) -> PathBuf {
+        self.bench.join(format!("{suite}.svg"))
+    }
+
+    /// All that a run makes is below it.
+    pub fn bench(&self) -> &Path {
+        &self.bench
+    }
+
+    /// Where a program to compare with is installed; a script of ours does that.
+    pub fn peer(&self, name: &str) -> Result<PathBuf, String> {
+        let path = self.peers.join(name);
+        if !path.exists() {
+            let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/fetch-peer");
+            succeed(Command::new(script).arg(name).arg(&path))?;
+        }
+        Ok(path)
     }
 
     /// Where commands run.
@@ -92,24 +119,20 @@ impl Place {
         Ok(path)
     }
 
-    /// A tree of `files` small files, made once.
-    pub fn tree(&self, files: u32) -> Result<PathBuf, String> {
-        let path = self.bench.join("sources").join(format!("files-{files}"));
+    /// What `make` makes, made once.
+    pub fn made(
+        &self,
+        name: &str,
+        make: impl FnOnce(&Path) -> Result<(), String>,
+    ) -> Result<PathBuf, String> {
+        let path = self.bench.join("sources").join(name);
         if path.exists() {
             return Ok(path);
         }
-        // A tree that was cut short must not be taken for a whole one.
+        // What was cut short must not be taken for the whole.
         let part = path.with_extension("part");
         remove(&part)?;
-        for first in (0..files).step_by(FILES_A_DIRECTORY as usize) {
-            let directory = part.join(format!("directory-{first:06}")).join("src");
-            fs::create_dir_all(&directory).map_err(|error| about("create", &directory, &error))?;
-            for number in first..files.min(first + FILES_A_DIRECTORY) {
-                let file = directory.join(format!("a_file_of_the_tree_{number:06}.c"));
-                fs::write(&file, format!("int x{number};\n"))
-                    .map_err(|error| about("write", &file, &error))?;
-            }
-        }
+        make(&part)?;
         fs::rename(&part, &path).map_err(|error| about("rename", &part, &error))?;
         Ok(path)
     }
@@ -131,20 +154,24 @@ impl Place {
             surmise: "surmise".into(),
             own: "surmise-bench".into(),
             bench: bench.to_owned(),
+            peers: bench.join("peers"),
         };
+        fs::create_dir_all(bench.join("sources")).expect("a directory for sources");
         place.reset(None).expect("a work directory");
         place
     }
 }
 
-fn remove(directory: &Path) -> Result<(), String> {
+/// Removes a directory, if it is there, and all below it.
+pub fn remove(directory: &Path) -> Result<(), String> {
     if directory.exists() {
         fs::remove_dir_all(directory).map_err(|error| about("remove", directory, &error))?;
     }
     Ok(())
 }
 
-fn succeed(command: &mut Command) -> Result<(), String> {
+/// Runs a command that must end with 0.
+pub fn succeed(command: &mut Command) -> Result<(), String> {
     match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("{command:?}: {status}")),

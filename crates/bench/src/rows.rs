@@ -1,9 +1,11 @@
 //! What is measured, as data.
 
+mod files;
 mod network;
 
-use crate::command::{Command, Peer};
+use crate::command::{Command, Peer, Timing};
 use crate::exchange::Exchange;
+use crate::inputs::Input;
 use crate::limit::Limit;
 use crate::memory::Memory;
 
@@ -11,6 +13,8 @@ use crate::memory::Memory;
 pub struct Suite {
     /// Names the file.
     pub name: &'static str,
+    /// Whether other programs of the kind are measured besides.
+    pub has_rivals: bool,
     /// In the order they run.
     pub rows: &'static [Row],
 }
@@ -23,6 +27,8 @@ pub struct Row {
     pub what: What,
     /// What ours must keep.
     pub limit: Limit,
+    /// The same of the processor time, that of Surmise's own processes included.
+    pub processor_limit: Limit,
     /// How many pairs are measured at most, however many are asked for.
     pub pairs_max: u32,
 }
@@ -37,14 +43,31 @@ pub enum What {
     Memory(Memory),
 }
 
+impl Row {
+    /// The program that both sides need and that is not installed.
+    pub fn missing_program(&self) -> Option<&'static str> {
+        match &self.what {
+            What::Command(command) => command.missing_program(),
+            What::Exchange(_) | What::Memory(_) => None,
+        }
+    }
+}
+
 /// Every suite.
 pub const SUITES: &[Suite] = &[
     Suite {
         name: "run",
+        has_rivals: true,
         rows: RUN,
     },
     Suite {
+        name: "files",
+        has_rivals: true,
+        rows: files::FILES,
+    },
+    Suite {
         name: "network",
+        has_rivals: false,
         rows: network::NETWORK,
     },
 ];
@@ -58,10 +81,12 @@ const RUN: &[Row] = &[
             options: &[],
             inside: &["true"],
             peer: Peer::Command(&["unshare", "-Urmpnf", "true"]),
-            repeat: 20,
-            source: None,
+            timing: Timing::Whole(20),
+            input: Input::Empty,
+            cold: None,
         }),
         limit: Limit::RatioMax(3.0),
+        processor_limit: Limit::None,
         pairs_max: u32::MAX,
     },
 ];
@@ -73,10 +98,12 @@ const fn make_lua(test: &'static str, inside: &'static [&'static str]) -> Row {
             options: &[],
             inside,
             peer: Peer::Plain,
-            repeat: 1,
-            source: Some("lua5.4"),
+            timing: Timing::Whole(1),
+            input: Input::Package("lua5.4"),
+            cold: None,
         }),
-        limit: Limit::RatioMax(1.10),
+        limit: Limit::RatioMax(1.04),
+        processor_limit: Limit::RatioMax(1.10),
         pairs_max: u32::MAX,
     }
 }

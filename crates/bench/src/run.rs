@@ -1,11 +1,17 @@
 //! One row, measured in alternating pairs.
 
+use crate::command;
 use crate::exchange;
+use crate::limit::Limit;
 use crate::measure::{Sample, median};
 use crate::memory;
 use crate::place::Place;
-use crate::report::{Outcome, Samples};
+use crate::report::{Beside, Outcome, Samples};
+use crate::rival::{Rival, Rivals};
 use crate::rows::{Row, What};
+
+/// How many samples of a rival are taken at most: no claim hangs on them.
+const RIVAL_SAMPLES_MAX: usize = 3;
 
 /// One of the two that are compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,12 +30,23 @@ pub trait Measured {
     fn peer_name(&self) -> String;
     /// Measures one side once.
     fn sample(&mut self, place: &Place, side: Side) -> Result<Sample, String>;
+
+    /// Who is measured besides.
+    fn rivals(&self) -> Vec<Rival> {
+        Vec::new()
+    }
+
+    /// Measures a rival once.
+    fn rival_sample(&mut self, _place: &Place, rival: Rival) -> Result<Sample, String> {
+        Err(format!("{} is not compared here", rival.name()))
+    }
 }
 
-/// Measures `row` with one pair that does not count and up to `pairs` that do.
-pub fn row(place: &Place, row: &Row, pairs: u32) -> Result<Outcome, String> {
+/// Measures `row` with one pair that does not count and up to `pairs` that do. It gives one outcome,
+/// and one more if the processor time has a limit of its own.
+pub fn row(place: &Place, rivals: &Rivals, row: &Row, pairs: u32) -> Result<Vec<Outcome>, String> {
     match &row.what {
-        What::Command(command) => measure(place, row, command, pairs),
+        What::Command(command) => measure(place, row, command::Ready { command, rivals }, pairs),
         What::Exchange(exchange) => {
             measure(place, row, exchange::Ready::new(place, exchange)?, pairs)
         }
@@ -42,14 +59,15 @@ fn measure(
     row: &Row,
     mut measured: impl Measured,
     pairs: u32,
-) -> Result<Outcome, String> {
+) -> Result<Vec<Outcome>, String> {
     let pairs = pairs.min(row.pairs_max);
+    let mut beside: Vec<_> = measured.rivals().into_iter().map(Beside::new).collect();
     let mut samples = Samples {
         ours: Vec::new(),
         peer: Vec::new(),
     };
     for pair in 0..=pairs {
-        eprint!("\r{}: pair {pair} of {pairs} ", row.test);
+        eprint!("\r\x1b[K{}: pair {pair} of {pairs} ", row.test);
         // Each goes first in every other pair: what follows finds warm caches.
         let (ours, peer) = if pair % 2 == 0 {
             let ours = measured.sample(place, Side::Ours)?;
@@ -61,31 +79,67 @@ fn measure(
         if pair > 0 {
             samples.ours.push(ours);
             samples.peer.push(peer);
+            for rival in &mut beside {
+                if rival.samples.len() < RIVAL_SAMPLES_MAX && rival.reason.is_none() {
+                    rival.take(measured.rival_sample(place, rival.rival));
+                }
+            }
         }
     }
     eprint!("\r\x1b[K");
-    let (ours, peer) = (median(&samples.ours), median(&samples.peer));
-    Ok(Outcome {
-        test: row.test,
-        unit: measured.unit(),
-        ours: ours.value,
-        peer: peer.value,
-        peer_name: measured.peer_name(),
-        ratio: ours.value / peer.value,
-        target: row.limit.parts().map(|(number, _)| number),
-        target_is: row.limit.parts().map(|(_, of)| of),
-        limit: row.limit,
-        pass: row.limit.is_kept(ours.value, peer.value),
-        ours_processor_ms: ours.user_ms + ours.system_ms,
-        peer_processor_ms: peer.user_ms + peer.system_ms,
+    Ok(outcomes(row, &measured, samples, beside))
+}
+
+fn outcomes(
+    row: &Row,
+    measured: &impl Measured,
+    samples: Samples,
+    beside: Vec<Beside>,
+) -> Vec<Outcome> {
+    let outcome = |test: String, unit, limit: Limit, samples: Samples, beside: Vec<Beside>| {
+        let (ours, peer) = (median(&samples.ours), median(&samples.peer));
+        Outcome {
+            test,
+            unit,
+            ours: ours.value,
+            peer: peer.value,
+            peer_name: measured.peer_name(),
+            ratio: ours.value / peer.value,
+            target: limit.parts().map(|(number, _)| number),
+            target_is: limit.parts().map(|(_, of)| of),
+            limit,
+            pass: limit.is_kept(ours.value, peer.value),
+            ours_processor_ms: ours.user_ms + ours.system_ms,
+            peer_processor_ms: peer.user_ms + peer.system_ms,
+            samples,
+            beside: beside
+                .into_iter()
+                .map(|one| one.compared_with(peer.value))
+                .collect(),
+        }
+    };
+    let processor = (row.processor_limit != Limit::None).then(|| {
+        outcome(
+            format!("{}-processor", row.test),
+            "ms",
+            row.processor_limit,
+            samples.of_processor(),
+            beside.iter().map(Beside::of_processor).collect(),
+        )
+    });
+    let time = outcome(
+        row.test.to_owned(),
+        measured.unit(),
+        row.limit,
         samples,
-    })
+        beside,
+    );
+    [Some(time), processor].into_iter().flatten().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limit::Limit;
 
     /// Samples of ours are their number, those of the peer 10.
     struct Counted(Vec<Side>);
@@ -110,8 +164,23 @@ mod tests {
             };
             Ok(Sample {
                 value,
+                user_ms: 1.0,
+                system_ms: 2.0 * value,
+            })
+        }
+
+        fn rivals(&self) -> Vec<Rival> {
+            vec![Rival::Overlayfs, Rival::Sandlock]
+        }
+
+        fn rival_sample(&mut self, _: &Place, rival: Rival) -> Result<Sample, String> {
+            if rival == Rival::Sandlock {
+                return Err("it fails\nwith details".to_owned());
+            }
+            Ok(Sample {
+                value: 15.0,
                 user_ms: 0.0,
-                system_ms: 0.0,
+                system_ms: 42.0,
             })
         }
     }
@@ -127,10 +196,14 @@ mod tests {
                 touch: memory::Touch::Nothing,
             }),
             limit: Limit::RatioMin(0.4),
+            processor_limit: Limit::RatioMax(1.0),
             pairs_max: 3,
         };
         let mut counted = Counted(Vec::new());
-        let outcome = measure(&place, &row, &mut counted, 9).expect("measure");
+        let outcomes = measure(&place, &row, &mut counted, 9).expect("measure");
+        let [outcome, processor] = &outcomes[..] else {
+            panic!("{} outcomes", outcomes.len());
+        };
         use Side::{Ours, Peer};
         assert_eq!(counted.0, [Ours, Peer, Peer, Ours, Ours, Peer, Peer, Ours]);
         let values: Vec<_> = outcome.samples.ours.iter().map(|s| s.value).collect();
@@ -140,5 +213,15 @@ mod tests {
             (3.0, 10.0, 0.3)
         );
         assert!(!outcome.pass);
+        assert_eq!(processor.test, "counted-processor");
+        assert_eq!((processor.ours, processor.peer), (7.0, 21.0));
+        assert!(processor.pass);
+        let ratios = |outcome: &Outcome| {
+            let ratio = |one: &Beside| (one.ratio, one.reason.clone());
+            outcome.beside.iter().map(ratio).collect::<Vec<_>>()
+        };
+        let failed = (None, Some("it fails".to_owned()));
+        assert_eq!(ratios(outcome), [(Some(1.5), None), failed.clone()]);
+        assert_eq!(ratios(processor), [(Some(2.0), None), failed]);
     }
 }

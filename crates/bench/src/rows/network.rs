@@ -1,10 +1,11 @@
 //! The suite `network`: what the network boundary costs, and what a domain takes of memory.
 
 use super::{Row, What};
-use crate::command::{Command, Peer};
+use crate::command::{Command, Peer, Timing};
 use crate::exchange::Exchange;
 use crate::exchange::client::Work;
 use crate::exchange::link::Link;
+use crate::inputs::Input;
 use crate::limit::Limit;
 use crate::memory::{Memory, Touch};
 
@@ -56,10 +57,12 @@ pub(super) const NETWORK: &[Row] = &[
             options: &["--net", "allow"],
             inside: &["true"],
             peer: Peer::Options(&["--net", "deny"]),
-            repeat: 20,
-            source: None,
+            timing: Timing::Whole(20),
+            input: Input::Empty,
+            cold: None,
         }),
         limit: Limit::None,
+        processor_limit: Limit::None,
         pairs_max: u32::MAX,
     },
     memory("memory-read-100k", Touch::Read),
@@ -71,6 +74,7 @@ const fn exchange(test: &'static str, link: Option<Link>, work: Work, limit: Lim
         test,
         what: What::Exchange(Exchange { work, link }),
         limit,
+        processor_limit: Limit::None,
         pairs_max: u32::MAX,
     }
 }
@@ -83,6 +87,7 @@ const fn memory(test: &'static str, touch: Touch) -> Row {
             touch,
         }),
         limit: Limit::OursMax(64.0),
+        processor_limit: Limit::None,
         // One takes half a minute, and they hardly differ.
         pairs_max: 3,
     }

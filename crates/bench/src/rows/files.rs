@@ -1,0 +1,143 @@
+//! The suite `files`: what the view of the file system costs programs that work on many files or on
+//! large ones.
+
+use super::{Row, What};
+use crate::command::{Command, Peer, Timing};
+use crate::inputs::{ARCHIVE, DATA, Input, Made};
+use crate::limit::Limit;
+
+/// Samples that take seconds are fewer.
+const PAIRS_OF_LARGE: u32 = 5;
+
+const REPOSITORY: Input = Input::There(Made::Repository(10_000));
+const STATUS: &[&str] = &["git", "status", "--porcelain"];
+
+const TREE: Input = Input::There(Made::Tree(5000));
+const SEARCH: &[&str] = &[
+    "rg",
+    "--no-config",
+    "--threads=2",
+    "value_[0-9]+_79 = 1000;",
+];
+
+const GIGABYTE: Input = Input::There(Made::Data(1024));
+const READ: &[&str] = &["dd", "if=data", "of=/dev/null", "bs=128k", "status=none"];
+const WRITE: &[&str] = &[
+    "dd",
+    "if=/dev/zero",
+    "of=written",
+    "bs=128k",
+    "count=8192",
+    "status=none",
+];
+/// 100 MB.
+const WRITE_SMALL: &[&str] = &[
+    "dd",
+    "if=/dev/zero",
+    "of=written",
+    "bs=4k",
+    "count=25600",
+    "status=none",
+];
+
+/// Of the standard library, and with files of its own each.
+const IMPORTS: &str = "import argparse, ast, asyncio, base64, bisect, calendar, cmd, code, codecs, \
+    colorsys, concurrent.futures, configparser, contextlib, copy, csv, ctypes, dataclasses, decimal, \
+    difflib, dis, email.message, enum, filecmp, fileinput, fractions, ftplib, functools, getopt, \
+    gettext, glob, gzip, hashlib, heapq, hmac, html.parser, http.client, imaplib, inspect, ipaddress, \
+    json, logging.config, mailbox, mimetypes, multiprocessing, optparse, pathlib, pdb, pickle, \
+    pickletools, platform, plistlib, poplib, pprint, profile, queue, random, sched, secrets, shelve, \
+    smtplib";
+const PYTHON: &[&str] = &["/usr/bin/python3", "-c", IMPORTS];
+
+pub(super) const FILES: &[Row] = &[
+    first("git-status-first", REPOSITORY, STATUS, Limit::RatioMax(3.0)),
+    later("git-status-later", REPOSITORY, STATUS, Limit::RatioMax(1.2)),
+    first("rg-first", TREE, SEARCH, Limit::RatioMax(3.0)),
+    later("rg-later", TREE, SEARCH, Limit::RatioMax(1.2)),
+    first(
+        "tar-x",
+        Input::Copy(Made::Archive(1000)),
+        &["tar", "--extract", "--file", ARCHIVE],
+        Limit::RatioMax(3.0),
+    ),
+    first("python-imports", Input::Empty, PYTHON, Limit::RatioMax(1.2)),
+    later("python-later", Input::Empty, PYTHON, Limit::None),
+    whole(
+        "cargo-build",
+        Input::Copy(Made::Crate),
+        &["cargo", "build", "--quiet", "--offline"],
+        Limit::RatioMax(1.05),
+    ),
+    large(first("read-1g-first", GIGABYTE, READ, Limit::None)),
+    large(later("read-1g-warm", GIGABYTE, READ, Limit::RatioMax(1.1))),
+    large(cold("read-1g-cold", GIGABYTE, READ, Limit::RatioMax(1.3))),
+    large(first("write-1g", Input::Empty, WRITE, Limit::RatioMax(2.0))),
+    first("write-4k", Input::Empty, WRITE_SMALL, Limit::RatioMax(3.0)),
+];
+
+const fn whole(
+    test: &'static str,
+    input: Input,
+    inside: &'static [&'static str],
+    limit: Limit,
+) -> Row {
+    row(test, input, inside, limit, Timing::Whole(1), None)
+}
+
+const fn first(
+    test: &'static str,
+    input: Input,
+    inside: &'static [&'static str],
+    limit: Limit,
+) -> Row {
+    row(test, input, inside, limit, Timing::First, None)
+}
+
+const fn later(
+    test: &'static str,
+    input: Input,
+    inside: &'static [&'static str],
+    limit: Limit,
+) -> Row {
+    row(test, input, inside, limit, Timing::Later(3), None)
+}
+
+/// As `first`, and [`DATA`] has to come from the disk.
+const fn cold(
+    test: &'static str,
+    input: Input,
+    inside: &'static [&'static str],
+    limit: Limit,
+) -> Row {
+    row(test, input, inside, limit, Timing::First, Some(DATA))
+}
+
+const fn large(mut row: Row) -> Row {
+    row.pairs_max = PAIRS_OF_LARGE;
+    row
+}
+
+const fn row(
+    test: &'static str,
+    input: Input,
+    inside: &'static [&'static str],
+    limit: Limit,
+    timing: Timing,
+    cold: Option<&'static str>,
+) -> Row {
+    Row {
+        test,
+        what: What::Command(Command {
+            options: &[],
+            inside,
+            peer: Peer::Plain,
+            timing,
+            input,
+            cold,
+        }),
+        limit,
+        processor_limit: Limit::None,
+        pairs_max: u32::MAX,
+    }
+}
