@@ -17,7 +17,7 @@ help:
 	@echo 'make build      target/release/surmise'
 	@echo 'make deb        target/deb/surmise_VERSION_ARCHITECTURE.deb'
 	@echo 'make deb-test   install it in a copy-on-write picture of this machine, use it, remove it (root)'
-	@echo 'make bench      compare with peers; results in target/bench/'
+	@echo 'make bench      compare with peers; table, JSON and pictures in target/bench/'
 	@echo 'make bench-net  the same for the network boundary, and for memory'
 	@echo 'make soak       real programs, 8 domains at once, then property tests and the demo for MINUTES=30'
 	@echo 'make clean      remove target/'
@@ -42,9 +42,17 @@ lint:
 		&& cargo clippy --workspace --all-targets --locked -- -D warnings \
 		&& cargo xtask tidy
 
+# As whoever calls it, and when that is root, as an ordinary user too.
 bench:
 	@$(call tools,bench) && $(release) \
-		&& cargo run --release --locked --package surmise-bench -- --suite run
+		&& cargo build --release --locked --package surmise-bench \
+		&& { status=0; \
+			target/release/surmise-bench --suite run --suite files || status=$$?; \
+			if [ "$$(id -u)" = 0 ]; then \
+				echo "as an ordinary user:"; \
+				scripts/as-ordinary-user target/bench/user target/release/surmise-bench \
+					--directory target/bench/user --suite run --suite files || status=$$?; \
+			fi; exit $$status; }
 
 bench-net:
 	@$(call tools,bench) && $(release) \

@@ -83,7 +83,11 @@ impl Beside {
     pub fn take(&mut self, sample: Result<Sample, String>) {
         match sample {
             Ok(sample) => self.samples.push(sample),
-            Err(error) => self.reason = error.lines().next().map(str::to_owned),
+            // What the program said last, or else with which status it ended.
+            Err(error) => {
+                let said = error.lines().rfind(|line| !line.trim().is_empty());
+                self.reason = said.map(str::to_owned);
+            }
         }
     }
 

@@ -175,7 +175,7 @@ mod tests {
 
         fn rival_sample(&mut self, _: &Place, rival: Rival) -> Result<Sample, String> {
             if rival == Rival::Sandlock {
-                return Err("it fails\nwith details".to_owned());
+                return Err("exit status: 1\nit fails\n\n".to_owned());
             }
             Ok(Sample {
                 value: 15.0,
