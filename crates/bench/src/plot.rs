@@ -110,7 +110,8 @@ impl Group {
             let _ = writeln!(
                 svg,
                 "<rect x=\"{:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{}\"/>\n\
-                 <text x=\"{:.1}\" y=\"{:.1}\" font-size=\"11\">{}</text>",
+                 <text x=\"{:.1}\" y=\"{:.1}\" font-size=\"11\" \
+                 stroke=\"white\" stroke-width=\"3\" paint-order=\"stroke\">{}</text>",
                 from.min(to),
                 (to - from).abs().max(1.0),
                 BAR - 2.0,
@@ -128,7 +129,7 @@ impl Group {
                 "<line x1=\"{x:.1}\" y1=\"{:.1}\" x2=\"{x:.1}\" y2=\"{:.1}\" stroke=\"black\" \
                  stroke-width=\"2\"/>",
                 top - 4.0,
-                bottom + 2.0
+                top + BAR + 2.0
             );
         }
     }

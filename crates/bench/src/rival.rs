@@ -13,7 +13,8 @@ use crate::place::{Place, about, remove};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Rival {
-    /// The kernel's overlayfs over the whole root, in a mount namespace of its own.
+    /// The kernel's overlayfs in a mount namespace of its own: over the whole root, and for an
+    /// ordinary user over the directory where the command starts.
     Overlayfs,
     /// binpash/try.
     Try,
@@ -36,11 +37,17 @@ pub struct Rivals {
 }
 
 /// Mounts an overlay whose lower layer is `/`, with the devices and the processes of the machine, and
-/// goes on in it as the command given behind its directory, its options and where to start.
-const OVERLAY: &str = r#"at=$1 options=$2 start=$3; shift 3
-mount -t overlay -o "lowerdir=/,upperdir=$at/upper,workdir=$at/work$options" overlay "$at/root" &&
+/// goes on in it as the command given behind its directory and where to start.
+const OVERLAY: &str = r#"at=$1 start=$2; shift 2
+mount -t overlay -o "lowerdir=/,upperdir=$at/upper,workdir=$at/work" overlay "$at/root" &&
 mount --rbind /dev "$at/root/dev" && mount --rbind /proc "$at/root/proc" &&
 exec chroot "$at/root" env --chdir "$start" "$@""#;
+
+/// The same over the directory to start in alone: the kernel gives a user namespace no layer of a
+/// directory with other file systems mounted below it.
+const OVERLAY_OF_DIRECTORY: &str = r#"at=$1 start=$2; shift 2
+mount -t overlay -o "lowerdir=$start,upperdir=$at/upper,workdir=$at/work,userxattr" overlay "$start" &&
+exec env --chdir "$start" "$@""#;
 
 impl Rival {
     /// As in the table.
@@ -133,9 +140,12 @@ fn overlay(ordinary: bool, place: &Place, directory: &Path) -> Result<Vec<OsStri
         fs::create_dir_all(&part).map_err(|error| about("create", &part, &error))?;
     }
     let mut line: Vec<OsString> = vec!["unshare".into()];
-    if ordinary {
+    let script = if ordinary {
         line.push("--map-root-user".into());
-    }
+        OVERLAY_OF_DIRECTORY
+    } else {
+        OVERLAY
+    };
     line.extend(
         [
             "--mount",
@@ -143,13 +153,12 @@ fn overlay(ordinary: bool, place: &Place, directory: &Path) -> Result<Vec<OsStri
             "private",
             "sh",
             "-c",
-            OVERLAY,
+            script,
             "sh",
         ]
         .map(Into::into),
     );
-    let options = if ordinary { ",userxattr" } else { "" };
-    line.extend([at.into(), options.into(), directory.into()]);
+    line.extend([at.into(), directory.into()]);
     Ok(line)
 }
 
