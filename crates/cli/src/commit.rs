@@ -170,6 +170,7 @@ fn text(progress: Progress) -> String {
     let activity = match activity {
         Activity::Send => return "surmise: commit: sending what was held".into(),
         Activity::Stage => "writing new data",
+        Activity::Keep => "keeping old data",
         Activity::Apply => "changing names and files",
         Activity::Undo => "taking back what was written",
     };

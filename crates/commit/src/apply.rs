@@ -17,7 +17,7 @@ use crate::journal::{Journal, Left};
 use crate::locate::{Site, is_absent};
 use crate::opening::open_up;
 use crate::plan::{Aside, Content, Item, Link, Place, Placement};
-use crate::rename::{exchange, move_to_free};
+use crate::rename::{exchange, move_to_free, settle};
 use crate::report::{Kept, Leftover, Reason, Report};
 use crate::steps::Steps;
 
@@ -169,7 +169,12 @@ impl<'s, 'p, 'a, 'b> Apply<'s, 'p, 'a, 'b> {
     fn place(&mut self, placement: &'p Placement) -> Result<(), Failure> {
         let (from, to) = (&placement.from, &placement.to);
         let key = key_of(self.site, placement.item);
-        let occupant = self.identity(to)?;
+        let mut occupant = self.identity(to)?;
+        let is_resumed = occupant.is_none_or(|found| Some(found.key()) == key);
+        if placement.displaces.is_some() && is_resumed {
+            self.settle(placement)?;
+            occupant = self.identity(to)?;
+        }
         if occupant.is_some_and(|found| Some(found.key()) == key) {
             return Ok(());
         }
@@ -203,6 +208,16 @@ impl<'s, 'p, 'a, 'b> Apply<'s, 'p, 'a, 'b> {
         match moved {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.occupied(placement),
             moved => Ok(moved?),
+        }
+    }
+
+    /// Completes an exchange in which an earlier run was cut short.
+    fn settle(&self, placement: &Placement) -> io::Result<()> {
+        let (from, to) = (&placement.from, &placement.to);
+        let directories = (self.site.open(from.directory), self.site.open(to.directory));
+        match directories {
+            (Err(error), _) | (_, Err(error)) if is_absent(&error) => Ok(()),
+            (old, new) => settle(old?.as_fd(), &from.name, new?.as_fd(), &to.name),
         }
     }
 

@@ -16,11 +16,13 @@ use crate::locate::Site;
 use crate::metadata::look;
 use crate::opening;
 use crate::plan::{Checks, Plan};
+use crate::preimage;
 use crate::report::{Activity, Report};
+use crate::revert::{Revert, changed_since};
 use crate::rights::obstacles;
 use crate::stage::Stage;
 use crate::steps::{OnProgress, Steps};
-use crate::undo::undo;
+use crate::undo::undo_stage;
 
 /// What to commit, and where.
 #[derive(Debug, Clone, Copy)]
@@ -43,9 +45,9 @@ pub struct Request<'r> {
 pub enum Resumed {
     /// No commit had begun.
     Nothing,
-    /// A commit had not reached the point of no return, and was taken back.
+    /// A commit had not begun to apply, or was being taken back, and is taken back.
     Undone,
-    /// A commit had, and is complete now.
+    /// A commit had begun to apply, and is complete now.
     Finished(Report),
 }
 
@@ -89,13 +91,18 @@ pub fn commit(
     let objects = ObjectStore::at(request.directory);
     let mut site = open(&plan, request.root)?;
     let staged = stage(&mut site, &objects, &mut journal, on_progress)
+        .and_then(|()| {
+            let steps = Steps::new(on_progress, Activity::Keep, plan.edits.len());
+            preimage::keep(&site, request.directory, &objects, &mut journal, steps)
+        })
         .and_then(|()| check_again(&site, &checks, &keep));
     match staged {
         Ok(()) => {}
         Err(CommitError::Stopped) => return Err(CommitError::Stopped),
         Err(error) => {
             let steps = Steps::new(on_progress, Activity::Undo, plan.stagings.len());
-            undo(&mut site, request.directory, &objects, steps)?;
+            let touched = plan.staged_in();
+            undo_stage(&mut site, request.directory, &objects, &touched, steps)?;
             journal::discard(request.directory).map_err(journal_error)?;
             return Err(error);
         }
@@ -105,52 +112,122 @@ pub fn commit(
     Apply::new(&site, &objects, steps).run(&mut journal, None)
 }
 
-/// Goes on with a commit that was cut short: takes it back when it had not passed the point of no
-/// return, else finishes it.
+/// Goes on with a commit that was cut short: takes it back when it had not begun to apply, or was being
+/// taken back, else finishes it.
 ///
 /// # Errors
 /// [`CommitError`]; the commit can be resumed again.
 pub fn resume(directory: &Path, on_progress: &mut OnProgress<'_>) -> Result<Resumed, CommitError> {
-    if journal::is_cut_short(directory) {
-        journal::discard(directory).map_err(journal_error)?;
-        return Ok(Resumed::Nothing);
-    }
-    let Some((mut journal, contents)) = Journal::open(directory)? else {
+    let Some((mut journal, mut contents)) = cut_short(directory)? else {
         return Ok(Resumed::Nothing);
     };
-    let Contents {
-        root,
-        plan,
-        staged,
-        phase,
-        written,
-    } = contents;
-    let Some(phase) = phase else {
-        journal::discard(directory).map_err(journal_error)?;
-        return Ok(Resumed::Undone);
-    };
-    let objects = ObjectStore::at(directory);
-    let mut site = open(&plan, &root)?;
-    for staged in staged {
-        site.set_staged(staged.staging, staged.key);
-    }
-    match phase {
-        Phase::Staging => {
-            let steps = Steps::new(on_progress, Activity::Undo, plan.stagings.len());
-            undo(&mut site, directory, &objects, steps)?;
+    let written = contents.written.take();
+    let site = site(&contents)?;
+    match contents.phase {
+        None => {
             journal::discard(directory).map_err(journal_error)?;
             Ok(Resumed::Undone)
         }
-        Phase::Applying => {
-            let steps = Steps::new(on_progress, Activity::Apply, plan.steps());
+        Some(Phase::Staging | Phase::Undoing) => {
+            take_back(directory, journal, &contents, on_progress)?;
+            Ok(Resumed::Undone)
+        }
+        Some(Phase::Applying) => {
+            let objects = ObjectStore::at(directory);
+            let steps = Steps::new(on_progress, Activity::Apply, contents.plan.steps());
             let report = Apply::new(&site, &objects, steps).run(&mut journal, written)?;
             Ok(Resumed::Finished(report))
         }
-        Phase::Done => Ok(Resumed::Finished(report(
+        Some(Phase::Done) => Ok(Resumed::Finished(report(
             &site,
             &written.unwrap_or_default(),
         ))),
     }
+}
+
+/// Takes back a commit that was cut short, as long as all that it replaces or removes is still there.
+/// The real tree is as before then, save for change times, and so is the domain.
+///
+/// # Errors
+/// After `NothingToUndo`, `TooLate` and `Changed` nothing has been done, and [`resume`] still finishes
+/// the commit. After any other, undo, or [`resume`], goes on taking back.
+pub fn undo(directory: &Path, on_progress: &mut OnProgress<'_>) -> Result<(), CommitError> {
+    if journal::is_cut_short(directory) {
+        return journal::discard(directory).map_err(journal_error);
+    }
+    let Some((mut journal, mut contents)) = cut_short(directory)? else {
+        return Err(CommitError::NothingToUndo);
+    };
+    if contents.written.is_some() {
+        return Err(CommitError::TooLate);
+    }
+    if contents.phase == Some(Phase::Applying) {
+        let objects = ObjectStore::at(directory);
+        let site = site(&contents)?;
+        changed_since(&revert(&site, directory, &objects, &contents))?;
+        journal.undo().map_err(journal_error)?;
+        contents.phase = Some(Phase::Undoing);
+    }
+    take_back(directory, journal, &contents, on_progress)
+}
+
+/// The journal of a commit that was cut short, if there is one.
+fn cut_short(directory: &Path) -> Result<Option<(Journal, Contents)>, CommitError> {
+    if journal::is_cut_short(directory) {
+        journal::discard(directory).map_err(journal_error)?;
+        return Ok(None);
+    }
+    Ok(Journal::open(directory)?)
+}
+
+fn site(contents: &Contents) -> Result<Site<'_>, CommitError> {
+    let mut site = open(&contents.plan, &contents.root)?;
+    for staged in &contents.staged {
+        site.set_staged(staged.staging, staged.key);
+    }
+    Ok(site)
+}
+
+fn revert<'s, 'p>(
+    site: &'s Site<'p>,
+    state: &'s Path,
+    objects: &'s ObjectStore,
+    contents: &'s Contents,
+) -> Revert<'s, 'p> {
+    Revert {
+        site,
+        state,
+        objects,
+        made: &contents.made,
+        preimages: &contents.preimages,
+    }
+}
+
+/// Takes back whatever a commit has done, and forgets it.
+fn take_back(
+    directory: &Path,
+    mut journal: Journal,
+    contents: &Contents,
+    on_progress: &mut OnProgress<'_>,
+) -> Result<(), CommitError> {
+    let objects = ObjectStore::at(directory);
+    let mut site = site(contents)?;
+    let is_applied = contents.phase == Some(Phase::Undoing);
+    if is_applied && !contents.is_reverted {
+        let revert = revert(&site, directory, &objects, contents);
+        let steps = Steps::new(on_progress, Activity::Undo, revert.steps());
+        revert.run(steps)?;
+        // Only now may what was made go: an inode that is gone cannot be told from a later one that
+        // has its number.
+        journal.reverted().map_err(journal_error)?;
+    }
+    let touched = match is_applied {
+        true => contents.plan.touched(),
+        false => contents.plan.staged_in(),
+    };
+    let steps = Steps::new(on_progress, Activity::Undo, contents.plan.stagings.len());
+    undo_stage(&mut site, directory, &objects, &touched, steps)?;
+    journal::discard(directory).map_err(journal_error)
 }
 
 fn planned<'m>(

@@ -31,6 +31,23 @@ pub enum CommitError {
         /// Why.
         source: io::Error,
     },
+    /// Somebody outside changed what a commit that was cut short had applied. It was not taken back.
+    #[error("{} changed outside since the commit changed {}", count(.0.len(), "path"), if .0.len() == 1 { "it" } else { "them" })]
+    Changed(Vec<Conflict>),
+    /// A step back failed. Once its cause is gone, the undo can be resumed.
+    #[error("cannot take back {}: {source}", path.display())]
+    Undo {
+        /// What could not be taken back.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// There is no commit to take back.
+    #[error("no commit of this domain was cut short")]
+    NothingToUndo,
+    /// A commit has begun to remove what was there before, and only ever goes on.
+    #[error("the commit has made all changes already, and has begun to remove what they replaced")]
+    TooLate,
     /// The journal could not be written.
     #[error("the commit's journal: {0}")]
     Journal(#[from] JournalError),
@@ -70,6 +87,15 @@ pub enum ConflictKind {
     /// The domain removed its directory, which did not hold it then.
     #[error("created outside in a directory that the domain removed")]
     CreatedInRemoved,
+    /// The commit made its directory, and put nothing else there.
+    #[error("created outside in a directory that the commit made")]
+    CreatedInMade,
+    /// The commit made it, and it has got another name.
+    #[error("made by the commit, and moved or linked outside")]
+    Linked,
+    /// What it held before the commit could not be read, and so was not kept.
+    #[error("what it held before could not be read, so it cannot be put back")]
+    NotKept,
     /// A directory on the way to it is no longer the same.
     #[error("its directory was moved or replaced outside")]
     DirectoryMoved,
@@ -174,7 +200,17 @@ impl CommitError {
                 .first()
                 .map_or("commit again", |obstacle| obstacle.why.hint()),
             Self::Stage { .. } => "nothing was changed; remove the cause, then commit again",
-            Self::Apply { .. } => "remove the cause, then commit again: it will finish",
+            Self::Apply { .. } => {
+                "remove the cause, then commit again: it will finish; or take it back with --undo"
+            }
+            Self::Changed(_) => {
+                "put the paths back as the commit left them, then undo again; or commit again: it will finish"
+            }
+            Self::Undo { .. } => "remove the cause, then undo again: it will finish",
+            Self::NothingToUndo => {
+                "`surmise list` shows commits that were cut short as `committing`"
+            }
+            Self::TooLate => "commit again: it will finish",
             Self::Journal(_) => "check the space and the permissions of the state directory",
             Self::UnderWay | Self::Stopped => "commit again: it will finish or begin anew",
         }
@@ -182,6 +218,13 @@ impl CommitError {
 
     pub(crate) fn stage(path: PathBuf, source: impl Into<io::Error>) -> Self {
         Self::Stage {
+            path,
+            source: source.into(),
+        }
+    }
+
+    pub(crate) fn undo(path: PathBuf, source: impl Into<io::Error>) -> Self {
+        Self::Undo {
             path,
             source: source.into(),
         }

@@ -26,13 +26,22 @@
 //! | 13 | end | left list as above: all done |
 //! | 14 | link | key, sources list of places, place, to place |
 //! | 15 | opened | directory index, permissions u16 |
+//! | 16 | made | staging index, size u64, modified `time` |
+//! | 17 | pre-image | edit index, metadata, data optional (size u64, list of (start u64, length u64)) |
+//! | 18 | undo | none: from here on the commit is only taken back |
+//! | 19 | reverted | none: what was there is back in place, and what was staged remains to be taken away |
 //!
 //! Content: a byte 1 (directory), 2 (regular: object optional u64), 3 (symlink: target bytes),
 //! 4 (special: `S_IFMT` u32, device u64) or 5 (staged: index). Item: a byte 1 (real: key) or 2 (staged: index). Expected: a byte 1 (inode: key) or 2 (state: identity).
 //! Metadata: permissions optional u16, uid optional u32, gid optional u32, xattrs list of (name
 //! bytes, value optional bytes), accessed optional time, modified optional time.
 //!
-//! A journal without frame 9 changed nothing; one without frame 11 is undone; one with it is done.
+//! A pre-image is what an edited inode had before: every piece of metadata that the edit, or the kernel
+//! on its way, may change, and which bytes of its data will. Those bytes are in the file
+//! `commit.undo/EDIT` at their own offsets; a range that lies in no data of that file was zeros.
+//!
+//! A journal without frame 9 changed nothing. One without frame 11 is undone, and so is one with frame
+//! 18; any other with frame 11 is done. Frame 18 never follows frame 12.
 
 mod codec;
 mod record;
@@ -45,8 +54,9 @@ use std::path::{Path, PathBuf};
 use surmise_journal::{Format, Journal as Log, OpenError};
 
 use crate::plan::Plan;
+use crate::preimage::{self, Preimage};
 use record::Frame;
-pub(crate) use record::{Left, Staged};
+pub(crate) use record::{Left, Made, Staged};
 
 const FORMAT: Format = Format {
     tag: "COMMIT",
@@ -58,7 +68,9 @@ const FORMAT: Format = Format {
 pub enum Phase {
     /// It is being prepared, and can be undone without a trace.
     Staging,
-    /// It has begun, and only ever goes on.
+    /// It is being taken back after its first visible change, and only ever goes on so.
+    Undoing,
+    /// It has begun, and goes on unless it is told to be taken back.
     Applying,
     /// It is complete.
     Done,
@@ -76,7 +88,10 @@ pub(crate) struct Contents {
     pub(crate) root: PathBuf,
     pub(crate) plan: Plan,
     pub(crate) staged: Vec<Staged>,
+    pub(crate) made: Vec<Made>,
+    pub(crate) preimages: Vec<Preimage>,
     pub(crate) phase: Option<Phase>,
+    pub(crate) is_reverted: bool,
     /// What was left, once names and files are written.
     pub(crate) written: Option<Vec<Left>>,
 }
@@ -95,6 +110,8 @@ pub enum JournalError {
 impl Journal {
     /// Starts the journal of a plan and puts all of the plan into it.
     pub(crate) fn start(directory: &Path, root: &Path, plan: &Plan) -> Result<Self, OpenError> {
+        // What a kill left of an earlier commit, whose journal is gone.
+        preimage::remove(directory)?;
         let log = Log::create_at(&path(directory), FORMAT)?;
         let mut journal = Self { log };
         journal.append(&Frame::Head {
@@ -139,7 +156,29 @@ impl Journal {
         self.append(&Frame::Staged(staged))
     }
 
-    /// The point of no return.
+    /// Notes in which state a staged file is, so that a later change of it can be told.
+    pub(crate) fn made(&mut self, made: Made) -> io::Result<()> {
+        self.append(&Frame::Made(made))
+    }
+
+    /// Notes what an inode had before its edit.
+    pub(crate) fn preimage(&mut self, preimage: Preimage) -> io::Result<()> {
+        self.append(&Frame::Preimage(preimage))
+    }
+
+    /// From here on the commit is only taken back.
+    pub(crate) fn undo(&mut self) -> io::Result<()> {
+        self.append(&Frame::Undo)?;
+        self.log.sync()
+    }
+
+    /// Everything is back where it was, but for what was staged.
+    pub(crate) fn reverted(&mut self) -> io::Result<()> {
+        self.append(&Frame::Reverted)?;
+        self.log.sync()
+    }
+
+    /// From here on the commit is made, unless it is told to be taken back.
     pub(crate) fn go(&mut self) -> io::Result<()> {
         self.append(&Frame::Go)?;
         self.log.sync()
@@ -186,12 +225,13 @@ pub fn forget(directory: &Path) -> io::Result<()> {
     std::fs::File::open(directory)?.sync_all()
 }
 
-/// Removes the journal of a commit that changed nothing.
+/// Removes the journal of a commit that changed nothing, or that is complete, and then its pre-images.
 pub(crate) fn discard(directory: &Path) -> io::Result<()> {
     match std::fs::remove_file(path(directory)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        removed => removed?,
     }
+    preimage::remove(directory)
 }
 
 /// How far the journal in a domain's state directory says that a commit has come; `None` when none
@@ -235,6 +275,10 @@ impl Contents {
             Frame::Finish(finish) => self.plan.finishes.push(finish),
             Frame::Stage => self.phase = Some(Phase::Staging),
             Frame::Staged(staged) => self.staged.push(staged),
+            Frame::Made(made) => self.made.push(made),
+            Frame::Preimage(preimage) => self.preimages.push(preimage),
+            Frame::Undo => self.phase = Some(Phase::Undoing),
+            Frame::Reverted => self.is_reverted = true,
             Frame::Go => self.phase = Some(Phase::Applying),
             Frame::Written { left } => self.written = Some(left),
             Frame::End { left } => {

@@ -7,12 +7,15 @@
 //!    domain first used it, and the user must be able to make the changes. All conflicts are
 //!    reported at once; nothing is touched.
 //! 2. **stage**: what is new is put beside its target, complete and durable, under temporary names
-//!    that begin with `.surmise-`. Any failure takes it all away again.
-//! 3. **apply**: the journal gets its point of no return, and then names are moved, files that keep
+//!    that begin with `.surmise-`, and what will be overwritten is kept. Any failure takes it all
+//!    away again.
+//! 3. **apply**: the journal says that it begins, and then names are moved, files that keep
 //!    their inode are written, what goes is removed, and directories get their modes and times.
 //!
 //! A kill or a power loss at any moment leaves a journal from which [`resume`] finishes the commit
-//! or, before the point of no return, takes it back. Nothing here follows a symbolic link, and
+//! or, before its first visible change, takes it back. [`undo`] takes it back also after that, until
+//! the commit has begun to remove what was there before: so far names have only moved, and what was
+//! overwritten is kept in pre-images. Nothing here follows a symbolic link, and
 //! nothing resolves a path twice: all work is done below descriptors of directories whose inodes
 //! were compared.
 //!
@@ -25,8 +28,8 @@
 //!
 //! | journal | log | what finishes it |
 //! |---|---|---|
-//! | none, or before the point of no return | all changes | [`resume`] takes it back; the domain is kept |
-//! | past the point of no return | all changes | [`resume`], then the domain can go |
+//! | none, or before apply began | all changes | [`resume`] takes it back; the domain is kept |
+//! | apply began | all changes | [`resume`], then the domain can go |
 //! | [`Phase::Done`] | all changes, or rebased | [`resume`] says so again, then the domain can go |
 //! | none | rebased | nothing: a domain without changes |
 //!
@@ -68,8 +71,10 @@ mod names;
 mod opening;
 mod patch;
 mod plan;
+mod preimage;
 mod rename;
 mod report;
+mod revert;
 mod rights;
 mod settle;
 mod stage;
@@ -78,7 +83,7 @@ mod trial;
 mod undo;
 
 pub use changes::{Change, ChangeKind, Changes};
-pub use commit::{Request, Resumed, check, commit, resume};
+pub use commit::{Request, Resumed, check, commit, resume, undo};
 pub use error::{CommitError, Conflict, ConflictKind, Obstacle, ObstacleKind};
 pub use journal::{JournalError, Phase, forget, pending};
 pub use kept::finish_kept;

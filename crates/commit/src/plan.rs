@@ -10,7 +10,7 @@ mod build;
 mod gains;
 mod losses;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 
 use surmise_view::{FileKind, Identity, InodeKey, NodeId, ObjectId, Timestamp};
@@ -196,6 +196,35 @@ impl Plan {
             + self.edits.len()
             + self.removals.len()
             + self.finishes.len()
+    }
+}
+
+impl Plan {
+    /// Existing directories in which something is staged.
+    pub(crate) fn staged_in(&self) -> BTreeSet<usize> {
+        let places = self.stagings.iter().map(|staging| &staging.place);
+        self.existing(places.map(|place| place.directory))
+    }
+
+    /// Existing directories in which names change before anything is removed, or that move.
+    pub(crate) fn touched(&self) -> BTreeSet<usize> {
+        let stagings = self.stagings.iter().map(|staging| &staging.place);
+        let placements = self.placements.iter();
+        let placements = placements.flat_map(|placement| [&placement.from, &placement.to]);
+        let asides = self.asides.iter().map(|aside| &aside.place);
+        let links = self.links.iter().map(|link| &link.place);
+        let places = stagings.chain(placements).chain(asides).chain(links);
+        let moved = self.directories.iter().enumerate();
+        let moved = moved.filter(|(_, directory)| directory.places.len() > 1);
+        let touched = places
+            .map(|place| place.directory)
+            .chain(moved.map(|(index, _)| index));
+        self.existing(touched)
+    }
+
+    fn existing(&self, directories: impl Iterator<Item = usize>) -> BTreeSet<usize> {
+        let existing = |index: &usize| self.directories[*index].staging.is_none();
+        directories.filter(existing).collect()
     }
 }
 

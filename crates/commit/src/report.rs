@@ -85,7 +85,9 @@ pub struct Progress {
 pub enum Activity {
     /// Puts new data beside its target.
     Stage,
-    /// Takes what was staged away again.
+    /// Keeps what files hold that will be changed.
+    Keep,
+    /// Takes what was staged, or applied, away again.
     Undo,
     /// Changes names and files.
     Apply,

@@ -149,7 +149,7 @@ impl<'p> Apply<'_, 'p, '_, '_> {
 }
 
 /// Opens an inode for writing; its owner may do so whatever its mode is.
-fn open_for_writing(inode: BorrowedFd<'_>) -> io::Result<File> {
+pub(crate) fn open_for_writing(inode: BorrowedFd<'_>) -> io::Result<File> {
     let link = metadata::link(inode);
     let open = || rustix::fs::openat(CWD, &link, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
     match open() {

@@ -13,7 +13,7 @@ use surmise_view::{Attributes, FileKind, ObjectId, ObjectStore};
 use crate::copy::copy;
 use crate::error::CommitError;
 use crate::flush::Flush;
-use crate::journal::{Journal, Staged};
+use crate::journal::{Journal, Made as Whole, Staged};
 use crate::locate::{Site, open_inode};
 use crate::metadata;
 use crate::opening::open_up;
@@ -98,6 +98,14 @@ impl Stage<'_, '_, '_, '_> {
         ) {
             self.steps.pause()?;
             metadata::set(inode.as_fd(), metadata)?;
+        }
+        if found.identity.kind != FileKind::Directory {
+            let whole = metadata::look(inode.as_fd())?.identity;
+            self.journal.made(Whole {
+                staging: index,
+                size: whole.size,
+                modified: whole.modified,
+            })?;
         }
         if let Some(file) = made.file {
             flush.add(file)?;

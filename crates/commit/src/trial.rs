@@ -12,11 +12,8 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::fs::{Mode, OFlags, XattrFlags};
 use rustix::io::Errno;
 
-use crate::metadata::{link, set_xattrs};
+use crate::metadata::{XATTR_BYTES_MAX, link, set_xattrs};
 use crate::plan::Metadata;
-
-/// The kernel's limit for a value, and for a list of names (xattr(7)), in bytes.
-const XATTR_BYTES_MAX: usize = 1 << 16;
 
 /// Sets what `inode` has and `wanted` changes of extended attributes on a nameless file in
 /// `directory`. Where no such file can be made, the commit itself will tell.

@@ -6,21 +6,25 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, StatxFlags};
+use rustix::io::Errno;
 use surmise_view::{ObjectId, ObjectStore};
 
 use crate::error::CommitError;
+use crate::flush::Flush;
 use crate::locate::{Site, is_absent, look_at, open_inode};
 use crate::metadata;
 use crate::opening::close;
 use crate::plan::{Content, Metadata, Place};
 use crate::steps::Steps;
 
-/// Undoes a stage, however far it came. Temporary names hold random digits of their own commit, so
+/// Undoes a stage, however far it came, and gives the directories in `touched` the times that they had.
+/// Temporary names hold random digits of their own commit, so
 /// what is found under one was made by it.
-pub(crate) fn undo(
+pub(crate) fn undo_stage(
     site: &mut Site<'_>,
     state: &Path,
     objects: &ObjectStore,
+    touched: &BTreeSet<usize>,
     mut steps: Steps<'_, '_>,
 ) -> Result<(), CommitError> {
     let plan = site.plan();
@@ -30,10 +34,10 @@ pub(crate) fn undo(
                 .map_err(|error| CommitError::stage(site.path(&staging.place), error))?;
         }
     }
-    for staging in plan.stagings.iter().rev() {
+    for (index, staging) in plan.stagings.iter().enumerate().rev() {
         steps.step()?;
         let is_directory = staging.content == Content::Directory;
-        unlink(site, &staging.place, is_directory)
+        unlink(site, index, &staging.place, is_directory)
             .map_err(|error| CommitError::stage(site.path(&staging.place), error))?;
         if let (Content::Regular { object: Some(id) }, Some(metadata)) =
             (&staging.content, &staging.metadata)
@@ -43,22 +47,24 @@ pub(crate) fn undo(
         }
     }
     close(site).map_err(|error| CommitError::stage(site.root_path().to_owned(), error))?;
-    let places = plan.stagings.iter().map(|staging| &staging.place);
-    let touched: BTreeSet<usize> = places.map(|place| place.directory).collect();
-    for index in touched {
-        if let Some(modified) = plan.directories[index].modified {
-            let restored = site
-                .open(index)
-                .and_then(|fd| metadata::set_times(fd.as_fd(), None, Some(modified)));
-            match restored {
-                // Removed or moved away outside: the stage changed nothing that is still there.
-                Err(error) if is_absent(&error) => {}
-                restored => restored
-                    .map_err(|error| CommitError::stage(site.root_path().to_owned(), error))?,
+    let mut flush = Flush::default();
+    for index in touched.iter().copied() {
+        let restored = site.open(index).and_then(|fd| {
+            metadata::set_times(fd.as_fd(), None, plan.directories[index].modified)?;
+            flush.add_directory(site, index)
+        });
+        match restored {
+            // Removed or moved away outside: nothing that is still there was changed.
+            Err(error) if is_absent(&error) => {}
+            restored => {
+                restored.map_err(|error| CommitError::stage(site.root_path().to_owned(), error))?;
             }
         }
     }
-    Ok(())
+    // The journal goes next, and must not be gone before what it speaks of.
+    flush
+        .run()
+        .map_err(|error| CommitError::stage(site.root_path().to_owned(), error))
 }
 
 /// Makes sure that the contents of a staged directory can be removed, whatever mode it has.
@@ -74,13 +80,18 @@ fn open_up(site: &mut Site<'_>, index: usize, place: &Place) -> io::Result<()> {
     }
 }
 
-fn unlink(site: &Site<'_>, place: &Place, is_directory: bool) -> io::Result<()> {
+fn unlink(site: &Site<'_>, index: usize, place: &Place, is_directory: bool) -> io::Result<()> {
     let directory = match site.open(place.directory) {
         Err(error) if is_absent(&error) => return Ok(()),
         directory => directory?,
     };
-    if look_at(directory.as_fd(), &place.name)?.is_none() {
+    let Some(found) = look_at(directory.as_fd(), &place.name)? else {
         return Ok(());
+    };
+    let key = site.staged(index);
+    if key.is_some_and(|key| key != found.identity.key()) {
+        // Somebody else's, in a directory that the commit made.
+        return Err(Errno::EXIST.into());
     }
     let flags = match is_directory {
         true => AtFlags::REMOVEDIR,

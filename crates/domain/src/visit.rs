@@ -121,6 +121,7 @@ fn has_word(link: &Link) -> Result<bool, Errno> {
 
 fn activity_of(name: &str) -> Activity {
     match name {
+        "keep" => Activity::Keep,
         "apply" => Activity::Apply,
         "undo" => Activity::Undo,
         "send" => Activity::Send,

@@ -2,13 +2,14 @@
 
 use std::ffi::OsString;
 
-use surmise_view::InodeKey;
+use surmise_view::{InodeKey, Timestamp};
 
 use super::codec::{Element, Field, fields};
 use crate::plan::{
     Aside, Content, Directory, Edit, Expected, Finish, Item, Link, Metadata, Opened, Place,
     Placement, Plan, Removal, Staging,
 };
+use crate::preimage::{Data, Preimage};
 use crate::report::Reason;
 
 /// What a staging made.
@@ -19,6 +20,15 @@ pub(crate) struct Staged {
     pub(crate) key: InodeKey,
     /// Whether it is the object's own inode, by a hard link.
     pub(crate) is_object: bool,
+}
+
+/// In which state a staged inode is when it is whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Made {
+    /// Index into the plan's stagings.
+    pub(crate) staging: usize,
+    pub(crate) size: u64,
+    pub(crate) modified: Timestamp,
 }
 
 /// Something that a commit had to leave.
@@ -43,6 +53,10 @@ pub(crate) enum Frame {
     Finish(Finish),
     Stage,
     Staged(Staged),
+    Made(Made),
+    Preimage(Preimage),
+    Undo,
+    Reverted,
     Go,
     Written { left: Vec<Left> },
     End { left: Vec<Left> },
@@ -85,6 +99,10 @@ impl Frame {
             Self::End { left } => tagged(13, &|bytes| left.put(bytes)),
             Self::Link(link) => tagged(14, &|bytes| link.put(bytes)),
             Self::Opened(opened) => tagged(15, &|bytes| opened.put(bytes)),
+            Self::Made(made) => tagged(16, &|bytes| made.put(bytes)),
+            Self::Preimage(preimage) => tagged(17, &|bytes| preimage.put(bytes)),
+            Self::Undo => tagged(18, &|_| {}),
+            Self::Reverted => tagged(19, &|_| {}),
         }
         bytes
     }
@@ -114,6 +132,10 @@ impl Frame {
             },
             14 => Self::Link(Field::take(bytes)?),
             15 => Self::Opened(Field::take(bytes)?),
+            16 => Self::Made(Field::take(bytes)?),
+            17 => Self::Preimage(Field::take(bytes)?),
+            18 => Self::Undo,
+            19 => Self::Reverted,
             _ => return None,
         };
         bytes.is_empty().then_some(frame)
@@ -184,10 +206,22 @@ fields!(Staged {
     key,
     is_object
 });
+fields!(Made {
+    staging,
+    size,
+    modified
+});
+fields!(Preimage {
+    edit,
+    metadata,
+    data
+});
+fields!(Data { size, ranges });
 fields!(Left { path, reason });
 
 impl Element for Place {}
 impl Element for Left {}
+impl Element for (u64, u64) {}
 impl Element for (OsString, Option<Vec<u8>>) {}
 
 impl Field for Content {

@@ -3,11 +3,12 @@
 use proptest::prelude::*;
 use surmise_view::{FileKind, Identity, InodeKey, ObjectId, Timestamp};
 
-use super::record::{Frame, Left, Staged};
+use super::record::{Frame, Left, Made, Staged};
 use crate::plan::{
     Aside, Content, Directory, Edit, Expected, Finish, Item, Link, Metadata, Opened, Place,
     Placement, Plan, Removal, Staging,
 };
+use crate::preimage::{Data, Preimage};
 use crate::report::Reason;
 
 const KEY: InodeKey = InodeKey {
@@ -134,6 +135,21 @@ fn frames() -> Vec<Frame> {
         Frame::Head { root: "/".into() },
         Frame::Stage,
         Frame::Staged(staged),
+        Frame::Made(Made {
+            staging: 1,
+            size: 9,
+            modified: TIME,
+        }),
+        Frame::Preimage(Preimage {
+            edit: 3,
+            metadata: metadata(),
+            data: Some(Data {
+                size: 1 << 40,
+                ranges: vec![(0, 1), (1 << 33, 1 << 32)],
+            }),
+        }),
+        Frame::Undo,
+        Frame::Reverted,
         Frame::Go,
         Frame::Written { left: left.clone() },
         Frame::End { left },

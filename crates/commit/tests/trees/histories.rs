@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::harness::{Act, World};
 use proptest::prelude::*;
-use surmise_commit::Resumed;
+use surmise_commit::{Resumed, pending};
 use surmise_testkit::{Facets, TreeSnapshot, assert_same_tree};
 
 fn plant(root: &Path) {
@@ -79,6 +79,29 @@ proptest! {
                     assert_same_tree(&before, &TreeSnapshot::of(world.real()), untouched);
                     prop_assert_eq!(world.commit().unwrap(), Default::default());
                 }
+            }
+        }
+        world.assert_same();
+    }
+}
+
+proptest! {
+    /// S6.
+    #[test]
+    fn a_commit_that_is_killed_can_be_taken_back(
+        acts in acts(),
+        first in 0..120usize,
+        later in prop::collection::vec(0..60usize, 0..3),
+    ) {
+        let world = World::new(plant);
+        world.act(&acts);
+        let before = TreeSnapshot::of(world.real());
+        if world.commit_until(first).is_some() && pending(&world.state()).unwrap().is_some() {
+            if world.undo(&later) {
+                world.assert_undone(&before);
+                world.assert_commits();
+            } else {
+                world.resume(&[]);
             }
         }
         world.assert_same();

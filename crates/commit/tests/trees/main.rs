@@ -6,3 +6,4 @@ mod patches;
 mod refusals;
 mod running;
 mod scenarios;
+mod undo;

@@ -134,6 +134,7 @@ impl Committer<'_> {
 fn told(progress: Progress) -> Reply {
     let activity = match progress.activity {
         Activity::Stage => "stage",
+        Activity::Keep => "keep",
         Activity::Undo => "undo",
         Activity::Apply => "apply",
         Activity::Send => "send",

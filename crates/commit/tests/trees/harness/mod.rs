@@ -13,7 +13,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
-use surmise_commit::{Changes, CommitError, Progress, Report, Request, Resumed, commit, resume};
+use surmise_commit::{
+    Changes, CommitError, Progress, Report, Request, Resumed, commit, pending, resume, undo,
+};
 use surmise_testkit::{Facets, TreeSnapshot, assert_same_tree};
 use surmise_view::{FileKind, Map, NodeId, View, ViewConfig};
 use tempfile::TempDir;
@@ -193,6 +195,39 @@ impl World {
         }
         let resumed = resume(&self.state(), &mut |_| ControlFlow::Continue(()));
         resumed.unwrap_or_else(|error| failed(&error))
+    }
+}
+
+impl World {
+    /// Takes back a commit that was cut short, stopping on the way before each of the steps `stops`, as
+    /// kills would. `false` when it is too late for that, and nothing has been done.
+    #[track_caller]
+    pub fn undo(&self, stops: &[usize]) -> bool {
+        for stop in stops {
+            match undo(&self.state(), &mut stop_after(*stop)) {
+                Err(CommitError::Stopped) => {}
+                Err(CommitError::TooLate) => return false,
+                Ok(()) => return true,
+                Err(error) => failed(&error),
+            }
+        }
+        match undo(&self.state(), &mut |_| ControlFlow::Continue(())) {
+            Err(CommitError::TooLate) => false,
+            Ok(()) => true,
+            Err(error) => failed(&error),
+        }
+    }
+
+    /// Expects the real tree to be as it was, and the domain to be ready for another commit.
+    #[track_caller]
+    pub fn assert_undone(&self, before: &TreeSnapshot) {
+        let untouched = Facets {
+            ctime: false,
+            ..Facets::EXACT
+        };
+        assert_same_tree(before, &TreeSnapshot::of(self.real()), untouched);
+        assert_eq!(pending(&self.state()).unwrap(), None);
+        assert!(!self.state().join("commit.undo").exists());
     }
 }
 

@@ -1,0 +1,263 @@
+//! What a file had before a commit changes it through its inode: enough to give it back.
+//!
+//! Only what will differ is kept. The journal says which bytes those are, and `commit.undo/EDIT` in the
+//! state directory holds them at their own offsets.
+
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, SeekFrom};
+use rustix::io::Errno;
+use surmise_view::ObjectStore;
+
+use crate::error::CommitError;
+use crate::flush::Flush;
+use crate::journal::Journal;
+use crate::locate::Site;
+use crate::metadata::{self, link};
+use crate::plan::{Edit, Metadata};
+use crate::steps::Steps;
+
+/// What the kernel takes away from a file that is written, besides set-id bits.
+const CAPABILITY: &str = "security.capability";
+
+/// The grain in which data are compared, in bytes.
+const GRAIN: usize = 1 << 16;
+
+/// What an inode had before its edit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Preimage {
+    /// Index into the plan's edits.
+    pub(crate) edit: usize,
+    pub(crate) metadata: Metadata,
+    /// `None` where the edit changes no data.
+    pub(crate) data: Option<Data>,
+}
+
+/// Which data an edit changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Data {
+    /// The file's size before.
+    pub(crate) size: u64,
+    /// The bytes below that size that will be others: (start, length), ascending.
+    pub(crate) ranges: Vec<(u64, u64)>,
+}
+
+/// Keeps the pre-images of all edits, durably, and notes them.
+pub(crate) fn keep(
+    site: &Site<'_>,
+    state: &Path,
+    objects: &ObjectStore,
+    journal: &mut Journal,
+    mut steps: Steps<'_, '_>,
+) -> Result<(), CommitError> {
+    let mut flush = Flush::default();
+    if !site.plan().edits.is_empty() {
+        make_directory(state, &mut flush)
+            .map_err(|error| CommitError::stage(directory(state), error))?;
+    }
+    for (index, edit) in site.plan().edits.iter().enumerate() {
+        steps.step()?;
+        let path = path(state, index);
+        let preimage = keep_one(site, objects, index, edit, &path, &mut flush);
+        let Some(preimage) = preimage.map_err(|error| CommitError::stage(path, error))? else {
+            continue;
+        };
+        journal
+            .preimage(preimage)
+            .map_err(|error| CommitError::stage(state.to_owned(), error))?;
+    }
+    steps.pause()?;
+    flush
+        .run()
+        .map_err(|error| CommitError::stage(directory(state), error))
+}
+
+/// Removes what [`keep`] kept.
+pub(crate) fn remove(state: &Path) -> io::Result<()> {
+    match std::fs::remove_dir_all(directory(state)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+/// The data that an edit will overwrite.
+pub(crate) fn open(state: &Path, edit: usize) -> io::Result<File> {
+    File::open(path(state, edit))
+}
+
+/// The first run of data at or after `at`; an empty one at `end` where there is none.
+pub(crate) fn next_data(file: &File, at: u64, end: u64) -> io::Result<Range<u64>> {
+    if at >= end {
+        return Ok(end..end);
+    }
+    let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
+        Err(Errno::NXIO) => return Ok(end..end),
+        Err(Errno::INVAL) => return Ok(at..end),
+        start => start?,
+    };
+    let hole = rustix::fs::seek(file, SeekFrom::Hole(start))?;
+    Ok(start.min(end)..hole.min(end))
+}
+
+/// Reads as much as `buffer` holds; what lies beyond the end of the file is zeros.
+pub(crate) fn read_padded(file: &File, buffer: &mut [u8], at: u64) -> io::Result<()> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match file.read_at(&mut buffer[done..], at + done as u64) {
+            Ok(0) => break,
+            Ok(read) => done += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    buffer[done..].fill(0);
+    Ok(())
+}
+
+/// `None` where the file's data may not be read: then nothing is kept, and the commit, which need not
+/// read them, can be made but not be undone.
+fn keep_one(
+    site: &Site<'_>,
+    objects: &ObjectStore,
+    index: usize,
+    edit: &Edit,
+    path: &Path,
+    flush: &mut Flush,
+) -> io::Result<Option<Preimage>> {
+    let mut inode = None;
+    for place in &edit.places {
+        inode = inode.or(site.inode(place, edit.key)?);
+    }
+    // It has gone since the check, which is made once more when all is staged.
+    let Some(inode) = inode else { return Ok(None) };
+    let data = match edit.object {
+        None => None,
+        Some(object) => {
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+            let opened = rustix::fs::openat(CWD, link(inode.as_fd()), flags, Mode::empty());
+            let now = match opened {
+                Err(Errno::ACCESS) => return Ok(None),
+                opened => File::from(opened?),
+            };
+            let mut kept = Kept {
+                path,
+                file: None,
+                ranges: Vec::new(),
+            };
+            let size = kept.take(&now, &objects.open(object)?)?;
+            if let Some(file) = kept.file {
+                flush.add(file.into())?;
+            }
+            Some(Data {
+                size,
+                ranges: kept.ranges,
+            })
+        }
+    };
+    Ok(Some(Preimage {
+        edit: index,
+        metadata: before(inode.as_fd(), edit)?,
+        data,
+    }))
+}
+
+/// All that an edit, and the kernel on its way, may change of an inode's metadata.
+fn before(inode: BorrowedFd<'_>, edit: &Edit) -> io::Result<Metadata> {
+    let found = metadata::look(inode)?;
+    let named = edit.metadata.xattrs.iter().map(|(name, _)| name.clone());
+    let mut names: Vec<_> = named.collect();
+    if !names.iter().any(|name| name == CAPABILITY) {
+        names.push(CAPABILITY.into());
+    }
+    let xattrs = names.into_iter().map(|name| {
+        let value = metadata::xattr(inode, &name)?;
+        Ok((name, value))
+    });
+    Ok(Metadata {
+        permissions: Some(found.permissions),
+        uid: Some(found.uid),
+        gid: Some(found.gid),
+        xattrs: xattrs.collect::<io::Result<_>>()?,
+        accessed: Some(found.accessed),
+        modified: Some(found.identity.modified),
+    })
+}
+
+/// Data on their way to the state directory.
+struct Kept<'p> {
+    path: &'p Path,
+    /// Made when there is something to keep that is not zeros.
+    file: Option<File>,
+    ranges: Vec<(u64, u64)>,
+}
+
+impl Kept<'_> {
+    /// Keeps what `now` has and `then` has not, and returns the size of `now`.
+    fn take(&mut self, now: &File, then: &File) -> io::Result<u64> {
+        let size = now.metadata()?.len();
+        let both = size.min(then.metadata()?.len());
+        let (mut old, mut new) = (vec![0; GRAIN], vec![0; GRAIN]);
+        let mut at = 0;
+        while at < size {
+            // What has no data is zeros: in both files, or again when the size is.
+            let end = if at < both { both } else { size };
+            let mut data = next_data(now, at, end)?.start;
+            if at < both {
+                data = data.min(next_data(then, at, both)?.start);
+            }
+            if data > at {
+                at = data;
+                continue;
+            }
+            let run = usize::try_from(end - at).map_or(GRAIN, |left| left.min(GRAIN));
+            read_padded(now, &mut old[..run], at)?;
+            let differs = at >= both || {
+                read_padded(then, &mut new[..run], at)?;
+                old[..run] != new[..run]
+            };
+            if differs {
+                self.keep(&old[..run], at)?;
+            }
+            at += run as u64;
+        }
+        Ok(size)
+    }
+
+    fn keep(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
+        let length = bytes.len() as u64;
+        match self.ranges.last_mut() {
+            Some((start, kept)) if *start + *kept == at => *kept += length,
+            _ => self.ranges.push((at, length)),
+        }
+        if bytes.iter().all(|byte| *byte == 0) {
+            return Ok(());
+        }
+        if self.file.is_none() {
+            self.file = Some(File::create_new(self.path)?);
+        }
+        match &self.file {
+            Some(file) => file.write_all_at(bytes, at),
+            None => Ok(()),
+        }
+    }
+}
+
+fn make_directory(state: &Path, flush: &mut Flush) -> io::Result<()> {
+    let path = directory(state);
+    DirBuilder::new().mode(0o700).create(&path)?;
+    flush.add(File::open(path)?.into())?;
+    flush.add(File::open(state)?.into())
+}
+
+fn directory(state: &Path) -> PathBuf {
+    state.join("commit.undo")
+}
+
+fn path(state: &Path, edit: usize) -> PathBuf {
+    directory(state).join(edit.to_string())
+}

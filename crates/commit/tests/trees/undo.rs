@@ -1,0 +1,346 @@
+//! Commits that are taken back after their first visible change.
+
+use std::fs::{self, File};
+use std::io;
+use std::ops::ControlFlow;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use crate::harness::{Act, World};
+use surmise_commit::{Activity, CommitError, ConflictKind, Phase, Resumed, pending, resume, undo};
+use surmise_testkit::{Facets, TreeSnapshot, assert_same_tree};
+
+const MIB: u64 = 1 << 20;
+
+fn plant(root: &Path) {
+    for name in ["a", "b", "c", "moved"] {
+        fs::write(root.join(name), format!("{name} as it was")).unwrap();
+    }
+    fs::hard_link(root.join("b"), root.join("b2")).unwrap();
+    fs::create_dir_all(root.join("d/e")).unwrap();
+    fs::write(root.join("d/f"), "f").unwrap();
+    fs::write(root.join("d/e/g"), "g").unwrap();
+    symlink("a", root.join("link")).unwrap();
+    let holes = File::create(root.join("holes")).unwrap();
+    holes.set_len(3 * MIB).unwrap();
+    holes.write_all_at(b"middle", MIB).unwrap();
+    fs::set_permissions(root.join("c"), PermissionsExt::from_mode(0o4755)).unwrap();
+}
+
+fn write(path: &str, at: u64, data: &str) -> Act {
+    Act::Write(path.into(), at, data.into())
+}
+
+fn rename(from: &str, to: &str) -> Act {
+    Act::Rename(from.into(), to.into())
+}
+
+/// Changes of every kind, and some that stand in each other's way.
+fn acts() -> Vec<Act> {
+    vec![
+        Act::Create("new".into()),
+        write("new", 0, "new"),
+        Act::Link("new".into(), "d/new".into()),
+        Act::MakeDirectory("m".into()),
+        Act::MakeDirectory("m/n".into()),
+        Act::Create("m/n/o".into()),
+        Act::Chmod("m".into(), 0o2750),
+        rename("d/e", "m/n/e"),
+        rename("d", "m/d"),
+        Act::Exchange("b".into(), "moved".into()),
+        Act::Link("moved".into(), "m/again".into()),
+        write("moved", 3, "through its inode"),
+        Act::Unlink("a".into()),
+        Act::Create("a.new".into()),
+        write("a.new", 0, "saved by replacement"),
+        rename("a.new", "a"),
+        write("c", 0, "a set-id file"),
+        Act::SetXattr("c".into(), "user.x".into(), Some(b"value".to_vec())),
+        write("holes", 2 * MIB, "more"),
+        write("holes", MIB, "MIDDLE"),
+        write("holes", 5 * MIB, "longer"),
+        Act::SetModified("link".into(), 7),
+        Act::Symlink("s".into(), "t".into()),
+        Act::Fifo("p".into()),
+    ]
+}
+
+fn acted() -> (World, TreeSnapshot) {
+    let world = World::new(plant);
+    world.act(&acts());
+    let before = TreeSnapshot::of(world.real());
+    (world, before)
+}
+
+/// S6.
+#[test]
+fn a_commit_that_is_killed_before_any_of_its_steps_can_be_taken_back() {
+    let (mut undone, mut late) = (0, 0);
+    for stop in 0.. {
+        let (world, before) = acted();
+        if world.commit_until(stop).is_none() {
+            world.assert_same();
+            break;
+        }
+        if pending(&world.state()).unwrap().is_none() {
+            continue;
+        }
+        if world.undo(&[stop / 3, stop / 2]) {
+            world.assert_undone(&before);
+            world.assert_commits();
+            undone += 1;
+        } else {
+            let resumed = world.resume(&[]);
+            assert_eq!(resumed, Resumed::Finished(Default::default()));
+            world.assert_same();
+            late += 1;
+        }
+    }
+    assert!(undone > 60 && late > 5, "{undone} undone, {late} too late");
+}
+
+/// S6.
+#[test]
+fn an_undo_that_is_killed_before_any_of_its_steps_is_finished_by_either_command() {
+    let mut undone = [0; 2];
+    for stop in 0.. {
+        let (world, before) = acted();
+        let last = &mut |progress| stop_at_the_last_edit(progress);
+        assert!(matches!(
+            world.commit_with(None, last),
+            Err(CommitError::Stopped)
+        ));
+        let mut left = stop;
+        let cut = undo(&world.state(), &mut |_| match left {
+            0 => ControlFlow::Break(()),
+            _ => {
+                left -= 1;
+                ControlFlow::Continue(())
+            }
+        });
+        let by_commit = stop % 2;
+        match cut {
+            Ok(()) => break,
+            Err(CommitError::Stopped) if by_commit == 1 => {
+                assert_eq!(world.resume(&[stop / 2]), Resumed::Undone);
+            }
+            Err(CommitError::Stopped) => assert!(world.undo(&[stop / 2])),
+            Err(error) => panic!("{error:?}"),
+        }
+        world.assert_undone(&before);
+        world.assert_commits();
+        undone[by_commit] += 1;
+    }
+    assert!(undone[0] > 10 && undone[1] > 10, "{undone:?}");
+}
+
+fn stop_at_the_last_edit(progress: surmise_commit::Progress) -> ControlFlow<()> {
+    // Edits are the last steps before anything is removed, and directories are finished after that.
+    match progress.activity == Activity::Apply && progress.done + 8 > progress.total {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    }
+}
+
+/// Cuts a commit short when all is applied and nothing is removed, lets `outside` act, and expects the
+/// undo to name the conflicts, to do nothing, and to leave a commit that can be finished.
+#[track_caller]
+fn refuses(acts: &[Act], outside: impl Fn(&Path), wanted: &[(&str, ConflictKind)]) {
+    let world = World::new(plant);
+    world.act(acts);
+    // The last step before the journal says that all is written is a pause after the last edit.
+    let stop = last_stop_that_can_be_undone(acts);
+    world.commit_until(stop).expect("cut short");
+    assert_eq!(pending(&world.state()).unwrap(), Some(Phase::Applying));
+    outside(&world.real());
+    let before = TreeSnapshot::of(world.real());
+    let mut never = |_| panic!("a step was taken");
+    let Err(CommitError::Changed(found)) = undo(&world.state(), &mut never) else {
+        panic!("no conflict")
+    };
+    let found: Vec<(PathBuf, ConflictKind)> = found
+        .into_iter()
+        .map(|conflict| {
+            let path = conflict.path.strip_prefix(world.real()).unwrap();
+            (path.to_owned(), conflict.what)
+        })
+        .collect();
+    let wanted: Vec<_> = wanted
+        .iter()
+        .map(|(path, what)| (PathBuf::from(path), *what))
+        .collect();
+    assert_eq!(found, wanted);
+    assert_same_tree(&before, &TreeSnapshot::of(world.real()), Facets::EXACT);
+    assert!(matches!(world.resume(&[]), Resumed::Finished(_)));
+}
+
+fn last_stop_that_can_be_undone(acts: &[Act]) -> usize {
+    let can_be = |stop: &usize| {
+        let world = World::new(plant);
+        world.act(acts);
+        world.commit_until(*stop).is_some() && {
+            let phase = pending(&world.state()).unwrap();
+            phase < Some(Phase::Applying) || world.undo(&[])
+        }
+    };
+    (0..).take_while(can_be).last().expect("some stop")
+}
+
+/// S6.
+#[test]
+fn what_changed_outside_since_is_named_and_nothing_is_taken_back() {
+    refuses(
+        &[write("a", 0, "changed"), Act::Create("new".into())],
+        |root| fs::write(root.join("a"), "somebody else's").unwrap(),
+        &[("a", ConflictKind::Changed)],
+    );
+    refuses(
+        &[write("a", 0, "changed"), Act::Create("new".into())],
+        |root| fs::write(root.join("new"), "somebody else's").unwrap(),
+        &[("new", ConflictKind::Changed)],
+    );
+    refuses(
+        &[Act::Unlink("a".into()), Act::Create("new".into())],
+        |root| fs::write(root.join("a"), "somebody else's").unwrap(),
+        &[("a", ConflictKind::Created)],
+    );
+    refuses(
+        &[Act::Create("x".into()), rename("x", "a")],
+        |root| {
+            fs::write(root.join("y"), "somebody else's").unwrap();
+            fs::rename(root.join("y"), root.join("a")).unwrap();
+        },
+        &[("a", ConflictKind::Replaced)],
+    );
+    refuses(
+        &[rename("a", "d/a")],
+        |root| fs::remove_file(root.join("d/a")).unwrap(),
+        &[("a", ConflictKind::Removed), ("d/a", ConflictKind::Removed)],
+    );
+    refuses(
+        &[write("a", 0, "changed")],
+        |root| fs::set_permissions(root.join("a"), PermissionsExt::from_mode(0o421)).unwrap(),
+        &[("a", ConflictKind::Changed)],
+    );
+}
+
+/// S6.
+#[test]
+fn what_somebody_put_into_a_directory_that_the_commit_made_is_kept() {
+    let acts = [Act::MakeDirectory("m".into()), Act::Create("m/own".into())];
+    refuses(
+        &acts,
+        |root| fs::write(root.join("m/other"), "somebody else's").unwrap(),
+        &[("m/other", ConflictKind::CreatedInMade)],
+    );
+    refuses(
+        &acts,
+        |root| {
+            fs::remove_file(root.join("m/own")).unwrap();
+            fs::write(root.join("m/own"), "somebody else's").unwrap();
+        },
+        &[("m/own", ConflictKind::Changed)],
+    );
+    refuses(
+        &acts,
+        |root| fs::rename(root.join("m"), root.join("d/m")).unwrap(),
+        &[("m", ConflictKind::DirectoryMoved)],
+    );
+}
+
+/// S6: the domain's data are its own again.
+#[test]
+fn a_new_file_that_got_another_name_outside_is_not_shared_with_the_domain() {
+    refuses(
+        &[Act::Create("new".into()), write("new", 0, "data")],
+        |root| fs::hard_link(root.join("new"), root.join("other")).unwrap(),
+        &[("new", ConflictKind::Linked)],
+    );
+}
+
+/// S6.
+#[test]
+fn a_new_file_that_was_removed_outside_needs_no_taking_back() {
+    let acts = [Act::Create("new".into()), write("a", 0, "changed")];
+    let world = World::new(plant);
+    world.act(&acts);
+    let before = TreeSnapshot::of(world.real());
+    world
+        .commit_until(last_stop_that_can_be_undone(&acts))
+        .expect("cut short");
+    fs::remove_file(world.real().join("new")).unwrap();
+    assert!(world.undo(&[]));
+    world.assert_undone(&before);
+    world.assert_commits();
+}
+
+/// S6: what an edit does not change stays as somebody else made it.
+#[test]
+fn only_what_differs_is_kept() {
+    let plant = |root: &Path| {
+        let big = File::create(root.join("big")).unwrap();
+        big.set_len(1 << 33).unwrap();
+        for at in [0, 64 * MIB] {
+            big.write_all_at(&vec![7; 4 << 20], at).unwrap();
+        }
+    };
+    let world = World::new(plant);
+    world.act(&[
+        write("big", MIB, "changed"),
+        Act::Truncate("big".into(), 65 * MIB),
+    ]);
+    let before = TreeSnapshot::of(world.real());
+    let mut kept = 0;
+    let at_apply = &mut |progress: surmise_commit::Progress| match progress.activity
+        == Activity::Apply
+        && progress.done == progress.total
+    {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    };
+    assert!(world.commit_with(None, at_apply).is_err());
+    for entry in fs::read_dir(world.state().join("commit.undo")).unwrap() {
+        kept += entry.unwrap().metadata().unwrap().blocks() * 512;
+    }
+    assert!((1..4 * MIB).contains(&kept), "{kept} bytes");
+    assert!(world.undo(&[1]));
+    world.assert_undone(&before);
+}
+
+#[test]
+fn without_a_commit_that_was_cut_short_there_is_nothing_to_undo() {
+    let world = World::new(plant);
+    world.act(&acts());
+    let nothing = undo(&world.state(), &mut |_| ControlFlow::Continue(()));
+    assert!(matches!(nothing, Err(CommitError::NothingToUndo)));
+    world.assert_commits();
+    let late = undo(&world.state(), &mut |_| ControlFlow::Continue(()));
+    assert!(matches!(late, Err(CommitError::TooLate)), "{late:?}");
+    let again = resume(&world.state(), &mut |_| ControlFlow::Continue(()));
+    assert_eq!(again.unwrap(), Resumed::Finished(Default::default()));
+}
+
+/// Without its pre-images an undo must not pretend.
+#[test]
+fn a_journal_whose_kept_data_are_damaged_is_not_taken_back() {
+    let acts = [write("a", 0, "changed")];
+    let world = World::new(plant);
+    world.act(&acts);
+    world
+        .commit_until(last_stop_that_can_be_undone(&acts))
+        .expect("cut short");
+    let kept = world.state().join("commit.undo/0");
+    let length = fs::metadata(&kept).unwrap().len();
+    File::options()
+        .write(true)
+        .open(&kept)
+        .and_then(|file| file.write_all_at(b"too much", length))
+        .unwrap();
+    let error = undo(&world.state(), &mut |_| ControlFlow::Continue(()));
+    let Err(CommitError::Undo { source, .. }) = error else {
+        panic!("{error:?}")
+    };
+    assert_eq!(source.kind(), io::ErrorKind::InvalidData);
+    assert_eq!(world.resume(&[]), Resumed::Finished(Default::default()));
+    world.assert_same();
+}
