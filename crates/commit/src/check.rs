@@ -8,6 +8,7 @@ use rustix::fs::{Dir, Mode, OFlags};
 use surmise_view::{FileKind, Identity, InodeKey};
 
 use crate::error::{Conflict, ConflictKind, Obstacle, ObstacleKind};
+use crate::journal::Undone;
 use crate::locate::{Site, is_absent, is_same_state, look_at};
 use crate::plan::{Checks, Emptied, Expectation, Opened};
 
@@ -31,7 +32,7 @@ pub(crate) fn conflicts(
         find_directory(site, directory, &mut findings);
     }
     for expectation in &checks.names {
-        find_name(site, expectation, &mut findings);
+        find_name(site, expectation, &checks.undone, &mut findings);
     }
     for emptied in &checks.emptied {
         if let Err(error) = find_newcomers(site, emptied, keep, &mut findings) {
@@ -64,7 +65,7 @@ fn find_directory(site: &Site<'_>, directory: usize, findings: &mut Findings) {
     }
 }
 
-fn find_name(site: &Site<'_>, expectation: &Expectation, findings: &mut Findings) {
+fn find_name(site: &Site<'_>, expectation: &Expectation, undone: &Undone, findings: &mut Findings) {
     // A directory that is not there has been reported as such.
     let Ok(directory) = site.open(expectation.place.directory) else {
         return;
@@ -79,7 +80,7 @@ fn find_name(site: &Site<'_>, expectation: &Expectation, findings: &mut Findings
             return;
         }
     };
-    if let Some(what) = difference(expectation.state, found) {
+    if let Some(what) = difference(expectation.state, found, undone) {
         findings.conflicts.push(Conflict {
             path: site.path(&expectation.place),
             what,
@@ -87,7 +88,19 @@ fn find_name(site: &Site<'_>, expectation: &Expectation, findings: &mut Findings
     }
 }
 
-fn difference(wanted: Option<Identity>, found: Option<Identity>) -> Option<ConflictKind> {
+fn difference(
+    wanted: Option<Identity>,
+    found: Option<Identity>,
+    undone: &Undone,
+) -> Option<ConflictKind> {
+    // Our own undo moved the change time on.
+    let wanted = wanted.map(|wanted| match (undone.get(&wanted.key()), found) {
+        (Some(changed), Some(found)) if found.changed == *changed => Identity {
+            changed: *changed,
+            ..wanted
+        },
+        _ => wanted,
+    });
     match (wanted, found) {
         (None, None) => None,
         (None, Some(_)) => Some(ConflictKind::Created),

@@ -18,7 +18,7 @@ use crate::opening;
 use crate::plan::{Checks, Plan};
 use crate::preimage;
 use crate::report::{Activity, Report};
-use crate::revert::{Revert, changed_since};
+use crate::revert::{Revert, change_times, changed_since};
 use crate::rights::obstacles;
 use crate::stage::Stage;
 use crate::steps::{OnProgress, Steps};
@@ -227,7 +227,14 @@ fn take_back(
     };
     let steps = Steps::new(on_progress, Activity::Undo, contents.plan.stagings.len());
     undo_stage(&mut site, directory, &objects, &touched, steps)?;
-    journal::discard(directory).map_err(journal_error)
+    if is_applied {
+        journal::note_undone(directory, change_times(&site)?)?;
+    }
+    journal::discard(directory).map_err(journal_error)?;
+    // Else a power loss might bring the journal back, and by then its names are somebody else's.
+    std::fs::File::open(directory)
+        .and_then(|directory| directory.sync_all())
+        .map_err(journal_error)
 }
 
 fn planned<'m>(
@@ -235,12 +242,15 @@ fn planned<'m>(
     prefix: &'m str,
     keep: &'m HashSet<InodeKey>,
 ) -> Result<(Plan, Checks<'m>), CommitError> {
-    Plan::of(request.map, prefix, keep).map_err(|refused| {
+    let planned = Plan::of(request.map, prefix, keep);
+    let (plan, mut checks) = planned.map_err(|refused| {
         CommitError::Obstacles(vec![Obstacle {
             path: refused.0,
             why: ObstacleKind::HoldsState,
         }])
-    })
+    })?;
+    checks.undone = journal::undone(request.directory)?;
+    Ok((plan, checks))
 }
 
 /// Checks all, and notes the times that directories have.

@@ -47,6 +47,7 @@ mod codec;
 mod record;
 #[cfg(test)]
 mod tests;
+mod undone;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -57,6 +58,7 @@ use crate::plan::Plan;
 use crate::preimage::{self, Preimage};
 use record::Frame;
 pub(crate) use record::{Left, Made, Staged};
+pub(crate) use undone::{Undone, note_undone, undone};
 
 const FORMAT: Format = Format {
     tag: "COMMIT",

@@ -20,7 +20,7 @@ use surmise_view::{InodeKey, ObjectStore};
 
 use crate::error::CommitError;
 use crate::flush::Flush;
-use crate::journal::Made;
+use crate::journal::{Made, Undone};
 use crate::locate::Site;
 use crate::opening::open_up;
 use crate::plan::{Aside, Item, Link, Place, Placement};
@@ -75,6 +75,29 @@ impl Revert<'_, '_> {
         }
         flush.run().map_err(failed)
     }
+}
+
+/// The change times that the inodes have which apply, and its undo, touched.
+pub(crate) fn change_times(site: &Site<'_>) -> Result<Undone, CommitError> {
+    let plan = site.plan();
+    let asides = plan.asides.iter();
+    let asides = asides.map(|aside| (&aside.place, aside.expected.key()));
+    let placements = plan.placements.iter();
+    let displaced =
+        placements.filter_map(|placement| Some((&placement.to, placement.displaces?.key())));
+    let edits = plan.edits.iter();
+    let edits = edits.flat_map(|edit| edit.places.iter().map(|place| (place, edit.key)));
+    let links = plan.links.iter();
+    let links = links.flat_map(|link| link.sources.iter().map(|place| (place, link.key)));
+    let mut times = Undone::new();
+    for (place, key) in asides.chain(displaced).chain(edits).chain(links) {
+        let found = site.look(place);
+        let found = found.map_err(|error| CommitError::undo(site.path(place), error))?;
+        if let Some(found) = found.filter(|found| found.identity.key() == key) {
+            times.insert(key, found.identity.changed);
+        }
+    }
+    Ok(times)
 }
 
 /// One step of apply that moved names.

@@ -8,6 +8,7 @@ use surmise_view::{FileKind, Identity, InodeKey, Map, Node, NodeId, Timestamp};
 
 use super::{Directory, Edit, Finish, Indices, Metadata, Place, Plan, ROOT, Removal};
 use crate::changes::is_reachable;
+use crate::journal::Undone;
 use crate::names::{Entry, Name, Names, depth};
 
 /// What the real tree must be for a plan to fit it.
@@ -17,6 +18,8 @@ pub(crate) struct Checks<'m> {
     pub(crate) emptied: Vec<Emptied<'m>>,
     /// The modification times that directories had when the domain first used them.
     pub(crate) times: HashMap<usize, Timestamp>,
+    /// The change times that an undo of an earlier commit left.
+    pub(crate) undone: Undone,
 }
 
 /// What a real name must lead to.

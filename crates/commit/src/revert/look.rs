@@ -204,11 +204,15 @@ impl Look<'_, '_, '_> {
                 }
             }
         }
-        self.further_names(&names)
+        self.further_names(&names, &placed)
     }
 
     /// The domain's own data must not keep a name outside: they would be one file with somebody's.
-    fn further_names(&mut self, names: &HashMap<InodeKey, u32>) -> Result<(), CommitError> {
+    fn further_names(
+        &mut self,
+        names: &HashMap<InodeKey, u32>,
+        placed: &HashMap<usize, &Place>,
+    ) -> Result<(), CommitError> {
         let site = self.revert.site;
         for (index, staging) in site.plan().stagings.iter().enumerate() {
             let Content::Regular { object: Some(id) } = staging.content else {
@@ -221,7 +225,8 @@ impl Look<'_, '_, '_> {
             let own = own.map(|own| own.identity.key());
             let known = own.and_then(|own| names.get(&own)).copied().unwrap_or(0);
             if own == site.staged(index) && found.stx_nlink > known + 1 {
-                self.conflict(&staging.place, ConflictKind::Linked);
+                let place = placed.get(&index).copied();
+                self.conflict(place.unwrap_or(&staging.place), ConflictKind::Linked);
             }
         }
         Ok(())
