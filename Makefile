@@ -63,6 +63,7 @@ soak:
 		&& scripts/soak-domains 10 \
 		&& SURMISE_KILLS=200 cargo test --locked --package surmise-domain --test launch -- \
 			--test-threads 3 at_random \
+		&& SURMISE_EVERY_STEP=1 cargo test --release --locked --package surmise-commit --test kills \
 		&& scripts/soak $(MINUTES)
 
 clean:

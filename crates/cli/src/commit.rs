@@ -41,6 +41,23 @@ pub fn commit(domain: Domain) -> Result<Committed, Failure> {
     Ok(committed)
 }
 
+/// Takes back a commit of `domain` that was cut short. A signal that asks to stop stops it between two
+/// steps; the next undo goes on.
+pub fn undo(domain: &Domain) -> Result<(), Failure> {
+    let interrupts = Interrupts::hold().map_err(Failure::new)?;
+    let mut line = ProgressLine::new();
+    let undone = domain.undo_commit(&mut |progress| {
+        line.show(progress);
+        if interrupts.arrived() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    });
+    line.clear();
+    Ok(undone?)
+}
+
 /// What the command would have shown.
 fn show_output(target: &Target, bytes: &[u8]) -> io::Result<()> {
     match target {
@@ -172,7 +189,7 @@ fn text(progress: Progress) -> String {
         Activity::Stage => "writing new data",
         Activity::Keep => "keeping old data",
         Activity::Apply => "changing names and files",
-        Activity::Undo => "taking back what was written",
+        Activity::Undo => "taking back what was done",
     };
     format!("surmise: commit: {activity} ({done} of {total})")
 }

@@ -60,7 +60,7 @@ fn a_domain_that_cannot_be_aborted_does_not_keep_the_others() {
     }
     std::fs::write(state.join("a/commit"), "no journal".repeat(100)).expect("write");
     let refusal = "Error: a commit of domain `a` is under way\n\
-                   Hint: `surmise commit a` finishes it\n";
+                   Hint: `surmise commit a` finishes it, `surmise commit --undo a` takes it back\n";
     fails(&scratch, &["abort", "a", "b"], 1, refusal);
     assert!(state.join("a").exists() && !state.join("b").exists());
 }

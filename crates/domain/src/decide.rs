@@ -113,6 +113,19 @@ impl Domain {
         self.commit_ended(&lock, on_progress, on_output)
     }
 
+    /// Takes back a commit that was cut short: the real tree and the domain are as before it, save for
+    /// change times.
+    ///
+    /// # Errors
+    /// When the domain runs, or is in use; when no commit was cut short, or when it is too late; when
+    /// somebody changed outside what the commit had changed. Nothing has been done then, and
+    /// [`Self::commit`] finishes the commit. After any other failure the next undo goes on.
+    pub fn undo_commit(&self, on_progress: &mut OnProgress<'_>) -> Result<(), DecideError> {
+        // Whose tasks stand still for a commit has control, and that holds the lock.
+        let _lock = self.lock()?;
+        Ok(surmise_commit::undo(self.directory(), on_progress)?)
+    }
+
     fn commit_ended(
         &self,
         _lock: &Lock,
@@ -167,11 +180,12 @@ impl Domain {
         Ok(Some(Delivery::prepare(self.directory(), &mut resolve)?))
     }
 
-    /// Takes back a commit that was cut short before its first visible change.
+    /// Takes back a commit that was cut short before its first visible change, or while it was taken back.
     pub(crate) fn undo_staging(&self) {
         use surmise_commit::Phase;
 
-        if let Ok(Some(Phase::Staging)) = surmise_commit::pending(self.directory()) {
+        if let Ok(Some(Phase::Staging | Phase::Undoing)) = surmise_commit::pending(self.directory())
+        {
             // Should it fail, the journal stays, and a commit tells why.
             let _ = surmise_commit::resume(self.directory(), &mut |_| ControlFlow::Continue(()));
         }

@@ -117,7 +117,9 @@ impl StateError {
             Self::Unknown { .. } => "`surmise list` shows all domains".into(),
             Self::Running { pid: 0, .. } => "try again in a moment".into(),
             Self::Running { pid, .. } => format!("let process {pid} end first, or end it"),
-            Self::Committing { name } => format!("`surmise commit {name}` finishes it"),
+            Self::Committing { name } => format!(
+                "`surmise commit {name}` finishes it, `surmise commit --undo {name}` takes it back"
+            ),
             Self::Version { .. } => {
                 "use the version of surmise that wrote it, or a later one".into()
             }

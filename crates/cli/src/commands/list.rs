@@ -32,7 +32,8 @@ Status:
   exited N     it exited with status N
   signal N     signal N ended it
   interrupted  Surmise ended before it did, or the machine; the changes up to then are there
-  committing   a commit was cut short; `surmise commit NAME` finishes it";
+  committing   a commit was cut short; `surmise commit NAME` finishes it, and
+               `surmise commit --undo NAME` takes it back";
 
 impl Arguments {
     /// Prints a line for each domain, oldest first.

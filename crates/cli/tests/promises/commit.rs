@@ -152,6 +152,66 @@ fn a_target_that_may_not_be_written_is_refused_whole() {
     });
 }
 
+/// S6: killed while it changes files, a commit is taken back with `--undo`, and can be made again.
+#[test]
+fn a_commit_that_was_cut_short_is_taken_back() {
+    as_each_user(|setting| {
+        setting.scratch.file("file", "old\n").file("other", "o");
+        setting.run_script("echo new > made; mv other moved; seq 500000 >> file");
+        let before = TreeSnapshot::of(setting.scratch.work());
+        let changes = setting.succeed(&["diff", "t"]).stdout;
+        setting
+            .surmise(&["commit", "--undo", "t"])
+            .outcome()
+            .assert_code(1)
+            .assert_stderr_contains("Error: no commit of this domain was cut short")
+            .assert_stderr_contains("Hint:");
+        // The kernel kills who writes more of a file than this.
+        let surmise = surmise_testkit::surmise_binary().display().to_string();
+        let killed = format!("ulimit -c 0; ulimit -f 1000; {surmise} commit t");
+        let killed = setting.plain(&["bash", "-c", &killed]).outcome();
+        killed.assert_code(128 + 25);
+        setting
+            .succeed(&["list"])
+            .assert_stdout_contains("committing");
+        assert!(setting.scratch.path("made").exists(), "nothing was applied");
+        // What somebody else has changed meanwhile is named, and nothing is done.
+        let ours = fs::read(setting.scratch.path("made")).expect("read");
+        let outside = |text: &[u8]| fs::write(setting.scratch.path("made"), text).expect("write");
+        let times = fs::metadata(setting.scratch.path("made"))
+            .expect("look")
+            .modified();
+        outside(b"theirs");
+        setting
+            .surmise(&["commit", "--undo", "t"])
+            .outcome()
+            .assert_code(1)
+            .assert_stderr_contains("made: changed outside")
+            .assert_stderr_contains("Hint: put the paths back");
+        outside(&ours);
+        let made = fs::File::options()
+            .write(true)
+            .open(setting.scratch.path("made"));
+        let made = made.expect("open");
+        made.set_modified(times.expect("a time"))
+            .expect("set the time");
+        setting
+            .succeed(&["commit", "--undo", "t"])
+            .assert_stderr_contains("taken back");
+        let facets = Facets {
+            ctime: false,
+            ..Facets::EXACT
+        };
+        let after = TreeSnapshot::of(setting.scratch.work());
+        assert_same_tree(&before, &after, facets);
+        assert_eq!(setting.succeed(&["diff", "t"]).stdout, changes);
+        setting.succeed(&["commit", "t"]);
+        let lines = fs::read_to_string(setting.scratch.path("file")).expect("read");
+        assert_eq!(lines.lines().count(), 500_001);
+        assert!(!setting.scratch.path("other").exists());
+    });
+}
+
 /// S20: what was committed is what the command wrote, whole.
 #[test]
 fn a_domain_entered_again_is_committed_with_all_its_runs() {

@@ -90,16 +90,13 @@ impl Look<'_, '_, '_> {
             let (from, to) = (&placement.from, &placement.to);
             let key = item_key(self.revert.site, placement.item);
             let (waits, placed) = (self.at(from)?, self.at(to)?);
-            if let Item::Real(_) = placement.item {
-                let home = placement.home.as_ref().map(|name| Place {
+            // A further name of an inode need not have been made yet; one that moved is somewhere.
+            if let Some(name) = &placement.home {
+                let home = Place {
                     directory: from.directory,
                     name: name.clone(),
-                });
-                let is_home = match &home {
-                    Some(home) => self.at(home)? == key,
-                    None => false,
                 };
-                if waits != key && placed != key && !is_home {
+                if waits != key && placed != key && self.at(&home)? != key {
                     self.conflict(to, ConflictKind::Removed);
                 }
             }
