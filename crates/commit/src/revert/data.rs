@@ -73,18 +73,33 @@ pub(super) fn restore(
     let Some((inode, place)) = find(revert.site, edit)? else {
         return Ok(());
     };
+    let mut metadata = preimage.metadata.clone();
     match &preimage.data {
         Some(data) => {
             let file = open_for_writing(inode.as_fd())?;
             write_back(&file, data, kept(revert, preimage, data)?.as_ref())?;
-            metadata::set(inode.as_fd(), &preimage.metadata)?;
+            keep_changed(inode.as_fd(), &mut metadata)?;
+            metadata::set(inode.as_fd(), &metadata)?;
             flush.add(file.into())
         }
         None => {
-            metadata::set(inode.as_fd(), &preimage.metadata)?;
+            keep_changed(inode.as_fd(), &mut metadata)?;
+            metadata::set(inode.as_fd(), &metadata)?;
             flush.add_file_system(revert.site, place.directory)
         }
     }
+}
+
+/// Leaves those extended attributes that are not as they were: some may only be touched by root.
+fn keep_changed(inode: BorrowedFd<'_>, metadata: &mut Metadata) -> io::Result<()> {
+    let mut changed = Vec::new();
+    for (name, value) in metadata.xattrs.drain(..) {
+        if metadata::xattr(inode, &name)? != value {
+            changed.push((name, value));
+        }
+    }
+    metadata.xattrs = changed;
+    Ok(())
 }
 
 /// The bytes that were kept; `None` where all of them were zeros.
