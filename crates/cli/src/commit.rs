@@ -1,14 +1,13 @@
 //! A commit as the user sees it.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
 
-use surmise_commit::{Activity, Progress};
 use surmise_domain::{Committed, Domain, Target};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
+use crate::progress::Display;
 use crate::report;
 use crate::summary::count;
 
@@ -17,12 +16,19 @@ use crate::summary::count;
 /// On a terminal, one that takes long shows how far it is. A signal that asks to stop stops it
 /// between two steps.
 pub fn commit(domain: Domain) -> Result<Committed, Failure> {
+    let committed = commit_quietly(domain, Display::on_terminal())?;
+    tell(&committed)?;
+    Ok(committed)
+}
+
+/// The same, and says nothing of the result.
+pub fn commit_quietly(domain: Domain, mut display: Display) -> Result<Committed, Failure> {
     let interrupts = Interrupts::hold().map_err(Failure::new)?;
-    let mut line = ProgressLine::new();
     let mut lines = TerminalLines::default();
+    let out = display.leaves_standard_output();
     let committed = domain.commit(
         &mut |progress| {
-            line.show(progress);
+            display.show(progress);
             if interrupts.arrived() {
                 ControlFlow::Break(())
             } else {
@@ -30,37 +36,40 @@ pub fn commit(domain: Domain) -> Result<Committed, Failure> {
             }
         },
         &mut |target, bytes| match target {
-            Target::Terminal => show_output(target, &lines.taken(bytes)),
-            _ => show_output(target, bytes),
+            Target::Terminal => show_output(target, &lines.taken(bytes), out),
+            _ => show_output(target, bytes, out),
         },
     );
-    line.clear();
-    let committed = committed?;
-    tell_sent(&committed);
-    tell_left(&committed)?;
-    Ok(committed)
+    display.clear();
+    Ok(committed?)
+}
+
+/// Says what was sent, and fails with what was left.
+pub fn tell(committed: &Committed) -> Result<(), Failure> {
+    tell_sent(committed);
+    tell_left(committed)
 }
 
 /// Takes back a commit of `domain` that was cut short. A signal that asks to stop stops it between two
 /// steps; the next undo goes on.
-pub fn undo(domain: &Domain) -> Result<(), Failure> {
+pub fn undo(domain: &Domain, mut display: Display) -> Result<(), Failure> {
     let interrupts = Interrupts::hold().map_err(Failure::new)?;
-    let mut line = ProgressLine::new();
     let undone = domain.undo_commit(&mut |progress| {
-        line.show(progress);
+        display.show(progress);
         if interrupts.arrived() {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())
         }
     });
-    line.clear();
+    display.clear();
     Ok(undone?)
 }
 
-/// What the command would have shown.
-fn show_output(target: &Target, bytes: &[u8]) -> io::Result<()> {
+/// What the command would have shown; on standard error where standard output is not to be had.
+fn show_output(target: &Target, bytes: &[u8], may_use_stdout: bool) -> io::Result<()> {
     match target {
+        _ if !may_use_stdout => io::stderr().lock().write_all(bytes),
         Target::Error => io::stderr().lock().write_all(bytes),
         _ => {
             let mut out = io::stdout().lock();
@@ -132,68 +141,6 @@ fn tell_left(committed: &Committed) -> Result<(), Failure> {
     .hint("the files are as the command left them; what was not sent has to be sent again by hand"))
 }
 
-/// Work that ends sooner needs no progress.
-const PATIENCE: Duration = Duration::from_millis(500);
-const REFRESH: Duration = Duration::from_millis(100);
-
-/// One line on the terminal, written over and over.
-struct ProgressLine {
-    next: Option<Instant>,
-    shown: bool,
-}
-
-impl ProgressLine {
-    fn new() -> Self {
-        let next = io::stderr()
-            .is_terminal()
-            .then(|| Instant::now() + PATIENCE);
-        Self { next, shown: false }
-    }
-
-    fn show(&mut self, progress: Progress) {
-        let now = Instant::now();
-        if self.next.is_none_or(|next| now < next) {
-            return;
-        }
-        self.next = Some(now + REFRESH);
-        self.shown = true;
-        self.write(&text(progress));
-    }
-
-    fn clear(&mut self) {
-        if self.shown {
-            self.write("");
-        }
-    }
-
-    /// Returns to the start of the line, and erases what the old text had more.
-    fn write(&self, text: &str) {
-        let mut stderr = anstream::stderr().lock();
-        let _ = write!(
-            stderr,
-            "\r{text}\x1b[K{}",
-            if text.is_empty() { "" } else { "\r" }
-        );
-        let _ = stderr.flush();
-    }
-}
-
-fn text(progress: Progress) -> String {
-    let Progress {
-        activity,
-        done,
-        total,
-    } = progress;
-    let activity = match activity {
-        Activity::Send => return "surmise: commit: sending what was held".into(),
-        Activity::Stage => "writing new data",
-        Activity::Keep => "keeping old data",
-        Activity::Apply => "changing names and files",
-        Activity::Undo => "taking back what was done",
-    };
-    format!("surmise: commit: {activity} ({done} of {total})")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,18 +151,5 @@ mod tests {
         let pieces: [&[u8]; 5] = [b"one\r\ntwo\r", b"\n10%\r", b"20%\r", b"\r\n", b"x"];
         let taken: Vec<u8> = pieces.iter().flat_map(|bytes| lines.taken(bytes)).collect();
         assert_eq!(taken, b"one\ntwo\n10%\r20%\r\nx");
-    }
-
-    #[test]
-    fn progress_tells_what_is_done_and_how_much() {
-        let progress = Progress {
-            activity: Activity::Stage,
-            done: 3,
-            total: 12,
-        };
-        assert_eq!(
-            text(progress),
-            "surmise: commit: writing new data (3 of 12)"
-        );
     }
 }

@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use serde::Serialize;
 use surmise_commit::CommitError;
 use surmise_domain::{DecideError, DeliveryError, LaunchError, StateError};
 
@@ -18,6 +19,14 @@ pub struct Failure {
     hint: Option<String>,
     /// The status to exit with, where it is not the subcommand's usual one.
     status: Option<u8>,
+}
+
+/// A [`Failure`] for a program that reads it.
+#[derive(Serialize)]
+pub struct Plain<'a> {
+    error: &'a str,
+    details: &'a [String],
+    hint: Option<&'a str>,
 }
 
 #[derive(Debug)]
@@ -55,6 +64,18 @@ impl Failure {
                 .map(|detail| detail.to_string())
                 .collect(),
             ..self
+        }
+    }
+
+    /// The same as plain data.
+    pub fn plain(&self) -> Plain<'_> {
+        Plain {
+            error: match &self.error {
+                Error::Told(error) => error,
+                Error::ReaderGone => "the reader of standard output has gone",
+            },
+            details: &self.details,
+            hint: self.hint.as_deref(),
         }
     }
 

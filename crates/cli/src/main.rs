@@ -20,6 +20,7 @@ mod patch;
 mod paths;
 mod pending;
 mod person;
+mod progress;
 mod prompt;
 mod quote;
 mod report;

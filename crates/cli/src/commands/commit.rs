@@ -2,10 +2,12 @@
 
 use std::process::ExitCode;
 
-use surmise_domain::StateRoot;
+use serde::Serialize;
+use surmise_domain::{Committed, StateRoot};
 
-use crate::commit::{commit, undo};
-use crate::failure::Failure;
+use crate::commit::{commit_quietly, tell, undo};
+use crate::failure::{Failure, Plain};
+use crate::progress::{Display, print_json};
 use crate::report;
 use crate::summary::count;
 
@@ -33,23 +35,112 @@ pub struct Arguments {
     /// commit has made all its changes and removes what they replaced, it can only be finished.
     #[arg(long)]
     undo: bool,
+
+    /// Print progress and result as lines of JSON on standard output
+    ///
+    /// While it works, lines {"progress":{"activity","done","total","seconds_left"}}; the activities are
+    /// stage, keep, apply, send and undo, and seconds_left is null while the pace is not known. The last
+    /// line is {"committed":{"name","changes","goes_on","left","sent","unsent"}}, {"undone":{"name"}}
+    /// or {"failed":{"error","details","hint"}}. Held output of the command itself goes to standard error.
+    #[arg(long)]
+    json: bool,
 }
 
 impl Arguments {
-    /// Commits it.
+    /// Commits it, or takes a commit back.
     pub fn execute(self) -> Result<ExitCode, Failure> {
-        let domain = StateRoot::locate()?.open(&self.name)?;
-        if self.undo {
-            undo(&domain)?;
-            report::note("the commit is taken back; its changes are kept");
-            report::follow_ups(&self.name);
-            return Ok(ExitCode::SUCCESS);
+        let done = self.decide();
+        if self.json {
+            let _ = match &done {
+                Ok(Decided::Committed(committed)) => print_json(&self.result(committed)),
+                Ok(Decided::Undone) => print_json(&Line::Undone { name: &self.name }),
+                Err(failure) => print_json(&Line::Failed(failure.plain())),
+            };
         }
-        let committed = commit(domain)?;
-        if committed.goes_on {
-            let changes = count(committed.done.changes, "change");
-            report::note(format_args!("{changes} committed; the command goes on"));
+        match done? {
+            Decided::Committed(committed) => {
+                tell(&committed)?;
+                if committed.goes_on {
+                    let changes = count(committed.done.changes, "change");
+                    report::note(format_args!("{changes} committed; the command goes on"));
+                }
+            }
+            Decided::Undone => {
+                report::note("the commit is taken back; its changes are kept");
+                report::follow_ups(&self.name);
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
+
+    fn decide(&self) -> Result<Decided, Failure> {
+        let domain = StateRoot::locate()?.open(&self.name)?;
+        let display = match self.json {
+            true => Display::as_json(),
+            false => Display::on_terminal(),
+        };
+        if self.undo {
+            undo(&domain, display)?;
+            return Ok(Decided::Undone);
+        }
+        commit_quietly(domain, display).map(Decided::Committed)
+    }
+
+    fn result<'a>(&'a self, committed: &'a Committed) -> Line<'a> {
+        let done = &committed.done;
+        let sent = done.sent.iter();
+        let unsent = done.unsent.iter();
+        Line::Committed {
+            name: &self.name,
+            changes: done.changes,
+            goes_on: committed.goes_on,
+            left: &done.left,
+            sent: sent.map(|(to, bytes)| Sent { to, bytes: *bytes }).collect(),
+            unsent: unsent
+                .map(|(to, bytes, error)| Unsent {
+                    to,
+                    bytes: *bytes,
+                    error,
+                })
+                .collect(),
+        }
+    }
+}
+
+enum Decided {
+    Committed(Committed),
+    Undone,
+}
+
+/// The last line of `--json`.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Line<'a> {
+    Committed {
+        name: &'a str,
+        /// 0 when a commit was finished that an earlier command had begun.
+        changes: usize,
+        goes_on: bool,
+        left: &'a [String],
+        sent: Vec<Sent<'a>>,
+        unsent: Vec<Unsent<'a>>,
+    },
+    Undone {
+        name: &'a str,
+    },
+    Failed(Plain<'a>),
+}
+
+#[derive(Serialize)]
+struct Sent<'a> {
+    to: &'a str,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct Unsent<'a> {
+    to: &'a str,
+    /// How many have left.
+    bytes: u64,
+    error: &'a str,
 }

@@ -212,6 +212,52 @@ fn a_commit_that_was_cut_short_is_taken_back() {
     });
 }
 
+/// What `--json` prints: whole lines, progress first and one result last.
+#[test]
+fn a_commit_tells_programs_in_lines_of_json_what_it_does() {
+    as_each_user(|setting| {
+        let lines = |outcome: &surmise_testkit::Outcome| -> Vec<serde_json::Value> {
+            let lines = outcome.stdout.lines();
+            lines
+                .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+                .collect()
+        };
+        setting.scratch.file("file", "old");
+        setting.run_script("echo new > file; echo new > added");
+        fs::write(setting.scratch.path("file"), "outside").expect("write");
+        let refused = setting.surmise(&["commit", "--json", "t"]).outcome();
+        refused.assert_code(1);
+        let told = lines(&refused);
+        let failed = &told.last().expect("a result")["failed"];
+        assert!(
+            failed["error"]
+                .as_str()
+                .is_some_and(|text| text.contains("changed outside"))
+        );
+        let detail = failed["details"][0].as_str().expect("a detail");
+        assert!(detail.ends_with("file: changed outside"), "{detail}");
+        assert!(failed["hint"].is_string());
+        setting.succeed(&["abort", "t"]);
+
+        setting.run_script("echo new > file; echo new > added");
+        let told = lines(&setting.succeed(&["commit", "--json", "t"]));
+        let (result, progress) = told.split_last().expect("a result");
+        let wanted = serde_json::json!({"committed": {
+            "name": "t", "changes": 2, "goes_on": false, "left": [], "sent": [], "unsent": [],
+        }});
+        assert_eq!(*result, wanted);
+        assert!(!progress.is_empty(), "no progress");
+        for line in progress {
+            let told = &line["progress"];
+            let done = told["done"].as_u64().expect("a number");
+            assert!(done <= told["total"].as_u64().expect("a number"), "{line}");
+            let activities = ["stage", "keep", "apply", "undo", "send"];
+            let activity = told["activity"].as_str().expect("an activity");
+            assert!(activities.contains(&activity), "{line}");
+        }
+    });
+}
+
 /// S20: what was committed is what the command wrote, whole.
 #[test]
 fn a_domain_entered_again_is_committed_with_all_its_runs() {

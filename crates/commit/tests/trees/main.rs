@@ -1,5 +1,6 @@
 //! Commits and patches of views of real trees.
 
+mod full;
 mod harness;
 mod histories;
 mod patches;

@@ -47,9 +47,14 @@ impl World {
 
     /// The same, with the state directory below `place`.
     pub fn with_state_in(place: &Path, plant: impl Fn(&Path)) -> Self {
+        Self::between(&std::env::temp_dir(), place, plant)
+    }
+
+    /// The same, with the trees below `trees` and the state directory below `state`.
+    pub fn between(trees: &Path, state: &Path, plant: impl Fn(&Path)) -> Self {
         let mut world = Self {
-            scratch: TempDir::new().expect("a temporary directory"),
-            home: TempDir::new_in(place).expect("a temporary directory"),
+            scratch: TempDir::new_in(trees).expect("a temporary directory"),
+            home: TempDir::new_in(state).expect("a temporary directory"),
             twins: HashMap::new(),
             _held: Vec::new(),
         };
