@@ -111,7 +111,7 @@ impl<'a> IntoIterator for &'a Changes {
 fn named(names: &Names<'_>, entry: &Entry<'_>) -> Option<Change> {
     let path = names.path_of((entry.directory, entry.name))?;
     let real = || Some(names.real_path(entry.directory)?.join(entry.name));
-    let old_kind = entry.binding.lower().map(|lower| lower.kind);
+    let old_kind = entry.lower.map(|lower| lower.kind);
     let Some(target) = entry.binding.target else {
         if names.moved_to(entry).is_some() {
             return None;

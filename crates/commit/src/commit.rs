@@ -10,6 +10,7 @@ use surmise_view::{InodeKey, Map, ObjectStore};
 
 use crate::apply::{Apply, report};
 use crate::check::{Findings, conflicts};
+use crate::choice::{Choice, Settled, settle};
 use crate::error::{CommitError, Obstacle, ObstacleKind};
 use crate::journal::{self, Contents, Journal, JournalError, Phase};
 use crate::locate::Site;
@@ -56,8 +57,17 @@ pub enum Resumed {
 /// # Errors
 /// As [`commit`].
 pub fn check(request: &Request<'_>) -> Result<(), CommitError> {
+    check_choosing(request, &[])
+}
+
+/// The same with conflicts settled by `choices`.
+///
+/// # Errors
+/// As [`commit_choosing`].
+pub fn check_choosing(request: &Request<'_>, choices: &[Choice]) -> Result<(), CommitError> {
     let keep = kept_inodes(request.keep)?;
-    let (mut plan, checks) = planned(request, "", &keep)?;
+    let settled = settled(request, &keep, choices)?;
+    let (mut plan, checks) = planned(request, "", &keep, settled.as_ref())?;
     examine(request, &mut plan, &checks, &keep)
 }
 
@@ -75,12 +85,26 @@ pub fn commit(
     request: &Request<'_>,
     on_progress: &mut OnProgress<'_>,
 ) -> Result<Report, CommitError> {
+    commit_choosing(request, &[], on_progress)
+}
+
+/// Commits a view, and settles conflicts by `choices`, of which the nearest to a path counts.
+///
+/// # Errors
+/// As [`commit`]. `NoConflict` for a choice without a conflict and `Unforceable` for one that cannot be
+/// had; nothing has changed then.
+pub fn commit_choosing(
+    request: &Request<'_>,
+    choices: &[Choice],
+    on_progress: &mut OnProgress<'_>,
+) -> Result<Report, CommitError> {
     if journal::pending(request.directory)?.is_some() {
         return Err(CommitError::UnderWay);
     }
     let keep = kept_inodes(request.keep)?;
     let prefix = prefix(request.name);
-    let (mut plan, checks) = planned(request, &prefix, &keep)?;
+    let settled = settled(request, &keep, choices)?;
+    let (mut plan, checks) = planned(request, &prefix, &keep, settled.as_ref())?;
     examine(request, &mut plan, &checks, &keep)?;
     let started = Journal::start(request.directory, request.root, &plan);
     let mut journal = started.map_err(|error| {
@@ -237,12 +261,27 @@ fn take_back(
         .map_err(journal_error)
 }
 
+/// What choices come to; `None` without any.
+fn settled(
+    request: &Request<'_>,
+    keep: &HashSet<InodeKey>,
+    choices: &[Choice],
+) -> Result<Option<Settled>, CommitError> {
+    if choices.is_empty() {
+        return Ok(None);
+    }
+    let (plan, checks) = planned(request, "", keep, None)?;
+    let site = open(&plan, request.root)?;
+    settle(request.map, &site, &checks, keep, choices).map(Some)
+}
+
 fn planned<'m>(
     request: &Request<'m>,
     prefix: &'m str,
     keep: &'m HashSet<InodeKey>,
+    settled: Option<&'m Settled>,
 ) -> Result<(Plan, Checks<'m>), CommitError> {
-    let planned = Plan::of(request.map, prefix, keep);
+    let planned = Plan::of(request.map, prefix, keep, settled);
     let (plan, mut checks) = planned.map_err(|refused| {
         CommitError::Obstacles(vec![Obstacle {
             path: refused.0,

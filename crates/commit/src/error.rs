@@ -14,6 +14,12 @@ pub enum CommitError {
     /// The user may not, or cannot, do it. Nothing was done.
     #[error("{} in the way", count(.0.len(), "obstacle"))]
     Obstacles(Vec<Obstacle>),
+    /// A path was chosen at which there is no conflict, nor below. Nothing was done.
+    #[error("no conflict at {}", .0.display())]
+    NoConflict(PathBuf),
+    /// The domain's version was chosen of something that it cannot be made of. Nothing was done.
+    #[error("{} cannot be forced", count(.0.len(), "conflict"))]
+    Unforceable(Vec<Conflict>),
     /// Putting new data beside its target failed. All of it was taken away again.
     #[error("cannot prepare {}: {source}", path.display())]
     Stage {
@@ -194,7 +200,13 @@ impl CommitError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Conflicts(_) => {
-                "look at the paths; abort the domain, or put them back as they were"
+                "look at the paths; put them back as they were, or decide with --force-ours PATH (the \
+                 domain's version) or --force-theirs PATH (what is there now), or abort the domain"
+            }
+            Self::NoConflict(_) => "commit without it to see the conflicts",
+            Self::Unforceable(_) => {
+                "put them back as they were, or decide with --force-theirs PATH; `surmise shell` still \
+                 shows the domain's version"
             }
             Self::Obstacles(obstacles) => obstacles
                 .first()

@@ -58,6 +58,7 @@
 mod apply;
 mod changes;
 mod check;
+mod choice;
 mod commit;
 mod copy;
 mod error;
@@ -83,7 +84,8 @@ mod trial;
 mod undo;
 
 pub use changes::{Change, ChangeKind, Changes};
-pub use commit::{Request, Resumed, check, commit, resume, undo};
+pub use choice::{Choice, Winner};
+pub use commit::{Request, Resumed, check, check_choosing, commit, commit_choosing, resume, undo};
 pub use error::{CommitError, Conflict, ConflictKind, Obstacle, ObstacleKind};
 pub use journal::{JournalError, Phase, forget, pending};
 pub use kept::finish_kept;

@@ -8,7 +8,9 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use surmise_view::{Binding, FileKind, InodeKey, Map, Node, NodeId};
+use surmise_view::{Binding, FileKind, Identity, InodeKey, Map, Node, NodeId};
+
+use crate::choice::Settled;
 
 /// One changed name of one directory.
 #[derive(Debug, Clone, Copy)]
@@ -16,6 +18,8 @@ pub(crate) struct Entry<'m> {
     pub(crate) directory: NodeId,
     pub(crate) name: &'m OsStr,
     pub(crate) binding: &'m Binding,
+    /// What it really leads to.
+    pub(crate) lower: Option<Identity>,
 }
 
 /// A name in a directory, as a key.
@@ -23,6 +27,7 @@ pub(crate) type Name<'m> = (NodeId, &'m OsStr);
 
 pub(crate) struct Names<'m> {
     map: &'m Map,
+    settled: Option<&'m Settled>,
     /// The bindings that lead to a node, whether or not the real name leads to it as well.
     bound: HashMap<NodeId, Vec<Entry<'m>>>,
     /// Real names that no longer lead to the inode that they really lead to.
@@ -35,8 +40,14 @@ pub(crate) struct Names<'m> {
 
 impl<'m> Names<'m> {
     pub(crate) fn of(map: &'m Map) -> Self {
+        Self::settled(map, None)
+    }
+
+    /// The same without what was settled to be left out.
+    pub(crate) fn settled(map: &'m Map, settled: Option<&'m Settled>) -> Self {
         let mut names = Self {
             map,
+            settled,
             bound: HashMap::new(),
             lost: HashMap::new(),
             moved_from: HashMap::new(),
@@ -45,12 +56,8 @@ impl<'m> Names<'m> {
             paths: RefCell::default(),
         };
         for (directory, node) in map.nodes() {
-            for (name, binding) in node.entries.iter() {
-                names.add(Entry {
-                    directory,
-                    name,
-                    binding,
-                });
+            for entry in names.entries(directory, node).collect::<Vec<_>>() {
+                names.add(entry);
             }
         }
         names.pair();
@@ -62,17 +69,36 @@ impl<'m> Names<'m> {
         let directories = self.map.nodes();
         let directories = directories.filter(|(_, node)| node.kind == FileKind::Directory);
         let mut changed: Vec<_> = directories
-            .flat_map(|(directory, node)| {
-                node.entries.iter().map(move |(name, binding)| Entry {
-                    directory,
-                    name,
-                    binding,
-                })
-            })
+            .flat_map(|(directory, node)| self.entries(directory, node))
             .filter(|entry| self.is_changed(entry))
             .collect();
         changed.sort_by_key(|entry| (entry.binding.since, entry.directory, entry.name));
         changed
+    }
+
+    /// A name that leads elsewhere than it really does.
+    pub(crate) fn changed_entry(&self, directory: NodeId, name: &OsStr) -> Option<Entry<'m>> {
+        let node = self.map.node(directory)?;
+        let mut entries = self.entries(directory, node);
+        entries.find(|entry| entry.name == name && self.is_changed(entry))
+    }
+
+    fn entries(&self, directory: NodeId, node: &'m Node) -> impl Iterator<Item = Entry<'m>> {
+        let settled = self.settled;
+        node.entries.iter().filter_map(move |(name, binding)| {
+            let first = binding.lower();
+            let lower = match settled {
+                Some(settled) if settled.leaves_out(directory, name) => return None,
+                Some(settled) => settled.lower(directory, name, first),
+                None => first,
+            };
+            Some(Entry {
+                directory,
+                name,
+                binding,
+                lower,
+            })
+        })
     }
 
     /// Where the inode behind this gained name comes from, when it lost a name for it.
@@ -102,6 +128,10 @@ impl<'m> Names<'m> {
         let Some((parent, name)) = self.origin(id) else {
             return false;
         };
+        let is_left_out = |settled: &Settled| settled.leaves_out(parent, name);
+        if self.settled.is_some_and(is_left_out) {
+            return true;
+        }
         let binding = self
             .map
             .node(parent)
@@ -207,7 +237,7 @@ impl<'m> Names<'m> {
         if let Some(target) = entry.binding.target {
             self.bound.entry(target).or_default().push(entry);
         }
-        if let (Some(lower), true) = (entry.binding.lower(), self.is_changed(&entry)) {
+        if let (Some(lower), true) = (entry.lower, self.is_changed(&entry)) {
             self.lost.entry(lower.key()).or_default().push(entry);
         }
     }
@@ -240,7 +270,7 @@ impl<'m> Names<'m> {
 
 /// Whether a name leads elsewhere than it really does.
 fn is_changed(map: &Map, entry: &Entry<'_>) -> bool {
-    match (entry.binding.target, entry.binding.lower()) {
+    match (entry.binding.target, entry.lower) {
         (None, None) => false,
         (Some(target), Some(lower)) => {
             let origin = map

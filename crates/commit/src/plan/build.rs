@@ -8,6 +8,7 @@ use surmise_view::{FileKind, Identity, InodeKey, Map, Node, NodeId, Timestamp};
 
 use super::{Directory, Edit, Finish, Indices, Metadata, Place, Plan, ROOT, Removal};
 use crate::changes::is_reachable;
+use crate::choice::Settled;
 use crate::journal::Undone;
 use crate::names::{Entry, Name, Names, depth};
 
@@ -18,6 +19,8 @@ pub(crate) struct Checks<'m> {
     pub(crate) emptied: Vec<Emptied<'m>>,
     /// The modification times that directories had when the domain first used them.
     pub(crate) times: HashMap<usize, Timestamp>,
+    /// The node behind each of the plan's directories.
+    pub(crate) nodes: Vec<NodeId>,
     /// The change times that an undo of an earlier commit left.
     pub(crate) undone: Undone,
 }
@@ -28,6 +31,8 @@ pub(crate) struct Expectation {
     pub(crate) place: Place,
     /// `None`: nothing.
     pub(crate) state: Option<Identity>,
+    /// The node that is changed through its inode, for an expectation of that inode's state.
+    pub(crate) edited: Option<NodeId>,
 }
 
 /// A directory that goes: it may hold nothing but what the domain removed or moved away.
@@ -45,6 +50,7 @@ pub(crate) struct Refused(pub(crate) PathBuf);
 pub(super) struct Builder<'m> {
     pub(super) names: Names<'m>,
     pub(super) map: &'m Map,
+    settled: Option<&'m Settled>,
     pub(super) keep: &'m HashSet<InodeKey>,
     pub(super) plan: Plan,
     pub(super) checks: Checks<'m>,
@@ -72,10 +78,12 @@ impl Plan {
         map: &'m Map,
         prefix: &'m str,
         keep: &'m HashSet<InodeKey>,
+        settled: Option<&'m Settled>,
     ) -> Result<(Self, Checks<'m>), Refused> {
         let mut builder = Builder {
-            names: Names::of(map),
+            names: Names::settled(map, settled),
             map,
+            settled,
             keep,
             plan: Self::default(),
             checks: Checks::default(),
@@ -102,6 +110,7 @@ impl Plan {
         builder.edits();
         builder.finishes();
         builder.directories();
+        builder.checks.nodes = builder.nodes;
         Ok((builder.plan, builder.checks))
     }
 }
@@ -156,10 +165,16 @@ impl<'m> Builder<'m> {
                 let place = self.place((entry.directory, entry.name));
                 self.checks.names.push(Expectation {
                     place,
-                    state: entry.binding.lower(),
+                    state: entry.lower,
+                    edited: None,
                 });
             }
         }
+    }
+
+    fn leaves_unedited(&self, node: NodeId) -> bool {
+        let settled = self.settled;
+        settled.is_some_and(|settled| settled.leaves_unedited(node))
     }
 
     /// Where the inodes of links may be by then.
@@ -181,15 +196,20 @@ impl<'m> Builder<'m> {
                 node.kind != FileKind::Directory
                     && node.is_modified()
                     && is_reachable(&self.names, *id, node)
+                    && !self.leaves_unedited(*id)
             })
             .collect();
         edited.sort_by_key(|(id, _)| *id);
         for (id, node) in edited {
             let Some(origin) = &node.origin else { continue };
             let found = self.place((origin.parent, &origin.name));
+            let identity = self.settled.map_or(origin.identity, |settled| {
+                settled.edited(id, origin.identity)
+            });
             self.checks.names.push(Expectation {
                 place: found,
-                state: Some(origin.identity),
+                state: Some(identity),
+                edited: Some(id),
             });
             let edit = Edit {
                 key: origin.identity.key(),
@@ -227,7 +247,7 @@ impl<'m> Builder<'m> {
         let directories = self.map.nodes();
         let directories = directories.filter(|(_, node)| node.kind == FileKind::Directory);
         for (id, node) in directories {
-            if !self.names.is_live(id) {
+            if !self.names.is_live(id) || self.leaves_unedited(id) {
                 continue;
             }
             let metadata = match &node.origin {

@@ -106,7 +106,7 @@ impl<'m> Builder<'m> {
         to: Place,
         home: Option<OsString>,
     ) {
-        let replaced = entry.binding.lower().filter(|lower| {
+        let replaced = entry.lower.filter(|lower| {
             lower.kind != FileKind::Directory && self.names.moved_to(entry).is_none()
         });
         if let Some(lower) = replaced {

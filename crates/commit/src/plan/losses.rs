@@ -12,7 +12,7 @@ impl<'m> Builder<'m> {
     pub(super) fn losses(&mut self, changed: &[Entry<'m>]) -> Result<(), Refused> {
         let mut removals: Vec<(usize, Removal)> = Vec::new();
         for entry in changed {
-            let Some(lower) = entry.binding.lower() else {
+            let Some(lower) = entry.lower else {
                 continue;
             };
             if self.is_adopted(entry.directory)

@@ -1,0 +1,277 @@
+//! What a person decides about conflicts, and what of the domain's changes is left out for it.
+//!
+//! *Ours* takes what is outside now for what the domain found: it is changed, replaced or removed as that
+//! would have been. *Theirs* leaves the domain's change of a name out, and with it whatever cannot be
+//! without it: the other half of a move, the removal of the directory that holds it, and a move into a
+//! directory that is not made.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use surmise_view::{FileKind, Identity, Map, NodeId};
+
+use crate::check::conflicts;
+use crate::error::{CommitError, Conflict, ConflictKind};
+use crate::locate::{Site, look_at};
+use crate::names::Names;
+use crate::plan::{Checks, Expectation};
+
+/// Who wins at a path and below it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// A real path.
+    pub path: PathBuf,
+    /// Who.
+    pub winner: Winner,
+}
+
+/// Whose version of a conflict becomes real.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Winner {
+    /// The domain's.
+    Ours,
+    /// What is outside.
+    Theirs,
+}
+
+/// What choices come to.
+#[derive(Debug, Default)]
+pub(crate) struct Settled {
+    /// Names whose change is left out.
+    left_out: HashMap<NodeId, HashSet<OsString>>,
+    /// Inodes whose change is left out.
+    unedited: HashSet<NodeId>,
+    /// What names lead to outside, where that is not what the domain found.
+    now: HashMap<NodeId, HashMap<OsString, Option<Identity>>>,
+    /// What changed inodes are outside, where that is not what the domain found.
+    edited_now: HashMap<NodeId, Identity>,
+}
+
+impl Settled {
+    pub(crate) fn leaves_out(&self, directory: NodeId, name: &OsStr) -> bool {
+        let names = self.left_out.get(&directory);
+        names.is_some_and(|names| names.contains(name))
+    }
+
+    pub(crate) fn leaves_unedited(&self, node: NodeId) -> bool {
+        self.unedited.contains(&node)
+    }
+
+    /// What a name is taken to have led to, given what it led to when the domain first used it.
+    pub(crate) fn lower(
+        &self,
+        directory: NodeId,
+        name: &OsStr,
+        first: Option<Identity>,
+    ) -> Option<Identity> {
+        let names = self.now.get(&directory);
+        let now = names.and_then(|names| names.get(name));
+        now.copied().unwrap_or(first)
+    }
+
+    /// The same for an inode that the domain changed.
+    pub(crate) fn edited(&self, node: NodeId, first: Identity) -> Identity {
+        self.edited_now.get(&node).copied().unwrap_or(first)
+    }
+
+    fn leave_out(&mut self, directory: NodeId, name: &OsStr) -> bool {
+        let names = self.left_out.entry(directory).or_default();
+        names.insert(name.to_owned())
+    }
+}
+
+/// Turns choices into what they come to, for the conflicts that there are now.
+pub(crate) fn settle(
+    map: &Map,
+    site: &Site<'_>,
+    checks: &Checks<'_>,
+    keep: &HashSet<surmise_view::InodeKey>,
+    choices: &[Choice],
+) -> Result<Settled, CommitError> {
+    let found = conflicts(site, checks, keep).conflicts;
+    let mut settling = Settling {
+        names: Names::of(map),
+        map,
+        site,
+        checks,
+        settled: Settled::default(),
+        seeds: Vec::new(),
+    };
+    let mut met: HashSet<&Path> = HashSet::new();
+    let mut stuck = Vec::new();
+    for conflict in found {
+        let fitting = choices
+            .iter()
+            .filter(|choice| conflict.path.starts_with(&choice.path));
+        // The nearest one counts.
+        let Some(choice) = fitting.max_by_key(|choice| choice.path.components().count()) else {
+            continue;
+        };
+        met.insert(&choice.path);
+        let is_settled = match choice.winner {
+            Winner::Theirs => settling.theirs(&conflict),
+            Winner::Ours => settling.ours(&conflict),
+        };
+        if !is_settled {
+            stuck.push(conflict);
+        }
+    }
+    if let Some(choice) = choices.iter().find(|choice| !met.contains(&*choice.path)) {
+        return Err(CommitError::NoConflict(choice.path.clone()));
+    }
+    if !stuck.is_empty() {
+        return Err(CommitError::Unforceable(stuck));
+    }
+    settling.close();
+    Ok(settling.settled)
+}
+
+struct Settling<'m, 's> {
+    names: Names<'m>,
+    map: &'m Map,
+    site: &'s Site<'s>,
+    checks: &'s Checks<'m>,
+    settled: Settled,
+    /// Names to be left out.
+    seeds: Vec<(NodeId, OsString)>,
+}
+
+impl<'m> Settling<'m, '_> {
+    /// The expectations that a conflict speaks of.
+    fn expectations(&self, conflict: &Conflict) -> Vec<(NodeId, &Expectation)> {
+        let of_directory = conflict.what == ConflictKind::DirectoryMoved;
+        let expectations = self.checks.names.iter();
+        let met = expectations.filter(|expectation| {
+            let directory = expectation.place.directory;
+            match of_directory {
+                true => self.is_directory(directory, &conflict.path),
+                false => self.site.path(&expectation.place) == conflict.path,
+            }
+        });
+        met.map(|expectation| (self.checks.nodes[expectation.place.directory], expectation))
+            .collect()
+    }
+
+    fn is_directory(&self, directory: usize, path: &Path) -> bool {
+        let places = &self.site.plan().directories[directory].places;
+        places
+            .last()
+            .is_some_and(|place| self.site.path(place) == path)
+    }
+
+    fn theirs(&mut self, conflict: &Conflict) -> bool {
+        let met: Vec<_> = self
+            .expectations(conflict)
+            .into_iter()
+            .map(|(directory, met)| (directory, met.place.name.clone(), met.edited))
+            .collect();
+        for (directory, name, edited) in met {
+            match edited {
+                Some(node) => drop(self.settled.unedited.insert(node)),
+                None => self.seeds.push((directory, name)),
+            }
+        }
+        let moved = conflict.what == ConflictKind::DirectoryMoved;
+        for (index, node) in self.checks.nodes.iter().enumerate() {
+            if moved && self.is_directory(index, &conflict.path) {
+                self.settled.unedited.insert(*node);
+            }
+        }
+        if conflict.what == ConflictKind::CreatedInRemoved {
+            for emptied in &self.checks.emptied {
+                if conflict.path.parent() == Some(&self.site.path(&emptied.place)) {
+                    let directory = self.checks.nodes[emptied.place.directory];
+                    self.seeds.push((directory, emptied.place.name.clone()));
+                }
+            }
+        }
+        true
+    }
+
+    /// `false` where the domain's version cannot be had: it is a change of something that is gone.
+    fn ours(&mut self, conflict: &Conflict) -> bool {
+        use ConflictKind::{Changed, Created, Removed, Replaced};
+        if !matches!(conflict.what, Created | Removed | Replaced | Changed) {
+            return false;
+        }
+        let mut now = Vec::new();
+        for (directory, met) in self.expectations(conflict) {
+            let name = &met.place.name;
+            let found = self
+                .site
+                .open(met.place.directory)
+                .and_then(|fd| look_at(std::os::fd::AsFd::as_fd(&fd), name));
+            let Ok(found) = found else { return false };
+            let found = found.map(|found| found.identity);
+            let is_same_inode = match (met.state, found) {
+                (Some(wanted), Some(found)) => wanted.same_inode(&found),
+                _ => false,
+            };
+            let is_directory = |state: Option<Identity>| {
+                state.is_some_and(|state| state.kind == FileKind::Directory)
+            };
+            let is_moved = self
+                .names
+                .changed_entry(directory, name)
+                .is_some_and(|entry| self.names.moved_to(&entry).is_some());
+            if (met.edited.is_some() || is_moved || is_directory(found)) && !is_same_inode {
+                return false;
+            }
+            now.push((directory, name.clone(), met.edited, found));
+        }
+        for (directory, name, edited, found) in now {
+            match (edited, found) {
+                (Some(node), Some(found)) => drop(self.settled.edited_now.insert(node, found)),
+                _ => {
+                    let names = self.settled.now.entry(directory).or_default();
+                    names.insert(name, found);
+                }
+            }
+        }
+        true
+    }
+
+    /// Leaves out what cannot be without the names that are.
+    fn close(&mut self) {
+        while !self.seeds.is_empty() {
+            while let Some((directory, name)) = self.seeds.pop() {
+                if self.settled.leave_out(directory, &name) {
+                    self.follow(directory, &name);
+                }
+            }
+            self.find_vanished();
+        }
+    }
+
+    fn follow(&mut self, directory: NodeId, name: &OsStr) {
+        if let Some(entry) = self.names.changed_entry(directory, name) {
+            let halves = [self.names.moved_to(&entry), self.names.moved_from(&entry)];
+            for half in halves.into_iter().flatten() {
+                self.seeds.push((half.directory, half.name.to_owned()));
+            }
+        }
+        if !self.names.is_live(directory)
+            && let Some((parent, name)) = self.names.origin(directory)
+        {
+            self.seeds.push((parent, name.to_owned()));
+        }
+    }
+
+    /// Real inodes that the domain kept, and whose new names are now below something that is not made.
+    fn find_vanished(&mut self) {
+        let now = Names::settled(self.map, Some(&self.settled));
+        let mut vanished = Vec::new();
+        for entry in now.changed() {
+            let Some(lower) = entry.lower else { continue };
+            let Some(to) = self.names.moved_to(&entry) else {
+                continue;
+            };
+            let is_there = |names: &Names<'_>| names.is_live(to.directory);
+            if is_there(&self.names) && !is_there(&now) && self.map.adopted(lower.key()).is_some() {
+                vanished.push((entry.directory, entry.name.to_owned()));
+            }
+        }
+        self.seeds.extend(vanished);
+    }
+}
