@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
+use surmise_commit::Choice;
 use surmise_domain::{Committed, Domain, Target};
 
 use crate::failure::Failure;
@@ -16,17 +17,22 @@ use crate::summary::count;
 /// On a terminal, one that takes long shows how far it is. A signal that asks to stop stops it
 /// between two steps.
 pub fn commit(domain: Domain) -> Result<Committed, Failure> {
-    let committed = commit_quietly(domain, Display::on_terminal())?;
+    let committed = commit_quietly(domain, &[], Display::on_terminal())?;
     tell(&committed)?;
     Ok(committed)
 }
 
-/// The same, and says nothing of the result.
-pub fn commit_quietly(domain: Domain, mut display: Display) -> Result<Committed, Failure> {
+/// The same with conflicts settled by `choices`, and says nothing of the result.
+pub fn commit_quietly(
+    domain: Domain,
+    choices: &[Choice],
+    mut display: Display,
+) -> Result<Committed, Failure> {
     let interrupts = Interrupts::hold().map_err(Failure::new)?;
     let mut lines = TerminalLines::default();
     let out = display.leaves_standard_output();
-    let committed = domain.commit(
+    let committed = domain.commit_choosing(
+        choices,
         &mut |progress| {
             display.show(progress);
             if interrupts.arrived() {

@@ -167,9 +167,9 @@ impl From<CommitError> for Failure {
     fn from(error: CommitError) -> Self {
         let failure = Self::new(&error).hint(error.hint());
         match error {
-            CommitError::Conflicts(conflicts) | CommitError::Changed(conflicts) => {
-                failure.details(conflicts)
-            }
+            CommitError::Conflicts(conflicts)
+            | CommitError::Changed(conflicts)
+            | CommitError::Unforceable(conflicts) => failure.details(conflicts),
             CommitError::Obstacles(obstacles) => failure.details(obstacles),
             _ => failure,
         }

@@ -36,7 +36,7 @@ pub enum Winner {
 }
 
 /// What choices come to.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Settled {
     /// Names whose change is left out.
     left_out: HashMap<NodeId, HashSet<OsString>>,
@@ -81,21 +81,26 @@ impl Settled {
     }
 }
 
-/// Turns choices into what they come to, for the conflicts that there are now.
+/// Turns choices into what they come to, for the conflicts that there are now, in addition to what is
+/// settled `before`; `None` when no conflict is left that they decide.
+///
+/// What is left out may bring back what can no longer be had, and with it further conflicts: so this is
+/// repeated until there is nothing more to decide. The choices are matched against the first conflicts.
 pub(crate) fn settle(
     map: &Map,
     site: &Site<'_>,
     checks: &Checks<'_>,
     keep: &HashSet<surmise_view::InodeKey>,
     choices: &[Choice],
-) -> Result<Settled, CommitError> {
+    before: Option<&Settled>,
+) -> Result<Option<Settled>, CommitError> {
     let found = conflicts(site, checks, keep).conflicts;
     let mut settling = Settling {
         names: Names::of(map),
         map,
         site,
         checks,
-        settled: Settled::default(),
+        settled: before.cloned().unwrap_or_default(),
         seeds: Vec::new(),
     };
     let mut met: HashSet<&Path> = HashSet::new();
@@ -117,14 +122,18 @@ pub(crate) fn settle(
             stuck.push(conflict);
         }
     }
-    if let Some(choice) = choices.iter().find(|choice| !met.contains(&*choice.path)) {
+    let unmet = choices.iter().find(|choice| !met.contains(&*choice.path));
+    if let (Some(choice), None) = (unmet, before) {
         return Err(CommitError::NoConflict(choice.path.clone()));
     }
     if !stuck.is_empty() {
         return Err(CommitError::Unforceable(stuck));
     }
+    if met.is_empty() {
+        return Ok(None);
+    }
     settling.close();
-    Ok(settling.settled)
+    Ok(Some(settling.settled))
 }
 
 struct Settling<'m, 's> {

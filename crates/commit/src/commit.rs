@@ -25,6 +25,9 @@ use crate::stage::Stage;
 use crate::steps::{OnProgress, Steps};
 use crate::undo::undo_stage;
 
+/// How often conflicts that follow from choices are looked for; what is left then is told.
+const SETTLE_ROUNDS_MAX: usize = 16;
+
 /// What to commit, and where.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'r> {
@@ -270,9 +273,17 @@ fn settled(
     if choices.is_empty() {
         return Ok(None);
     }
-    let (plan, checks) = planned(request, "", keep, None)?;
-    let site = open(&plan, request.root)?;
-    settle(request.map, &site, &checks, keep, choices).map(Some)
+    let mut settled: Option<Settled> = None;
+    for _ in 0..SETTLE_ROUNDS_MAX {
+        let before = settled.as_ref();
+        let (plan, checks) = planned(request, "", keep, before)?;
+        let site = open(&plan, request.root)?;
+        match settle(request.map, &site, &checks, keep, choices, before)? {
+            Some(more) => settled = Some(more),
+            None => break,
+        }
+    }
+    Ok(settled)
 }
 
 fn planned<'m>(

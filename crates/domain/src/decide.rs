@@ -3,7 +3,7 @@
 use std::io;
 use std::ops::ControlFlow;
 
-use surmise_commit::{Changes, CommitError, OnProgress, Report, Request, Resumed};
+use surmise_commit::{Changes, Choice, CommitError, OnProgress, Report, Request, Resumed};
 use surmise_network::Resolver;
 use surmise_outbox::{Delivered, Delivery, DeliveryError, HeldChannel, OutboxError, Target};
 use surmise_view::LoadError;
@@ -110,7 +110,7 @@ impl Domain {
                 }
             },
         };
-        self.commit_ended(&lock, on_progress, on_output)
+        self.commit_ended(&lock, &[], on_progress, on_output)
     }
 
     /// Takes back a commit that was cut short: the real tree and the domain are as before it, save for
@@ -126,16 +126,40 @@ impl Domain {
         Ok(surmise_commit::undo(self.directory(), on_progress)?)
     }
 
+    /// As [`Self::commit`], with conflicts settled by `choices`, for a domain that has ended.
+    ///
+    /// # Errors
+    /// As [`Self::commit`]; also when the domain runs, and when an earlier commit is to be finished first,
+    /// which had its own choices.
+    pub fn commit_choosing(
+        self,
+        choices: &[Choice],
+        on_progress: &mut OnProgress<'_>,
+        on_output: &mut OnOutput<'_>,
+    ) -> Result<Committed, DecideError> {
+        if choices.is_empty() {
+            return self.commit(on_progress, on_output);
+        }
+        let lock = self.lock()?;
+        self.undo_staging();
+        let pending = surmise_commit::pending(self.directory()).map_err(CommitError::from)?;
+        if pending.is_some() {
+            return Err(CommitError::UnderWay.into());
+        }
+        self.commit_ended(&lock, choices, on_progress, on_output)
+    }
+
     fn commit_ended(
         &self,
         _lock: &Lock,
+        choices: &[Choice],
         on_progress: &mut OnProgress<'_>,
         on_output: &mut OnOutput<'_>,
     ) -> Result<Committed, DecideError> {
         let (mut report, changes, delivery) =
             match surmise_commit::resume(self.directory(), on_progress)? {
                 Resumed::Finished(report) => (report, 0, self.delivery()?),
-                Resumed::Nothing | Resumed::Undone => self.commit_anew(on_progress)?,
+                Resumed::Nothing | Resumed::Undone => self.commit_anew(choices, on_progress)?,
             };
         let delivered = delivery.map(|delivery| delivery.deliver(on_output));
         self.root().remove(self.name())?;
@@ -151,6 +175,7 @@ impl Domain {
 
     fn commit_anew(
         &self,
+        choices: &[Choice],
         on_progress: &mut OnProgress<'_>,
     ) -> Result<(Report, usize, Option<Delivery>), DecideError> {
         let map = surmise_view::load(self.directory())?;
@@ -164,10 +189,10 @@ impl Domain {
         };
         if !self.held()?.is_empty() {
             // Nobody outside shall see a connection for a commit that a conflict ends.
-            surmise_commit::check(&request)?;
+            surmise_commit::check_choosing(&request, choices)?;
         }
         let delivery = self.delivery()?;
-        let report = surmise_commit::commit(&request, on_progress)?;
+        let report = surmise_commit::commit_choosing(&request, choices, on_progress)?;
         Ok((report, Changes::of(&map).len(), delivery))
     }
 

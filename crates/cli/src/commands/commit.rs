@@ -1,12 +1,15 @@
 //! `surmise commit`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
+use surmise_commit::{Choice, Winner};
 use surmise_domain::{Committed, StateRoot};
 
 use crate::commit::{commit_quietly, tell, undo};
 use crate::failure::{Failure, Plain};
+use crate::paths;
 use crate::progress::{Display, print_json};
 use crate::report;
 use crate::summary::count;
@@ -23,6 +26,7 @@ use crate::summary::count;
 #[command(after_help = "\
 Examples:
   surmise commit demo
+  surmise commit --force-theirs Cargo.lock --force-ours src demo
   surmise commit --undo demo")]
 pub struct Arguments {
     /// The domain to commit
@@ -33,8 +37,24 @@ pub struct Arguments {
     /// Everything outside is as before the commit then, save for change times (ctime). If somebody has
     /// changed meanwhile what the commit had changed, those paths are listed and nothing is done. Once a
     /// commit has made all its changes and removes what they replaced, it can only be finished.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["ours", "theirs"])]
     undo: bool,
+
+    /// In conflicts at PATH and below, the domain's version wins
+    ///
+    /// What is outside now is changed, replaced or removed as what the domain found would have been. Of
+    /// something that was removed, replaced or moved outside, and that the domain had only changed or
+    /// moved, there is no version of the domain's: such a conflict cannot be forced. Only for a domain whose
+    /// command has ended, and can be given more than once; the nearest path counts.
+    #[arg(long = "force-ours", value_name = "PATH")]
+    ours: Vec<PathBuf>,
+
+    /// In conflicts at PATH and below, what is outside stays
+    ///
+    /// The domain's change of it is left out, and what cannot be without that: the other half of a move,
+    /// or the removal of a directory that is not empty then. What is left out goes with the domain.
+    #[arg(long = "force-theirs", value_name = "PATH")]
+    theirs: Vec<PathBuf>,
 
     /// Print progress and result as lines of JSON on standard output
     ///
@@ -83,7 +103,25 @@ impl Arguments {
             undo(&domain, display)?;
             return Ok(Decided::Undone);
         }
-        commit_quietly(domain, display).map(Decided::Committed)
+        commit_quietly(domain, &self.choices()?, display).map(Decided::Committed)
+    }
+
+    fn choices(&self) -> Result<Vec<Choice>, Failure> {
+        let base = std::env::current_dir().map_err(Failure::new)?;
+        let of = |paths: &[PathBuf], winner| -> Vec<Choice> {
+            let paths = paths.iter().map(|path| paths::resolve(&base, path));
+            paths.map(|path| Choice { path, winner }).collect()
+        };
+        let mut choices = of(&self.ours, Winner::Ours);
+        let theirs = of(&self.theirs, Winner::Theirs);
+        let is_both = |ours: &&Choice| theirs.iter().any(|theirs| theirs.path == ours.path);
+        if let Some(both) = choices.iter().find(is_both) {
+            let path = both.path.display();
+            return Err(Failure::new(format_args!("{path} is given to both sides"))
+                .hint("name it with --force-ours or with --force-theirs"));
+        }
+        choices.extend(theirs);
+        Ok(choices)
     }
 
     fn result<'a>(&'a self, committed: &'a Committed) -> Line<'a> {

@@ -258,6 +258,50 @@ fn a_commit_tells_programs_in_lines_of_json_what_it_does() {
     });
 }
 
+/// S5: a person decides conflicts by their paths.
+#[test]
+fn conflicts_are_decided_by_path() {
+    as_each_user(|setting| {
+        setting
+            .scratch
+            .file("ours", "old")
+            .file("dir/theirs", "old")
+            .file("other", "o");
+        setting.run_script("echo inside > ours; echo inside > dir/theirs; rm other");
+        let outside = "echo outside > ours; echo outside > dir/theirs";
+        setting
+            .plain(&["sh", "-ec", outside])
+            .outcome()
+            .assert_success();
+        let before = TreeSnapshot::of(setting.scratch.work());
+        for (arguments, word) in [
+            (&["--force-theirs", "dir"][..], "/ours: changed outside"),
+            (&["--force-ours", "other"][..], "no conflict at"),
+            (
+                &["--force-ours", ".", "--force-theirs", "../work"][..],
+                "given to both sides",
+            ),
+        ] {
+            let arguments = [&["commit", "t"], arguments].concat();
+            setting
+                .surmise(&arguments)
+                .outcome()
+                .assert_code(1)
+                .assert_stderr_contains(word)
+                .assert_stderr_contains("Hint:");
+        }
+        let after = TreeSnapshot::of(setting.scratch.work());
+        assert_same_tree(&before, &after, Facets::EXACT);
+        setting.succeed(&["commit", "t", "--force-ours", ".", "--force-theirs", "dir"]);
+        let text = |path| fs::read_to_string(setting.scratch.path(path)).expect("read");
+        assert_eq!(
+            (text("ours"), text("dir/theirs")),
+            ("inside\n".into(), "outside\n".into())
+        );
+        assert!(!setting.scratch.path("other").exists());
+    });
+}
+
 /// S20: what was committed is what the command wrote, whole.
 #[test]
 fn a_domain_entered_again_is_committed_with_all_its_runs() {

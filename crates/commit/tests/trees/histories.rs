@@ -1,12 +1,12 @@
 //! Random histories, with and without kills, against a plain copy.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 
 use crate::harness::{Act, World};
 use proptest::prelude::*;
-use surmise_commit::{Resumed, pending};
+use surmise_commit::{CommitError, Resumed, Winner, pending};
 use surmise_testkit::{Facets, TreeSnapshot, assert_same_tree};
 
 fn plant(root: &Path) {
@@ -105,6 +105,44 @@ proptest! {
             }
         }
         world.assert_same();
+    }
+}
+
+proptest! {
+    /// S5: what is outside stays, and the rest of the commit is made.
+    #[test]
+    fn conflicts_of_any_kind_can_be_settled_for_what_is_outside(
+        inside in acts(),
+        outside in prop::collection::vec(act(), 1..6),
+    ) {
+        let world = World::new(plant);
+        world.act(&inside);
+        for act in &outside {
+            crate::harness::real_takes(&world.real(), act);
+        }
+        let conflicts = match world.commit() {
+            Err(CommitError::Conflicts(conflicts)) => conflicts,
+            committed => {
+                prop_assert!(committed.is_ok(), "{committed:?}");
+                return Ok(());
+            }
+        };
+        let state = |path: &Path| {
+            let found = fs::symlink_metadata(path).ok()?;
+            let data = fs::read(path).ok().filter(|_| found.is_file());
+            Some((found.ino(), found.file_type(), data, fs::read_link(path).ok()))
+        };
+        let before: Vec<_> = conflicts.iter().map(|conflict| state(&conflict.path)).collect();
+        let report = world.commit_for(Winner::Theirs, &[""]);
+        prop_assert!(report.is_ok(), "{report:?} after {conflicts:?}");
+        prop_assert_eq!(report.unwrap(), Default::default());
+        // A directory that holds one may have moved.
+        let mut after = Vec::new();
+        crate::harness::each_path(&world.real(), &mut |path| after.push(state(path)));
+        for (conflict, before) in conflicts.iter().zip(before) {
+            let stays = before.is_none() || after.contains(&before);
+            prop_assert!(stays, "{conflict:?} is gone: {before:?}");
+        }
     }
 }
 

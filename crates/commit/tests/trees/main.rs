@@ -1,5 +1,6 @@
 //! Commits and patches of views of real trees.
 
+mod choices;
 mod full;
 mod harness;
 mod histories;

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 use surmise_commit::{
-    Changes, CommitError, Progress, Report, Request, Resumed, commit, pending, resume, undo,
+    Changes, Choice, CommitError, Progress, Report, Request, Resumed, Winner, commit,
+    commit_choosing, pending, resume, undo,
 };
 use surmise_testkit::{Facets, TreeSnapshot, assert_same_tree};
 use surmise_view::{FileKind, Map, NodeId, View, ViewConfig};
@@ -204,6 +205,27 @@ impl World {
 }
 
 impl World {
+    /// Commits with every conflict at and below `path` settled for `winner`.
+    pub fn commit_for(&self, winner: Winner, paths: &[&str]) -> Result<Report, CommitError> {
+        let (map, state, root) = (self.map(), self.state(), self.real());
+        let request = Request {
+            name: "t",
+            directory: &state,
+            map: &map,
+            root: &root,
+            keep: None,
+        };
+        let choices = paths.iter().map(|path| Choice {
+            path: match path.is_empty() {
+                true => root.clone(),
+                false => root.join(path),
+            },
+            winner,
+        });
+        let choices: Vec<_> = choices.collect();
+        commit_choosing(&request, &choices, &mut |_| ControlFlow::Continue(()))
+    }
+
     /// Takes back a commit that was cut short, stopping on the way before each of the steps `stops`, as
     /// kills would. `false` when it is too late for that, and nothing has been done.
     #[track_caller]
