@@ -63,7 +63,8 @@ soak:
 		&& scripts/soak-domains 10 \
 		&& SURMISE_KILLS=200 cargo test --locked --package surmise-domain --test launch -- \
 			--test-threads 3 at_random \
-		&& SURMISE_EVERY_STEP=1 cargo test --release --locked --package surmise-commit --test kills \
+		&& SURMISE_EVERY_STEP=1 cargo test --release --locked --package surmise-commit --test trees -- \
+			--nocapture kills:: \
 		&& scripts/soak $(MINUTES)
 
 clean:

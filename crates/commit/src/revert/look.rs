@@ -105,9 +105,10 @@ impl Look<'_, '_, '_> {
             };
             // On a file system that cannot exchange names, a third one may hold what was displaced.
             let is_kept = [waits, placed].contains(&Some(displaced.key()));
-            if !is_kept && !self.is_spare(placement, displaced.key())? {
-                self.conflict(to, ConflictKind::Replaced);
-            } else if placed.is_some() && placed != key && placed != Some(displaced.key()) {
+            let is_there = is_kept || self.is_spare(placement, displaced.key())?;
+            let is_ours =
+                placed.is_none_or(|placed| Some(placed) == key || placed == displaced.key());
+            if !is_there || !is_ours {
                 self.conflict(to, ConflictKind::Replaced);
             }
         }

@@ -182,10 +182,13 @@ fn conflicts_that_nobody_decided_remain() {
     assert_eq!(text(&world, "d/e/g").as_deref(), Some("ours"));
 }
 
+/// What was done inside, and outside, and the conflict.
+type Case<'c> = (&'c [Act], fn(&Path), ConflictKind);
+
 /// S5: a change of something that is gone cannot win.
 #[test]
 fn what_the_domain_has_no_version_of_cannot_be_forced() {
-    let cases: [(&[Act], fn(&Path), ConflictKind); 3] = [
+    let cases: [Case<'_>; 3] = [
         (
             &[Act::Chmod("a".into(), 0o600)],
             |root| fs::remove_file(root.join("a")).unwrap(),

@@ -4,6 +4,7 @@ mod choices;
 mod full;
 mod harness;
 mod histories;
+mod kills;
 mod patches;
 mod refusals;
 mod running;

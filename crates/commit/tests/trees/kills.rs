@@ -4,51 +4,38 @@
 //! A process of its own commits, so that the kill is a kill. A run takes a sample of the steps; with
 //! `SURMISE_EVERY_STEP=1` it takes all of them, as `make soak` does.
 
-#[allow(dead_code, reason = "what the other tests need besides")]
-#[path = "../trees/harness/mod.rs"]
-mod harness;
 mod tree;
 
 use std::ops::ControlFlow;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 
 use rustix::process::{Signal, getpid, kill_process};
 use surmise_commit::{Request, Resumed, commit, pending};
 use surmise_testkit::TreeSnapshot;
 
-use harness::World;
+use crate::harness::World;
 
-/// The first argument of the process that is killed.
-const CHILD: &str = "--commit-until";
+/// Tells the process that is killed before which step: then it is that process.
+const STOP: &str = "SURMISE_TEST_COMMIT_UNTIL";
+const STATE: &str = "SURMISE_TEST_COMMIT_STATE";
+const ROOT: &str = "SURMISE_TEST_COMMIT_ROOT";
 
 /// In a sample, every so many steps; a prime, so that it meets every kind of step.
 const SAMPLE: usize = 67;
 
-fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [flag, state, root, stop] = &arguments[..]
-        && flag == CHILD
-    {
-        commit_until(
-            Path::new(state),
-            Path::new(root),
-            stop.parse().expect("a step"),
-        );
-        return ExitCode::SUCCESS;
+/// S6.
+#[test]
+fn a_commit_of_200_changes_is_all_or_nothing_after_a_kill() {
+    let word = |name| std::env::var_os(name);
+    match (word(STOP), word(STATE), word(ROOT)) {
+        (Some(stop), Some(state), Some(root)) => {
+            let stop = stop.to_str().and_then(|stop| stop.parse().ok());
+            commit_until(state.as_ref(), root.as_ref(), stop.expect("a step"));
+        }
+        _ => kill_at_each_step(),
     }
-    // What the test runner passes on: a name that is to be looked for, or a wish for the list.
-    let filters: Vec<_> = arguments
-        .iter()
-        .filter(|word| !word.starts_with('-'))
-        .collect();
-    let is_wanted =
-        filters.is_empty() || filters.iter().any(|word| "kills".contains(word.as_str()));
-    if is_wanted && !arguments.iter().any(|word| word == "--list") {
-        kill_at_each_step();
-    }
-    ExitCode::SUCCESS
 }
 
 #[derive(Debug, Default)]
@@ -81,7 +68,8 @@ fn kill_at_each_step() {
         undo(&world, &before, stop, &mut counts);
         stop += if every { 1 } else { SAMPLE };
     }
-    println!("kills: {stop} steps, {counts:?}");
+    let told = format!("kills: {stop} steps, {counts:?}\n");
+    std::io::Write::write_all(&mut std::io::stderr().lock(), told.as_bytes()).expect("told");
     assert!(
         counts.applying_undone > 3 && counts.too_late > 0,
         "{counts:?}"
@@ -127,12 +115,14 @@ fn undo(world: &World, before: &TreeSnapshot, stop: usize, counts: &mut Counts) 
 fn is_killed(world: &World, stop: usize) -> bool {
     let status = Command::new(std::env::current_exe().expect("this program"))
         .args([
-            CHILD.as_ref(),
-            world.state().as_os_str(),
-            world.real().as_os_str(),
+            "--exact",
+            "kills::a_commit_of_200_changes_is_all_or_nothing_after_a_kill",
         ])
-        .arg(stop.to_string())
+        .env(STOP, stop.to_string())
+        .env(STATE, world.state())
+        .env(ROOT, world.real())
         .stdin(Stdio::null())
+        .stdout(Stdio::null())
         .status()
         .expect("this program starts");
     let is_killed = status.signal() == Some(Signal::KILL.as_raw());
