@@ -9,6 +9,7 @@
 //! hold what that user could not create, and a state directory holds nothing set-uid.
 #![forbid(unsafe_code)]
 
+mod borrowed;
 mod codec;
 mod kernel;
 mod known;
@@ -22,6 +23,7 @@ mod types;
 mod view;
 mod watch;
 
+pub use borrowed::{Borrowed, Run};
 pub use codec::Malformed;
 pub use kernel::{Notifier, Server};
 pub use map::{Binding, Inconsistent, Map, Node, Origin, Resolution, Table};

@@ -1,0 +1,6 @@
+//! Large files, of whose data an object holds only what the domain changed.
+
+mod kills;
+mod model;
+mod outside;
+mod world;
