@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use surmise_view::{InodeKey, Map, ObjectStore};
+use surmise_view::{InodeKey, Map};
 
 use crate::apply::{Apply, report};
 use crate::check::{Findings, conflicts};
@@ -14,6 +14,7 @@ use crate::error::{CommitError, Obstacle, ObstacleKind};
 use crate::journal::{self, Contents, Journal, JournalError, Phase};
 use crate::locate::Site;
 use crate::metadata::look;
+use crate::objects::Objects;
 use crate::opening;
 use crate::plan::{Checks, Plan};
 use crate::report::{Activity, Report};
@@ -86,7 +87,7 @@ pub fn commit(
         let _ = journal::discard(request.directory);
         JournalError::from(error)
     })?;
-    let objects = ObjectStore::at(request.directory);
+    let objects = Objects::of(request.directory, request.map);
     let mut site = open(&plan, request.root)?;
     let staged = stage(&mut site, &objects, &mut journal, on_progress)
         .and_then(|()| check_again(&site, &checks, &keep));
@@ -129,7 +130,6 @@ pub fn resume(directory: &Path, on_progress: &mut OnProgress<'_>) -> Result<Resu
         journal::discard(directory).map_err(journal_error)?;
         return Ok(Resumed::Undone);
     };
-    let objects = ObjectStore::at(directory);
     let mut site = open(&plan, &root)?;
     for staged in staged {
         site.set_staged(staged.staging, staged.key);
@@ -137,11 +137,15 @@ pub fn resume(directory: &Path, on_progress: &mut OnProgress<'_>) -> Result<Resu
     match phase {
         Phase::Staging => {
             let steps = Steps::new(on_progress, Activity::Undo, plan.stagings.len());
+            let objects = Objects::of(directory, &Map::default());
             undo(&mut site, directory, &objects, steps)?;
             journal::discard(directory).map_err(journal_error)?;
             Ok(Resumed::Undone)
         }
         Phase::Applying => {
+            let objects = Objects::load(directory).map_err(|error| {
+                CommitError::apply(directory.join("log"), io::Error::other(error))
+            })?;
             let steps = Steps::new(on_progress, Activity::Apply, plan.steps());
             let report = Apply::new(&site, &objects, steps).run(&mut journal, written)?;
             Ok(Resumed::Finished(report))
@@ -177,7 +181,7 @@ fn examine(
         let site = open(plan, request.root)?;
         let mut findings = conflicts(&site, checks, keep);
         if findings.conflicts.is_empty() {
-            let objects = ObjectStore::at(request.directory);
+            let objects = Objects::of(request.directory, request.map);
             obstacles(&site, &objects, &mut findings);
         }
         let opened = std::mem::take(&mut findings.opened);
@@ -208,7 +212,7 @@ fn examine(
 
 fn stage(
     site: &mut Site<'_>,
-    objects: &ObjectStore,
+    objects: &Objects,
     journal: &mut Journal,
     on_progress: &mut OnProgress<'_>,
 ) -> Result<(), CommitError> {

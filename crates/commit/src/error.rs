@@ -134,6 +134,9 @@ pub enum ObstacleKind {
     /// The domain moved or replaced a directory that holds Surmise's own state.
     #[error("Surmise's state directory is inside, so it cannot be moved or replaced")]
     HoldsState,
+    /// Its object lacks data, and the real file that had them has changed.
+    #[error("it changed outside, and data that the domain left as they were are gone with that")]
+    Lost,
     /// It could not even be looked at.
     #[error("{0}")]
     Unreadable(#[source] io::Error),
@@ -158,6 +161,7 @@ impl ObstacleKind {
             Self::HoldsState => {
                 "set XDG_STATE_HOME to a directory that the command leaves alone, and run it again"
             }
+            Self::Lost => "put it back as it was, with its times, or abort the domain",
             Self::Unreadable(_) => "check the permissions of the directories above it",
         }
     }

@@ -65,6 +65,7 @@ mod line;
 mod locate;
 mod metadata;
 mod names;
+mod objects;
 mod opening;
 mod patch;
 mod plan;

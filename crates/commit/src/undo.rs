@@ -6,11 +6,12 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, StatxFlags};
-use surmise_view::{ObjectId, ObjectStore};
+use surmise_view::ObjectId;
 
 use crate::error::CommitError;
 use crate::locate::{Site, is_absent, look_at, open_inode};
 use crate::metadata;
+use crate::objects::Objects;
 use crate::opening::close;
 use crate::plan::{Content, Metadata, Place};
 use crate::steps::Steps;
@@ -20,7 +21,7 @@ use crate::steps::Steps;
 pub(crate) fn undo(
     site: &mut Site<'_>,
     state: &Path,
-    objects: &ObjectStore,
+    objects: &Objects,
     mut steps: Steps<'_, '_>,
 ) -> Result<(), CommitError> {
     let plan = site.plan();
@@ -92,7 +93,7 @@ fn unlink(site: &Site<'_>, place: &Place, is_directory: bool) -> io::Result<()> 
 /// Gives an object back the attributes of an object, should it have got those of its file.
 fn restore_object(
     state: &Path,
-    objects: &ObjectStore,
+    objects: &Objects,
     object: ObjectId,
     set: &Metadata,
 ) -> io::Result<()> {

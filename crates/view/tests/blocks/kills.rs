@@ -65,7 +65,7 @@ fn killed_at_random_changes() {
 
 #[test]
 fn a_kill_at_random_loses_no_call_and_mixes_no_sides() {
-    for seed in 0..60 {
+    for seed in 0..40 {
         let world = TempDir::new().unwrap();
         let path = |name: &str| world.path().join(name);
         fs::create_dir(path("lower")).unwrap();
@@ -84,7 +84,7 @@ fn a_kill_at_random_loses_no_call_and_mixes_no_sides() {
         while !path("noted").exists() && begun.elapsed() < Duration::from_secs(60) {
             std::thread::sleep(Duration::from_millis(1));
         }
-        std::thread::sleep(Duration::from_micros(seed * seed * 10));
+        std::thread::sleep(Duration::from_micros(seed * seed * 20));
         child.kill().unwrap();
         child.wait().unwrap();
         check(world.path(), seed);
@@ -117,6 +117,9 @@ fn check(world: &Path, seed: u64) {
     let found = read_view(&view, node, 0, size).unwrap();
     let sizes = before.len().min(after.len())..=before.len().max(after.len());
     assert!(sizes.contains(&found.len()), "seed {seed}, call {made}");
+    if found == before || found == after {
+        return;
+    }
     for (at, byte) in found.iter().enumerate() {
         let is_known = [before.get(at), after.get(at)].contains(&Some(byte))
             // A write that had made the file longer and not yet come so far.

@@ -44,15 +44,16 @@ fn versions_of_a_real_file_are_not_mixed() {
         file.write_all_at(b"changed", 0).unwrap();
     };
     let removed = |world: &World| fs::remove_file(world.real()).unwrap();
-    let changes: [&dyn Fn(&World); 3] = [&replaced, &written, &removed];
-    for change in changes {
+    // Another inode under the name is another file to a view that is opened anew.
+    let changes: [(&dyn Fn(&World), usize); 3] = [(&replaced, 1), (&removed, 1), (&written, 2)];
+    for (change, times) in changes {
         let world = World::new();
         let mut opened = borrowing(&world);
         assert!(!is_refused(&opened, 0));
         // A later tick of the clock that stamps inodes, where that is a coarse one.
         std::thread::sleep(std::time::Duration::from_millis(20));
         change(&world);
-        for _ in 0..2 {
+        for time in 0..times {
             assert!(is_refused(&opened, 0), "borrowed bytes");
             assert!(is_refused(&opened, (1 << 16) - 5), "partly borrowed");
             assert!(!is_refused(&opened, 1 << 16), "own bytes");
@@ -68,7 +69,9 @@ fn versions_of_a_real_file_are_not_mixed() {
                 !is_refused(&opened, 2 << 16),
                 "a block that was overwritten"
             );
-            opened.call(&Call::Reopen);
+            if time + 1 < times {
+                opened.call(&Call::Reopen);
+            }
         }
     }
 }
