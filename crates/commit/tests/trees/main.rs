@@ -2,6 +2,7 @@
 
 mod harness;
 mod histories;
+mod large;
 mod patches;
 mod refusals;
 mod running;

@@ -1,0 +1,107 @@
+//! Large files, of whose data the domain holds only what it changed.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use surmise_commit::{CommitError, ConflictKind, Resumed};
+use surmise_testkit::{Facets, TreeSnapshot, assert_same_tree};
+
+use crate::harness::{Act, World};
+
+const BLOCK: u64 = 1 << 16;
+const SIZE: u64 = 20 * BLOCK + 77;
+
+fn plant(root: &Path) {
+    fs::create_dir(root.join("d")).unwrap();
+    for name in ["appended", "rewritten", "cut", "linked", "moved", "removed"] {
+        let data: Vec<u8> = (0..SIZE).map(|at| (at % 251) as u8 + 1).collect();
+        fs::write(root.join(name), data).unwrap();
+    }
+    fs::hard_link(root.join("linked"), root.join("d/linked")).unwrap();
+    let holes = fs::File::create(root.join("holes")).unwrap();
+    holes.write_all_at(b"end", SIZE - 3).unwrap();
+}
+
+fn acts() -> Vec<Act> {
+    let write = |name: &str, at: u64, data: &[u8]| Act::Write(name.into(), at, data.to_vec());
+    let truncate = |name: &str, size| Act::Truncate(name.into(), size);
+    vec![
+        write("appended", SIZE, b"!"),
+        write("rewritten", 3 * BLOCK + 5, b"inside a block"),
+        write("rewritten", 5 * BLOCK, &vec![7; 2 * BLOCK as usize]),
+        write("rewritten", SIZE + BLOCK, b"behind a hole"),
+        // What was cut off reads as zeros.
+        truncate("cut", 9 * BLOCK + 1),
+        truncate("cut", SIZE + 3),
+        write("d/linked", 0, b"through another name"),
+        write("moved", 1, b"moved"),
+        Act::Rename("moved".into(), "d/moved".into()),
+        write("removed", 1, b"removed"),
+        Act::Unlink("removed".into()),
+        write("holes", 4 * BLOCK, b"in a hole"),
+    ]
+}
+
+#[test]
+fn a_part_of_a_large_file_is_committed_into_it() {
+    let world = World::new(plant);
+    world.act(&acts());
+    world.assert_commits();
+}
+
+#[test]
+fn a_large_file_on_another_file_system_is_committed() {
+    let world = World::with_state_in("/dev/shm".as_ref(), plant);
+    world.act(&acts());
+    world.assert_commits();
+}
+
+#[test]
+fn a_commit_of_large_files_that_is_killed_at_any_step_is_all_or_nothing() {
+    let untouched = Facets {
+        ctime: false,
+        ..Facets::EXACT
+    };
+    let (mut undone, mut finished) = (0, 0);
+    for stop in 0.. {
+        let world = World::new(plant);
+        world.act(&acts()[1..7]);
+        let before = TreeSnapshot::of(world.real());
+        if world.commit_until(stop).is_none() {
+            world.assert_same();
+            break;
+        }
+        match world.resume(&[stop / 2, 3]) {
+            Resumed::Finished(report) => {
+                assert_eq!(report, Default::default(), "stopped before step {stop}");
+                world.assert_same();
+                finished += 1;
+            }
+            Resumed::Undone | Resumed::Nothing => {
+                assert_same_tree(&before, &TreeSnapshot::of(world.real()), untouched);
+                undone += 1;
+            }
+        }
+    }
+    assert!(undone > 0 && finished > 3, "{undone} and {finished}");
+}
+
+#[test]
+fn a_large_file_that_changed_outside_is_a_conflict() {
+    let world = World::new(plant);
+    world.act(&acts()[..1]);
+    let real = fs::File::options()
+        .write(true)
+        .open(world.real().join("appended"));
+    real.unwrap().write_all_at(b"outside", 0).unwrap();
+    let before = TreeSnapshot::of(world.real());
+    match world.commit() {
+        Err(CommitError::Conflicts(conflicts)) => {
+            assert_eq!(conflicts.len(), 1);
+            assert_eq!(conflicts[0].what, ConflictKind::Changed);
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_same_tree(&before, &TreeSnapshot::of(world.real()), Facets::EXACT);
+}
