@@ -31,6 +31,28 @@ with open("sparse", "r+b") as file:
     check("the hole behind", os.lseek(file.fileno(), 6 << 20, os.SEEK_DATA) == (1 << 30) - 4096)
 "#;
 
+/// Random calls; scripts/exercise-files makes more of them.
+const EXERCISE: &str = include_str!("large.py");
+
+/// S27, S13: whatever is done to it, a large file is as a plain one, and so it is committed.
+#[test]
+fn a_large_file_behaves_as_a_plain_one() {
+    as_each_user(|setting| {
+        let twin = setting.twin();
+        for place in [setting, &twin] {
+            let data: Vec<u8> = (0..3_000_001u32).map(|at| (at % 251) as u8).collect();
+            place.scratch.file("file", data);
+        }
+        let exercise = ["python3", "-c", EXERCISE, "file", "5", "400"];
+        let mut command = vec!["run", "--name", "t", "--"];
+        command.extend(exercise);
+        setting.surmise(&command).outcome().assert_success();
+        setting.succeed(&["commit", "t"]);
+        twin.plain(&exercise).outcome().assert_success();
+        assert_same_data(&setting.scratch.path("file"), &twin.scratch.path("file"));
+    });
+}
+
 /// S27: the state holds what was changed, and diff and commit make of it what a plain run leaves.
 #[test]
 fn a_byte_appended_to_a_large_file_costs_little() {
