@@ -30,7 +30,7 @@ def need(holds):
 
 
 def put(at, data):
-    if at > len(model):
+    if data and at > len(model):
         model.extend(bytes(at - len(model)))
     model[at:at + len(data)] = data
 

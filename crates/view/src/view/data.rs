@@ -23,7 +23,8 @@ use crate::record::Record;
 use crate::types::{Attributes, FileKind, NodeId, ObjectId};
 
 /// Real files up to this size are copied whole at their first change; of larger ones the object
-/// borrows.
+/// borrows. From 256 KiB on borrowing is the quicker (0.3 ms, and 0.6 ms for a copy of 1 MiB), but a
+/// copy is nobody else's to change.
 const COPIED_BYTES_MAX: u64 = 1 << 20;
 
 /// How much a copy moves at once that has to look where each byte is.
