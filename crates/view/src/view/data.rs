@@ -30,6 +30,12 @@ const COPIED_BYTES_MAX: u64 = 1 << 20;
 /// How much a copy moves at once that has to look where each byte is.
 const MEMORY_STEP: u64 = 1 << 20;
 
+/// A real file from which a new object borrows all that is below a limit.
+pub(super) struct Lender {
+    real: Attributes,
+    limit: u64,
+}
+
 /// Data that an object borrows, and the real file that has them.
 pub(super) struct Lent {
     pub(super) borrowed: Borrowed,
@@ -312,7 +318,7 @@ impl Core {
             self.drop_capability(id, &mut records)?;
             records.push(match borrowed {
                 None => Record::Content { node: id, object },
-                Some((real, limit)) => Record::Borrow {
+                Some(Lender { real, limit }) => Record::Borrow {
                     node: id,
                     object,
                     from: real.identity,
@@ -333,15 +339,14 @@ impl Core {
     }
 
     /// Makes an object, which nothing names yet, for the first `limit` bytes of a node's real data. Of
-    /// a large file it borrows what it may, and then the file's attributes and where that ends are
-    /// returned.
+    /// a large file it borrows what it may.
     pub(super) fn new_object(
         &mut self,
         id: NodeId,
         shown: &Attributes,
         limit: u64,
         may_borrow: bool,
-    ) -> io::Result<(ObjectId, File, Option<(Attributes, u64)>)> {
+    ) -> io::Result<(ObjectId, File, Option<Lender>)> {
         let object = self.next_object();
         let file = self.store.create(object)?;
         let filled = self.fill(id, &file, shown.identity.size.min(limit), may_borrow);
@@ -361,7 +366,7 @@ impl Core {
         object: &File,
         size: u64,
         may_borrow: bool,
-    ) -> io::Result<Option<(Attributes, u64)>> {
+    ) -> io::Result<Option<Lender>> {
         if size == 0 {
             return Ok(None);
         }
@@ -378,7 +383,7 @@ impl Core {
         let limit = real.identity.size.min(size);
         object.set_len(limit)?;
         self.lenders.put(id, source.into());
-        Ok(Some((real, limit)))
+        Ok(Some(Lender { real, limit }))
     }
 
     /// Puts all that a node's object borrows into it.
@@ -392,6 +397,9 @@ impl Core {
             return Ok(());
         };
         if let Some(Lent { borrowed, real }) = self.lent(id, &(0..limit))? {
+            if borrowed.check(&real).is_err() {
+                return fail(Errno::STALE);
+            }
             for run in borrowed.runs(limit).filter(|run| !run.is_own) {
                 copy_data(&real, &file, run.range)?;
             }

@@ -3,4 +3,5 @@
 mod kills;
 mod model;
 mod outside;
+mod running;
 mod world;
