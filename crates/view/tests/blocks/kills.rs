@@ -6,11 +6,13 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::fs::FallocateFlags;
+use rustix::process::{Resource, Rlimit};
 use tempfile::TempDir;
 
 use crate::world::{Call, SIZE, find, on_plain, on_view, open_view, plant, read_plain, read_view};
@@ -18,6 +20,10 @@ use crate::world::{Call, SIZE, find, on_plain, on_view, open_view, plant, read_p
 const CALLS: u64 = 4000;
 const WORLD: &str = "SURMISE_BLOCKS_WORLD";
 const SEED: &str = "SURMISE_BLOCKS_SEED";
+const AT: &str = "SURMISE_BLOCKS_AT";
+
+/// Where the process that is killed by its own write may not write any more.
+const END: u64 = 9 * (1 << 16) + 5;
 
 /// The `index`th call of a seed.
 fn call(seed: u64, index: u64) -> Call {
@@ -63,25 +69,66 @@ fn killed_at_random_changes() {
     }
 }
 
+/// Not a test by itself either. A write at or behind the limit is a deadly signal.
+#[test]
+fn killed_by_its_own_write() {
+    let (Ok(world), Ok(at)) = (std::env::var(WORLD), std::env::var(AT)) else {
+        return;
+    };
+    let world = Path::new(&world);
+    let view = open_view(&world.join("lower"), &world.join("state"));
+    let node = find(&view);
+    view.write(node, SIZE, b"borrows from here on", false)
+        .unwrap();
+    let limit = Rlimit {
+        current: Some(END),
+        maximum: Some(END),
+    };
+    rustix::process::setrlimit(Resource::Fsize, limit).unwrap();
+    let write = Call::Write {
+        at: at.parse().unwrap(),
+        length: 4 << 16,
+        fill: 255,
+    };
+    let _ = on_view(&view, node, &write);
+}
+
+/// What is killed inside a write leaves no block that holds neither what it held nor what was written.
+#[test]
+fn a_kill_inside_a_write_leaves_every_block_old_or_new() {
+    // The kill is at the first byte that is completed, in the middle of the data, at the last block.
+    for at in [
+        END - (4 << 16) + 1,
+        END - (1 << 17),
+        END - 1,
+        END,
+        END + 70_000,
+    ] {
+        let world = planted();
+        let status = start(world.path(), "kills::killed_by_its_own_write", AT, at)
+            .wait()
+            .unwrap();
+        assert!(status.signal().is_some(), "{status}: nothing was killed");
+        let view = open_view(&world.path().join("lower"), &world.path().join("state"));
+        let found = read_view(&view, find(&view), 0, SIZE).unwrap();
+        let plain = fs::read(world.path().join("plain")).unwrap();
+        let written = at..at + (4 << 16);
+        for (index, (found, old)) in found.iter().zip(&plain).enumerate() {
+            let is_new = *found == 255 && written.contains(&(index as u64));
+            assert!(found == old || is_new, "byte {index} of a write at {at}");
+        }
+    }
+}
+
 #[test]
 fn a_kill_at_random_loses_no_call_and_mixes_no_sides() {
     for seed in 0..40 {
-        let world = TempDir::new().unwrap();
-        let path = |name: &str| world.path().join(name);
-        fs::create_dir(path("lower")).unwrap();
-        fs::create_dir(path("state")).unwrap();
-        plant(&path("lower/file"));
-        plant(&path("plain"));
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "kills::killed_at_random_changes"])
-            .env(WORLD, world.path())
-            .env(SEED, seed.to_string())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
+        let world = planted();
+        let name = "kills::killed_at_random_changes";
+        let mut child = start(world.path(), name, SEED, seed);
         // From before the first call to far behind it.
         let begun = Instant::now();
-        while !path("noted").exists() && begun.elapsed() < Duration::from_secs(60) {
+        while !world.path().join("noted").exists() && begun.elapsed() < Duration::from_secs(60) {
             std::thread::sleep(Duration::from_millis(1));
         }
         std::thread::sleep(Duration::from_micros(seed * seed * 20));
@@ -89,6 +136,28 @@ fn a_kill_at_random_loses_no_call_and_mixes_no_sides() {
         child.wait().unwrap();
         check(world.path(), seed);
     }
+}
+
+/// A real tree, a place for a view's state, and a plain file as the real one.
+fn planted() -> TempDir {
+    let world = TempDir::new().unwrap();
+    let path = |name: &str| world.path().join(name);
+    fs::create_dir(path("lower")).unwrap();
+    fs::create_dir(path("state")).unwrap();
+    plant(&path("lower/file"));
+    plant(&path("plain"));
+    world
+}
+
+/// This program again, for one of its tests.
+fn start(world: &Path, test: &str, name: &str, value: u64) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test])
+        .env(WORLD, world)
+        .env(name, value.to_string())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
 }
 
 fn check(world: &Path, seed: u64) {

@@ -106,6 +106,12 @@ fn what_was_cut_off_does_not_come_back() {
     ] {
         let world = World::new();
         let mut opened = world.open();
+        // From here on it borrows.
+        opened.call(&Call::Write {
+            at: SIZE,
+            length: 1,
+            fill: 7,
+        });
         // In the middle of a block.
         opened.call(&Call::Truncate(3 * (1 << 16) / 2));
         if is_reopened {
