@@ -25,6 +25,9 @@ const AT: &str = "SURMISE_BLOCKS_AT";
 /// Where the process that is killed by its own write may not write any more.
 const END: u64 = 9 * (1 << 16) + 5;
 
+/// Where its write would end, at a block's end.
+const END_OF_WRITE: u64 = 12 << 16;
+
 /// The `index`th call of a seed.
 fn call(seed: u64, index: u64) -> Call {
     let mut state = seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -75,7 +78,7 @@ fn killed_by_its_own_write() {
     let (Ok(world), Ok(at)) = (std::env::var(WORLD), std::env::var(AT)) else {
         return;
     };
-    let world = Path::new(&world);
+    let (world, at): (_, u64) = (Path::new(&world), at.parse().unwrap());
     let view = open_view(&world.join("lower"), &world.join("state"));
     let node = find(&view);
     view.write(node, SIZE, b"borrows from here on", false)
@@ -86,8 +89,8 @@ fn killed_by_its_own_write() {
     };
     rustix::process::setrlimit(Resource::Fsize, limit).unwrap();
     let write = Call::Write {
-        at: at.parse().unwrap(),
-        length: 4 << 16,
+        at,
+        length: END_OF_WRITE - at,
         fill: 255,
     };
     let _ = on_view(&view, node, &write);
@@ -96,14 +99,9 @@ fn killed_by_its_own_write() {
 /// What is killed inside a write leaves no block that holds neither what it held nor what was written.
 #[test]
 fn a_kill_inside_a_write_leaves_every_block_old_or_new() {
-    // The kill is at the first byte that is completed, in the middle of the data, at the last block.
-    for at in [
-        END - (4 << 16) + 1,
-        END - (1 << 17),
-        END - 1,
-        END,
-        END + 70_000,
-    ] {
+    // The kill is in the middle of the data, where no block has to be completed and where the first
+    // has; in the last block; at the first byte that completes a block.
+    for at in [7 << 16, (7 << 16) + 100, END - 1, END, END + 70_000] {
         let world = planted();
         let status = start(world.path(), "kills::killed_by_its_own_write", AT, at)
             .wait()
@@ -112,7 +110,7 @@ fn a_kill_inside_a_write_leaves_every_block_old_or_new() {
         let view = open_view(&world.path().join("lower"), &world.path().join("state"));
         let found = read_view(&view, find(&view), 0, SIZE).unwrap();
         let plain = fs::read(world.path().join("plain")).unwrap();
-        let written = at..at + (4 << 16);
+        let written = at..END_OF_WRITE;
         for (index, (found, old)) in found.iter().zip(&plain).enumerate() {
             let is_new = *found == 255 && written.contains(&(index as u64));
             assert!(found == old || is_new, "byte {index} of a write at {at}");
