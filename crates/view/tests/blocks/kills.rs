@@ -23,10 +23,10 @@ const SEED: &str = "SURMISE_BLOCKS_SEED";
 const AT: &str = "SURMISE_BLOCKS_AT";
 
 /// Where the process that is killed by its own write may not write any more.
-const END: u64 = 9 * (1 << 16) + 5;
+const END: u64 = 3 * (1 << 16) + 5;
 
 /// Where its write would end, at a block's end.
-const END_OF_WRITE: u64 = 12 << 16;
+const END_OF_WRITE: u64 = 6 << 16;
 
 /// The `index`th call of a seed.
 fn call(seed: u64, index: u64) -> Call {
@@ -101,7 +101,7 @@ fn killed_by_its_own_write() {
 fn a_kill_inside_a_write_leaves_every_block_old_or_new() {
     // The kill is in the middle of the data, where no block has to be completed and where the first
     // has; in the last block; at the first byte that completes a block.
-    for at in [7 << 16, (7 << 16) + 100, END - 1, END, END + 70_000] {
+    for at in [1 << 16, (1 << 16) + 100, END - 1, END, END + 70_000] {
         let world = planted();
         let status = start(world.path(), "kills::killed_by_its_own_write", AT, at)
             .wait()
