@@ -17,6 +17,9 @@ fn is_refused(opened: &Opened<'_>, at: u64) -> bool {
     }
 }
 
+/// What somebody does to a real file.
+type Outside = fn(&World);
+
 /// A block of the view's own, and all others borrowed.
 fn borrowing(world: &World) -> Opened<'_> {
     let mut opened = world.open();
@@ -45,7 +48,7 @@ fn versions_of_a_real_file_are_not_mixed() {
     };
     let removed = |world: &World| fs::remove_file(world.real()).unwrap();
     // Another inode under the name is another file to a view that is opened anew.
-    let changes: [(&dyn Fn(&World), usize); 3] = [(&replaced, 1), (&removed, 1), (&written, 2)];
+    let changes: [(Outside, usize); 3] = [(replaced, 1), (removed, 1), (written, 2)];
     for (change, times) in changes {
         let world = World::new();
         let mut opened = borrowing(&world);
