@@ -58,7 +58,12 @@ impl Objects {
     /// Where an edited file is, if it no longer has what its object lacks. To be asked before the
     /// first change: afterwards it is the commit's own.
     pub(crate) fn lost_lender<'e>(&self, site: &Site<'_>, edit: &'e Edit) -> Option<&'e Place> {
-        let borrowed = self.borrowed(edit.object?)?;
+        let object = edit.object?;
+        let borrowed = self.borrowed(object)?;
+        let size = self.stat(object).ok()?.stx_size;
+        if borrowed.runs(size).all(|run| run.is_own) {
+            return None;
+        }
         let mut places = edit.places.iter();
         let (place, inode) = places.find_map(|place| {
             let inode = site.inode(place, edit.key).ok()??;

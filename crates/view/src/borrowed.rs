@@ -54,9 +54,13 @@ pub struct Run {
     pub is_own: bool,
 }
 
-/// Sets of blocks, as disjoint ranges that do not touch: the end of each by its start.
+/// Sets of blocks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Blocks(BTreeMap<u64, u64>);
+struct Blocks {
+    /// Disjoint ranges that do not touch: the end of each by its start.
+    ranges: BTreeMap<u64, u64>,
+    count: u64,
+}
 
 impl Borrowed {
     /// All but what is at or behind `limit` is borrowed. `allocated` is the real file's number of
@@ -82,16 +86,18 @@ impl Borrowed {
 
     /// The bytes below the limit that are the object's.
     pub fn own_bytes(&self) -> u64 {
-        let ranges = self.own.0.iter();
+        let ranges = self.own.ranges.iter();
         ranges
             .map(|(start, end)| self.bytes(*start..*end))
             .map(|range| range.end - range.start)
             .sum()
     }
 
-    /// About how much of the real file's space holds what is borrowed, in blocks of 512 bytes.
-    pub(crate) fn allocated(&self) -> u64 {
-        let lent = u128::from(self.limit - self.own_bytes());
+    /// About how much of the real file's space holds what an object of `size` bytes borrows, in
+    /// blocks of 512 bytes.
+    pub(crate) fn allocated(&self, size: u64) -> u64 {
+        let own = self.own.count.saturating_mul(BLOCK_BYTES);
+        let lent = u128::from(self.limit.min(size).saturating_sub(own));
         let whole = u128::from(self.from.size.max(1));
         // Not more than `allocated`, as the limit is at most the size.
         (u128::from(self.allocated) * lent / whole) as u64
@@ -233,23 +239,25 @@ impl Blocks {
             return;
         }
         // From the last to the first that overlaps or touches.
-        while let Some((&start, &end)) = self.0.range(..=blocks.end).next_back() {
+        while let Some((&start, &end)) = self.ranges.range(..=blocks.end).next_back() {
             if end < blocks.start {
                 break;
             }
-            self.0.remove(&start);
+            self.ranges.remove(&start);
+            self.count -= end - start;
             blocks = blocks.start.min(start)..blocks.end.max(end);
         }
-        self.0.insert(blocks.start, blocks.end);
+        self.ranges.insert(blocks.start, blocks.end);
+        self.count += blocks.end - blocks.start;
     }
 
     /// Whether a block is in the set, and the first one behind it of which the opposite holds.
     fn run(&self, block: u64) -> (bool, Option<u64>) {
-        let before = self.0.range(..=block).next_back();
+        let before = self.ranges.range(..=block).next_back();
         if let Some((_, &end)) = before.filter(|(_, end)| **end > block) {
             return (true, Some(end));
         }
-        let next = self.0.range(block..).next();
+        let next = self.ranges.range(block..).next();
         (false, next.map(|(start, _)| *start))
     }
 }
@@ -310,6 +318,7 @@ mod tests {
                 let at = block * BLOCK_BYTES + 1;
                 prop_assert_eq!(part.run(at).is_own, set.run(at).is_own);
             }
+            prop_assert_eq!(set.own.count, naive.len() as u64);
             let mut end = 0;
             let mut own = 0;
             for run in set.runs(limit) {

@@ -88,7 +88,8 @@ impl Core {
                 let statx = self.store.stat(object)?;
                 let mut object = Attributes::of_statx(&statx).ok_or(Errno::IO)?;
                 let borrowed = node.borrowed.as_ref();
-                object.blocks += borrowed.map_or(0, |borrowed| borrowed.allocated());
+                object.blocks +=
+                    borrowed.map_or(0, |borrowed| borrowed.allocated(object.identity.size));
                 let lower = origin.as_ref().map(|origin| origin.links);
                 (own_data(id, node, object, lower), Lifetime::Forever)
             }
