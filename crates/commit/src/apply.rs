@@ -9,12 +9,13 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 use rustix::fs::AtFlags;
-use surmise_view::{Identity, InodeKey, ObjectStore};
+use surmise_view::{Identity, InodeKey};
 
 use crate::error::CommitError;
 use crate::flush::Flush;
 use crate::journal::{Journal, Left};
 use crate::locate::{Site, is_absent};
+use crate::objects::Objects;
 use crate::opening::open_up;
 use crate::plan::{Aside, Content, Item, Link, Place, Placement};
 use crate::rename::{exchange, move_to_free, settle};
@@ -23,7 +24,7 @@ use crate::steps::Steps;
 
 pub(crate) struct Apply<'s, 'p, 'a, 'b> {
     pub(crate) site: &'s Site<'p>,
-    pub(crate) objects: &'s ObjectStore,
+    pub(crate) objects: &'s Objects,
     pub(crate) steps: Steps<'a, 'b>,
     pub(crate) left: Vec<Left>,
     pub(crate) flush: Flush,
@@ -32,7 +33,7 @@ pub(crate) struct Apply<'s, 'p, 'a, 'b> {
 }
 
 impl<'s, 'p, 'a, 'b> Apply<'s, 'p, 'a, 'b> {
-    pub(crate) fn new(site: &'s Site<'p>, objects: &'s ObjectStore, steps: Steps<'a, 'b>) -> Self {
+    pub(crate) fn new(site: &'s Site<'p>, objects: &'s Objects, steps: Steps<'a, 'b>) -> Self {
         let placements = site.plan().placements.iter();
         let destinations = placements
             .filter_map(|placement| Some((&placement.to, key_of(site, placement.item)?)))

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use surmise_view::{InodeKey, Map, ObjectStore};
+use surmise_view::{InodeKey, Map};
 
 use crate::apply::{Apply, report};
 use crate::check::{Findings, conflicts};
@@ -15,6 +15,7 @@ use crate::error::{CommitError, Obstacle, ObstacleKind};
 use crate::journal::{self, Contents, Journal, JournalError, Phase};
 use crate::locate::Site;
 use crate::metadata::look;
+use crate::objects::Objects;
 use crate::opening;
 use crate::plan::{Checks, Plan};
 use crate::preimage;
@@ -115,7 +116,7 @@ pub fn commit_choosing(
         let _ = journal::discard(request.directory);
         JournalError::from(error)
     })?;
-    let objects = ObjectStore::at(request.directory);
+    let objects = Objects::of(request.directory, request.map);
     let mut site = open(&plan, request.root)?;
     let staged = stage(&mut site, &objects, &mut journal, on_progress)
         .and_then(|()| {
@@ -160,7 +161,9 @@ pub fn resume(directory: &Path, on_progress: &mut OnProgress<'_>) -> Result<Resu
             Ok(Resumed::Undone)
         }
         Some(Phase::Applying) => {
-            let objects = ObjectStore::at(directory);
+            let objects = Objects::load(directory).map_err(|error| {
+                CommitError::apply(directory.join("log"), io::Error::other(error))
+            })?;
             let steps = Steps::new(on_progress, Activity::Apply, contents.plan.steps());
             let report = Apply::new(&site, &objects, steps).run(&mut journal, written)?;
             Ok(Resumed::Finished(report))
@@ -189,7 +192,7 @@ pub fn undo(directory: &Path, on_progress: &mut OnProgress<'_>) -> Result<(), Co
         return Err(CommitError::TooLate);
     }
     if contents.phase == Some(Phase::Applying) {
-        let objects = ObjectStore::at(directory);
+        let objects = Objects::of(directory, &Map::default());
         let site = site(&contents)?;
         changed_since(&revert(&site, directory, &objects, &contents))?;
         journal.undo().map_err(journal_error)?;
@@ -218,7 +221,7 @@ fn site(contents: &Contents) -> Result<Site<'_>, CommitError> {
 fn revert<'s, 'p>(
     site: &'s Site<'p>,
     state: &'s Path,
-    objects: &'s ObjectStore,
+    objects: &'s Objects,
     contents: &'s Contents,
 ) -> Revert<'s, 'p> {
     Revert {
@@ -237,7 +240,7 @@ fn take_back(
     contents: &Contents,
     on_progress: &mut OnProgress<'_>,
 ) -> Result<(), CommitError> {
-    let objects = ObjectStore::at(directory);
+    let objects = Objects::of(directory, &Map::default());
     let mut site = site(contents)?;
     let is_applied = contents.phase == Some(Phase::Undoing);
     if is_applied && !contents.is_reverted {
@@ -314,7 +317,7 @@ fn examine(
         let site = open(plan, request.root)?;
         let mut findings = conflicts(&site, checks, keep);
         if findings.conflicts.is_empty() {
-            let objects = ObjectStore::at(request.directory);
+            let objects = Objects::of(request.directory, request.map);
             obstacles(&site, &objects, &mut findings);
         }
         let opened = std::mem::take(&mut findings.opened);
@@ -345,7 +348,7 @@ fn examine(
 
 fn stage(
     site: &mut Site<'_>,
-    objects: &ObjectStore,
+    objects: &Objects,
     journal: &mut Journal,
     on_progress: &mut OnProgress<'_>,
 ) -> Result<(), CommitError> {

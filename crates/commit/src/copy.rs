@@ -2,28 +2,40 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
+use surmise_view::Borrowed;
 
 /// Bytes moved at a time where the kernel does not copy by itself.
 const BUFFER_BYTES: usize = 1 << 17;
 
-/// Makes the data of `to` those of `from`, holes included. Nothing is written where neither has
-/// data, and shared extents are used where the file system has them. What `to` held before is gone
-/// wherever the copy stops, and copying once more makes it whole.
-pub(crate) fn copy(from: &File, to: &File) -> io::Result<()> {
+/// Makes the data of `to` those of `from`, holes included. What `from` borrows is in `to` already.
+/// Nothing is written where neither has data, and shared extents are used where the file system has
+/// them. What `to` held before is gone wherever the copy stops, and copying once more makes it whole:
+/// what is borrowed is not touched.
+pub(crate) fn copy(from: &File, to: &File, borrowed: Option<&Borrowed>) -> io::Result<()> {
     let length = from.metadata()?.len();
-    if rustix::fs::ioctl_ficlone(to, from).is_ok() {
+    if borrowed.is_none() && rustix::fs::ioctl_ficlone(to, from).is_ok() {
         return to.set_len(length);
     }
     let before = to.metadata()?.len();
     to.set_len(length)?;
-    let mut at = 0;
-    while at < length {
-        let data = next_data(from, at, length)?;
+    let Some(borrowed) = borrowed else {
+        return copy_run(from, to, 0..length, before);
+    };
+    let mut own = borrowed.runs(length).filter(|run| run.is_own);
+    own.try_for_each(|run| copy_run(from, to, run.range, before))
+}
+
+/// Copies a range, of which `to` may have held something below `before`.
+fn copy_run(from: &File, to: &File, range: Range<u64>, before: u64) -> io::Result<()> {
+    let mut at = range.start;
+    while at < range.end {
+        let data = next_data(from, at, range.end)?;
         clear(to, at, data.start.min(before))?;
         copy_range(from, to, data.start, data.end)?;
         at = data.end;
@@ -32,7 +44,7 @@ pub(crate) fn copy(from: &File, to: &File) -> io::Result<()> {
 }
 
 /// The first run of data at or after `at`; an empty one at the end where there is none.
-fn next_data(file: &File, at: u64, length: u64) -> io::Result<std::ops::Range<u64>> {
+fn next_data(file: &File, at: u64, length: u64) -> io::Result<Range<u64>> {
     let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
         Err(Errno::NXIO) => return Ok(length..length),
         Err(Errno::INVAL) => return Ok(at..length),
@@ -119,7 +131,7 @@ mod tests {
         from.set_len(9 << 20).unwrap();
         from.write_all_at(b"middle", 1 << 20).unwrap();
         from.write_all_at(b"end", (8 << 20) + 5).unwrap();
-        copy(&from, &to).unwrap();
+        copy(&from, &to, None).unwrap();
         assert!(contents(&from) == contents(&to), "the copy differs");
         assert!(
             to.metadata().unwrap().blocks() * 512 < 4 << 20,
@@ -132,10 +144,10 @@ mod tests {
         let (from, to) = (file(), file());
         to.write_all_at(b"a long text", 0).unwrap();
         from.write_all_at(b"short", 0).unwrap();
-        copy(&from, &to).unwrap();
+        copy(&from, &to, None).unwrap();
         assert_eq!(contents(&to), b"short");
         from.set_len(0).unwrap();
-        copy(&from, &to).unwrap();
+        copy(&from, &to, None).unwrap();
         assert_eq!(contents(&to), b"");
     }
 }

@@ -99,8 +99,9 @@ pub enum ConflictKind {
     /// The commit made it, and it has got another name.
     #[error("made by the commit, and moved or linked outside")]
     Linked,
-    /// What it held before the commit could not be read, and so was not kept.
-    #[error("what it held before could not be read, so it cannot be put back")]
+    /// What it held before the commit was not kept: it could not be read, or is large and was changed
+    /// in part.
+    #[error("what it held before was not kept, so it cannot be put back")]
     NotKept,
     /// A directory on the way to it is no longer the same.
     #[error("its directory was moved or replaced outside")]
@@ -166,6 +167,9 @@ pub enum ObstacleKind {
     /// The domain moved or replaced a directory that holds Surmise's own state.
     #[error("Surmise's state directory is inside, so it cannot be moved or replaced")]
     HoldsState,
+    /// Its object lacks data, and the real file that had them has changed.
+    #[error("it changed outside, and data that the domain left as they were are gone with that")]
+    Lost,
     /// It could not even be looked at.
     #[error("{0}")]
     Unreadable(#[source] io::Error),
@@ -190,6 +194,7 @@ impl ObstacleKind {
             Self::HoldsState => {
                 "set XDG_STATE_HOME to a directory that the command leaves alone, and run it again"
             }
+            Self::Lost => "put it back as it was, with its times, or abort the domain",
             Self::Unreadable(_) => "check the permissions of the directories above it",
         }
     }

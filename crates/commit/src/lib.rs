@@ -69,6 +69,7 @@ mod line;
 mod locate;
 mod metadata;
 mod names;
+mod objects;
 mod opening;
 mod patch;
 mod plan;

@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
-use surmise_view::ObjectStore;
 
 use crate::error::CommitError;
 use crate::flush::Flush;
 use crate::journal::Journal;
 use crate::locate::Site;
 use crate::metadata::{self, link};
+use crate::objects::Objects;
 use crate::plan::{Edit, Metadata};
 use crate::steps::Steps;
 
@@ -51,7 +51,7 @@ pub(crate) struct Data {
 pub(crate) fn keep(
     site: &Site<'_>,
     state: &Path,
-    objects: &ObjectStore,
+    objects: &Objects,
     journal: &mut Journal,
     mut steps: Steps<'_, '_>,
 ) -> Result<(), CommitError> {
@@ -119,11 +119,13 @@ pub(crate) fn read_padded(file: &File, buffer: &mut [u8], at: u64) -> io::Result
     Ok(())
 }
 
-/// `None` where the file's data may not be read: then nothing is kept, and the commit, which need not
-/// read them, can be made but not be undone.
+/// `None` where the file's data may not be read, which the commit need not do, and where the object
+/// lacks some of them: to put the rest back would move the change time by which the view knows that the
+/// file still has what the object lacks. Then nothing is kept, and the commit can be made but not be
+/// undone.
 fn keep_one(
     site: &Site<'_>,
-    objects: &ObjectStore,
+    objects: &Objects,
     index: usize,
     edit: &Edit,
     path: &Path,
@@ -137,6 +139,7 @@ fn keep_one(
     let Some(inode) = inode else { return Ok(None) };
     let data = match edit.object {
         None => None,
+        Some(object) if objects.is_partial(object)? => return Ok(None),
         Some(object) => {
             let flags = OFlags::RDONLY | OFlags::CLOEXEC;
             let opened = rustix::fs::openat(CWD, link(inode.as_fd()), flags, Mode::empty());

@@ -16,12 +16,13 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use rustix::fs::AtFlags;
-use surmise_view::{InodeKey, ObjectStore};
+use surmise_view::InodeKey;
 
 use crate::error::CommitError;
 use crate::flush::Flush;
 use crate::journal::{Made, Undone};
 use crate::locate::Site;
+use crate::objects::Objects;
 use crate::opening::open_up;
 use crate::plan::{Aside, Item, Link, Place, Placement};
 use crate::preimage::Preimage;
@@ -34,7 +35,7 @@ pub(crate) use look::changed_since;
 pub(crate) struct Revert<'s, 'p> {
     pub(crate) site: &'s Site<'p>,
     pub(crate) state: &'s Path,
-    pub(crate) objects: &'s ObjectStore,
+    pub(crate) objects: &'s Objects,
     pub(crate) made: &'s [Made],
     pub(crate) preimages: &'s [Preimage],
 }

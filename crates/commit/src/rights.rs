@@ -6,17 +6,18 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, StatVfsMountFlags, Statx, StatxAttributes};
 use rustix::io::Errno;
-use surmise_view::{Attributes, FileKind, ObjectStore};
+use surmise_view::{Attributes, FileKind};
 
 use crate::check::Findings;
 use crate::error::{Obstacle, ObstacleKind};
 use crate::locate::{Site, statx};
 use crate::metadata::link;
+use crate::objects::Objects;
 use crate::plan::{Content, Directory, Edit, Link, Metadata, Opened, Place, Plan, Staging};
 use crate::trial::{is_refusal, try_xattrs};
 
 /// Looks for what is in the way of a plan. Changes nothing that anybody sees.
-pub(crate) fn obstacles(site: &Site<'_>, objects: &ObjectStore, findings: &mut Findings) {
+pub(crate) fn obstacles(site: &Site<'_>, objects: &Objects, findings: &mut Findings) {
     let mut rights = Rights {
         site,
         findings,
@@ -36,6 +37,9 @@ pub(crate) fn obstacles(site: &Site<'_>, objects: &ObjectStore, findings: &mut F
     }
     for edit in &site.plan().edits {
         rights.edit(edit);
+        if let Some(place) = objects.lost_lender(site, edit) {
+            rights.refuse(place, ObstacleKind::Lost);
+        }
     }
     for link in &site.plan().links {
         rights.link(link);
@@ -239,7 +243,7 @@ impl Rights<'_, '_> {
     }
 
     /// What must be copied, against what is free, one file system at a time.
-    fn space(&mut self, objects: &ObjectStore) {
+    fn space(&mut self, objects: &Objects) {
         let mut needs: BTreeMap<u64, (u64, &Place)> = BTreeMap::new();
         let plan = self.site.plan();
         let mut need = |device: u64, bytes: u64, place| {
@@ -273,7 +277,12 @@ impl Rights<'_, '_> {
                 Some((found.stx_blocks, place))
             });
             if let Some((blocks, place)) = now {
-                let growth = found.stx_blocks.saturating_sub(blocks) * 512;
+                // An object that lacks something replaces no more than it has.
+                let replaced = edit
+                    .object
+                    .and_then(|object| objects.borrowed(object))
+                    .map_or(blocks, |borrowed| blocks.min(borrowed.own_bytes() / 512));
+                let growth = found.stx_blocks.saturating_sub(replaced) * 512;
                 need(edit.key.device, growth, place);
             }
         }

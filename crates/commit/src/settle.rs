@@ -58,7 +58,7 @@ impl<'p> Apply<'_, 'p, '_, '_> {
         let file = open_for_writing(inode)?;
         let data = self.objects.open(object)?;
         self.steps.pause()?;
-        copy(&data, &file)?;
+        copy(&data, &file, self.objects.borrowed(object))?;
         Ok(self.flush.add(file.into())?)
     }
 

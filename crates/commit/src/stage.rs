@@ -8,14 +8,15 @@ use std::path::PathBuf;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
-use surmise_view::{Attributes, FileKind, ObjectId, ObjectStore};
+use surmise_view::{Attributes, FileKind, ObjectId};
 
 use crate::copy::copy;
-use crate::error::CommitError;
+use crate::error::{CommitError, Obstacle, ObstacleKind};
 use crate::flush::Flush;
 use crate::journal::{Journal, Made as Whole, Staged};
 use crate::locate::{Site, open_inode};
 use crate::metadata;
+use crate::objects::Objects;
 use crate::opening::open_up;
 use crate::plan::{Content, Place, Staging};
 use crate::steps::Steps;
@@ -26,7 +27,7 @@ const PRIVATE_DIRECTORY: u32 = 0o700;
 
 pub(crate) struct Stage<'s, 'p, 'a, 'b> {
     pub(crate) site: &'s mut Site<'p>,
-    pub(crate) objects: &'s ObjectStore,
+    pub(crate) objects: &'s Objects,
     pub(crate) journal: &'s mut Journal,
     pub(crate) steps: Steps<'a, 'b>,
 }
@@ -66,6 +67,7 @@ impl Stage<'_, '_, '_, '_> {
                     .map_err(|error| self.failure(error, &staging.place))?;
             }
         }
+        self.check_lenders()?;
         self.steps.pause()?;
         let path = || self.site.root_path().to_owned();
         self.add_data(&mut flush)
@@ -171,7 +173,7 @@ impl Stage<'_, '_, '_, '_> {
             }),
             Err(Errno::XDEV | Errno::PERM | Errno::MLINK | Errno::OPNOTSUPP) => {
                 let file = create(directory, staging)?;
-                copy(&data, &file)?;
+                copy(&data, &file, None)?;
                 let times =
                     Attributes::of_statx(&self.objects.stat(object)?).ok_or(Errno::INVAL)?;
                 let modified = times.identity.modified;
@@ -223,6 +225,22 @@ impl Stage<'_, '_, '_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Staging takes its time, in which a file may lose what its object lacks.
+    fn check_lenders(&self) -> Result<(), CommitError> {
+        let edits = self.site.plan().edits.iter();
+        let lost = edits.filter_map(|edit| self.objects.lost_lender(self.site, edit));
+        let obstacles: Vec<_> = lost
+            .map(|place| Obstacle {
+                path: self.site.path(place),
+                why: ObstacleKind::Lost,
+            })
+            .collect();
+        match obstacles.is_empty() {
+            true => Ok(()),
+            false => Err(CommitError::Obstacles(obstacles)),
+        }
     }
 
     fn failure(&self, failure: Failure, place: &Place) -> CommitError {

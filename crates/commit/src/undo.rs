@@ -7,12 +7,13 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, StatxFlags};
 use rustix::io::Errno;
-use surmise_view::{ObjectId, ObjectStore};
+use surmise_view::ObjectId;
 
 use crate::error::CommitError;
 use crate::flush::Flush;
 use crate::locate::{Site, is_absent, look_at, open_inode};
 use crate::metadata;
+use crate::objects::Objects;
 use crate::opening::close;
 use crate::plan::{Content, Metadata, Place};
 use crate::steps::Steps;
@@ -23,7 +24,7 @@ use crate::steps::Steps;
 pub(crate) fn undo_stage(
     site: &mut Site<'_>,
     state: &Path,
-    objects: &ObjectStore,
+    objects: &Objects,
     touched: &BTreeSet<usize>,
     mut steps: Steps<'_, '_>,
 ) -> Result<(), CommitError> {
@@ -103,7 +104,7 @@ fn unlink(site: &Site<'_>, index: usize, place: &Place, is_directory: bool) -> i
 /// Gives an object back the attributes of an object, should it have got those of its file.
 fn restore_object(
     state: &Path,
-    objects: &ObjectStore,
+    objects: &Objects,
     object: ObjectId,
     set: &Metadata,
 ) -> io::Result<()> {

@@ -2,13 +2,15 @@
 //!
 //! Three parts. The **name map** ([`Map`]) is the fold of a log of [`Operation`]s and says what every
 //! name and inode has become. The **object store** holds the data of files that the domain wrote,
-//! one plain file each. The **lower** side is the real file system, which the view only reads.
-//! [`View`] joins them and answers the file-system calls; [`serve`] speaks FUSE for it.
+//! one plain file each; of a large file, what it changed. The **lower** side is the real file system,
+//! which the view only reads. [`View`] joins them and answers the file-system calls; [`serve`] speaks
+//! FUSE for it.
 //!
 //! Owners, modes, links, directories and nodes live in the log alone, so an ordinary user's view can
 //! hold what that user could not create, and a state directory holds nothing set-uid.
 #![forbid(unsafe_code)]
 
+mod borrowed;
 mod codec;
 mod kernel;
 mod known;
@@ -22,6 +24,7 @@ mod types;
 mod view;
 mod watch;
 
+pub use borrowed::{Borrowed, Run};
 pub use codec::Malformed;
 pub use kernel::{Notifier, Server};
 pub use map::{Binding, Inconsistent, Map, Node, Origin, Resolution, Table};

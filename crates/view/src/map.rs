@@ -14,6 +14,7 @@ pub use table::Table;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 
+use crate::borrowed::Borrowed;
 use crate::record::{Operation, Record};
 use crate::types::{FileKind, Identity, InodeKey, NodeId, ObjectId, Timestamp};
 
@@ -139,10 +140,14 @@ impl Map {
                 self.last_object = self.last_object.max(object.0);
                 let node = self.changing(*node, time)?;
                 node.object = Some(*object);
+                node.borrowed = None;
                 // The object's own times take over, and every write keeps them right.
                 node.modified = None;
                 node.accessed = None;
                 Ok(())
+            }
+            Record::Borrow { .. } | Record::Own { .. } | Record::Cut { .. } => {
+                self.apply_borrowing(record, time)
             }
             Record::Permissions { node, permissions } => {
                 let node = self.changing(*node, time)?;
@@ -179,6 +184,51 @@ impl Map {
                 Ok(())
             }
         }
+    }
+
+    fn apply_borrowing(&mut self, record: &Record, time: Timestamp) -> Result<(), Inconsistent> {
+        let id = match record {
+            Record::Borrow {
+                node: id,
+                object,
+                from,
+                allocated,
+                limit,
+            } => {
+                self.last_object = self.last_object.max(object.0);
+                let node = self.changing(*id, time)?;
+                node.object = Some(*object);
+                node.borrowed = Some(Box::new(Borrowed::new(*from, *allocated, *limit)));
+                // As with an object that holds all.
+                node.modified = None;
+                node.accessed = None;
+                id
+            }
+            Record::Own { node, first, end } => {
+                self.borrowing(*node, time)?.own(*first..*end);
+                node
+            }
+            Record::Cut { node, limit } => {
+                self.borrowing(*node, time)?.cut(*limit);
+                node
+            }
+            _ => unreachable!("only records of borrowed data come here"),
+        };
+        let node = self.nodes.get_mut(id).ok_or(Inconsistent(*id))?;
+        if node
+            .borrowed
+            .as_ref()
+            .is_some_and(|borrowed| borrowed.is_whole())
+        {
+            node.borrowed = None;
+        }
+        Ok(())
+    }
+
+    /// What a node's object borrows, which must be something.
+    fn borrowing(&mut self, id: NodeId, time: Timestamp) -> Result<&mut Borrowed, Inconsistent> {
+        let borrowed = self.changing(id, time)?.borrowed.as_deref_mut();
+        borrowed.ok_or(Inconsistent(id))
     }
 
     fn add(&mut self, record: &Record, time: Timestamp) -> Result<(), Inconsistent> {

@@ -19,6 +19,9 @@
 //! | 8 | [`Record::Times`] | node u64, accessed optional time, modified optional time |
 //! | 9 | [`Record::Xattr`] | node u64, name bytes, value optional bytes |
 //! | 16 | [`Record::Rebase`] | none |
+//! | 17 | [`Record::Borrow`] | node u64, object u64, from identity, allocated u64, limit u64 |
+//! | 18 | [`Record::Own`] | node u64, first u64, end u64 |
+//! | 19 | [`Record::Cut`] | node u64, limit u64 |
 //!
 //! Tags 10 to 15 are kept for undo points (marks) and what they save. A program that does not know a
 //! tag refuses the log.
@@ -108,6 +111,36 @@ pub enum Record {
         node: NodeId,
         /// Its data.
         object: ObjectId,
+    },
+    /// A regular file's data is this object from now on, but for what the object borrows: all bytes
+    /// before `limit`, as the real file has them.
+    Borrow {
+        /// The file.
+        node: NodeId,
+        /// Its data.
+        object: ObjectId,
+        /// The state of the real file.
+        from: Identity,
+        /// `st_blocks` of the real file.
+        allocated: u64,
+        /// Where the object's own bytes begin.
+        limit: u64,
+    },
+    /// These blocks of 64 KiB are in the object, complete, and no longer borrowed.
+    Own {
+        /// The file.
+        node: NodeId,
+        /// The first block.
+        first: u64,
+        /// The first block behind them.
+        end: u64,
+    },
+    /// Nothing at or behind `limit` is borrowed any more.
+    Cut {
+        /// The file.
+        node: NodeId,
+        /// In bytes.
+        limit: u64,
     },
     /// chmod(2).
     Permissions {
@@ -237,6 +270,22 @@ impl Record {
             Self::Content { node, object } => {
                 writer.u8(5).u64(node.0).u64(object.0);
             }
+            Self::Borrow {
+                node,
+                object,
+                from,
+                allocated,
+                limit,
+            } => {
+                writer.u8(17).u64(node.0).u64(object.0);
+                writer.identity(from).u64(*allocated).u64(*limit);
+            }
+            Self::Own { node, first, end } => {
+                writer.u8(18).u64(node.0).u64(*first).u64(*end);
+            }
+            Self::Cut { node, limit } => {
+                writer.u8(19).u64(node.0).u64(*limit);
+            }
             Self::Permissions { node, permissions } => {
                 writer.u8(6).u64(node.0).u16(*permissions);
             }
@@ -305,6 +354,12 @@ impl Record {
                 name: reader.name()?,
                 lower: reader.optional(Reader::identity)?,
             },
+            tag => Self::decode_change(tag, reader)?,
+        })
+    }
+
+    fn decode_change(tag: u8, reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(match tag {
             5 => Self::Content {
                 node: NodeId(reader.u64()?),
                 object: ObjectId(reader.u64()?),
@@ -329,6 +384,22 @@ impl Record {
                 value: reader.optional(Reader::run)?,
             },
             16 => Self::Rebase,
+            17 => Self::Borrow {
+                node: NodeId(reader.u64()?),
+                object: ObjectId(reader.u64()?),
+                from: reader.identity()?,
+                allocated: reader.u64()?,
+                limit: reader.u64()?,
+            },
+            18 => Self::Own {
+                node: NodeId(reader.u64()?),
+                first: reader.u64()?,
+                end: reader.u64()?,
+            },
+            19 => Self::Cut {
+                node: NodeId(reader.u64()?),
+                limit: reader.u64()?,
+            },
             _ => return Err(Malformed),
         })
     }

@@ -3,7 +3,7 @@
 //! Object `n` is the plain file `objects/XXXX/N`, where `N` is `n` in hexadecimal and `XXXX` is
 //! `n / 4096`: ids are given out in order, so what was written together lies together. Objects are
 //! mode 0600 and owned by the domain's user; whose file it is, the name map says. Their size, blocks
-//! and times are the file's.
+//! and times are the file's. What a large one lacks and borrows from the real file, the map says, too.
 
 use std::fs::File;
 use std::io;

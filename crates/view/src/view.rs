@@ -4,6 +4,8 @@
 //! lock. Errors carry the number that the caller's system call shall fail with.
 
 mod attributes;
+mod change;
+mod copies;
 mod core;
 mod data;
 mod directory;
@@ -21,7 +23,7 @@ pub use running::{Stale, StaleEntry};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Condvar, Mutex, MutexGuard, RwLock};
+use std::sync::{Condvar, Mutex, MutexGuard};
 
 use rustix::io::Errno;
 use surmise_journal::{Format, Journal, OpenError as JournalError};
@@ -30,6 +32,7 @@ use crate::map::Map;
 use crate::record::Operation;
 use crate::store::ObjectStore;
 use crate::types::{Attributes, InodeKey, Lifetime, NodeId};
+use change::Changes;
 use core::Core;
 
 /// The format of the view's log.
@@ -106,8 +109,8 @@ pub struct View {
     core: Mutex<Core>,
     /// Tells those who wait for the end of a commit that the domain goes on.
     gone_on: Condvar,
-    /// Held shared by whoever writes data outside the lock; taken under the lock.
-    writes: RwLock<()>,
+    /// Who changes data outside the lock.
+    changes: Changes,
 }
 
 /// Reads the map of a view that may be in use, without changing anything. A state directory without
@@ -154,7 +157,7 @@ impl View {
         Ok(Self {
             core: Mutex::new(core),
             gone_on: Condvar::new(),
-            writes: RwLock::new(()),
+            changes: Changes::default(),
         })
     }
 

@@ -73,6 +73,21 @@ fn change() -> impl Strategy<Value = Record> {
             node,
             object: ObjectId(object)
         }),
+        (node(), any::<u64>(), identity(), any::<(u64, u64)>()).prop_map(
+            |(node, object, from, (allocated, limit))| Record::Borrow {
+                node,
+                object: ObjectId(object),
+                from,
+                allocated,
+                limit
+            }
+        ),
+        (node(), any::<(u64, u64)>()).prop_map(|(node, (first, end))| Record::Own {
+            node,
+            first,
+            end
+        }),
+        (node(), any::<u64>()).prop_map(|(node, limit)| Record::Cut { node, limit }),
         (node(), any::<u16>())
             .prop_map(|(node, permissions)| Record::Permissions { node, permissions }),
         (node(), any::<u32>(), any::<u32>()).prop_map(|(node, uid, gid)| Record::Owner {

@@ -5,6 +5,7 @@ mod boundary_table;
 mod commit;
 mod diff;
 mod files;
+mod large;
 mod network;
 mod output;
 mod programs;

@@ -2,15 +2,16 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, Dir, Mode, OFlags};
 use rustix::io::Errno;
-use surmise_view::{FileKind, InodeKey, Map, Node, NodeId, ObjectStore};
+use surmise_view::{Borrowed, FileKind, InodeKey, Map, Node, NodeId, ObjectId, ObjectStore};
 
 use super::PatchSource;
+use crate::error::ObstacleKind;
 use crate::locate::{look_at, open_inode};
 use crate::metadata::link;
 
@@ -60,11 +61,10 @@ impl<'s> Reader<'s> {
                 let node = self.map.node(*id).ok_or(Errno::STALE)?;
                 match (node.object, &node.origin, node.kind) {
                     (Some(object), _, _) => {
-                        let mut data = Vec::new();
-                        self.objects.open(object)?.read_to_end(&mut data)?;
+                        let borrowed = node.borrowed.as_deref();
                         Ok(Ok(Side {
                             mode: file_mode(node.permissions),
-                            data,
+                            data: self.read_object(object, borrowed, path)?,
                         }))
                     }
                     (None, Some(_), _) => self.read_real(path, Some(node)),
@@ -108,15 +108,40 @@ impl<'s> Reader<'s> {
         Ok(names)
     }
 
+    /// An object's data; what it lacks is in the real file at `path`.
+    fn read_object(
+        &self,
+        object: ObjectId,
+        borrowed: Option<&Borrowed>,
+        path: &Path,
+    ) -> io::Result<Vec<u8>> {
+        let mut file = self.objects.open(object)?;
+        let mut data = Vec::new();
+        let Some(borrowed) = borrowed else {
+            file.read_to_end(&mut data)?;
+            return Ok(data);
+        };
+        let (parent, name) = self.open_parent(path)?;
+        let (inode, _) = open_inode(parent.as_fd(), &name)?;
+        let real = open_real(inode.as_fd())?;
+        let size = file.metadata()?.len();
+        data.resize(usize::try_from(size).map_err(|_| Errno::FBIG)?, 0);
+        let read = borrowed.read(&file, &real, 0, &mut data);
+        let read = read.map_err(|error| match borrowed.check(&real) {
+            Ok(()) => error,
+            Err(_) => io::Error::other(format!("{}: {}", path.display(), ObstacleKind::Lost)),
+        })?;
+        data.truncate(read);
+        Ok(data)
+    }
+
     fn read_real(&self, path: &Path, node: Option<&Node>) -> io::Result<Result<Side, FileKind>> {
         let (parent, name) = self.open_parent(path)?;
         let (inode, found) = open_inode(parent.as_fd(), &name)?;
         match found.identity.kind {
             FileKind::Regular => {
-                let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-                let file = rustix::fs::openat(CWD, link(inode.as_fd()), flags, Mode::empty())?;
                 let mut data = Vec::new();
-                File::from(file).read_to_end(&mut data)?;
+                open_real(inode.as_fd())?.read_to_end(&mut data)?;
                 Ok(Ok(Side {
                     mode: file_mode(node.map_or(found.permissions, |node| node.permissions)),
                     data,
@@ -142,6 +167,11 @@ impl<'s> Reader<'s> {
         }
         Ok((at, name))
     }
+}
+
+fn open_real(inode: BorrowedFd<'_>) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(CWD, link(inode), flags, Mode::empty())?.into())
 }
 
 /// git knows of permissions only whether the owner may execute.

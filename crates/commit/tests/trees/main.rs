@@ -5,6 +5,7 @@ mod full;
 mod harness;
 mod histories;
 mod kills;
+mod large;
 mod patches;
 mod refusals;
 mod running;

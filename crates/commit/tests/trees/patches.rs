@@ -100,6 +100,35 @@ fn write(path: &str, offset: u64, data: &[u8]) -> Act {
     Act::Write(path.into(), offset, data.to_vec())
 }
 
+/// Of a large text the domain holds only what it changed.
+#[test]
+fn a_change_of_a_large_file_is_in_the_patch() {
+    let world = World::new(|root| {
+        let text: String = (0..200_000).map(|line| format!("line {line}\n")).collect();
+        fs::write(root.join("large"), text).unwrap();
+        fs::write(root.join("moved"), "x\n".repeat(1 << 20)).unwrap();
+    });
+    world.act(&[
+        write("large", 1_500_000, b"changed"),
+        Act::Rename("moved".into(), "elsewhere".into()),
+        write("elsewhere", 1 << 21, b"appended\n"),
+    ]);
+    let (text, _) = patch(&world, Path::new("/"));
+    assert!(text.len() < 2000, "{}", text[..2000].escape_ascii());
+    assert_applies(&world);
+    // What changed outside is not passed off as what the domain saw.
+    fs::write(world.real().join("large"), "other").unwrap();
+    let (map, directory, root) = (world.map(), world.state(), world.real());
+    let source = PatchSource {
+        map: &map,
+        directory: &directory,
+        root: &root,
+    };
+    let changes = Changes::of(&map);
+    let refused = write_patch(&source, &changes, Path::new("/"), &mut Vec::new()).unwrap_err();
+    assert!(refused.to_string().contains("/large"), "{refused}");
+}
+
 #[test]
 fn every_change_that_git_knows_is_in_the_patch() {
     let world = World::new(plant);

@@ -10,7 +10,8 @@ use crate::harness::{Act, World};
 use surmise_commit::{Activity, CommitError, ConflictKind, Phase, Resumed, pending, resume, undo};
 use surmise_testkit::{Facets, TreeSnapshot, assert_same_tree};
 
-const MIB: u64 = 1 << 20;
+/// Of files that are copied whole on their first change.
+const PART: u64 = 1 << 14;
 
 fn plant(root: &Path) {
     for name in ["a", "b", "c", "moved"] {
@@ -22,8 +23,8 @@ fn plant(root: &Path) {
     fs::write(root.join("d/e/g"), "g").unwrap();
     symlink("a", root.join("link")).unwrap();
     let holes = File::create(root.join("holes")).unwrap();
-    holes.set_len(3 * MIB).unwrap();
-    holes.write_all_at(b"middle", MIB).unwrap();
+    holes.set_len(3 * PART).unwrap();
+    holes.write_all_at(b"middle", PART).unwrap();
     fs::set_permissions(root.join("c"), PermissionsExt::from_mode(0o4755)).unwrap();
 }
 
@@ -56,9 +57,9 @@ fn acts() -> Vec<Act> {
         rename("a.new", "a"),
         write("c", 0, "a set-id file"),
         Act::SetXattr("c".into(), "user.x".into(), Some(b"value".to_vec())),
-        write("holes", 2 * MIB, "more"),
-        write("holes", MIB, "MIDDLE"),
-        write("holes", 5 * MIB, "longer"),
+        write("holes", 2 * PART, "more"),
+        write("holes", PART, "MIDDLE"),
+        write("holes", 5 * PART, "longer"),
         Act::SetModified("link".into(), 7),
         Act::Symlink("s".into(), "t".into()),
         Act::Fifo("p".into()),
@@ -279,15 +280,15 @@ fn a_new_file_that_was_removed_outside_needs_no_taking_back() {
 fn only_what_differs_is_kept() {
     let plant = |root: &Path| {
         let big = File::create(root.join("big")).unwrap();
-        big.set_len(96 * MIB).unwrap();
-        for at in [0, 24 * MIB] {
-            big.write_all_at(&vec![7; 4 << 20], at).unwrap();
+        big.set_len(48 * PART).unwrap();
+        for at in [0, 24 * PART] {
+            big.write_all_at(&vec![7; 4 * PART as usize], at).unwrap();
         }
     };
     let world = World::new(plant);
     world.act(&[
-        write("big", MIB, "changed"),
-        Act::Truncate("big".into(), 25 * MIB),
+        write("big", PART, "changed"),
+        Act::Truncate("big".into(), 25 * PART),
     ]);
     let before = TreeSnapshot::of(world.real());
     let mut kept = 0;
@@ -302,7 +303,7 @@ fn only_what_differs_is_kept() {
     for entry in fs::read_dir(world.state().join("commit.undo")).unwrap() {
         kept += entry.unwrap().metadata().unwrap().blocks() * 512;
     }
-    assert!((1..4 * MIB).contains(&kept), "{kept} bytes");
+    assert!((1..16 * PART).contains(&kept), "{kept} bytes");
     assert!(world.undo(&[1]));
     world.assert_undone(&before);
 }

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 
 use super::table::Table;
+use crate::borrowed::Borrowed;
 use crate::record::Record;
 use crate::types::{FileKind, Identity, NodeId, ObjectId, Timestamp};
 
@@ -18,6 +19,8 @@ pub struct Node {
     /// Its data, where the view owns it. Size, blocks, and times of a node with an object are the
     /// object's.
     pub object: Option<ObjectId>,
+    /// What its object lacks, where it lacks something.
+    pub borrowed: Option<Box<Borrowed>>,
     /// Where it leads, for symbolic links that the domain made.
     pub target: Box<OsStr>,
     /// Permission bits: at adoption, or as changed since.
@@ -201,6 +204,7 @@ impl Node {
             device,
             origin: None,
             object: None,
+            borrowed: None,
             target: Box::default(),
             permissions: 0,
             uid: 0,

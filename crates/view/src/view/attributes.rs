@@ -50,6 +50,8 @@ impl View {
 
     /// Changes a node, and says what it has become.
     pub fn set_attributes(&self, node: NodeId, set: SetAttributes) -> io::Result<Entry> {
+        // Before the lock.
+        let _change = set.size.map(|_| self.change(node));
         self.core().set(node, set)?;
         self.attributes(node)
     }
@@ -84,7 +86,10 @@ impl Core {
         Ok(match (node.object, &node.origin) {
             (Some(object), origin) => {
                 let statx = self.store.stat(object)?;
-                let object = Attributes::of_statx(&statx).ok_or(Errno::IO)?;
+                let mut object = Attributes::of_statx(&statx).ok_or(Errno::IO)?;
+                let borrowed = node.borrowed.as_ref();
+                object.blocks +=
+                    borrowed.map_or(0, |borrowed| borrowed.allocated(object.identity.size));
                 let lower = origin.as_ref().map(|origin| origin.links);
                 (own_data(id, node, object, lower), Lifetime::Forever)
             }

@@ -41,6 +41,8 @@ pub(super) struct Core {
     pub(super) known: Known,
     /// Open files by node: the object where there is one, else the real file.
     pub(super) files: LruCache<NodeId, Arc<File>>,
+    /// Real files from which objects borrow. An open one outlives its name.
+    pub(super) lenders: LruCache<NodeId, Arc<File>>,
     /// Snapshots of open directories.
     pub(super) listings: HashMap<u64, super::directory::Listing>,
     pub(super) last_listing: u64,
@@ -93,6 +95,7 @@ impl Core {
             map,
             known: Known::default(),
             files: LruCache::new(slots),
+            lenders: LruCache::new(slots),
             listings: HashMap::new(),
             last_listing: 0,
             listed: Listed::default(),

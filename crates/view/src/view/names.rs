@@ -68,6 +68,7 @@ impl View {
         let mut core = self.core();
         if core.known.forget(node, count) {
             core.files.pop(&node);
+            core.lenders.pop(&node);
             core.listed.forget(node);
             core.watches.remove(node);
             if let Some(object) = core.map.drop_nameless(node) {

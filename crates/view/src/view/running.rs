@@ -14,6 +14,7 @@ use std::os::fd::AsFd;
 use rustix::io::Errno;
 
 use super::core::{Core, Found, now};
+use super::data::is_gone;
 use super::{View, fail};
 use crate::known::Outlived;
 use crate::lower;
@@ -76,9 +77,14 @@ impl View {
     /// # Errors
     /// What could not be copied; then nothing is stopped.
     pub fn prepare_commit(&self) -> io::Result<()> {
+        let is_busy = || self.locked().commit.is_some();
+        // Who changes data takes the lock again before the end, so their end is waited for first. A
+        // change that waits for the end of a commit under way must not be waited for.
+        if is_busy() {
+            return fail(Errno::BUSY);
+        }
+        let _stopped = self.changes.stop();
         let mut core = self.locked();
-        // Whoever writes outside the lock began before it was taken here.
-        drop(self.writes.write().expect("no write panics"));
         if core.commit.is_some() {
             return fail(Errno::BUSY);
         }
@@ -179,6 +185,8 @@ impl Core {
         }
         let own = self.map.node(id).and_then(|node| node.object);
         let is_copied = own.is_none() && attributes.identity.kind == FileKind::Regular;
+        // The commit takes away what lends.
+        self.complete(id, &attributes)?;
         Ok(Kept {
             node: id,
             attributes,
@@ -186,7 +194,7 @@ impl Core {
             target,
             xattrs,
             object: if is_copied {
-                Some(self.copy(id, &attributes, u64::MAX)?.0)
+                Some(self.new_object(id, &attributes, u64::MAX, false)?.0)
             } else {
                 own
             },
@@ -238,6 +246,7 @@ impl Core {
         }
         for id in before.keys() {
             self.files.pop(id);
+            self.lenders.pop(id);
         }
         self.directories.clear();
         self.relocate(moved, &before);
@@ -350,10 +359,4 @@ fn operation(kept: &[Kept]) -> Operation {
         time: now(),
         records,
     }
-}
-
-/// Whether an error says that a real inode is no more where it was.
-fn is_gone(error: &io::Error) -> bool {
-    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
-    matches!(errno, Some(Errno::STALE | Errno::NOENT | Errno::NOTDIR))
 }
