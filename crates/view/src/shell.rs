@@ -1,6 +1,8 @@
 //! The FUSE shell: each request turned into a call of the view, each answer into a reply. It decides
 //! nothing.
 
+mod privileges;
+
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -47,9 +49,19 @@ impl FileSystem for View {
         Ok(known(&self.attributes(NodeId(node))?))
     }
 
-    fn setattr(
+    fn statx(
         &self,
         _: Caller,
+        node: u64,
+        _: Option<u64>,
+        _mask: u32,
+    ) -> io::Result<KnownAttributes> {
+        Ok(known(&self.attributes_and_birth(NodeId(node))?))
+    }
+
+    fn setattr(
+        &self,
+        caller: Caller,
         node: u64,
         changes: &fuse::SetAttributes,
     ) -> io::Result<KnownAttributes> {
@@ -67,7 +79,7 @@ impl FileSystem for View {
             gid: changes.gid,
             accessed: changes.accessed.map(time),
             modified: changes.modified.map(time),
-            drop_privileges: changes.kill_privileges,
+            drop_privileges: privileges::dropped_by_setattr(caller, changes),
         };
         Ok(known(&self.set_attributes(NodeId(node), set)?))
     }
@@ -133,23 +145,25 @@ impl FileSystem for View {
 
     fn rename(
         &self,
-        _: Caller,
+        caller: Caller,
         parent: u64,
         name: &OsStr,
         new_parent: u64,
         new_name: &OsStr,
         flags: fuse::RenameFlags,
     ) -> io::Result<()> {
-        let mode = if flags.is_empty() {
-            RenameMode::Replace
-        } else if flags == fuse::RenameFlags::NOREPLACE {
-            RenameMode::NoReplace
-        } else if flags == fuse::RenameFlags::EXCHANGE {
-            RenameMode::Exchange
-        } else {
-            return Err(Errno::INVAL.into());
+        use fuse::RenameFlags as Flags;
+        let mode = match flags - Flags::WHITEOUT {
+            Flags::EXCHANGE => RenameMode::Exchange,
+            Flags::NOREPLACE => RenameMode::NoReplace,
+            none if none.is_empty() => RenameMode::Replace,
+            _ => return Err(Errno::INVAL.into()),
         };
         let (from, to) = ((NodeId(parent), name), (NodeId(new_parent), new_name));
+        if flags.contains(Flags::WHITEOUT) {
+            let whiteout = new_node(FileKind::CharacterDevice, 0, caller);
+            return self.rename_leaving(from, to, mode, whiteout);
+        }
         Self::rename(self, from, to, mode)
     }
 
@@ -164,9 +178,9 @@ impl FileSystem for View {
         Ok(entry_of(&linked))
     }
 
-    fn open(&self, _: Caller, node: u64, open: fuse::Open) -> io::Result<OpenReply> {
+    fn open(&self, caller: Caller, node: u64, open: fuse::Open) -> io::Result<OpenReply> {
         let truncate = open.flags & OFlags::TRUNC.bits() != 0;
-        let kill = truncate && open.kill_privileges;
+        let kill = truncate && privileges::dropped_by_change(caller, open.kill_privileges);
         let keep_cache = self.open_file(NodeId(node), truncate, kill)?;
         Ok(opened(keep_cache))
     }
@@ -189,7 +203,7 @@ impl FileSystem for View {
                 if error.raw_os_error() == Some(Errno::EXIST.raw_os_error())
                     && create.flags & OFlags::EXCL.bits() == 0 =>
             {
-                self.open_newcomer(NodeId(parent), name, create)
+                self.open_newcomer(caller, NodeId(parent), name, create)
             }
             Err(error) => Err(error),
         }
@@ -223,9 +237,15 @@ impl FileSystem for View {
         Self::read(self, NodeId(node), offset, buffer)
     }
 
-    fn write(&self, _: Caller, node: u64, _: u64, write: fuse::Write<'_>) -> io::Result<usize> {
-        let (node, kill) = (NodeId(node), write.kill_privileges);
-        Self::write(self, node, write.offset, write.data, kill)?;
+    fn write(
+        &self,
+        caller: Caller,
+        node: u64,
+        _: u64,
+        write: fuse::Write<'_>,
+    ) -> io::Result<usize> {
+        let kill = privileges::dropped_by_change(caller, write.kill_privileges);
+        Self::write(self, NodeId(node), write.offset, write.data, kill)?;
         Ok(write.data.len())
     }
 
@@ -370,6 +390,7 @@ impl FileSystem for View {
 impl View {
     fn open_newcomer(
         &self,
+        caller: Caller,
         parent: NodeId,
         name: &OsStr,
         create: fuse::Create,
@@ -378,7 +399,7 @@ impl View {
             return Err(Errno::STALE.into());
         };
         let truncate = create.flags & OFlags::TRUNC.bits() != 0;
-        let kill = truncate && create.kill_privileges;
+        let kill = truncate && privileges::dropped_by_change(caller, create.kill_privileges);
         let keep_cache = self.open_file(entry.node, truncate, kill)?;
         Ok((entry_of(&entry), opened(keep_cache)))
     }

@@ -8,6 +8,7 @@ mod files;
 mod large;
 mod network;
 mod output;
+mod posix;
 mod programs;
 mod setting;
 mod undo;
