@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 
-use crate::types::{FileKind, Identity, InodeKey, NodeId, Timestamp};
+use crate::types::{Attributes, FileKind, Identity, InodeKey, NodeId, Timestamp};
 
 /// How many further names of one inode are remembered.
 const ALIASES_MAX: usize = 8;
@@ -162,6 +162,22 @@ impl Known {
             false => Cached::Later(Box::new(state)),
         };
         std::mem::replace(&mut used.cached, now) == used.cached
+    }
+
+    /// Whether an inode is still as it was at first use; not where that is not remembered.
+    pub(crate) fn is_as_at_first(&self, id: NodeId, now: &Attributes) -> bool {
+        let first = self.uses.get(&id).map(|used| used.first);
+        first == Some(State::from(&now.identity))
+    }
+
+    /// Whether a real file was in another state than this when it was last looked at, if ever.
+    pub(crate) fn was_other(&self, id: NodeId, now: &Identity) -> bool {
+        let now = State::from(now);
+        self.uses.get(&id).is_some_and(|used| match &used.cached {
+            Cached::Nothing => true,
+            Cached::First => used.first != now,
+            Cached::Later(last) => **last != now,
+        })
     }
 
     /// The domain has data of its own by now.

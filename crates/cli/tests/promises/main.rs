@@ -2,6 +2,7 @@
 
 mod boundary;
 mod boundary_table;
+mod coherence;
 mod commit;
 mod diff;
 mod files;
