@@ -1,6 +1,7 @@
 //! The FUSE shell: each request turned into a call of the view, each answer into a reply. It decides
 //! nothing.
 
+mod device;
 mod privileges;
 
 use std::ffi::{OsStr, OsString};
@@ -8,7 +9,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 
-use rustix::fs::{OFlags, major, makedev, minor};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use surmise_fuse as fuse;
 use surmise_fuse::{Caller, FileSystem, KnownAttributes, OpenReply};
@@ -115,7 +116,7 @@ impl FileSystem for View {
     ) -> io::Result<fuse::Entry> {
         let kind = FileKind::of_mode(mode).ok_or(Errno::INVAL)?;
         let new = NewNode {
-            special: special(device),
+            special: device::special(device),
             ..new_node(kind, mode, caller)
         };
         let created = Self::create(self, NodeId(parent), name, new)?;
@@ -461,25 +462,12 @@ fn attributes_of(entry: &Entry) -> fuse::Attributes {
         mode: attributes.mode(),
         uid: attributes.uid,
         gid: attributes.gid,
-        device: encoded(attributes.special),
+        device: device::encoded(attributes.special),
         accessed: time(attributes.accessed),
         modified: time(attributes.identity.modified),
         changed: time(attributes.identity.changed),
         created: attributes.created.map(time),
     }
-}
-
-/// The kernel's encoding of a device number, `new_encode_dev` in linux/kdev_t.h.
-fn encoded(special: u64) -> u32 {
-    let (major, minor) = (major(special), minor(special));
-    (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
-}
-
-/// The inverse of [`encoded`].
-fn special(device: u32) -> u64 {
-    let major = (device >> 8) & 0xfff;
-    let minor = (device & 0xff) | ((device >> 12) & 0xfff00);
-    makedev(major, minor)
 }
 
 fn remaining(

@@ -23,11 +23,12 @@ fn is_the_same_inside(name: &str, program: &str) {
         plant(setting, "outside");
         plant(setting, "inside");
         let listed = std::env::var(LISTED.0).unwrap_or_else(|_| LISTED.1.to_owned());
+        let seconds = 300 + listed.parse::<u64>().expect("a number") / 200;
         let outside = setting
             .plain(&command)
             .directory("outside")
             .env("LISTED", &listed)
-            .seconds(600)
+            .seconds(seconds)
             .outcome();
         outside.assert_success();
         let inside = [&["run", "--dry-run", "--"], &command[..]].concat();
@@ -35,7 +36,7 @@ fn is_the_same_inside(name: &str, program: &str) {
             .surmise(&inside)
             .directory("inside")
             .env("LISTED", &listed)
-            .seconds(600)
+            .seconds(seconds)
             .outcome();
         inside.assert_success();
         assert_eq!(inside.lines(), outside.lines(), "{name}");
