@@ -103,6 +103,15 @@ impl Known {
         id == NodeId::ROOT || self.node(id).is_some_and(|node| node.lookups > 0)
     }
 
+    /// The symbolic links among them that are real ones.
+    pub(crate) fn held_links(&self) -> Vec<NodeId> {
+        let is_link = |place: &Place| place.kind == FileKind::Symlink;
+        let links = self
+            .held()
+            .filter(|(_, node)| node.place.as_deref().is_some_and(is_link));
+        links.map(|(id, _)| id).collect()
+    }
+
     /// The unadopted node of a real inode.
     pub(crate) fn by_key(&self, key: InodeKey) -> Option<NodeId> {
         self.by_key.get(&key).copied()
@@ -164,10 +173,10 @@ impl Known {
         std::mem::replace(&mut used.cached, now) == used.cached
     }
 
-    /// Whether an inode is still as it was at first use; not where that is not remembered.
-    pub(crate) fn is_as_at_first(&self, id: NodeId, now: &Attributes) -> bool {
+    /// Whether an inode is not as it was at first use, if that is remembered.
+    pub(crate) fn is_not_as_at_first(&self, id: NodeId, now: &Attributes) -> bool {
         let first = self.uses.get(&id).map(|used| used.first);
-        first == Some(State::from(&now.identity))
+        first.is_some_and(|first| first != State::from(&now.identity))
     }
 
     /// Whether a real file was in another state than this when it was last looked at, if ever.

@@ -1,6 +1,7 @@
 //! S13: what POSIX and Linux promise of files holds inside as it does outside.
 
 use std::fs;
+use std::os::unix::fs::FileTypeExt;
 
 use crate::setting::{Setting, as_each_user};
 
@@ -66,4 +67,19 @@ fn names_behave_inside_as_they_do_outside() {
 #[test]
 fn contents_behave_inside_as_they_do_outside() {
     is_the_same_inside("contents.py", include_str!("posix/contents.py"));
+}
+
+/// S3, S13: a whiteout takes no right over devices, so everyone can commit one.
+#[test]
+fn a_whiteout_is_committed() {
+    as_each_user(|setting| {
+        let twin = setting.twin();
+        setting.scratch.file("file", "f");
+        twin.scratch.file("file", "f");
+        let rename = "python3 -c 'import ctypes; \
+            ctypes.CDLL(None).renameat2(-100, b\"file\", -100, b\"moved\", 4) and exit(1)'";
+        setting.commits_as_plain(&twin, rename);
+        let left = fs::symlink_metadata(setting.scratch.path("file")).expect("the whiteout");
+        assert!(left.file_type().is_char_device());
+    });
 }

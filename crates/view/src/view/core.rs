@@ -450,7 +450,7 @@ impl Core {
         // The kernel keeps where a link leads for as long as it knows the node, and the number of a
         // link that was removed goes to the next one.
         let is_link = place.kind == FileKind::Symlink;
-        let known = known.filter(|id| !is_link || self.known.is_as_at_first(*id, attributes));
+        let known = known.filter(|id| !is_link || !self.known.is_not_as_at_first(*id, attributes));
         let id = known.unwrap_or_else(|| self.next_node());
         let seen = self.known.node(id).and_then(|known| known.place.as_deref());
         if seen == Some(&place) {
