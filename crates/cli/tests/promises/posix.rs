@@ -9,7 +9,7 @@ use crate::setting::{Setting, as_each_user};
 const CHECKS: &str = include_str!("posix/checks.py");
 
 /// How many names the directory has that is listed while it changes, unless this variable says.
-const LISTED: (&str, &str) = ("SURMISE_LISTED", "20000");
+const LISTED: (&str, &str) = ("SURMISE_LISTED", "10000");
 
 /// Runs a program that prints what its file system does, outside and inside, and expects the same.
 fn is_the_same_inside(name: &str, program: &str) {
