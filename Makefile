@@ -60,13 +60,10 @@ bench-net:
 
 soak:
 	@$(call tools,test) && $(release) && scripts/try-programs \
-<<<<<<< HEAD
 		&& scripts/exercise-files \
-=======
 		&& scripts/compare-posix && scripts/soak-stress 10 \
 		&& SURMISE_LISTED=1000000 cargo test --release --locked --package surmise \
 			--test promises names_behave \
->>>>>>> 8fb05d6 (soak runs pjdfstest, stress-ng and a listing of a million names; docs of coherence)
 		&& scripts/soak-domains 10 \
 		&& SURMISE_KILLS=200 cargo test --locked --package surmise-domain --test launch -- \
 			--test-threads 3 at_random \
