@@ -1,4 +1,4 @@
-//! S15, S27: what somebody outside changes meanwhile.
+//! S15, S28: what somebody outside changes meanwhile.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -27,7 +27,7 @@ const FILES: [&str; 13] = [
     "target",
 ];
 
-/// S15, S27: and nothing of it is a conflict, since the domain changed none of it.
+/// S15, S28: and nothing of it is a conflict, since the domain changed none of it.
 #[test]
 fn every_change_outside_shows_inside() {
     as_each_user(|setting| {
