@@ -19,7 +19,7 @@ help:
 	@echo 'make deb-test   install it in a copy-on-write picture of this machine, use it, remove it (root)'
 	@echo 'make bench      compare with peers; table, JSON and pictures in target/bench/'
 	@echo 'make bench-net  the same for the network boundary, and for memory'
-	@echo 'make soak       real programs, 1e6 random calls, 8 domains at once, then property tests and the demo for MINUTES=30'
+	@echo 'make soak       real programs, 1e6 random calls, pjdfstest, stress-ng, 8 domains at once, then property tests and the demo for MINUTES=30'
 	@echo 'make clean      remove target/'
 
 build:
@@ -61,6 +61,9 @@ bench-net:
 soak:
 	@$(call tools,test) && $(release) && scripts/try-programs \
 		&& scripts/exercise-files \
+		&& scripts/compare-posix && scripts/soak-stress 10 \
+		&& SURMISE_LISTED=1000000 cargo test --release --locked --package surmise \
+			--test promises names_behave \
 		&& scripts/soak-domains 10 \
 		&& SURMISE_KILLS=200 cargo test --locked --package surmise-domain --test launch -- \
 			--test-threads 3 at_random \

@@ -182,10 +182,13 @@ impl Rights<'_, '_> {
     }
 
     fn staging(&mut self, staging: &Staging) {
-        if let (Content::Special { kind, .. }, false) = (&staging.content, self.is_root())
-            && matches!(kind, FileKind::CharacterDevice | FileKind::BlockDevice)
-        {
-            self.refuse(&staging.place, ObstacleKind::Device);
+        if let (Content::Special { kind, device }, false) = (&staging.content, self.is_root()) {
+            // A whiteout is no device that anybody could open; everyone may make one.
+            let is_whiteout = *kind == FileKind::CharacterDevice && *device == 0;
+            let is_device = matches!(kind, FileKind::CharacterDevice | FileKind::BlockDevice);
+            if is_device && !is_whiteout {
+                self.refuse(&staging.place, ObstacleKind::Device);
+            }
         }
         if let Some(Metadata {
             uid: Some(uid),

@@ -90,6 +90,16 @@ impl Notifier {
         view.prepare_commit()
     }
 
+    /// Has the kernel read again what changed outside of open files. The caller is no thread of the
+    /// server, and comes several times a second.
+    ///
+    /// # Errors
+    /// What the kernel says; it may still hold old data then.
+    pub fn follow_outside(&self, view: &View) -> io::Result<()> {
+        let mut changed = view.changed_outside().into_iter();
+        changed.try_for_each(|node| self.notifier.drop_data(node.0))
+    }
+
     /// [`View::go_on`], and the kernel asks again for what it knew for ever. The tasks still stand
     /// still, and the caller is no thread of the server. For use after a rebase and after a commit
     /// that was given up alike.

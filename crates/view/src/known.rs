@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 
-use crate::types::{FileKind, Identity, InodeKey, NodeId, Timestamp};
+use crate::types::{Attributes, FileKind, Identity, InodeKey, NodeId, Timestamp};
 
 /// How many further names of one inode are remembered.
 const ALIASES_MAX: usize = 8;
@@ -103,6 +103,15 @@ impl Known {
         id == NodeId::ROOT || self.node(id).is_some_and(|node| node.lookups > 0)
     }
 
+    /// The symbolic links among them that are real ones.
+    pub(crate) fn held_links(&self) -> Vec<NodeId> {
+        let is_link = |place: &Place| place.kind == FileKind::Symlink;
+        let links = self
+            .held()
+            .filter(|(_, node)| node.place.as_deref().is_some_and(is_link));
+        links.map(|(id, _)| id).collect()
+    }
+
     /// The unadopted node of a real inode.
     pub(crate) fn by_key(&self, key: InodeKey) -> Option<NodeId> {
         self.by_key.get(&key).copied()
@@ -162,6 +171,22 @@ impl Known {
             false => Cached::Later(Box::new(state)),
         };
         std::mem::replace(&mut used.cached, now) == used.cached
+    }
+
+    /// Whether an inode is not as it was at first use, if that is remembered.
+    pub(crate) fn is_not_as_at_first(&self, id: NodeId, now: &Attributes) -> bool {
+        let first = self.uses.get(&id).map(|used| used.first);
+        first.is_some_and(|first| first != State::from(&now.identity))
+    }
+
+    /// Whether a real file was in another state than this when it was last looked at, if ever.
+    pub(crate) fn was_other(&self, id: NodeId, now: &Identity) -> bool {
+        let now = State::from(now);
+        self.uses.get(&id).is_some_and(|used| match &used.cached {
+            Cached::Nothing => true,
+            Cached::First => used.first != now,
+            Cached::Later(last) => **last != now,
+        })
     }
 
     /// The domain has data of its own by now.

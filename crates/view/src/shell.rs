@@ -1,12 +1,15 @@
 //! The FUSE shell: each request turned into a call of the view, each answer into a reply. It decides
 //! nothing.
 
+mod device;
+mod privileges;
+
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 
-use rustix::fs::{OFlags, major, makedev, minor};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use surmise_fuse as fuse;
 use surmise_fuse::{Caller, FileSystem, KnownAttributes, OpenReply};
@@ -47,9 +50,19 @@ impl FileSystem for View {
         Ok(known(&self.attributes(NodeId(node))?))
     }
 
-    fn setattr(
+    fn statx(
         &self,
         _: Caller,
+        node: u64,
+        _: Option<u64>,
+        _mask: u32,
+    ) -> io::Result<KnownAttributes> {
+        Ok(known(&self.attributes_and_birth(NodeId(node))?))
+    }
+
+    fn setattr(
+        &self,
+        caller: Caller,
         node: u64,
         changes: &fuse::SetAttributes,
     ) -> io::Result<KnownAttributes> {
@@ -67,7 +80,7 @@ impl FileSystem for View {
             gid: changes.gid,
             accessed: changes.accessed.map(time),
             modified: changes.modified.map(time),
-            drop_privileges: changes.kill_privileges,
+            drop_privileges: privileges::dropped_by_setattr(caller, changes),
         };
         Ok(known(&self.set_attributes(NodeId(node), set)?))
     }
@@ -103,7 +116,7 @@ impl FileSystem for View {
     ) -> io::Result<fuse::Entry> {
         let kind = FileKind::of_mode(mode).ok_or(Errno::INVAL)?;
         let new = NewNode {
-            special: special(device),
+            special: device::special(device),
             ..new_node(kind, mode, caller)
         };
         let created = Self::create(self, NodeId(parent), name, new)?;
@@ -133,23 +146,25 @@ impl FileSystem for View {
 
     fn rename(
         &self,
-        _: Caller,
+        caller: Caller,
         parent: u64,
         name: &OsStr,
         new_parent: u64,
         new_name: &OsStr,
         flags: fuse::RenameFlags,
     ) -> io::Result<()> {
-        let mode = if flags.is_empty() {
-            RenameMode::Replace
-        } else if flags == fuse::RenameFlags::NOREPLACE {
-            RenameMode::NoReplace
-        } else if flags == fuse::RenameFlags::EXCHANGE {
-            RenameMode::Exchange
-        } else {
-            return Err(Errno::INVAL.into());
+        use fuse::RenameFlags as Flags;
+        let mode = match flags - Flags::WHITEOUT {
+            Flags::EXCHANGE => RenameMode::Exchange,
+            Flags::NOREPLACE => RenameMode::NoReplace,
+            none if none.is_empty() => RenameMode::Replace,
+            _ => return Err(Errno::INVAL.into()),
         };
         let (from, to) = ((NodeId(parent), name), (NodeId(new_parent), new_name));
+        if flags.contains(Flags::WHITEOUT) {
+            let whiteout = new_node(FileKind::CharacterDevice, 0, caller);
+            return self.rename_leaving(from, to, mode, whiteout);
+        }
         Self::rename(self, from, to, mode)
     }
 
@@ -164,9 +179,9 @@ impl FileSystem for View {
         Ok(entry_of(&linked))
     }
 
-    fn open(&self, _: Caller, node: u64, open: fuse::Open) -> io::Result<OpenReply> {
+    fn open(&self, caller: Caller, node: u64, open: fuse::Open) -> io::Result<OpenReply> {
         let truncate = open.flags & OFlags::TRUNC.bits() != 0;
-        let kill = truncate && open.kill_privileges;
+        let kill = truncate && privileges::dropped_by_change(caller, open.kill_privileges);
         let keep_cache = self.open_file(NodeId(node), truncate, kill)?;
         Ok(opened(keep_cache))
     }
@@ -189,7 +204,7 @@ impl FileSystem for View {
                 if error.raw_os_error() == Some(Errno::EXIST.raw_os_error())
                     && create.flags & OFlags::EXCL.bits() == 0 =>
             {
-                self.open_newcomer(NodeId(parent), name, create)
+                self.open_newcomer(caller, NodeId(parent), name, create)
             }
             Err(error) => Err(error),
         }
@@ -223,9 +238,15 @@ impl FileSystem for View {
         Self::read(self, NodeId(node), offset, buffer)
     }
 
-    fn write(&self, _: Caller, node: u64, _: u64, write: fuse::Write<'_>) -> io::Result<usize> {
-        let (node, kill) = (NodeId(node), write.kill_privileges);
-        Self::write(self, node, write.offset, write.data, kill)?;
+    fn write(
+        &self,
+        caller: Caller,
+        node: u64,
+        _: u64,
+        write: fuse::Write<'_>,
+    ) -> io::Result<usize> {
+        let kill = privileges::dropped_by_change(caller, write.kill_privileges);
+        Self::write(self, NodeId(node), write.offset, write.data, kill)?;
         Ok(write.data.len())
     }
 
@@ -370,6 +391,7 @@ impl FileSystem for View {
 impl View {
     fn open_newcomer(
         &self,
+        caller: Caller,
         parent: NodeId,
         name: &OsStr,
         create: fuse::Create,
@@ -378,7 +400,7 @@ impl View {
             return Err(Errno::STALE.into());
         };
         let truncate = create.flags & OFlags::TRUNC.bits() != 0;
-        let kill = truncate && create.kill_privileges;
+        let kill = truncate && privileges::dropped_by_change(caller, create.kill_privileges);
         let keep_cache = self.open_file(entry.node, truncate, kill)?;
         Ok((entry_of(&entry), opened(keep_cache)))
     }
@@ -440,25 +462,12 @@ fn attributes_of(entry: &Entry) -> fuse::Attributes {
         mode: attributes.mode(),
         uid: attributes.uid,
         gid: attributes.gid,
-        device: encoded(attributes.special),
+        device: device::encoded(attributes.special),
         accessed: time(attributes.accessed),
         modified: time(attributes.identity.modified),
         changed: time(attributes.identity.changed),
         created: attributes.created.map(time),
     }
-}
-
-/// The kernel's encoding of a device number, `new_encode_dev` in linux/kdev_t.h.
-fn encoded(special: u64) -> u32 {
-    let (major, minor) = (major(special), minor(special));
-    (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
-}
-
-/// The inverse of [`encoded`].
-fn special(device: u32) -> u64 {
-    let major = (device >> 8) & 0xfff;
-    let minor = (device & 0xff) | ((device >> 12) & 0xfff00);
-    makedev(major, minor)
 }
 
 fn remaining(

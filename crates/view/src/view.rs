@@ -9,6 +9,7 @@ mod copies;
 mod core;
 mod data;
 mod directory;
+mod held;
 mod names;
 mod outside;
 mod relocate;

@@ -45,6 +45,27 @@ fn a_file_changed_on_both_sides_is_a_conflict() {
     );
 }
 
+/// S5: whatever somebody outside did to a file, and however the domain changed it.
+#[test]
+fn every_kind_of_change_meets_every_other() {
+    for (inside, outside) in [
+        ("chmod 600 file", "echo more >> file"),
+        ("echo inside > file", "chmod 640 file"),
+        ("mv file moved", "touch -d 2001-01-01 file"),
+        ("mv other file", "mv file elsewhere; echo old > file"),
+        ("touch -d 2001-01-01 file", "mv file elsewhere"),
+        ("ln -s other link; rm file", "rm file; mkdir file"),
+    ] {
+        conflicts(inside, outside, "file");
+    }
+}
+
+/// S5: a directory that the domain renamed is as it first was, or it is a conflict.
+#[test]
+fn a_renamed_directory_that_was_replaced_outside_is_a_conflict() {
+    conflicts("mv dir moved", "mv dir elsewhere; mkdir dir", "dir");
+}
+
 /// S5: the state at the first use counts, also when that was a read.
 #[test]
 fn a_file_changed_outside_between_read_and_write_is_a_conflict() {

@@ -2,12 +2,14 @@
 
 mod boundary;
 mod boundary_table;
+mod coherence;
 mod commit;
 mod diff;
 mod files;
 mod large;
 mod network;
 mod output;
+mod posix;
 mod programs;
 mod setting;
 mod undo;

@@ -43,6 +43,8 @@ pub struct Node {
     pub modified: Option<Timestamp>,
     /// Last change of the inode, where the domain made it.
     pub changed: Option<Timestamp>,
+    /// When the domain made the inode, where it did.
+    pub born: Option<Timestamp>,
     /// Extended attributes that the domain set, or removed (`None`).
     pub xattrs: Table<Option<Box<[u8]>>>,
     /// Names gained less names lost since birth or adoption.
@@ -165,6 +167,7 @@ impl Node {
                     accessed: object.is_none().then_some(time),
                     modified: object.is_none().then_some(time),
                     changed: Some(time),
+                    born: Some(time),
                     since: Some(operation),
                     ..Self::new(*kind, *device)
                 };
@@ -216,6 +219,7 @@ impl Node {
             accessed: None,
             modified: None,
             changed: None,
+            born: None,
             xattrs: Table::default(),
             names: 0,
             subdirectories: 0,

@@ -37,15 +37,20 @@ pub struct SetAttributes {
 impl View {
     /// What is known of a node.
     pub fn attributes(&self, node: NodeId) -> io::Result<Entry> {
+        self.core().shown(node)
+    }
+
+    /// What is known of a node, with its time of birth. [`View::attributes`] lacks that of files whose
+    /// data the view owns.
+    pub fn attributes_and_birth(&self, node: NodeId) -> io::Result<Entry> {
         let mut core = self.core();
-        let (attributes, attributes_lifetime) = core.attributes_of(Found { node, lower: None })?;
-        Ok(Entry {
-            node,
-            attributes,
-            inode: core.inode_number(node, &attributes.identity),
-            attributes_lifetime,
-            name_lifetime: Lifetime::Brief,
-        })
+        let mut entry = core.shown(node)?;
+        if core.has_object(node) && entry.attributes.created.is_none() {
+            // What was there before has its birth from there, if it still is there.
+            let lower = core.lower_attributes(node);
+            entry.attributes.created = lower.ok().and_then(|lower| lower.created);
+        }
+        Ok(entry)
     }
 
     /// Changes a node, and says what it has become.
@@ -63,6 +68,17 @@ impl View {
 }
 
 impl Core {
+    fn shown(&mut self, node: NodeId) -> io::Result<Entry> {
+        let (attributes, attributes_lifetime) = self.attributes_of(Found { node, lower: None })?;
+        Ok(Entry {
+            node,
+            attributes,
+            inode: self.inode_number(node, &attributes.identity),
+            attributes_lifetime,
+            name_lifetime: Lifetime::Brief,
+        })
+    }
+
     /// Attributes to show and how long they hold.
     pub(super) fn attributes_of(&mut self, found: Found) -> io::Result<(Attributes, Lifetime)> {
         let (mut attributes, lifetime) = self.stored_attributes(found)?;
@@ -233,13 +249,14 @@ fn own_data(id: NodeId, node: &Node, object: Attributes, lower: Option<u32>) -> 
         uid: node.uid,
         gid: node.gid,
         special: node.special,
+        created: node.born,
         ..object
     }
 }
 
 /// A directory, link or device node that exists only in the view.
 fn created(id: NodeId, node: &Node) -> Attributes {
-    let born = node.changed.unwrap_or_default();
+    let changed = node.changed.unwrap_or_default();
     let size = match node.kind {
         FileKind::Directory => 4096,
         _ => node.target.len() as u64,
@@ -249,8 +266,8 @@ fn created(id: NodeId, node: &Node) -> Attributes {
         inode: id.0,
         kind: node.kind,
         size,
-        modified: node.modified.unwrap_or(born),
-        changed: born,
+        modified: node.modified.unwrap_or(changed),
+        changed,
     };
     Attributes {
         identity,
@@ -261,8 +278,8 @@ fn created(id: NodeId, node: &Node) -> Attributes {
         special: node.special,
         blocks: u64::from(node.kind == FileKind::Directory) * 8,
         block_size: 4096,
-        accessed: node.accessed.unwrap_or(born),
-        created: None,
+        accessed: node.accessed.unwrap_or(changed),
+        created: node.born,
         is_mount_point: false,
     }
 }

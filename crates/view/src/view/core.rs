@@ -53,6 +53,8 @@ pub(super) struct Core {
     pub(super) commit: Option<CommitUnderWay>,
     /// Names that lead nowhere, of which the kernel was told so for ever, and that the map lacks.
     pub(super) absent: HashSet<(NodeId, OsString)>,
+    /// Files that changed outside before the domain changed them, with the kernel not told yet.
+    pub(super) changed_outside: Vec<NodeId>,
     /// Objects that nothing needs any more.
     pub(super) garbage: Vec<ObjectId>,
     /// Names of real files that were opened, and what they led to at first. An editor outside
@@ -102,6 +104,7 @@ impl Core {
             watches: Watches::default(),
             commit: None,
             absent: HashSet::new(),
+            changed_outside: Vec::new(),
             garbage: Vec::new(),
             used_names: LruCache::new(USED_NAMES),
             hashing: RandomState::new(),
@@ -210,10 +213,13 @@ impl Core {
             return attributes.ok_or_else(|| Errno::STALE.into());
         }
         let place = self.place(id)?;
-        let directory = self.directory(place.parent)?;
-        match lower::stat(directory.as_fd(), &place.name)? {
-            Some(attributes) if attributes.identity.key() == place.key => Ok(attributes),
-            _ => fail(Errno::STALE),
+        let there = self
+            .directory(place.parent)
+            .and_then(|directory| lower::stat(directory.as_fd(), &place.name));
+        match there {
+            Ok(Some(attributes)) if attributes.identity.key() == place.key => Ok(attributes),
+            // Moved or removed outside, or the directory was.
+            _ => self.held_attributes(id, place.key),
         }
     }
 
@@ -251,6 +257,7 @@ impl Core {
     /// Notes that a real file is opened.
     pub(super) fn note_use(&mut self, id: NodeId, identity: Identity) -> io::Result<()> {
         let place = self.place(id)?;
+        self.note_last_look(id, &identity);
         let name = self.used_name(place.parent, &place.name);
         self.used_names.get_or_insert(name, || identity);
         self.known.note_use(id, &identity);
@@ -440,6 +447,10 @@ impl Core {
         }
         let known = self.known.by_key(place.key);
         let known = known.filter(|id| self.kind(*id).is_ok_and(|kind| kind == place.kind));
+        // The kernel keeps where a link leads for as long as it knows the node, and the number of a
+        // link that was removed goes to the next one.
+        let is_link = place.kind == FileKind::Symlink;
+        let known = known.filter(|id| !is_link || !self.known.is_not_as_at_first(*id, attributes));
         let id = known.unwrap_or_else(|| self.next_node());
         let seen = self.known.node(id).and_then(|known| known.place.as_deref());
         if seen == Some(&place) {
@@ -451,6 +462,9 @@ impl Core {
             self.known.add_alias(id, parent, &name);
         }
         self.known.place(id, place);
+        if is_link {
+            self.known.note_use(id, &attributes.identity);
+        }
         id
     }
 }

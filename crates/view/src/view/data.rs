@@ -64,6 +64,9 @@ impl View {
         if !unchanged {
             core.files.pop(&node);
         }
+        // A descriptor keeps the file while it is open inside, whatever becomes of its name outside. What
+        // may not be read can still be written, and is looked up again for that.
+        let _ = core.file(node);
         core.known.open(node);
         Ok(unchanged)
     }
@@ -412,6 +415,9 @@ impl Core {
 
     /// The real file of a node, which must still be the same inode.
     fn open_lower(&mut self, id: NodeId) -> io::Result<File> {
+        if let Some(held) = self.held_file(id) {
+            return held.try_clone();
+        }
         let place = self.place(id)?;
         let directory = self.directory(place.parent)?;
         let file = lower::open_file(directory.as_fd(), &place.name)?;

@@ -163,6 +163,31 @@ impl View {
         to: (NodeId, &OsStr),
         mode: RenameMode,
     ) -> io::Result<()> {
+        self.move_name(from, to, mode, None)
+    }
+
+    /// Moves a name, and creates `left` under the old one in the same step: `RENAME_WHITEOUT` of
+    /// rename(2).
+    pub fn rename_leaving(
+        &self,
+        from: (NodeId, &OsStr),
+        to: (NodeId, &OsStr),
+        mode: RenameMode,
+        left: NewNode,
+    ) -> io::Result<()> {
+        if mode == RenameMode::Exchange {
+            return fail(Errno::INVAL);
+        }
+        self.move_name(from, to, mode, Some(left))
+    }
+
+    fn move_name(
+        &self,
+        from: (NodeId, &OsStr),
+        to: (NodeId, &OsStr),
+        mode: RenameMode,
+        left: Option<NewNode>,
+    ) -> io::Result<()> {
         let mut core = self.core();
         let source = core.find_existing(from.0, from.1)?;
         let target = core.find(to.0, to.1)?;
@@ -184,16 +209,22 @@ impl View {
         if let Some(target) = target {
             core.adopt_if_shared(target, mode == RenameMode::Exchange, &mut records)?;
         }
-        records.push(match (mode, target) {
-            (RenameMode::Exchange, Some(target)) => Record::Bind {
-                directory: from.0,
-                name: from.1.to_owned(),
-                node: target.node,
+        let at_the_old_name = match (mode, target, left) {
+            (RenameMode::Exchange, Some(target), _) => Some(target.node),
+            (_, _, Some(left)) => Some(core.new_node(from.0, left, &mut records)?),
+            _ => None,
+        };
+        let (directory, name) = (from.0, from.1.to_owned());
+        records.push(match at_the_old_name {
+            Some(node) => Record::Bind {
+                directory,
+                name,
+                node,
                 lower: lower_from,
             },
-            _ => Record::Unbind {
-                directory: from.0,
-                name: from.1.to_owned(),
+            None => Record::Unbind {
+                directory,
+                name,
                 lower: lower_from,
             },
         });

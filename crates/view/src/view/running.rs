@@ -269,16 +269,21 @@ impl Core {
         self.sync()
     }
 
-    /// What is open is used, under the new consent, in the state in which it is now.
+    /// What is open is used, under the new consent, in the state in which it is now; so are links, of
+    /// which the kernel keeps where they lead.
     fn renew_uses(&mut self) {
         self.used_names.clear();
-        for id in self.known.forget_uses() {
-            if !self.known.is_open(id) {
-                continue;
-            }
+        let mut uses: HashSet<NodeId> = self.known.forget_uses().collect();
+        uses.retain(|id| self.known.is_open(*id));
+        uses.extend(self.known.held_links());
+        for id in uses {
             let Ok(attributes) = self.lower_attributes(id) else {
                 continue;
             };
+            if attributes.identity.kind == FileKind::Symlink {
+                self.known.note_use(id, &attributes.identity);
+                continue;
+            }
             // A node without a place has failed above.
             let _ = self.note_use(id, attributes.identity);
         }

@@ -16,9 +16,13 @@ use crate::types::NodeId;
 /// File capabilities, which a change of data takes away (capabilities(7)).
 const CAPABILITY: &str = "security.capability";
 
+/// What names of attributes begin with (xattr(7)).
+const NAMESPACES: [&str; 4] = ["user.", "trusted.", "security.", "system."];
+
 impl View {
     /// The value of an attribute.
     pub fn xattr(&self, node: NodeId, name: &OsStr) -> io::Result<Vec<u8>> {
+        check_name(name)?;
         self.core().xattr(node, name)
     }
 
@@ -36,6 +40,7 @@ impl View {
         flags: u32,
     ) -> io::Result<()> {
         let flags = XattrFlags::from_bits(flags).ok_or(Errno::INVAL)?;
+        check_name(name)?;
         let mut core = self.core();
         let exists = match core.xattr(node, name) {
             Ok(_) => true,
@@ -54,6 +59,7 @@ impl View {
 
     /// Removes an attribute.
     pub fn remove_xattr(&self, node: NodeId, name: &OsStr) -> io::Result<()> {
+        check_name(name)?;
         let mut core = self.core();
         core.xattr(node, name)?;
         core.change_xattr(node, name, None)
@@ -142,6 +148,14 @@ impl Core {
         });
         self.perform(records, now())
     }
+}
+
+/// A namespace of attributes alone is no name.
+fn check_name(name: &OsStr) -> io::Result<()> {
+    if NAMESPACES.iter().any(|namespace| name == *namespace) {
+        return fail(Errno::INVAL);
+    }
+    Ok(())
 }
 
 fn is_absent(error: &io::Error) -> bool {
