@@ -129,7 +129,8 @@ proptest! {
         };
         let state = |path: &Path| {
             let found = fs::symlink_metadata(path).ok()?;
-            let data = fs::read(path).ok().filter(|_| found.is_file());
+            // A FIFO's reader would wait for ever.
+            let data = found.is_file().then(|| fs::read(path).ok()).flatten();
             Some((found.ino(), found.file_type(), data, fs::read_link(path).ok()))
         };
         let before: Vec<_> = conflicts.iter().map(|conflict| state(&conflict.path)).collect();
