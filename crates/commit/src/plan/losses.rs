@@ -49,7 +49,17 @@ impl<'m> Builder<'m> {
         // it; what is kept stays.
         let in_live = self.names.is_live(entry.directory);
         let makes_room = in_live && (entry.binding.target.is_none() || is_directory);
-        let expected = match is_moved || is_directory {
+        // A file that has other names is changed through them, by this commit among others; and whoever
+        // changes it outside keeps it by those.
+        let node = self
+            .map
+            .adopted(lower.key())
+            .and_then(|id| self.map.node(id));
+        let stays = node.is_some_and(|node| {
+            let links = node.origin.as_ref().map(|origin| origin.links);
+            node.links(links) > 0
+        });
+        let expected = match is_moved || is_directory || stays {
             true => Expected::Inode(lower.key()),
             false => Expected::State(lower),
         };

@@ -216,6 +216,21 @@ fn a_changed_file_that_loses_the_name_it_was_known_by_is_still_changed() {
 }
 
 #[test]
+fn a_changed_file_loses_a_name_in_a_removed_directory() {
+    let world = World::new(|root| {
+        fs::create_dir(root.join("d")).unwrap();
+        fs::write(root.join("f"), "one file").unwrap();
+        fs::hard_link(root.join("f"), root.join("d/f")).unwrap();
+    });
+    world.act(&[
+        Act::Write(s("f"), 0, b"changed, and longer".to_vec()),
+        Act::Unlink(s("d/f")),
+        Act::RemoveDirectory(s("d")),
+    ]);
+    world.assert_commits();
+}
+
+#[test]
 fn hard_links_are_made_moved_and_broken() {
     commits(
         &[
