@@ -43,8 +43,10 @@ fn call() -> impl Strategy<Value = Call> {
         2 => (place(), any::<bool>()).prop_map(|(at, hole)| Call::Seek { at, hole }),
         1 => (place(), place(), length()).prop_map(|(from, to, length)| {
             // The kernel refuses ranges that overlap, before it asks.
-            let length = length.min(from.abs_diff(to)).max(1);
-            Call::Copy { from, to, length }
+            match from.abs_diff(to) {
+                0 => Call::Copy { from, to: to + length, length },
+                apart => Call::Copy { from, to, length: length.min(apart) },
+            }
         }),
         1 => Just(Call::Reopen),
     ]
