@@ -60,8 +60,6 @@ pub struct Negotiated {
     pub capabilities: Capabilities,
     /// The most that one write carries, in bytes.
     pub write_bytes_max: usize,
-    /// Whether a name can be made to expire and stay ([`Notifier`](crate::Notifier)).
-    pub can_expire: bool,
 }
 
 impl Negotiated {
@@ -78,7 +76,6 @@ impl Negotiated {
             minor: init.minor.min(abi::MINOR),
             capabilities,
             write_bytes_max: config.whole_pages(page_bytes),
-            can_expire: init.capabilities.contains(Capabilities::HAS_EXPIRE_ONLY),
         }
     }
 

@@ -10,12 +10,19 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd};
 use rustix::io::Errno;
 use surmise_fuse as fuse;
 
 use crate::view::{Stale, View};
 use crate::watch::Watches;
+
+/// A domain that is over by then pays for no watches: it takes the kernel some ten milliseconds to give
+/// them up.
+const BEFORE_WATCHES: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 500_000_000,
+};
 
 /// How long changes outside gather before the kernel is told the next ones.
 const GATHER: Duration = Duration::from_millis(5);
@@ -56,15 +63,11 @@ impl Server {
     /// # Errors
     /// What reading the device or writing a reply failed with.
     pub fn serve(&self, view: &View) -> io::Result<()> {
-        let Some(inotify) = Watches::open() else {
-            return Ok(self.session.serve(view)?);
-        };
         let end = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        view.offer_watches(Arc::clone(&inotify));
         let notifier = self.notifier();
         thread::scope(|scope| {
             scope.spawn(|| {
-                if notifier.follow(view, &inotify, &end).is_err() {
+                if notifier.follow(view, &end).is_err() {
                     view.stop_watching();
                 }
             });
@@ -111,15 +114,15 @@ impl Notifier {
     }
 
     /// Tells the kernel what somebody outside changes, until the end.
-    fn follow(&self, view: &View, inotify: &OwnedFd, end: &OwnedFd) -> io::Result<()> {
-        loop {
-            let mut events = [inotify, end].map(|fd| PollFd::new(fd, PollFlags::IN));
-            match rustix::event::poll(&mut events, None) {
-                Ok(_) if !events[1].revents().is_empty() => return Ok(()),
-                Ok(_) => {}
-                Err(Errno::INTR) => continue,
-                Err(errno) => return Err(errno.into()),
-            }
+    fn follow(&self, view: &View, end: &OwnedFd) -> io::Result<()> {
+        if is_over(&[end], Some(&BEFORE_WATCHES))? || !self.notifier.can_expire() {
+            return Ok(());
+        }
+        let Some(inotify) = Watches::open() else {
+            return Ok(());
+        };
+        view.begin_watching(Arc::clone(&inotify));
+        while !is_over(&[end, &inotify], None)? {
             let outside = view.take_changes()?;
             for node in outside.data {
                 self.notifier.drop_data(node.0)?;
@@ -128,6 +131,7 @@ impl Notifier {
             // Whoever changes much would be followed step by step otherwise.
             thread::sleep(GATHER);
         }
+        Ok(())
     }
 
     fn expire(&self, stale: Stale) -> io::Result<()> {
@@ -142,5 +146,18 @@ impl Notifier {
             self.notifier.expire_entry(entry.parent.0, &entry.name)?;
         }
         Ok(())
+    }
+}
+
+/// Waits for one of `sources`, and tells whether it is the first.
+fn is_over(sources: &[&OwnedFd], limit: Option<&Timespec>) -> io::Result<bool> {
+    let polled = sources.iter().map(|fd| PollFd::new(*fd, PollFlags::IN));
+    let mut events: Vec<_> = polled.collect();
+    loop {
+        match rustix::event::poll(&mut events, limit) {
+            Ok(_) => return Ok(!events[0].revents().is_empty()),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
     }
 }

@@ -27,12 +27,6 @@ pub fn serve(view: &View, device: OwnedFd, threads: usize) -> io::Result<()> {
 }
 
 impl FileSystem for View {
-    fn init(&self, negotiated: &fuse::Negotiated) {
-        if negotiated.can_expire {
-            self.begin_watching();
-        }
-    }
-
     fn lookup(&self, _: Caller, parent: u64, name: &OsStr) -> io::Result<fuse::Lookup> {
         Ok(match Self::lookup(self, NodeId(parent), name)? {
             Ok(entry) => fuse::Lookup::Found(entry_of(&entry)),

@@ -47,9 +47,7 @@ const LOCAL: [i64; 9] = [
 /// The watched directories of a view; none until [`Watches::begin`].
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
-    /// Somebody reads it, and would tell the kernel.
-    offered: Option<Arc<OwnedFd>>,
-    /// In use.
+    /// `None` where nothing is watched.
     inotify: Option<Arc<OwnedFd>>,
     /// Also those that can't be watched.
     by_node: HashMap<NodeId, Option<i32>>,
@@ -82,17 +80,12 @@ impl Watches {
         inotify.ok().map(Arc::new)
     }
 
-    /// Somebody waits for changes there, and would tell the kernel.
-    pub(crate) fn offer(&mut self, inotify: Arc<OwnedFd>) {
-        self.offered = Some(inotify);
-    }
-
-    /// Watches from now on what it is told to: the kernel can be told.
-    pub(crate) fn begin(&mut self) {
+    /// Watches from now on what it is told to: somebody waits for changes there, and tells the kernel.
+    pub(crate) fn begin(&mut self, inotify: Arc<OwnedFd>) {
         let user_max = std::fs::read_to_string(USER_MAX).unwrap_or_default();
         let user_max: usize = user_max.trim().parse().unwrap_or(0);
         self.limit = (user_max / SHARE).min(WATCHES_MAX);
-        self.inotify = self.offered.take();
+        self.inotify = Some(inotify);
     }
 
     /// Whether every change of the directory's names is heard of, and of what they lead to.
@@ -243,8 +236,7 @@ mod tests {
             fs::write(scratch.path(name), "x").expect("write");
         }
         let mut watches = Watches::default();
-        watches.offer(Watches::open().expect("inotify"));
-        watches.begin();
+        watches.begin(Watches::open().expect("inotify"));
         let directory = fs::File::open(scratch.path(".")).expect("open");
         watches.add(NODE, std::os::fd::AsFd::as_fd(&directory));
         assert!(watches.has(NODE));
@@ -302,8 +294,7 @@ mod tests {
     #[test]
     fn what_cannot_be_watched_is_tried_once() {
         let mut watches = Watches::default();
-        watches.offer(Watches::open().expect("inotify"));
-        watches.begin();
+        watches.begin(Watches::open().expect("inotify"));
         // No file system that tells.
         let directory = fs::File::open("/proc/self").expect("open");
         watches.add(NODE, std::os::fd::AsFd::as_fd(&directory));

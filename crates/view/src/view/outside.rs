@@ -22,14 +22,10 @@ pub(crate) struct Outside {
 }
 
 impl View {
-    /// Somebody will tell the kernel of what changes there.
-    pub(crate) fn offer_watches(&self, inotify: Arc<OwnedFd>) {
-        self.locked().watches.offer(inotify);
-    }
-
-    /// From now on the kernel may believe for a while what somebody outside may change.
-    pub(crate) fn begin_watching(&self) {
-        self.locked().watches.begin();
+    /// From now on the kernel may believe for a while what somebody outside may change: the caller tells
+    /// it of what changes there.
+    pub(crate) fn begin_watching(&self, inotify: Arc<OwnedFd>) {
+        self.locked().watches.begin(inotify);
     }
 
     /// What was changed since the last call.
