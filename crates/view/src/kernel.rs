@@ -5,10 +5,11 @@
 //! lower's, and somebody outside may change it.
 
 use std::io;
+use std::iter;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd};
 use rustix::io::Errno;
@@ -17,12 +18,8 @@ use surmise_fuse as fuse;
 use crate::view::{Stale, View};
 use crate::watch::Watches;
 
-/// A domain that is over by then pays for no watches: it takes the kernel some ten milliseconds to give
-/// them up.
-const BEFORE_WATCHES: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 500_000_000,
-};
+/// How often open files are looked at for changes outside, which are to show within a second.
+const LOOKS_EVERY: Duration = Duration::from_millis(400);
 
 /// How long changes outside gather before the kernel is told the next ones.
 const GATHER: Duration = Duration::from_millis(5);
@@ -93,16 +90,6 @@ impl Notifier {
         view.prepare_commit()
     }
 
-    /// Has the kernel read again what changed outside of open files. The caller is no thread of the
-    /// server, and comes several times a second.
-    ///
-    /// # Errors
-    /// What the kernel says; it may still hold old data then.
-    pub fn follow_outside(&self, view: &View) -> io::Result<()> {
-        let mut changed = view.changed_outside().into_iter();
-        changed.try_for_each(|node| self.notifier.drop_data(node.0))
-    }
-
     /// [`View::go_on`], and the kernel asks again for what it knew for ever. The tasks still stand
     /// still, and the caller is no thread of the server. For use after a rebase and after a commit
     /// that was given up alike.
@@ -114,24 +101,57 @@ impl Notifier {
     }
 
     /// Tells the kernel what somebody outside changes, until the end.
+    ///
+    /// Watches begin with the first look: it takes the kernel some ten milliseconds to give them up,
+    /// and a domain that is over before pays for none.
     fn follow(&self, view: &View, end: &OwnedFd) -> io::Result<()> {
-        if is_over(&[end], Some(&BEFORE_WATCHES))? || !self.notifier.can_expire() {
+        if wait(&[end], LOOKS_EVERY)?.is_some() {
             return Ok(());
         }
-        let Some(inotify) = Watches::open() else {
-            return Ok(());
-        };
-        view.begin_watching(Arc::clone(&inotify));
-        while !is_over(&[end, &inotify], None)? {
-            let outside = view.take_changes()?;
-            for node in outside.data {
-                self.notifier.drop_data(node.0)?;
+        let inotify = self.notifier.can_expire().then(Watches::open);
+        let mut inotify = inotify.flatten();
+        if let Some(inotify) = &inotify {
+            view.begin_watching(Arc::clone(inotify));
+        }
+        let mut next_look = Instant::now();
+        loop {
+            let sources: Vec<&OwnedFd> = iter::once(end).chain(inotify.as_deref()).collect();
+            match wait(
+                &sources,
+                next_look.saturating_duration_since(Instant::now()),
+            )? {
+                Some(0) => return Ok(()),
+                Some(_) => {
+                    if self.pass_on(view).is_err() {
+                        view.stop_watching();
+                        inotify = None;
+                    }
+                    // Whoever changes much would be followed step by step otherwise.
+                    thread::sleep(GATHER);
+                }
+                None => {}
             }
-            self.expire(outside.stale)?;
-            // Whoever changes much would be followed step by step otherwise.
-            thread::sleep(GATHER);
+            if Instant::now() >= next_look {
+                self.look(view);
+                next_look = Instant::now() + LOOKS_EVERY;
+            }
         }
-        Ok(())
+    }
+
+    /// Has the kernel read again what changed outside of open files.
+    fn look(&self, view: &View) {
+        for node in view.changed_outside() {
+            // What the kernel refuses now is old data in a cache, which the next open drops.
+            let _ = self.notifier.drop_data(node.0);
+        }
+    }
+
+    fn pass_on(&self, view: &View) -> io::Result<()> {
+        let outside = view.take_changes()?;
+        for node in outside.data {
+            self.notifier.drop_data(node.0)?;
+        }
+        self.expire(outside.stale)
     }
 
     fn expire(&self, stale: Stale) -> io::Result<()> {
@@ -149,15 +169,18 @@ impl Notifier {
     }
 }
 
-/// Waits for one of `sources`, and tells whether it is the first.
-fn is_over(sources: &[&OwnedFd], limit: Option<&Timespec>) -> io::Result<bool> {
+/// Waits for one of `sources`, and tells which is first.
+fn wait(sources: &[&OwnedFd], limit: Duration) -> io::Result<Option<usize>> {
     let polled = sources.iter().map(|fd| PollFd::new(*fd, PollFlags::IN));
     let mut events: Vec<_> = polled.collect();
-    loop {
-        match rustix::event::poll(&mut events, limit) {
-            Ok(_) => return Ok(!events[0].revents().is_empty()),
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
+    let limit = Timespec {
+        tv_sec: limit.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: limit.subsec_nanos().into(),
+    };
+    match rustix::event::poll(&mut events, Some(&limit)) {
+        Ok(_) => Ok(events.iter().position(|event| !event.revents().is_empty())),
+        // As if the time were over: the caller looks what time it is.
+        Err(Errno::INTR) => Ok(None),
+        Err(errno) => Err(errno.into()),
     }
 }

@@ -26,9 +26,6 @@ const MOUNT_OUTLIVES_MAX: Duration = Duration::from_secs(1);
 /// little.
 const THREADS: std::ops::RangeInclusive<usize> = 2..=8;
 
-/// How often open files are looked at for changes outside, which are to show within a second.
-const FOLLOWS_EVERY: Duration = Duration::from_millis(400);
-
 /// Descriptors that the view may hold open, of each of its two kinds.
 const DESCRIPTORS_MAX: u64 = 16 << 10;
 
@@ -74,18 +71,14 @@ impl ViewProcess<'_> {
         let notifier = server.notifier();
         thread::scope(|scope| {
             let (served, watch) = mpsc::channel::<()>();
-            let (ended, end) = mpsc::channel::<()>();
             let control = self.control;
             let view = &view;
-            let follower = notifier.clone();
-            scope.spawn(move || follow_outside(view, &follower, &end));
             scope.spawn(move || {
                 obey(control, view, &notifier);
                 drop(notifier);
                 end_unless(&watch);
             });
             let result = server.serve(view);
-            drop(ended);
             // From here on the watcher has nothing to cut short.
             let _ = rustix::net::shutdown(control, rustix::net::Shutdown::Read);
             drop(served);
@@ -157,14 +150,6 @@ pub(crate) fn raise_limit(resource: Resource) -> u64 {
         Err(_) => limit.current,
     };
     reached.unwrap_or(u64::MAX)
-}
-
-/// Has changes outside of open files show inside, until `end` closes.
-fn follow_outside(view: &View, notifier: &Notifier, end: &mpsc::Receiver<()>) {
-    while let Err(RecvTimeoutError::Timeout) = end.recv_timeout(FOLLOWS_EVERY) {
-        // What the kernel refuses now is old data in a cache, which the next open drops.
-        let _ = notifier.follow_outside(view);
-    }
 }
 
 /// Carries out what control orders, until its end is closed: when the domain has ended, or control.

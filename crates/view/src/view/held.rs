@@ -19,7 +19,7 @@ use crate::types::{Attributes, Identity, InodeKey, NodeId};
 impl View {
     /// The files of which the kernel may hold data from before a change outside; each change is told
     /// once. To be called several times a second, since changes outside are to show within one.
-    pub fn changed_outside(&self) -> Vec<NodeId> {
+    pub(crate) fn changed_outside(&self) -> Vec<NodeId> {
         let (open, mut changed) = {
             let mut core = self.locked();
             if core.commit.is_some() {
