@@ -125,13 +125,7 @@ struct ProgressRow {
 impl ProgressRow {
     fn of(progress: Progress, left: Option<Duration>) -> Self {
         Self {
-            activity: match progress.activity {
-                Activity::Stage => "stage",
-                Activity::Keep => "keep",
-                Activity::Apply => "apply",
-                Activity::Undo => "undo",
-                Activity::Send => "send",
-            },
+            activity: progress.activity.name(),
             done: progress.done,
             total: progress.total,
             seconds_left: left.map(|left| left.as_secs()),

@@ -43,19 +43,22 @@ fn copy_run(from: &File, to: &File, range: Range<u64>, before: u64) -> io::Resul
     Ok(())
 }
 
-/// The first run of data at or after `at`; an empty one at the end where there is none.
-fn next_data(file: &File, at: u64, length: u64) -> io::Result<Range<u64>> {
+/// The first run of data at or after `at` and before `end`; an empty one at `end` where there is none.
+pub(crate) fn next_data(file: &File, at: u64, end: u64) -> io::Result<Range<u64>> {
+    if at >= end {
+        return Ok(end..end);
+    }
     let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
-        Err(Errno::NXIO) => return Ok(length..length),
-        Err(Errno::INVAL) => return Ok(at..length),
+        Err(Errno::NXIO) => return Ok(end..end),
+        Err(Errno::INVAL) => return Ok(at..end),
         start => start?,
     };
-    let end = rustix::fs::seek(file, SeekFrom::Hole(start))?;
-    Ok(start.min(length)..end.min(length))
+    let hole = rustix::fs::seek(file, SeekFrom::Hole(start))?;
+    Ok(start.min(end)..hole.min(end))
 }
 
 /// Makes a range read as zeros.
-fn clear(file: &File, start: u64, end: u64) -> io::Result<()> {
+pub(crate) fn clear(file: &File, start: u64, end: u64) -> io::Result<()> {
     if start >= end {
         return Ok(());
     }

@@ -5,14 +5,14 @@
 
 use std::fs::{DirBuilder, File};
 use std::io;
-use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, SeekFrom};
+use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::copy::next_data;
 use crate::error::CommitError;
 use crate::flush::Flush;
 use crate::journal::Journal;
@@ -88,20 +88,6 @@ pub(crate) fn remove(state: &Path) -> io::Result<()> {
 /// The data that an edit will overwrite.
 pub(crate) fn open(state: &Path, edit: usize) -> io::Result<File> {
     File::open(path(state, edit))
-}
-
-/// The first run of data at or after `at`; an empty one at `end` where there is none.
-pub(crate) fn next_data(file: &File, at: u64, end: u64) -> io::Result<Range<u64>> {
-    if at >= end {
-        return Ok(end..end);
-    }
-    let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
-        Err(Errno::NXIO) => return Ok(end..end),
-        Err(Errno::INVAL) => return Ok(at..end),
-        start => start?,
-    };
-    let hole = rustix::fs::seek(file, SeekFrom::Hole(start))?;
-    Ok(start.min(end)..hole.min(end))
 }
 
 /// Reads as much as `buffer` holds; what lies beyond the end of the file is zeros.

@@ -94,3 +94,25 @@ pub enum Activity {
     /// Sends held output. The caller does that, when all else is done.
     Send,
 }
+
+impl Activity {
+    const ALL: [Self; 5] = [Self::Stage, Self::Keep, Self::Undo, Self::Apply, Self::Send];
+
+    /// One lower-case word, for programs to tell each other.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stage => "stage",
+            Self::Keep => "keep",
+            Self::Undo => "undo",
+            Self::Apply => "apply",
+            Self::Send => "send",
+        }
+    }
+
+    /// The activity of that [`name`](Self::name).
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|activity| activity.name() == name)
+    }
+}

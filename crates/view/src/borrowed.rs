@@ -26,11 +26,12 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt;
 
 use rustix::io::Errno;
 
+use crate::copies::read_full;
 use crate::lower;
+
 use crate::types::Identity;
 
 /// What becomes the object's own at once, in bytes.
@@ -264,16 +265,8 @@ impl Blocks {
 
 /// Fills a buffer from a file; what is behind the file's end stays zero.
 fn read_to_end(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-    let mut done = 0;
-    while done < buffer.len() {
-        match file.read_at(&mut buffer[done..], offset + done as u64) {
-            Ok(0) => break,
-            Ok(length) => done += length,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    buffer[done..].fill(0);
+    let length = read_full(file, offset, buffer)?;
+    buffer[length..].fill(0);
     Ok(())
 }
 

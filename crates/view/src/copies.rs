@@ -9,10 +9,10 @@ use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
 /// How much is copied in one step where the kernel copies.
-pub(super) const COPY_STEP: u64 = 1 << 30;
+pub(crate) const COPY_STEP: u64 = 1 << 30;
 
 /// Copies what is not a hole of a range to the same place in another file, which has holes there.
-pub(super) fn copy_data(source: &File, target: &File, range: Range<u64>) -> io::Result<()> {
+pub(crate) fn copy_data(source: &File, target: &File, range: Range<u64>) -> io::Result<()> {
     let end = range.end;
     let mut at = range.start;
     while at < end {
@@ -66,7 +66,7 @@ fn copy_through_memory(source: &File, target: &File, from: u64, to: u64) -> io::
 }
 
 /// Reads at `offset` until `buffer` is full or the file ends; returns the bytes read.
-pub(super) fn read_full(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn read_full(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
     while done < buffer.len() {
         match file.read_at(&mut buffer[done..], offset + done as u64) {

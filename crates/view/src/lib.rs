@@ -12,6 +12,7 @@
 
 mod borrowed;
 mod codec;
+mod copies;
 mod kernel;
 mod known;
 mod listed;

@@ -5,7 +5,6 @@
 
 mod attributes;
 mod change;
-mod copies;
 mod core;
 mod data;
 mod directory;

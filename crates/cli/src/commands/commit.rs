@@ -58,10 +58,11 @@ pub struct Arguments {
 
     /// Print progress and result as lines of JSON on standard output
     ///
-    /// While it works, lines {"progress":{"activity","done","total","seconds_left"}}; the activities are
-    /// stage, keep, apply, send and undo, and seconds_left is null while the pace is not known. The last
-    /// line is {"committed":{"name","changes","goes_on","left","sent","unsent"}}, {"undone":{"name"}}
-    /// or {"failed":{"error","details","hint"}}. Held output of the command itself goes to standard error.
+    /// While it works, lines {"progress": {"activity", "done", "total", "seconds_left"}}; the activities
+    /// are stage, keep, apply, send and undo, and seconds_left is null while the pace is not known. The
+    /// last line is {"committed": {"name", "changes", "goes_on", "left", "sent", "unsent", "sending"}},
+    /// {"undone": {"name"}} or {"failed": {"error", "details", "hint"}}. Held output of the command
+    /// itself goes to standard error.
     #[arg(long)]
     json: bool,
 }
@@ -141,6 +142,7 @@ impl Arguments {
                     error,
                 })
                 .collect(),
+            sending: done.is_sending,
         }
     }
 }
@@ -162,6 +164,8 @@ enum Line<'a> {
         left: &'a [String],
         sent: Vec<Sent<'a>>,
         unsent: Vec<Unsent<'a>>,
+        /// Held output still goes out, and was not waited for.
+        sending: bool,
     },
     Undone {
         name: &'a str,

@@ -265,6 +265,7 @@ fn a_commit_tells_programs_in_lines_of_json_what_it_does() {
         let (result, progress) = told.split_last().expect("a result");
         let wanted = serde_json::json!({"committed": {
             "name": "t", "changes": 2, "goes_on": false, "left": [], "sent": [], "unsent": [],
+            "sending": false,
         }});
         assert_eq!(*result, wanted);
         assert!(!progress.is_empty(), "no progress");

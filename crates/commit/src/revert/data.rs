@@ -7,16 +7,17 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
-use rustix::fs::{CWD, FallocateFlags, Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags};
 use surmise_view::Attributes;
 
 use super::Revert;
+use crate::copy::{clear, next_data};
 use crate::flush::Flush;
 use crate::locate::Site;
 use crate::metadata::{self, link};
 use crate::opening::OWNER_WRITES;
 use crate::plan::{Edit, Metadata, Place};
-use crate::preimage::{self, Data, Preimage, next_data, read_padded};
+use crate::preimage::{self, Data, Preimage, read_padded};
 use crate::settle::open_for_writing;
 
 /// Bytes looked at, or moved, at a time.
@@ -196,7 +197,7 @@ fn write_back(file: &File, data: &Data, old: Option<&File>) -> io::Result<()> {
                 Some(old) => next_data(old, at, end)?,
                 None => end..end,
             };
-            zero(file, at, run.start)?;
+            clear(file, at, run.start)?;
             at = run.start;
             while let (Some(old), true) = (old, at < run.end) {
                 let left = usize::try_from(run.end - at).unwrap_or(BUFFER_BYTES);
@@ -206,24 +207,6 @@ fn write_back(file: &File, data: &Data, old: Option<&File>) -> io::Result<()> {
                 at += bytes.len() as u64;
             }
         }
-    }
-    Ok(())
-}
-
-fn zero(file: &File, start: u64, end: u64) -> io::Result<()> {
-    if start >= end {
-        return Ok(());
-    }
-    let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    if rustix::fs::fallocate(file, punch, start, end - start).is_ok() {
-        return Ok(());
-    }
-    let zeros = [0; 1 << 12];
-    let mut at = start;
-    while at < end {
-        let run = usize::try_from(end - at).map_or(zeros.len(), |left| left.min(zeros.len()));
-        file.write_all_at(&zeros[..run], at)?;
-        at += run as u64;
     }
     Ok(())
 }

@@ -3,25 +3,16 @@
 use std::fs;
 use std::path::Path;
 
-use crate::harness::{Act, World};
+use crate::harness::{Act, World, plant_files};
 use surmise_commit::{CommitError, ConflictKind, Winner};
 use surmise_testkit::{Facets, TreeSnapshot, assert_same_tree};
-
-fn plant(root: &Path) {
-    for name in ["a", "b", "c"] {
-        fs::write(root.join(name), name).unwrap();
-    }
-    fs::create_dir_all(root.join("d/e")).unwrap();
-    fs::write(root.join("d/f"), "f").unwrap();
-    fs::write(root.join("d/e/g"), "g").unwrap();
-}
 
 fn write(path: &str) -> Act {
     Act::Write(path.into(), 0, b"ours".to_vec())
 }
 
 fn world(acts: &[Act], outside: impl Fn(&Path)) -> World {
-    let world = World::new(plant);
+    let world = World::new(plant_files);
     world.act(acts);
     outside(&world.real());
     world

@@ -3,22 +3,13 @@
 use std::fs;
 use std::ops::ControlFlow;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::harness::{Act, World};
+use crate::harness::{Act, World, plant_files};
 use surmise_commit::{
     Activity, CommitError, ConflictKind, ObstacleKind, Phase, Reason, Resumed, finish_kept, pending,
 };
 use surmise_testkit::{Facets, TreeSnapshot, assert_same_tree};
-
-fn plant(root: &Path) {
-    for name in ["a", "b", "c"] {
-        fs::write(root.join(name), name).unwrap();
-    }
-    fs::create_dir_all(root.join("d/e")).unwrap();
-    fs::write(root.join("d/f"), "f").unwrap();
-    fs::write(root.join("d/e/g"), "g").unwrap();
-}
 
 fn write(path: &str) -> Act {
     Act::Write(path.into(), 0, b"changed".to_vec())
@@ -27,25 +18,14 @@ fn write(path: &str) -> Act {
 /// Acts in the view, then outside, and expects the commit to name the conflicts and touch nothing.
 #[track_caller]
 fn conflicts(acts: &[Act], outside: impl Fn(&Path), wanted: &[(&str, ConflictKind)]) {
-    let world = World::new(plant);
+    let world = World::new(plant_files);
     world.act(acts);
     outside(&world.real());
     let before = TreeSnapshot::of(world.real());
     let Err(CommitError::Conflicts(found)) = world.commit() else {
         panic!("no conflict")
     };
-    let found: Vec<(PathBuf, ConflictKind)> = found
-        .into_iter()
-        .map(|conflict| {
-            let path = conflict.path.strip_prefix(world.real()).unwrap();
-            (path.to_owned(), conflict.what)
-        })
-        .collect();
-    let wanted: Vec<_> = wanted
-        .iter()
-        .map(|(path, what)| (PathBuf::from(path), *what))
-        .collect();
-    assert_eq!(found, wanted);
+    world.assert_conflicts(found, wanted);
     assert_same_tree(&before, &TreeSnapshot::of(world.real()), Facets::EXACT);
     assert_eq!(pending(&world.state()).unwrap(), None);
 }
@@ -130,7 +110,7 @@ fn a_directory_that_became_a_link_outside_is_never_followed() {
 
 #[test]
 fn what_the_domain_did_not_touch_may_change_outside() {
-    let world = World::new(plant);
+    let world = World::new(plant_files);
     world.act(&[write("a"), Act::Create("d/new".into())]);
     for root in [world.real(), world.copy()] {
         fs::write(root.join("b"), "other").unwrap();
@@ -146,7 +126,7 @@ fn what_the_domain_did_not_touch_may_change_outside() {
 
 #[test]
 fn a_conflict_while_staging_takes_the_stage_back() {
-    let world = World::new(plant);
+    let world = World::new(plant_files);
     world.act(&[
         Act::MakeDirectory("m".into()),
         Act::Create("m/new".into()),
@@ -182,7 +162,7 @@ fn a_conflict_while_staging_takes_the_stage_back() {
 
 #[test]
 fn a_newcomer_that_beats_the_apply_stays_and_is_reported() {
-    let world = World::new(plant);
+    let world = World::new(plant_files);
     world.act(&[
         Act::Create("new".into()),
         write("new"),
@@ -237,7 +217,7 @@ fn a_newcomer_that_beats_the_apply_stays_and_is_reported() {
 
 #[test]
 fn a_second_commit_is_refused_until_the_first_is_resumed() {
-    let world = World::new(plant);
+    let world = World::new(plant_files);
     world.act(&[write("a"), Act::Unlink("b".into())]);
     world.commit_until(6).unwrap();
     assert!(matches!(world.commit(), Err(CommitError::UnderWay)));
@@ -248,7 +228,7 @@ fn a_second_commit_is_refused_until_the_first_is_resumed() {
 
 #[test]
 fn the_home_of_the_state_directory_is_kept_until_that_is_gone() {
-    let world = World::new(plant);
+    let world = World::new(plant_files);
     let state_root = world.real().join("home/.local/state");
     fs::create_dir_all(&state_root).unwrap();
     for root in [world.real(), world.copy()] {
@@ -280,7 +260,7 @@ fn the_home_of_the_state_directory_is_kept_until_that_is_gone() {
 
 #[test]
 fn the_state_directory_does_not_move() {
-    let world = World::new(plant);
+    let world = World::new(plant_files);
     world.act(&[Act::Rename("d".into(), "elsewhere".into())]);
     let keep = world.real().join("d/e");
     let failed = world.commit_with(Some(&keep), &mut |_| ControlFlow::Continue(()));
@@ -297,7 +277,7 @@ fn the_state_directory_does_not_move() {
 #[test]
 fn a_program_that_runs_outside_is_in_the_way_before_anything_changes() {
     let world = World::new(|root| {
-        plant(root);
+        plant_files(root);
         // By another process: a descriptor open for writing here could be in a child of another test
         // while the program is started.
         let copied = std::process::Command::new("cp")
@@ -327,7 +307,7 @@ fn a_program_that_runs_outside_is_in_the_way_before_anything_changes() {
 
 #[test]
 fn attributes_without_room_are_in_the_way_before_anything_changes() {
-    let world = World::new(plant);
+    let world = World::new(plant_files);
     let value = Some(vec![7; 60_000]);
     let too_large = Act::SetXattr("a".into(), "user.large".into(), value);
     if crate::harness::real_takes(&world.copy(), &too_large) {
@@ -361,7 +341,7 @@ fn what_something_was_mounted_on_is_in_the_way_before_anything_changes() {
         }
         return;
     }
-    let world = World::new(plant);
+    let world = World::new(plant_files);
     world.act(&[write("b"), Act::Unlink("a".into())]);
     let mounted = world.real().join("a");
     let mut mount = std::process::Command::new("mount");
@@ -382,7 +362,7 @@ fn what_something_was_mounted_on_is_in_the_way_before_anything_changes() {
 
 #[test]
 fn a_stage_whose_directory_moved_away_outside_can_be_taken_back() {
-    let world = World::new(plant);
+    let world = World::new(plant_files);
     world.act(&[Act::Create("d/e/new".into()), write("a")]);
     let before = fs::read_dir(world.real()).unwrap().count();
     world.commit_until(1).unwrap();
@@ -396,7 +376,7 @@ fn a_stage_whose_directory_moved_away_outside_can_be_taken_back() {
 
 #[test]
 fn a_file_of_holes_needs_no_space() {
-    let world = World::new(plant);
+    let world = World::new(plant_files);
     world.act(&[Act::Truncate("a".into(), 1 << 26)]);
     world.assert_commits();
 }

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::ops::ControlFlow;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::harness::{Act, World};
 use surmise_commit::{Activity, CommitError, ConflictKind, Phase, Resumed, pending, resume, undo};
@@ -159,18 +159,7 @@ fn refuses(acts: &[Act], outside: impl Fn(&Path), wanted: &[(&str, ConflictKind)
     let Err(CommitError::Changed(found)) = undo(&world.state(), &mut never) else {
         panic!("no conflict")
     };
-    let found: Vec<(PathBuf, ConflictKind)> = found
-        .into_iter()
-        .map(|conflict| {
-            let path = conflict.path.strip_prefix(world.real()).unwrap();
-            (path.to_owned(), conflict.what)
-        })
-        .collect();
-    let wanted: Vec<_> = wanted
-        .iter()
-        .map(|(path, what)| (PathBuf::from(path), *what))
-        .collect();
-    assert_eq!(found, wanted);
+    world.assert_conflicts(found, wanted);
     assert_same_tree(&before, &TreeSnapshot::of(world.real()), Facets::EXACT);
     assert!(matches!(world.resume(&[]), Resumed::Finished(_)));
 }

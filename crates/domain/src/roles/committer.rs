@@ -132,15 +132,8 @@ impl Committer<'_> {
 }
 
 fn told(progress: Progress) -> Reply {
-    let activity = match progress.activity {
-        Activity::Stage => "stage",
-        Activity::Keep => "keep",
-        Activity::Undo => "undo",
-        Activity::Apply => "apply",
-        Activity::Send => "send",
-    };
     Reply::Progress {
-        activity: activity.into(),
+        activity: progress.activity.name().into(),
         done: progress.done,
         total: progress.total,
     }

@@ -14,10 +14,10 @@ use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
 
 use super::attributes::timespec;
-use super::copies::{COPY_STEP, copy_data, read_full};
 use super::core::{Core, Found, now};
 use super::{View, fail};
 use crate::borrowed::Borrowed;
+use crate::copies::{COPY_STEP, copy_data, read_full};
 use crate::lower;
 use crate::record::Record;
 use crate::types::{Attributes, FileKind, NodeId, ObjectId};

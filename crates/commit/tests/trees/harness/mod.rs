@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 use surmise_commit::{
-    Changes, Choice, CommitError, Progress, Report, Request, Resumed, Winner, commit,
-    commit_choosing, pending, resume, undo,
+    Changes, Choice, CommitError, Conflict, ConflictKind, Progress, Report, Request, Resumed,
+    Winner, commit, commit_choosing, pending, resume, undo,
 };
 use surmise_testkit::{Facets, TreeSnapshot, assert_same_tree};
 use surmise_view::{FileKind, Map, NodeId, View, ViewConfig};
@@ -148,15 +148,30 @@ impl World {
         keep: Option<&Path>,
         on_progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<Report, CommitError> {
-        let (map, state, root) = (self.map(), self.state(), self.real());
-        let request = Request {
+        self.request(keep, |request| commit(request, on_progress))
+    }
+
+    fn request<R>(&self, keep: Option<&Path>, ask: impl FnOnce(&Request<'_>) -> R) -> R {
+        let (map, directory, root) = (self.map(), self.state(), self.real());
+        ask(&Request {
             name: "t",
-            directory: &state,
+            directory: &directory,
             map: &map,
             root: &root,
             keep,
-        };
-        commit(&request, on_progress)
+        })
+    }
+
+    /// Expects these conflicts, by their paths in the tree.
+    #[track_caller]
+    pub fn assert_conflicts(&self, found: Vec<Conflict>, wanted: &[(&str, ConflictKind)]) {
+        let found = found.into_iter().map(|conflict| {
+            let path = conflict.path.strip_prefix(self.real()).unwrap();
+            (path.to_owned(), conflict.what)
+        });
+        let wanted = wanted.iter();
+        let wanted = wanted.map(|(path, what)| (PathBuf::from(path), *what));
+        assert_eq!(found.collect::<Vec<_>>(), wanted.collect::<Vec<_>>());
     }
 
     /// Commits, and expects the real tree to become the copy.
@@ -204,26 +219,30 @@ impl World {
     }
 }
 
+/// Files in a tree of three levels.
+pub fn plant_files(root: &Path) {
+    for name in ["a", "b", "c"] {
+        fs::write(root.join(name), name).unwrap();
+    }
+    fs::create_dir_all(root.join("d/e")).unwrap();
+    fs::write(root.join("d/f"), "f").unwrap();
+    fs::write(root.join("d/e/g"), "g").unwrap();
+}
+
 impl World {
     /// Commits with every conflict at and below `path` settled for `winner`.
     pub fn commit_for(&self, winner: Winner, paths: &[&str]) -> Result<Report, CommitError> {
-        let (map, state, root) = (self.map(), self.state(), self.real());
-        let request = Request {
-            name: "t",
-            directory: &state,
-            map: &map,
-            root: &root,
-            keep: None,
-        };
         let choices = paths.iter().map(|path| Choice {
             path: match path.is_empty() {
-                true => root.clone(),
-                false => root.join(path),
+                true => self.real(),
+                false => self.real().join(path),
             },
             winner,
         });
         let choices: Vec<_> = choices.collect();
-        commit_choosing(&request, &choices, &mut |_| ControlFlow::Continue(()))
+        self.request(None, |request| {
+            commit_choosing(request, &choices, &mut |_| ControlFlow::Continue(()))
+        })
     }
 
     /// Takes back a commit that was cut short, stopping on the way before each of the steps `stops`, as
