@@ -1,6 +1,7 @@
 //! What the server tells the kernel unasked: that something which it remembers may have changed.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -10,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::io::Errno;
 use zerocopy::IntoBytes;
 
+use crate::Backing;
 use crate::abi::{flags, notify, output};
 
 /// Tells the kernel of a [`Session`](crate::Session) that it must ask again. Cheap to clone, for any
@@ -35,7 +37,9 @@ impl Notifier {
         self.can_expire.load(Ordering::Relaxed)
     }
 
-    /// Has the kernel ask for a node's attributes again.
+    /// Has the kernel ask for a node's attributes again. For the node of the request under way it may be
+    /// called from a [`FileSystem`](crate::FileSystem)'s method, too: that request holds the inode, and no
+    /// lock is taken.
     ///
     /// # Errors
     /// What the kernel says, except that it does not know the node.
@@ -69,6 +73,16 @@ impl Notifier {
             },
         };
         self.tell(notify::INVAL_ENTRY, body.as_bytes(), name.as_bytes(), &[0])
+    }
+
+    /// Registers a file for the kernel to read and write by itself, with the rights of this process.
+    /// Unlike the rest, this waits for nothing and may be called from anywhere.
+    ///
+    /// # Errors
+    /// `EPERM` without `CAP_SYS_ADMIN` over the whole machine, `ELOOP` where the file's file system lies
+    /// on others itself.
+    pub fn register(&self, file: &File) -> io::Result<Backing> {
+        Backing::open(Arc::clone(&self.device), file)
     }
 
     fn invalidate(&self, node: u64, off: i64) -> io::Result<()> {

@@ -34,6 +34,6 @@ pub use shell::serve;
 pub use store::ObjectStore;
 pub use types::{Attributes, FileKind, Identity, InodeKey, Lifetime, NodeId, ObjectId, Timestamp};
 pub use view::{
-    DirectoryEntry, Entry, LoadError, NewNode, OpenDirectory, RenameMode, SetAttributes, Stale,
-    StaleEntry, View, ViewConfig, load,
+    DirectoryEntry, Entry, LoadError, NewNode, OpenDirectory, OpenHow, Opened, RenameMode,
+    SetAttributes, Stale, StaleEntry, View, ViewConfig, Way, load,
 };

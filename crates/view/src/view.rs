@@ -10,7 +10,10 @@ mod data;
 mod directory;
 mod held;
 mod names;
+mod numbers;
+mod opening;
 mod outside;
+mod passthrough;
 mod relocate;
 mod running;
 mod xattrs;
@@ -18,14 +21,17 @@ mod xattrs;
 pub use attributes::SetAttributes;
 pub use directory::{DirectoryEntry, OpenDirectory};
 pub use names::{NewNode, RenameMode};
+pub use opening::{OpenHow, Opened};
+pub use passthrough::Way;
 pub use running::{Stale, StaleEntry};
 
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock};
 
 use rustix::io::Errno;
+use surmise_fuse::Notifier;
 use surmise_journal::{Format, Journal, OpenError as JournalError};
 
 use crate::map::Map;
@@ -111,6 +117,8 @@ pub struct View {
     gone_on: Condvar,
     /// Who changes data outside the lock.
     changes: Changes,
+    /// The kernel, where it reads and writes objects by itself.
+    kernel: OnceLock<Notifier>,
 }
 
 /// Reads the map of a view that may be in use, without changing anything. A state directory without
@@ -158,6 +166,7 @@ impl View {
             core: Mutex::new(core),
             gone_on: Condvar::new(),
             changes: Changes::default(),
+            kernel: OnceLock::new(),
         })
     }
 

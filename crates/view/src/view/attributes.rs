@@ -107,7 +107,11 @@ impl Core {
                 object.blocks +=
                     borrowed.map_or(0, |borrowed| borrowed.allocated(object.identity.size));
                 let lower = origin.as_ref().map(|origin| origin.links);
-                (own_data(id, node, object, lower), Lifetime::Forever)
+                let lifetime = match self.passed.is_mapped(id) {
+                    true => Lifetime::Never,
+                    false => Lifetime::Forever,
+                };
+                (own_data(id, node, object, lower), lifetime)
             }
             (None, None) => (created(id, node), Lifetime::Forever),
             (None, Some(_)) => {
