@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use surmise_fuse as fuse;
-use surmise_fuse::{Caller, Capabilities, FileSystem, KnownAttributes, OpenReply};
+use surmise_fuse::{Caller, FileSystem, KnownAttributes, OpenReply};
 
 use crate::kernel::Server;
 use crate::types::{FileKind, Lifetime, NodeId, Timestamp};
@@ -175,9 +175,7 @@ impl FileSystem for View {
     }
 
     fn init(&self, negotiated: &fuse::Negotiated, kernel: fuse::Notifier) {
-        if negotiated.capabilities.contains(Capabilities::PASSTHROUGH) {
-            self.pass_through(kernel);
-        }
+        self.meet(kernel, negotiated);
     }
 
     fn open(&self, caller: Caller, node: u64, open: fuse::Open) -> io::Result<OpenReply> {

@@ -117,8 +117,10 @@ pub struct View {
     gone_on: Condvar,
     /// Who changes data outside the lock.
     changes: Changes,
-    /// The kernel, where it reads and writes objects by itself.
+    /// The kernel that asks.
     kernel: OnceLock<Notifier>,
+    /// What real data are read into that the kernel gets unasked.
+    at_once: Mutex<Vec<u8>>,
 }
 
 /// Reads the map of a view that may be in use, without changing anything. A state directory without
@@ -167,6 +169,7 @@ impl View {
             gone_on: Condvar::new(),
             changes: Changes::default(),
             kernel: OnceLock::new(),
+            at_once: Mutex::default(),
         })
     }
 

@@ -12,6 +12,7 @@ pub(super) fn how(caller: Caller, flags: u32, kill_privileges: bool) -> OpenHow 
     OpenHow {
         truncate,
         drop_privileges: truncate && privileges::dropped_by_change(caller, kill_privileges),
+        read: !truncate && !has(flags, OFlags::WRONLY),
         way: way(flags),
     }
 }

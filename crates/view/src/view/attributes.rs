@@ -176,6 +176,11 @@ impl Core {
 
     /// Takes away set-id bits and file capabilities before data change.
     pub(super) fn drop_privileges(&mut self, id: NodeId) -> io::Result<()> {
+        let object = self.map.node(id).filter(|node| node.object.is_some());
+        // Asked for at each write. What the real file had was taken away with the first.
+        if object.is_some_and(|node| without_privileges(node.permissions) == node.permissions) {
+            return self.drop_set_capability(id);
+        }
         let set = SetAttributes {
             drop_privileges: true,
             ..SetAttributes::default()

@@ -1,13 +1,20 @@
 //! Opening and closing of regular files.
 
+use std::fs::File;
 use std::io;
+use std::sync::MutexGuard;
 
-use surmise_fuse::{BackingId, Notifier};
+use rustix::io::Errno;
+use surmise_fuse::{BackingId, Capabilities, Negotiated, Notifier};
 
-use super::View;
 use super::core::Core;
 use super::passthrough::Way;
+use super::{View, fail};
+use crate::copies::read_full;
 use crate::types::NodeId;
+
+/// Real files up to this size are given to the kernel at their first open.
+const AT_ONCE_BYTES_MAX: usize = 64 << 10;
 
 /// How a regular file is opened.
 #[derive(Debug, Clone, Copy, Default)]
@@ -16,6 +23,8 @@ pub struct OpenHow {
     pub truncate: bool,
     /// Take set-id bits and file capabilities away.
     pub drop_privileges: bool,
+    /// Its data may be read.
+    pub read: bool,
     /// Which way its data may go, unless other open files of the node decide.
     pub way: Way,
 }
@@ -32,9 +41,12 @@ pub struct Opened {
 }
 
 impl View {
-    /// From now on the kernel reads and writes objects by itself, where it lets that be.
-    pub(crate) fn pass_through(&self, kernel: Notifier) {
-        // It is told once.
+    /// A kernel serves the view's files from now on.
+    pub(crate) fn meet(&self, kernel: Notifier, negotiated: &Negotiated) {
+        if negotiated.capabilities.contains(Capabilities::PASSTHROUGH) {
+            self.core().passed.allow();
+        }
+        // It is met once.
         let _ = self.kernel.set(kernel);
     }
 
@@ -49,8 +61,10 @@ impl View {
         if how.truncate {
             core.resize(node, 0)?;
         }
-        let keep_cache = core.has_object(node) || core.look_at_opened(node)?;
-        let opened = self.opened(&mut core, node, keep_cache, how.way);
+        if !core.has_object(node) {
+            return self.open_real(core, node, how);
+        }
+        let opened = self.opened(&mut core, node, true, how.way);
         drop(core);
         if let (Way::PassedAndMapped, Some(kernel)) = (opened.way, self.kernel.get()) {
             // They were told for ever. The caller's hold of the node keeps the kernel from waiting here.
@@ -82,6 +96,46 @@ impl View {
         self.locked().close_all_passed();
     }
 
+    fn open_real(
+        &self,
+        mut core: MutexGuard<'_, Core>,
+        node: NodeId,
+        how: OpenHow,
+    ) -> io::Result<Opened> {
+        let identity = core.lower_attributes(node)?.identity;
+        core.note_use(node, identity)?;
+        let is_unchanged = core.known.note_open(node, &identity);
+        if !is_unchanged {
+            core.files.pop(&node);
+        }
+        // A descriptor keeps the file while it is open inside, whatever becomes of its name outside. What
+        // may not be read can still be written, and is looked up again for that.
+        let file = core.file(node).ok();
+        let is_first = !core.known.was_opened(node);
+        let mut opened = self.opened(&mut core, node, is_unchanged, how.way);
+        drop(core);
+        let is_small = (1..=AT_ONCE_BYTES_MAX as u64).contains(&identity.size);
+        if let (true, Some(file)) = (how.read && is_first && is_small, file) {
+            opened.keep_cache = self.give_data(node, &file).is_ok();
+        }
+        Ok(opened)
+    }
+
+    /// Puts a small file into the kernel's cache, which has nothing of it: that is quicker than the
+    /// kernel's asking for it.
+    fn give_data(&self, node: NodeId, file: &File) -> io::Result<()> {
+        let Some(kernel) = self.kernel.get() else {
+            return fail(Errno::OPNOTSUPP);
+        };
+        // One worker at a time, as the kernel wants it.
+        let Ok(mut buffer) = self.at_once.try_lock() else {
+            return fail(Errno::AGAIN);
+        };
+        buffer.resize(AT_ONCE_BYTES_MAX, 0);
+        let length = read_full(file, 0, &mut buffer)?;
+        kernel.store(node.0, 0, &buffer[..length])
+    }
+
     fn opened(&self, core: &mut Core, node: NodeId, keep_cache: bool, way: Way) -> Opened {
         let kernel = self.kernel.get();
         let passed = kernel.and_then(|kernel| core.pass(node, way, kernel));
@@ -92,21 +146,5 @@ impl View {
             backing,
             way: way.unwrap_or_default(),
         }
-    }
-}
-
-impl Core {
-    /// Notes in which state a real file is opened; true when it was in the same at its last open.
-    fn look_at_opened(&mut self, node: NodeId) -> io::Result<bool> {
-        let identity = self.lower_attributes(node)?.identity;
-        self.note_use(node, identity)?;
-        let is_unchanged = self.known.note_open(node, &identity);
-        if !is_unchanged {
-            self.files.pop(&node);
-        }
-        // A descriptor keeps the file while it is open inside, whatever becomes of its name outside. What
-        // may not be read can still be written, and is looked up again for that.
-        let _ = self.file(node);
-        Ok(is_unchanged)
     }
 }

@@ -51,8 +51,8 @@ pub(super) struct Passed {
     open: HashMap<NodeId, Open>,
     /// The state in which they were committed, of those that were open then.
     committed: HashMap<NodeId, Identity>,
-    /// The kernel has refused it.
-    is_refused: bool,
+    /// The kernel has agreed to it, and not refused it yet.
+    is_allowed: bool,
 }
 
 #[derive(Debug)]
@@ -64,6 +64,10 @@ struct Open {
 }
 
 impl Passed {
+    pub(super) fn allow(&mut self) {
+        self.is_allowed = true;
+    }
+
     /// Whether the node's attributes may change without a message.
     pub(super) fn is_mapped(&self, id: NodeId) -> bool {
         self.open.get(&id).is_some_and(|open| open.mapped > 0)
@@ -112,7 +116,7 @@ impl Core {
         if let Some(open) = self.passed.open.get_mut(&id) {
             return Some(open.add(way));
         }
-        let may_begin = way != Way::Messages && !self.passed.is_refused;
+        let may_begin = way != Way::Messages && self.passed.is_allowed;
         if !may_begin || self.known.is_open(id) || !self.has_object(id) {
             return None;
         }
@@ -133,7 +137,7 @@ impl Core {
                 Some(added)
             }
             Err(_) => {
-                self.passed.is_refused = true;
+                self.passed.is_allowed = false;
                 None
             }
         }
