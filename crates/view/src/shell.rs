@@ -16,8 +16,8 @@ use surmise_fuse as fuse;
 use surmise_fuse::{Caller, FileSystem, KnownAttributes, OpenReply};
 
 use crate::kernel::Server;
-use crate::types::{FileKind, Lifetime, NodeId, Timestamp};
-use crate::view::{DirectoryEntry, Entry, NewNode, RenameMode, SetAttributes, View, Way};
+use crate::types::{FileKind, NodeId, Timestamp};
+use crate::view::{DirectoryEntry, Entry, NewNode, RenameMode, SetAttributes, View};
 
 /// Serves a view on a mounted FUSE device until it is unmounted.
 ///
@@ -192,7 +192,7 @@ impl FileSystem for View {
     ) -> io::Result<(fuse::Entry, OpenReply)> {
         let new = new_node(FileKind::Regular, create.mode, caller);
         match Self::create(self, NodeId(parent), name, new) {
-            Ok(entry) => Ok(self.created(entry, create)),
+            Ok(entry) => Ok(self.created(caller, &entry, create)),
             // Somebody outside made the file since the kernel last asked.
             Err(error)
                 if error.raw_os_error() == Some(Errno::EXIST.raw_os_error())
@@ -211,11 +211,12 @@ impl FileSystem for View {
         create: fuse::Create,
     ) -> io::Result<(fuse::Entry, OpenReply)> {
         let new = new_node(FileKind::Regular, create.mode, caller);
-        Ok(self.created(self.create_nameless(NodeId(parent), new)?, create))
+        let entry = self.create_nameless(NodeId(parent), new)?;
+        Ok(self.created(caller, &entry, create))
     }
 
     fn release(&self, node: u64, handle: u64, _: u32) -> io::Result<()> {
-        self.close_file(NodeId(node), opening::way_of(handle));
+        self.close_file(NodeId(node), opening::was_passed(handle));
         Ok(())
     }
 
@@ -396,12 +397,15 @@ impl View {
         Ok((entry_of(&entry), opening::reply(opened)))
     }
 
-    fn created(&self, mut entry: Entry, create: fuse::Create) -> (fuse::Entry, OpenReply) {
-        let opened = self.open_created(entry.node, opening::way(create.flags));
-        if opened.way == Way::PassedAndMapped {
-            entry.attributes_lifetime = Lifetime::Never;
-        }
-        (entry_of(&entry), opening::reply(opened))
+    fn created(
+        &self,
+        caller: Caller,
+        entry: &Entry,
+        create: fuse::Create,
+    ) -> (fuse::Entry, OpenReply) {
+        let how = opening::how(caller, create.flags, create.kill_privileges);
+        let opened = self.open_created(entry.node, how);
+        (entry_of(entry), opening::reply(opened))
     }
 }
 

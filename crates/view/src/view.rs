@@ -119,6 +119,10 @@ pub struct View {
     changes: Changes,
     /// The kernel that asks.
     kernel: OnceLock<Notifier>,
+    /// Tells who waits for it that a file is open no more.
+    closed: Condvar,
+    /// Whoever waits for that.
+    waits_for_readers: Mutex<()>,
     /// What real data are read into that the kernel gets unasked.
     at_once: Mutex<Vec<u8>>,
 }
@@ -169,6 +173,8 @@ impl View {
             gone_on: Condvar::new(),
             changes: Changes::default(),
             kernel: OnceLock::new(),
+            closed: Condvar::new(),
+            waits_for_readers: Mutex::default(),
             at_once: Mutex::default(),
         })
     }

@@ -341,7 +341,7 @@ fn a_domain_entered_again_is_committed_with_all_its_runs() {
     });
 }
 
-/// S29: what the command has open when its domain is committed is committed as it is, and what it writes
+/// S30: what the command has open when its domain is committed is committed as it is, and what it writes
 /// to it afterwards is the next change. What it does not write to is none.
 #[test]
 fn files_open_while_a_running_domain_is_committed_go_on() {

@@ -57,7 +57,12 @@ impl View {
     pub fn set_attributes(&self, node: NodeId, set: SetAttributes) -> io::Result<Entry> {
         // Before the lock.
         let _change = set.size.map(|_| self.change(node));
-        self.core().set(node, set)?;
+        let mut core = match set.size {
+            Some(_) => self.free_of_readers(node)?,
+            None => self.core(),
+        };
+        core.set(node, set)?;
+        drop(core);
         self.attributes(node)
     }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::MutexGuard;
 
 use rustix::io::Errno;
-use surmise_fuse::{BackingId, Capabilities, Negotiated, Notifier};
+use surmise_fuse::{Capabilities, Negotiated, Notifier};
 
 use super::core::Core;
 use super::passthrough::Way;
@@ -14,7 +14,7 @@ use crate::copies::read_full;
 use crate::types::NodeId;
 
 /// Real files up to this size are given to the kernel at their first open.
-const AT_ONCE_BYTES_MAX: usize = 64 << 10;
+pub(super) const AT_ONCE_BYTES_MAX: usize = 64 << 10;
 
 /// How a regular file is opened.
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,9 +24,11 @@ pub struct OpenHow {
     /// Take set-id bits and file capabilities away.
     pub drop_privileges: bool,
     /// Its data may be read.
-    pub read: bool,
-    /// Which way its data may go, unless other open files of the node decide.
-    pub way: Way,
+    pub reads: bool,
+    /// Its data may be written.
+    pub writes: bool,
+    /// What is written is to be on the disk at once, or reads are to come from there.
+    pub is_synchronous: bool,
 }
 
 /// An open file.
@@ -34,9 +36,7 @@ pub struct OpenHow {
 pub struct Opened {
     /// Pages that the kernel cached of it are still right.
     pub keep_cache: bool,
-    /// What its data go to without messages.
-    pub backing: Option<BackingId>,
-    /// Which way they go.
+    /// Which way its data go.
     pub way: Way,
 }
 
@@ -54,7 +54,10 @@ impl View {
     pub fn open_file(&self, node: NodeId, how: OpenHow) -> io::Result<Opened> {
         // Before the lock.
         let _change = how.truncate.then(|| self.change(node));
-        let mut core = self.core();
+        let mut core = match how.writes || how.truncate {
+            true => self.free_of_readers(node)?,
+            false => self.core(),
+        };
         if how.drop_privileges {
             core.drop_privileges(node)?;
         }
@@ -64,27 +67,37 @@ impl View {
         if !core.has_object(node) {
             return self.open_real(core, node, how);
         }
-        let opened = self.opened(&mut core, node, true, how.way);
+        let way = self.way(&mut core, node, how);
+        let is_mapped = core.passed.is_mapped(node);
         drop(core);
-        if let (Way::PassedAndMapped, Some(kernel)) = (opened.way, self.kernel.get()) {
+        if let (true, Some(kernel)) = (is_mapped, self.kernel.get()) {
             // They were told for ever. The caller's hold of the node keeps the kernel from waiting here.
             // It can only fail when the file system is unmounted.
             let _ = kernel.expire_attributes(node.0);
         }
-        Ok(opened)
+        Ok(Opened {
+            keep_cache: true,
+            way,
+        })
     }
 
     /// Opens a regular file that was just created.
-    pub fn open_created(&self, node: NodeId, way: Way) -> Opened {
-        self.opened(&mut self.core(), node, true, way)
+    pub fn open_created(&self, node: NodeId, how: OpenHow) -> Opened {
+        Opened {
+            keep_cache: true,
+            way: self.way(&mut self.core(), node, how),
+        }
     }
 
-    /// An open file, and every mapping of it, is gone.
-    pub fn close_file(&self, node: NodeId, way: Way) {
+    /// An open file is gone, and every mapping of it unless it was passed through.
+    pub fn close_file(&self, node: NodeId, was_passed: bool) {
         let mut core = self.core();
         core.known.close(node);
-        let is_real = core.close_passed(node, way);
+        let is_real = was_passed && core.close_passed(node);
         drop(core);
+        if was_passed {
+            self.closed.notify_all();
+        }
         if let (true, Some(kernel)) = (is_real, self.kernel.get()) {
             // As above. The kernel has no pages of it that it would have to write first.
             let _ = kernel.expire_attributes(node.0);
@@ -112,13 +125,14 @@ impl View {
         // may not be read can still be written, and is looked up again for that.
         let file = core.file(node).ok();
         let is_first = !core.known.was_opened(node);
-        let mut opened = self.opened(&mut core, node, is_unchanged, how.way);
+        let way = self.way(&mut core, node, how);
         drop(core);
         let is_small = (1..=AT_ONCE_BYTES_MAX as u64).contains(&identity.size);
-        if let (true, Some(file)) = (how.read && is_first && is_small, file) {
-            opened.keep_cache = self.give_data(node, &file).is_ok();
-        }
-        Ok(opened)
+        let keep_cache = match file {
+            Some(file) if how.reads && is_first && is_small => self.give_data(node, &file).is_ok(),
+            _ => is_unchanged,
+        };
+        Ok(Opened { keep_cache, way })
     }
 
     /// Puts a small file into the kernel's cache, which has nothing of it: that is quicker than the
@@ -136,15 +150,10 @@ impl View {
         kernel.store(node.0, 0, &buffer[..length])
     }
 
-    fn opened(&self, core: &mut Core, node: NodeId, keep_cache: bool, way: Way) -> Opened {
+    fn way(&self, core: &mut Core, node: NodeId, how: OpenHow) -> Way {
         let kernel = self.kernel.get();
-        let passed = kernel.and_then(|kernel| core.pass(node, way, kernel));
+        let way = kernel.map(|kernel| core.pass(node, how, kernel));
         core.known.open(node);
-        let (backing, way) = passed.unzip();
-        Opened {
-            keep_cache,
-            backing,
-            way: way.unwrap_or_default(),
-        }
+        way.unwrap_or_default()
     }
 }

@@ -1,22 +1,32 @@
-//! Objects that the kernel reads and writes by itself, without a message: FUSE passthrough (Linux 6.9),
-//! for root only.
+//! Files that the kernel reads and writes by itself, without a message: FUSE passthrough (Linux 6.9), for
+//! root only.
 //!
-//! Of one node, the kernel wants all open files to go the same way, and those that are passed through to
-//! lead to the same object. So the first open decides for all until the last is closed. The kernel tells
-//! of a close late, when it counts the file as closed already: what is noted here never says less than
-//! the kernel's own count, and to go on in the same way is right for it, too.
+//! Of one node, all open files that are passed through lead to the same file, and while there are any the
+//! kernel caches nothing of the node. So the first open decides for those that follow. The kernel tells of
+//! a close late, when it counts the file as closed already: what is noted here never says less than the
+//! kernel's own count, and to go on in the same way is right for it, too.
 //!
-//! Only whole objects are passed through. What borrows looks at the log for each block, and what is not
-//! the domain's yet must not be written to.
+//! **Objects**, whole ones: what borrows looks at the log for each block. Such an object stays what its
+//! descriptors lead to, so no commit may take it: the commit of a domain that goes on gets a copy, and
+//! afterwards the object is a change of the domain's again ([`Core::give_copies`], [`Core::own_again`]),
+//! until its last open file is closed if nothing was written to it meanwhile
+//! ([`Core::disown_unchanged`]).
 //!
-//! Since such an object stays what its descriptors lead to, no commit may take it: a commit of a domain
-//! that goes on gets a copy, and afterwards the object is a change of the domain's again
-//! ([`Core::give_copies`], [`Core::own_again`]), until its last open file is closed if nothing was written
-//! to it meanwhile ([`Core::disown_unchanged`]). And a write through a shared mapping sends no message at
-//! all, so a file that can be mapped in such a way has its attributes asked for each time.
+//! *Mappings.* A mapping does not keep the open file, so nobody hears of its end, and writes through a
+//! shared one send no message. Whoever can make one, by a descriptor for reading and writing, goes by
+//! messages. If others made the file be passed through before, it has to come along; then the file is
+//! taken to be open until the domain ends, and its attributes are asked for each time.
+//!
+//! **Real files** that are programs or libraries, for who only reads: what they are read into is then shared
+//! with the whole machine. Nothing may be written to one while somebody has it open in this way, as
+//! nothing may be to a program that runs: who wants to waits a moment, since a close may not have been
+//! told yet, and fails with `ETXTBSY` ([`View::free_of_readers`]). A mapping keeps what it is of.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::MutexGuard;
 use std::time::Duration;
 use std::{io, iter, thread};
 
@@ -25,24 +35,30 @@ use rustix::io::Errno;
 use surmise_fuse::{Backing, BackingId, Notifier};
 
 use super::core::{Core, now};
+use super::opening::{AT_ONCE_BYTES_MAX, OpenHow};
+use super::{View, WHOLE, fail};
 use crate::copies::copy_data;
 use crate::record::Record;
 use crate::types::{Attributes, Identity, NodeId, ObjectId};
+
+/// How the file of a program or library begins (elf(5)).
+const PROGRAM: &[u8; 4] = b"\x7fELF";
+
+/// How long the kernel may take to tell of a close.
+const CLOSES_WITHIN: Duration = Duration::from_secs(1);
 
 /// How often the clock that stamps inodes goes on at least, and how many of these are waited for.
 const GRANULE: Duration = Duration::from_millis(10);
 const GRANULES_MAX: u32 = 3;
 
-/// Which way the data of an open file go; to be given back when it is closed.
+/// Which way the data of an open file go.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Way {
-    /// By messages.
+    /// By messages, and the kernel caches them.
     #[default]
     Messages,
     /// Through the kernel.
-    Passed,
-    /// Through the kernel, and by writes to a shared mapping perhaps.
-    PassedAndMapped,
+    Passed(BackingId),
 }
 
 /// The open files whose data are passed through.
@@ -59,8 +75,10 @@ pub(super) struct Passed {
 struct Open {
     backing: Backing,
     files: u32,
-    /// Those among them that a process could map shared and write to.
-    mapped: u32,
+    /// It is no object.
+    is_real: bool,
+    /// A process could have it mapped shared, and write to it.
+    is_mapped: bool,
 }
 
 impl Passed {
@@ -70,21 +88,22 @@ impl Passed {
 
     /// Whether the node's attributes may change without a message.
     pub(super) fn is_mapped(&self, id: NodeId) -> bool {
-        self.open.get(&id).is_some_and(|open| open.mapped > 0)
+        self.open.get(&id).is_some_and(|open| open.is_mapped)
+    }
+
+    /// Whether somebody reads the real file.
+    fn is_read(&self, id: NodeId) -> bool {
+        self.open.get(&id).is_some_and(|open| open.is_real)
     }
 
     /// One open file less; true when it was the last.
-    fn close(&mut self, id: NodeId, way: Way) -> bool {
-        if way == Way::Messages {
-            return false;
-        }
+    fn close(&mut self, id: NodeId) -> bool {
         let Entry::Occupied(mut entry) = self.open.entry(id) else {
             return false;
         };
         let open = entry.get_mut();
         open.files -= 1;
-        open.mapped -= u32::from(way == Way::PassedAndMapped);
-        let is_last = open.files == 0;
+        let is_last = open.files == 0 && !open.is_mapped;
         if is_last {
             entry.remove();
         }
@@ -93,59 +112,78 @@ impl Passed {
 }
 
 impl Open {
-    fn add(&mut self, way: Way) -> (BackingId, Way) {
-        let way = match way {
-            // It has to come along, whatever speaks against it.
-            Way::Messages => Way::PassedAndMapped,
-            way => way,
-        };
+    fn add(&mut self, how: OpenHow) -> Way {
         self.files += 1;
-        self.mapped += u32::from(way == Way::PassedAndMapped);
-        (self.backing.id(), way)
+        self.is_mapped |= how.reads && how.writes;
+        Way::Passed(self.backing.id())
+    }
+}
+
+impl View {
+    /// The state, when nobody reads the real file of a node that is to be written to.
+    ///
+    /// # Errors
+    /// `ETXTBSY` when somebody still does, or when so many others wait that nobody would hear of a close.
+    pub(super) fn free_of_readers(&self, id: NodeId) -> io::Result<MutexGuard<'_, Core>> {
+        let core = self.core();
+        if !core.passed.is_read(id) {
+            return Ok(core);
+        }
+        // Other workers have to go on.
+        let Ok(_waiting) = self.waits_for_readers.try_lock() else {
+            return fail(Errno::TXTBSY);
+        };
+        let is_read = |core: &mut Core| core.passed.is_read(id) || core.commit.is_some();
+        let (core, waited) = self
+            .closed
+            .wait_timeout_while(core, CLOSES_WITHIN, is_read)
+            .expect(WHOLE);
+        match waited.timed_out() {
+            true => fail(Errno::TXTBSY),
+            false => Ok(core),
+        }
     }
 }
 
 impl Core {
-    /// Has one more open file of a node be passed through, where that can be.
-    pub(super) fn pass(
-        &mut self,
-        id: NodeId,
-        way: Way,
-        kernel: &Notifier,
-    ) -> Option<(BackingId, Way)> {
+    /// Finds the way of one more open file of a node.
+    pub(super) fn pass(&mut self, id: NodeId, how: OpenHow, kernel: &Notifier) -> Way {
         if let Some(open) = self.passed.open.get_mut(&id) {
-            return Some(open.add(way));
+            return open.add(how);
         }
-        let may_begin = way != Way::Messages && self.passed.is_allowed;
-        if !may_begin || self.known.is_open(id) || !self.has_object(id) {
-            return None;
+        if how.is_synchronous || how.reads && how.writes {
+            return Way::Messages;
         }
-        if self.borrowed(id).is_some() {
-            return None;
+        if !self.passed.is_allowed || self.known.is_open(id) {
+            return Way::Messages;
         }
-        // Without the object, messages will tell what is wrong.
-        let object = self.file(id).ok()?;
-        match kernel.register(&object) {
-            Ok(backing) => {
-                let mut open = Open {
-                    backing,
-                    files: 0,
-                    mapped: 0,
-                };
-                let added = open.add(way);
-                self.passed.open.insert(id, open);
-                Some(added)
-            }
-            Err(_) => {
-                self.passed.is_allowed = false;
-                None
-            }
-        }
+        let has_object = self.has_object(id);
+        // What cannot be opened here, messages will tell.
+        let may_pass = match has_object {
+            true => self.borrowed(id).is_none(),
+            false => !how.writes && self.file(id).is_ok_and(|file| is_program(&file)),
+        };
+        let (true, Ok(file)) = (may_pass, self.file(id)) else {
+            return Way::Messages;
+        };
+        let Ok(backing) = kernel.register(&file) else {
+            self.passed.is_allowed = false;
+            return Way::Messages;
+        };
+        let mut open = Open {
+            backing,
+            files: 0,
+            is_real: !has_object,
+            is_mapped: false,
+        };
+        let way = open.add(how);
+        self.passed.open.insert(id, open);
+        way
     }
 
     /// One open file less. True when the node's data are the real file's again.
-    pub(super) fn close_passed(&mut self, id: NodeId, way: Way) -> bool {
-        self.passed.close(id, way) && self.disown_unchanged(id)
+    pub(super) fn close_passed(&mut self, id: NodeId) -> bool {
+        self.passed.close(id) && self.disown_unchanged(id)
     }
 
     /// No open files any more.
@@ -187,8 +225,9 @@ impl Core {
         &mut self,
         stays: &HashSet<NodeId>,
     ) -> io::Result<Vec<(NodeId, ObjectId)>> {
-        let nodes = self.passed.open.keys().copied();
-        let nodes: Vec<NodeId> = nodes.filter(|node| !stays.contains(node)).collect();
+        let open = self.passed.open.iter();
+        let nodes = open.filter(|(node, open)| !open.is_real && !stays.contains(node));
+        let nodes: Vec<NodeId> = nodes.map(|(node, _)| *node).collect();
         let mut copies = Vec::new();
         let copied = nodes.into_iter().try_for_each(|id| {
             if let Some(object) = self.map.node(id).and_then(|node| node.object) {
@@ -301,6 +340,15 @@ impl Core {
             false => self.perform(records, now()),
         }
     }
+}
+
+/// Whether it is worth while: large programs and libraries are mapped, and nobody writes into them.
+fn is_program(file: &File) -> bool {
+    let mut magic = [0; PROGRAM.len()];
+    let is_large = file
+        .metadata()
+        .is_ok_and(|data| data.len() > AT_ONCE_BYTES_MAX as u64);
+    is_large && file.read_exact_at(&mut magic, 0).is_ok() && magic == *PROGRAM
 }
 
 /// Waits until a change would have another time than the last one; false where the clock was set back.
