@@ -11,6 +11,7 @@ mod directory;
 mod held;
 mod names;
 mod outside;
+mod reads;
 mod relocate;
 mod running;
 mod xattrs;
@@ -29,6 +30,7 @@ use rustix::io::Errno;
 use surmise_journal::{Format, Journal, OpenError as JournalError};
 
 use crate::map::Map;
+use crate::reads::Reads;
 use crate::record::Operation;
 use crate::store::ObjectStore;
 use crate::types::{Attributes, InodeKey, Lifetime, NodeId};
@@ -111,6 +113,8 @@ pub struct View {
     gone_on: Condvar,
     /// Who changes data outside the lock.
     changes: Changes,
+    /// What is read. Locked after the core, where both are.
+    reads: Mutex<Reads>,
 }
 
 /// Reads the map of a view that may be in use, without changing anything. A state directory without
@@ -142,7 +146,10 @@ impl View {
             // A kill inside the first write: no operation took place.
             std::fs::remove_file(&path)?;
         }
-        let (journal, map) = if path.try_exists()? {
+        let has_log = path.try_exists()?;
+        // A domain without a log has written nothing that could come from what it read.
+        let reads = Reads::open(&config.directory, !has_log);
+        let (journal, map) = if has_log {
             let (journal, mut map) = recover(&path)?;
             map.prune();
             let wanted: std::collections::HashSet<_> =
@@ -158,6 +165,7 @@ impl View {
             core: Mutex::new(core),
             gone_on: Condvar::new(),
             changes: Changes::default(),
+            reads: Mutex::new(reads),
         })
     }
 

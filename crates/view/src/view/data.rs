@@ -60,6 +60,7 @@ impl View {
         }
         let identity = core.lower_attributes(node)?.identity;
         core.note_use(node, identity)?;
+        self.note_read(&core, node, &identity);
         let unchanged = core.known.note_open(node, &identity);
         if !unchanged {
             core.files.pop(&node);
