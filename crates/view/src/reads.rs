@@ -112,6 +112,8 @@ pub(crate) struct Reads {
     log: Option<Log>,
     /// Hashes of the names that are noted. Two names of one hash, which nobody will meet, would be one.
     noted: HashSet<u64>,
+    /// Whether some were forgotten.
+    has_forgotten: bool,
     hashing: RandomState,
 }
 
@@ -139,14 +141,15 @@ impl Reads {
             path,
             log,
             noted: HashSet::new(),
+            has_forgotten: false,
             hashing: RandomState::new(),
         }
     }
 
-    /// Whether a name in a directory is noted.
+    /// Whether a name in a directory is noted, or may be.
     pub(crate) fn has(&self, directory: NodeId, name: &OsStr) -> bool {
-        self.noted
-            .contains(&self.hashing.hash_one((directory, name)))
+        let hash = self.hashing.hash_one((directory, name));
+        self.has_forgotten || self.noted.contains(&hash)
     }
 
     /// Notes that what a real name leads to is read, in this state, unless the name is noted.
@@ -157,13 +160,18 @@ impl Reads {
         path: impl FnOnce() -> Option<OsString>,
     ) {
         let hash = self.hashing.hash_one((directory, name));
-        if self.log.is_none() || self.noted.contains(&hash) {
+        if self.noted.contains(&hash) {
             return;
         }
         if self.noted.len() >= NOTED_MAX {
             self.noted.clear();
+            self.has_forgotten = true;
         }
+        // Also where nothing is written any more: the next consent begins with some of it.
         self.noted.insert(hash);
+        if self.log.is_none() {
+            return;
+        }
         match path() {
             Some(path) => self.attempt(|log| log.note(identity, &path)),
             // Nobody knows where it is.
@@ -179,6 +187,7 @@ impl Reads {
     /// Begins anew: what was read until now does not count any more.
     pub(crate) fn renew(&mut self) {
         self.noted.clear();
+        self.has_forgotten = false;
         let renewed = Log::create(&self.path).and_then(|mut log| {
             // Else a power loss could bring the old record back, with its end mark.
             log.journal.sync()?;

@@ -288,6 +288,26 @@ fn a_preparation_makes_the_record_whole_and_a_commit_begins_it_anew() {
 }
 
 #[test]
+fn a_commit_begins_a_new_record_also_where_the_old_one_is_lost() {
+    let world = World::new();
+    let view = world.view();
+    open_and_close(&view, "a");
+    create(&view, "made");
+    drop(view);
+    let view = world.view();
+    open_and_close(&view, "b");
+    view.read_link(lookup(&view, "link").node).unwrap();
+    view.prepare_commit().unwrap();
+    world.assert_not_whole();
+    fs::write(world.lower.path().join("made"), "").unwrap();
+    view.rebase().unwrap();
+    view.go_on();
+    open_and_close(&view, "a");
+    view.end_reads();
+    world.assert_reads(&["link", "a"]);
+}
+
+#[test]
 fn many_reads_take_little_space() {
     const MANY: usize = 3000;
     let world = World::new();

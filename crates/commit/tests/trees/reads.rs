@@ -115,6 +115,34 @@ fn the_commit_of_what_was_read_is_no_change_outside() {
     }
 }
 
+/// S29, S6: nor is that a commit was taken back.
+#[test]
+fn a_commit_that_is_taken_back_leaves_what_was_read_as_it_was() {
+    let mut undone = 0;
+    for stop in 0.. {
+        let read = ["a", "b", "c", "d/e/g", "d/f", "link"];
+        let acts = [
+            write("a"),
+            Act::Rename("b".into(), "moved".into()),
+            Act::Link("d/f".into(), "linked".into()),
+            Act::Link("link".into(), "linked2".into()),
+            Act::Rename("d".into(), "renamed".into()),
+        ];
+        let world = world(&read, &acts);
+        if world.commit_until(stop).is_none() {
+            break;
+        }
+        if !world.undo(&[]) {
+            continue;
+        }
+        undone += 1;
+        let report = world.commit_on(STRICT);
+        assert_eq!(report.expect("no conflict"), Report::default(), "{stop}");
+        world.assert_same();
+    }
+    assert!(undone > 10, "{undone}");
+}
+
 /// S29.
 #[test]
 fn what_the_commit_changes_is_told_once() {
