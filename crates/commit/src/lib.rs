@@ -5,7 +5,8 @@
 //!
 //! 1. **check**: every name and inode that the domain changed must still be as it was when the
 //!    domain first used it, and the user must be able to make the changes. All conflicts are
-//!    reported at once; nothing is touched.
+//!    reported at once; nothing is touched. What the domain merely read is compared, too: a difference
+//!    is told, or a conflict, by the [`Terms`].
 //! 2. **stage**: what is new is put beside its target, complete and durable, under temporary names
 //!    that begin with `.surmise-`, and what will be overwritten is kept. Any failure takes it all
 //!    away again.

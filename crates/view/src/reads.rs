@@ -304,9 +304,10 @@ impl Fold {
             READS if !was_ended => {
                 while !reader.is_empty() {
                     let identity = reader.identity()?;
-                    let path = PathBuf::from(OsString::from_vec(reader.run()?));
+                    let path = reader.run()?;
                     self.count += 1;
                     if self.paths.insert(self.hashing.hash_one(&path)) {
+                        let path = PathBuf::from(OsString::from_vec(path));
                         self.reads.push(Read { path, identity });
                     }
                 }
