@@ -432,7 +432,7 @@ impl Writer {
         self.u64(time.seconds.cast_unsigned()).u32(time.nanoseconds)
     }
 
-    fn identity(&mut self, identity: &Identity) -> &mut Self {
+    pub(crate) fn identity(&mut self, identity: &Identity) -> &mut Self {
         self.u64(identity.device).u64(identity.inode);
         self.u8(identity.kind as u8).u64(identity.size);
         self.time(identity.modified).time(identity.changed)
@@ -456,7 +456,7 @@ impl Reader<'_> {
         FileKind::from_code(self.u8()?).ok_or(Malformed)
     }
 
-    fn identity(&mut self) -> Result<Identity, Malformed> {
+    pub(crate) fn identity(&mut self) -> Result<Identity, Malformed> {
         Ok(Identity {
             device: self.u64()?,
             inode: self.u64()?,

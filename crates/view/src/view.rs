@@ -14,6 +14,7 @@ mod numbers;
 mod opening;
 mod outside;
 mod passthrough;
+mod reads;
 mod relocate;
 mod running;
 mod xattrs;
@@ -35,6 +36,7 @@ use surmise_fuse::Notifier;
 use surmise_journal::{Format, Journal, OpenError as JournalError};
 
 use crate::map::Map;
+use crate::reads::Reads;
 use crate::record::Operation;
 use crate::store::ObjectStore;
 use crate::types::{Attributes, InodeKey, Lifetime, NodeId};
@@ -125,6 +127,8 @@ pub struct View {
     waits_for_readers: Mutex<()>,
     /// What real data are read into that the kernel gets unasked.
     at_once: Mutex<Vec<u8>>,
+    /// What is read. Locked after the core, where both are.
+    reads: Mutex<Reads>,
 }
 
 /// Reads the map of a view that may be in use, without changing anything. A state directory without
@@ -156,7 +160,10 @@ impl View {
             // A kill inside the first write: no operation took place.
             std::fs::remove_file(&path)?;
         }
-        let (journal, map) = if path.try_exists()? {
+        let has_log = path.try_exists()?;
+        // A domain without a log has written nothing that could come from what it read.
+        let reads = Reads::open(&config.directory, !has_log);
+        let (journal, map) = if has_log {
             let (journal, mut map) = recover(&path)?;
             map.prune();
             let wanted: std::collections::HashSet<_> =
@@ -176,6 +183,7 @@ impl View {
             closed: Condvar::new(),
             waits_for_readers: Mutex::default(),
             at_once: Mutex::default(),
+            reads: Mutex::new(reads),
         })
     }
 

@@ -265,7 +265,8 @@ fn a_commit_tells_programs_in_lines_of_json_what_it_does() {
         let told = lines(&setting.succeed(&["commit", "--json", "t"]));
         let (result, progress) = told.split_last().expect("a result");
         let wanted = serde_json::json!({"committed": {
-            "name": "t", "changes": 2, "goes_on": false, "left": [], "sent": [], "unsent": [],
+            "name": "t", "changes": 2, "goes_on": false, "left": [],
+            "read_changed": {"count": 0, "first": []}, "sent": [], "unsent": [],
             "sending": false,
         }});
         assert_eq!(*result, wanted);

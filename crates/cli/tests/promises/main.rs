@@ -11,5 +11,6 @@ mod network;
 mod output;
 mod posix;
 mod programs;
+mod reads;
 mod setting;
 mod undo;

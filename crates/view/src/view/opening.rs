@@ -117,6 +117,7 @@ impl View {
     ) -> io::Result<Opened> {
         let identity = core.lower_attributes(node)?.identity;
         core.note_use(node, identity)?;
+        self.note_read(&core, node, &identity);
         let is_unchanged = core.known.note_open(node, &identity);
         if !is_unchanged {
             core.files.pop(&node);

@@ -104,6 +104,7 @@ impl View {
             passed,
             ..CommitUnderWay::default()
         });
+        self.end_reads();
         Ok(())
     }
 
@@ -121,7 +122,11 @@ impl View {
     /// `EINVAL` when nothing was prepared; else what writing the log failed with, and then the domain
     /// must end.
     pub fn rebase(&self) -> io::Result<()> {
-        self.locked().rebase()
+        let mut core = self.locked();
+        let links = self.links_read(&core);
+        core.rebase()?;
+        self.renew_reads(&mut core, &links);
+        Ok(())
     }
 
     /// Lets calls through again, after a rebase or instead of one, and returns what the kernel has
