@@ -66,9 +66,11 @@ fn python_reads_lines_edits_them_and_knows_its_terminal() {
 #[test]
 fn tmux_runs_inside() {
     let scratch = Scratch::new();
+    // Else keys that come within a millisecond, as they may, are no commands.
+    scratch.file("keys.conf", "set -g assume-paste-time 0\n");
     let terminal = Tmux::start(&scratch);
     terminal
-        .line("surmise run --dry-run -- tmux -S sock -f /dev/null new 'echo in\"\"ner; sleep 600'");
+        .line("surmise run --dry-run -- tmux -S sock -f keys.conf new 'echo in\"\"ner; sleep 600'");
     terminal.wait_for("inner");
     terminal.keys(&["C-b", "c"]);
     terminal.wait_for("1:");
@@ -81,7 +83,7 @@ fn tmux_runs_inside() {
 fn a_stopped_command_is_a_job_of_the_shell_and_goes_on_in_the_foreground() {
     let scratch = Scratch::new();
     let terminal = Tmux::start(&scratch);
-    terminal.line("surmise run --dry-run -- sh -c 'echo ready; read word; echo got-$word'");
+    terminal.line("surmise run --dry-run -- sh -c 'echo rea\"\"dy; read word; echo got-$word'");
     terminal.wait_for("ready");
     terminal.keys(&["C-z"]);
     terminal.wait_for("Stopped");
@@ -97,7 +99,7 @@ fn a_stopped_command_is_a_job_of_the_shell_and_goes_on_in_the_foreground() {
 fn a_stopped_job_is_not_committed_and_ends_by_an_abort() {
     let scratch = Scratch::new();
     let terminal = Tmux::start(&scratch);
-    terminal.line("surmise run --name job -- sh -c 'echo ready; sleep 600'");
+    terminal.line("surmise run --name job -- sh -c 'echo rea\"\"dy; sleep 600'");
     terminal.wait_for("ready");
     terminal.keys(&["C-z"]);
     terminal.wait_for("Stopped");

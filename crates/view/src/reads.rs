@@ -184,6 +184,12 @@ impl Reads {
         self.attempt(Log::end);
     }
 
+    /// There may be more from now on. To be said before anybody reads, and while nobody waits: it is made
+    /// durable.
+    pub(crate) fn reopen(&mut self) {
+        self.attempt(Log::reopen);
+    }
+
     /// Begins anew: what was read until now does not count any more.
     pub(crate) fn renew(&mut self) {
         self.noted.clear();
@@ -233,20 +239,33 @@ impl Log {
     fn go_on(path: &Path) -> Option<Self> {
         let count = whole(path).ok()?.count;
         let (journal, _) = Journal::open_at(path, FORMAT, |_, _| {}).ok()?;
-        Some(Self {
+        let mut log = Self {
             journal,
             piece: Vec::new(),
             count,
             is_ended: true,
-        })
+        };
+        match log.reopen() {
+            Ok(()) => Some(log),
+            Err(_) => {
+                // What comes now would be missing behind the end mark.
+                let _ = std::fs::remove_file(path);
+                None
+            }
+        }
     }
 
-    fn note(&mut self, identity: &Identity, path: &OsStr) -> io::Result<()> {
+    fn reopen(&mut self) -> io::Result<()> {
         if self.is_ended {
             self.journal.append(&[AGAIN])?;
             self.journal.sync()?;
             self.is_ended = false;
         }
+        Ok(())
+    }
+
+    fn note(&mut self, identity: &Identity, path: &OsStr) -> io::Result<()> {
+        debug_assert!(!self.is_ended, "somebody has to say that there is more");
         let mut read = Writer::default();
         read.identity(identity).run(path.as_encoded_bytes());
         if self.piece.is_empty() {

@@ -17,8 +17,8 @@ use crate::types::{FileKind, Identity, NodeId};
 const DEPTH_MAX: usize = 1 << 14;
 
 impl View {
-    /// Makes the record of what was read whole: [`crate::load_reads`] needs that. A read afterwards
-    /// undoes it.
+    /// Makes the record of what was read whole: [`crate::load_reads`] needs that. Nobody may read
+    /// afterwards, unless a commit that was prepared goes on.
     pub fn end_reads(&self) {
         self.reads().end();
     }
@@ -68,7 +68,7 @@ impl View {
         links.into_iter().collect()
     }
 
-    fn reads(&self) -> MutexGuard<'_, Reads> {
+    pub(super) fn reads(&self) -> MutexGuard<'_, Reads> {
         self.reads.lock().expect(WHOLE)
     }
 }

@@ -144,6 +144,7 @@ impl View {
             let copied = commit.kept.into_iter().filter(|kept| kept.is_copied);
             core.garbage.extend(copied.filter_map(|kept| kept.object));
             core.take_back(commit.passed)?;
+            self.reads().reopen();
         }
         Ok(commit.stale)
     }
