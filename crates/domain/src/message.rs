@@ -55,6 +55,8 @@ pub(crate) enum ViewOrder {
     GoOn,
     /// The caller goes: let go of its standard error.
     LetGo,
+    /// End at once, although calls wait. Nothing answers.
+    End,
 }
 
 impl ViewOrder {
@@ -65,6 +67,7 @@ impl ViewOrder {
             Self::Rebase => "take the commit into the view",
             Self::GoOn => "let the view go on",
             Self::LetGo => "let go of the caller's streams",
+            Self::End => "end",
         }
     }
 }

@@ -162,6 +162,7 @@ fn obey(control: &Link, view: &View, notifier: &Notifier) {
             ViewOrder::Rebase => view.rebase(),
             ViewOrder::GoOn => notifier.go_on(view),
             ViewOrder::LetGo => surmise_channels::let_go(),
+            ViewOrder::End => process::exit(0),
         };
         let report = match done {
             Ok(()) => Report::Done,

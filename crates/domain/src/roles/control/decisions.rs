@@ -252,7 +252,11 @@ impl<'a> Decisions<'a> {
                 self.commit = Some(commit);
             }
             Next::Over => {}
-            Next::End => self.end_domain(),
+            Next::End => {
+                self.commit = Some(commit);
+                self.end_domain();
+                self.commit = None;
+            }
         }
         Ok(())
     }
@@ -399,6 +403,11 @@ impl<'a> Decisions<'a> {
     fn end_domain(&self) {
         // Fails only if it has ended.
         let _ = self.roles.init.signal(Signal::KILL);
+        // A view that stands still for a commit answers nobody, and whoever waits for it cannot even
+        // be killed: a task whose tracer is gone may. Nothing changes in the view any more.
+        if self.commit.is_some() {
+            let _ = self.roles.to_view.send(&ViewOrder::End);
+        }
     }
 
     fn others(&self) -> Others<'a> {
