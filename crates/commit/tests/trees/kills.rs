@@ -4,7 +4,7 @@
 //! A process of its own commits, so that the kill is a kill. A run takes a sample of the steps; with
 //! `SURMISE_EVERY_STEP=1` it takes all of them, as `make soak` does.
 
-mod tree;
+pub mod tree;
 
 use std::ops::ControlFlow;
 use std::os::unix::process::ExitStatusExt;

@@ -7,6 +7,7 @@ mod histories;
 mod kills;
 mod large;
 mod patches;
+mod power;
 mod refusals;
 mod running;
 mod scenarios;
