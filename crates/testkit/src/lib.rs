@@ -38,7 +38,7 @@ pub use facets::Facets;
 pub use outcome::Outcome;
 pub use run::Run;
 pub use scratch::Scratch;
-pub use skip::{is_root, skip};
+pub use skip::{is_root, skip, tell};
 pub use snapshot::{Entry, Kind, TreeSnapshot};
 pub use terminal::Act;
 pub use tmux::Tmux;

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Signal, getpid, kill_process};
 use surmise_commit::{Request, Resumed, commit, pending};
-use surmise_testkit::TreeSnapshot;
+use surmise_testkit::{TreeSnapshot, tell};
 
 use crate::harness::World;
 
@@ -68,8 +68,7 @@ fn kill_at_each_step() {
         undo(&world, &before, stop, &mut counts);
         stop += if every { 1 } else { SAMPLE };
     }
-    let told = format!("kills: {stop} steps, {counts:?}\n");
-    std::io::Write::write_all(&mut std::io::stderr().lock(), told.as_bytes()).expect("told");
+    tell(format_args!("kills: {stop} steps, {counts:?}"));
     assert!(
         counts.applying_undone > 3 && counts.too_late > 0,
         "{counts:?}"

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use surmise_commit::{Activity, CommitError, Phase, Resumed, pending, undo};
-use surmise_testkit::{BlockLog, PowerLoss, TreeSnapshot};
+use surmise_testkit::{BlockLog, PowerLoss, TreeSnapshot, tell};
 
 use crate::harness::World;
 use crate::kills::tree;
@@ -60,7 +60,7 @@ fn a_commit_of_200_changes_is_all_or_nothing_after_a_power_loss() {
             let counts = lose_power(disk, meanwhile, is_undo);
             all.add(&counts);
         }
-        tell(&format!("power losses: {all:?}"));
+        tell(format_args!("power losses: {all:?}"));
         assert_eq!(all.failures, 0);
         assert!(all.resumed_to_all > 3 && all.resumed_to_nothing > 3);
         assert!(all.undone > 3 && all.too_late > 0);
@@ -126,12 +126,14 @@ fn lose_power(disk: &BlockLog, meanwhile: Meanwhile, is_undo: bool) -> Counts {
         counts.states += 1;
         if checked.is_err() {
             counts.failures += 1;
-            tell(&format!("failed: {meanwhile:?}, undo {is_undo}, {loss:?}"));
+            tell(format_args!(
+                "failed: {meanwhile:?}, undo {is_undo}, {loss:?}"
+            ));
         }
     }
     let (flushes, blocks) = (blocks.len() - 1, blocks.iter().sum::<usize>());
     let what = if is_undo { "undo" } else { "commit" };
-    tell(&format!(
+    tell(format_args!(
         "{what} of {steps} steps, {flushes} flushes and {blocks} blocks; meanwhile written: \
          {meanwhile:?}; {counts:?}"
     ));
@@ -236,9 +238,4 @@ impl Counts {
         self.not_begun += more.not_begun;
         self.failures += more.failures;
     }
-}
-
-fn tell(line: &str) {
-    let mut out = std::io::stderr().lock();
-    std::io::Write::write_all(&mut out, format!("{line}\n").as_bytes()).expect("told");
 }
