@@ -11,6 +11,7 @@ use surmise_view::{InodeKey, Map};
 use crate::apply::{Apply, report};
 use crate::check::{Findings, conflicts};
 use crate::choice::{Choice, Settled, settle};
+use crate::devices::renumber;
 use crate::error::{CommitError, Obstacle, ObstacleKind};
 use crate::journal::{self, Contents, Journal, JournalError, Phase};
 use crate::locate::Site;
@@ -179,7 +180,7 @@ pub fn resume(directory: &Path, on_progress: &mut OnProgress<'_>) -> Result<Resu
 /// The real tree is as before then, save for change times, and so is the domain.
 ///
 /// # Errors
-/// After `NothingToUndo`, `TooLate` and `Changed` nothing has been done, and [`resume`] still finishes
+/// After `NothingToUndo`, `TooLate`, `Elsewhere` and `Changed` nothing has been done, and [`resume`] still finishes
 /// the commit. After any other, undo, or [`resume`], goes on taking back.
 pub fn undo(directory: &Path, on_progress: &mut OnProgress<'_>) -> Result<(), CommitError> {
     if journal::is_cut_short(directory) {
@@ -207,7 +208,16 @@ fn cut_short(directory: &Path) -> Result<Option<(Journal, Contents)>, CommitErro
         journal::discard(directory).map_err(journal_error)?;
         return Ok(None);
     }
-    Ok(Journal::open(directory)?)
+    let mut found = Journal::open(directory)?;
+    if let Some((_, contents)) = &mut found
+        && matches!(
+            contents.phase,
+            Some(Phase::Staging | Phase::Undoing | Phase::Applying)
+        )
+    {
+        renumber(contents)?;
+    }
+    Ok(found)
 }
 
 fn site(contents: &Contents) -> Result<Site<'_>, CommitError> {

@@ -53,6 +53,8 @@ pub struct BlockLog {
 #[derive(Debug)]
 pub struct Mounted {
     path: PathBuf,
+    /// A loop device that is given back afterwards.
+    borrowed: Option<PathBuf>,
 }
 
 impl BlockLog {
@@ -88,11 +90,24 @@ impl BlockLog {
     /// place.
     #[track_caller]
     pub fn mount(&self) -> Mounted {
+        self.mount_device(&self.device, None)
+    }
+
+    /// The same with another device number, as the machine may give the disk at its next start.
+    #[track_caller]
+    pub fn mount_renumbered(&self) -> Mounted {
+        let other = attach(&self.place.join("served"))
+            .unwrap_or_else(|reason| panic!("a second loop device: {reason}"));
+        self.mount_device(&other, Some(other.clone()))
+    }
+
+    #[track_caller]
+    fn mount_device(&self, device: &Path, borrowed: Option<PathBuf>) -> Mounted {
         let path = self.place.join("mounted");
         let (flags, options) = (MountFlags::NODEV, None);
-        rustix::mount::mount(&self.device, &path, "ext4", flags, options)
-            .unwrap_or_else(|error| panic!("mount {}: {error}", self.device.display()));
-        Mounted { path }
+        rustix::mount::mount(device, &path, "ext4", flags, options)
+            .unwrap_or_else(|error| panic!("mount {}: {error}", device.display()));
+        Mounted { path, borrowed }
     }
 
     /// From here on every write and flush is noted; what the disk holds now stays.
@@ -144,9 +159,13 @@ impl Drop for Mounted {
                     "unmount {}: {error}",
                     self.path.display()
                 );
-                return;
+                break;
             }
             thread::sleep(Duration::from_millis(2));
+        }
+        if let Some(device) = &self.borrowed {
+            // In use no more, or given back when it is.
+            let _ = Process::new("losetup").arg("-d").arg(device).status();
         }
     }
 }
@@ -212,33 +231,40 @@ fn serve(test: &str, bytes: usize, limit: Duration, place: &Path) {
     let session = Session::new(mount_served(&served), config);
     // Not joined: it ends with this process, even if the loop device could not be given back.
     thread::spawn(move || session.serve(&Disk::new(bytes)));
-    let attached = Process::new("losetup")
-        .args(["--find", "--show"])
-        .arg(served.join(DISK_NAME))
-        .output()
-        .expect("losetup starts");
-    if !attached.status.success() {
-        let reason = String::from_utf8_lossy(&attached.stderr);
-        return skip(format!("no loop device: {}", reason.trim()));
-    }
-    let device = String::from_utf8(attached.stdout).expect("a path");
-    let device = device.trim_end();
+    let device = match attach(&served) {
+        Ok(device) => device,
+        Err(reason) => return skip(format!("no loop device: {reason}")),
+    };
     let client = this_test(&mut Process::new("env"), test)
         .env(ROLE, "client")
-        .env(DEVICE, device)
+        .env(DEVICE, &device)
         .env(PLACE, place)
         .spawn()
         .expect("env starts");
     let is_over = thread::spawn(move || watchdog::wait(client, "the test's body", limit)).join();
     // A test that failed may have left it mounted.
     let _ = rustix::mount::unmount(&mounted, UnmountFlags::DETACH);
-    let detached = Process::new("losetup").arg("-d").arg(device).status();
+    let detached = Process::new("losetup").arg("-d").arg(&device).status();
     assert!(
         detached.expect("losetup starts").success(),
-        "{device} stays"
+        "{} stays",
+        device.display()
     );
     let _ = rustix::mount::unmount(&served, UnmountFlags::DETACH);
     assert!(is_over.is_ok_and(|finished| finished.status.success()));
+}
+
+/// A loop device on the disk, or why there is none.
+fn attach(served: &Path) -> Result<PathBuf, String> {
+    let attached = Process::new("losetup")
+        .args(["--find", "--show"])
+        .arg(served.join(DISK_NAME))
+        .output()
+        .expect("losetup starts");
+    match attached.status.success() {
+        true => Ok(String::from_utf8_lossy(&attached.stdout).trim().into()),
+        false => Err(String::from_utf8_lossy(&attached.stderr).trim().into()),
+    }
 }
 
 fn mount_served(point: &Path) -> OwnedFd {

@@ -24,6 +24,8 @@ const LIMIT: Duration = Duration::from_secs(3600);
 
 /// Flushes in a sample of a recording's.
 const SAMPLE: usize = 6;
+/// States tried on a disk of another number.
+const RENUMBERED: usize = 16;
 /// Random parts of what was written and not flushed, where the commit alone flushes.
 const SEEDS: u64 = 8;
 
@@ -75,6 +77,62 @@ fn recordings() -> Vec<(Meanwhile, bool)> {
         recordings.extend([(Meanwhile::Nothing, true), (all, false), (all, true)]);
     }
     recordings
+}
+
+/// S6: at the machine's next start the disk may have another device number.
+#[test]
+fn a_commit_is_finished_and_undone_on_a_disk_of_another_number() {
+    let test = "power::a_commit_is_finished_and_undone_on_a_disk_of_another_number";
+    BlockLog::with(test, DISK_BYTES, LIMIT, |disk| {
+        disk.make_ext4();
+        let mounted = disk.mount();
+        let mut world = World::between(mounted.path(), mounted.path(), tree::plant);
+        world.act(&tree::acts());
+        world.let_go();
+        let before = TreeSnapshot::of(world.real());
+        Meanwhile::All.write(mounted.path(), 0);
+        disk.record();
+        let mut steps = 0;
+        let report = world.commit_with(None, &mut |_| {
+            Meanwhile::Names.write(mounted.path(), steps);
+            steps += 1;
+            ControlFlow::Continue(())
+        });
+        assert_eq!(report.expect("a commit"), Default::default());
+        let flushes = disk.stop().len();
+        drop(mounted);
+        let (mut all, mut nothing, mut undone) = (0, 0, 0);
+        for flushes in (0..flushes).step_by(flushes / RENUMBERED) {
+            let loss = PowerLoss {
+                flushes,
+                seed: None,
+            };
+            disk.lose_power(loss);
+            let mounted = disk.mount_renumbered();
+            match world.resume(&[]) {
+                Resumed::Finished(report) => {
+                    assert_eq!(report, Default::default(), "{loss:?}");
+                    world.assert_same();
+                    all += 1;
+                }
+                Resumed::Undone | Resumed::Nothing => {
+                    world.assert_undone(&before);
+                    nothing += 1;
+                }
+            }
+            drop(mounted);
+            disk.lose_power(loss);
+            let _mounted = disk.mount_renumbered();
+            if pending(&world.state()).unwrap().is_some() && world.undo(&[]) {
+                world.assert_undone(&before);
+                undone += 1;
+            }
+        }
+        tell(format_args!(
+            "renumbered: {all} finished, {nothing} taken back, {undone} undone"
+        ));
+        assert!(all > 3 && nothing > 3 && undone > 3);
+    });
 }
 
 /// Records it, and loses power in it.
