@@ -11,7 +11,7 @@ use surmise_view::{InodeKey, Map};
 use crate::apply::{Apply, report};
 use crate::check::{Findings, conflicts};
 use crate::choice::{Choice, Settled, settle};
-use crate::devices::renumber;
+use crate::devices::{map_of_today, renumber};
 use crate::error::{CommitError, Obstacle, ObstacleKind};
 use crate::journal::{self, Contents, Journal, JournalError, Phase};
 use crate::locate::Site;
@@ -71,6 +71,8 @@ pub fn check(request: &Request<'_>) -> Result<(), CommitError> {
 /// As [`commit_choosing`].
 pub fn check_choosing(request: &Request<'_>, choices: &[Choice]) -> Result<(), CommitError> {
     let keep = kept_inodes(request.keep)?;
+    let today = map_today(request, &keep)?;
+    let request = &of_today(request, today.as_ref());
     let settled = settled(request, &keep, choices)?;
     let (mut plan, checks) = planned(request, "", &keep, settled.as_ref())?;
     examine(request, &mut plan, &checks, &keep)
@@ -107,6 +109,8 @@ pub fn commit_choosing(
         return Err(CommitError::UnderWay);
     }
     let keep = kept_inodes(request.keep)?;
+    let today = map_today(request, &keep)?;
+    let request = &of_today(request, today.as_ref());
     let prefix = prefix(request.name);
     let settled = settled(request, &keep, choices)?;
     let (mut plan, checks) = planned(request, &prefix, &keep, settled.as_ref())?;
@@ -275,6 +279,20 @@ fn take_back(
     std::fs::File::open(directory)
         .and_then(|directory| directory.sync_all())
         .map_err(journal_error)
+}
+
+/// The map with the device numbers of today, where they are others.
+fn map_today(request: &Request<'_>, keep: &HashSet<InodeKey>) -> Result<Option<Map>, CommitError> {
+    map_of_today(request.map, request.root, || {
+        planned(request, "", keep, None).map(|(plan, _)| plan)
+    })
+}
+
+fn of_today<'r>(request: &Request<'r>, today: Option<&'r Map>) -> Request<'r> {
+    Request {
+        map: today.unwrap_or(request.map),
+        ..*request
+    }
 }
 
 /// What choices come to; `None` without any.

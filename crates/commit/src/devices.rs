@@ -6,7 +6,7 @@
 //! journal speaks of nothing that is there: a commit that is resumed would leave everything where it is,
 //! and say that it has finished.
 //!
-//! So a journal is brought up to date before anything relies on it. Where none of a device's directories
+//! So a journal is brought up to date before anything relies on it, and so is a domain's map. Where none of a device's directories
 //! is what it must be, one of them is looked for by its names and inode number alone, and tells the
 //! device's number of today. That is believed when all directories that the plan leaves in their places
 //! are then found as well. Else the file system is not mounted, or it is another one, and nothing is done.
@@ -14,9 +14,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use surmise_view::{Attributes, FileKind, InodeKey};
+use surmise_view::{Attributes, FileKind, InodeKey, Map, Node, NodeId};
 
 use crate::error::CommitError;
 use crate::journal::Contents;
@@ -37,6 +38,56 @@ pub(crate) fn renumber(contents: &mut Contents) -> Result<(), CommitError> {
         update(&renumbered, &mut staged.key);
     }
     Ok(())
+}
+
+/// What a domain that has ended changed, with the device numbers of today; `None` where they are what
+/// they were. A file system that is not where it was is for the conflict check to tell. `plan` is asked
+/// for only where numbers differ.
+pub(crate) fn map_of_today(
+    map: &Map,
+    root: &Path,
+    plan: impl FnOnce() -> Result<Plan, CommitError>,
+) -> Result<Option<Map>, CommitError> {
+    let mut tops = map.nodes().filter(|(id, node)| is_top(map, *id, node));
+    if tops.all(|(id, node)| is_as_it_was(map, root, id, node)) {
+        return Ok(None);
+    }
+    let renumbered = renumbered(&plan()?, root).unwrap_or_default();
+    Ok((!renumbered.is_empty()).then(|| map.renumbered(&renumbered)))
+}
+
+/// Whether a node is what is mounted somewhere, or the root of all.
+fn is_top(map: &Map, id: NodeId, node: &Node) -> bool {
+    let parent = node.origin.as_ref().map(|origin| origin.parent);
+    parent.is_some_and(|parent| {
+        id == NodeId::ROOT
+            || map
+                .node(parent)
+                .is_some_and(|parent| parent.device != node.device)
+    })
+}
+
+/// Whether the inode is still there, under its number.
+fn is_as_it_was(map: &Map, root: &Path, id: NodeId, node: &Node) -> bool {
+    let mut names = Vec::new();
+    let (mut at, mut next) = (id, Some(node));
+    while let (false, Some(origin)) = (
+        at == NodeId::ROOT,
+        next.and_then(|node| node.origin.as_ref()),
+    ) {
+        names.push(&*origin.name);
+        at = origin.parent;
+        next = map.node(at);
+    }
+    let mut path = root.to_owned();
+    path.extend(names.into_iter().rev());
+    let wanted = node.origin.as_ref().map(|origin| origin.identity.key());
+    let found = std::fs::symlink_metadata(path).ok();
+    let found = found.map(|found| InodeKey {
+        device: found.dev(),
+        inode: found.ino(),
+    });
+    found == wanted
 }
 
 fn renumbered(plan: &Plan, root: &Path) -> Result<Renumbered, CommitError> {

@@ -117,6 +117,7 @@ fn a_commit_is_finished_and_undone_on_a_disk_of_another_number() {
                 }
                 Resumed::Undone | Resumed::Nothing => {
                     world.assert_undone(&before);
+                    world.assert_commits();
                     nothing += 1;
                 }
             }
@@ -125,6 +126,7 @@ fn a_commit_is_finished_and_undone_on_a_disk_of_another_number() {
             let _mounted = disk.mount_renumbered();
             if pending(&world.state()).unwrap().is_some() && world.undo(&[]) {
                 world.assert_undone(&before);
+                world.assert_commits();
                 undone += 1;
             }
         }
