@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
-use surmise_commit::Choice;
-use surmise_domain::{Committed, Domain, Target};
+use surmise_commit::Terms;
+use surmise_domain::{Committed, Domain, ReadChanged, Target};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
@@ -17,22 +17,22 @@ use crate::summary::count;
 /// On a terminal, one that takes long shows how far it is. A signal that asks to stop stops it
 /// between two steps.
 pub fn commit(domain: Domain) -> Result<Committed, Failure> {
-    let committed = commit_quietly(domain, &[], Display::on_terminal())?;
+    let committed = commit_quietly(domain, Terms::default(), Display::on_terminal())?;
     tell(&committed)?;
     Ok(committed)
 }
 
-/// The same with conflicts settled by `choices`, and says nothing of the result.
+/// The same on somebody's terms, and says nothing of the result.
 pub fn commit_quietly(
     domain: Domain,
-    choices: &[Choice],
+    terms: Terms<'_>,
     mut display: Display,
 ) -> Result<Committed, Failure> {
     let interrupts = Interrupts::hold().map_err(Failure::new)?;
     let mut lines = TerminalLines::default();
     let out = display.leaves_standard_output();
-    let committed = domain.commit_choosing(
-        choices,
+    let committed = domain.commit_on(
+        terms,
         &mut |progress| {
             display.show(progress);
             if interrupts.arrived() {
@@ -50,9 +50,10 @@ pub fn commit_quietly(
     Ok(committed?)
 }
 
-/// Says what was sent, and fails with what was left.
+/// Says what was sent and what was read and has changed, and fails with what was left.
 pub fn tell(committed: &Committed) -> Result<(), Failure> {
     tell_sent(committed);
+    tell_read_changed(&committed.done.read_changed);
     tell_left(committed)
 }
 
@@ -117,6 +118,19 @@ fn tell_sent(committed: &Committed) {
     if committed.done.is_sending {
         report::note("the changes are committed; what was held still goes out");
     }
+}
+
+/// No conflict, but what the command made of it may be out of date.
+fn tell_read_changed(changed: &ReadChanged) {
+    let ReadChanged { count: all, first } = changed;
+    if *all == 0 {
+        return;
+    }
+    let (paths, have) = (count(*all, "path"), if *all == 1 { "has" } else { "have" });
+    report::note(format_args!(
+        "{paths} that the command read {have} changed outside since; --strict makes that a conflict:"
+    ));
+    report::details(first, all - first.len());
 }
 
 /// What someone outside was faster with, and what could not be sent, is not lost in silence.

@@ -16,6 +16,17 @@ pub fn note(text: impl Display) {
     let _ = writeln!(anstream::stderr().lock(), "surmise: {text}");
 }
 
+/// Lines of detail below a remark, and how many more there are.
+pub fn details(lines: &[String], more: usize) {
+    let mut stderr = anstream::stderr().lock();
+    for line in lines {
+        let _ = writeln!(stderr, "  {line}");
+    }
+    if more > 0 {
+        let _ = writeln!(stderr, "  … and {more} more");
+    }
+}
+
 /// The end of a line that somebody else began.
 pub fn end_line() {
     let _ = writeln!(anstream::stderr().lock());

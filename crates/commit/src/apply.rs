@@ -312,6 +312,7 @@ pub(crate) fn report(site: &Site<'_>, left: &[Left]) -> Report {
                 key: removal.expected.key(),
             })
             .collect(),
+        read_changed: Vec::new(),
     }
 }
 

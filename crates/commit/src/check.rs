@@ -88,7 +88,8 @@ fn find_name(site: &Site<'_>, expectation: &Expectation, undone: &Undone, findin
     }
 }
 
-fn difference(
+/// How what is found differs from what is wanted.
+pub(crate) fn difference(
     wanted: Option<Identity>,
     found: Option<Identity>,
     undone: &Undone,

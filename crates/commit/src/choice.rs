@@ -85,13 +85,14 @@ impl Settled {
 /// settled `before`; `None` when no conflict is left that they decide.
 ///
 /// What is left out may bring back what can no longer be had, and with it further conflicts: so this is
-/// repeated until there is nothing more to decide. The choices are matched against the first conflicts.
+/// repeated until there is nothing more to decide. The choices are matched against the first conflicts,
+/// and against `read`, what was merely read and makes a conflict, of which there is nothing to settle.
 pub(crate) fn settle(
     map: &Map,
     site: &Site<'_>,
     checks: &Checks<'_>,
     keep: &HashSet<surmise_view::InodeKey>,
-    choices: &[Choice],
+    (choices, read): (&[Choice], &[Conflict]),
     before: Option<&Settled>,
 ) -> Result<Option<Settled>, CommitError> {
     let found = conflicts(site, checks, keep).conflicts;
@@ -122,7 +123,10 @@ pub(crate) fn settle(
             stuck.push(conflict);
         }
     }
-    let unmet = choices.iter().find(|choice| !met.contains(&*choice.path));
+    let is_read = |choice: &Choice| read.iter().any(|read| read.path.starts_with(&choice.path));
+    let unmet = choices
+        .iter()
+        .find(|choice| !met.contains(&*choice.path) && !is_read(choice));
     if let (Some(choice), None) = (unmet, before) {
         return Err(CommitError::NoConflict(choice.path.clone()));
     }

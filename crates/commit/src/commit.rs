@@ -10,9 +10,9 @@ use surmise_view::{InodeKey, Map};
 
 use crate::apply::{Apply, report};
 use crate::check::{Findings, conflicts};
-use crate::choice::{Choice, Settled, settle};
-use crate::devices::{map_of_today, renumber};
-use crate::error::{CommitError, Obstacle, ObstacleKind};
+use crate::choice::{Settled, settle};
+use crate::devices::{Today, renumber, today};
+use crate::error::{CommitError, Conflict, Obstacle, ObstacleKind};
 use crate::journal::{self, Contents, Journal, JournalError, Phase};
 use crate::locate::Site;
 use crate::metadata::look;
@@ -20,6 +20,7 @@ use crate::objects::Objects;
 use crate::opening;
 use crate::plan::{Checks, Plan};
 use crate::preimage;
+use crate::reads::{Reads, Terms};
 use crate::report::{Activity, Report};
 use crate::revert::{Revert, change_times, changed_since};
 use crate::rights::obstacles;
@@ -62,20 +63,21 @@ pub enum Resumed {
 /// # Errors
 /// As [`commit`].
 pub fn check(request: &Request<'_>) -> Result<(), CommitError> {
-    check_choosing(request, &[])
+    check_on(request, Terms::default())
 }
 
-/// The same with conflicts settled by `choices`.
+/// The same on somebody's terms.
 ///
 /// # Errors
-/// As [`commit_choosing`].
-pub fn check_choosing(request: &Request<'_>, choices: &[Choice]) -> Result<(), CommitError> {
+/// As [`commit_on`].
+pub fn check_on(request: &Request<'_>, terms: Terms<'_>) -> Result<(), CommitError> {
     let keep = kept_inodes(request.keep)?;
-    let today = map_today(request, &keep)?;
-    let request = &of_today(request, today.as_ref());
-    let settled = settled(request, &keep, choices)?;
+    let today = of_today(request, &keep)?;
+    let request = &on(request, today.as_ref());
+    let reads = Reads::load(request.directory, terms, today.as_ref())?;
+    let settled = settled(request, &keep, &reads)?;
     let (mut plan, checks) = planned(request, "", &keep, settled.as_ref())?;
-    examine(request, &mut plan, &checks, &keep)
+    examine(request, &mut plan, &checks, &keep, &reads).map(drop)
 }
 
 /// Commits a view.
@@ -92,29 +94,30 @@ pub fn commit(
     request: &Request<'_>,
     on_progress: &mut OnProgress<'_>,
 ) -> Result<Report, CommitError> {
-    commit_choosing(request, &[], on_progress)
+    commit_on(request, Terms::default(), on_progress)
 }
 
-/// Commits a view, and settles conflicts by `choices`, of which the nearest to a path counts.
+/// Commits a view on somebody's terms. Of the choices the nearest to a path counts.
 ///
 /// # Errors
 /// As [`commit`]. `NoConflict` for a choice without a conflict and `Unforceable` for one that cannot be
-/// had; nothing has changed then.
-pub fn commit_choosing(
+/// had; `ReadsUnknown` where a strict commit lacks what it needs; nothing has changed then.
+pub fn commit_on(
     request: &Request<'_>,
-    choices: &[Choice],
+    terms: Terms<'_>,
     on_progress: &mut OnProgress<'_>,
 ) -> Result<Report, CommitError> {
     if journal::pending(request.directory)?.is_some() {
         return Err(CommitError::UnderWay);
     }
     let keep = kept_inodes(request.keep)?;
-    let today = map_today(request, &keep)?;
-    let request = &of_today(request, today.as_ref());
+    let today = of_today(request, &keep)?;
+    let request = &on(request, today.as_ref());
     let prefix = prefix(request.name);
-    let settled = settled(request, &keep, choices)?;
+    let reads = Reads::load(request.directory, terms, today.as_ref())?;
+    let settled = settled(request, &keep, &reads)?;
     let (mut plan, checks) = planned(request, &prefix, &keep, settled.as_ref())?;
-    examine(request, &mut plan, &checks, &keep)?;
+    let read_changed = examine(request, &mut plan, &checks, &keep, &reads)?;
     let started = Journal::start(request.directory, request.root, &plan);
     let mut journal = started.map_err(|error| {
         // Nothing has begun; should this fail too, the next commit finds an empty plan and drops it.
@@ -128,7 +131,7 @@ pub fn commit_choosing(
             let steps = Steps::new(on_progress, Activity::Keep, plan.edits.len());
             preimage::keep(&site, request.directory, &objects, &mut journal, steps)
         })
-        .and_then(|()| check_again(&site, &checks, &keep));
+        .and_then(|()| check_again(&site, &checks, &keep, &reads));
     match staged {
         Ok(()) => {}
         Err(CommitError::Stopped) => return Err(CommitError::Stopped),
@@ -142,7 +145,11 @@ pub fn commit_choosing(
     }
     journal.go().map_err(journal_error)?;
     let steps = Steps::new(on_progress, Activity::Apply, plan.steps());
-    Apply::new(&site, &objects, steps).run(&mut journal, None)
+    let report = Apply::new(&site, &objects, steps).run(&mut journal, None)?;
+    Ok(Report {
+        read_changed,
+        ..report
+    })
 }
 
 /// Goes on with a commit that was cut short: takes it back when it had not begun to apply, or was being
@@ -281,16 +288,16 @@ fn take_back(
         .map_err(journal_error)
 }
 
-/// The map with the device numbers of today, where they are others.
-fn map_today(request: &Request<'_>, keep: &HashSet<InodeKey>) -> Result<Option<Map>, CommitError> {
-    map_of_today(request.map, request.root, || {
+/// What is to be committed, where device numbers are others than they were.
+fn of_today(request: &Request<'_>, keep: &HashSet<InodeKey>) -> Result<Option<Today>, CommitError> {
+    today(request.map, request.root, || {
         planned(request, "", keep, None).map(|(plan, _)| plan)
     })
 }
 
-fn of_today<'r>(request: &Request<'r>, today: Option<&'r Map>) -> Request<'r> {
+fn on<'r>(request: &Request<'r>, today: Option<&'r Today>) -> Request<'r> {
     Request {
-        map: today.unwrap_or(request.map),
+        map: today.map_or(request.map, |today| &today.map),
         ..*request
     }
 }
@@ -299,8 +306,9 @@ fn of_today<'r>(request: &Request<'r>, today: Option<&'r Map>) -> Request<'r> {
 fn settled(
     request: &Request<'_>,
     keep: &HashSet<InodeKey>,
-    choices: &[Choice],
+    reads: &Reads<'_>,
 ) -> Result<Option<Settled>, CommitError> {
+    let Terms { choices, is_strict } = reads.terms;
     if choices.is_empty() {
         return Ok(None);
     }
@@ -309,7 +317,11 @@ fn settled(
         let before = settled.as_ref();
         let (plan, checks) = planned(request, "", keep, before)?;
         let site = open(&plan, request.root)?;
-        match settle(request.map, &site, &checks, keep, choices, before)? {
+        let read = match (is_strict, before) {
+            (true, None) => reads.changed(&site, &checks),
+            _ => Vec::new(),
+        };
+        match settle(request.map, &site, &checks, keep, (choices, &read), before)? {
             Some(more) => settled = Some(more),
             None => break,
         }
@@ -334,16 +346,18 @@ fn planned<'m>(
     Ok((plan, checks))
 }
 
-/// Checks all, and notes the times that directories have.
+/// Checks all, and notes the times that directories have. Returns what was merely read and is to be told.
 fn examine(
     request: &Request<'_>,
     plan: &mut Plan,
     checks: &Checks<'_>,
     keep: &HashSet<InodeKey>,
-) -> Result<(), CommitError> {
-    let (times, opened) = {
+    reads: &Reads<'_>,
+) -> Result<Vec<Conflict>, CommitError> {
+    let (times, opened, read_changed) = {
         let site = open(plan, request.root)?;
         let mut findings = conflicts(&site, checks, keep);
+        let read_changed = reads.judge(&site, checks, &mut findings);
         if findings.conflicts.is_empty() {
             let objects = Objects::of(request.directory, request.map);
             obstacles(&site, &objects, &mut findings);
@@ -357,7 +371,7 @@ fn examine(
                 found.ok().map(|found| found.identity.modified)
             })
             .collect();
-        (times, opened)
+        (times, opened, read_changed)
     };
     for (directory, time) in plan.directories.iter_mut().zip(times) {
         directory.modified = time;
@@ -371,7 +385,7 @@ fn examine(
         }
     }
     opening::add(plan, opened);
-    Ok(())
+    Ok(read_changed)
 }
 
 fn stage(
@@ -396,8 +410,13 @@ fn check_again(
     site: &Site<'_>,
     checks: &Checks<'_>,
     keep: &HashSet<InodeKey>,
+    reads: &Reads<'_>,
 ) -> Result<(), CommitError> {
-    verdict(conflicts(site, checks, keep))
+    let mut findings = conflicts(site, checks, keep);
+    if reads.terms.is_strict {
+        reads.judge(site, checks, &mut findings);
+    }
+    verdict(findings)
 }
 
 fn verdict(findings: Findings) -> Result<(), CommitError> {

@@ -25,7 +25,13 @@ use crate::locate::{Site, is_absent, look_at, statx};
 use crate::plan::{Expected, Item, Plan, ROOT};
 
 /// The devices whose numbers have changed: what they were, and what they are.
-type Renumbered = HashMap<u64, u64>;
+pub(crate) type Renumbered = HashMap<u64, u64>;
+
+/// What a domain that has ended changed, with the device numbers of today.
+pub(crate) struct Today {
+    pub(crate) map: Map,
+    pub(crate) renumbered: Renumbered,
+}
 
 /// Makes all that the journal says of inodes true of the devices of today.
 ///
@@ -40,20 +46,22 @@ pub(crate) fn renumber(contents: &mut Contents) -> Result<(), CommitError> {
     Ok(())
 }
 
-/// What a domain that has ended changed, with the device numbers of today; `None` where they are what
-/// they were. A file system that is not where it was is for the conflict check to tell. `plan` is asked
-/// for only where numbers differ.
-pub(crate) fn map_of_today(
+/// `None` where the numbers are what they were. A file system that is not where it was is for the conflict
+/// check to tell. `plan` is asked for only where numbers differ.
+pub(crate) fn today(
     map: &Map,
     root: &Path,
     plan: impl FnOnce() -> Result<Plan, CommitError>,
-) -> Result<Option<Map>, CommitError> {
+) -> Result<Option<Today>, CommitError> {
     let mut tops = map.nodes().filter(|(id, node)| is_top(map, *id, node));
     if tops.all(|(id, node)| is_as_it_was(map, root, id, node)) {
         return Ok(None);
     }
     let renumbered = renumbered(&plan()?, root).unwrap_or_default();
-    Ok((!renumbered.is_empty()).then(|| map.renumbered(&renumbered)))
+    Ok((!renumbered.is_empty()).then(|| Today {
+        map: map.renumbered(&renumbered),
+        renumbered,
+    }))
 }
 
 /// Whether a node is what is mounted somewhere, or the root of all.
@@ -201,10 +209,7 @@ fn apply(renumbered: &Renumbered, plan: &mut Plan) {
     let expect = |expected: &mut Expected| match expected {
         Expected::Inode(key) => update(key),
         Expected::State(state) => {
-            state.device = renumbered
-                .get(&state.device)
-                .copied()
-                .unwrap_or(state.device);
+            state.device = number_of_today(renumbered, state.device);
         }
     };
     let directories = plan.directories.iter_mut();
@@ -227,6 +232,10 @@ fn apply(renumbered: &Renumbered, plan: &mut Plan) {
     }
 }
 
+pub(crate) fn number_of_today(renumbered: &Renumbered, device: u64) -> u64 {
+    renumbered.get(&device).copied().unwrap_or(device)
+}
+
 fn update(renumbered: &Renumbered, key: &mut InodeKey) {
-    key.device = renumbered.get(&key.device).copied().unwrap_or(key.device);
+    key.device = number_of_today(renumbered, key.device);
 }

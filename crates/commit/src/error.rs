@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use surmise_view::ReadsUnknown;
+
 use crate::journal::JournalError;
 
 /// Why a commit failed.
@@ -11,6 +13,9 @@ pub enum CommitError {
     /// Something that the domain changed has also changed outside. Nothing was done.
     #[error("{} changed outside since the domain first used {}", count(.0.len(), "path"), if .0.len() == 1 { "it" } else { "them" })]
     Conflicts(Vec<Conflict>),
+    /// A strict commit, of a domain of which it is not known what it read. Nothing was done.
+    #[error("what the domain read is not known: {0}")]
+    ReadsUnknown(#[from] ReadsUnknown),
     /// The user may not, or cannot, do it. Nothing was done.
     #[error("{} in the way", count(.0.len(), "obstacle"))]
     Obstacles(Vec<Obstacle>),
@@ -110,6 +115,26 @@ pub enum ConflictKind {
     /// A directory on the way to it is no longer the same.
     #[error("its directory was moved or replaced outside")]
     DirectoryMoved,
+    /// The domain did not change it, but read it: the same file, with other data or attributes.
+    #[error("read by the domain, changed outside")]
+    ReadChanged,
+    /// The domain read it, and it is gone.
+    #[error("read by the domain, removed outside")]
+    ReadRemoved,
+    /// The domain read it, and something else is there.
+    #[error("read by the domain, replaced outside")]
+    ReadReplaced,
+    /// The domain read it, and whoever commits may not look at it.
+    #[error("read by the domain, and cannot be looked at now")]
+    ReadHidden,
+}
+
+impl ConflictKind {
+    /// Whether it is of something that the domain merely read.
+    pub fn is_of_read(self) -> bool {
+        use ConflictKind::{ReadChanged, ReadHidden, ReadRemoved, ReadReplaced};
+        matches!(self, ReadChanged | ReadRemoved | ReadReplaced | ReadHidden)
+    }
 }
 
 /// Something that a commit would have to do and cannot.
@@ -208,6 +233,13 @@ impl CommitError {
     /// What the user can do about it.
     pub fn hint(&self) -> &'static str {
         match self {
+            Self::Conflicts(conflicts) if conflicts.iter().all(|one| one.what.is_of_read()) => {
+                "look at the paths; commit without --strict, or with --force-ours PATH for what does not \
+                 matter, or abort the domain and run the command again"
+            }
+            Self::ReadsUnknown(_) => {
+                "nothing was changed; commit without --strict, or abort the domain and run the command again"
+            }
             Self::Conflicts(_) => {
                 "look at the paths; put them back as they were, or decide with --force-ours PATH (the \
                  domain's version) or --force-theirs PATH (what is there now), or abort the domain"
@@ -236,7 +268,10 @@ impl CommitError {
             }
             Self::TooLate => "commit again: it will finish",
             Self::Journal(_) => "check the space and the permissions of the state directory",
-            Self::UnderWay | Self::Stopped => "commit again: it will finish or begin anew",
+            Self::UnderWay => {
+                "commit again without options: it will finish; or take it back with --undo"
+            }
+            Self::Stopped => "commit again: it will finish or begin anew",
         }
     }
 

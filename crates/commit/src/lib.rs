@@ -5,7 +5,8 @@
 //!
 //! 1. **check**: every name and inode that the domain changed must still be as it was when the
 //!    domain first used it, and the user must be able to make the changes. All conflicts are
-//!    reported at once; nothing is touched.
+//!    reported at once; nothing is touched. What the domain merely read is compared, too: a difference
+//!    is told, or a conflict, by the [`Terms`].
 //! 2. **stage**: what is new is put beside its target, complete and durable, under temporary names
 //!    that begin with `.surmise-`, and what will be overwritten is kept. Any failure takes it all
 //!    away again.
@@ -75,6 +76,7 @@ mod opening;
 mod patch;
 mod plan;
 mod preimage;
+mod reads;
 mod rename;
 mod report;
 mod revert;
@@ -87,11 +89,12 @@ mod undo;
 
 pub use changes::{Change, ChangeKind, Changes};
 pub use choice::{Choice, Winner};
-pub use commit::{Request, Resumed, check, check_choosing, commit, commit_choosing, resume, undo};
+pub use commit::{Request, Resumed, check, check_on, commit, commit_on, resume, undo};
 pub use error::{CommitError, Conflict, ConflictKind, Obstacle, ObstacleKind};
 pub use journal::{JournalError, Phase, forget, pending};
 pub use kept::finish_kept;
 pub use line::shown;
 pub use patch::{LeftOut, LeftOutReason, PatchSource, write_patch};
+pub use reads::Terms;
 pub use report::{Activity, Kept, Leftover, Progress, Reason, Report};
 pub use steps::OnProgress;

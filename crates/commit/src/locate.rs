@@ -34,7 +34,7 @@ pub(crate) struct Site<'p> {
 }
 
 /// The flags with which a place is looked at.
-const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+pub(crate) const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 impl<'p> Site<'p> {
     pub(crate) fn new(plan: &'p Plan, root: &Path) -> io::Result<Self> {

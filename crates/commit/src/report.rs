@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use surmise_view::InodeKey;
 
+use crate::error::Conflict;
+
 /// What a commit did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
@@ -12,6 +14,9 @@ pub struct Report {
     /// Directories that the domain removed and that hold its own state, deepest first: see
     /// [`crate::finish_kept`].
     pub kept: Vec<Kept>,
+    /// What the domain merely read and had changed outside before the commit, where that is known and
+    /// the commit was not a strict one. Of a commit that was cut short it is not told.
+    pub read_changed: Vec<Conflict>,
 }
 
 /// Something that a commit left as it found it.

@@ -3,13 +3,13 @@
 use std::io;
 use std::ops::ControlFlow;
 
-use surmise_commit::{Changes, Choice, CommitError, OnProgress, Report, Request, Resumed};
+use surmise_commit::{Changes, CommitError, OnProgress, Report, Request, Resumed, Terms};
 use surmise_network::Resolver;
 use surmise_outbox::{Delivered, Delivery, DeliveryError, HeldChannel, OutboxError, Target};
 use surmise_view::LoadError;
 
 use crate::domain::{Domain, Reached};
-use crate::doorway::{Done, Refusal, Wish};
+use crate::doorway::{Done, ReadChanged, Refusal, Wish};
 use crate::lock::Lock;
 use crate::state::StateError;
 use crate::visit;
@@ -97,20 +97,7 @@ impl Domain {
         on_progress: &mut OnProgress<'_>,
         on_output: &mut OnOutput<'_>,
     ) -> Result<Committed, DecideError> {
-        let lock = match self.reach(Wish::Commit)? {
-            Reached::Ended(lock) => lock,
-            Reached::Running(link) => match visit::commit(&self, &link, on_progress) {
-                // It ended before it heard, or meanwhile: what is left is committed below.
-                Err(DecideError::Ended { .. }) => self.lock_when_ended()?,
-                done => {
-                    return Ok(Committed {
-                        done: done?,
-                        goes_on: true,
-                    });
-                }
-            },
-        };
-        self.commit_ended(&lock, &[], on_progress, on_output)
+        self.commit_on(Terms::default(), on_progress, on_output)
     }
 
     /// Takes back a commit that was cut short: the real tree and the domain are as before it, save for
@@ -126,40 +113,64 @@ impl Domain {
         Ok(surmise_commit::undo(self.directory(), on_progress)?)
     }
 
-    /// As [`Self::commit`], with conflicts settled by `choices`, for a domain that has ended.
+    /// As [`Self::commit`], on somebody's terms. Conflicts can be settled only in a domain that has ended.
     ///
     /// # Errors
-    /// As [`Self::commit`]; also when the domain runs, and when an earlier commit is to be finished first,
-    /// which had its own choices.
-    pub fn commit_choosing(
+    /// As [`Self::commit`]; also when an earlier commit is to be finished first, which had its own terms.
+    pub fn commit_on(
         self,
-        choices: &[Choice],
+        terms: Terms<'_>,
         on_progress: &mut OnProgress<'_>,
         on_output: &mut OnOutput<'_>,
     ) -> Result<Committed, DecideError> {
-        if choices.is_empty() {
-            return self.commit(on_progress, on_output);
-        }
-        let lock = self.lock()?;
+        let is_strict = terms.is_strict;
+        let reached = match terms.choices {
+            [] => self.reach(Wish::Commit { is_strict })?,
+            _ => Reached::Ended(self.lock()?),
+        };
+        let lock = match reached {
+            Reached::Ended(lock) => {
+                if is_strict || !terms.choices.is_empty() {
+                    self.check_nothing_to_finish()?;
+                }
+                lock
+            }
+            Reached::Running(link) => match visit::commit(&self, &link, on_progress) {
+                // It ended before it heard, or meanwhile: what is left is committed below.
+                Err(DecideError::Ended { .. }) => self.lock_when_ended()?,
+                done => {
+                    return Ok(Committed {
+                        done: done?,
+                        goes_on: true,
+                    });
+                }
+            },
+        };
+        self.commit_ended(&lock, terms, on_progress, on_output)
+    }
+
+    /// # Errors
+    /// When an earlier commit is past its first visible change.
+    fn check_nothing_to_finish(&self) -> Result<(), DecideError> {
         self.undo_staging();
         let pending = surmise_commit::pending(self.directory()).map_err(CommitError::from)?;
-        if pending.is_some() {
-            return Err(CommitError::UnderWay.into());
+        match pending {
+            Some(_) => Err(CommitError::UnderWay.into()),
+            None => Ok(()),
         }
-        self.commit_ended(&lock, choices, on_progress, on_output)
     }
 
     fn commit_ended(
         &self,
         _lock: &Lock,
-        choices: &[Choice],
+        terms: Terms<'_>,
         on_progress: &mut OnProgress<'_>,
         on_output: &mut OnOutput<'_>,
     ) -> Result<Committed, DecideError> {
         let (mut report, changes, delivery) =
             match surmise_commit::resume(self.directory(), on_progress)? {
                 Resumed::Finished(report) => (report, 0, self.delivery()?),
-                Resumed::Nothing | Resumed::Undone => self.commit_anew(choices, on_progress)?,
+                Resumed::Nothing | Resumed::Undone => self.commit_anew(terms, on_progress)?,
             };
         let delivered = delivery.map(|delivery| delivery.deliver(on_output));
         self.root().remove(self.name())?;
@@ -175,7 +186,7 @@ impl Domain {
 
     fn commit_anew(
         &self,
-        choices: &[Choice],
+        terms: Terms<'_>,
         on_progress: &mut OnProgress<'_>,
     ) -> Result<(Report, usize, Option<Delivery>), DecideError> {
         let map = surmise_view::load(self.directory())?;
@@ -189,10 +200,10 @@ impl Domain {
         };
         if !self.held()?.is_empty() {
             // Nobody outside shall see a connection for a commit that a conflict ends.
-            surmise_commit::check_choosing(&request, choices)?;
+            surmise_commit::check_on(&request, terms)?;
         }
         let delivery = self.delivery()?;
-        let report = surmise_commit::commit_choosing(&request, choices, on_progress)?;
+        let report = surmise_commit::commit_on(&request, terms, on_progress)?;
         Ok((report, Changes::of(&map).len(), delivery))
     }
 
@@ -225,6 +236,7 @@ fn done(changes: usize, report: &Report, delivered: Delivered) -> Done {
         left: left
             .map(|left| format!("{}: {}", left.path.display(), left.reason))
             .collect(),
+        read_changed: ReadChanged::of(&report.read_changed),
         sent: delivered
             .sent
             .into_iter()

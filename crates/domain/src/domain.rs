@@ -71,8 +71,8 @@ impl Domain {
         &self.record
     }
 
-    /// The directory that holds its state: `domain.json`, `exit`, `lock`, the view's `log` and
-    /// `objects`, and `commit` while a commit is under way.
+    /// The directory that holds its state: `domain.json`, `exit`, `lock`, the view's `log`,
+    /// `reads` and `objects`, and `commit` while a commit is under way.
     pub fn directory(&self) -> &Path {
         &self.directory
     }

@@ -12,14 +12,22 @@ use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::{Deserialize, Serialize};
+use surmise_commit::Conflict;
 
+use crate::lines::fit;
 use crate::message::Link;
 
 /// The socket's name.
 const NAME: &str = "control";
 
 /// Of the requests and replies. Two programs that differ in it do not try to understand each other.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
+
+/// How many files that were merely read are named; the others are counted.
+const READ_CHANGED_MAX: usize = 20;
+
+/// All their lines, in bytes as a message has them.
+const READ_CHANGED_BYTES_MAX: usize = 8 << 10;
 
 /// What is asked.
 #[derive(Debug, Serialize, Deserialize)]
@@ -32,7 +40,10 @@ pub(crate) struct Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Wish {
     /// Make everything so far real, and go on.
-    Commit,
+    Commit {
+        /// Not if something that was merely read has changed outside.
+        is_strict: bool,
+    },
     /// End, and throw everything away.
     Abort,
 }
@@ -61,12 +72,35 @@ pub struct Done {
     pub changes: usize,
     /// What somebody outside was faster with, a line each.
     pub left: Vec<String>,
+    /// What the domain merely read and had changed outside by then.
+    pub read_changed: ReadChanged,
     /// Held output that went out: where to, and how many bytes.
     pub sent: Vec<(String, u64)>,
     /// Held output that did not: where to, how many bytes did, and why not the rest.
     pub unsent: Vec<(String, u64, String)>,
     /// Whether held output still goes out, and nobody has waited for that.
     pub is_sending: bool,
+}
+
+/// What a domain merely read and had changed outside when it was committed, where that is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadChanged {
+    /// How many.
+    pub count: usize,
+    /// The first of them by path, a line each.
+    pub first: Vec<String>,
+}
+
+impl ReadChanged {
+    pub(crate) fn of(found: &[Conflict]) -> Self {
+        let first = found.iter().take(READ_CHANGED_MAX);
+        let mut first: Vec<String> = first.map(ToString::to_string).collect();
+        fit(&mut first, READ_CHANGED_MAX, READ_CHANGED_BYTES_MAX);
+        Self {
+            count: found.len(),
+            first,
+        }
+    }
 }
 
 /// Why a request was not granted.
@@ -194,10 +228,11 @@ mod tests {
         for _ in 0..2 {
             let doorway = Doorway::open(&state).expect("open");
             assert!(doorway.accept().expect("accept").is_none());
-            let client = knock(&state, Wish::Commit).expect("knock").expect("a link");
+            let wish = Wish::Commit { is_strict: true };
+            let client = knock(&state, wish).expect("knock").expect("a link");
             let link = doorway.accept().expect("accept").expect("a client");
             let request: Request = link.receive().expect("receive").expect("a request");
-            assert_eq!((request.version, request.wish), (VERSION, Wish::Commit));
+            assert_eq!((request.version, request.wish), (VERSION, wish));
             link.send(&Reply::Done(Done::default())).expect("send");
             let reply = client.receive().expect("receive");
             assert!(matches!(reply, Some(Reply::Done(done)) if done == Done::default()));

@@ -69,6 +69,7 @@ pub(crate) struct RunningCommit {
     /// When the domain must have come to rest.
     rests_by: Instant,
     committer: Option<(Child, Link)>,
+    is_strict: bool,
     /// Why nothing was committed, if so.
     refused: Option<Refusal>,
     step: Step,
@@ -124,7 +125,12 @@ pub(crate) enum Next {
 impl RunningCommit {
     /// Stops the tasks below `init` and begins. If that fails, the client has been told and the tasks
     /// go on.
-    pub(crate) fn begin(client: Link, init: Pid, others: Others<'_>) -> Option<Self> {
+    pub(crate) fn begin(
+        client: Link,
+        is_strict: bool,
+        init: Pid,
+        others: Others<'_>,
+    ) -> Option<Self> {
         if client.is_over() {
             // It asked while this process was stopped, and did not wait.
             return None;
@@ -144,6 +150,7 @@ impl RunningCommit {
             frozen: Some(frozen),
             rests_by: Instant::now() + REST_MAX,
             committer: None,
+            is_strict,
             refused: None,
             step: Step::Quiet,
             done: Done::default(),
@@ -245,6 +252,7 @@ impl RunningCommit {
             state: subject.state,
             control: &theirs,
             client: &self.client,
+            is_strict: self.is_strict,
         };
         let keep = [theirs.as_fd(), self.client.as_fd(), subject.lock];
         let child = process::fork(&keep, || committer.live())?;
@@ -254,9 +262,17 @@ impl RunningCommit {
 
     fn hear_committer(&mut self, outcome: Option<Outcome>, others: Others<'_>) -> Next {
         match (self.step, outcome) {
-            (Step::Apply, Some(Outcome::Applied { changes, left })) => {
+            (
+                Step::Apply,
+                Some(Outcome::Applied {
+                    changes,
+                    left,
+                    read_changed,
+                }),
+            ) => {
                 self.done.changes = changes;
                 self.done.left = left;
+                self.done.read_changed = read_changed;
                 self.order_view(Step::Rebase, ViewOrder::Rebase, others)
             }
             (Step::Apply, Some(Outcome::Refused(refusal))) => {

@@ -52,6 +52,9 @@ bitflags! {
         const HAS_EXPIRE_ONLY = 1 << 35;
         /// Files opened for direct I/O may be mapped shared.
         const DIRECT_IO_ALLOW_MMAP = 1 << 36;
+        /// An open may be answered with a file that the kernel reads and writes by itself
+        /// ([`Notifier::register`](crate::Notifier::register)).
+        const PASSTHROUGH = 1 << 37;
     }
 }
 

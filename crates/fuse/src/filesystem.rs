@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use crate::{
     Caller, CopyRange, Create, DirectoryPlusSink, DirectorySink, Entry, Ioctl, KnownAttributes,
-    Lookup, Negotiated, Open, OpenReply, RenameFlags, SetAttributes, Statistics, Write,
+    Lookup, Negotiated, Notifier, Open, OpenReply, RenameFlags, SetAttributes, Statistics, Write,
 };
 
 /// The operations, each called from any worker thread, several at once.
@@ -17,8 +17,8 @@ use crate::{
 /// Names are single components, never empty, `.` or `..`, and without a slash.
 pub trait FileSystem: Send + Sync {
     /// The handshake is over; called once, before anything else.
-    fn init(&self, negotiated: &Negotiated) {
-        let _ = negotiated;
+    fn init(&self, negotiated: &Negotiated, kernel: Notifier) {
+        let _ = (negotiated, kernel);
     }
 
     /// The node that `name` in `parent` leads to: one more reference to it.

@@ -93,6 +93,7 @@ impl Negotiated {
             time_gran: 1,
             max_pages,
             flags2,
+            max_stack_depth: u32::from(self.capabilities.contains(Capabilities::PASSTHROUGH)),
             ..Default::default()
         }
     }

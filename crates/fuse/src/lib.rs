@@ -22,6 +22,7 @@
 
 mod abi;
 mod attributes;
+mod backing;
 mod capabilities;
 mod directory;
 mod dispatch;
@@ -37,6 +38,7 @@ mod session;
 pub use attributes::{
     Attributes, KnownAttributes, SetAttributes, Statistics, TimeToSet, Timestamp,
 };
+pub use backing::{Backing, BackingId};
 pub use capabilities::Capabilities;
 pub use directory::{DirectoryEntry, DirectoryPlusSink, DirectorySink};
 pub use filesystem::FileSystem;

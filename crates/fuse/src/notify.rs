@@ -1,7 +1,9 @@
 //! What the server tells the kernel unasked: that something which it remembers may have changed.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{self, IoSlice};
+use std::iter;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -10,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::io::Errno;
 use zerocopy::IntoBytes;
 
+use crate::Backing;
 use crate::abi::{flags, notify, output};
 
 /// Tells the kernel of a [`Session`](crate::Session) that it must ask again. Cheap to clone, for any
@@ -35,7 +38,9 @@ impl Notifier {
         self.can_expire.load(Ordering::Relaxed)
     }
 
-    /// Has the kernel ask for a node's attributes again.
+    /// Has the kernel ask for a node's attributes again. For the node of the request under way it may be
+    /// called from a [`FileSystem`](crate::FileSystem)'s method, too: that request holds the inode, and no
+    /// lock is taken.
     ///
     /// # Errors
     /// What the kernel says, except that it does not know the node.
@@ -68,7 +73,38 @@ impl Notifier {
                 0
             },
         };
-        self.tell(notify::INVAL_ENTRY, body.as_bytes(), name.as_bytes(), &[0])
+        self.tell(
+            notify::INVAL_ENTRY,
+            &[body.as_bytes(), name.as_bytes(), &[0]],
+        )
+    }
+
+    /// Puts data into the kernel's cache of a node, from `offset` on.
+    ///
+    /// It waits for pages that a read under way has locked. From a
+    /// [`FileSystem`](crate::FileSystem)'s method it may be called by one worker at a time, while another
+    /// answers reads.
+    ///
+    /// # Errors
+    /// What the kernel says; some of the data may be there then.
+    pub fn store(&self, node: u64, offset: u64, data: &[u8]) -> io::Result<()> {
+        let body = output::NotifyStoreOut {
+            nodeid: node,
+            offset,
+            size: u32::try_from(data.len()).map_err(io::Error::other)?,
+            padding: 0,
+        };
+        self.tell(notify::STORE, &[body.as_bytes(), data])
+    }
+
+    /// Registers a file for the kernel to read and write by itself, with the rights of this process.
+    /// Unlike the rest, this waits for nothing and may be called from anywhere.
+    ///
+    /// # Errors
+    /// `EPERM` without `CAP_SYS_ADMIN` over the whole machine, `ELOOP` where the file's file system lies
+    /// on others itself.
+    pub fn register(&self, file: &File) -> io::Result<Backing> {
+        Backing::open(Arc::clone(&self.device), file)
     }
 
     fn invalidate(&self, node: u64, off: i64) -> io::Result<()> {
@@ -77,17 +113,22 @@ impl Notifier {
             off,
             len: 0,
         };
-        self.tell(notify::INVAL_INODE, body.as_bytes(), &[], &[])
+        self.tell(notify::INVAL_INODE, &[body.as_bytes()])
     }
 
-    fn tell(&self, code: i32, body: &[u8], name: &[u8], end: &[u8]) -> io::Result<()> {
-        let length = size_of::<output::OutHeader>() + body.len() + name.len() + end.len();
+    fn tell(&self, code: i32, parts: &[&[u8]]) -> io::Result<()> {
+        let length = parts.iter().map(|part| part.len()).sum::<usize>();
         let header = output::OutHeader {
-            len: u32::try_from(length).map_err(io::Error::other)?,
+            len: u32::try_from(size_of::<output::OutHeader>() + length)
+                .map_err(io::Error::other)?,
             error: code,
             unique: 0,
         };
-        let segments = [header.as_bytes(), body, name, end].map(IoSlice::new);
+        let parts = parts.iter().copied();
+        let segments: Vec<_> = iter::once(header.as_bytes())
+            .chain(parts)
+            .map(IoSlice::new)
+            .collect();
         match rustix::io::writev(self.device.as_fd(), &segments) {
             // Not known, or not any more; unmounted.
             Ok(_) | Err(Errno::NOENT | Errno::NOTDIR | Errno::NODEV) => Ok(()),

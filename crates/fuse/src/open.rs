@@ -1,5 +1,6 @@
 //! Opening files and moving their data.
 
+use crate::BackingId;
 use crate::abi::{flags::fopen, output};
 
 /// An open of something that exists.
@@ -43,12 +44,20 @@ pub struct OpenReply {
     pub not_seekable: bool,
     /// Let the kernel cache this directory's listing.
     pub cache_directory: bool,
+    /// Reads, writes and mappings go to this file without a message; its pages are cached as its
+    /// own, so nothing else here but `handle` and `no_flush` counts.
+    ///
+    /// As long as one file of a node is open in this way, all are to be, and with the same backing
+    /// (`EIO` otherwise).
+    pub backing: Option<BackingId>,
 }
 
 impl OpenReply {
     pub(crate) fn to_wire(self) -> output::OpenOut {
+        let is_passed = self.backing.is_some();
         let open_flags = [
-            (self.keep_cache, fopen::KEEP_CACHE),
+            (is_passed, fopen::PASSTHROUGH),
+            (self.keep_cache && !is_passed, fopen::KEEP_CACHE),
             (self.direct_io, fopen::DIRECT_IO),
             (self.parallel_direct_writes, fopen::PARALLEL_DIRECT_WRITES),
             (self.no_flush, fopen::NOFLUSH),
@@ -61,7 +70,7 @@ impl OpenReply {
         output::OpenOut {
             fh: self.handle,
             open_flags,
-            backing_id: 0,
+            backing_id: self.backing.map_or(0, BackingId::number),
         }
     }
 }

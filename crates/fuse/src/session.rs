@@ -98,7 +98,7 @@ impl Session {
         let Some(negotiated) = self.shake_hands(&mut buffers)? else {
             return Ok(());
         };
-        fs.init(&negotiated);
+        fs.init(&negotiated, self.notifier());
         thread::scope(|scope| {
             let others: Vec<_> = (1..self.config.threads)
                 .map(|_| {

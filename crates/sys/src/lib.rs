@@ -10,6 +10,7 @@ pub mod descriptors;
 pub mod id_map;
 pub mod mounts;
 pub mod network;
+pub mod passthrough;
 pub mod process;
 pub mod seccomp;
 pub mod signals;

@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd};
 use rustix::io::Errno;
+use rustix::thread::CapabilitySet;
 use surmise_fuse as fuse;
+use surmise_fuse::Capabilities;
 
 use crate::view::{Stale, View};
 use crate::watch::Watches;
@@ -41,6 +43,10 @@ impl Server {
     pub fn new(device: OwnedFd, threads: usize) -> Self {
         let config = fuse::Config {
             threads,
+            wanted: match may_pass_through() {
+                true => Capabilities::LOCAL_VIEW | Capabilities::PASSTHROUGH,
+                false => Capabilities::LOCAL_VIEW,
+            },
             ..fuse::Config::default()
         };
         Self {
@@ -69,6 +75,7 @@ impl Server {
                 }
             });
             let served = self.session.serve(view);
+            view.close_all();
             // Cannot fail: it is the first.
             let _ = rustix::io::write(&end, &1_u64.to_ne_bytes());
             Ok(served?)
@@ -97,7 +104,7 @@ impl Notifier {
     /// # Errors
     /// What the kernel says; then the domain must end.
     pub fn go_on(&self, view: &View) -> io::Result<()> {
-        self.expire(view.go_on())
+        self.expire(view.go_on()?)
     }
 
     /// Tells the kernel what somebody outside changes, until the end.
@@ -167,6 +174,13 @@ impl Notifier {
         }
         Ok(())
     }
+}
+
+/// Whether the kernel might let this process have files passed through. In a container it may refuse all
+/// the same, when the first is registered.
+fn may_pass_through() -> bool {
+    let own = rustix::thread::capabilities(None);
+    own.is_ok_and(|own| own.effective.contains(CapabilitySet::SYS_ADMIN))
 }
 
 /// Waits for one of `sources`, and tells which is first.

@@ -30,6 +30,8 @@ pub(crate) struct KnownNode {
     pub(crate) lost_names: u32,
     /// How many open files there are of it, those that only a mapping keeps included.
     opens: u32,
+    /// Whether there was one since the kernel came to know the node: without, it has none of its data.
+    was_opened: bool,
     lookups: u64,
 }
 
@@ -195,13 +197,20 @@ impl Known {
     }
 
     pub(crate) fn open(&mut self, id: NodeId) {
-        self.node_mut(id).opens += 1;
+        let node = self.node_mut(id);
+        node.opens += 1;
+        node.was_opened = true;
     }
 
     pub(crate) fn close(&mut self, id: NodeId) {
         if let Some(node) = self.nodes.get_mut(&id) {
             node.opens = node.opens.saturating_sub(1);
         }
+    }
+
+    /// Whether the kernel may have data of the node.
+    pub(crate) fn was_opened(&self, id: NodeId) -> bool {
+        self.node(id).is_some_and(|node| node.was_opened)
     }
 
     /// Whether there are open files of the node.

@@ -18,6 +18,7 @@ mod known;
 mod listed;
 mod lower;
 mod map;
+mod reads;
 mod record;
 mod shell;
 mod store;
@@ -29,11 +30,12 @@ pub use borrowed::{Borrowed, Run};
 pub use codec::Malformed;
 pub use kernel::{Notifier, Server};
 pub use map::{Binding, Inconsistent, Map, Node, Origin, Resolution, Table};
+pub use reads::{Read, ReadsUnknown, load_reads};
 pub use record::{Operation, Record};
 pub use shell::serve;
 pub use store::ObjectStore;
 pub use types::{Attributes, FileKind, Identity, InodeKey, Lifetime, NodeId, ObjectId, Timestamp};
 pub use view::{
-    DirectoryEntry, Entry, LoadError, NewNode, OpenDirectory, RenameMode, SetAttributes, Stale,
-    StaleEntry, View, ViewConfig, load,
+    DirectoryEntry, Entry, LoadError, NewNode, OpenDirectory, OpenHow, Opened, RenameMode,
+    SetAttributes, Stale, StaleEntry, View, ViewConfig, Way, load,
 };

@@ -22,6 +22,7 @@
 //! | 17 | [`Record::Borrow`] | node u64, object u64, from identity, allocated u64, limit u64 |
 //! | 18 | [`Record::Own`] | node u64, first u64, end u64 |
 //! | 19 | [`Record::Cut`] | node u64, limit u64 |
+//! | 20 | [`Record::Disown`] | node u64 |
 //!
 //! Tags 10 to 15 are kept for undo points (marks) and what they save. A program that does not know a
 //! tag refuses the log.
@@ -141,6 +142,11 @@ pub enum Record {
         node: NodeId,
         /// In bytes.
         limit: u64,
+    },
+    /// A regular file's data are the real file's again.
+    Disown {
+        /// The file, which is adopted.
+        node: NodeId,
     },
     /// chmod(2).
     Permissions {
@@ -286,6 +292,9 @@ impl Record {
             Self::Cut { node, limit } => {
                 writer.u8(19).u64(node.0).u64(*limit);
             }
+            Self::Disown { node } => {
+                writer.u8(20).u64(node.0);
+            }
             Self::Permissions { node, permissions } => {
                 writer.u8(6).u64(node.0).u16(*permissions);
             }
@@ -400,6 +409,9 @@ impl Record {
                 node: NodeId(reader.u64()?),
                 limit: reader.u64()?,
             },
+            20 => Self::Disown {
+                node: NodeId(reader.u64()?),
+            },
             _ => return Err(Malformed),
         })
     }
@@ -420,7 +432,7 @@ impl Writer {
         self.u64(time.seconds.cast_unsigned()).u32(time.nanoseconds)
     }
 
-    fn identity(&mut self, identity: &Identity) -> &mut Self {
+    pub(crate) fn identity(&mut self, identity: &Identity) -> &mut Self {
         self.u64(identity.device).u64(identity.inode);
         self.u8(identity.kind as u8).u64(identity.size);
         self.time(identity.modified).time(identity.changed)
@@ -444,7 +456,7 @@ impl Reader<'_> {
         FileKind::from_code(self.u8()?).ok_or(Malformed)
     }
 
-    fn identity(&mut self) -> Result<Identity, Malformed> {
+    pub(crate) fn identity(&mut self) -> Result<Identity, Malformed> {
         Ok(Identity {
             device: self.u64()?,
             inode: self.u64()?,

@@ -2,6 +2,7 @@
 //! nothing.
 
 mod device;
+mod opening;
 mod privileges;
 
 use std::ffi::{OsStr, OsString};
@@ -173,11 +174,13 @@ impl FileSystem for View {
         Ok(entry_of(&linked))
     }
 
+    fn init(&self, negotiated: &fuse::Negotiated, kernel: fuse::Notifier) {
+        self.meet(kernel, negotiated);
+    }
+
     fn open(&self, caller: Caller, node: u64, open: fuse::Open) -> io::Result<OpenReply> {
-        let truncate = open.flags & OFlags::TRUNC.bits() != 0;
-        let kill = truncate && privileges::dropped_by_change(caller, open.kill_privileges);
-        let keep_cache = self.open_file(NodeId(node), truncate, kill)?;
-        Ok(opened(keep_cache))
+        let how = opening::how(caller, open.flags, open.kill_privileges);
+        Ok(opening::reply(self.open_file(NodeId(node), how)?))
     }
 
     fn create(
@@ -189,10 +192,7 @@ impl FileSystem for View {
     ) -> io::Result<(fuse::Entry, OpenReply)> {
         let new = new_node(FileKind::Regular, create.mode, caller);
         match Self::create(self, NodeId(parent), name, new) {
-            Ok(entry) => {
-                self.note_open(entry.node);
-                Ok((entry_of(&entry), opened(true)))
-            }
+            Ok(entry) => Ok(self.created(caller, &entry, create)),
             // Somebody outside made the file since the kernel last asked.
             Err(error)
                 if error.raw_os_error() == Some(Errno::EXIST.raw_os_error())
@@ -212,12 +212,11 @@ impl FileSystem for View {
     ) -> io::Result<(fuse::Entry, OpenReply)> {
         let new = new_node(FileKind::Regular, create.mode, caller);
         let entry = self.create_nameless(NodeId(parent), new)?;
-        self.note_open(entry.node);
-        Ok((entry_of(&entry), opened(true)))
+        Ok(self.created(caller, &entry, create))
     }
 
-    fn release(&self, node: u64, _: u64, _: u32) -> io::Result<()> {
-        self.close_file(NodeId(node));
+    fn release(&self, node: u64, handle: u64, _: u32) -> io::Result<()> {
+        self.close_file(NodeId(node), opening::was_passed(handle));
         Ok(())
     }
 
@@ -393,10 +392,20 @@ impl View {
         let Ok(entry) = Self::lookup(self, parent, name)? else {
             return Err(Errno::STALE.into());
         };
-        let truncate = create.flags & OFlags::TRUNC.bits() != 0;
-        let kill = truncate && privileges::dropped_by_change(caller, create.kill_privileges);
-        let keep_cache = self.open_file(entry.node, truncate, kill)?;
-        Ok((entry_of(&entry), opened(keep_cache)))
+        let how = opening::how(caller, create.flags, create.kill_privileges);
+        let opened = self.open_file(entry.node, how)?;
+        Ok((entry_of(&entry), opening::reply(opened)))
+    }
+
+    fn created(
+        &self,
+        caller: Caller,
+        entry: &Entry,
+        create: fuse::Create,
+    ) -> (fuse::Entry, OpenReply) {
+        let how = opening::how(caller, create.flags, create.kill_privileges);
+        let opened = self.open_created(entry.node, how);
+        (entry_of(entry), opening::reply(opened))
     }
 }
 
@@ -414,14 +423,6 @@ fn new_node(kind: FileKind, mode: u32, caller: Caller) -> NewNode {
 fn permissions(mode: u32) -> u16 {
     // Twelve bits fit.
     (mode & 0o7777) as u16
-}
-
-fn opened(keep_cache: bool) -> OpenReply {
-    OpenReply {
-        keep_cache,
-        no_flush: true,
-        ..OpenReply::default()
-    }
 }
 
 fn entry_of(entry: &Entry) -> fuse::Entry {

@@ -217,6 +217,8 @@ pub enum Lifetime {
     Watched,
     /// Somebody outside may change it.
     Brief,
+    /// The domain changes it without a message.
+    Never,
 }
 
 impl Lifetime {
@@ -226,6 +228,7 @@ impl Lifetime {
             Self::Forever => Duration::MAX,
             Self::Watched => Duration::from_secs(60),
             Self::Brief => Duration::from_secs(1),
+            Self::Never => Duration::ZERO,
         }
     }
 }

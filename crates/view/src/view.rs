@@ -10,7 +10,11 @@ mod data;
 mod directory;
 mod held;
 mod names;
+mod numbers;
+mod opening;
 mod outside;
+mod passthrough;
+mod reads;
 mod relocate;
 mod running;
 mod xattrs;
@@ -18,17 +22,21 @@ mod xattrs;
 pub use attributes::SetAttributes;
 pub use directory::{DirectoryEntry, OpenDirectory};
 pub use names::{NewNode, RenameMode};
+pub use opening::{OpenHow, Opened};
+pub use passthrough::Way;
 pub use running::{Stale, StaleEntry};
 
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock};
 
 use rustix::io::Errno;
+use surmise_fuse::Notifier;
 use surmise_journal::{Format, Journal, OpenError as JournalError};
 
 use crate::map::Map;
+use crate::reads::Reads;
 use crate::record::Operation;
 use crate::store::ObjectStore;
 use crate::types::{Attributes, InodeKey, Lifetime, NodeId};
@@ -111,6 +119,16 @@ pub struct View {
     gone_on: Condvar,
     /// Who changes data outside the lock.
     changes: Changes,
+    /// The kernel that asks.
+    kernel: OnceLock<Notifier>,
+    /// Tells who waits for it that a file is open no more.
+    closed: Condvar,
+    /// Whoever waits for that.
+    waits_for_readers: Mutex<()>,
+    /// What real data are read into that the kernel gets unasked.
+    at_once: Mutex<Vec<u8>>,
+    /// What is read. Locked after the core, where both are.
+    reads: Mutex<Reads>,
 }
 
 /// Reads the map of a view that may be in use, without changing anything. A state directory without
@@ -142,7 +160,10 @@ impl View {
             // A kill inside the first write: no operation took place.
             std::fs::remove_file(&path)?;
         }
-        let (journal, map) = if path.try_exists()? {
+        let has_log = path.try_exists()?;
+        // A domain without a log has written nothing that could come from what it read.
+        let reads = Reads::open(&config.directory, !has_log);
+        let (journal, map) = if has_log {
             let (journal, mut map) = recover(&path)?;
             map.prune();
             let wanted: std::collections::HashSet<_> =
@@ -158,6 +179,11 @@ impl View {
             core: Mutex::new(core),
             gone_on: Condvar::new(),
             changes: Changes::default(),
+            kernel: OnceLock::new(),
+            closed: Condvar::new(),
+            waits_for_readers: Mutex::default(),
+            at_once: Mutex::default(),
+            reads: Mutex::new(reads),
         })
     }
 

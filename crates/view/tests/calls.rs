@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 
 use rustix::io::Errno;
 use surmise_view::{
-    Entry, FileKind, Identity, InodeKey, NewNode, NodeId, RenameMode, SetAttributes, View,
+    Entry, FileKind, Identity, InodeKey, NewNode, NodeId, OpenHow, RenameMode, SetAttributes, View,
     ViewConfig, load,
 };
 use tempfile::TempDir;
@@ -83,7 +83,7 @@ fn what_was_read_is_replaced_in_the_state_in_which_it_was_read() {
     let world = World::new();
     let view = world.view();
     let read = lookup(&view, NodeId::ROOT, "file");
-    view.open_file(read.node, false, false).unwrap();
+    view.open_file(read.node, OpenHow::default()).unwrap();
     fs::write(world.lower.path().join("file"), "newer and longer").unwrap();
     view.unlink(NodeId::ROOT, OsStr::new("file")).unwrap();
     let recorded = first_use(&world, "file").unwrap();
@@ -96,13 +96,13 @@ fn another_file_under_a_name_that_was_read_is_not_in_the_state_of_its_first_use(
         let world = World::new();
         let view = world.view();
         let read = lookup(&view, NodeId::ROOT, "file");
-        view.open_file(read.node, false, false).unwrap();
+        view.open_file(read.node, OpenHow::default()).unwrap();
         let (new, path) = ("new", world.lower.path().join("file"));
         fs::write(world.lower.path().join(new), "longer than before").unwrap();
         fs::rename(world.lower.path().join(new), &path).unwrap();
         let found = lookup(&view, NodeId::ROOT, "file");
         assert_ne!(found.node, read.node);
-        view.open_file(found.node, false, false).unwrap();
+        view.open_file(found.node, OpenHow::default()).unwrap();
         let recorded = if is_removed {
             view.unlink(NodeId::ROOT, OsStr::new("file")).unwrap();
             first_use(&world, "file").unwrap()
@@ -142,7 +142,7 @@ fn a_file_changed_after_its_last_name_went_has_no_name() {
     let world = World::new();
     let view = world.view();
     let open = lookup(&view, NodeId::ROOT, "file").node;
-    view.open_file(open, false, false).unwrap();
+    view.open_file(open, OpenHow::default()).unwrap();
     view.unlink(NodeId::ROOT, OsStr::new("file")).unwrap();
     view.write(open, 0, b"unseen", false).unwrap();
     assert_eq!(view.attributes(open).unwrap().attributes.links, 0);
@@ -263,7 +263,7 @@ fn an_inode_number_that_was_used_again_is_another_file() {
     let world = World::new();
     let view = world.view();
     let read = lookup(&view, NodeId::ROOT, "file");
-    view.open_file(read.node, false, false).unwrap();
+    view.open_file(read.node, OpenHow::default()).unwrap();
     let path = world.lower.path().join("file");
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();

@@ -7,7 +7,9 @@ use std::path::Path;
 
 use rustix::io::Errno;
 use surmise_commit::{Changes, Request};
-use surmise_view::{FileKind, Map, NewNode, Node, NodeId, Operation, View, ViewConfig, load};
+use surmise_view::{
+    FileKind, Map, NewNode, Node, NodeId, OpenHow, Operation, View, ViewConfig, load,
+};
 use tempfile::TempDir;
 
 struct World {
@@ -139,7 +141,7 @@ fn a_log_with_a_rebase_may_be_cut_at_any_byte() {
     assert_eq!(world.log(), before, "a preparation writes nothing");
     view.rebase().unwrap();
     surmise_commit::forget(world.state.path()).unwrap();
-    view.go_on();
+    view.go_on().unwrap();
     let rebased = world.log();
     assert!(sorted(&world.map()).is_empty());
     view.write(held, 0, b"R", false).unwrap();
@@ -181,7 +183,7 @@ fn what_nothing_names_is_gone_when_the_view_is_opened_again() {
     world.commit();
     view.rebase().unwrap();
     surmise_commit::forget(world.state.path()).unwrap();
-    view.go_on();
+    view.go_on().unwrap();
     view.sweep().unwrap();
     assert_eq!(
         (read(&view, held).as_str(), world.objects()),
@@ -207,7 +209,7 @@ fn what_is_forgotten_leaves_no_object() {
     view.prepare_commit().unwrap();
     world.commit();
     view.rebase().unwrap();
-    view.go_on();
+    view.go_on().unwrap();
     view.forget(held, 1);
     view.sweep().unwrap();
     assert_eq!(world.objects(), 0);
@@ -227,7 +229,7 @@ fn a_commit_that_is_given_up_changes_nothing() {
         "nothing was prepared"
     );
     view.prepare_commit().unwrap();
-    assert_eq!(view.go_on(), surmise_view::Stale::default());
+    assert_eq!(view.go_on().unwrap(), surmise_view::Stale::default());
     view.sweep().unwrap();
     assert_eq!((world.log(), sorted(&world.map())), before);
     assert_eq!(world.objects(), 1);
@@ -252,7 +254,7 @@ fn a_call_waits_for_the_end_of_the_commit() {
         view.rebase().unwrap();
         assert!(!late.is_finished());
         surmise_commit::forget(world.state.path()).unwrap();
-        view.go_on();
+        view.go_on().unwrap();
         late.join().unwrap().unwrap();
     });
     assert_eq!(world.lower("changed"), "CHanged");
@@ -275,7 +277,7 @@ fn what_somebody_moved_in_the_same_moment_is_stale() {
     fs::remove_file(at("new")).unwrap();
     fs::create_dir(at("new")).unwrap();
     view.rebase().unwrap();
-    view.go_on();
+    view.go_on().unwrap();
     for node in [changed, new] {
         assert_eq!(errno(view.attributes(node)), Some(Errno::STALE));
         assert_eq!(errno(view.write(node, 0, b"x", false)), Some(Errno::STALE));
@@ -292,7 +294,7 @@ fn what_changes_outside_after_a_rebase_is_a_conflict_with_the_next_commit_only()
     let view = world.view();
     let (changed, other) = (lookup(&view, "changed"), lookup(&view, "other"));
     for node in [changed, other] {
-        view.open_file(node, false, false).unwrap();
+        view.open_file(node, OpenHow::default()).unwrap();
     }
     view.write(changed, 0, b"CH", false).unwrap();
     // Read inside and changed outside: nothing that this commit is about.
@@ -301,13 +303,13 @@ fn what_changes_outside_after_a_rebase_is_a_conflict_with_the_next_commit_only()
     world.commit();
     view.rebase().unwrap();
     surmise_commit::forget(world.state.path()).unwrap();
-    view.go_on();
+    view.go_on().unwrap();
     view.write(other, 0, b"now", false).unwrap();
     view.prepare_commit().unwrap();
     world.commit();
     view.rebase().unwrap();
     surmise_commit::forget(world.state.path()).unwrap();
-    view.go_on();
+    view.go_on().unwrap();
     assert_eq!(world.lower("other"), "nownged outside");
     fs::write(world.lower.path().join("changed"), "somebody else's").unwrap();
     view.write(changed, 0, b"mine", false).unwrap();

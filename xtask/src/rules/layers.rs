@@ -5,9 +5,9 @@ use crate::project::{Project, SourceFile};
 
 /// Each crate's directory, lowest first; crates of one row do not depend on each other.
 const LAYERS: &[&[&str]] = &[
-    &["syscalls", "engine", "journal", "fuse"],
+    &["syscalls", "engine", "journal"],
     &["sys"],
-    &["outbox"],
+    &["fuse", "outbox"],
     &["view", "channels", "network"],
     &["commit"],
     &["domain"],

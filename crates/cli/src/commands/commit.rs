@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use surmise_commit::{Choice, Winner};
-use surmise_domain::{Committed, StateRoot};
+use surmise_commit::{Choice, Terms, Winner};
+use surmise_domain::{Committed, ReadChanged, StateRoot};
 
 use crate::commit::{commit_quietly, tell, undo};
 use crate::failure::{Failure, Plain};
@@ -18,7 +18,8 @@ use crate::summary::count;
 ///
 /// First checks that nothing which the domain changed has changed outside since; if something has, or
 /// a right or space is missing, nothing is changed and the domain is kept. A commit that was cut
-/// short, by a crash say, is finished by the same command, or taken back with --undo.
+/// short, by a crash say, is finished by the same command, or taken back with --undo. Files that the
+/// command merely read and that have changed outside since are told after the commit.
 ///
 /// Output that was held goes out then, once and in order. A domain whose command still runs stands
 /// still meanwhile and goes on afterwards; what it does from then on waits for the next commit.
@@ -26,6 +27,7 @@ use crate::summary::count;
 #[command(after_help = "\
 Examples:
   surmise commit demo
+  surmise commit --strict demo
   surmise commit --force-theirs Cargo.lock --force-ours src demo
   surmise commit --undo demo")]
 pub struct Arguments {
@@ -37,8 +39,18 @@ pub struct Arguments {
     /// Everything outside is as before the commit then, save for change times (ctime). If somebody has
     /// changed meanwhile what the commit had changed, those paths are listed and nothing is done. Once a
     /// commit has made all its changes and removes what they replaced, it can only be finished.
-    #[arg(long, conflicts_with_all = ["ours", "theirs"])]
+    #[arg(long, conflicts_with_all = ["strict", "ours", "theirs"])]
     undo: bool,
+
+    /// Count it as a conflict, too, when a file that the command only read has changed outside since
+    ///
+    /// That is every file that was opened and every symbolic link that was followed since the domain began,
+    /// or since its last commit; not names that were only looked at, nor directories that were listed. With
+    /// --force-ours or --force-theirs, what was read at PATH and below does not count. Where it is not known
+    /// what the command read, because the domain was cut short by a kill or a crash or is from an earlier
+    /// version, nothing is committed.
+    #[arg(long)]
+    strict: bool,
 
     /// In conflicts at PATH and below, the domain's version wins
     ///
@@ -60,9 +72,10 @@ pub struct Arguments {
     ///
     /// While it works, lines {"progress": {"activity", "done", "total", "seconds_left"}}; the activities
     /// are stage, keep, apply, send and undo, and seconds_left is null while the pace is not known. The
-    /// last line is {"committed": {"name", "changes", "goes_on", "left", "sent", "unsent", "sending"}},
-    /// {"undone": {"name"}} or {"failed": {"error", "details", "hint"}}. Held output of the command
-    /// itself goes to standard error.
+    /// last line is {"committed": {"name", "changes", "goes_on", "left", "read_changed", "sent", "unsent",
+    /// "sending"}}, {"undone": {"name"}} or {"failed": {"error", "details", "hint"}}. Held output of the command
+    /// itself goes to standard error. "read_changed" is {"count", "first"}: how many files that the command
+    /// merely read had changed outside, and a line for each of the first of them.
     #[arg(long)]
     json: bool,
 }
@@ -104,7 +117,11 @@ impl Arguments {
             undo(&domain, display)?;
             return Ok(Decided::Undone);
         }
-        commit_quietly(domain, &self.choices()?, display).map(Decided::Committed)
+        let terms = Terms {
+            choices: &self.choices()?,
+            is_strict: self.strict,
+        };
+        commit_quietly(domain, terms, display).map(Decided::Committed)
     }
 
     fn choices(&self) -> Result<Vec<Choice>, Failure> {
@@ -134,6 +151,7 @@ impl Arguments {
             changes: done.changes,
             goes_on: committed.goes_on,
             left: &done.left,
+            read_changed: &done.read_changed,
             sent: sent.map(|(to, bytes)| Sent { to, bytes: *bytes }).collect(),
             unsent: unsent
                 .map(|(to, bytes, error)| Unsent {
@@ -162,6 +180,8 @@ enum Line<'a> {
         changes: usize,
         goes_on: bool,
         left: &'a [String],
+        /// What the command merely read and had changed outside, where that is known.
+        read_changed: &'a ReadChanged,
         sent: Vec<Sent<'a>>,
         unsent: Vec<Unsent<'a>>,
         /// Held output still goes out, and was not waited for.

@@ -1,6 +1,7 @@
 //! S5: conflicts are found before anything changes.
 
 use std::fs;
+use std::thread;
 
 use surmise_testkit::{Facets, TreeSnapshot, assert_same_tree, watchdog};
 
@@ -74,7 +75,7 @@ fn a_file_changed_outside_between_read_and_write_is_a_conflict() {
         // Pipes can't cross the boundary, so the command waits for a file to change outside.
         let script = "cat file > copy; echo > has-read; until grep -q go signal; do sleep 0.1; done; \
                       echo inside >> file";
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             let run = scope.spawn(|| setting.run_script(script));
             watchdog::until("the command reads", watchdog::LIMIT, || {
                 let diff = setting.surmise(&["diff", "t"]).outcome();
@@ -264,7 +265,8 @@ fn a_commit_tells_programs_in_lines_of_json_what_it_does() {
         let told = lines(&setting.succeed(&["commit", "--json", "t"]));
         let (result, progress) = told.split_last().expect("a result");
         let wanted = serde_json::json!({"committed": {
-            "name": "t", "changes": 2, "goes_on": false, "left": [], "sent": [], "unsent": [],
+            "name": "t", "changes": 2, "goes_on": false, "left": [],
+            "read_changed": {"count": 0, "first": []}, "sent": [], "unsent": [],
             "sending": false,
         }});
         assert_eq!(*result, wanted);
@@ -337,5 +339,43 @@ fn a_domain_entered_again_is_committed_with_all_its_runs() {
         setting.succeed(&["commit", "t"]);
         let file = fs::read_to_string(setting.scratch.path("file")).expect("the file");
         assert_eq!(file, "one\ntwo\n");
+    });
+}
+
+/// S30: what the command has open when its domain is committed is committed as it is, and what it writes
+/// to it afterwards is the next change. What it does not write to is none.
+#[test]
+fn files_open_while_a_running_domain_is_committed_go_on() {
+    const SCRIPT: &str = "
+        exec 3>log 4>>still 5<>old
+        echo one >&3; echo still >&4; echo new >&5
+        while [ ! -e first ]; do sleep 0.05; done
+        echo two >&3
+        while [ ! -e second ]; do sleep 0.05; done
+        echo three >>log";
+    as_each_user(|setting| {
+        setting.scratch.file("old", "old");
+        let read = |name: &str| fs::read_to_string(setting.scratch.path(name)).expect(name);
+        let until_listed = |line: &str| {
+            watchdog::until(line, watchdog::LIMIT, || {
+                let outcome = setting.surmise(&["diff", "t"]).outcome();
+                outcome.stdout.lines().any(|listed| listed == line)
+            });
+        };
+        thread::scope(|scope| {
+            let run = ["run", "--name", "t", "--", "sh", "-ec", SCRIPT];
+            let running = scope.spawn(move || setting.succeed(&run));
+            until_listed("M old");
+            setting.succeed(&["commit", "t"]);
+            assert_eq!((&*read("log"), &*read("still")), ("one\n", "still\n"));
+            assert_eq!(read("old"), "new\n");
+            setting.scratch.file("first", "");
+            setting.scratch.file("second", "");
+            running.join().expect("the run");
+        });
+        setting.succeed(&["diff", "t"]).assert_lines(&["M log"]);
+        assert_eq!(read("log"), "one\n");
+        setting.succeed(&["commit", "t"]);
+        assert_eq!(read("log"), "one\ntwo\nthree\n");
     });
 }

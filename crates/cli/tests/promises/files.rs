@@ -1,4 +1,4 @@
-//! S13, S14, S15, S19: files inside are like files outside.
+//! S13, S14, S15, S19, S30: files inside are like files outside.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -138,5 +138,57 @@ fn an_ordinary_user_reads_nothing_more_inside() {
         setting.succeed(&["commit", "t"]);
         let moved = setting.scratch.path("moved");
         assert_eq!(fs::read_to_string(moved).expect("the file"), "s");
+    });
+}
+
+/// S30: a program that is written to while others have it open, by every kind of descriptor.
+#[test]
+fn a_program_written_in_place_is_the_new_one_for_who_opens_it_then() {
+    const SCRIPT: &str = r#"
+import errno, mmap, os, subprocess, sys
+def check(what, holds):
+    if not holds: sys.exit(what + " does not hold")
+before = open("program", "rb", buffering=0)
+old = before.read()
+memory = mmap.mmap(before.fileno(), 0, prot=mmap.PROT_READ)
+try: open("program", "ab").close()
+except OSError as error:
+    check("the refusal", error.errno == errno.ETXTBSY and os.geteuid() == 0)
+    try: os.truncate("program", 1)
+    except OSError as error: check("another", error.errno == errno.ETXTBSY)
+    memory.close()
+    before.close()
+writers = [open("program", mode, buffering=0) for mode in ["r+b", "ab"]]
+os.pwrite(writers[0].fileno(), b"changed", 70000)
+writers[1].write(b"appended")
+new = old[:70000] + b"changed" + old[70007:] + b"appended"
+with open("program", "rb") as after:
+    check("a read", after.read() == new)
+    check("a private mapping", mmap.mmap(after.fileno(), 0, access=mmap.ACCESS_COPY)[:] == new)
+if not before.closed: check("an old descriptor", os.pread(before.fileno(), 7, 70000) == b"changed")
+if not memory.closed: check("a mapping", memory[70000:70007] == b"changed")
+os.truncate("program", len(new) - 8)
+os.pwrite(writers[0].fileno(), old[70000:70007], 70000)
+for file in writers + [before]: file.close()
+check("all of it", open("program", "rb").read() == old)
+check("it runs", subprocess.run(["./program", "7", "7"], capture_output=True).stdout == b"7\n")
+with open("program", "r+b") as file:
+    shared = mmap.mmap(file.fileno(), 0)
+    shared[70000:70007] = b"mapped!"
+    check("a shared mapping", os.pread(file.fileno(), 7, 70000) == b"mapped!")
+"#;
+    as_each_user(|setting| {
+        let copied = setting.plain(&["cp", "/usr/bin/seq", "program"]).outcome();
+        copied.assert_success();
+        let program = setting.scratch.path("program");
+        // Behind it, so that what is written there stops nothing.
+        let padding = setting.plain(&["truncate", "-s", "+200K", "program"]);
+        padding.outcome().assert_success();
+        let old = fs::read(&program).expect("the program");
+        setting.succeed(&["run", "--name", "t", "--", "python3", "-c", SCRIPT]);
+        assert_eq!(fs::read(&program).expect("the program"), old);
+        setting.succeed(&["commit", "t"]);
+        let new = [&old[..70000], b"mapped!", &old[70007..]].concat();
+        assert!(fs::read(&program).expect("the program") == new);
     });
 }

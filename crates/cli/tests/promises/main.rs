@@ -12,5 +12,6 @@ mod output;
 mod posix;
 mod power;
 mod programs;
+mod reads;
 mod setting;
 mod undo;

@@ -8,6 +8,7 @@ mod kills;
 mod large;
 mod patches;
 mod power;
+mod reads;
 mod refusals;
 mod running;
 mod scenarios;

@@ -154,7 +154,7 @@ fn a_commit_that_is_taken_back_lets_the_domain_go_on() {
     view.prepare_commit().unwrap();
     assert!(world.commit_until(3).is_some());
     assert_eq!(world.resume(&[]), Resumed::Undone);
-    view.go_on();
+    view.go_on().unwrap();
     fs::write(world.real().join("a"), "somebody else's").unwrap();
     view.prepare_commit().unwrap();
     let refused = world.commit();
@@ -162,7 +162,7 @@ fn a_commit_that_is_taken_back_lets_the_domain_go_on() {
         matches!(refused, Err(CommitError::Conflicts(_))),
         "{refused:?}"
     );
-    view.go_on();
+    view.go_on().unwrap();
     assert_eq!(world.lines().len(), 5);
     assert_eq!(pending(&world.state()).unwrap(), None);
 }
@@ -178,7 +178,7 @@ fn one_view_is_committed_again_and_again() {
         assert_eq!(world.commit().unwrap(), Default::default());
         view.rebase().unwrap();
         forget(&world.state()).unwrap();
-        view.go_on();
+        view.go_on().unwrap();
         view.sweep().unwrap();
         world.assert_same();
     }
@@ -203,7 +203,7 @@ fn a_directory_that_holds_the_state_outlives_a_commit_and_is_reported() {
     assert_eq!(paths, [kept.clone(), world.real().join("home/.local")]);
     view.rebase().unwrap();
     forget(&world.state()).unwrap();
-    view.go_on();
+    view.go_on().unwrap();
     assert!(kept.is_dir());
     assert_eq!(world.lines(), [""; 0]);
 }

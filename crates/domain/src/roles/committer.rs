@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use surmise_commit::{
-    Activity, Changes, CommitError, OnProgress, Progress, Report, Request, Resumed,
+    Activity, Changes, CommitError, OnProgress, Progress, Report, Request, Resumed, Terms,
 };
 
-use crate::doorway::{Refusal, Reply};
+use crate::doorway::{ReadChanged, Refusal, Reply};
+use crate::lines::fit;
 use crate::message::{Link, Order};
 
 /// Between two messages that tell of progress.
@@ -20,9 +21,6 @@ const REFRESH: Duration = Duration::from_millis(50);
 
 /// Lines of a refusal; what is more is counted.
 const DETAILS_MAX: usize = 100;
-
-/// Longest line of a refusal or report, in bytes. (A character has at most four.)
-const LINE_MAX: usize = 400;
 
 /// All lines of a refusal or report, in bytes as a message has them, so that it can have more than these.
 const LINES_BYTES_MAX: usize = 16 << 10;
@@ -38,6 +36,8 @@ pub(crate) struct Committer<'a> {
     pub(crate) control: &'a Link,
     /// Who asked.
     pub(crate) client: &'a Link,
+    /// Whether what was merely read and has changed is a conflict.
+    pub(crate) is_strict: bool,
 }
 
 /// From the committer to control.
@@ -45,7 +45,11 @@ pub(crate) struct Committer<'a> {
 pub(crate) enum Outcome {
     /// The real tree is what the view shows. The journal still says so: it goes when control says
     /// that the view knows.
-    Applied { changes: usize, left: Vec<String> },
+    Applied {
+        changes: usize,
+        left: Vec<String>,
+        read_changed: ReadChanged,
+    },
     /// Nothing has changed outside.
     Refused(Refusal),
     /// It was begun and could not be finished now; a later commit finishes it.
@@ -88,8 +92,12 @@ impl Committer<'_> {
             root: "/".as_ref(),
             keep: Some(self.root),
         };
+        let terms = Terms {
+            choices: &[],
+            is_strict: self.is_strict,
+        };
         let mut progress = self.on_progress();
-        match surmise_commit::commit(&request, &mut progress) {
+        match surmise_commit::commit_on(&request, terms, &mut progress) {
             Ok(report) => applied(changes, &report),
             Err(error) => self.give_up(changes, error),
         }
@@ -145,6 +153,7 @@ fn applied(changes: usize, report: &Report) -> Outcome {
     Outcome::Applied {
         changes,
         left: bounded(left.collect()),
+        read_changed: ReadChanged::of(&report.read_changed),
     }
 }
 
@@ -170,22 +179,7 @@ fn refusal(error: String, hint: Option<String>, details: Vec<String>) -> Refusal
 }
 
 fn bounded(mut lines: Vec<String>) -> Vec<String> {
-    let all = lines.len();
-    lines.truncate(DETAILS_MAX);
-    for line in &mut lines {
-        if line.len() > LINE_MAX {
-            *line = line.chars().take(LINE_MAX / 4).chain(['…']).collect();
-        }
-    }
-    let mut bytes = 0;
-    // What is no letter may be longer in a message than in a name.
-    let fit = lines.iter().take_while(|line| {
-        bytes += serde_json::to_string(line).map_or(0, |text| text.len());
-        bytes <= LINES_BYTES_MAX
-    });
-    let fit = fit.count();
-    lines.truncate(fit);
-    let more = all - lines.len();
+    let more = fit(&mut lines, DETAILS_MAX, LINES_BYTES_MAX);
     if more > 0 {
         lines.push(format!("… and {more} more"));
     }
@@ -194,6 +188,8 @@ fn bounded(mut lines: Vec<String>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use surmise_commit::{Conflict, ConflictKind};
+
     use super::*;
 
     #[test]
@@ -205,6 +201,17 @@ mod tests {
             let text = serde_json::to_string(&Outcome::Refused(refusal)).expect("plain data");
             assert!(text.len() < 48 << 10, "{} bytes of {name:?}", text.len());
             assert!(text.contains("more"), "the rest is counted");
+            let conflict = Conflict {
+                path: path.into(),
+                what: ConflictKind::ReadChanged,
+            };
+            let report = Report {
+                read_changed: vec![conflict; 5000],
+                ..Report::default()
+            };
+            let text = serde_json::to_string(&applied(1, &report)).expect("plain data");
+            assert!(text.len() < 16 << 10, "{} bytes of {name:?}", text.len());
+            assert!(text.contains("5000"), "the rest is counted");
         }
     }
 }

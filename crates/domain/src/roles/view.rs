@@ -69,22 +69,23 @@ impl ViewProcess<'_> {
         let threads = (processors as usize).clamp(*THREADS.start(), *THREADS.end());
         let server = Server::new(device, threads);
         let notifier = server.notifier();
-        thread::scope(|scope| {
+        let result = thread::scope(|scope| {
             let (served, watch) = mpsc::channel::<()>();
             let control = self.control;
             let view = &view;
             scope.spawn(move || {
                 obey(control, view, &notifier);
                 drop(notifier);
-                end_unless(&watch);
+                end_unless(&watch, view);
             });
             let result = server.serve(view);
             // From here on the watcher has nothing to cut short.
             let _ = rustix::net::shutdown(control, rustix::net::Shutdown::Read);
             drop(served);
             result
-        })
-        .map_err(Failure::at("serve the view"))
+        });
+        view.end_reads();
+        result.map_err(Failure::at("serve the view"))
     }
 
     fn config(&self) -> io::Result<ViewConfig> {
@@ -176,8 +177,9 @@ fn obey(control: &Link, view: &View, notifier: &Notifier) {
 }
 
 /// Ends the process when the domain has ended but its mount has not. Returns when `served` closes.
-fn end_unless(served: &mpsc::Receiver<()>) {
+fn end_unless(served: &mpsc::Receiver<()>, view: &View) {
     if let Err(RecvTimeoutError::Timeout) = served.recv_timeout(MOUNT_OUTLIVES_MAX) {
+        view.end_reads();
         process::exit(0);
     }
 }

@@ -25,6 +25,8 @@ pub(crate) mod fopen {
     pub(crate) const CACHE_DIR: u32 = 1 << 3;
     pub(crate) const NOFLUSH: u32 = 1 << 5;
     pub(crate) const PARALLEL_DIRECT_WRITES: u32 = 1 << 6;
+    /// Reads, writes and mappings go to the file that `backing_id` names.
+    pub(crate) const PASSTHROUGH: u32 = 1 << 7;
 }
 
 /// `fuse_getattr_in.getattr_flags`: the handle is valid.

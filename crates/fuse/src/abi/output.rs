@@ -108,6 +108,8 @@ wire! {
 
     /// A negative offset is for the attributes alone; length 0 is to the end.
     NotifyInvalInodeOut: 24 { ino: u64, off: i64, len: i64 }
+    /// The data follow.
+    NotifyStoreOut: 24 { nodeid: u64, offset: u64, size: u32, padding: u32 }
     /// The name follows, ended by NUL.
     NotifyInvalEntryOut: 16 { parent: u64, namelen: u32, flags: u32 }
 

@@ -12,8 +12,8 @@ use std::time::Duration;
 use rustix::io::Errno;
 use surmise_fuse::{
     Caller, CopyRange, Create, DirectoryEntry, DirectoryPlusSink, DirectorySink, Entry, FileSystem,
-    KnownAttributes, Lookup, Negotiated, Open, OpenReply, ROOT, RenameFlags, SetAttributes,
-    Statistics, TimeToSet, Write,
+    KnownAttributes, Lookup, Negotiated, Notifier, Open, OpenReply, ROOT, RenameFlags,
+    SetAttributes, Statistics, TimeToSet, Write,
 };
 
 pub use state::{BORN_S, INO_OFFSET};
@@ -51,7 +51,7 @@ impl Memory {
 }
 
 impl FileSystem for Memory {
-    fn init(&self, negotiated: &Negotiated) {
+    fn init(&self, negotiated: &Negotiated, _: Notifier) {
         *self.negotiated.lock().unwrap() = Some(*negotiated);
     }
 

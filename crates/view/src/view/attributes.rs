@@ -57,7 +57,12 @@ impl View {
     pub fn set_attributes(&self, node: NodeId, set: SetAttributes) -> io::Result<Entry> {
         // Before the lock.
         let _change = set.size.map(|_| self.change(node));
-        self.core().set(node, set)?;
+        let mut core = match set.size {
+            Some(_) => self.free_of_readers(node)?,
+            None => self.core(),
+        };
+        core.set(node, set)?;
+        drop(core);
         self.attributes(node)
     }
 
@@ -107,7 +112,11 @@ impl Core {
                 object.blocks +=
                     borrowed.map_or(0, |borrowed| borrowed.allocated(object.identity.size));
                 let lower = origin.as_ref().map(|origin| origin.links);
-                (own_data(id, node, object, lower), Lifetime::Forever)
+                let lifetime = match self.passed.is_mapped(id) {
+                    true => Lifetime::Never,
+                    false => Lifetime::Forever,
+                };
+                (own_data(id, node, object, lower), lifetime)
             }
             (None, None) => (created(id, node), Lifetime::Forever),
             (None, Some(_)) => {
@@ -172,6 +181,11 @@ impl Core {
 
     /// Takes away set-id bits and file capabilities before data change.
     pub(super) fn drop_privileges(&mut self, id: NodeId) -> io::Result<()> {
+        let object = self.map.node(id).filter(|node| node.object.is_some());
+        // Asked for at each write. What the real file had was taken away with the first.
+        if object.is_some_and(|node| without_privileges(node.permissions) == node.permissions) {
+            return self.drop_set_capability(id);
+        }
         let set = SetAttributes {
             drop_privileges: true,
             ..SetAttributes::default()

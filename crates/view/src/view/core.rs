@@ -14,6 +14,7 @@ use lru::LruCache;
 use rustix::io::Errno;
 use surmise_journal::Journal;
 
+use super::passthrough::Passed;
 use super::running::CommitUnderWay;
 use super::{Entry, LOG_FORMAT, ViewConfig, fail};
 use crate::known::{Known, Place};
@@ -22,13 +23,8 @@ use crate::lower;
 use crate::map::{Map, Resolution};
 use crate::record::{Operation, Record};
 use crate::store::ObjectStore;
-use crate::types::{
-    Attributes, FileKind, Identity, InodeKey, Lifetime, NodeId, ObjectId, Timestamp,
-};
+use crate::types::{Attributes, FileKind, Identity, Lifetime, NodeId, ObjectId, Timestamp};
 use crate::watch::Watches;
-
-/// Inode numbers of nodes that exist only in the view begin here, far above what file systems use.
-const FIRST_NEW_INODE: u64 = 1 << 40;
 
 /// How many opened names are remembered with the state of their first use, some 120 bytes each.
 const USED_NAMES: NonZeroUsize = NonZeroUsize::new(1 << 16).expect("a positive constant");
@@ -43,6 +39,8 @@ pub(super) struct Core {
     pub(super) files: LruCache<NodeId, Arc<File>>,
     /// Real files from which objects borrow. An open one outlives its name.
     pub(super) lenders: LruCache<NodeId, Arc<File>>,
+    /// Objects that the kernel reads and writes by itself.
+    pub(super) passed: Passed,
     /// Snapshots of open directories.
     pub(super) listings: HashMap<u64, super::directory::Listing>,
     pub(super) last_listing: u64,
@@ -98,6 +96,7 @@ impl Core {
             known: Known::default(),
             files: LruCache::new(slots),
             lenders: LruCache::new(slots),
+            passed: Passed::default(),
             listings: HashMap::new(),
             last_listing: 0,
             listed: Listed::default(),
@@ -377,28 +376,6 @@ impl Core {
         ObjectId(self.last_object)
     }
 
-    /// The inode number to show. Those of the root's file system are shown as they are; those of
-    /// others carry their device in the upper bits, since one mount shows them all.
-    pub(super) fn inode_number(&self, id: NodeId, identity: &Identity) -> u64 {
-        match self.map.node(id) {
-            Some(node) if node.origin.is_none() => self.created_inode(id),
-            _ => self.shown_inode(identity.key()),
-        }
-    }
-
-    /// The inode number of a node that exists only in the view.
-    pub(super) fn created_inode(&self, id: NodeId) -> u64 {
-        self.known.number(id).unwrap_or(FIRST_NEW_INODE + id.0)
-    }
-
-    pub(super) fn shown_inode(&self, key: InodeKey) -> u64 {
-        if key.device == self.root_device {
-            return key.inode;
-        }
-        let device = (key.device ^ (key.device >> 16)) & 0x7fff | 0x8000;
-        key.inode ^ (device << 48)
-    }
-
     /// Whether a node's data are an object's.
     pub(super) fn has_object(&self, id: NodeId) -> bool {
         self.map.node(id).is_some_and(|node| node.object.is_some())
@@ -481,11 +458,6 @@ fn io_error(error: surmise_journal::OpenError) -> io::Error {
         surmise_journal::OpenError::Io(error) => error,
         other => io::Error::other(other),
     }
-}
-
-/// The node that exists only in the view and is shown with this number.
-pub(super) fn created_node(number: u64) -> Option<NodeId> {
-    number.checked_sub(FIRST_NEW_INODE).map(NodeId)
 }
 
 /// Now, by the clock that the kernel stamps inodes with, so that times of objects and times in the

@@ -43,44 +43,6 @@ pub(super) struct Lent {
 }
 
 impl View {
-    /// Opens a regular file; true when pages that the kernel cached of it are still right.
-    pub fn open_file(&self, node: NodeId, truncate: bool, kill: bool) -> io::Result<bool> {
-        // Before the lock.
-        let _change = truncate.then(|| self.change(node));
-        let mut core = self.core();
-        if kill {
-            core.drop_privileges(node)?;
-        }
-        if truncate {
-            core.resize(node, 0)?;
-        }
-        if core.has_object(node) {
-            core.known.open(node);
-            return Ok(true);
-        }
-        let identity = core.lower_attributes(node)?.identity;
-        core.note_use(node, identity)?;
-        let unchanged = core.known.note_open(node, &identity);
-        if !unchanged {
-            core.files.pop(&node);
-        }
-        // A descriptor keeps the file while it is open inside, whatever becomes of its name outside. What
-        // may not be read can still be written, and is looked up again for that.
-        let _ = core.file(node);
-        core.known.open(node);
-        Ok(unchanged)
-    }
-
-    /// Notes that a regular file was opened as it was created.
-    pub fn note_open(&self, node: NodeId) {
-        self.core().known.open(node);
-    }
-
-    /// An open file, and every mapping of it, is gone.
-    pub fn close_file(&self, node: NodeId) {
-        self.core().known.close(node);
-    }
-
     /// Reads at `offset` until `buffer` is full or the file ends; returns the bytes read.
     pub fn read(&self, node: NodeId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let range = offset..offset.saturating_add(buffer.len() as u64);
@@ -433,7 +395,7 @@ pub(super) fn is_gone(error: &io::Error) -> bool {
     matches!(errno, Some(Errno::STALE | Errno::NOENT | Errno::NOTDIR))
 }
 
-fn set_times(object: &File, shown: &Attributes) -> io::Result<()> {
+pub(super) fn set_times(object: &File, shown: &Attributes) -> io::Result<()> {
     let times = rustix::fs::Timestamps {
         last_access: timespec(Some(shown.accessed)),
         last_modification: timespec(Some(shown.identity.modified)),

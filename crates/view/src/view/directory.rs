@@ -8,7 +8,8 @@ use std::sync::Arc;
 use rustix::fs::StatVfs;
 use rustix::io::Errno;
 
-use super::core::{Core, created_node, now};
+use super::core::{Core, now};
+use super::numbers::created_node;
 use super::{View, fail};
 use crate::lower;
 use crate::types::{FileKind, InodeKey, NodeId};

@@ -80,7 +80,9 @@ impl View {
 
     /// Where a symbolic link leads.
     pub fn read_link(&self, node: NodeId) -> io::Result<OsString> {
-        self.core().target(node)
+        let mut core = self.core();
+        self.note_link(&core, node);
+        core.target(node)
     }
 
     /// Creates an inode under a name that is free.

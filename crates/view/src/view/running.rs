@@ -47,6 +47,8 @@ pub struct StaleEntry {
 #[derive(Debug, Default)]
 pub(super) struct CommitUnderWay {
     kept: Vec<Kept>,
+    /// Objects that the kernel goes on writing to, while copies of them are committed.
+    passed: Vec<(NodeId, ObjectId)>,
     is_rebased: bool,
     stale: Stale,
 }
@@ -89,10 +91,20 @@ impl View {
             return fail(Errno::BUSY);
         }
         let kept = core.keep()?;
+        let stays = kept.iter().map(|kept| kept.node).collect();
+        let passed = match core.give_copies(&stays) {
+            Ok(passed) => passed,
+            Err(error) => {
+                core.drop_copies(&kept);
+                return Err(error);
+            }
+        };
         core.commit = Some(CommitUnderWay {
             kept,
+            passed,
             ..CommitUnderWay::default()
         });
+        self.end_reads();
         Ok(())
     }
 
@@ -110,22 +122,30 @@ impl View {
     /// `EINVAL` when nothing was prepared; else what writing the log failed with, and then the domain
     /// must end.
     pub fn rebase(&self) -> io::Result<()> {
-        self.locked().rebase()
+        let mut core = self.locked();
+        let links = self.links_read(&core);
+        core.rebase()?;
+        self.renew_reads(&mut core, &links);
+        Ok(())
     }
 
     /// Lets calls through again, after a rebase or instead of one, and returns what the kernel has
     /// to be told. Without a commit under way there is nothing to do.
-    pub fn go_on(&self) -> Stale {
+    ///
+    /// # Errors
+    /// What writing the log failed with; then calls go through, and the domain must end.
+    pub fn go_on(&self) -> io::Result<Stale> {
         let mut core = self.locked();
         let Some(commit) = core.commit.take() else {
-            return Stale::default();
+            return Ok(Stale::default());
         };
         self.gone_on.notify_all();
         if !commit.is_rebased {
             let copied = commit.kept.into_iter().filter(|kept| kept.is_copied);
             core.garbage.extend(copied.filter_map(|kept| kept.object));
+            core.take_back(commit.passed)?;
         }
-        commit.stale
+        Ok(commit.stale)
     }
 
     /// Removes the objects that rebases made superfluous. The next opening of the view removes what
@@ -155,15 +175,19 @@ impl Core {
                 // Somebody outside has removed it: stale before, stale afterwards.
                 Err(error) if is_gone(&error) => {}
                 Err(error) => {
-                    for object in kept.iter().filter(|kept| kept.is_copied) {
-                        // What stays is swept up later.
-                        let _ = object.object.map(|object| self.store.remove(object));
-                    }
+                    self.drop_copies(&kept);
                     return Err(error);
                 }
             }
         }
         Ok(kept)
+    }
+
+    fn drop_copies(&self, kept: &[Kept]) {
+        for kept in kept.iter().filter(|kept| kept.is_copied) {
+            // What stays is swept up later.
+            let _ = kept.object.map(|object| self.store.remove(object));
+        }
     }
 
     fn keep_one(&mut self, id: NodeId) -> io::Result<Kept> {
@@ -218,7 +242,7 @@ impl Core {
         let Some(commit) = self.commit.take_if(|commit| !commit.is_rebased) else {
             return fail(Errno::INVAL);
         };
-        let kept = commit.kept;
+        let CommitUnderWay { kept, passed, .. } = commit;
         let moved = self.moved_directories();
         let operation = operation(&kept);
         let written = self.write(&operation);
@@ -226,6 +250,7 @@ impl Core {
             // Still prepared, so that nothing goes on.
             self.commit = Some(CommitUnderWay {
                 kept,
+                passed,
                 ..CommitUnderWay::default()
             });
             return Err(error);
@@ -251,6 +276,7 @@ impl Core {
         self.directories.clear();
         self.relocate(moved, &before);
         self.renew_uses();
+        self.own_again(&passed)?;
         self.renumber_listings();
         self.listed.clear();
         let still: HashSet<ObjectId> = self
@@ -262,9 +288,9 @@ impl Core {
         self.garbage
             .extend(objects.filter(|object| !still.contains(object)));
         self.commit = Some(CommitUnderWay {
-            kept: Vec::new(),
             is_rebased: true,
             stale: self.stale(before, &kept_nodes),
+            ..CommitUnderWay::default()
         });
         self.sync()
     }

@@ -24,7 +24,7 @@ fn commit(world: &World, opened: &Opened<'_>) {
     assert_eq!(report, Report::default());
     opened.view.rebase().unwrap();
     surmise_commit::forget(world.state.path()).unwrap();
-    opened.view.go_on();
+    opened.view.go_on().unwrap();
     opened.view.sweep().unwrap();
 }
 
@@ -80,7 +80,7 @@ fn a_commit_that_is_given_up_leaves_a_large_file_borrowing() {
     let before = fs::metadata(world.real()).unwrap();
     opened.view.prepare_commit().unwrap();
     assert!(opened.view.prepare_commit().is_err(), "prepared twice");
-    opened.view.go_on();
+    opened.view.go_on().unwrap();
     changes().iter().for_each(|call| opened.call(call));
     opened.compare();
     let after = fs::metadata(world.real()).unwrap();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
-use surmise_view::{NodeId, SetAttributes, View, ViewConfig};
+use surmise_view::{NodeId, OpenHow, SetAttributes, View, ViewConfig};
 use tempfile::TempDir;
 
 /// Larger than what is copied whole, no multiple of a block, and no multiple of a page.
@@ -164,7 +164,7 @@ pub fn open_view(lower: &Path, state: &Path) -> View {
 pub fn find(view: &View) -> NodeId {
     let found = view.lookup(NodeId::ROOT, OsStr::new("file")).unwrap();
     let node = found.expect("the file").node;
-    view.open_file(node, false, false).unwrap();
+    view.open_file(node, OpenHow::default()).unwrap();
     node
 }
 

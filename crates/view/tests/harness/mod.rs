@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use plain::{content, name_inodes, plain, plant, seen, set_time, walk};
 use running::Held;
 use surmise_view::{
-    Entry, FileKind, NewNode, NodeId, RenameMode, SetAttributes, Timestamp, View, ViewConfig,
+    Entry, FileKind, NewNode, NodeId, OpenHow, RenameMode, SetAttributes, Timestamp, View,
+    ViewConfig,
 };
 use tempfile::TempDir;
 
@@ -236,7 +237,7 @@ impl Pair {
             }
             Call::Write(at, offset, bytes) => {
                 let node = self.regular(at)?;
-                view.open_file(node, false, false)?;
+                view.open_file(node, OpenHow::default())?;
                 view.write(node, *offset, bytes, false)
             }
             Call::Truncate(at, size) => self.set(

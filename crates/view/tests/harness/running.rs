@@ -87,7 +87,7 @@ impl Pair {
         surmise_commit::forget(state).unwrap();
         assert_eq!(surmise_commit::pending(state).unwrap(), None);
         assert!(Changes::of(&surmise_view::load(state).unwrap()).is_empty());
-        view.go_on();
+        view.go_on().unwrap();
         view.sweep().unwrap();
         self.compare_lower();
         self.compare();

@@ -346,6 +346,42 @@ def mappings():
     check("a mapping from before the first change", first, before[:12])
 
 
+def open_together():
+    """Open files of one inode agree, whichever way each was opened and whoever made the data."""
+    for name in ["lower/file", "made"]:
+        first = os.open(name, os.O_RDWR | os.O_CREAT)
+        os.ftruncate(first, 8192)
+        reader = os.open(name, os.O_RDONLY)
+        synchronous = os.open(name, os.O_WRONLY | os.O_SYNC | os.O_APPEND)
+        os.pwrite(first, b"first", 100)
+        os.write(synchronous, b"appended")
+        check(name, os.pread(reader, 5, 100), os.pread(reader, 9, 8192), os.fstat(reader).st_size)
+        direct = os.open(name, os.O_RDWR | os.O_DIRECT)
+        page = mmap.mmap(-1, 4096)
+        page[:6] = b"direct"
+        check("direct", os.pwritev(direct, [page], 4096), os.pread(reader, 6, 4096), os.pread(reader, 5, 100))
+        os.pwrite(first, b"buffered", 4096)
+        check("and back", os.preadv(direct, [page], 4096), page[:8])
+        shared = mmap.mmap(first, 4096)
+        os.utime(name, ns=(1, 1))
+        shared[0:6] = b"mapped"
+        shared.flush()
+        times = os.stat(name).st_mtime_ns > 1, os.fstat(reader).st_mtime_ns > 1
+        check("a mapping's write has a time", *times, os.pread(reader, 6, 0))
+        os.truncate(name, 102)
+        check("cut", os.fstat(reader).st_size, os.pread(reader, 100, 100), os.lseek(reader, 0, os.SEEK_END))
+        os.rename(name, "other")
+        os.write(synchronous, b"end")
+        check("renamed", read("other")[100:], os.path.exists(name))
+        os.unlink("other")
+        check("unlinked", os.pwrite(first, b"F", 100), os.pread(reader, 100, 100), os.fstat(reader).st_nlink)
+        for descriptor in [first, reader, synchronous, direct]:
+            os.close(descriptor)
+        shared.close()
+        write(name, "a new one")
+        check("new", read(name), os.stat(name).st_nlink)
+
+
 def running_programs():
     with open("/bin/sleep", "rb") as binary, open("sleeper", "wb") as copy:
         copy.write(binary.read())
@@ -411,6 +447,7 @@ for group in [
     holes,
     copies,
     mappings,
+    open_together,
     running_programs,
     other_calls,
 ]:

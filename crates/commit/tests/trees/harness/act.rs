@@ -3,7 +3,9 @@
 use std::io;
 
 use rustix::io::Errno;
-use surmise_view::{FileKind, NewNode, NodeId, RenameMode, SetAttributes, Timestamp, View};
+use surmise_view::{
+    FileKind, NewNode, NodeId, OpenHow, RenameMode, SetAttributes, Timestamp, View,
+};
 
 use super::split;
 
@@ -61,7 +63,7 @@ pub fn on_view(view: &View, act: &Act) -> io::Result<()> {
         }
         Act::Write(path, offset, data) => {
             let node = node(path)?;
-            view.open_file(node, false, false)?;
+            view.open_file(node, OpenHow::default())?;
             let clears = clears_set_id() && !data.is_empty();
             view.write(node, *offset, data, clears)
         }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 use surmise_commit::{
     Changes, Choice, CommitError, Conflict, ConflictKind, Progress, Report, Request, Resumed,
-    Winner, commit, commit_choosing, pending, resume, undo,
+    Terms, Winner, commit, commit_on, pending, resume, undo,
 };
 use surmise_testkit::{Facets, TreeSnapshot, assert_same_tree};
 use surmise_view::{FileKind, Map, NodeId, View, ViewConfig};
@@ -245,8 +245,16 @@ impl World {
             winner,
         });
         let choices: Vec<_> = choices.collect();
+        self.commit_on(Terms {
+            choices: &choices,
+            is_strict: false,
+        })
+    }
+
+    /// Commits on these terms.
+    pub fn commit_on(&self, terms: Terms<'_>) -> Result<Report, CommitError> {
         self.request(None, |request| {
-            commit_choosing(request, &choices, &mut |_| ControlFlow::Continue(()))
+            commit_on(request, terms, &mut |_| ControlFlow::Continue(()))
         })
     }
 

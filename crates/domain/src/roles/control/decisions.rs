@@ -119,20 +119,20 @@ impl<'a> Decisions<'a> {
                 self.end_domain();
                 Ok(())
             }
-            Wish::Commit if self.commit.is_some() => {
+            Wish::Commit { .. } if self.commit.is_some() => {
                 let hint = "wait until it has ended";
                 refuse(&visitor, Refusal::new("a commit is under way", hint));
                 Ok(())
             }
             // The tracer would be told to end by this process' end, in the middle of the commit.
-            Wish::Commit if self.is_detaching() => {
+            Wish::Commit { .. } if self.is_detaching() => {
                 let hint = "nothing has changed; try again";
                 refuse(&visitor, Refusal::new("the domain leaves its caller", hint));
                 Ok(())
             }
-            Wish::Commit => {
+            Wish::Commit { is_strict } => {
                 let init = self.roles.init.pid();
-                self.commit = RunningCommit::begin(visitor, init, self.others());
+                self.commit = RunningCommit::begin(visitor, is_strict, init, self.others());
                 Ok(())
             }
         }

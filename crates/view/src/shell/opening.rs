@@ -1,0 +1,48 @@
+//! The flags of open(2), and what an open file's handle says.
+
+use rustix::fs::OFlags;
+use surmise_fuse::{Caller, OpenReply};
+
+use super::privileges;
+use crate::view::{OpenHow, Opened, Way};
+
+/// The handle of a file that is passed through; all others have 0.
+const PASSED: u64 = 1;
+
+/// How a file with these flags is opened.
+pub(super) fn how(caller: Caller, flags: u32, kill_privileges: bool) -> OpenHow {
+    let truncate = has(flags, OFlags::TRUNC);
+    OpenHow {
+        truncate,
+        drop_privileges: truncate && privileges::dropped_by_change(caller, kill_privileges),
+        reads: !has(flags, OFlags::WRONLY),
+        writes: has(flags, OFlags::WRONLY) || has(flags, OFlags::RDWR),
+        // Passed through, it would be so, at the disk's pace, and nothing that a domain does is to be
+        // durable before its commit.
+        is_synchronous: has(flags, OFlags::DSYNC) || has(flags, OFlags::DIRECT),
+    }
+}
+
+/// What the kernel is told of an open file.
+pub(super) fn reply(opened: Opened) -> OpenReply {
+    let backing = match opened.way {
+        Way::Passed(backing) => Some(backing),
+        Way::Messages => None,
+    };
+    OpenReply {
+        handle: u64::from(backing.is_some()) * PASSED,
+        keep_cache: opened.keep_cache,
+        no_flush: true,
+        backing,
+        ..OpenReply::default()
+    }
+}
+
+/// Whether the data of an open file with this handle were passed through.
+pub(super) fn was_passed(handle: u64) -> bool {
+    handle == PASSED
+}
+
+fn has(flags: u32, flag: OFlags) -> bool {
+    flags & flag.bits() == flag.bits()
+}

@@ -1,0 +1,359 @@
+//! Files that the kernel reads and writes by itself, without a message: FUSE passthrough (Linux 6.9), for
+//! root only.
+//!
+//! Of one node, all open files that are passed through lead to the same file, and while there are any the
+//! kernel caches nothing of the node. So the first open decides for those that follow. The kernel tells of
+//! a close late, when it counts the file as closed already: what is noted here never says less than the
+//! kernel's own count, and to go on in the same way is right for it, too.
+//!
+//! **Objects**, whole ones: what borrows looks at the log for each block. Such an object stays what its
+//! descriptors lead to, so no commit may take it: the commit of a domain that goes on gets a copy, and
+//! afterwards the object is a change of the domain's again ([`Core::give_copies`], [`Core::own_again`]),
+//! until its last open file is closed if nothing was written to it meanwhile
+//! ([`Core::disown_unchanged`]).
+//!
+//! *Mappings.* A mapping does not keep the open file, so nobody hears of its end, and writes through a
+//! shared one send no message. Whoever can make one, by a descriptor for reading and writing, goes by
+//! messages. If others made the file be passed through before, it has to come along; then the file is
+//! taken to be open until the domain ends, and its attributes are asked for each time.
+//!
+//! **Real files** that are programs or libraries, for who only reads: what they are read into is then shared
+//! with the whole machine. Nothing may be written to one while somebody has it open in this way, as
+//! nothing may be to a program that runs: who wants to waits a moment, since a close may not have been
+//! told yet, and fails with `ETXTBSY` ([`View::free_of_readers`]). A mapping keeps what it is of.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::MutexGuard;
+use std::time::Duration;
+use std::{io, iter, thread};
+
+use rustix::fs::{Timespec, Timestamps};
+use rustix::io::Errno;
+use surmise_fuse::{Backing, BackingId, Notifier};
+
+use super::core::{Core, now};
+use super::opening::{AT_ONCE_BYTES_MAX, OpenHow};
+use super::{View, WHOLE, fail};
+use crate::copies::copy_data;
+use crate::record::Record;
+use crate::types::{Attributes, Identity, NodeId, ObjectId};
+
+/// How the file of a program or library begins (elf(5)).
+const PROGRAM: &[u8; 4] = b"\x7fELF";
+
+/// How long the kernel may take to tell of a close.
+const CLOSES_WITHIN: Duration = Duration::from_secs(1);
+
+/// How often the clock that stamps inodes goes on at least, and how many of these are waited for.
+const GRANULE: Duration = Duration::from_millis(10);
+const GRANULES_MAX: u32 = 3;
+
+/// Which way the data of an open file go.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Way {
+    /// By messages, and the kernel caches them.
+    #[default]
+    Messages,
+    /// Through the kernel.
+    Passed(BackingId),
+}
+
+/// The open files whose data are passed through.
+#[derive(Debug, Default)]
+pub(super) struct Passed {
+    open: HashMap<NodeId, Open>,
+    /// The state in which they were committed, of those that were open then.
+    committed: HashMap<NodeId, Identity>,
+    /// The kernel has agreed to it, and not refused it yet.
+    is_allowed: bool,
+}
+
+#[derive(Debug)]
+struct Open {
+    backing: Backing,
+    files: u32,
+    /// It is no object.
+    is_real: bool,
+    /// A process could have it mapped shared, and write to it.
+    is_mapped: bool,
+}
+
+impl Passed {
+    pub(super) fn allow(&mut self) {
+        self.is_allowed = true;
+    }
+
+    /// Whether the node's attributes may change without a message.
+    pub(super) fn is_mapped(&self, id: NodeId) -> bool {
+        self.open.get(&id).is_some_and(|open| open.is_mapped)
+    }
+
+    /// Whether somebody reads the real file.
+    fn is_read(&self, id: NodeId) -> bool {
+        self.open.get(&id).is_some_and(|open| open.is_real)
+    }
+
+    /// One open file less; true when it was the last.
+    fn close(&mut self, id: NodeId) -> bool {
+        let Entry::Occupied(mut entry) = self.open.entry(id) else {
+            return false;
+        };
+        let open = entry.get_mut();
+        open.files -= 1;
+        let is_last = open.files == 0 && !open.is_mapped;
+        if is_last {
+            entry.remove();
+        }
+        is_last
+    }
+}
+
+impl Open {
+    fn add(&mut self, how: OpenHow) -> Way {
+        self.files += 1;
+        self.is_mapped |= how.reads && how.writes;
+        Way::Passed(self.backing.id())
+    }
+}
+
+impl View {
+    /// The state, when nobody reads the real file of a node that is to be written to.
+    ///
+    /// # Errors
+    /// `ETXTBSY` when somebody still does, or when so many others wait that nobody would hear of a close.
+    pub(super) fn free_of_readers(&self, id: NodeId) -> io::Result<MutexGuard<'_, Core>> {
+        let core = self.core();
+        if !core.passed.is_read(id) {
+            return Ok(core);
+        }
+        // Other workers have to go on.
+        let Ok(_waiting) = self.waits_for_readers.try_lock() else {
+            return fail(Errno::TXTBSY);
+        };
+        let is_read = |core: &mut Core| core.passed.is_read(id) || core.commit.is_some();
+        let (core, waited) = self
+            .closed
+            .wait_timeout_while(core, CLOSES_WITHIN, is_read)
+            .expect(WHOLE);
+        match waited.timed_out() {
+            true => fail(Errno::TXTBSY),
+            false => Ok(core),
+        }
+    }
+}
+
+impl Core {
+    /// Finds the way of one more open file of a node.
+    pub(super) fn pass(&mut self, id: NodeId, how: OpenHow, kernel: &Notifier) -> Way {
+        if let Some(open) = self.passed.open.get_mut(&id) {
+            return open.add(how);
+        }
+        if how.is_synchronous || how.reads && how.writes {
+            return Way::Messages;
+        }
+        if !self.passed.is_allowed || self.known.is_open(id) {
+            return Way::Messages;
+        }
+        let has_object = self.has_object(id);
+        // What cannot be opened here, messages will tell.
+        let may_pass = match has_object {
+            true => self.borrowed(id).is_none(),
+            false => !how.writes && self.file(id).is_ok_and(|file| is_program(&file)),
+        };
+        let (true, Ok(file)) = (may_pass, self.file(id)) else {
+            return Way::Messages;
+        };
+        let Ok(backing) = kernel.register(&file) else {
+            self.passed.is_allowed = false;
+            return Way::Messages;
+        };
+        let mut open = Open {
+            backing,
+            files: 0,
+            is_real: !has_object,
+            is_mapped: false,
+        };
+        let way = open.add(how);
+        self.passed.open.insert(id, open);
+        way
+    }
+
+    /// One open file less. True when the node's data are the real file's again.
+    pub(super) fn close_passed(&mut self, id: NodeId) -> bool {
+        self.passed.close(id) && self.disown_unchanged(id)
+    }
+
+    /// No open files any more.
+    pub(super) fn close_all_passed(&mut self) {
+        self.passed.open.clear();
+        let committed: Vec<NodeId> = self.passed.committed.keys().copied().collect();
+        for id in committed {
+            self.disown_unchanged(id);
+        }
+    }
+
+    fn disown_unchanged(&mut self, id: NodeId) -> bool {
+        let Some(committed) = self.passed.committed.remove(&id) else {
+            return false;
+        };
+        let Some(object) = self.map.node(id).and_then(|node| node.object) else {
+            return false;
+        };
+        let is_unchanged = self.object_state(object).is_ok_and(|now| now == committed);
+        // If the log cannot be written, the object stays a change.
+        if !is_unchanged
+            || self
+                .perform(vec![Record::Disown { node: id }], now())
+                .is_err()
+        {
+            return false;
+        }
+        self.garbage.push(object);
+        self.files.pop(&id);
+        true
+    }
+
+    /// Has the log name copies of all objects that are passed through, and returns these objects. What
+    /// `stays` when the commit has taken its names away needs none.
+    ///
+    /// # Errors
+    /// What could not be copied or written; then nothing has changed.
+    pub(super) fn give_copies(
+        &mut self,
+        stays: &HashSet<NodeId>,
+    ) -> io::Result<Vec<(NodeId, ObjectId)>> {
+        let open = self.passed.open.iter();
+        let nodes = open.filter(|(node, open)| !open.is_real && !stays.contains(node));
+        let nodes: Vec<NodeId> = nodes.map(|(node, _)| *node).collect();
+        let mut copies = Vec::new();
+        let copied = nodes.into_iter().try_for_each(|id| {
+            if let Some(object) = self.map.node(id).and_then(|node| node.object) {
+                let copy = self.next_object();
+                copies.push((id, object, copy));
+                self.copy_object(object, copy)?;
+            }
+            Ok(())
+        });
+        let given = copied.and_then(|()| {
+            let records = copies.iter().map(|(node, _, copy)| Record::Content {
+                node: *node,
+                object: *copy,
+            });
+            self.perform_all(records.collect())
+        });
+        if let Err(error) = given {
+            for (_, _, copy) in copies {
+                // What stays is swept up later.
+                let _ = self.store.remove(copy);
+            }
+            return Err(error);
+        }
+        Ok(copies
+            .into_iter()
+            .map(|(node, object, _)| {
+                self.files.pop(&node);
+                (node, object)
+            })
+            .collect())
+    }
+
+    /// Has the log name these objects instead of their copies: the commit was given up.
+    ///
+    /// # Errors
+    /// What writing the log failed with; then what is written to the objects is lost, and the domain must
+    /// end.
+    pub(super) fn take_back(&mut self, objects: Vec<(NodeId, ObjectId)>) -> io::Result<()> {
+        let copies = objects.iter();
+        let copies = copies.filter_map(|(node, _)| self.map.node(*node)?.object);
+        let copies: Vec<_> = copies.collect();
+        let records = objects.iter().map(|(node, object)| Record::Content {
+            node: *node,
+            object: *object,
+        });
+        self.perform_all(records.collect())?;
+        self.garbage.extend(copies);
+        for (node, _) in objects {
+            self.files.pop(&node);
+        }
+        Ok(())
+    }
+
+    /// Has these objects be changes of the domain's again, after their copies were committed.
+    ///
+    /// # Errors
+    /// As [`Core::take_back`].
+    pub(super) fn own_again(&mut self, objects: &[(NodeId, ObjectId)]) -> io::Result<()> {
+        let mut records = Vec::new();
+        for (node, object) in objects {
+            let before = records.len();
+            match self.adopt(*node, &mut records) {
+                Ok(()) => records.push(Record::Content {
+                    node: *node,
+                    object: *object,
+                }),
+                // Moved or removed outside in the same moment, and stale from now on.
+                Err(_) => records.truncate(before),
+            }
+        }
+        self.perform_all(records)?;
+        self.passed.committed.clear();
+        for (node, object) in objects {
+            self.known.forget_use(*node);
+            let state = self.object_state(*object).ok().filter(wait_past);
+            let committed = state.map(|state| (*node, state));
+            self.passed.committed.extend(committed);
+        }
+        Ok(())
+    }
+
+    fn object_state(&self, object: ObjectId) -> io::Result<Identity> {
+        let attributes = Attributes::of_statx(&self.store.stat(object)?);
+        Ok(attributes.ok_or(Errno::IO)?.identity)
+    }
+
+    fn copy_object(&self, from: ObjectId, to: ObjectId) -> io::Result<()> {
+        let source = self.store.open(from)?;
+        let target = self.store.create(to)?;
+        let stat = rustix::fs::fstat(&source)?;
+        if rustix::fs::ioctl_ficlone(&target, &source).is_err() {
+            let size = stat.st_size.cast_unsigned();
+            target.set_len(size)?;
+            copy_data(&source, &target, 0..size)?;
+        }
+        let time = |seconds, nanoseconds: u64| Timespec {
+            tv_sec: seconds,
+            tv_nsec: nanoseconds.cast_signed(),
+        };
+        let times = Timestamps {
+            last_access: time(stat.st_atime, stat.st_atime_nsec),
+            last_modification: time(stat.st_mtime, stat.st_mtime_nsec),
+        };
+        Ok(rustix::fs::futimens(&target, &times)?)
+    }
+
+    fn perform_all(&mut self, records: Vec<Record>) -> io::Result<()> {
+        match records.is_empty() {
+            true => Ok(()),
+            false => self.perform(records, now()),
+        }
+    }
+}
+
+/// Whether it is worth while: large programs and libraries are mapped, and nobody writes into them.
+fn is_program(file: &File) -> bool {
+    let mut magic = [0; PROGRAM.len()];
+    let is_large = file
+        .metadata()
+        .is_ok_and(|data| data.len() > AT_ONCE_BYTES_MAX as u64);
+    is_large && file.read_exact_at(&mut magic, 0).is_ok() && magic == *PROGRAM
+}
+
+/// Waits until a change would have another time than the last one; false where the clock was set back.
+/// Since Linux 6.13 it would have at once.
+fn wait_past(state: &Identity) -> bool {
+    let steps = (0..GRANULES_MAX).map(|_| thread::sleep(GRANULE));
+    iter::once(()).chain(steps).any(|()| state.changed < now())
+}
