@@ -6,10 +6,11 @@
 //! journal speaks of nothing that is there: a commit that is resumed would leave everything where it is,
 //! and say that it has finished.
 //!
-//! So a journal is brought up to date before anything relies on it, and so is a domain's map. Where none of a device's directories
-//! is what it must be, one of them is looked for by its names and inode number alone, and tells the
-//! device's number of today. That is believed when all directories that the plan leaves in their places
-//! are then found as well. Else the file system is not mounted, or it is another one, and nothing is done.
+//! So a journal is brought up to date before anything relies on it, and so is a domain's map. Where none
+//! of a device's directories is what it must be, one of them is looked for by its names and inode number
+//! alone, and tells the device's number of today. That is believed when all directories that the plan
+//! leaves in their places are then found as well. Else the file system is not mounted, or it is another
+//! one, and nothing is done.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
