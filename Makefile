@@ -68,7 +68,7 @@ soak:
 		&& SURMISE_KILLS=200 cargo test --locked --package surmise-domain --test launch -- \
 			--test-threads 3 at_random \
 		&& SURMISE_EVERY_STEP=1 cargo test --release --locked --package surmise-commit --test trees -- \
-			--nocapture kills:: \
+			--nocapture kills:: power:: \
 		&& scripts/soak $(MINUTES)
 
 clean:

@@ -11,6 +11,7 @@ use surmise_view::{InodeKey, Map};
 use crate::apply::{Apply, report};
 use crate::check::{Findings, conflicts};
 use crate::choice::{Settled, settle};
+use crate::devices::{Today, renumber, today};
 use crate::error::{CommitError, Conflict, Obstacle, ObstacleKind};
 use crate::journal::{self, Contents, Journal, JournalError, Phase};
 use crate::locate::Site;
@@ -71,7 +72,9 @@ pub fn check(request: &Request<'_>) -> Result<(), CommitError> {
 /// As [`commit_on`].
 pub fn check_on(request: &Request<'_>, terms: Terms<'_>) -> Result<(), CommitError> {
     let keep = kept_inodes(request.keep)?;
-    let reads = Reads::load(request.directory, terms)?;
+    let today = of_today(request, &keep)?;
+    let request = &on(request, today.as_ref());
+    let reads = Reads::load(request.directory, terms, today.as_ref())?;
     let settled = settled(request, &keep, &reads)?;
     let (mut plan, checks) = planned(request, "", &keep, settled.as_ref())?;
     examine(request, &mut plan, &checks, &keep, &reads).map(drop)
@@ -108,8 +111,10 @@ pub fn commit_on(
         return Err(CommitError::UnderWay);
     }
     let keep = kept_inodes(request.keep)?;
+    let today = of_today(request, &keep)?;
+    let request = &on(request, today.as_ref());
     let prefix = prefix(request.name);
-    let reads = Reads::load(request.directory, terms)?;
+    let reads = Reads::load(request.directory, terms, today.as_ref())?;
     let settled = settled(request, &keep, &reads)?;
     let (mut plan, checks) = planned(request, &prefix, &keep, settled.as_ref())?;
     let read_changed = examine(request, &mut plan, &checks, &keep, &reads)?;
@@ -186,7 +191,7 @@ pub fn resume(directory: &Path, on_progress: &mut OnProgress<'_>) -> Result<Resu
 /// The real tree is as before then, save for change times, and so is the domain.
 ///
 /// # Errors
-/// After `NothingToUndo`, `TooLate` and `Changed` nothing has been done, and [`resume`] still finishes
+/// After `NothingToUndo`, `TooLate`, `Elsewhere` and `Changed` nothing has been done, and [`resume`] still finishes
 /// the commit. After any other, undo, or [`resume`], goes on taking back.
 pub fn undo(directory: &Path, on_progress: &mut OnProgress<'_>) -> Result<(), CommitError> {
     if journal::is_cut_short(directory) {
@@ -214,7 +219,16 @@ fn cut_short(directory: &Path) -> Result<Option<(Journal, Contents)>, CommitErro
         journal::discard(directory).map_err(journal_error)?;
         return Ok(None);
     }
-    Ok(Journal::open(directory)?)
+    let mut found = Journal::open(directory)?;
+    if let Some((_, contents)) = &mut found
+        && matches!(
+            contents.phase,
+            Some(Phase::Staging | Phase::Undoing | Phase::Applying)
+        )
+    {
+        renumber(contents)?;
+    }
+    Ok(found)
 }
 
 fn site(contents: &Contents) -> Result<Site<'_>, CommitError> {
@@ -272,6 +286,20 @@ fn take_back(
     std::fs::File::open(directory)
         .and_then(|directory| directory.sync_all())
         .map_err(journal_error)
+}
+
+/// What is to be committed, where device numbers are others than they were.
+fn of_today(request: &Request<'_>, keep: &HashSet<InodeKey>) -> Result<Option<Today>, CommitError> {
+    today(request.map, request.root, || {
+        planned(request, "", keep, None).map(|(plan, _)| plan)
+    })
+}
+
+fn on<'r>(request: &Request<'r>, today: Option<&'r Today>) -> Request<'r> {
+    Request {
+        map: today.map_or(request.map, |today| &today.map),
+        ..*request
+    }
 }
 
 /// What choices come to; `None` without any.

@@ -56,6 +56,10 @@ pub enum CommitError {
     /// There is no commit to take back.
     #[error("no commit of this domain was cut short")]
     NothingToUndo,
+    /// The file system on which a commit that was cut short has a directory is not there. Nothing was
+    /// done.
+    #[error("{} is not the directory that the commit has begun with", .0.display())]
+    Elsewhere(PathBuf),
     /// A commit has begun to remove what was there before, and only ever goes on.
     #[error("the commit has made all changes already, and has begun to remove what they replaced")]
     TooLate,
@@ -258,6 +262,9 @@ impl CommitError {
             Self::Undo { .. } => "remove the cause, then undo again: it will finish",
             Self::NothingToUndo => {
                 "`surmise list` shows commits that were cut short as `committing`"
+            }
+            Self::Elsewhere(_) => {
+                "mount its file system again or put it back, then do the same again"
             }
             Self::TooLate => "commit again: it will finish",
             Self::Journal(_) => "check the space and the permissions of the state directory",

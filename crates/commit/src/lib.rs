@@ -62,6 +62,7 @@ mod check;
 mod choice;
 mod commit;
 mod copy;
+mod devices;
 mod error;
 mod flush;
 mod journal;

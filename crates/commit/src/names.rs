@@ -235,10 +235,12 @@ impl<'m> Names<'m> {
 
     fn add(&mut self, entry: Entry<'m>) {
         if let Some(target) = entry.binding.target {
-            self.bound.entry(target).or_default().push(entry);
+            let bound = self.bound.entry(target).or_insert_with(one);
+            bound.push(entry);
         }
         if let (Some(lower), true) = (entry.lower, self.is_changed(&entry)) {
-            self.lost.entry(lower.key()).or_default().push(entry);
+            let lost = self.lost.entry(lower.key()).or_insert_with(one);
+            lost.push(entry);
         }
     }
 
@@ -266,6 +268,11 @@ impl<'m> Names<'m> {
     fn is_changed(&self, entry: &Entry<'m>) -> bool {
         is_changed(self.map, entry)
     }
+}
+
+/// Room for one: nearly every inode has one name, and a vector begins with room for four.
+fn one<T>() -> Vec<T> {
+    Vec::with_capacity(1)
 }
 
 /// Whether a name leads elsewhere than it really does.

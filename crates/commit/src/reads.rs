@@ -14,6 +14,7 @@ use surmise_view::{Identity, InodeKey, Read};
 
 use crate::check::{Findings, difference};
 use crate::choice::Choice;
+use crate::devices::{Today, number_of_today};
 use crate::error::{CommitError, Conflict, ConflictKind};
 use crate::locate::{LOOK, Site, is_absent, look_at};
 use crate::plan::{Checks, ROOT};
@@ -37,12 +38,21 @@ pub(crate) struct Reads<'t> {
 impl<'t> Reads<'t> {
     /// # Errors
     /// When it matters that they are not known.
-    pub(crate) fn load(state: &Path, terms: Terms<'t>) -> Result<Self, CommitError> {
+    pub(crate) fn load(
+        state: &Path,
+        terms: Terms<'t>,
+        today: Option<&Today>,
+    ) -> Result<Self, CommitError> {
         let mut reads = match surmise_view::load_reads(state) {
             Ok(reads) => reads,
             Err(unknown) if terms.is_strict => return Err(unknown.into()),
             Err(_) => Vec::new(),
         };
+        if let Some(Today { renumbered, .. }) = today {
+            for Read { identity, .. } in &mut reads {
+                identity.device = number_of_today(renumbered, identity.device);
+            }
+        }
         // By bytes: to compare many paths part by part takes long, and a domain may stand still meanwhile.
         reads.sort_by(|a, b| a.path.as_os_str().cmp(b.path.as_os_str()));
         Ok(Self { reads, terms })

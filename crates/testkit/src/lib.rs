@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod binary;
+mod block_log;
 mod compare;
 mod facets;
 mod outcome;
@@ -31,12 +32,13 @@ mod user;
 pub mod watchdog;
 
 pub use binary::{copied_binary, surmise_binary};
+pub use block_log::{BlockLog, Mounted, PowerLoss};
 pub use compare::{assert_same_tree, differences};
 pub use facets::Facets;
 pub use outcome::Outcome;
 pub use run::Run;
 pub use scratch::Scratch;
-pub use skip::{is_root, skip};
+pub use skip::{is_root, skip, tell};
 pub use snapshot::{Entry, Kind, TreeSnapshot};
 pub use terminal::Act;
 pub use tmux::Tmux;

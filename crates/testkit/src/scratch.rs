@@ -25,19 +25,24 @@ pub struct Scratch {
 impl Scratch {
     /// A tree owned by the user that runs the test.
     pub fn new() -> Self {
-        Self::with_owner(None)
+        Self::with_owner(None, &std::env::temp_dir())
+    }
+
+    /// The same below `directory`, which may be on a file system of the test's own.
+    pub fn below(directory: &Path) -> Self {
+        Self::with_owner(None, directory)
     }
 
     /// A tree owned by `user`, who can reach it whatever the permissions of the temporary
     /// directory's creator are.
     pub fn owned_by(user: &User) -> Self {
-        Self::with_owner(Some((user.uid, user.gid)))
+        Self::with_owner(Some((user.uid, user.gid)), &std::env::temp_dir())
     }
 
-    fn with_owner(owner: Option<(u32, u32)>) -> Self {
+    fn with_owner(owner: Option<(u32, u32)>, directory: &Path) -> Self {
         let root = tempfile::Builder::new()
             .prefix("surmise-test-")
-            .tempdir()
+            .tempdir_in(directory)
             .expect("a temporary directory");
         let scratch = Self { root, owner };
         scratch.own(scratch.root());

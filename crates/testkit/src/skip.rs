@@ -1,4 +1,4 @@
-//! Telling that a test could not run here.
+//! Telling that a test could not run here, or what it has tried.
 
 use std::io::Write;
 
@@ -9,9 +9,13 @@ use std::io::Write;
 pub fn skip(reason: impl std::fmt::Display) {
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("unnamed");
-    let line = format!("SKIP {test}: {reason}\n");
+    tell(format_args!("SKIP {test}: {reason}"));
+}
+
+/// Tells a line on standard error, likewise past the capture: what a test has counted.
+pub fn tell(line: impl std::fmt::Display) {
     std::io::stderr()
-        .write_all(line.as_bytes())
+        .write_all(format!("{line}\n").as_bytes())
         .expect("write to standard error");
 }
 

@@ -80,6 +80,10 @@ impl Borrowed {
         &self.from
     }
 
+    pub(crate) fn lender(&mut self) -> &mut Identity {
+        &mut self.from
+    }
+
     /// Where the bytes begin that are the object's in any case.
     pub fn limit(&self) -> u64 {
         self.limit

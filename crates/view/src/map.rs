@@ -5,6 +5,7 @@
 //! domain runs and when its log is read back alike, so what a reader of the log sees is what the
 //! domain saw.
 
+mod devices;
 mod node;
 mod table;
 

@@ -10,6 +10,7 @@ mod large;
 mod network;
 mod output;
 mod posix;
+mod power;
 mod programs;
 mod reads;
 mod setting;

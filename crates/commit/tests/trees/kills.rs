@@ -4,7 +4,7 @@
 //! A process of its own commits, so that the kill is a kill. A run takes a sample of the steps; with
 //! `SURMISE_EVERY_STEP=1` it takes all of them, as `make soak` does.
 
-mod tree;
+pub mod tree;
 
 use std::ops::ControlFlow;
 use std::os::unix::process::ExitStatusExt;
@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Signal, getpid, kill_process};
 use surmise_commit::{Request, Resumed, commit, pending};
-use surmise_testkit::TreeSnapshot;
+use surmise_testkit::{TreeSnapshot, tell};
 
 use crate::harness::World;
 
@@ -68,8 +68,7 @@ fn kill_at_each_step() {
         undo(&world, &before, stop, &mut counts);
         stop += if every { 1 } else { SAMPLE };
     }
-    let told = format!("kills: {stop} steps, {counts:?}\n");
-    std::io::Write::write_all(&mut std::io::stderr().lock(), told.as_bytes()).expect("told");
+    tell(format_args!("kills: {stop} steps, {counts:?}"));
     assert!(
         counts.applying_undone > 3 && counts.too_late > 0,
         "{counts:?}"

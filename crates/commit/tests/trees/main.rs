@@ -7,6 +7,7 @@ mod histories;
 mod kills;
 mod large;
 mod patches;
+mod power;
 mod reads;
 mod refusals;
 mod running;

@@ -334,3 +334,37 @@ fn a_journal_whose_kept_data_are_damaged_is_not_taken_back() {
     assert_eq!(world.resume(&[]), Resumed::Finished(Default::default()));
     world.assert_same();
 }
+
+/// S6: after a power loss the file system may not be mounted yet, or another one in its place.
+#[test]
+fn a_commit_whose_tree_is_not_there_is_neither_finished_nor_undone() {
+    let world = World::new(plant);
+    world.act(&acts());
+    let before = TreeSnapshot::of(world.real());
+    let is_applying = || pending(&world.state()).unwrap() == Some(Phase::Applying);
+    let cut = world.commit_with(None, &mut |now| match now.activity {
+        Activity::Apply if now.done > now.total / 2 => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    assert!(matches!(cut, Err(CommitError::Stopped)) && is_applying());
+    let away = world.real().with_extension("away");
+    fs::rename(world.real(), &away).unwrap();
+    fs::create_dir(world.real()).unwrap();
+
+    let state = world.state();
+    let resumed = resume(&state, &mut |_| ControlFlow::Continue(()));
+    let undone = undo(&state, &mut |_| ControlFlow::Continue(()));
+    for refused in [resumed.map(drop), undone] {
+        let is_root = |path: &Path| path == world.real();
+        assert!(
+            matches!(&refused, Err(CommitError::Elsewhere(path)) if is_root(path)),
+            "{refused:?}"
+        );
+    }
+    assert!(is_applying());
+    fs::remove_dir(world.real()).unwrap();
+    fs::rename(&away, world.real()).unwrap();
+    assert!(world.undo(&[]));
+    world.assert_undone(&before);
+    world.assert_commits();
+}

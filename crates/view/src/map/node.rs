@@ -77,7 +77,7 @@ pub struct Origin {
 pub struct Binding {
     /// The node that it leads to; `None` when it was removed.
     pub target: Option<NodeId>,
-    lower: Option<Box<Identity>>,
+    pub(super) lower: Option<Box<Identity>>,
     /// The operation that first changed it.
     pub since: u64,
 }

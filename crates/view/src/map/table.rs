@@ -40,6 +40,10 @@ impl<V> Table<V> {
         self.rows.as_mut()?.0.get_mut(name)
     }
 
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
+        self.rows.iter_mut().flat_map(|rows| rows.0.values_mut())
+    }
+
     pub(super) fn insert(&mut self, name: &OsStr, value: V) {
         let empty = || Box::new(Rows(BTreeMap::new()));
         let rows = self.rows.get_or_insert_with(empty);

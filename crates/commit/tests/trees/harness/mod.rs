@@ -37,7 +37,7 @@ pub struct World {
     /// Inodes of the copy and of the real tree, by the path that both had at first.
     twins: HashMap<u64, u64>,
     /// Keeps the numbers of the copy's first inodes from coming back for new files.
-    _held: Vec<OwnedFd>,
+    held: Vec<OwnedFd>,
 }
 
 impl World {
@@ -57,7 +57,7 @@ impl World {
             scratch: TempDir::new_in(trees).expect("a temporary directory"),
             home: TempDir::new_in(state).expect("a temporary directory"),
             twins: HashMap::new(),
-            _held: Vec::new(),
+            held: Vec::new(),
         };
         for root in [world.real(), world.copy()] {
             fs::create_dir(&root).unwrap();
@@ -71,9 +71,14 @@ impl World {
             world.twins.insert(inode(path), inode(&twin));
             let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let held = rustix::fs::open(path, flags, Mode::empty());
-            world._held.push(held.unwrap());
+            world.held.push(held.unwrap());
         });
         world
+    }
+
+    /// Holds no file open any more. Nothing is to be acted on the trees after that.
+    pub fn let_go(&mut self) {
+        self.held.clear();
     }
 
     pub fn real(&self) -> PathBuf {
