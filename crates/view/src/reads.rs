@@ -382,8 +382,7 @@ mod tests {
         let read_only = File::open(path_in(directory.path())).unwrap();
         let (journal, _) = Journal::open(read_only, FORMAT, |_, _| {}).unwrap();
         reads.log.as_mut().unwrap().journal = journal;
-        note(&mut reads, "a");
-        assert_eq!(load_reads(directory.path()).unwrap().len(), 1);
+        reads.reopen();
         note(&mut reads, "b");
         let unknown = load_reads(directory.path());
         assert!(matches!(unknown, Err(ReadsUnknown::Absent)), "{unknown:?}");
