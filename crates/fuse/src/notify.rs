@@ -81,9 +81,9 @@ impl Notifier {
 
     /// Puts data into the kernel's cache of a node, from `offset` on.
     ///
-    /// It waits for pages that a read under way has locked. From a
-    /// [`FileSystem`](crate::FileSystem)'s method it may be called by one worker at a time, while another
-    /// answers reads.
+    /// It waits for pages that a read under way has locked. So from a
+    /// [`FileSystem`](crate::FileSystem)'s method it may be called as long as no such read can be under
+    /// way: before the first open of the node is answered.
     ///
     /// # Errors
     /// What the kernel says; some of the data may be there then.

@@ -66,7 +66,7 @@ impl Server {
     /// # Errors
     /// What reading the device or writing a reply failed with.
     pub fn serve(&self, view: &View) -> io::Result<()> {
-        let end = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let end = event()?;
         let notifier = self.notifier();
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -109,10 +109,12 @@ impl Notifier {
 
     /// Tells the kernel what somebody outside changes, until the end.
     ///
-    /// Watches begin with the first look: it takes the kernel some ten milliseconds to give them up,
-    /// and a domain that is over before pays for none.
+    /// Watches begin with the first look, or when much was looked at: it takes the kernel some ten
+    /// milliseconds to give them up, and a domain that is over before pays for none.
     fn follow(&self, view: &View, end: &OwnedFd) -> io::Result<()> {
-        if wait(&[end], LOOKS_EVERY)?.is_some() {
+        let wanted = Arc::new(event()?);
+        view.announce_watching(Arc::clone(&wanted));
+        if wait(&[end, &wanted], LOOKS_EVERY)? == Some(0) {
             return Ok(());
         }
         let inotify = self.notifier.can_expire().then(Watches::open);
@@ -174,6 +176,10 @@ impl Notifier {
         }
         Ok(())
     }
+}
+
+fn event() -> io::Result<OwnedFd> {
+    Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
 }
 
 /// Whether the kernel might let this process have files passed through. In a container it may refuse all

@@ -121,12 +121,10 @@ pub struct View {
     changes: Changes,
     /// The kernel that asks.
     kernel: OnceLock<Notifier>,
-    /// Tells who waits for it that a file is open no more.
-    closed: Condvar,
-    /// Whoever waits for that.
+    /// Tells who waits for it that a file is open no more, or that the kernel has its data.
+    settled: Condvar,
+    /// Whoever waits for the former.
     waits_for_readers: Mutex<()>,
-    /// What real data are read into that the kernel gets unasked.
-    at_once: Mutex<Vec<u8>>,
     /// What is read. Locked after the core, where both are.
     reads: Mutex<Reads>,
 }
@@ -180,9 +178,8 @@ impl View {
             gone_on: Condvar::new(),
             changes: Changes::default(),
             kernel: OnceLock::new(),
-            closed: Condvar::new(),
+            settled: Condvar::new(),
             waits_for_readers: Mutex::default(),
-            at_once: Mutex::default(),
             reads: Mutex::new(reads),
         })
     }

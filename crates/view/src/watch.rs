@@ -44,11 +44,18 @@ const LOCAL: [i64; 9] = [
     0x794c_7630, // overlayfs
 ];
 
+/// After so many looks at real directories, watching them is worth what it costs to end it.
+const WORTH_FROM: u32 = 300;
+
 /// The watched directories of a view; none until [`Watches::begin`].
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
     /// `None` where nothing is watched.
     inotify: Option<Arc<OwnedFd>>,
+    /// What is written to when watches would be worth it.
+    wanted: Option<Arc<OwnedFd>>,
+    /// How often something would have been watched.
+    missed: u32,
     /// Also those that can't be watched.
     by_node: HashMap<NodeId, Option<i32>>,
     by_descriptor: HashMap<i32, NodeId>,
@@ -80,6 +87,11 @@ impl Watches {
         inotify.ok().map(Arc::new)
     }
 
+    /// Has an eventfd written to when much is looked at while nothing is watched.
+    pub(crate) fn announce(&mut self, wanted: Arc<OwnedFd>) {
+        self.wanted = Some(wanted);
+    }
+
     /// Watches from now on what it is told to: somebody waits for changes there, and tells the kernel.
     pub(crate) fn begin(&mut self, inotify: Arc<OwnedFd>) {
         let user_max = std::fs::read_to_string(USER_MAX).unwrap_or_default();
@@ -96,13 +108,24 @@ impl Watches {
     /// Watches the real directory of a node, if that can be. What is read of it afterwards is true
     /// until a change is heard of.
     pub(crate) fn add(&mut self, id: NodeId, directory: BorrowedFd<'_>) {
-        if self.inotify.is_some() && !self.by_node.contains_key(&id) {
+        if self.inotify.is_none() {
+            return self.miss();
+        }
+        if !self.by_node.contains_key(&id) {
             let descriptor = self.watch(directory);
             let descriptor = descriptor.filter(|one| !self.by_descriptor.contains_key(one));
             if let Some(descriptor) = descriptor {
                 self.by_descriptor.insert(descriptor, id);
             }
             self.by_node.insert(id, descriptor);
+        }
+    }
+
+    fn miss(&mut self) {
+        self.missed = self.missed.saturating_add(1);
+        if let (WORTH_FROM, Some(wanted)) = (self.missed, &self.wanted) {
+            // Cannot fail: it is the first.
+            let _ = rustix::io::write(wanted, &1_u64.to_ne_bytes());
         }
     }
 

@@ -39,6 +39,8 @@ pub(super) struct Core {
     pub(super) files: LruCache<NodeId, Arc<File>>,
     /// Real files from which objects borrow. An open one outlives its name.
     pub(super) lenders: LruCache<NodeId, Arc<File>>,
+    /// Files whose data the kernel is being given.
+    pub(super) given: HashSet<NodeId>,
     /// Objects that the kernel reads and writes by itself.
     pub(super) passed: Passed,
     /// Snapshots of open directories.
@@ -96,6 +98,7 @@ impl Core {
             known: Known::default(),
             files: LruCache::new(slots),
             lenders: LruCache::new(slots),
+            given: HashSet::new(),
             passed: Passed::default(),
             listings: HashMap::new(),
             last_listing: 0,

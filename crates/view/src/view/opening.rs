@@ -1,15 +1,15 @@
 //! Opening and closing of regular files.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::sync::MutexGuard;
 
-use rustix::io::Errno;
 use surmise_fuse::{Capabilities, Negotiated, Notifier};
 
 use super::core::Core;
 use super::passthrough::Way;
-use super::{View, fail};
+use super::{View, WHOLE};
 use crate::copies::read_full;
 use crate::types::NodeId;
 
@@ -56,7 +56,7 @@ impl View {
         let _change = how.truncate.then(|| self.change(node));
         let mut core = match how.writes || how.truncate {
             true => self.free_of_readers(node)?,
-            false => self.core(),
+            false => self.free_to_open(node),
         };
         if how.drop_privileges {
             core.drop_privileges(node)?;
@@ -96,7 +96,7 @@ impl View {
         let is_real = was_passed && core.close_passed(node);
         drop(core);
         if was_passed {
-            self.closed.notify_all();
+            self.settled.notify_all();
         }
         if let (true, Some(kernel)) = (is_real, self.kernel.get()) {
             // As above. The kernel has no pages of it that it would have to write first.
@@ -127,28 +127,26 @@ impl View {
         let file = core.file(node).ok();
         let is_first = !core.known.was_opened(node);
         let way = self.way(&mut core, node, how);
-        drop(core);
         let is_small = (1..=AT_ONCE_BYTES_MAX as u64).contains(&identity.size);
-        let keep_cache = match file {
-            Some(file) if how.reads && is_first && is_small => self.give_data(node, &file).is_ok(),
+        let keep_cache = match (file, self.kernel.get()) {
+            (Some(file), Some(kernel)) if how.reads && is_first && is_small => {
+                core.given.insert(node);
+                drop(core);
+                let is_given = give_data(kernel, node, &file).is_ok();
+                self.locked().given.remove(&node);
+                self.settled.notify_all();
+                is_given
+            }
             _ => is_unchanged,
         };
         Ok(Opened { keep_cache, way })
     }
 
-    /// Puts a small file into the kernel's cache, which has nothing of it: that is quicker than the
-    /// kernel's asking for it.
-    fn give_data(&self, node: NodeId, file: &File) -> io::Result<()> {
-        let Some(kernel) = self.kernel.get() else {
-            return fail(Errno::OPNOTSUPP);
-        };
-        // One worker at a time, as the kernel wants it.
-        let Ok(mut buffer) = self.at_once.try_lock() else {
-            return fail(Errno::AGAIN);
-        };
-        buffer.resize(AT_ONCE_BYTES_MAX, 0);
-        let length = read_full(file, 0, &mut buffer)?;
-        kernel.store(node.0, 0, &buffer[..length])
+    /// The state, when the kernel is not being given the node's data. So while it is, nobody reads the
+    /// node by a message, or cuts it, and [`Notifier::store`] waits for nothing.
+    pub(super) fn free_to_open(&self, node: NodeId) -> MutexGuard<'_, Core> {
+        let is_given = |core: &mut Core| core.given.contains(&node);
+        self.settled.wait_while(self.core(), is_given).expect(WHOLE)
     }
 
     fn way(&self, core: &mut Core, node: NodeId, how: OpenHow) -> Way {
@@ -157,4 +155,17 @@ impl View {
         core.known.open(node);
         way.unwrap_or_default()
     }
+}
+
+/// Puts a small file into the kernel's cache, which has nothing of it: that is quicker than the kernel's
+/// asking for it.
+fn give_data(kernel: &Notifier, node: NodeId, file: &File) -> io::Result<()> {
+    thread_local! {
+        static BUFFER: RefCell<Vec<u8>> = RefCell::default();
+    }
+    BUFFER.with_borrow_mut(|buffer| {
+        buffer.resize(AT_ONCE_BYTES_MAX, 0);
+        let length = read_full(file, 0, buffer)?;
+        kernel.store(node.0, 0, &buffer[..length])
+    })
 }

@@ -22,6 +22,11 @@ pub(crate) struct Outside {
 }
 
 impl View {
+    /// Has an eventfd written to when it is time to begin watching.
+    pub(crate) fn announce_watching(&self, wanted: Arc<OwnedFd>) {
+        self.locked().watches.announce(wanted);
+    }
+
     /// From now on the kernel may believe for a while what somebody outside may change: the caller tells
     /// it of what changes there.
     pub(crate) fn begin_watching(&self, inotify: Arc<OwnedFd>) {

@@ -125,7 +125,7 @@ impl View {
     /// # Errors
     /// `ETXTBSY` when somebody still does, or when so many others wait that nobody would hear of a close.
     pub(super) fn free_of_readers(&self, id: NodeId) -> io::Result<MutexGuard<'_, Core>> {
-        let core = self.core();
+        let core = self.free_to_open(id);
         if !core.passed.is_read(id) {
             return Ok(core);
         }
@@ -135,7 +135,7 @@ impl View {
         };
         let is_read = |core: &mut Core| core.passed.is_read(id) || core.commit.is_some();
         let (core, waited) = self
-            .closed
+            .settled
             .wait_timeout_while(core, CLOSES_WITHIN, is_read)
             .expect(WHOLE);
         match waited.timed_out() {
