@@ -151,6 +151,32 @@ fn a_file_changed_after_its_last_name_went_has_no_name() {
     assert_eq!(node.names, -1);
 }
 
+/// What is outdated of one place, and true of the other, makes a ring of the two.
+#[test]
+fn directories_that_change_places_outside_are_stale_and_no_endless_way() {
+    let world = World::new();
+    let real = world.lower.path();
+    fs::create_dir_all(real.join("outer/inner")).unwrap();
+    fs::write(real.join("outer/inner/file"), "f").unwrap();
+    let view = world.view();
+    let outer = lookup(&view, NodeId::ROOT, "outer").node;
+    let inner = lookup(&view, outer, "inner").node;
+    lookup(&view, inner, "file");
+    fs::rename(real.join("outer/inner"), real.join("inner")).unwrap();
+    fs::rename(real.join("outer"), real.join("inner/outer")).unwrap();
+    // By a descriptor of the one that is kept open.
+    assert_eq!(lookup(&view, inner, "outer").node, outer);
+    for number in 0..100 {
+        fs::create_dir(real.join(number.to_string())).unwrap();
+        let other = lookup(&view, NodeId::ROOT, &number.to_string()).node;
+        let _ = view.lookup(other, OsStr::new("absent")).unwrap();
+    }
+    let lost = view.lookup(inner, OsStr::new("file"));
+    assert_eq!(errno(lost), Some(Errno::STALE.raw_os_error()));
+    let made = create(&view, outer, "new", FileKind::Regular);
+    assert_eq!(errno(made), Some(Errno::STALE.raw_os_error()));
+}
+
 #[test]
 fn names_that_no_file_system_takes_are_refused_in_new_directories_too() {
     let world = World::new();

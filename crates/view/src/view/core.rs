@@ -29,6 +29,10 @@ use crate::watch::Watches;
 /// How many opened names are remembered with the state of their first use, some 120 bytes each.
 const USED_NAMES: NonZeroUsize = NonZeroUsize::new(1 << 16).expect("a positive constant");
 
+/// The most directories on the way to a file. Deeper there is only a ring of places that are outdated, as
+/// of two directories of which each was moved into the other.
+pub(super) const DEPTH_MAX: usize = 1 << 17;
+
 #[derive(Debug)]
 pub(super) struct Core {
     pub(super) config: ViewConfig,
@@ -179,6 +183,7 @@ impl Core {
             }
             let place = self.place(at)?;
             missing.push((at, place.name, place.key));
+            check_depth(missing.len())?;
             at = place.parent;
         };
         for (node, name, key) in missing.into_iter().rev() {
@@ -306,6 +311,7 @@ impl Core {
                 (place.parent, place.name.into_os_string())
             };
             missing.push((at, parent, name));
+            check_depth(missing.len())?;
             if at == NodeId::ROOT {
                 break;
             }
@@ -446,6 +452,17 @@ impl Core {
             self.known.note_use(id, &attributes.identity);
         }
         id
+    }
+}
+
+/// Whether so many places can be on the way to a file.
+///
+/// # Errors
+/// `ESTALE`: some of them are outdated, and they make a ring.
+fn check_depth(places: usize) -> io::Result<()> {
+    match places {
+        ..DEPTH_MAX => Ok(()),
+        _ => fail(Errno::STALE),
     }
 }
 

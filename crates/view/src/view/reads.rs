@@ -8,13 +8,10 @@ use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::sync::MutexGuard;
 
-use super::core::Core;
+use super::core::{Core, DEPTH_MAX};
 use super::{View, WHOLE};
 use crate::reads::Reads;
 use crate::types::{FileKind, Identity, NodeId};
-
-/// The most directories on the way to a file. Deeper there is only a ring of places that are outdated.
-const DEPTH_MAX: usize = 1 << 14;
 
 impl View {
     /// Makes the record of what was read whole: [`crate::load_reads`] needs that. Nobody may read
