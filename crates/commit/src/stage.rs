@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
+use surmise_sys::descriptors::has_writers;
 use surmise_view::{Attributes, FileKind, ObjectId};
 
 use crate::copy::copy;
@@ -156,7 +157,7 @@ impl Stage<'_, '_, '_, '_> {
         Ok(unopened(false))
     }
 
-    /// The object itself under one more name where that can be, else a copy.
+    /// The object itself under one more name where that can be and nobody writes to it, else a copy.
     fn make_of_object(
         &self,
         directory: BorrowedFd<'_>,
@@ -164,14 +165,20 @@ impl Stage<'_, '_, '_, '_> {
         object: ObjectId,
     ) -> io::Result<Made> {
         let path = self.objects.path(object);
-        let data = self.objects.open(object)?;
         let name = &staging.place.name;
-        match rustix::fs::linkat(CWD, path, directory, name, AtFlags::empty()) {
+        // A task that is about to die may be writing still, to a file that is passed through.
+        let has_writers = File::open(&path).and_then(has_writers);
+        let linked = match has_writers {
+            Ok(false) => rustix::fs::linkat(CWD, path, directory, name, AtFlags::empty()),
+            _ => Err(Errno::TXTBSY),
+        };
+        let data = self.objects.open(object)?;
+        match linked {
             Ok(()) => Ok(Made {
                 file: Some(data.into()),
                 is_object: true,
             }),
-            Err(Errno::XDEV | Errno::PERM | Errno::MLINK | Errno::OPNOTSUPP) => {
+            Err(Errno::XDEV | Errno::PERM | Errno::MLINK | Errno::OPNOTSUPP | Errno::TXTBSY) => {
                 let file = create(directory, staging)?;
                 copy(&data, &file, None)?;
                 let times =

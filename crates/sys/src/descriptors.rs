@@ -1,7 +1,7 @@
 //! Descriptors by number: closed by range, compared, and passed to the next program.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use rustix::io::{Errno, FdFlags};
 
@@ -109,6 +109,26 @@ fn close_range(first: u32, last: u32, flags: libc::c_uint) -> io::Result<()> {
     }
 }
 
+/// Whether anybody has the inode of `file` open for writing, or mapped so. `file` is open for reading only.
+///
+/// # Errors
+/// As fcntl(2) for `F_SETLEASE`: `EACCES` for who neither owns the file nor may lease it, `EINVAL` where
+/// the file system knows no leases.
+pub fn has_writers(file: impl AsFd) -> io::Result<bool> {
+    let fd = file.as_fd().as_raw_fd();
+    // SAFETY: a lease is set and dropped on a descriptor that outlives both calls; no memory is passed.
+    let leased = unsafe { libc::fcntl(fd, libc::F_SETLEASE, libc::F_RDLCK) };
+    if leased == 0 {
+        // SAFETY: as above.
+        unsafe { libc::fcntl(fd, libc::F_SETLEASE, libc::F_UNLCK) };
+        return Ok(false);
+    }
+    match io::Error::last_os_error() {
+        error if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
+        error => Err(error),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::File;
@@ -124,6 +144,21 @@ mod tests {
         let same = |two: &File| same_description(one.as_fd(), two.as_fd()).expect("compare");
         assert!(same(&copy));
         assert!(!same(&other));
+    }
+
+    #[test]
+    fn a_writer_is_known_as_long_as_it_has_the_file_open() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("file");
+        let writer = File::create(&path).expect("create");
+        let reader = File::open(&path).expect("open");
+        assert!(has_writers(&reader).expect("ask"));
+        drop(writer);
+        assert!(!has_writers(&reader).expect("ask"));
+        File::options()
+            .write(true)
+            .open(&path)
+            .expect("the lease is gone");
     }
 
     #[test]

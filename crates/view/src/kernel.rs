@@ -75,7 +75,6 @@ impl Server {
                 }
             });
             let served = self.session.serve(view);
-            view.close_all();
             // Cannot fail: it is the first.
             let _ = rustix::io::write(&end, &1_u64.to_ne_bytes());
             Ok(served?)

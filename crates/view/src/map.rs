@@ -147,7 +147,6 @@ impl Map {
                 node.accessed = None;
                 Ok(())
             }
-            Record::Disown { node } => self.disown(*node),
             Record::Borrow { .. } | Record::Own { .. } | Record::Cut { .. } => {
                 self.apply_borrowing(record, time)
             }
@@ -260,21 +259,6 @@ impl Map {
     }
 
     /// The node, stamped as changed now.
-    /// The data are the real file's again, and so are the times unless something else was changed.
-    fn disown(&mut self, id: NodeId) -> Result<(), Inconsistent> {
-        let node = self.nodes.get_mut(&id).ok_or(Inconsistent(id))?;
-        if node.origin.is_none() {
-            return Err(Inconsistent(id));
-        }
-        node.object = None;
-        node.borrowed = None;
-        if !node.is_modified() {
-            node.since = None;
-            node.changed = None;
-        }
-        Ok(())
-    }
-
     fn changing(&mut self, id: NodeId, time: Timestamp) -> Result<&mut Node, Inconsistent> {
         let operations = self.operations;
         let node = self.nodes.get_mut(&id).ok_or(Inconsistent(id))?;

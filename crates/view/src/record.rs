@@ -22,7 +22,6 @@
 //! | 17 | [`Record::Borrow`] | node u64, object u64, from identity, allocated u64, limit u64 |
 //! | 18 | [`Record::Own`] | node u64, first u64, end u64 |
 //! | 19 | [`Record::Cut`] | node u64, limit u64 |
-//! | 20 | [`Record::Disown`] | node u64 |
 //!
 //! Tags 10 to 15 are kept for undo points (marks) and what they save. A program that does not know a
 //! tag refuses the log.
@@ -142,11 +141,6 @@ pub enum Record {
         node: NodeId,
         /// In bytes.
         limit: u64,
-    },
-    /// A regular file's data are the real file's again.
-    Disown {
-        /// The file, which is adopted.
-        node: NodeId,
     },
     /// chmod(2).
     Permissions {
@@ -292,9 +286,6 @@ impl Record {
             Self::Cut { node, limit } => {
                 writer.u8(19).u64(node.0).u64(*limit);
             }
-            Self::Disown { node } => {
-                writer.u8(20).u64(node.0);
-            }
             Self::Permissions { node, permissions } => {
                 writer.u8(6).u64(node.0).u16(*permissions);
             }
@@ -408,9 +399,6 @@ impl Record {
             19 => Self::Cut {
                 node: NodeId(reader.u64()?),
                 limit: reader.u64()?,
-            },
-            20 => Self::Disown {
-                node: NodeId(reader.u64()?),
             },
             _ => return Err(Malformed),
         })

@@ -88,7 +88,6 @@ fn change() -> impl Strategy<Value = Record> {
             end
         }),
         (node(), any::<u64>()).prop_map(|(node, limit)| Record::Cut { node, limit }),
-        node().prop_map(|node| Record::Disown { node }),
         (node(), any::<u16>())
             .prop_map(|(node, permissions)| Record::Permissions { node, permissions }),
         (node(), any::<u32>(), any::<u32>()).prop_map(|(node, uid, gid)| Record::Owner {

@@ -380,3 +380,20 @@ fn a_file_of_holes_needs_no_space() {
     world.act(&[Act::Truncate("a".into(), 1 << 26)]);
     world.assert_commits();
 }
+
+#[test]
+fn an_object_that_somebody_still_writes_to_does_not_become_the_real_file() {
+    let world = World::new(plant_files);
+    world.act(&[
+        Act::Create("new".into()),
+        Act::Write("new".into(), 0, b"made inside".to_vec()),
+    ]);
+    let map = world.map();
+    let object = map.nodes().find_map(|(_, node)| node.object).unwrap();
+    let path = surmise_view::ObjectStore::at(&world.state()).path(object);
+    let late = fs::File::options().write(true).open(path).unwrap();
+    world.commit().unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&late, b"MADE", 0).unwrap();
+    let real = fs::read(world.real().join("new")).unwrap();
+    assert_eq!(real, b"made inside");
+}

@@ -55,6 +55,9 @@ impl View {
 
     /// Changes a node, and says what it has become.
     pub fn set_attributes(&self, node: NodeId, set: SetAttributes) -> io::Result<Entry> {
+        if set.size.is_some() {
+            drop(self.free_of_readers(node)?);
+        }
         // Before the lock.
         let _change = set.size.map(|_| self.change(node));
         let mut core = match set.size {

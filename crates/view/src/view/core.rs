@@ -45,7 +45,7 @@ pub(super) struct Core {
     pub(super) lenders: LruCache<NodeId, Arc<File>>,
     /// Files whose data the kernel is being given.
     pub(super) given: HashSet<NodeId>,
-    /// Objects that the kernel reads and writes by itself.
+    /// Files that the kernel reads and writes by itself.
     pub(super) passed: Passed,
     /// Snapshots of open directories.
     pub(super) listings: HashMap<u64, super::directory::Listing>,

@@ -5,11 +5,12 @@ use std::fs::File;
 use std::io;
 use std::sync::MutexGuard;
 
+use rustix::io::Errno;
 use surmise_fuse::{Capabilities, Negotiated, Notifier};
 
 use super::core::Core;
 use super::passthrough::Way;
-use super::{View, WHOLE};
+use super::{View, WHOLE, fail};
 use crate::copies::read_full;
 use crate::types::NodeId;
 
@@ -52,12 +53,20 @@ impl View {
 
     /// Opens a regular file.
     pub fn open_file(&self, node: NodeId, how: OpenHow) -> io::Result<Opened> {
+        let changes = how.writes || how.truncate;
+        if changes {
+            // Here, because nobody else may change the node during what follows.
+            drop(self.free_of_readers(node)?);
+        }
         // Before the lock.
         let _change = how.truncate.then(|| self.change(node));
-        let mut core = match how.writes || how.truncate {
+        let mut core = match changes {
             true => self.free_of_readers(node)?,
             false => self.free_to_open(node),
         };
+        if core.passed.is_lost(node) {
+            return fail(Errno::STALE);
+        }
         if how.drop_privileges {
             core.drop_privileges(node)?;
         }
@@ -93,20 +102,10 @@ impl View {
     pub fn close_file(&self, node: NodeId, was_passed: bool) {
         let mut core = self.core();
         core.known.close(node);
-        let is_real = was_passed && core.close_passed(node);
-        drop(core);
         if was_passed {
+            core.passed.close(node);
             self.settled.notify_all();
         }
-        if let (true, Some(kernel)) = (is_real, self.kernel.get()) {
-            // As above. The kernel has no pages of it that it would have to write first.
-            let _ = kernel.expire_attributes(node.0);
-        }
-    }
-
-    /// Nothing is open any more: the file system was unmounted, and of some files nobody told.
-    pub(crate) fn close_all(&self) {
-        self.locked().close_all_passed();
     }
 
     fn open_real(

@@ -7,10 +7,10 @@
 //! kernel's own count, and to go on in the same way is right for it, too.
 //!
 //! **Objects**, whole ones: what borrows looks at the log for each block. Such an object stays what its
-//! descriptors lead to, so no commit may take it: the commit of a domain that goes on gets a copy, and
-//! afterwards the object is a change of the domain's again ([`Core::give_copies`], [`Core::own_again`]),
-//! until its last open file is closed if nothing was written to it meanwhile
-//! ([`Core::disown_unchanged`]).
+//! descriptors lead to, so no commit may take it while it is open: the commit of a domain that goes on
+//! gets a copy, and afterwards the object is a change of the domain's again ([`Core::give_copies`],
+//! [`Core::own_again`]). Whether anything was written to it since cannot be told by its times: a page that
+//! is mapped and changed already is changed again without a word.
 //!
 //! *Mappings.* A mapping does not keep the open file, so nobody hears of its end, and writes through a
 //! shared one send no message. Whoever can make one, by a descriptor for reading and writing, goes by
@@ -25,31 +25,28 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::MutexGuard;
 use std::time::Duration;
-use std::{io, iter, thread};
 
 use rustix::fs::{Timespec, Timestamps};
 use rustix::io::Errno;
 use surmise_fuse::{Backing, BackingId, Notifier};
 
 use super::core::{Core, now};
+use super::data::is_gone;
 use super::opening::{AT_ONCE_BYTES_MAX, OpenHow};
 use super::{View, WHOLE, fail};
 use crate::copies::copy_data;
 use crate::record::Record;
-use crate::types::{Attributes, Identity, NodeId, ObjectId};
+use crate::types::{NodeId, ObjectId};
 
 /// How the file of a program or library begins (elf(5)).
 const PROGRAM: &[u8; 4] = b"\x7fELF";
 
 /// How long the kernel may take to tell of a close.
 const CLOSES_WITHIN: Duration = Duration::from_secs(1);
-
-/// How often the clock that stamps inodes goes on at least, and how many of these are waited for.
-const GRANULE: Duration = Duration::from_millis(10);
-const GRANULES_MAX: u32 = 3;
 
 /// Which way the data of an open file go.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -65,8 +62,8 @@ pub enum Way {
 #[derive(Debug, Default)]
 pub(super) struct Passed {
     open: HashMap<NodeId, Open>,
-    /// The state in which they were committed, of those that were open then.
-    committed: HashMap<NodeId, Identity>,
+    /// Those whose nodes somebody moved or removed outside during a commit.
+    lost: HashSet<NodeId>,
     /// The kernel has agreed to it, and not refused it yet.
     is_allowed: bool,
 }
@@ -96,18 +93,22 @@ impl Passed {
         self.open.get(&id).is_some_and(|open| open.is_real)
     }
 
-    /// One open file less; true when it was the last.
-    fn close(&mut self, id: NodeId) -> bool {
+    /// Whether what the open files lead to is no more what the node is.
+    pub(super) fn is_lost(&self, id: NodeId) -> bool {
+        self.lost.contains(&id)
+    }
+
+    /// One open file less.
+    pub(super) fn close(&mut self, id: NodeId) {
         let Entry::Occupied(mut entry) = self.open.entry(id) else {
-            return false;
+            return;
         };
         let open = entry.get_mut();
         open.files -= 1;
-        let is_last = open.files == 0 && !open.is_mapped;
-        if is_last {
+        if open.files == 0 && !open.is_mapped {
             entry.remove();
+            self.lost.remove(&id);
         }
-        is_last
     }
 }
 
@@ -179,41 +180,6 @@ impl Core {
         let way = open.add(how);
         self.passed.open.insert(id, open);
         way
-    }
-
-    /// One open file less. True when the node's data are the real file's again.
-    pub(super) fn close_passed(&mut self, id: NodeId) -> bool {
-        self.passed.close(id) && self.disown_unchanged(id)
-    }
-
-    /// No open files any more.
-    pub(super) fn close_all_passed(&mut self) {
-        self.passed.open.clear();
-        let committed: Vec<NodeId> = self.passed.committed.keys().copied().collect();
-        for id in committed {
-            self.disown_unchanged(id);
-        }
-    }
-
-    fn disown_unchanged(&mut self, id: NodeId) -> bool {
-        let Some(committed) = self.passed.committed.remove(&id) else {
-            return false;
-        };
-        let Some(object) = self.map.node(id).and_then(|node| node.object) else {
-            return false;
-        };
-        let is_unchanged = self.object_state(object).is_ok_and(|now| now == committed);
-        // If the log cannot be written, the object stays a change.
-        if !is_unchanged
-            || self
-                .perform(vec![Record::Disown { node: id }], now())
-                .is_err()
-        {
-            return false;
-        }
-        self.garbage.push(object);
-        self.files.pop(&id);
-        true
     }
 
     /// Has the log name copies of all objects that are passed through, and returns these objects. What
@@ -295,23 +261,18 @@ impl Core {
                     object: *object,
                 }),
                 // Moved or removed outside in the same moment, and stale from now on.
-                Err(_) => records.truncate(before),
+                Err(error) if is_gone(&error) => {
+                    records.truncate(before);
+                    self.passed.lost.insert(*node);
+                }
+                Err(error) => return Err(error),
             }
         }
         self.perform_all(records)?;
-        self.passed.committed.clear();
-        for (node, object) in objects {
+        for (node, _) in objects {
             self.known.forget_use(*node);
-            let state = self.object_state(*object).ok().filter(wait_past);
-            let committed = state.map(|state| (*node, state));
-            self.passed.committed.extend(committed);
         }
         Ok(())
-    }
-
-    fn object_state(&self, object: ObjectId) -> io::Result<Identity> {
-        let attributes = Attributes::of_statx(&self.store.stat(object)?);
-        Ok(attributes.ok_or(Errno::IO)?.identity)
     }
 
     fn copy_object(&self, from: ObjectId, to: ObjectId) -> io::Result<()> {
@@ -349,11 +310,4 @@ fn is_program(file: &File) -> bool {
         .metadata()
         .is_ok_and(|data| data.len() > AT_ONCE_BYTES_MAX as u64);
     is_large && file.read_exact_at(&mut magic, 0).is_ok() && magic == *PROGRAM
-}
-
-/// Waits until a change would have another time than the last one; false where the clock was set back.
-/// Since Linux 6.13 it would have at once.
-fn wait_past(state: &Identity) -> bool {
-    let steps = (0..GRANULES_MAX).map(|_| thread::sleep(GRANULE));
-    iter::once(()).chain(steps).any(|()| state.changed < now())
 }
