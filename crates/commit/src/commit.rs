@@ -191,8 +191,8 @@ pub fn resume(directory: &Path, on_progress: &mut OnProgress<'_>) -> Result<Resu
 /// The real tree is as before then, save for change times, and so is the domain.
 ///
 /// # Errors
-/// After `NothingToUndo`, `TooLate`, `Elsewhere` and `Changed` nothing has been done, and [`resume`] still finishes
-/// the commit. After any other, undo, or [`resume`], goes on taking back.
+/// After `NothingToUndo`, `TooLate`, `Elsewhere` and `Changed` nothing has been done, and [`resume`] still
+/// finishes the commit. After any other, undo, or [`resume`], goes on taking back.
 pub fn undo(directory: &Path, on_progress: &mut OnProgress<'_>) -> Result<(), CommitError> {
     if journal::is_cut_short(directory) {
         return journal::discard(directory).map_err(journal_error);

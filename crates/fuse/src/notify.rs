@@ -21,8 +21,8 @@ use crate::abi::{flags, notify, output};
 /// *Deadlocks.* The kernel takes locks for what it is told: that of a directory for a name in it,
 /// those of pages for data, which it may first have to write back. A request under way may hold the
 /// same lock. So, but for what says otherwise, none of this may be called from a
-/// [`FileSystem`](crate::FileSystem)'s methods, nor
-/// with a lock held that one of these methods takes, nor before every request can be answered.
+/// [`FileSystem`](crate::FileSystem)'s methods, nor with a lock held that one of these methods takes, nor
+/// before every request can be answered.
 #[derive(Clone, Debug)]
 pub struct Notifier {
     device: Arc<OwnedFd>,

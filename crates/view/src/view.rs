@@ -67,6 +67,20 @@ pub struct ViewConfig {
     pub descriptors: usize,
 }
 
+impl ViewConfig {
+    /// Nothing is hidden, and the user is in no group that is shown as another.
+    pub fn new(directory: impl Into<PathBuf>, lower: impl Into<PathBuf>) -> Self {
+        Self {
+            directory: directory.into(),
+            lower: lower.into(),
+            hidden: Vec::new(),
+            foreign_groups: Vec::new(),
+            own_group: rustix::process::getegid().as_raw(),
+            descriptors: 64,
+        }
+    }
+}
+
 /// Why a view's log could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {

@@ -67,12 +67,8 @@ impl World {
 
 fn view_of(state: &Path, lower: &Path) -> View {
     let config = ViewConfig {
-        directory: state.to_owned(),
-        lower: lower.to_owned(),
-        hidden: Vec::new(),
-        foreign_groups: Vec::new(),
-        own_group: rustix::process::getgid().as_raw(),
         descriptors: 16,
+        ..ViewConfig::new(state, lower)
     };
     View::open(config).unwrap()
 }

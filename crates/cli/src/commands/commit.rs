@@ -73,9 +73,9 @@ pub struct Arguments {
     /// While it works, lines {"progress": {"activity", "done", "total", "seconds_left"}}; the activities
     /// are stage, keep, apply, send and undo, and seconds_left is null while the pace is not known. The
     /// last line is {"committed": {"name", "changes", "goes_on", "left", "read_changed", "sent", "unsent",
-    /// "sending"}}, {"undone": {"name"}} or {"failed": {"error", "details", "hint"}}. Held output of the command
-    /// itself goes to standard error. "read_changed" is {"count", "first"}: how many files that the command
-    /// merely read had changed outside, and a line for each of the first of them.
+    /// "sending"}}, {"undone": {"name"}} or {"failed": {"error", "details", "hint"}}. Held output of the
+    /// command itself goes to standard error. "read_changed" is {"count", "first"}: how many files that
+    /// the command merely read had changed outside, and a line for each of the first of them.
     #[arg(long)]
     json: bool,
 }

@@ -6,7 +6,9 @@
 use std::fs::File;
 use std::time::Duration;
 
-use surmise_testkit::{BlockLog, Facets, PowerLoss, Scratch, TreeSnapshot, assert_same_tree, tell};
+use surmise_testkit::{
+    BlockLog, Facets, Mounted, PowerLoss, Scratch, TreeSnapshot, assert_same_tree, tell,
+};
 
 use crate::setting::Setting;
 
@@ -28,6 +30,17 @@ fn plant(scratch: &Scratch) {
     scratch.file("large", vec![b'y'; 3 << 20]);
 }
 
+/// An empty file system, with a place to work in.
+fn begin(disk: &BlockLog) -> (Mounted, Setting) {
+    disk.make_ext4();
+    let mounted = disk.mount();
+    let setting = Setting {
+        scratch: Scratch::below(mounted.path()),
+        user: None,
+    };
+    (mounted, setting)
+}
+
 /// Does it, and returns the states in which a loss of power meanwhile or afterwards leaves the disk.
 fn record(disk: &BlockLog, scratch: &Scratch, act: impl FnOnce()) -> Vec<PowerLoss> {
     rustix::fs::syncfs(File::open(scratch.root()).unwrap()).unwrap();
@@ -44,12 +57,7 @@ fn record(disk: &BlockLog, scratch: &Scratch, act: impl FnOnce()) -> Vec<PowerLo
 fn a_power_loss_after_a_run_keeps_its_domain() {
     let test = "power::a_power_loss_after_a_run_keeps_its_domain";
     BlockLog::with(test, DISK_BYTES, LIMIT, |disk| {
-        disk.make_ext4();
-        let mounted = disk.mount();
-        let setting = Setting {
-            scratch: Scratch::below(mounted.path()),
-            user: None,
-        };
+        let (mounted, setting) = begin(disk);
         let twin = setting.twin();
         plant(&setting.scratch);
         plant(&twin.scratch);
@@ -94,12 +102,7 @@ fn a_power_loss_after_a_run_keeps_its_domain() {
 fn a_power_loss_in_a_commit_leaves_it_to_be_finished() {
     let test = "power::a_power_loss_in_a_commit_leaves_it_to_be_finished";
     BlockLog::with(test, DISK_BYTES, LIMIT, |disk| {
-        disk.make_ext4();
-        let mounted = disk.mount();
-        let setting = Setting {
-            scratch: Scratch::below(mounted.path()),
-            user: None,
-        };
+        let (mounted, setting) = begin(disk);
         plant(&setting.scratch);
         setting.run_script(SCRIPT);
         let losses = record(disk, &setting.scratch, || {

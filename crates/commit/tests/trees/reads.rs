@@ -339,14 +339,7 @@ fn what_was_read_far_below_is_found() {
     let home = tempfile::tempdir().unwrap();
     let real = tempfile::tempdir().unwrap();
     write(real.path(), b"old");
-    let view = View::open(surmise_view::ViewConfig {
-        directory: home.path().to_owned(),
-        lower: real.path().to_owned(),
-        hidden: Vec::new(),
-        foreign_groups: Vec::new(),
-        own_group: rustix::process::getgid().as_raw(),
-        descriptors: 64,
-    });
+    let view = View::open(surmise_view::ViewConfig::new(home.path(), real.path()));
     let view = view.unwrap();
     let path: PathBuf = vec![&*name; DEPTH].into_iter().collect();
     read(&view, path.join("file").to_str().unwrap());

@@ -30,17 +30,16 @@ use std::os::unix::fs::FileExt;
 use std::sync::MutexGuard;
 use std::time::Duration;
 
-use rustix::fs::{Timespec, Timestamps};
 use rustix::io::Errno;
 use surmise_fuse::{Backing, BackingId, Notifier};
 
 use super::core::{Core, now};
-use super::data::is_gone;
+use super::data::{is_gone, set_times};
 use super::opening::{AT_ONCE_BYTES_MAX, OpenHow};
 use super::{View, WHOLE, fail};
 use crate::copies::copy_data;
 use crate::record::Record;
-use crate::types::{NodeId, ObjectId};
+use crate::types::{Attributes, NodeId, ObjectId};
 
 /// How the file of a program or library begins (elf(5)).
 const PROGRAM: &[u8; 4] = b"\x7fELF";
@@ -160,13 +159,16 @@ impl Core {
         }
         let has_object = self.has_object(id);
         // What cannot be opened here, messages will tell.
-        let may_pass = match has_object {
-            true => self.borrowed(id).is_none(),
-            false => !how.writes && self.file(id).is_ok_and(|file| is_program(&file)),
-        };
-        let (true, Ok(file)) = (may_pass, self.file(id)) else {
+        let Ok(file) = self.file(id) else {
             return Way::Messages;
         };
+        let may_pass = match has_object {
+            true => self.borrowed(id).is_none(),
+            false => !how.writes && is_program(&file),
+        };
+        if !may_pass {
+            return Way::Messages;
+        }
         let Ok(backing) = kernel.register(&file) else {
             self.passed.is_allowed = false;
             return Way::Messages;
@@ -278,21 +280,12 @@ impl Core {
     fn copy_object(&self, from: ObjectId, to: ObjectId) -> io::Result<()> {
         let source = self.store.open(from)?;
         let target = self.store.create(to)?;
-        let stat = rustix::fs::fstat(&source)?;
+        let shown = Attributes::of_statx(&self.store.stat(from)?).ok_or(Errno::IO)?;
         if rustix::fs::ioctl_ficlone(&target, &source).is_err() {
-            let size = stat.st_size.cast_unsigned();
-            target.set_len(size)?;
-            copy_data(&source, &target, 0..size)?;
+            target.set_len(shown.identity.size)?;
+            copy_data(&source, &target, 0..shown.identity.size)?;
         }
-        let time = |seconds, nanoseconds: u64| Timespec {
-            tv_sec: seconds,
-            tv_nsec: nanoseconds.cast_signed(),
-        };
-        let times = Timestamps {
-            last_access: time(stat.st_atime, stat.st_atime_nsec),
-            last_modification: time(stat.st_mtime, stat.st_mtime_nsec),
-        };
-        Ok(rustix::fs::futimens(&target, &times)?)
+        set_times(&target, &shown)
     }
 
     fn perform_all(&mut self, records: Vec<Record>) -> io::Result<()> {

@@ -151,12 +151,8 @@ impl Opened<'_> {
 
 pub fn open_view(lower: &Path, state: &Path) -> View {
     let config = ViewConfig {
-        directory: state.to_owned(),
-        lower: lower.to_owned(),
-        hidden: Vec::new(),
-        foreign_groups: Vec::new(),
-        own_group: 0,
         descriptors: 16,
+        ..ViewConfig::new(state, lower)
     };
     View::open(config).unwrap()
 }

@@ -154,12 +154,8 @@ impl Pair {
 
     fn open(&mut self) {
         let config = ViewConfig {
-            directory: self.state.path().to_owned(),
-            lower: self.lower.path().to_owned(),
-            hidden: Vec::new(),
-            foreign_groups: Vec::new(),
-            own_group: 0,
             descriptors: 16,
+            ..ViewConfig::new(self.state.path(), self.lower.path())
         };
         self.view = Some(View::open(config).unwrap());
         self.lookups.borrow_mut().clear();

@@ -35,14 +35,7 @@ pub fn run(place: &Path) {
     let real = place.join("real");
     plant(&real);
     let state = place.join("state");
-    let config = ViewConfig {
-        directory: state.clone(),
-        lower: real.clone(),
-        hidden: Vec::new(),
-        foreign_groups: Vec::new(),
-        own_group: rustix::process::getegid().as_raw(),
-        descriptors: 64,
-    };
+    let config = ViewConfig::new(state.clone(), real.clone());
     let view = View::open(config).unwrap();
     let stage = Stage { real, state, view };
     let point = place.join("mount");

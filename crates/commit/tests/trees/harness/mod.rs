@@ -122,12 +122,8 @@ impl World {
 
     pub fn view(&self) -> View {
         let config = ViewConfig {
-            directory: self.state(),
-            lower: self.real(),
-            hidden: Vec::new(),
-            foreign_groups: Vec::new(),
-            own_group: rustix::process::getgid().as_raw(),
             descriptors: 16,
+            ..ViewConfig::new(self.state(), self.real())
         };
         View::open(config).unwrap()
     }
