@@ -6,14 +6,19 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod abilities;
+pub mod behaviours;
 pub mod descriptors;
 pub mod id_map;
+pub mod memory;
 pub mod mounts;
 pub mod network;
+pub mod pagemap;
 pub mod passthrough;
 pub mod process;
+pub mod ptrace;
 pub mod seccomp;
 pub mod signals;
 pub mod sockets;
 pub mod tracing;
+pub mod vdso;
 pub mod waiting;

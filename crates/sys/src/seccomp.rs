@@ -8,6 +8,9 @@
 //! Nothing here kills. A refused call answers with an error number, which the program can
 //! report or work around; a killed one would lose its unsaved work over a probe that most
 //! programs make only to see what the kernel offers.
+//!
+//! Where tasks speculate, a call that the table tracks waits for who listens: [`Listener`] receives
+//! such calls and answers them.
 
 mod assembler;
 mod compiler;
@@ -15,8 +18,10 @@ mod data;
 mod install;
 #[cfg(test)]
 mod interpreter;
+mod listener;
 #[cfg(test)]
 mod tests;
 
 pub use compiler::Program;
-pub use install::{Privilege, install};
+pub use install::{Privilege, install, install_with_listener};
+pub use listener::{Answer, Listener, Notification};

@@ -68,10 +68,10 @@ pub enum FreezeError {
 
 /// All tasks below a domain's pid 1, stopped: none of them executes an instruction of its own.
 ///
-/// Dropping it lets them go on. So does the end of this process.
+/// Dropping it lets them go on. When this process ends without that, the domain does, too.
 #[derive(Debug)]
 pub struct Frozen {
-    /// The tracer's other end: closed, it tells the tracer to end.
+    /// The tracer's other end.
     socket: Option<OwnedFd>,
     tracer: Child,
     tasks: usize,
@@ -140,9 +140,11 @@ impl Frozen {
 
     /// Whether the tracer held on until it was told to end. Does nothing the second time.
     fn end(&mut self) -> io::Result<bool> {
-        if self.socket.take().is_none() {
+        let Some(socket) = self.socket.take() else {
             return Ok(true);
-        }
+        };
+        message::let_go(&socket);
+        drop(socket);
         if !message::ends_within(&self.tracer, GRACE)? {
             // It is stuck or stopped; by its end the kernel lets all tracees go.
             self.tracer.signal(Signal::KILL)?;

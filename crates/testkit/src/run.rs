@@ -12,6 +12,9 @@ use std::time::Duration;
 use crate::terminal::Act;
 use crate::{Outcome, Scratch, User, copied_binary, is_root, surmise_binary, terminal, watchdog};
 
+/// What lies between two pieces of input.
+const MOMENT: Duration = Duration::from_millis(2);
+
 /// One command, run in a scratch tree with an environment of its own.
 ///
 /// It starts in `work/`, with `HOME` and `XDG_STATE_HOME` in the scratch directory, the `PATH` of
@@ -24,6 +27,8 @@ pub struct Run<'a> {
     environment: Vec<(OsString, OsString)>,
     directory: PathBuf,
     stdin: Vec<u8>,
+    /// How much of that is written at once.
+    piece: usize,
     limit: Duration,
     user: Option<&'a User>,
 }
@@ -64,6 +69,7 @@ impl<'a> Run<'a> {
             environment: base_environment(scratch),
             directory: scratch.work(),
             stdin: Vec::new(),
+            piece: usize::MAX,
             limit: watchdog::LIMIT,
             user: None,
         }
@@ -85,6 +91,13 @@ impl<'a> Run<'a> {
     /// Gives `bytes` on standard input, which is empty otherwise.
     pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.stdin = bytes.into();
+        self
+    }
+
+    /// As [`stdin`](Self::stdin), `length` bytes at a time with a moment between.
+    pub fn stdin_in_pieces(mut self, bytes: impl Into<Vec<u8>>, length: usize) -> Self {
+        self.stdin = bytes.into();
+        self.piece = length;
         self
     }
 
@@ -115,10 +128,15 @@ impl<'a> Run<'a> {
             .spawn()
             .unwrap_or_else(|error| panic!("start {shown}: {error}"));
         let mut input = child.stdin.take().expect("a piped standard input");
-        let bytes = self.stdin;
+        let (bytes, piece) = (self.stdin, self.piece);
         // On a thread, for a command that reads late; one that does not read at all is its business.
         std::thread::spawn(move || {
-            let _ = input.write_all(&bytes);
+            for piece in bytes.chunks(piece) {
+                if input.write_all(piece).is_err() {
+                    return;
+                }
+                std::thread::sleep(MOMENT);
+            }
         });
         Outcome::new(shown.clone(), &watchdog::wait(child, &shown, self.limit))
     }

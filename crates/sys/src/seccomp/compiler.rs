@@ -7,6 +7,7 @@ use surmise_syscalls::{
 
 use super::assembler::{Assembler, Label, Test};
 use super::data::{self, Verdict, X32_BIT};
+use crate::ptrace::call::CLONE_VESSEL;
 
 /// A compiled filter. Build it before the fork: installing it allocates nothing.
 #[derive(Debug)]
@@ -22,9 +23,26 @@ impl Program {
     /// * A foreign entry (`int 0x80`, 32-bit programs): ENOSYS, as on a kernel without it, save
     ///   that it may exit: C libraries try that again for ever.
     pub fn consent() -> Self {
+        Self::compile(Purpose::Consent)
+    }
+
+    /// The filter of a domain whose changes wait for consent, and in which tasks speculate.
+    ///
+    /// * What [`Program::consent`] refuses: refused the same.
+    /// * What it allows, and a task may do while a prediction is undecided: allowed, at no cost.
+    /// * What else it allows: waits for who listens ([`super::install_with_listener`]), save for the
+    ///   clone with [`CLONE_VESSEL`].
+    ///
+    /// The ends of 32-bit and x32 programs are no events: their numbers mean other calls elsewhere. A
+    /// supervisor has to see ends that no call asks for anyway.
+    pub fn speculation() -> Self {
+        Self::compile(Purpose::Speculation)
+    }
+
+    fn compile(purpose: Purpose) -> Self {
         let mut assembler = Assembler::default();
         let mut answers = Answers::default();
-        let ranges = ranges(&mut assembler, &mut answers);
+        let ranges = ranges(&mut assembler, &mut answers, purpose);
         let native = search(&mut assembler, &ranges);
         let native = assembler.load(data::NUMBER, native);
         let foreign = foreign(&mut assembler, &mut answers);
@@ -41,6 +59,36 @@ impl Program {
     }
 }
 
+/// What a filter is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Consent,
+    Speculation,
+}
+
+impl Purpose {
+    /// What the filter answers where `disposition` says what happens.
+    fn verdict(self, disposition: impl Fn(Kind) -> Disposition) -> Verdict {
+        let contained = match disposition(Kind::Consent) {
+            Disposition::Allow => Verdict::Allow,
+            Disposition::Refuse(errno) => Verdict::Refuse(errno),
+            // These need a supervisor that listens. Under consent none does, and a call that nobody
+            // serves is one that this kernel does not have.
+            Disposition::Track | Disposition::Hold | Disposition::Wait => {
+                Verdict::Refuse(Errno::NoSys)
+            }
+        };
+        let is_tracked = self == Self::Speculation
+            && contained == Verdict::Allow
+            && disposition(Kind::Prediction) != Disposition::Allow;
+        if is_tracked {
+            Verdict::Notify
+        } else {
+            contained
+        }
+    }
+}
+
 /// What runs for the numbers from `first` up to the next range.
 #[derive(Clone, Copy, Debug)]
 struct Range {
@@ -49,13 +97,13 @@ struct Range {
 }
 
 /// Every number there is, neighbours with one answer merged.
-fn ranges(assembler: &mut Assembler, answers: &mut Answers) -> Vec<Range> {
-    let unknown = verdict(disposition_of_unknown(Kind::Consent));
+fn ranges(assembler: &mut Assembler, answers: &mut Answers, purpose: Purpose) -> Vec<Range> {
+    let unknown = purpose.verdict(disposition_of_unknown);
     let last = rows().last().map_or(0, Row::number);
     let mut ranges = Vec::new();
     for number in 0..=last {
         let target = match row_numbered(number) {
-            Some(row) => row_target(assembler, answers, row),
+            Some(row) => row_target(assembler, answers, purpose, row),
             None => answers.label(assembler, unknown),
         };
         ranges.push(Range {
@@ -91,25 +139,39 @@ fn numbers_beyond(last: u32, unknown: Verdict) -> [(u32, Verdict); 6] {
 }
 
 /// Tries the exceptions of a row in their order, then gives its own answer.
-fn row_target(assembler: &mut Assembler, answers: &mut Answers, row: &Row) -> Label {
-    let usual = verdict(row.disposition(Kind::Consent));
+fn row_target(
+    assembler: &mut Assembler,
+    answers: &mut Answers,
+    purpose: Purpose,
+    row: &Row,
+) -> Label {
+    let usual = purpose.verdict(|kind| row.disposition(kind));
     let usual = answers.label(assembler, usual);
-    significant_exceptions(row)
-        .iter()
-        .rev()
-        .fold(usual, |otherwise, exception| {
-            let matching = verdict(exception.disposition(Kind::Consent));
-            let matching = answers.label(assembler, matching);
-            let comparison = (exception.argument(), exception.mask(), exception.value());
-            check(assembler, comparison, matching, otherwise)
-        })
+    let target =
+        significant_exceptions(purpose, row)
+            .iter()
+            .rev()
+            .fold(usual, |otherwise, exception| {
+                let matching = purpose.verdict(|kind| exception.disposition(kind));
+                let matching = answers.label(assembler, matching);
+                let comparison = (exception.argument(), exception.mask(), exception.value());
+                check(assembler, comparison, matching, otherwise)
+            });
+    let makes_vessels =
+        purpose == Purpose::Speculation && i64::from(row.number()) == libc::SYS_clone;
+    if !makes_vessels {
+        return target;
+    }
+    let allow = answers.label(assembler, Verdict::Allow);
+    check(assembler, (0, u64::MAX, CLONE_VESSEL), allow, target)
 }
 
 /// The exceptions that can change the answer: none once only the row's own is left.
-fn significant_exceptions(row: &Row) -> &'static [Exception] {
-    let usual = row.disposition(Kind::Consent);
+fn significant_exceptions(purpose: Purpose, row: &Row) -> &'static [Exception] {
+    let usual = purpose.verdict(|kind| row.disposition(kind));
     let exceptions = row.exceptions();
-    let changing = |exception: &Exception| exception.disposition(Kind::Consent) != usual;
+    let changing =
+        |exception: &Exception| purpose.verdict(|kind| exception.disposition(kind)) != usual;
     let count = exceptions
         .iter()
         .rposition(changing)
@@ -162,17 +224,6 @@ fn foreign(assembler: &mut Assembler, answers: &mut Answers) -> Label {
     let ends = assembler.branch(Test::Equal, EXIT, allow, ends);
     let ends = assembler.load(data::NUMBER, ends);
     assembler.branch(Test::Equal, data::I386, ends, refuse)
-}
-
-/// What the filter answers for a disposition.
-fn verdict(disposition: Disposition) -> Verdict {
-    match disposition {
-        Disposition::Allow => Verdict::Allow,
-        Disposition::Refuse(errno) => Verdict::Refuse(errno),
-        // These need a supervisor that listens. Here none does, and a call that nobody serves
-        // is one that this kernel does not have.
-        Disposition::Track | Disposition::Hold | Disposition::Wait => Verdict::Refuse(Errno::NoSys),
-    }
 }
 
 /// One return instruction for each answer, shared by all who give it.

@@ -31,6 +31,8 @@ pub(super) enum Verdict {
     Allow,
     /// The call does not run, and returns this error.
     Refuse(Errno),
+    /// The call waits until who listens has answered it.
+    Notify,
 }
 
 impl Verdict {
@@ -39,6 +41,7 @@ impl Verdict {
         match self {
             Self::Allow => libc::SECCOMP_RET_ALLOW,
             Self::Refuse(errno) => libc::SECCOMP_RET_ERRNO | errno.number() as u32,
+            Self::Notify => libc::SECCOMP_RET_USER_NOTIF,
         }
     }
 }

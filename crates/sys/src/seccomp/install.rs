@@ -1,6 +1,7 @@
 //! Putting a filter on the calling thread.
 
 use std::io;
+use std::os::fd::RawFd;
 
 use super::compiler::Program;
 
@@ -21,6 +22,31 @@ pub enum Privilege {
 /// EACCES: [`Privilege::Keep`] without CAP_SYS_ADMIN. EINVAL: a kernel without filters, or one
 /// older than 4.17. ENOMEM: too many filters are on the thread already.
 pub fn install(program: &Program, privilege: Privilege) -> io::Result<()> {
+    set_filter(program, privilege, 0).map(drop)
+}
+
+/// As [`install`], with a listener: the number of a new descriptor of this process, closed by an exec.
+/// Nobody here owns it. From now on a call that the filter notifies of waits until somebody has answered
+/// it through that descriptor, so another process has to take it ([`super::Listener::of`]).
+///
+/// A call that was received waits for its answer whatever signals arrive, unless one of them kills: an
+/// answer that was accepted is never lost.
+///
+/// # Errors
+/// As [`install`]; EINVAL before Linux 5.19, EBUSY where the thread has a listener already.
+pub fn install_with_listener(program: &Program, privilege: Privilege) -> io::Result<RawFd> {
+    let flags =
+        libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+    let number = set_filter(program, privilege, flags)?;
+    Ok(RawFd::try_from(number).expect("a descriptor is an int"))
+}
+
+/// What the call returns: 0, or the number of a listener where `flags` ask for one.
+fn set_filter(
+    program: &Program,
+    privilege: Privilege,
+    flags: libc::c_ulong,
+) -> io::Result<libc::c_long> {
     if privilege == Privilege::NoNewPrivileges {
         rustix::thread::set_no_new_privs(true)?;
     }
@@ -31,9 +57,9 @@ pub fn install(program: &Program, privilege: Privilege) -> io::Result<()> {
     };
     // Kernels before 5.16 slow a filtered thread down against Spectre unless told not to. That
     // guards a program against its own code; a domain contains mistakes, not attackers.
-    let flags = libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW;
+    let flags = flags | libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW;
     // SAFETY: `header` and the instructions it points to live until the call returns, and the
-    // kernel only reads them.
+    // kernel only reads them. A descriptor that it opens has no owner yet.
     let result = unsafe {
         libc::syscall(
             libc::SYS_seccomp,
@@ -42,8 +68,8 @@ pub fn install(program: &Program, privilege: Privilege) -> io::Result<()> {
             &raw const header,
         )
     };
-    if result == 0 {
-        Ok(())
+    if result >= 0 {
+        Ok(result)
     } else {
         Err(io::Error::last_os_error())
     }

@@ -7,9 +7,11 @@ use super::assembler::{Assembler, Label, Test};
 use super::compiler::{Program, check};
 use super::data::{I386, X32_BIT, X86_64};
 use super::interpreter::{Call, Run, run};
+use crate::ptrace::call::CLONE_VESSEL;
 
 const ALLOW: u32 = 0x7fff_0000;
 const ENOSYS: u32 = 0x0005_0000 | 38;
+const NOTIFY: u32 = 0x7fc0_0000;
 
 #[test]
 fn answers_every_number_as_the_table_does() {
@@ -47,40 +49,107 @@ fn every_exception_is_compiled() {
 }
 
 #[test]
+fn speculation_tells_of_what_consent_allows_and_a_prediction_does_not() {
+    let program = Program::speculation();
+    let mut told = 0;
+    for number in 0..600 {
+        let call = native(number, [0; 6]);
+        let value = answer(&program, &call).value;
+        assert_eq!(value, speculating(&call), "number {number}");
+        told += usize::from(value == NOTIFY);
+    }
+    assert!(told > 100, "{told} calls");
+    let value = |name: &str, arguments| {
+        let row = surmise_syscalls::row_named(name).expect("a row");
+        answer(&program, &native(row.number(), arguments)).value
+    };
+    for name in ["exit", "exit_group", "execve", "openat", "read", "wait4"] {
+        assert_eq!(value(name, [0; 6]), NOTIFY, "{name}");
+    }
+    for name in ["rt_sigreturn", "brk", "getpid", "close", "munmap"] {
+        assert_eq!(value(name, [0; 6]), ALLOW, "{name}");
+    }
+    assert_eq!(
+        value("mount", [0; 6]),
+        answer(&Program::consent(), &native(165, [0; 6])).value
+    );
+    assert_eq!(value("mmap", [0, 4096, 3, 0x22, 0, 0]), ALLOW);
+    assert_eq!(value("mmap", [0, 4096, 3, 0x2, 3, 0]), NOTIFY);
+}
+
+#[test]
+fn every_exception_is_compiled_for_speculation() {
+    let program = Program::speculation();
+    for row in rows() {
+        for exception in row.exceptions() {
+            for noise in [0, !exception.mask()] {
+                let mut arguments = [0x5555_5555_5555_5555; 6];
+                arguments[exception.argument()] = exception.value() | noise;
+                let call = native(row.number(), arguments);
+                assert_eq!(
+                    answer(&program, &call).value,
+                    speculating(&call),
+                    "{}: {exception:?}",
+                    row.name()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn only_the_clone_of_a_checkpoint_passes_unseen() {
+    assert_eq!(CLONE_VESSEL, 0x0080_2000);
+    let clone = |flags| {
+        let call = native(56, [flags, 0, 0, 0, 0, 0]);
+        answer(&Program::speculation(), &call).value
+    };
+    assert_eq!(clone(CLONE_VESSEL), ALLOW);
+    for bit in 0..64 {
+        let flags = CLONE_VESSEL ^ (1 << bit);
+        assert_eq!(clone(flags), NOTIFY, "{flags:#x}");
+    }
+}
+
+#[test]
 fn a_foreign_entry_may_only_end_its_task() {
-    let program = Program::consent();
-    for architecture in [I386, 0, 0xc000_00b7] {
-        for number in (0..600).chain([X32_BIT, u32::MAX]) {
-            let call = Call {
-                number,
-                architecture,
-                arguments: [0; 6],
-            };
-            let ends = architecture == I386 && matches!(number, 1 | 252);
-            let want = if ends { ALLOW } else { ENOSYS };
-            assert_eq!(answer(&program, &call).value, want, "{call:?}");
+    for program in programs() {
+        for architecture in [I386, 0, 0xc000_00b7] {
+            for number in (0..600).chain([X32_BIT, u32::MAX]) {
+                let call = Call {
+                    number,
+                    architecture,
+                    arguments: [0; 6],
+                };
+                let ends = architecture == I386 && matches!(number, 1 | 252);
+                let want = if ends { ALLOW } else { ENOSYS };
+                assert_eq!(answer(&program, &call).value, want, "{call:?}");
+            }
         }
     }
 }
 
 #[test]
 fn an_x32_call_may_only_end_its_task() {
-    let program = Program::consent();
-    for number in 0..600 {
-        let call = native(X32_BIT | number, [0; 6]);
-        let want = if matches!(number, 60 | 231) {
-            ALLOW
-        } else {
-            ENOSYS
-        };
-        assert_eq!(answer(&program, &call).value, want, "x32 {number}");
+    for program in programs() {
+        for number in 0..600 {
+            let call = native(X32_BIT | number, [0; 6]);
+            let want = if matches!(number, 60 | 231) {
+                ALLOW
+            } else {
+                ENOSYS
+            };
+            assert_eq!(answer(&program, &call).value, want, "x32 {number}");
+        }
     }
 }
 
 #[test]
 fn a_cancelled_call_keeps_the_result_that_its_tracer_chose() {
     let call = native(u32::MAX, [0; 6]);
-    assert_eq!(answer(&Program::consent(), &call).value, ALLOW);
+    for program in programs() {
+        assert_eq!(answer(&program, &call).value, ALLOW);
+    }
 }
 
 /// The kernel then tests one bit for such a call and never runs the program.
@@ -103,9 +172,30 @@ fn what_is_always_allowed_is_decided_by_number_alone() {
 }
 
 #[test]
+fn what_a_speculating_task_may_always_do_is_decided_by_number_alone() {
+    let program = Program::speculation();
+    for row in rows() {
+        let arguments = [0; 6];
+        let run = answer(&program, &native(row.number(), arguments));
+        if run.value != ALLOW || !row.exceptions().is_empty() {
+            continue;
+        }
+        assert!(!run.read_arguments, "{}", row.name());
+        assert!(
+            run.steps <= 16,
+            "{}: {} instructions",
+            row.name(),
+            run.steps
+        );
+    }
+}
+
+#[test]
 fn fits_into_the_kernels_limit() {
-    let length = Program::consent().instructions().len();
-    assert!(length <= 4096, "{length} instructions");
+    for program in programs() {
+        let length = program.instructions().len();
+        assert!(length <= 4096, "{length} instructions");
+    }
 }
 
 proptest! {
@@ -118,6 +208,8 @@ proptest! {
         let ends_x32 = matches!(number, 0x4000_003c | 0x4000_00e7);
         let want = if ends_x32 || number == u32::MAX { ALLOW } else { expected(&call) };
         prop_assert_eq!(answer(&Program::consent(), &call).value, want);
+        let told = if ends_x32 || number == u32::MAX { ALLOW } else { speculating(&call) };
+        prop_assert_eq!(answer(&Program::speculation(), &call).value, told);
     }
 
     /// Masks of any form, though the table uses few.
@@ -202,6 +294,27 @@ fn expected(call: &Call) -> u32 {
         Some(row) => row.disposition_with(Kind::Consent, &call.arguments),
         None => disposition_of_unknown(Kind::Consent),
     })
+}
+
+/// What the filter for speculation is to answer.
+fn speculating(call: &Call) -> u32 {
+    if call.number == 56 && call.arguments[0] == CLONE_VESSEL {
+        return ALLOW;
+    }
+    let contained = expected(call);
+    let prediction = match row_numbered(call.number) {
+        Some(row) => row.disposition_with(Kind::Prediction, &call.arguments),
+        None => disposition_of_unknown(Kind::Prediction),
+    };
+    if contained == ALLOW && prediction != Disposition::Allow {
+        NOTIFY
+    } else {
+        contained
+    }
+}
+
+fn programs() -> [Program; 2] {
+    [Program::consent(), Program::speculation()]
 }
 
 fn encode(disposition: Disposition) -> u32 {

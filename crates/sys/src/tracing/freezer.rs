@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, PidfdFlags, Signal};
 use rustix::time::Timespec;
 
 use super::message::{self, Report};
@@ -22,6 +22,9 @@ use crate::signals::{self, SignalFd};
 
 /// How long the tracer waits before it looks whether a task that does not stop waits in vfork.
 const PAUSE: Duration = Duration::from_millis(2);
+
+/// How long a domain may take to end.
+const END_MAX: Duration = Duration::from_secs(2);
 
 /// Signals of a terminal or a user to all of control's group are control's to handle; and the tracer
 /// takes the news of its tracees from a descriptor.
@@ -53,12 +56,17 @@ pub(super) fn live(init: Pid, limit: Duration, control: &OwnedFd) -> u8 {
             return 1;
         }
     };
+    // Now, while the number cannot be another's.
+    let domain = rustix::process::pidfd_open(init, PidfdFlags::empty());
     let mut tracees = Tracees::default();
     let frozen = tracees.freeze(init, &news, Instant::now() + limit);
     let held = match frozen {
         Ok(tasks) => {
             message::send(control, &Report::Frozen(tasks));
-            hold(&news, control)
+            hold(&news, control).and_then(|()| match message::is_let_go(control) {
+                true => Ok(()),
+                false => end(&domain?, &news),
+            })
         }
         Err(_) => Ok(()),
     };
@@ -108,10 +116,12 @@ impl Tracees {
                 return Ok(now.len());
             }
             // They may multiply faster than they are found.
-            if let Some(&task) = now.iter().next()
-                && Instant::now() >= deadline
-            {
-                return Err(busy(task));
+            if Instant::now() >= deadline {
+                for &task in &now {
+                    if let Some(seen) = tasks::look(task).map_err(waiting)? {
+                        return Err(busy(task, seen));
+                    }
+                }
             }
             before = Some(now);
         }
@@ -180,20 +190,19 @@ impl Tracees {
         loop {
             tracee::reap();
             let seen = tasks::look(task).map_err(waiting)?;
-            let Some(Seen { state, .. }) = seen.filter(|seen| !matches!(seen.state, 'Z' | 'X'))
-            else {
+            let Some(seen) = seen.filter(|seen| !matches!(seen.state, 'Z' | 'X')) else {
                 return Ok(false);
             };
-            let rests = match state {
+            let rests = match seen.state {
                 't' => Stopped::of(task.thread).is_some(),
-                'D' => waits_in_vfork(task).map_err(waiting)?,
+                'D' => waits_in_vfork(task, &seen).map_err(waiting)?,
                 _ => false,
             };
             if rests {
                 return Ok(true);
             }
             if Instant::now() >= deadline {
-                return Err(busy(task));
+                return Err(busy(task, seen));
             }
             // What was asked of another number is not known by this one.
             tracee::interrupt(task.thread);
@@ -224,6 +233,20 @@ impl Tracees {
     }
 }
 
+/// Whoever wanted the tasks to stand still has died, and so their domain ends. They must not go on before:
+/// they would begin calls that the view cannot answer any more, and hold what its last thread waits for.
+fn end(init: &OwnedFd, news: &SignalFd) -> io::Result<()> {
+    match rustix::process::pidfd_send_signal(init, Signal::KILL) {
+        Ok(()) | Err(Errno::SRCH) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    let deadline = Instant::now() + END_MAX;
+    while !wait(news, Some(init), Some(END_MAX))? && Instant::now() < deadline {
+        tracee::reap();
+    }
+    Ok(())
+}
+
 /// Until control says so or dies. Tracees that are killed meanwhile are reaped at once: a pid 1 that
 /// ends waits for it.
 fn hold(news: &SignalFd, control: &OwnedFd) -> io::Result<()> {
@@ -242,14 +265,10 @@ impl From<io::Error> for Cut {
     }
 }
 
-fn busy(task: Task) -> FreezeError {
-    let pid = task.thread.as_raw_nonzero().get();
-    match tasks::look(task) {
-        Ok(seen) => FreezeError::Busy {
-            pid,
-            name: seen.map_or_else(String::new, |seen| seen.name),
-        },
-        Err(error) => waiting(error),
+fn busy(task: Task, seen: Seen) -> FreezeError {
+    FreezeError::Busy {
+        pid: task.thread.as_raw_nonzero().get(),
+        name: seen.name,
     }
 }
 
@@ -257,10 +276,14 @@ fn waiting(error: io::Error) -> FreezeError {
     system("wait for the tasks")(error)
 }
 
-/// Whether a task that sleeps uninterruptibly is a parent in vfork, which goes on only after its
-/// child's exec or end. Such a sleep elsewhere in these calls is short, and in another function.
-fn waits_in_vfork(task: Task) -> io::Result<bool> {
-    let call = tasks::or_gone(tasks::read(task, "syscall"))?;
+/// Whether a task that was seen to sleep uninterruptibly is a parent in vfork, which goes on only after its
+/// child's exec or end. Such a sleep elsewhere in these calls is short, and in another function. One that
+/// shows nobody what it does (PR_SET_DUMPABLE) is taken to sleep for a moment.
+fn waits_in_vfork(task: Task, seen: &Seen) -> io::Result<bool> {
+    let call = match tasks::read(task, "syscall") {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(false),
+        call => tasks::or_gone(call)?,
+    };
     let number: Option<libc::c_long> = call
         .split_once(' ')
         .and_then(|(number, _)| number.parse().ok());
@@ -268,9 +291,12 @@ fn waits_in_vfork(task: Task) -> io::Result<bool> {
     if !number.is_some_and(|number| bears.contains(&number)) {
         return Ok(false);
     }
-    // "0" where the kernel does not tell.
+    // "0" where the kernel does not tell, and of a task that runs again: it may be about to bear.
     let place = tasks::or_gone(tasks::read(task, "wchan"))?;
-    Ok(place == "0" || place.contains("vfork") || place.contains("kernel_clone"))
+    let has_slept = tasks::look(task)?
+        .is_some_and(|now| (now.state, now.switches) == (seen.state, seen.switches));
+    let is_vfork = place == "0" || place.contains("vfork") || place.contains("kernel_clone");
+    Ok(has_slept && is_vfork)
 }
 
 /// Waits for news of tracees or until `control` is closed, and returns whether that is so.

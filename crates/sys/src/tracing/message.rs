@@ -44,6 +44,21 @@ pub(super) fn send(socket: &OwnedFd, report: &Report) {
     let _ = rustix::net::send(socket, &packet, rustix::net::SendFlags::NOSIGNAL);
 }
 
+/// The word that lets all tasks go on.
+const LET_GO: &[u8] = b"go";
+
+/// Tells the tracer to let all tasks go on. Fails only when it is dead.
+pub(super) fn let_go(socket: &OwnedFd) {
+    let _ = rustix::net::send(socket, LET_GO, rustix::net::SendFlags::NOSIGNAL);
+}
+
+/// Whether what the tracer hears is that word, and not the end of who would say it.
+pub(super) fn is_let_go(socket: &OwnedFd) -> bool {
+    let mut word = [0; LET_GO.len()];
+    let heard = rustix::net::recv(socket, &mut word, rustix::net::RecvFlags::empty());
+    heard.is_ok_and(|(length, _)| &word[..length] == LET_GO)
+}
+
 /// `None` when the tracer has ended without a word, or says nothing until `deadline`.
 pub(super) fn receive(socket: &OwnedFd, deadline: Instant) -> io::Result<Option<Report>> {
     if !is_ready_by(socket, deadline)? {

@@ -66,23 +66,34 @@ pub(super) struct Seen {
     pub(super) name: String,
     /// Who traces it.
     pub(super) tracer: Option<Pid>,
+    /// How often it has given up a processor: while that stays so, it sleeps.
+    pub(super) switches: (u64, u64),
     /// How many its process has, those included that have ended and are not reaped.
     threads: usize,
 }
 
 /// `None` once the task is gone.
+///
+/// When a thread executes a program just while its name in /proc is first looked up, that name goes on leading
+/// to the process, whose number the thread has got.
 pub(super) fn look(task: Task) -> io::Result<Option<Seen>> {
     let status = or_gone(read(task, "status"))?;
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         line.map(str::trim)
     };
+    let number = |name: &str| field(name).map_or(0, |count| count.parse().unwrap_or(0));
+    let is_itself = field("Pid:").and_then(parse) == Some(task.thread);
     let state = field("State:").and_then(|state| state.chars().next());
-    Ok(state.map(|state| Seen {
+    Ok(state.filter(|_| is_itself).map(|state| Seen {
         state,
         name: field("Name:").unwrap_or_default().to_owned(),
         tracer: field("TracerPid:").and_then(parse),
-        threads: field("Threads:").map_or(0, |count| count.parse().unwrap_or(0)),
+        switches: (
+            number("voluntary_ctxt_switches:"),
+            number("nonvoluntary_ctxt_switches:"),
+        ),
+        threads: number("Threads:") as usize,
     }))
 }
 

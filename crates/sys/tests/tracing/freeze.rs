@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
+use surmise_sys::process;
 use surmise_sys::tracing::{FreezeError, Frozen};
 use surmise_testkit::watchdog::{self, LIMIT};
 
@@ -23,6 +24,7 @@ pub const TESTS: &[fn(&Place)] = &[
     what_does_not_stop_is_named,
     a_killed_task_is_its_parents_to_reap,
     a_frozen_domain_can_be_killed,
+    a_domain_ends_with_who_has_frozen_it,
     without_its_tracer_all_go_on,
 ];
 
@@ -198,6 +200,29 @@ fn a_frozen_domain_can_be_killed(place: &Place) {
     // Its end waits for the reaping of every task of the namespace.
     watchdog::until("it has ended", LIMIT, || domain.has_ended());
     frozen.thaw().expect("the tracer was there to the end");
+}
+
+fn a_domain_ends_with_who_has_frozen_it(place: &Place) {
+    let directory = place.directory("left");
+    let (file, told) = (directory.join("words"), directory.join("frozen"));
+    fs::write(&file, [0; 4096]).expect("write");
+    let mut domain = Domain::start(&directory, &[&text(&place.path("restless")), &text(&file)]);
+    domain.read_until("ready");
+    let owner = process::fork(&[], || {
+        let _frozen = freeze(&domain);
+        fs::write(&told, "").expect("tell");
+        loop {
+            rustix::event::pause();
+        }
+    });
+    let owner = owner.expect("fork");
+    watchdog::until("it is frozen", LIMIT, || told.exists());
+    let before = words(&file);
+    owner.signal(Signal::KILL).expect("kill");
+    watchdog::until("it has ended", LIMIT, || domain.has_ended());
+    // No task has executed anything more.
+    assert_eq!(words(&file), before);
+    owner.wait().expect("wait");
 }
 
 fn without_its_tracer_all_go_on(place: &Place) {

@@ -11,13 +11,13 @@ use crate::table::exceptions;
 /// Sorted by number.
 #[rustfmt::skip]
 pub(super) const ROWS: &[Row] = &[
-    row(  3, "close",            &[Fd],                                     [Allow, Track, Allow], Descriptors, "removes a descriptor; the other end may notice"),
+    row(  3, "close",            &[Fd],                                     [Allow, Allow, Allow], Plain,       "the vessel holds what it led to: the other end sees no end"),
     row(  7, "poll",             &[InOut, Length, Integer],                 [Allow, Track, Allow], Events,      "observes whether objects are ready"),
     row( 16, "ioctl",            &[Fd, Command, Address],                   [Allow, Wait, Wait],   Descriptors, "a device's own language").except(exceptions::IOCTL),
     row( 22, "pipe",             &[Out],                                    [Allow, Track, Allow], Descriptors, "makes a pipe"),
     row( 23, "select",           &[Integer, InOut, InOut, InOut, InOut],    [Allow, Track, Allow], Events,      "observes whether objects are ready"),
-    row( 32, "dup",              &[Fd],                                     [Allow, Track, Allow], Descriptors, "adds a descriptor"),
-    row( 33, "dup2",             &[Fd, Fd],                                 [Allow, Track, Allow], Descriptors, "adds or replaces a descriptor"),
+    row( 32, "dup",              &[Fd],                                     [Allow, Allow, Allow], Plain,       "the checkpoint holds the table"),
+    row( 33, "dup2",             &[Fd, Fd],                                 [Allow, Allow, Allow], Plain,       "the checkpoint holds the table"),
     row( 72, "fcntl",            &[Fd, Command, Address],                   [Allow, Track, Allow], Descriptors, "descriptor flags, status flags, locks, leases").except(exceptions::FCNTL),
     row( 73, "flock",            &[Fd, Command],                            [Allow, Wait, Allow],  Plain,       "a lock handed over cannot be taken back"),
     row(213, "epoll_create",     &[Integer],                                [Allow, Track, Allow], Descriptors, "makes an event queue"),
@@ -36,12 +36,12 @@ pub(super) const ROWS: &[Row] = &[
     row(289, "signalfd4",        &[Fd, In, Length, Flags],                  [Allow, Track, Allow], Descriptors, "makes or changes a signal queue"),
     row(290, "eventfd2",         &[Integer, Flags],                         [Allow, Track, Allow], Descriptors, "makes a counter"),
     row(291, "epoll_create1",    &[Flags],                                  [Allow, Track, Allow], Descriptors, "makes an event queue"),
-    row(292, "dup3",             &[Fd, Fd, Flags],                          [Allow, Track, Allow], Descriptors, "adds or replaces a descriptor"),
+    row(292, "dup3",             &[Fd, Fd, Flags],                          [Allow, Allow, Allow], Plain,       "the checkpoint holds the table"),
     row(293, "pipe2",            &[Out, Flags],                             [Allow, Track, Allow], Descriptors, "makes a pipe"),
     row(294, "inotify_init1",    &[Flags],                                  [Allow, Track, Allow], Descriptors, "makes a watch queue"),
     row(319, "memfd_create",     &[Text, Flags],                            [Allow, Track, Allow], Descriptors, "makes a file without a name"),
     row(434, "pidfd_open",       &[Pid, Flags],                             [Allow, Track, Allow], Descriptors, "makes a descriptor of a process"),
-    row(436, "close_range",      &[Fd, Fd, Flags],                          [Allow, Track, Allow], Descriptors, "removes descriptors; the other end may notice"),
+    row(436, "close_range",      &[Fd, Fd, Flags],                          [Allow, Allow, Allow], Plain,       "the vessel holds what they led to: the other ends see no end"),
     row(438, "pidfd_getfd",      &[Fd, Fd, Flags],                          [Allow, Track, Allow], Descriptors, "copies a descriptor of another process of the domain"),
     row(441, "epoll_pwait2",     &[Fd, Out, Integer, In, In, Length],       [Allow, Track, Allow], Events,      "observes whether objects are ready"),
 ];

@@ -29,10 +29,23 @@ pub(super) const SOCKET: &[Exception] = &[
     int(0, 42, [EAFNOSUPPORT, Wait, Wait], "AF_QIPCRTR reaches the modem from any namespace"),
 ];
 
+/// Without a new value they only tell the present one.
+#[rustfmt::skip]
+pub(super) const RT_SIGACTION: &[Exception] = &[
+    whole(1, 0, [Allow, Allow, Allow], "observes itself"),
+];
+
+/// As [`RT_SIGACTION`].
+#[rustfmt::skip]
+pub(super) const SIGALTSTACK: &[Exception] = &[
+    whole(0, 0, [Allow, Allow, Allow], "observes itself"),
+];
+
 /// The private and shared types of a map differ in their lowest bit.
 #[rustfmt::skip]
 pub(super) const MMAP: &[Exception] = &[
-    bits(3, 0x1, 0x1, [Allow, Wait, Track], "MAP_SHARED: stores that rollback cannot see"),
+    bits(3,  0x1,  0x1, [Allow, Wait,  Track], "MAP_SHARED: stores that rollback cannot see"),
+    bits(3, 0x20, 0x20, [Allow, Allow, Allow], "MAP_ANONYMOUS: memory, which the checkpoint holds"),
 ];
 
 /// Advice that is more than advice.
@@ -43,9 +56,14 @@ pub(super) const MADVISE: &[Exception] = &[
     int(2, 18, [Allow, Wait, Allow], "MADV_WIPEONFORK keeps pages out of a checkpoint"),
 ];
 
-/// Locks and leases: once handed over they cannot be taken back.
+/// The table is the process's own, and every program looks at it; status flags belong to the
+/// description, which others may share. Locks and leases cannot be taken back once handed over.
 #[rustfmt::skip]
 pub(super) const FCNTL: &[Exception] = &[
+    int(1,    0, [Allow, Allow, Allow], "F_DUPFD: the checkpoint holds the table"),
+    int(1,    1, [Allow, Allow, Allow], "F_GETFD observes its own table"),
+    int(1,    2, [Allow, Allow, Allow], "F_SETFD: the checkpoint holds the table"),
+    int(1, 1030, [Allow, Allow, Allow], "F_DUPFD_CLOEXEC: the checkpoint holds the table"),
     int(1,    6, [Allow, Wait, Allow], "F_SETLK: a lock handed over cannot be taken back"),
     int(1,    7, [Allow, Wait, Allow], "F_SETLKW: a lock handed over cannot be taken back"),
     int(1,   37, [Allow, Wait, Allow], "F_OFD_SETLK: a lock handed over cannot be taken back"),

@@ -30,7 +30,7 @@ pub(super) const ROWS: &[Row] = &[
     row(158, "arch_prctl",              &[Command, Address],                       [Allow, Wait, Allow],  Plain,    "switches of the processor, not rolled back").except(exceptions::ARCH_PRCTL),
     row(161, "chroot",                  &[Path],                                   [Allow, Wait, Allow],  Plain,    "a root is not rolled back; no root here leads out"),
     row(202, "futex",                   &[Address, Command, Integer, In, Address, Integer], [Allow, Allow, Allow], Plain,    "memory, which the checkpoint holds").except(exceptions::FUTEX),
-    row(218, "set_tid_address",         &[Address],                                [Allow, Allow, Allow], Plain,    "the checkpoint holds it"),
+    row(218, "set_tid_address",         &[Address],                                [Allow, Wait, Allow],  Plain,    "nobody but the thread can be asked what it was"),
     row(219, "restart_syscall",         &[],                                       [Allow, Allow, Allow], Plain,    "continues a sleep"),
     row(231, "exit_group",              &[Integer],                                [Allow, Hold, Hold],   Exit,     "the end of a process is held until it is certain"),
     row(247, "waitid",                  &[Command, Pid, Out, Flags, Out],          [Allow, Track, Allow], Children, "observes a child"),

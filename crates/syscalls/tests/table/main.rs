@@ -195,6 +195,39 @@ fn exceptions_look_at_the_bits_that_the_kernel_looks_at() {
     assert_eq!(given(0x7f00_0000_0000_0000), Disposition::Wait);
 }
 
+/// A filter tells of all that a prediction's column does not allow, so these are what every program
+/// does all the time for nothing, and what no supervisor may miss.
+#[test]
+fn under_a_prediction_a_checkpoint_makes_private_changes_free_and_no_end_goes_unseen() {
+    let free = "brk munmap rt_sigprocmask rt_sigreturn futex getpid \
+        clock_gettime close dup dup2 dup3 set_robust_list rseq restart_syscall";
+    for name in free.split_whitespace() {
+        let row = row_named(name).unwrap_or_else(|| panic!("no row named {name}"));
+        assert_eq!(
+            row.disposition(Kind::Prediction),
+            Disposition::Allow,
+            "{name}"
+        );
+    }
+    for name in ["exit", "exit_group", "execve", "execveat", "clone", "fork"] {
+        let row = row_named(name).unwrap_or_else(|| panic!("no row named {name}"));
+        for disposition in dispositions(row, Kind::Prediction) {
+            assert_ne!(disposition, Disposition::Allow, "{name}");
+        }
+    }
+    let mmap = row_named("mmap").expect("a row");
+    let flags = |flags| mmap.disposition_with(Kind::Prediction, &[0, 4096, 3, flags, 0, 0]);
+    assert_eq!(flags(0x22), Disposition::Allow, "private memory");
+    assert_eq!(flags(0x21), Disposition::Wait, "shared memory");
+    assert_eq!(flags(0x02), Disposition::Track, "a private map of a file");
+    let fcntl = row_named("fcntl").expect("a row");
+    let command = |number| fcntl.disposition_with(Kind::Prediction, &[3, number, 0, 0, 0, 0]);
+    assert_eq!(command(1), Disposition::Allow, "F_GETFD");
+    assert_eq!(command(3), Disposition::Track, "F_GETFL");
+    assert_eq!(command(4), Disposition::Track, "F_SETFL");
+    assert_eq!(command(7), Disposition::Wait, "F_SETLKW");
+}
+
 fn is_one_line(reason: &str) -> bool {
     !reason.is_empty() && reason.len() <= 80 && !reason.contains('\n') && reason.trim() == reason
 }

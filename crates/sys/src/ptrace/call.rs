@@ -1,0 +1,30 @@
+//! Numbers of the calls that a supervisor has a stopped thread make.
+
+#![allow(missing_docs, reason = "each is the call of its name")]
+
+pub const BRK: i64 = libc::SYS_brk;
+pub const CHDIR: i64 = libc::SYS_chdir;
+pub const CLONE: i64 = libc::SYS_clone;
+pub const CLOSE: i64 = libc::SYS_close;
+pub const EXIT: i64 = libc::SYS_exit;
+pub const GETPID: i64 = libc::SYS_getpid;
+pub const MADVISE: i64 = libc::SYS_madvise;
+pub const MMAP: i64 = libc::SYS_mmap;
+pub const MPROTECT: i64 = libc::SYS_mprotect;
+pub const OPENAT: i64 = libc::SYS_openat;
+pub const DUP3: i64 = libc::SYS_dup3;
+pub const FCNTL: i64 = libc::SYS_fcntl;
+pub const MUNMAP: i64 = libc::SYS_munmap;
+pub const RSEQ: i64 = libc::SYS_rseq;
+pub const RT_SIGACTION: i64 = libc::SYS_rt_sigaction;
+pub const RT_SIGQUEUEINFO: i64 = libc::SYS_rt_sigqueueinfo;
+pub const SET_ROBUST_LIST: i64 = libc::SYS_set_robust_list;
+pub const UMASK: i64 = libc::SYS_umask;
+pub const WAIT4: i64 = libc::SYS_wait4;
+
+/// Flags of [`CLONE`] for a copy of the process that is no child of its parent for `wait` without
+/// `__WALL`, tells nobody of its end, and is the tracer's at once.
+pub const CLONE_VESSEL: u64 = (libc::CLONE_UNTRACED | libc::CLONE_PTRACE) as u64;
+
+/// Flag of [`WAIT4`]: also for children that tell nobody of their end.
+pub const WAIT_ALL: u64 = libc::__WALL as u64;

@@ -1,0 +1,194 @@
+//! General registers, and what they say of the call that a thread comes from.
+
+/// The register set of [`Registers`], `NT_PRSTATUS`.
+pub(super) const GENERAL: i32 = 1;
+/// The register set of extended state, `NT_X86_XSTATE`.
+pub(super) const FULL_STATE: i32 = 0x202;
+
+/// The bytes of the `syscall` instruction.
+const CALL_LENGTH: u64 = 2;
+/// `RFLAGS.TF`: set, the processor traps after one instruction.
+const TRAP_FLAG: u64 = 1 << 8;
+
+// What the kernel leaves as the result of a call that it will begin again; programs never see them.
+const ERESTARTSYS: i64 = -512;
+const ERESTARTNOINTR: i64 = -513;
+const ERESTARTNOHAND: i64 = -514;
+const ERESTART_RESTARTBLOCK: i64 = -516;
+
+/// Calls that report `EINTR` for any interruption, a stop included, and have done nothing yet when they
+/// do (signal(7)). Reads and writes are among them for sockets with a timeout.
+const REPORT_INTERRUPTION: [i64; 19] = [
+    libc::SYS_epoll_wait,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+    libc::SYS_pause,
+    libc::SYS_rt_sigtimedwait,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_io_getevents,
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_connect,
+];
+
+/// How many words the general registers are.
+const WORDS: usize = 27;
+const _: () = assert!(size_of::<libc::user_regs_struct>() == WORDS * size_of::<u64>());
+
+/// The general registers of a 64-bit thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Registers(libc::user_regs_struct);
+
+impl PartialEq for Registers {
+    fn eq(&self, other: &Self) -> bool {
+        self.words() == other.words()
+    }
+}
+
+impl Eq for Registers {}
+
+impl Registers {
+    fn words(&self) -> &[u64; WORDS] {
+        // SAFETY: it is that many words, as is asserted above, and any bits are a word.
+        unsafe { &*std::ptr::from_ref(&self.0).cast() }
+    }
+
+    pub(super) fn new(raw: libc::user_regs_struct) -> Self {
+        Self(raw)
+    }
+
+    pub(super) fn raw(&self) -> &libc::user_regs_struct {
+        &self.0
+    }
+
+    /// The result of the call that it comes from, or just `rax`.
+    pub fn result(&self) -> i64 {
+        self.0.rax as i64
+    }
+
+    /// Where it executes next.
+    pub fn instruction_pointer(&self) -> u64 {
+        self.0.rip
+    }
+
+    /// Where its stack ends.
+    pub fn stack_pointer(&self) -> u64 {
+        self.0.rsp
+    }
+
+    /// These registers, about to make a call by the `syscall` instruction at `instruction`.
+    #[must_use]
+    pub fn calling(&self, instruction: u64, number: i64, arguments: [u64; 6]) -> Self {
+        let mut raw = self.0;
+        raw.rip = instruction;
+        raw.rax = number as u64;
+        // "Comes from no call": the kernel begins none again.
+        raw.orig_rax = u64::MAX;
+        [raw.rdi, raw.rsi, raw.rdx, raw.r10, raw.r8, raw.r9] = arguments;
+        raw.eflags &= !TRAP_FLAG;
+        Self(raw)
+    }
+
+    /// These registers, back from their call with a result.
+    #[must_use]
+    pub fn returning(&self, result: i64) -> Self {
+        let mut raw = self.0;
+        raw.rax = result as u64;
+        raw.orig_rax = u64::MAX;
+        Self(raw)
+    }
+
+    /// These registers of a thread whose call has not happened, about to make it again.
+    #[must_use]
+    pub fn repeating(&self) -> Self {
+        let mut raw = self.0;
+        raw.rax = raw.orig_rax;
+        raw.rip -= CALL_LENGTH;
+        raw.orig_rax = u64::MAX;
+        Self(raw)
+    }
+
+    /// Whether the call that a stopped thread comes from was interrupted before it did anything.
+    pub fn was_interrupted(&self) -> bool {
+        let from_call = (self.0.orig_rax as i64) >= 0;
+        let result = self.result();
+        from_call
+            && (matches!(
+                result,
+                ERESTARTSYS | ERESTARTNOINTR | ERESTARTNOHAND | ERESTART_RESTARTBLOCK
+            ) || result == -i64::from(libc::EINTR)
+                && REPORT_INTERRUPTION.contains(&(self.0.orig_rax as i64)))
+    }
+
+    /// These registers in a form that means the same in another moment: a call that was interrupted is
+    /// made again. As they are, the kernel would do that by what it remembers of the thread.
+    #[must_use]
+    pub fn settled(&self) -> Self {
+        if self.was_interrupted() {
+            return self.repeating();
+        }
+        let mut raw = self.0;
+        raw.orig_rax = u64::MAX;
+        Self(raw)
+    }
+
+    /// As they are, but that a call which reports any interruption begins again unless a handler of a
+    /// signal runs: for a thread that was merely stopped.
+    #[must_use]
+    pub fn undisturbed(&self) -> Self {
+        self.undisturbed_if_changed().unwrap_or(*self)
+    }
+
+    /// As [`Self::undisturbed`]; `None` where they are that already.
+    pub(crate) fn undisturbed_if_changed(&self) -> Option<Self> {
+        let reports = self.was_interrupted() && self.result() == -i64::from(libc::EINTR);
+        reports.then(|| {
+            let mut raw = self.0;
+            raw.rax = ERESTARTNOHAND as u64;
+            Self(raw)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from_call(number: i64, result: i64) -> Registers {
+        // SAFETY: plain numbers, for which all zeros is a value.
+        let mut raw: libc::user_regs_struct = unsafe { std::mem::zeroed() };
+        raw.rip = 0x1002;
+        raw.orig_rax = number as u64;
+        raw.rax = result as u64;
+        Registers::new(raw)
+    }
+
+    #[test]
+    fn an_interrupted_call_is_made_again() {
+        for result in [-512, -513, -514, -516] {
+            let settled = from_call(libc::SYS_futex, result).settled();
+            assert_eq!(settled.instruction_pointer(), 0x1000);
+            assert_eq!(settled.result(), libc::SYS_futex);
+        }
+        let settled = from_call(libc::SYS_epoll_wait, -4).settled();
+        assert_eq!(settled.instruction_pointer(), 0x1000);
+    }
+
+    #[test]
+    fn a_finished_call_is_not_made_again() {
+        for (number, result) in [(libc::SYS_read, 7), (libc::SYS_nanosleep, -4), (-1, -512)] {
+            let settled = from_call(number, result).settled();
+            assert_eq!(settled.instruction_pointer(), 0x1002);
+            assert_eq!(settled.result(), result);
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! A signal on its way to a thread.
+
+use std::fmt;
+
+/// A signal with all that its handler is told of it (sigaction(2), `siginfo_t`).
+#[derive(Clone, Copy)]
+pub struct SignalInfo(libc::siginfo_t);
+
+impl SignalInfo {
+    pub(super) fn new(raw: libc::siginfo_t) -> Self {
+        Self(raw)
+    }
+
+    pub(super) fn raw(&self) -> &libc::siginfo_t {
+        &self.0
+    }
+
+    /// As rt_sigqueueinfo(2) takes it.
+    pub fn bytes(&self) -> [u8; size_of::<libc::siginfo_t>()] {
+        // SAFETY: the kernel has filled all of it, so every byte has a value.
+        unsafe { std::mem::transmute(self.0) }
+    }
+
+    /// Its number.
+    pub fn number(&self) -> i32 {
+        self.0.si_signo
+    }
+
+    /// Whether the thread has caused it by what it did: a bad address, a division by zero, a trap.
+    pub fn is_fault(&self) -> bool {
+        let faults = [
+            libc::SIGSEGV,
+            libc::SIGBUS,
+            libc::SIGILL,
+            libc::SIGFPE,
+            libc::SIGTRAP,
+            libc::SIGSYS,
+        ];
+        // From the kernel, and not about a timer or a message queue, whose codes are negative.
+        self.0.si_code > 0 && faults.contains(&self.number())
+    }
+}
+
+impl fmt::Debug for SignalInfo {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("SignalInfo")
+            .field("number", &self.number())
+            .field("code", &self.0.si_code)
+            .finish()
+    }
+}
