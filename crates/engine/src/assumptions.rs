@@ -3,16 +3,27 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::error::EngineError;
-use crate::id::{ChannelId, Id, Volume, WaiterId};
+use crate::id::{ChannelId, GroupId, Id, ObjectId, TaskId, Volume, WaiterId};
 use crate::kind::{Kind, Owner};
 
-/// Who looks again when an assumption has been affirmed.
+/// Who looks again when an assumption has been decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Watcher {
     /// The first held output of this channel.
     Head(ChannelId),
     /// This waiter at a barrier.
     Barrier(WaiterId),
+    /// This group's segment, by its place among all.
+    Segment(GroupId, u64),
+    /// The oldest acts of this group that may be undone.
+    Acts(GroupId),
+}
+
+/// Who depends on a prediction not by way of another: where a rollback begins to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Dependent {
+    Group(GroupId),
+    Object(ObjectId),
 }
 
 #[derive(Debug)]
@@ -20,6 +31,7 @@ pub(crate) struct Undecided {
     pub owner: Owner,
     pub kind: Kind,
     watchers: BTreeSet<Watcher>,
+    dependents: BTreeSet<Dependent>,
 }
 
 /// All undecided assumptions. Those that were decided are only known by not being here.
@@ -32,6 +44,10 @@ pub(crate) struct Assumptions {
     /// Those that are epochs, rising; no volume without one.
     epochs: BTreeMap<Volume, VecDeque<Id>>,
     consent: Option<Id>,
+    /// Those of `predictions` that a task decides.
+    owned: BTreeMap<TaskId, BTreeSet<Id>>,
+    /// Predictions that their owners have not decided and need not decide any more.
+    withdrawn: BTreeSet<Id>,
 }
 
 impl Assumptions {
@@ -48,14 +64,17 @@ impl Assumptions {
             Kind::Consent => self.consent = Some(id),
             Kind::Prediction => {
                 self.predictions.insert(id);
+                if let Owner::Task(task) = owner {
+                    self.owned.entry(task).or_default().insert(id);
+                }
             }
             Kind::Epoch(volume) => self.epochs.entry(volume).or_default().push_back(id),
         }
-        let watchers = BTreeSet::new();
         let undecided = Undecided {
             owner,
             kind,
-            watchers,
+            watchers: BTreeSet::new(),
+            dependents: BTreeSet::new(),
         };
         self.undecided.insert(id, undecided);
         Ok(id)
@@ -79,6 +98,21 @@ impl Assumptions {
         due.into_iter().flat_map(|id| self.remove(id)).collect()
     }
 
+    /// Forgets a prediction that is denied. Returns who watched it.
+    pub fn deny(&mut self, id: Id) -> BTreeSet<Watcher> {
+        self.remove(id)
+    }
+
+    /// The owner's decision on this one will mean nothing.
+    pub fn withdraw(&mut self, id: Id) {
+        self.withdrawn.insert(id);
+    }
+
+    /// Whether a decision means nothing, being on a prediction that is withdrawn. Once.
+    pub fn is_needless(&mut self, id: Id) -> bool {
+        self.withdrawn.remove(&id)
+    }
+
     /// Forgets the consent: it was denied.
     pub fn deny_consent(&mut self) {
         if let Some(consent) = self.consent {
@@ -95,6 +129,14 @@ impl Assumptions {
             Kind::Consent => self.consent = None,
             Kind::Prediction => {
                 self.predictions.remove(&id);
+                if let Owner::Task(task) = removed.owner
+                    && let Some(owned) = self.owned.get_mut(&task)
+                {
+                    owned.remove(&id);
+                    if owned.is_empty() {
+                        self.owned.remove(&task);
+                    }
+                }
             }
             Kind::Epoch(volume) => {
                 let epochs = self.epochs.entry(volume).or_default();
@@ -121,6 +163,24 @@ impl Assumptions {
         if let Some(undecided) = self.undecided.get_mut(&id) {
             undecided.watchers.remove(&watcher);
         }
+    }
+
+    /// Somebody depends on an assumption not by way of another.
+    pub fn note_dependent(&mut self, id: Id, dependent: Dependent) {
+        if let Some(undecided) = self.undecided.get_mut(&id) {
+            undecided.dependents.insert(dependent);
+        }
+    }
+
+    /// Who does.
+    pub fn dependents(&self, id: Id) -> impl Iterator<Item = Dependent> + '_ {
+        let found = self.undecided.get(&id).into_iter();
+        found.flat_map(|found| &found.dependents).copied()
+    }
+
+    /// The tasks that decide undecided predictions, and which.
+    pub fn owned(&self) -> &BTreeMap<TaskId, BTreeSet<Id>> {
+        &self.owned
     }
 
     /// The one undecided consent.

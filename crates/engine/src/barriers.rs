@@ -97,6 +97,21 @@ impl Barriers {
         }
     }
 
+    /// Looks again at all waits of a node that depends on less than before.
+    pub fn look_afresh(
+        &mut self,
+        node: Node,
+        nodes: &Nodes,
+        assumptions: &mut Assumptions,
+        ended: &mut Ended,
+    ) {
+        for waiter in self.waiters(node).collect::<Vec<_>>() {
+            let watching = self.pending[&waiter].watching;
+            assumptions.unwatch(watching, Watcher::Barrier(waiter));
+            self.look_again(waiter, nodes, assumptions, ended);
+        }
+    }
+
     /// Ends a wait whatever its node depends on; false if there is none.
     pub fn finish(
         &mut self,

@@ -61,6 +61,20 @@ impl Tracked {
         }
     }
 
+    /// Whether `other` names something undecided that this does not.
+    pub fn lacks(&self, other: &Self, assumptions: &Assumptions) -> bool {
+        let undecided = assumptions.predictions();
+        let is_missing = |(&volume, &id): (&Volume, &Id)| {
+            assumptions.is_epoch_undecided(volume, id)
+                && self.epochs.get(&volume).is_none_or(|&own| own < id)
+        };
+        !self
+            .predictions
+            .missing(&other.predictions, undecided)
+            .is_empty()
+            || other.epochs.iter().any(is_missing)
+    }
+
     fn raise(&mut self, volume: Volume, id: Id) {
         let newest = self.epochs.entry(volume).or_insert(id);
         *newest = id.max(*newest);

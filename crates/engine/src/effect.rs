@@ -1,27 +1,55 @@
 //! What the engine answers with: plain data for the shell to carry out, in this order.
 
 use crate::deps::Deps;
-use crate::id::{HoldId, Id, TaskId, WaiterId};
+use crate::id::{CkptId, GroupId, HoldId, Id, TaskId, UndoId, WaiterId};
+use crate::plan::Plan;
 
 /// How a task meets an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// It takes the object's dependencies.
     Observe,
-    /// It gives the object its own, and learns nothing of what was there.
-    Modify,
+    /// It gives the object its own, and learns nothing of what was there. Yet it takes the object's
+    /// predictions: were one of them denied, the inverse records of what it depends on would be
+    /// applied below this modification, and take it along.
+    ///
+    /// The shell names the inverse record that it has made. It makes none (`None`) for a task that
+    /// it believes to depend on no prediction; [`Answer::UndoFirst`] says when it has to.
+    Modify(Option<UndoId>),
     /// Both, as nearly every modification does.
-    Both,
+    Both(Option<UndoId>),
 }
 
 /// Whether an access may go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "an access that must wait has not happened"]
 pub enum Answer {
-    /// It has been noted and may happen.
+    /// It has been noted and may happen. If it named an undo record, that record is the engine's
+    /// now: exactly one [`Step::Undo`](crate::Step::Undo) or [`Effect::DiscardUndo`] names it,
+    /// perhaps at once.
     Go,
+    /// It has not been noted: the group would come to depend on a prediction, and has no checkpoint
+    /// that it could be restored to. To be repeated after [`Engine::checkpointed`](crate::Engine).
+    CheckpointFirst(GroupId),
+    /// It has not been noted: the task depends on predictions, or would by this access, so the
+    /// modification may have to be undone. To be repeated with an undo record.
+    UndoFirst,
     /// It has not been noted. It may be tried again once none of these is undecided; a barrier
     /// tells when. Consent is never among them.
+    Wait(Deps),
+}
+
+/// Whether a task may be given a guessed result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "only with Go a prediction has been made"]
+pub enum Guess {
+    /// It may: the prediction is made, and the task's group depends on it.
+    Go(Id),
+    /// Not before the group has a new checkpoint. To be repeated after
+    /// [`Engine::checkpointed`](crate::Engine).
+    CheckpointFirst(GroupId),
+    /// Too many predictions are undecided. It may be tried again once this one, the oldest, is
+    /// decided; or the call takes its true time.
     Wait(Deps),
 }
 
@@ -49,4 +77,20 @@ pub enum Effect {
     },
     /// What [`Effect::Stalled`] said is over.
     Unstalled,
+    /// A prediction was denied, and this is what has to be taken back, to be followed by
+    /// [`Engine::rolled_back`](crate::Engine). Plans are carried out in the order in which they
+    /// come, each before the effects behind it.
+    Plan(Plan),
+    /// The code that this prediction was made for, or by, is undone: it is not to be decided any
+    /// more. A decision that comes all the same is accepted, once, and means nothing.
+    Withdrawn(Id),
+    /// Those who wait for this prediction and its owner, a task, wait for each other. It is denied
+    /// hereby; what follows from that comes with it. The owner's decision is accepted as for a
+    /// withdrawn one.
+    DeniedForCycle(Id),
+    /// No undecided prediction would restore this checkpoint any more, or its group has ended. Each
+    /// checkpoint is restored or discarded exactly once.
+    DiscardCheckpoint(CkptId),
+    /// What this record would undo stays. Each record is undone or discarded exactly once.
+    DiscardUndo(UndoId),
 }

@@ -2,7 +2,9 @@
 
 use thiserror::Error;
 
-use crate::id::{ChannelId, HoldId, Id, Node, ObjectId, TaskId, WaiterId};
+use crate::id::{
+    ChannelId, CkptId, GroupId, HoldId, Id, Node, ObjectId, PlanId, TaskId, UndoId, WaiterId,
+};
 use crate::kind::{Kind, Owner};
 
 /// Why an event was refused.
@@ -11,9 +13,39 @@ pub enum EngineError {
     /// No live task has this id.
     #[error("there is no {0}")]
     UnknownTask(TaskId),
-    /// A live task has this id.
-    #[error("{0} is alive already")]
+    /// A live task has this id, or one that a rollback could bring back.
+    #[error("{0} is alive already, or could be again")]
     TaskExists(TaskId),
+    /// No group with live tasks has this id.
+    #[error("there is no {0}")]
+    UnknownGroup(GroupId),
+    /// A checkpoint that may be restored has this id.
+    #[error("{0} exists already")]
+    CheckpointExists(CkptId),
+    /// An undo record that may be applied has this id.
+    #[error("{0} exists already")]
+    UndoExists(UndoId),
+    /// No plan that is not yet carried out has this id.
+    #[error("there is no {0} to be carried out")]
+    UnknownPlan(PlanId),
+    /// The task or object is rolled back by this plan, which is not yet carried out. The event of a
+    /// task that is restored or destroyed has never happened; that of another may be tried again
+    /// after [`Engine::rolled_back`](crate::Engine).
+    #[error("{node} is being rolled back by {plan}")]
+    RollingBack {
+        /// The task or object.
+        node: Node,
+        /// The newest plan that concerns it.
+        plan: PlanId,
+    },
+    /// What an undone task would have affirmed cannot be taken back, so it first waits, at a barrier.
+    #[error("{owner} cannot affirm {id} while it depends on predictions itself")]
+    OwnerSpeculates {
+        /// The assumption.
+        id: Id,
+        /// Whom it is to be decided by.
+        owner: TaskId,
+    },
     /// No channel has this id.
     #[error("there is no {0}")]
     UnknownChannel(ChannelId),
@@ -69,10 +101,6 @@ pub enum EngineError {
     /// If durability fails, the domain stops.
     #[error("{0} is an epoch and cannot be denied")]
     EpochDenied(Id),
-    /// Denying a prediction takes the rollback of all that depends on it, which this engine does
-    /// not plan. The prediction stays undecided.
-    #[error("{0} is a prediction, and rollback is not supported")]
-    Unsupported(Id),
     /// The consent was denied: nothing is assumed any more.
     #[error("the domain is over: its consent was denied")]
     Over,

@@ -59,6 +59,35 @@ impl Extents {
         }
     }
 
+    /// The undecided members of `other` that are not in this set. O(extents of both).
+    pub(crate) fn missing(&self, other: &Self, undecided: &BTreeSet<Id>) -> Self {
+        let mut missing = Self::default();
+        // Most accesses meet what they know already.
+        if other.is_empty() || self == other {
+            return missing;
+        }
+        let mut own = self.extents.iter().copied().peekable();
+        for extent in &other.extents {
+            let mut first = extent.first;
+            while let Some(known) = own.peek().filter(|known| known.first <= extent.last) {
+                if first < known.first {
+                    let last = Id(known.first.0 - 1);
+                    missing.push(Extent { first, last }, undecided);
+                }
+                first = first.max(Id(known.last.0 + 1));
+                if known.last > extent.last {
+                    break;
+                }
+                own.next();
+            }
+            if first <= extent.last {
+                let last = extent.last;
+                missing.push(Extent { first, last }, undecided);
+            }
+        }
+        missing
+    }
+
     fn merge(&mut self, other: &[Extent], undecided: &BTreeSet<Id>) {
         let own = std::mem::take(&mut self.extents);
         let mut own = own.into_iter().peekable();
@@ -79,6 +108,10 @@ impl Extents {
                 before.last = before.last.max(extent.last);
                 return;
             }
+        }
+        // Most sets have one extent, and there may be a million.
+        if self.extents.is_empty() {
+            self.extents.reserve_exact(1);
         }
         self.extents.push(extent);
     }
@@ -166,6 +199,25 @@ mod tests {
             .collect();
         assert_eq!(found, [(2, 3), (5, 5), (9, 9)]);
         assert_eq!(set(&[2, 9], &undecided).newest(&ids([2, 3])), Some(Id(2)));
+    }
+
+    #[test]
+    fn what_is_missing_is_what_a_plain_set_would_lack() {
+        let undecided = ids((1..40).filter(|id| id % 7 != 0));
+        for step in [2, 3, 5, 11] {
+            for offset in 1..6 {
+                let own: Vec<_> = (1..40).filter(|id| id / offset % step == 0).collect();
+                let other: Vec<_> = (1..40).filter(|id| id % (step + offset) < 3).collect();
+                let (one, two) = (set(&own, &undecided), set(&other, &undecided));
+                let found: Vec<_> = one.missing(&two, &undecided).members(&undecided).collect();
+                let lacks = other
+                    .iter()
+                    .filter(|id| !own.contains(id))
+                    .map(|&id| Id(id));
+                let wanted: Vec<_> = lacks.filter(|id| undecided.contains(id)).collect();
+                assert_eq!(found, wanted, "{own:?} without {other:?}");
+            }
+        }
     }
 
     #[test]

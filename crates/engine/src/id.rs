@@ -19,8 +19,20 @@ macro_rules! ids {
 ids! {
     /// An assumption. The engine hands these out, rising and never twice.
     Id "assumption";
-    /// A supervised thread or process. Chosen by the shell; unique among live tasks.
+    /// A supervised thread or process. Chosen by the shell; unique among live tasks and those that a
+    /// rollback could bring back.
     TaskId "task";
+    /// The threads of one process: they share memory, so they depend, and are rolled back, together.
+    /// The engine hands these out, rising and never twice.
+    GroupId "group";
+    /// A restorable image of a group. Chosen by the shell; unique among those that are neither
+    /// discarded nor restored.
+    CkptId "checkpoint";
+    /// An inverse record in an object's undo log. Chosen by the shell; unique among those that are
+    /// neither discarded nor undone.
+    UndoId "undo record";
+    /// A rollback to be carried out. The engine hands these out, rising and never twice.
+    PlanId "plan";
     /// Any state that can carry a dependency. Chosen by the shell; exists by being named.
     ObjectId "object";
     /// A way across the boundary whose outputs stay in order. Chosen by the shell.
@@ -40,6 +52,18 @@ pub enum Node {
     Task(TaskId),
     /// An object.
     Object(ObjectId),
+}
+
+impl From<TaskId> for Node {
+    fn from(task: TaskId) -> Self {
+        Self::Task(task)
+    }
+}
+
+impl From<ObjectId> for Node {
+    fn from(object: ObjectId) -> Self {
+        Self::Object(object)
+    }
 }
 
 impl fmt::Display for Node {

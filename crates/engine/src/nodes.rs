@@ -1,138 +1,159 @@
 //! Tasks and objects, and how dependencies spread among them.
 
-use std::collections::hash_map::DefaultHasher;
-use std::collections::{BTreeMap, HashMap};
-use std::hash::BuildHasherDefault;
-
 use crate::assumptions::Assumptions;
 use crate::deps::{Deps, Tracked};
-use crate::effect::{Access, Answer};
+use crate::effect::{Access, Answer, Effect};
 use crate::error::EngineError;
-use crate::id::{Id, Node, ObjectId, TaskId};
+use crate::groups::Groups;
+use crate::id::{CkptId, GroupId, Id, Node, ObjectId, TaskId, UndoId};
 use crate::kind::{Kind, Kinds};
+use crate::objects::Objects;
+use crate::outputs::Outputs;
+use crate::timeline::Act;
+use crate::undo::Undos;
 
-/// The live tasks, and the objects that have something to remember.
+/// All that can depend on assumptions.
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
-    tasks: BTreeMap<TaskId, Tracked>,
-    /// There may be a million; their order is never looked at.
-    objects: HashMap<ObjectId, Object, BuildHasherDefault<DefaultHasher>>,
+    pub groups: Groups,
+    pub objects: Objects,
+    pub undos: Undos,
 }
 
-/// An object; one that equals the default is as good as absent.
-#[derive(Debug)]
-struct Object {
-    tracked: Tracked,
-    carries: Kinds,
+/// How an access went.
+pub(crate) struct Accessed {
+    pub answer: Answer,
+    /// Whether the group may have come to depend on more.
+    pub gains: bool,
 }
 
-impl Default for Object {
-    fn default() -> Self {
-        Self {
-            tracked: Tracked::default(),
-            carries: Kinds::ALL,
-        }
+impl From<Answer> for Accessed {
+    fn from(answer: Answer) -> Self {
+        let gains = false;
+        Self { answer, gains }
     }
 }
 
 impl Nodes {
-    pub fn spawn(
-        &mut self,
-        parent: Option<TaskId>,
-        child: TaskId,
-        assumptions: &Assumptions,
-    ) -> Result<(), EngineError> {
-        let mut tracked = Tracked::default();
-        if let Some(parent) = parent {
-            tracked.take(self.task(parent)?, assumptions);
-        }
-        if self.tasks.contains_key(&child) {
-            return Err(EngineError::TaskExists(child));
-        }
-        self.tasks.insert(child, tracked);
-        Ok(())
-    }
-
-    pub fn end(&mut self, task: TaskId) -> Result<(), EngineError> {
-        let ended = self.tasks.remove(&task);
-        ended.map(drop).ok_or(EngineError::UnknownTask(task))
-    }
-
-    pub fn forget(&mut self, object: ObjectId) {
-        self.objects.remove(&object);
-    }
-
-    /// Says what an object can carry.
-    pub fn carry(
-        &mut self,
-        object: ObjectId,
-        carries: Kinds,
-        assumptions: &Assumptions,
-    ) -> Result<(), EngineError> {
-        let node = Node::Object(object);
-        if !carries.consent {
-            return Err(EngineError::WaitsForConsent(node));
-        }
-        let tracked = self.tracked(node)?;
-        if let Some(id) = tracked.and_then(|own| own.newest(None, carries.others(), assumptions)) {
-            return Err(EngineError::CannotCarry { object, id });
-        }
-        self.objects.entry(object).or_default().carries = carries;
-        self.tidy(object);
-        Ok(())
-    }
-
     /// Makes a node depend on an undecided assumption.
     pub fn depend(
         &mut self,
         node: Node,
         id: Id,
         kind: Kind,
-        assumptions: &Assumptions,
-    ) -> Result<(), EngineError> {
+        assumptions: &mut Assumptions,
+    ) -> Result<Answer, EngineError> {
         match node {
-            Node::Task(task) => self.task_mut(task)?.add(id, kind, assumptions),
             Node::Object(object) => {
-                if !self.carries(object).has(kind) {
-                    return Err(EngineError::CannotCarry { object, id });
+                self.objects
+                    .depend(object, id, kind, &mut self.undos, assumptions)?;
+            }
+            Node::Task(task) => {
+                let own = self.groups.open_of(task)?;
+                let group = self.groups.open(own)?;
+                if kind != Kind::Prediction {
+                    group.tracked.add(id, kind, assumptions);
+                } else if !group.tracked.predictions.contains(id) {
+                    if !group.timeline.may_gain() {
+                        return Ok(Answer::CheckpointFirst(own));
+                    }
+                    group.gain_one(own, id, assumptions);
                 }
-                let own = self.objects.entry(object).or_default();
-                own.tracked.add(id, kind, assumptions);
-                self.tidy(object);
             }
         }
-        Ok(())
+        Ok(Answer::Go)
     }
 
+    /// A task meets an object. See [`crate::Engine::access`].
     pub fn access(
         &mut self,
         task: TaskId,
         object: ObjectId,
         access: Access,
-        assumptions: &Assumptions,
-    ) -> Result<Answer, EngineError> {
-        let own = self.task(task)?;
-        if access != Access::Observe {
-            let wait = own.exact(self.carries(object).others(), assumptions);
+        assumptions: &mut Assumptions,
+        effects: &mut Vec<Effect>,
+    ) -> Result<Accessed, EngineError> {
+        let (modifies, undo) = match access {
+            Access::Observe => (false, None),
+            Access::Modify(undo) | Access::Both(undo) => (true, undo),
+        };
+        let own = self.groups.open_of(task)?;
+        self.objects.check_open(object)?;
+        self.undos.check(undo)?;
+        let group = self.groups.open(own)?;
+        if modifies {
+            let wait = group
+                .tracked
+                .exact(self.objects.carries(object).others(), assumptions);
             if !wait.is_empty() {
-                return Ok(Answer::Wait(wait));
+                return Ok(Answer::Wait(wait).into());
             }
         }
-        if access != Access::Modify
-            && let Some(observed) = self.objects.get(&object)
-            && let Some(own) = self.tasks.get_mut(&task)
-        {
-            own.take(&observed.tracked, assumptions);
+        let none = Tracked::default();
+        let observed = self
+            .objects
+            .get(object)
+            .map_or(&none, |found| &found.tracked);
+        let known = &group.tracked.predictions;
+        let gained = known.missing(&observed.predictions, assumptions.predictions());
+        if !gained.is_empty() && !group.timeline.may_gain() {
+            return Ok(Answer::CheckpointFirst(own).into());
         }
-        if access != Access::Observe
-            && let Some(own) = self.tasks.get(&task)
-            && !own.is_empty()
-        {
-            let modified = self.objects.entry(object).or_default();
-            modified.tracked.take(own, assumptions);
+        let speculates = !gained.is_empty() || group.speculates(assumptions);
+        if modifies && speculates && undo.is_none() {
+            return Ok(Answer::UndoFirst.into());
         }
-        self.tidy(object);
-        Ok(Answer::Go)
+        let gains = !gained.is_empty() || !observed.epochs.is_empty();
+        if !matches!(access, Access::Modify(_)) {
+            group.tracked.take(observed, assumptions);
+        }
+        if !gained.is_empty() {
+            let undecided = assumptions.predictions();
+            group.tracked.predictions.union(&gained, undecided);
+            group.timeline.gain(own, &gained, assumptions);
+            let groups = &self.groups;
+            let speculates = |taker| groups.speculates(taker, assumptions);
+            self.objects.entry(object).taken(own, speculates);
+        }
+        if modifies {
+            let undo = undo.filter(|&undo| {
+                if !speculates {
+                    effects.push(Effect::DiscardUndo(undo));
+                }
+                speculates
+            });
+            self.modify(task, object, undo, assumptions)?;
+        }
+        self.objects.tidy(object);
+        let answer = Answer::Go;
+        Ok(Accessed { answer, gains })
+    }
+
+    /// A task modifies an object whose predictions it has. With an inverse record, it speculates.
+    fn modify(
+        &mut self,
+        task: TaskId,
+        object: ObjectId,
+        undo: Option<UndoId>,
+        assumptions: &mut Assumptions,
+    ) -> Result<(), EngineError> {
+        let own = self.groups.open_of(task)?;
+        let group = self.groups.open(own)?;
+        group.timeline.spend();
+        if let Some(undo) = undo {
+            let modified = self.objects.entry(object);
+            let seq = self.undos.add(undo);
+            let changes = modified.tracked.lacks(&group.tracked, assumptions);
+            let before = changes.then(|| modified.tracked.clone());
+            modified.log.tidy(assumptions);
+            modified.log.modified(seq, undo, before);
+            modified.tracked.take(&group.tracked, assumptions);
+            group.act(own, Act::Modified { object, undo, seq }, assumptions);
+        } else if !group.tracked.is_empty() {
+            let modified = self.objects.entry(object);
+            modified.tracked.take(&group.tracked, assumptions);
+        }
+        Ok(())
     }
 
     /// What a node depends on of these kinds.
@@ -150,35 +171,79 @@ impl Nodes {
     /// What is remembered of a node: nothing for most objects.
     pub fn tracked(&self, node: Node) -> Result<Option<&Tracked>, EngineError> {
         match node {
-            Node::Task(task) => self.task(task).map(Some),
-            Node::Object(object) => Ok(self.objects.get(&object).map(|found| &found.tracked)),
+            Node::Task(task) => self.groups.tracked(task).map(Some),
+            Node::Object(object) => Ok(self.objects.get(object).map(|found| &found.tracked)),
         }
+    }
+
+    /// Whether a node is known and takes events.
+    pub fn check_open(&self, node: Node) -> Result<(), EngineError> {
+        match node {
+            Node::Task(task) => self.groups.open_of(task).map(drop),
+            Node::Object(object) => self.objects.check_open(object),
+        }
+    }
+
+    /// The last task of a group has ended. Returns its checkpoints, with their places.
+    pub fn end_group(&mut self, id: GroupId, assumptions: &mut Assumptions) -> Vec<(u64, CkptId)> {
+        let Some(group) = self.groups.get_mut(id) else {
+            return Vec::new();
+        };
+        let needless = group.timeline.give_up(id, assumptions);
+        if group.timeline.is_settled() {
+            self.groups.remove(id);
+        }
+        needless
+    }
+
+    /// The object is no more. Returns its undo records, with their places.
+    pub fn forget(
+        &mut self,
+        object: ObjectId,
+        outputs: &Outputs,
+        assumptions: &Assumptions,
+    ) -> Vec<(u64, UndoId)> {
+        let mut records = self.objects.forget(object);
+        let groups = &self.groups;
+        self.objects.weed(
+            |taker| groups.speculates(taker, assumptions),
+            |channel, arrival| outputs.is_held(channel, arrival),
+        );
+        records.retain(|&(seq, undo)| self.undos.take(undo, seq));
+        records
+    }
+
+    /// Forgets what a group did that nothing can undo any more. Returns the undo records of that,
+    /// with their places.
+    pub fn settle(&mut self, id: GroupId, assumptions: &mut Assumptions) -> Vec<(u64, UndoId)> {
+        let Some(group) = self.groups.get_mut(id) else {
+            return Vec::new();
+        };
+        let settled = group.timeline.settle(id, &group.tracked, assumptions);
+        let is_past = group.has_ended() && group.timeline.is_settled();
+        let mut records = Vec::new();
+        for act in settled {
+            let Act::Modified { object, undo, seq } = act else {
+                continue;
+            };
+            if self.undos.take(undo, seq) {
+                records.push((seq, undo));
+                self.objects.entry(object).log.settle(seq, assumptions);
+                self.objects.tidy(object);
+            }
+        }
+        if is_past {
+            self.groups.remove(id);
+        }
+        records
+    }
+
+    pub fn is_live(&self, task: TaskId) -> bool {
+        self.groups.of(task).is_ok()
     }
 
     /// The live tasks, rising.
     pub fn tasks(&self) -> impl ExactSizeIterator<Item = TaskId> + '_ {
-        self.tasks.keys().copied()
-    }
-
-    fn task(&self, task: TaskId) -> Result<&Tracked, EngineError> {
-        self.tasks.get(&task).ok_or(EngineError::UnknownTask(task))
-    }
-
-    fn task_mut(&mut self, task: TaskId) -> Result<&mut Tracked, EngineError> {
-        let found = self.tasks.get_mut(&task);
-        found.ok_or(EngineError::UnknownTask(task))
-    }
-
-    fn carries(&self, object: ObjectId) -> Kinds {
-        let found = self.objects.get(&object);
-        found.map_or(Kinds::ALL, |found| found.carries)
-    }
-
-    /// Forgets an object that has nothing to remember.
-    fn tidy(&mut self, object: ObjectId) {
-        let found = self.objects.get(&object);
-        if found.is_some_and(|found| found.tracked.is_empty() && found.carries == Kinds::ALL) {
-            self.objects.remove(&object);
-        }
+        self.groups.tasks()
     }
 }

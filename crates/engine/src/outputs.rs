@@ -1,7 +1,7 @@
 //! The order of output: channels, what they hold, and when it may go.
 
 use std::collections::hash_map::DefaultHasher;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasherDefault;
 
 use crate::assumptions::{Assumptions, Watcher};
@@ -23,8 +23,8 @@ pub(crate) struct Outputs {
 #[derive(Debug)]
 struct Channel {
     gates: Kinds,
-    /// In order of arrival.
-    held: VecDeque<Held>,
+    /// By arrival: one that a rollback drops may be anywhere.
+    held: BTreeMap<u64, Held>,
     /// The assumption that the head waits for.
     watching: Option<Id>,
     /// Whether it takes no more output; then it has some left.
@@ -34,7 +34,6 @@ struct Channel {
 /// What an output depended on when it arrived.
 #[derive(Debug)]
 struct Held {
-    arrival: u64,
     hold: HoldId,
     tracked: Tracked,
     consent: Option<Id>,
@@ -60,7 +59,7 @@ impl Outputs {
         }
         let opened = Channel {
             gates,
-            held: VecDeque::new(),
+            held: BTreeMap::new(),
             watching: None,
             closed: false,
         };
@@ -105,9 +104,9 @@ impl Outputs {
         if let Some(id) = removed.watching {
             assumptions.unwatch(id, Watcher::Head(channel));
         }
-        for held in removed.held {
+        for (arrival, held) in removed.held {
             self.holds.remove(&held.hold);
-            dropped.0.push((held.arrival, held.hold));
+            dropped.0.push((arrival, held.hold));
         }
         Ok(())
     }
@@ -119,8 +118,10 @@ impl Outputs {
             if let Some(watched) = channel.watching.take() {
                 assumptions.unwatch(watched, Watcher::Head(id));
             }
-            let held = channel.held.drain(..);
-            dropped.0.extend(held.map(|held| (held.arrival, held.hold)));
+            let held = std::mem::take(&mut channel.held).into_iter();
+            dropped
+                .0
+                .extend(held.map(|(arrival, held)| (arrival, held.hold)));
         }
         self.channels.retain(|_, channel| !channel.closed);
     }
@@ -133,7 +134,7 @@ impl Outputs {
         self.open_channel(channel).map(drop)
     }
 
-    /// Takes an output that was checked; it may leave at once.
+    /// Takes an output that was checked; it may leave at once. Returns its arrival.
     pub fn push(
         &mut self,
         channel: ChannelId,
@@ -141,20 +142,44 @@ impl Outputs {
         tracked: Tracked,
         assumptions: &mut Assumptions,
         leaving: &mut Leaving,
-    ) {
-        let Some(found) = self.channels.get_mut(&channel) else {
-            return;
-        };
+    ) -> u64 {
         self.arrivals += 1;
-        found.held.push_back(Held {
-            arrival: self.arrivals,
+        let arrival = self.arrivals;
+        let Some(found) = self.channels.get_mut(&channel) else {
+            return arrival;
+        };
+        let held = Held {
             hold,
             tracked,
             consent: assumptions.consent(),
-        });
+        };
+        found.held.insert(arrival, held);
         self.holds.insert(hold, channel);
         if found.held.len() == 1 {
             self.advance(channel, assumptions, leaving);
+        }
+        arrival
+    }
+
+    /// Whether an output is held.
+    pub fn is_held(&self, channel: ChannelId, arrival: u64) -> bool {
+        let found = self.channels.get(&channel);
+        found.is_some_and(|found| found.held.contains_key(&arrival))
+    }
+
+    /// Whether an output is held and depends on this undecided prediction.
+    pub fn depends(&self, channel: ChannelId, arrival: u64, id: Id) -> bool {
+        let found = self.channels.get(&channel);
+        let held = found.and_then(|found| found.held.get(&arrival));
+        held.is_some_and(|held| held.tracked.predictions.contains(id))
+    }
+
+    /// Throws away one held output. Its channel is to be advanced after that.
+    pub fn drop_held(&mut self, channel: ChannelId, arrival: u64, dropped: &mut Leaving) {
+        let found = self.channels.get_mut(&channel);
+        if let Some(held) = found.and_then(|found| found.held.remove(&arrival)) {
+            self.holds.remove(&held.hold);
+            dropped.0.push((arrival, held.hold));
         }
     }
 
@@ -172,7 +197,8 @@ impl Outputs {
         if let Some(id) = found.watching.take() {
             assumptions.unwatch(id, watcher);
         }
-        while let Some(head) = found.held.front() {
+        while let Some(head) = found.held.first_entry() {
+            let (arrival, head) = (*head.key(), head.get());
             let wait = head.tracked.newest(head.consent, found.gates, assumptions);
             if let Some(id) = wait {
                 assumptions.watch(id, watcher);
@@ -180,8 +206,8 @@ impl Outputs {
                 return;
             }
             self.holds.remove(&head.hold);
-            leaving.0.push((head.arrival, head.hold));
-            found.held.pop_front();
+            leaving.0.push((arrival, head.hold));
+            found.held.pop_first();
         }
         if found.closed {
             self.channels.remove(&channel);

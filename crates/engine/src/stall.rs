@@ -27,8 +27,9 @@ enum Vertex {
     Decided(Id),
 }
 
+/// Who waits for whom.
 #[derive(Debug, Default)]
-struct Graph {
+pub(crate) struct Graph {
     /// What each condition helps to make true.
     feeds: BTreeMap<Vertex, Vec<Vertex>>,
     /// How many conditions each needs; one, where it is not here.
@@ -37,6 +38,19 @@ struct Graph {
     given: Vec<Vertex>,
     /// What the consent makes true.
     consented: Vec<Vertex>,
+    /// The decisions of tasks that have ended. They keep nobody from being stalled, since denying
+    /// them is no business of the person's; but they never come.
+    orphaned: Vec<Vertex>,
+}
+
+/// The nodes that go on sooner or later.
+pub(crate) struct Moving(BTreeSet<Vertex>);
+
+impl Moving {
+    /// Whether a waiting node is among them.
+    pub fn contains(&self, node: Node) -> bool {
+        self.0.contains(&Vertex::Moves(node))
+    }
 }
 
 /// Whether nothing moves before the consent is decided. O(waiting nodes, edges and assumptions
@@ -53,9 +67,7 @@ pub(crate) fn is_stalled(
         return false;
     }
     let graph = Graph::new(nodes, blocking, barriers, assumptions);
-    let moving = graph.closure(&graph.given, |vertex| {
-        graph.needs.get(&vertex).copied().unwrap_or(1)
-    });
+    let moving = graph.moving(&[&graph.given, &graph.orphaned]);
     if live().any(|task| moving.contains(&Vertex::Moves(task))) {
         return false;
     }
@@ -64,7 +76,7 @@ pub(crate) fn is_stalled(
 }
 
 impl Graph {
-    fn new(
+    pub fn new(
         nodes: &Nodes,
         blocking: &Blocking,
         barriers: &Barriers,
@@ -108,10 +120,24 @@ impl Graph {
                 Some(Owner::Task(task)) if !moves_anyway(Node::Task(task)) => {
                     graph.feeds_any(Vertex::Moves(Node::Task(task)), Vertex::Decided(id));
                 }
+                Some(Owner::Task(task)) if !nodes.is_live(task) => {
+                    graph.orphaned.push(Vertex::Decided(id));
+                }
                 _ => graph.given.push(Vertex::Decided(id)),
             }
         }
         graph
+    }
+
+    /// What goes on sooner or later, if the person decides.
+    pub fn moving_with_consent(&self) -> Moving {
+        Moving(self.moving(&[&self.given, &self.consented]))
+    }
+
+    /// What goes on sooner or later, if these conditions come true.
+    fn moving(&self, seeds: &[&[Vertex]]) -> BTreeSet<Vertex> {
+        let needs = |vertex| self.needs.get(&vertex).copied().unwrap_or(1);
+        self.closure(&seeds.concat(), needs)
     }
 
     /// `to` needs `from`, among others.

@@ -10,12 +10,22 @@
 //! regate net        regate net ahead of consent
 //! output t1 net h1
 //!   release h1                          `drop h1` likewise
-//! access t1 o1 both -> go               `observe`, `modify` or `both`; or `-> wait p1`
+//! access t1 o1 both -> go               `observe`, `modify` or `both`; or `-> wait p1`,
+//!                                       `-> checkpoint g1 first`, `-> undo record first`
+//! access t1 o1 both u1 -> go            with an undo record
 //! barrier t1 w1 predictions epochs
 //!   wake w1 ok                          or `wake w1 not ok`
 //! blocked t1 on consent                 `time`, `person`, `input`, a task or an object
 //!   stalled t1 t2 on c1                 and later `unstalled`
 //! deps t1 -> c1 p1 e1                   or `-> nothing`
+//! spawn t3 with t1                      a thread of t1's group; the groups are numbered as they come
+//! predict t1 by outside -> p1           `by outside sharing`: with the newest checkpoint
+//! checkpointed g1 k1
+//! decide p1 deny
+//!   plan 1: stop g1, restore g1 to k1, undo u1, resume g1
+//!                                       `restore g1 to k1 without t4 with t3`, `destroy g2`
+//! rolled back 1
+//! limit 2                               predictions
 //! end t9
 //!   refused: there is no task 9
 //! ```
@@ -70,4 +80,19 @@ dialogues! {
     a_stall_is_seen_through_pipes_and_barriers
     unknown_ids_are_refused
     decisions_are_made_once
+    a_guess_is_affirmed
+    a_guess_is_denied
+    checkpoints_are_shared
+    an_older_checkpoint_takes_the_newer_along
+    predictions_are_limited
+    cycles_deny_predictions
+    an_owner_that_speculates_waits
+    threads_share_their_groups_fate
+    rollback_cascades_over_objects
+    rollbacks_overlap
+    objects_rely_on_guesses
+    a_merged_segment_stays_spent
+    what_an_object_was_given_outlives_rollbacks
+    a_forgotten_object_was_seen
+    waits_end_with_what_is_undone
 }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use surmise_engine::{
-    Access, Answer, ChannelId, Decision, Deps, Effect, Engine, EngineError, HoldId, Id, Kind,
-    Kinds, Node, ObjectId, On, Owner, TaskId, Volume, WaiterId,
+    Access, Answer, ChannelId, CkptId, Decision, Deps, Effect, Engine, EngineError, GroupId, Guess,
+    HoldId, Id, Kind, Kinds, Node, ObjectId, On, Owner, PlanId, Step, TaskId, UndoId, Volume,
+    WaiterId,
 };
 
 /// Plays the events of a dialogue and compares all that is said.
@@ -67,7 +68,11 @@ impl Play {
             ["assume", owner, ref kind @ ..] => return self.assume(line, owner, kind).map(Some),
             ["depend", on, id] => {
                 let id = self.assumption(id);
-                self.engine.depend(node(on), id, effects)
+                let answer = self.engine.depend(node(on), id, effects)?;
+                return Ok((answer != Answer::Go).then(|| self.answer(&answer)));
+            }
+            ["predict", who, "by", owner, ref sharing @ ..] => {
+                return self.predict(line, who, owner, sharing, effects).map(Some);
             }
             ["decide", id, decision] => {
                 let decision = match decision {
@@ -82,6 +87,9 @@ impl Play {
             ["spawn", child, "of", parent] => {
                 self.engine.spawn(Some(task(parent)), task(child), effects)
             }
+            ["spawn", child, "with", sibling] => {
+                self.engine.join(task(sibling), task(child), effects)
+            }
             ["end", ended] => self.engine.end(task(ended), effects),
             ["carry", object, ref names @ ..] => self
                 .engine
@@ -90,8 +98,12 @@ impl Play {
                 self.engine.forget(ObjectId(number('o', object)), effects);
                 Ok(())
             }
-            ["access", who, object, access] => {
-                return self.access(who, object, access, effects).map(Some);
+            ["access", who, object, ref access @ ..] => {
+                let object = ObjectId(number('o', object));
+                let answer = self
+                    .engine
+                    .access(task(who), object, how(access), effects)?;
+                return Ok(Some(self.answer(&answer)));
             }
             ["deps", of] => {
                 let deps = self.engine.deps(node(of))?;
@@ -142,45 +154,70 @@ impl Play {
                 self.engine.blocked(node(who), on, effects)
             }
             ["unblocked", who] => self.engine.unblocked(node(who), effects),
+            ["checkpointed", group, ckpt] => {
+                let (group, ckpt) = (GroupId(number('g', group)), CkptId(number('k', ckpt)));
+                self.engine.checkpointed(group, ckpt, effects)
+            }
+            ["rolled", "back", plan] => {
+                let plan = plan.parse().unwrap_or_else(|_| panic!("no plan: {plan}"));
+                self.engine.rolled_back(PlanId(plan), effects)
+            }
+            ["limit", max] => {
+                let max = max.parse().unwrap_or_else(|_| panic!("no number: {max}"));
+                self.engine.limit_predictions(max);
+                Ok(())
+            }
             _ => panic!("no event: {words:?}"),
         }
     }
 
-    fn assume(&mut self, line: &str, owner: &str, kind: &[&str]) -> Result<String, EngineError> {
-        let owner = match owner {
-            "person" => Owner::Person,
-            "outside" => Owner::Outside,
-            other => Owner::Task(task(other)),
-        };
+    fn assume(&mut self, line: &str, by: &str, kind: &[&str]) -> Result<String, EngineError> {
         let kind = match *kind {
             ["consent"] => Kind::Consent,
             ["prediction"] => Kind::Prediction,
             ["epoch", volume] => Kind::Epoch(Volume(number('v', volume))),
             _ => panic!("no kind: {line}"),
         };
-        let id = self.engine.assume(owner, kind)?;
-        let name = line.split_once(" -> ").map_or("unnamed", |(_, name)| name);
-        self.names.insert(id, name.to_owned());
-        Ok(name.to_owned())
+        let id = self.engine.assume(owner(by), kind)?;
+        Ok(self.call(line, id))
     }
 
-    fn access(
+    /// Gives an assumption the name that stands behind the arrow.
+    fn call(&mut self, line: &str, id: Id) -> String {
+        let name = line.split_once(" -> ").map_or("unnamed", |(_, name)| name);
+        self.names.insert(id, name.to_owned());
+        name.to_owned()
+    }
+
+    fn predict(
         &mut self,
+        line: &str,
         who: &str,
-        object: &str,
-        access: &str,
+        by: &str,
+        sharing: &[&str],
         effects: &mut Vec<Effect>,
     ) -> Result<String, EngineError> {
-        let access = match access {
-            "observe" => Access::Observe,
-            "modify" => Access::Modify,
-            "both" => Access::Both,
-            _ => panic!("no access: {access}"),
+        let may_share = match sharing {
+            [] => false,
+            ["sharing"] => true,
+            _ => panic!("no prediction: {line}"),
         };
-        let object = ObjectId(number('o', object));
-        match self.engine.access(task(who), object, access, effects)? {
-            Answer::Go => Ok("go".to_owned()),
-            Answer::Wait(deps) => Ok(format!("wait {}", self.deps(&deps))),
+        let guess = self
+            .engine
+            .predict(task(who), owner(by), may_share, effects)?;
+        Ok(match guess {
+            Guess::Go(id) => self.call(line, id),
+            Guess::CheckpointFirst(group) => format!("checkpoint g{} first", group.0),
+            Guess::Wait(deps) => format!("wait {}", self.deps(&deps)),
+        })
+    }
+
+    fn answer(&self, answer: &Answer) -> String {
+        match answer {
+            Answer::Go => "go".to_owned(),
+            Answer::CheckpointFirst(group) => format!("checkpoint g{} first", group.0),
+            Answer::UndoFirst => "undo record first".to_owned(),
+            Answer::Wait(deps) => format!("wait {}", self.deps(deps)),
         }
     }
 
@@ -195,6 +232,14 @@ impl Play {
                 format!("stalled {} on {}", tasks.join(" "), self.names[on])
             }
             Effect::Unstalled => "unstalled".to_owned(),
+            Effect::Plan(plan) => {
+                let steps: Vec<_> = plan.steps.iter().map(step).collect();
+                format!("plan {}: {}", plan.id.0, steps.join(", "))
+            }
+            Effect::Withdrawn(id) => format!("withdrawn {}", self.names[id]),
+            Effect::DeniedForCycle(id) => format!("denied for a cycle {}", self.names[id]),
+            Effect::DiscardCheckpoint(ckpt) => format!("discard k{}", ckpt.0),
+            Effect::DiscardUndo(undo) => format!("discard u{}", undo.0),
         }
     }
 
@@ -235,6 +280,55 @@ fn gates(ahead: &[&str]) -> Kinds {
         [] => Kinds::ALL,
         ["ahead", "of", names @ ..] => kinds(names).others(),
         _ => panic!("no gates: {ahead:?}"),
+    }
+}
+
+fn owner(name: &str) -> Owner {
+    match name {
+        "person" => Owner::Person,
+        "outside" => Owner::Outside,
+        other => Owner::Task(task(other)),
+    }
+}
+
+fn how(access: &[&str]) -> Access {
+    let undo = |undo: &[&str]| match undo {
+        [] => None,
+        [undo] => Some(UndoId(number('u', undo))),
+        _ => panic!("no access: {access:?}"),
+    };
+    match access {
+        ["observe"] => Access::Observe,
+        ["modify", rest @ ..] => Access::Modify(undo(rest)),
+        ["both", rest @ ..] => Access::Both(undo(rest)),
+        _ => panic!("no access: {access:?}"),
+    }
+}
+
+fn step(step: &Step) -> String {
+    let threads = |word: &str, tasks: &[TaskId]| {
+        let tasks = tasks.iter().map(|task| format!(" t{}", task.0));
+        let tasks: String = tasks.collect();
+        if tasks.is_empty() {
+            tasks
+        } else {
+            format!(" {word}{tasks}")
+        }
+    };
+    match step {
+        Step::Destroy(group) => format!("destroy g{}", group.0),
+        Step::Stop(group) => format!("stop g{}", group.0),
+        Step::Restore {
+            group,
+            to,
+            begun,
+            ended,
+        } => {
+            let (begun, ended) = (threads("without", begun), threads("with", ended));
+            format!("restore g{} to k{}{begun}{ended}", group.0, to.0)
+        }
+        Step::Undo(undo) => format!("undo u{}", undo.0),
+        Step::Resume(group) => format!("resume g{}", group.0),
     }
 }
 

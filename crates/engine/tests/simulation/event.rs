@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use surmise_engine::{
-    Access, ChannelId, Decision, HoldId, Id, Kind, Kinds, Node, ObjectId, On, Owner, TaskId,
-    Volume, WaiterId,
+    Access, ChannelId, CkptId, Decision, GroupId, HoldId, Id, Kind, Kinds, Node, ObjectId, On,
+    Owner, PlanId, TaskId, UndoId, Volume, WaiterId,
 };
 
 /// One event of the engine's interface.
@@ -14,6 +14,15 @@ pub enum Event {
     Decide(Recent, Decision),
     DecideConsent(Decision),
     Spawn(Option<TaskId>, TaskId),
+    Join(TaskId, TaskId),
+    Predict(TaskId, Owner, bool),
+    /// Of the group of a task.
+    CheckpointOf(TaskId, CkptId),
+    Checkpointed(GroupId, CkptId),
+    /// Of the oldest plan that is not carried out.
+    RolledBackNext,
+    RolledBack(PlanId),
+    Limit(usize),
     End(TaskId),
     Carry(ObjectId, Kinds),
     Forget(ObjectId),
@@ -39,12 +48,19 @@ impl Recent {
     }
 }
 
-/// A history of up to 200 events, over few enough names that they meet.
+/// A history of up to 200 events, over few enough names that they meet: of all kinds, or mostly of
+/// those that guesses and rollbacks are made of.
 pub fn history() -> impl Strategy<Value = Vec<Event>> {
-    (prop::collection::vec(event(), 1..196), any::<bool>()).prop_map(|(events, with_consent)| {
+    let events = prop_oneof![
+        prop::collection::vec(event(), 1..194),
+        prop::collection::vec(speculative_event(), 1..194),
+    ];
+    (events, any::<bool>()).prop_map(|(events, with_consent)| {
         let mut history = vec![
             Event::Spawn(None, TaskId(1)),
             Event::Spawn(None, TaskId(2)),
+            Event::Spawn(None, TaskId(3)),
+            Event::Join(TaskId(3), TaskId(4)),
             Event::Open(ChannelId(1), Kinds::ALL),
             Event::Open(ChannelId(2), Kinds::ALL_BUT_CONSENT),
         ];
@@ -56,32 +72,100 @@ pub fn history() -> impl Strategy<Value = Vec<Event>> {
     })
 }
 
+fn speculative_event() -> impl Strategy<Value = Event> {
+    let hold = (1..60u64).prop_map(HoldId);
+    let waiter = (1..8u64).prop_map(WaiterId);
+    let predictions = Kinds {
+        predictions: true,
+        ..Kinds::default()
+    };
+    let own = |task| Event::Assume(Owner::Task(task), Kind::Prediction);
+    prop_oneof![
+        20 => task().prop_map(|task| Event::Predict(task, Owner::Outside, true)),
+        30 => (task(), object(), access()).prop_map(|(task, object, how)| {
+            Event::Access(task, object, how)
+        }),
+        9 => (task(), task()).prop_map(|(parent, child)| Event::Spawn(Some(parent), child)),
+        3 => task().prop_map(|task| Event::Spawn(None, task)),
+        9 => (task(), task()).prop_map(|(sibling, child)| Event::Join(sibling, child)),
+        7 => task().prop_map(Event::End),
+        12 => (node(), channel(), hold).prop_map(|(node, channel, hold)| {
+            Event::Output(node, channel, hold)
+        }),
+        6 => recent().prop_map(|id| Event::Decide(id, Decision::Affirm)),
+        6 => recent().prop_map(|id| Event::Decide(id, Decision::Deny)),
+        20 => Just(Event::RolledBackNext),
+        8 => task().prop_map(own),
+        6 => (node(), recent()).prop_map(|(node, id)| Event::Depend(node, id)),
+        8 => (node(), waiter).prop_map(move |(node, waiter)| {
+            Event::Barrier(node, waiter, predictions)
+        }),
+        6 => (task(), (1..9u64).prop_map(CkptId)).prop_map(|(task, ckpt)| {
+            Event::CheckpointOf(task, ckpt)
+        }),
+        2 => Just(Event::Assume(Owner::Outside, Kind::Epoch(Volume(1)))),
+        2 => object().prop_map(Event::Forget),
+        10 => (task(), task()).prop_map(|(task, on)| {
+            Event::Blocked(Node::Task(task), On::Node(Node::Task(on)))
+        }),
+        2 => task().prop_map(|task| Event::Unblocked(Node::Task(task))),
+        10 => event(),
+    ]
+}
+
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         4 => (owner(), kind()).prop_map(|(owner, kind)| Event::Assume(owner, kind)),
         4 => Just(Event::Assume(Owner::Outside, Kind::Prediction)),
         2 => Just(Event::Assume(Owner::Person, Kind::Consent)),
-        12 => (node(), recent()).prop_map(|(node, id)| Event::Depend(node, id)),
-        5 => recent().prop_map(|id| Event::Decide(id, Decision::Affirm)),
-        1 => recent().prop_map(|id| Event::Decide(id, Decision::Deny)),
+        8 => (node(), recent()).prop_map(|(node, id)| Event::Depend(node, id)),
+        6 => recent().prop_map(|id| Event::Decide(id, Decision::Affirm)),
+        3 => recent().prop_map(|id| Event::Decide(id, Decision::Deny)),
+        24 => speculation(),
         20 => states(),
         20 => channels(),
         30 => waits(),
     ]
 }
 
+/// Guesses, and what takes them back.
+fn speculation() -> impl Strategy<Value = Event> {
+    let ckpt = (1..9u64).prop_map(CkptId);
+    let plan = (0..9u64).prop_map(PlanId);
+    let owner = prop_oneof![12 => Just(Owner::Outside), 1 => owner()];
+    let may_share = prop::bool::weighted(0.9);
+    prop_oneof![
+        12 => (task(), owner, may_share).prop_map(|(task, owner, may_share)| {
+            Event::Predict(task, owner, may_share)
+        }),
+        6 => (task(), ckpt).prop_map(|(task, ckpt)| Event::CheckpointOf(task, ckpt)),
+        8 => Just(Event::RolledBackNext),
+        1 => plan.prop_map(Event::RolledBack),
+        1 => prop::sample::select(&[1, 4, 2000][..]).prop_map(Event::Limit),
+    ]
+}
+
 /// Tasks and objects.
 fn states() -> impl Strategy<Value = Event> {
-    let access = prop::sample::select(&[Access::Observe, Access::Modify, Access::Both][..]);
     let parent = prop::option::of(task());
     prop_oneof![
         3 => (parent, task()).prop_map(|(parent, child)| Event::Spawn(parent, child)),
-        1 => task().prop_map(Event::End),
+        2 => (task(), task()).prop_map(|(sibling, child)| Event::Join(sibling, child)),
+        2 => task().prop_map(Event::End),
         2 => (object(), carries()).prop_map(|(object, kinds)| Event::Carry(object, kinds)),
         1 => object().prop_map(Event::Forget),
-        9 => (task(), object(), access).prop_map(|(task, object, how)| {
+        14 => (task(), object(), access()).prop_map(|(task, object, how)| {
             Event::Access(task, object, how)
         }),
+    ]
+}
+
+fn access() -> impl Strategy<Value = Access> {
+    let undo = || prop::option::weighted(0.3, (1..20u64).prop_map(UndoId));
+    prop_oneof![
+        Just(Access::Observe),
+        undo().prop_map(Access::Modify),
+        undo().prop_map(Access::Both),
     ]
 }
 
@@ -160,7 +244,7 @@ fn recent() -> impl Strategy<Value = Recent> {
 }
 
 fn task() -> impl Strategy<Value = TaskId> {
-    (1..5u64).prop_map(TaskId)
+    (1..7u64).prop_map(TaskId)
 }
 
 fn object() -> impl Strategy<Value = ObjectId> {

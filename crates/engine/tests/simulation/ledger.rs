@@ -3,15 +3,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use surmise_engine::{Access, ChannelId, Decision, Effect, HoldId, Id, Kind, Kinds, Node};
+use surmise_engine::{
+    Access, ChannelId, Decision, Effect, GroupId, HoldId, Id, Kind, Kinds, Node, ObjectId,
+};
 
 use crate::event::Event;
+use crate::history::What;
 use crate::reference::Reference;
 
-/// Everything that happened, and where every output is.
+/// Where every output is.
 #[derive(Default)]
 pub struct Ledger {
-    happened: Vec<Happened>,
     gates: BTreeMap<ChannelId, Kinds>,
     held: Vec<Held>,
 }
@@ -22,39 +24,18 @@ struct Held {
     sources: BTreeSet<Id>,
 }
 
-/// What matters of an event for who depends on what.
-enum Happened {
-    Depended(Node, Id),
-    Flowed { from: Node, to: Node },
-    Replaced { by: Node, node: Node },
-    New(Node),
+/// What carries dependencies: threads share theirs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Carrier {
+    Group(GroupId),
+    Object(ObjectId),
 }
 
 impl Ledger {
     /// Writes down an event that was not refused, and checks its effects. `model` knows the
-    /// decisions; `waited` tells whether it was an access that must wait.
-    pub fn note(&mut self, event: &Event, waited: bool, effects: &[Effect], model: &Reference) {
+    /// decisions.
+    pub fn note(&mut self, event: &Event, effects: &[Effect], model: &Reference) {
         match *event {
-            Event::Depend(node, id) => {
-                let id = id.id(model.assumed.len());
-                self.happened.push(Happened::Depended(node, id));
-            }
-            Event::Spawn(None, child) => self.happened.push(Happened::New(Node::Task(child))),
-            Event::Spawn(Some(parent), child) => self.happened.push(Happened::Replaced {
-                by: Node::Task(parent),
-                node: Node::Task(child),
-            }),
-            Event::Forget(object) => self.happened.push(Happened::New(Node::Object(object))),
-            Event::Access(task, object, access) if !waited => {
-                let (task, object) = (Node::Task(task), Node::Object(object));
-                let mut flow = |from, to| self.happened.push(Happened::Flowed { from, to });
-                if access != Access::Modify {
-                    flow(object, task);
-                }
-                if access != Access::Observe {
-                    flow(task, object);
-                }
-            }
             Event::Open(channel, gates) | Event::Regate(channel, gates) => {
                 self.gates.insert(channel, gates);
             }
@@ -90,25 +71,57 @@ impl Ledger {
 
     /// The undecided assumptions that the state of a node rests on.
     pub fn sources(&self, node: Node, model: &Reference) -> BTreeSet<Id> {
-        let mut concerned = BTreeSet::from([node]);
-        let mut sources: BTreeSet<_> = model.consent().into_iter().collect();
-        for happened in self.happened.iter().rev() {
-            match *happened {
-                Happened::Depended(node, id) if concerned.contains(&node) => {
-                    sources.extend(model.with_older_epochs(id));
+        let carrier = |node| match node {
+            Node::Task(task) => Carrier::Group(model.state.of(task).expect("a live task")),
+            Node::Object(object) => Carrier::Object(object),
+        };
+        // Of what is only overwritten, no epoch is taken.
+        let mut concerned = BTreeMap::from([(carrier(node), true)]);
+        let mut sources = BTreeSet::new();
+        for entry in model.history.iter().rev().filter(|entry| !entry.undone) {
+            let own = entry.by.map(Carrier::Group);
+            match entry.what {
+                What::Guessed(id) if own.is_some_and(|own| concerned.contains_key(&own)) => {
+                    sources.insert(id);
                 }
-                Happened::Flowed { from, to } if concerned.contains(&to) => {
-                    concerned.insert(from);
+                What::Depended(to, id) => {
+                    let to = match to {
+                        Node::Task(_) => own.expect("a task's group"),
+                        Node::Object(object) => Carrier::Object(object),
+                    };
+                    if let Some(with_epochs) = concerned.get(&to)
+                        && (*with_epochs || model.kind(id) == Kind::Prediction)
+                    {
+                        sources.extend(model.assumed.with_older_epochs(id));
+                    }
                 }
-                Happened::Replaced { by, node } if concerned.remove(&node) => {
-                    concerned.insert(by);
+                What::Accessed { object, access, .. } => {
+                    let (own, object) = (own.expect("a task's group"), Carrier::Object(object));
+                    let object_epochs = concerned.get(&object).copied();
+                    // First the object took, then the task: backwards it is the other way round.
+                    if let Some(epochs) = object_epochs.filter(|_| access != Access::Observe) {
+                        *concerned.entry(own).or_default() |= epochs;
+                    }
+                    if concerned.contains_key(&own) {
+                        let takes_epochs = !matches!(access, Access::Modify(_));
+                        let epochs = takes_epochs && concerned[&own];
+                        *concerned.entry(object).or_default() |= epochs;
+                    }
                 }
-                Happened::New(node) => {
-                    concerned.remove(&node);
+                What::Born { group, .. } => {
+                    if let Some(epochs) = concerned.remove(&Carrier::Group(group))
+                        && let Some(parent) = own
+                    {
+                        *concerned.entry(parent).or_default() |= epochs;
+                    }
+                }
+                What::Forgot(object) => {
+                    concerned.remove(&Carrier::Object(object));
                 }
                 _ => {}
             }
         }
+        sources.extend(model.consent());
         sources.retain(|id| !model.decided.contains_key(id));
         // Old consents are named by events, and rest on nobody.
         sources.retain(|&id| model.kind(id) != Kind::Consent || model.consent() == Some(id));

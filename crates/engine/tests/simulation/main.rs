@@ -1,20 +1,31 @@
 //! Random histories on the engine and on a naive reference: the same effects, answers, refusals and
-//! dependencies after every event; and the promises of the model, checked on the history itself.
+//! dependencies after every event; the promises of the model, checked on the history itself; and a
+//! shell's values, which rollbacks leave as if what they undo had never happened.
 
+mod boundary;
 mod event;
+mod history;
 mod ledger;
 mod reference;
+mod rollback;
+mod speculate;
 mod stall;
+mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use event::Event;
+use history::What;
 use ledger::Ledger;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
-use reference::{Reference, Said};
-use surmise_engine::{Answer, Decision, Deps, Effect, Engine, Id, Kinds, Node, ObjectId};
+use reference::{Reference, Reply, Said};
+use surmise_engine::{
+    Access, Answer, CkptId, Decision, Deps, Effect, Engine, GroupId, Guess, Id, Kinds, Node,
+    ObjectId, PlanId, Step, UndoId,
+};
+use world::World;
 
 proptest! {
     // More where PROPTEST_CASES asks for more.
@@ -31,7 +42,7 @@ proptest! {
 fn the_histories_reach_every_effect_and_answer() {
     let mut runner = TestRunner::deterministic();
     let mut reached = BTreeMap::new();
-    for _ in 0..200 {
+    for _ in 0..500 {
         let history = event::history().new_tree(&mut runner).unwrap().current();
         for (what, count) in play(&history) {
             *reached.entry(what).or_insert(0) += count;
@@ -46,133 +57,302 @@ fn the_histories_reach_every_effect_and_answer() {
         "stalled",
         "unstalled",
         "wait",
+        "guess",
+        "checkpoint first",
+        "undo record first",
+        "plan",
+        "destroy",
+        "restore several",
+        "threads begun",
+        "threads ended",
+        "undo several",
+        "withdrawn",
+        "cycle",
+        "discard a checkpoint",
+        "discard an undo record",
+        "refused while rolling back",
     ] {
         let count = reached.get(what).copied().unwrap_or(0);
-        assert!(count >= 20, "{what} came {count} times in all: {reached:?}");
+        assert!(count >= 10, "{what} came {count} times in all: {reached:?}");
     }
 }
 
-/// Plays a history on both. Returns how often what was said.
+/// Plays a history on all. Returns how often what was said.
 fn play(history: &[Event]) -> BTreeMap<&'static str, usize> {
-    let mut engine = Engine::new();
-    let mut model = Reference::default();
-    let mut ledger = Ledger::default();
-    let mut counts = BTreeMap::new();
+    let mut play = Play::new();
     for event in history {
-        step(event, &mut engine, &mut model, &mut ledger, &mut counts);
+        play.event(event);
     }
-    // In the end everything is affirmed, and everything has left.
-    while let Some(id) = model.ids().find(|id| !model.decided.contains_key(id)) {
-        let mut effects = [Vec::new(), Vec::new()];
-        engine
-            .decide(id, Decision::Affirm, &mut effects[0])
-            .unwrap();
-        model.affirm(id, &mut effects[1]);
-        assert_eq!(effects[0], effects[1], "at the end, {id}");
-        ledger.note_effects(&effects[0], &model);
-    }
-    ledger.check_empty();
-    counts
+    play.finish();
+    play.counts
 }
 
-fn step(
-    event: &Event,
-    engine: &mut Engine,
-    model: &mut Reference,
-    ledger: &mut Ledger,
-    counts: &mut BTreeMap<&'static str, usize>,
-) {
-    let (mut effects, mut wanted) = (Vec::new(), Vec::new());
-    let said = tell(event, engine, model, &mut effects);
-    let wanted_said = model.play(event, &mut wanted);
-    assert_eq!(said, wanted_said, "{event:?}");
-    assert_eq!(effects, wanted, "{event:?}");
-    let waited = said
-        .as_ref()
-        .is_ok_and(|deps| deps.as_ref().is_some_and(|deps| !deps.is_empty()));
-    if said.is_err() {
-        assert_eq!(effects, [], "{event:?} was refused, with effects");
-    } else {
-        ledger.note(event, waited, &effects, model);
+struct Play {
+    engine: Engine,
+    model: Reference,
+    ledger: Ledger,
+    world: World,
+    counts: BTreeMap<&'static str, usize>,
+    /// Numbers for checkpoints and records that events do not name.
+    fresh: u64,
+}
+
+impl Play {
+    fn new() -> Self {
+        Self {
+            engine: Engine::new(),
+            model: Reference::new(),
+            ledger: Ledger::default(),
+            world: World::default(),
+            counts: BTreeMap::new(),
+            fresh: 100,
+        }
     }
-    let tasks = model.tasks.iter().map(|&task| Node::Task(task));
-    for node in tasks.chain((1..5).map(|object| Node::Object(ObjectId(object)))) {
-        let deps = set(&engine.deps(node).unwrap(), model);
-        assert_eq!(
-            deps,
-            model.undecided_of(node, Kinds::ALL),
-            "{node} after {event:?}"
-        );
-        assert_eq!(
-            deps,
-            ledger.sources(node, model),
-            "{node} by its history, after {event:?}"
-        );
+
+    /// Plays an event, and does what the answer asks for.
+    fn event(&mut self, event: &Event) {
+        let mut event = self.resolve(event);
+        // A checkpoint and a record may both be needed.
+        for _ in 0..3 {
+            self.fresh += 1;
+            match (self.step(&event), &mut event) {
+                (Ok(Reply::CheckpointFirst(group)), repeated) => {
+                    let ckpt = CkptId(self.fresh);
+                    if let Event::Predict(_, _, may_share) = repeated {
+                        *may_share = true;
+                    }
+                    self.step(&Event::Checkpointed(group, ckpt))
+                        .expect("asked for");
+                }
+                (Ok(Reply::UndoFirst), Event::Access(_, _, access)) => {
+                    let undo = Some(UndoId(self.fresh));
+                    *access = match access {
+                        Access::Modify(_) => Access::Modify(undo),
+                        _ => Access::Both(undo),
+                    };
+                }
+                _ => return,
+            }
+        }
+        panic!("{event:?} is never answered");
     }
-    let answers = match said {
-        Ok(Some(_)) if waited => Some("wait"),
-        Ok(Some(_)) => Some("go"),
-        _ => None,
-    };
-    for what in effects.iter().map(name).chain(answers) {
-        *counts.entry(what).or_insert(0) += 1;
+
+    fn resolve(&self, event: &Event) -> Event {
+        match *event {
+            Event::CheckpointOf(task, ckpt) => {
+                let group = self.model.state.of(task).unwrap_or(GroupId(999));
+                Event::Checkpointed(group, ckpt)
+            }
+            Event::RolledBackNext => {
+                let next = self.model.plans.first();
+                Event::RolledBack(next.copied().unwrap_or(PlanId(999)))
+            }
+            _ => event.clone(),
+        }
+    }
+
+    fn step(&mut self, event: &Event) -> Said {
+        let (mut effects, mut wanted) = (Vec::new(), Vec::new());
+        let said = self.tell(event, &mut effects);
+        let wanted_said = self.model.play(event, &mut wanted);
+        assert_eq!(said, wanted_said, "{event:?}");
+        assert_eq!(effects, wanted, "{event:?}");
+        match said {
+            Ok(_) => self.ledger.note(event, &effects, &self.model),
+            Err(_) => assert_eq!(effects, [], "{event:?} was refused, with effects"),
+        }
+        match (event, &said) {
+            (&Event::Access(_, object, access), Ok(Reply::Go)) => {
+                let is_last = |entry: &history::Entry| matches!(entry.what, What::Accessed { .. });
+                let last = self.model.history.iter().rposition(is_last);
+                self.world.access(object, access, last.expect("noted"));
+            }
+            (&Event::Checkpointed(group, ckpt), Ok(_)) => self.world.checkpointed(group, ckpt),
+            (&Event::Forget(object), _) => self.world.forget(object),
+            _ => {}
+        }
+        self.world.carry_out(&effects);
+        self.check(event);
+        self.count(&said, &effects);
+        said
+    }
+
+    fn check(&self, event: &Event) {
+        let model = &self.model;
+        self.world.check(model);
+        let tasks = model.tasks().into_iter().map(Node::Task);
+        for node in tasks.chain((1..5).map(|object| Node::Object(ObjectId(object)))) {
+            let deps = set(&self.engine.deps(node).unwrap(), model);
+            assert_eq!(
+                deps,
+                model.undecided_of(node, Kinds::ALL),
+                "{node} after {event:?}"
+            );
+            assert_eq!(
+                deps,
+                self.ledger.sources(node, model),
+                "{node} by its history, after {event:?}"
+            );
+        }
+    }
+
+    /// In the end everything is affirmed, and everything has left.
+    fn finish(&mut self) {
+        // The end of one may deny what it owned, and so bring another back.
+        while let Some(&task) = self.model.tasks().first() {
+            self.step(&Event::End(task)).unwrap();
+        }
+        while let Some(&plan) = self.model.plans.first() {
+            self.step(&Event::RolledBack(plan)).unwrap();
+        }
+        while let Some(id) = self
+            .model
+            .ids()
+            .find(|id| !self.model.decided.contains_key(id))
+        {
+            let mut effects = [Vec::new(), Vec::new()];
+            self.engine
+                .decide(id, Decision::Affirm, &mut effects[0])
+                .unwrap();
+            self.model.affirm(id, &mut effects[1]);
+            assert_eq!(effects[0], effects[1], "at the end, {id}");
+            self.ledger.note_effects(&effects[0], &self.model);
+            self.world.carry_out(&effects[0]);
+        }
+        self.ledger.check_empty();
+        self.world.check_empty();
+    }
+
+    fn tell(&mut self, event: &Event, effects: &mut Vec<Effect>) -> Said {
+        let assumed = self.model.assumed.all.len();
+        let (engine, model) = (&mut self.engine, &self.model);
+        match *event {
+            Event::Depend(node, id) => {
+                let answer = engine.depend(node, id.id(assumed), effects)?;
+                return Ok(reply(answer, model));
+            }
+            Event::Access(task, object, access) => {
+                let answer = engine.access(task, object, access, effects)?;
+                return Ok(reply(answer, model));
+            }
+            Event::Predict(task, owner, may_share) => {
+                return Ok(match engine.predict(task, owner, may_share, effects)? {
+                    Guess::Go(id) => Reply::Guess(id),
+                    Guess::CheckpointFirst(group) => Reply::CheckpointFirst(group),
+                    Guess::Wait(deps) => Reply::Wait(set(&deps, model)),
+                });
+            }
+            Event::Assume(owner, kind) => engine.assume(owner, kind).map(drop),
+            Event::Decide(id, decision) => engine.decide(id.id(assumed), decision, effects),
+            Event::DecideConsent(decision) => {
+                engine.decide(model.consent().unwrap_or(Id(0)), decision, effects)
+            }
+            Event::Spawn(parent, child) => engine.spawn(parent, child, effects),
+            Event::Join(sibling, child) => engine.join(sibling, child, effects),
+            Event::End(task) => engine.end(task, effects),
+            Event::Checkpointed(group, ckpt) => engine.checkpointed(group, ckpt, effects),
+            Event::RolledBack(plan) => engine.rolled_back(plan, effects),
+            Event::Limit(max) => {
+                engine.limit_predictions(max);
+                Ok(())
+            }
+            Event::Carry(object, kinds) => engine.carry(object, kinds),
+            Event::Forget(object) => {
+                engine.forget(object, effects);
+                Ok(())
+            }
+            Event::Open(channel, gates) => engine.open(channel, gates),
+            Event::Regate(channel, gates) => engine.regate(channel, gates, effects),
+            Event::Close(channel) => engine.close(channel),
+            Event::Discard(channel) => engine.discard(channel, effects),
+            Event::Output(node, channel, hold) => engine.output(node, channel, hold, effects),
+            Event::Barrier(node, waiter, kinds) => engine.barrier(node, waiter, kinds, effects),
+            Event::Withdraw(waiter) => engine.withdraw(waiter, effects),
+            Event::Blocked(node, on) => engine.blocked(node, on, effects),
+            Event::Unblocked(node) => engine.unblocked(node, effects),
+            Event::CheckpointOf(..) | Event::RolledBackNext => unreachable!("resolved"),
+        }
+        .map(|()| Reply::Done)
+    }
+
+    fn count(&mut self, said: &Said, effects: &[Effect]) {
+        let answer = match said {
+            Ok(Reply::Go) => Some("go"),
+            Ok(Reply::Wait(_)) => Some("wait"),
+            Ok(Reply::Guess(_)) => Some("guess"),
+            Ok(Reply::CheckpointFirst(_)) => Some("checkpoint first"),
+            Ok(Reply::UndoFirst) => Some("undo record first"),
+            Err(surmise_engine::EngineError::RollingBack { .. }) => {
+                Some("refused while rolling back")
+            }
+            _ => None,
+        };
+        for what in effects.iter().flat_map(names).chain(answer) {
+            *self.counts.entry(what).or_insert(0) += 1;
+        }
     }
 }
 
-fn tell(event: &Event, engine: &mut Engine, model: &Reference, effects: &mut Vec<Effect>) -> Said {
-    let assumed = model.assumed.len();
-    match *event {
-        Event::Assume(owner, kind) => engine.assume(owner, kind).map(drop),
-        Event::Depend(node, id) => engine.depend(node, id.id(assumed), effects),
-        Event::Decide(id, decision) => engine.decide(id.id(assumed), decision, effects),
-        Event::DecideConsent(decision) => {
-            engine.decide(model.consent().unwrap_or(Id(0)), decision, effects)
-        }
-        Event::Spawn(parent, child) => engine.spawn(parent, child, effects),
-        Event::End(task) => engine.end(task, effects),
-        Event::Carry(object, kinds) => engine.carry(object, kinds),
-        Event::Forget(object) => {
-            engine.forget(object, effects);
-            Ok(())
-        }
-        Event::Access(task, object, access) => {
-            return match engine.access(task, object, access, effects)? {
-                Answer::Go => Ok(Some(BTreeSet::new())),
-                Answer::Wait(deps) => Ok(Some(set(&deps, model))),
-            };
-        }
-        Event::Open(channel, gates) => engine.open(channel, gates),
-        Event::Regate(channel, gates) => engine.regate(channel, gates, effects),
-        Event::Close(channel) => engine.close(channel),
-        Event::Discard(channel) => engine.discard(channel, effects),
-        Event::Output(node, channel, hold) => engine.output(node, channel, hold, effects),
-        Event::Barrier(node, waiter, kinds) => engine.barrier(node, waiter, kinds, effects),
-        Event::Withdraw(waiter) => engine.withdraw(waiter, effects),
-        Event::Blocked(node, on) => engine.blocked(node, on, effects),
-        Event::Unblocked(node) => engine.unblocked(node, effects),
+fn reply(answer: Answer, model: &Reference) -> Reply {
+    match answer {
+        Answer::Go => Reply::Go,
+        Answer::CheckpointFirst(group) => Reply::CheckpointFirst(group),
+        Answer::UndoFirst => Reply::UndoFirst,
+        Answer::Wait(deps) => Reply::Wait(set(&deps, model)),
     }
-    .map(|()| None::<BTreeSet<Id>>)
 }
 
 /// All members, one by one.
 fn set(deps: &Deps, model: &Reference) -> BTreeSet<Id> {
     let predictions = deps.predictions.iter();
     let predictions = predictions.flat_map(|extent| (extent.first.0..=extent.last.0).map(Id));
-    let epochs = deps
-        .epochs
-        .values()
-        .flat_map(|&id| model.with_older_epochs(id));
+    let epochs = deps.epochs.values();
+    let epochs = epochs.flat_map(|&id| model.assumed.with_older_epochs(id));
     let epochs = epochs.filter(|id| !model.decided.contains_key(id));
     predictions.chain(epochs).chain(deps.consent).collect()
 }
 
-fn name(effect: &Effect) -> &'static str {
+fn names(effect: &Effect) -> Vec<&'static str> {
     match effect {
-        Effect::Release(_) => "release",
-        Effect::Drop(_) => "drop",
-        Effect::Wake { ok: true, .. } => "wake ok",
-        Effect::Wake { ok: false, .. } => "wake not ok",
-        Effect::Stalled { .. } => "stalled",
-        Effect::Unstalled => "unstalled",
+        Effect::Release(_) => vec!["release"],
+        Effect::Drop(_) => vec!["drop"],
+        Effect::Wake { ok: true, .. } => vec!["wake ok"],
+        Effect::Wake { ok: false, .. } => vec!["wake not ok"],
+        Effect::Stalled { .. } => vec!["stalled"],
+        Effect::Unstalled => vec!["unstalled"],
+        Effect::Withdrawn(_) => vec!["withdrawn"],
+        Effect::DeniedForCycle(_) => vec!["cycle"],
+        Effect::DiscardCheckpoint(_) => vec!["discard a checkpoint"],
+        Effect::DiscardUndo(_) => vec!["discard an undo record"],
+        Effect::Plan(plan) => {
+            let count = |is: fn(&Step) -> bool| plan.steps.iter().filter(|step| is(step)).count();
+            let mut names = vec!["plan"];
+            let kinds = [
+                ("destroy", count(|step| matches!(step, Step::Destroy(_)))),
+                (
+                    "restore several",
+                    count(|step| matches!(step, Step::Restore { .. })) / 2,
+                ),
+                (
+                    "undo several",
+                    count(|step| matches!(step, Step::Undo(_))) / 2,
+                ),
+                (
+                    "threads begun",
+                    count(|step| matches!(step, Step::Restore { begun, .. } if !begun.is_empty())),
+                ),
+                (
+                    "threads ended",
+                    count(|step| matches!(step, Step::Restore { ended, .. } if !ended.is_empty())),
+                ),
+            ];
+            names.extend(
+                kinds
+                    .iter()
+                    .filter(|(_, count)| *count > 0)
+                    .map(|(name, _)| *name),
+            );
+            names
+        }
     }
 }

@@ -1,69 +1,123 @@
-//! The model as its rules say it: whole sets, looked through from end to end after every event.
+//! The model as its rules say it: after a denial, all that has happened is played again without what
+//! that undid; and whole sets are looked through from end to end after every event.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use surmise_engine::{
-    Access, ChannelId, Decision, Effect, EngineError, HoldId, Id, Kind, Kinds, Node, ObjectId, On,
-    Owner, TaskId, WaiterId,
+    Access, ChannelId, Decision, Effect, EngineError, GroupId, Id, Kind, Kinds, Node, ObjectId, On,
+    Owner, PlanId, TaskId, UndoId, WaiterId,
 };
 
+use crate::boundary::Held;
 use crate::event::Event;
+use crate::history::{Assumed, Entry, State, What, play};
+use crate::speculate::Checkpoint;
 
-/// What an access answers, as plain sets; nothing for other events.
-pub type Said = Result<Option<BTreeSet<Id>>, EngineError>;
+/// What an event is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    Done,
+    Go,
+    Guess(Id),
+    CheckpointFirst(GroupId),
+    UndoFirst,
+    Wait(BTreeSet<Id>),
+}
 
-#[derive(Default)]
+pub type Said = Result<Reply, EngineError>;
+
 pub struct Reference {
-    pub assumed: Vec<(Owner, Kind)>,
+    pub assumed: Assumed,
     pub decided: BTreeMap<Id, Decision>,
-    over: bool,
-    /// All that each node ever came to depend on, decided or not, but consents.
-    relies: BTreeMap<Node, BTreeSet<Id>>,
-    pub tasks: BTreeSet<TaskId>,
+    pub over: bool,
+    pub history: Vec<Entry>,
+    pub state: State,
     carries: BTreeMap<ObjectId, Kinds>,
     /// What gates them, and whether they are closed.
-    channels: BTreeMap<ChannelId, (Kinds, bool)>,
-    /// Those that are held, in order of arrival.
-    outputs: Vec<(HoldId, ChannelId, BTreeSet<Id>)>,
+    pub channels: BTreeMap<ChannelId, (Kinds, bool)>,
+    /// In order of arrival.
+    pub outputs: Vec<Held>,
     /// Those that wait, in order of arrival.
-    waiters: Vec<(WaiterId, Node, Kinds)>,
+    pub waiters: Vec<(WaiterId, Node, Kinds)>,
     pub edges: BTreeMap<Node, Vec<(On, Option<Id>)>>,
-    stalled: bool,
+    pub stalled: bool,
+    pub checkpoints: Vec<Checkpoint>,
+    /// The undo records that may be applied, with their entries.
+    pub undos: BTreeMap<UndoId, usize>,
+    pub groups_born: u64,
+    /// The groups that have ended for good.
+    pub ended: BTreeSet<GroupId>,
+    pub plans_made: u64,
+    pub plans: BTreeSet<PlanId>,
+    pub closed_groups: BTreeMap<GroupId, PlanId>,
+    pub closed_objects: BTreeMap<ObjectId, PlanId>,
+    pub leaving: BTreeMap<TaskId, PlanId>,
+    pub withdrawn: BTreeSet<Id>,
+    pub limit: usize,
 }
 
 impl Reference {
+    pub fn new() -> Self {
+        Self {
+            assumed: Assumed::default(),
+            decided: BTreeMap::new(),
+            over: false,
+            history: Vec::new(),
+            state: State::default(),
+            carries: BTreeMap::new(),
+            channels: BTreeMap::new(),
+            outputs: Vec::new(),
+            waiters: Vec::new(),
+            edges: BTreeMap::new(),
+            stalled: false,
+            checkpoints: Vec::new(),
+            undos: BTreeMap::new(),
+            groups_born: 0,
+            ended: BTreeSet::new(),
+            plans_made: 0,
+            plans: BTreeSet::new(),
+            closed_groups: BTreeMap::new(),
+            closed_objects: BTreeMap::new(),
+            leaving: BTreeMap::new(),
+            withdrawn: BTreeSet::new(),
+            limit: 2000,
+        }
+    }
+
     /// Plays one event; if it is refused, nothing changes.
     pub fn play(&mut self, event: &Event, effects: &mut Vec<Effect>) -> Said {
-        let said = match *event {
-            Event::Assume(owner, kind) => self.assume(owner, kind),
-            Event::Depend(node, id) => self.depend(node, id.id(self.assumed.len())),
+        let mut reply = Reply::Done;
+        match *event {
+            Event::Assume(owner, kind) => self.assume(owner, kind)?,
+            Event::Depend(node, id) => reply = self.depend(node, id.id(self.assumed.all.len()))?,
             Event::Decide(id, decision) => {
-                self.decide(id.id(self.assumed.len()), decision, effects)
+                self.decide(id.id(self.assumed.all.len()), decision, effects)?;
             }
             Event::DecideConsent(decision) => {
-                self.decide(self.consent().unwrap_or(Id(0)), decision, effects)
+                self.decide(self.consent().unwrap_or(Id(0)), decision, effects)?;
             }
-            Event::Spawn(parent, child) => self.spawn(parent, child),
-            Event::End(task) => self.live(Node::Task(task)).map(|()| {
-                self.tasks.remove(&task);
-                self.retire(Node::Task(task), effects);
-            }),
-            Event::Carry(object, kinds) => self.carry(object, kinds),
-            Event::Forget(object) => {
-                self.carries.remove(&object);
-                self.retire(Node::Object(object), effects);
-                Ok(())
+            Event::Spawn(parent, child) => self.spawn(parent, child)?,
+            Event::Join(sibling, child) => {
+                let group = self.open_group(sibling)?;
+                self.check_new(child)?;
+                self.note(Some(group), What::Joined(child));
             }
+            Event::End(task) => self.end(task, effects)?,
+            Event::Predict(task, owner, may_share) => {
+                reply = self.predict(task, owner, may_share)?;
+            }
+            Event::Checkpointed(group, ckpt) => self.checkpointed(group, ckpt, effects)?,
+            Event::RolledBack(plan) => self.rolled_back(plan)?,
+            Event::Limit(max) => self.limit = max,
+            Event::Carry(object, kinds) => self.carry(object, kinds)?,
+            Event::Forget(object) => self.forget(object, effects),
             Event::Access(task, object, access) => {
-                let wait = self.access(task, object, access)?;
-                self.settle(effects);
-                return Ok(wait);
+                reply = self.access(task, object, access, effects)?;
             }
-            _ => self.play_boundary(event, effects),
-        };
-        said?;
+            _ => self.play_boundary(event, effects)?,
+        }
         self.settle(effects);
-        Ok(None)
+        Ok(reply)
     }
 
     /// Affirms an undecided assumption.
@@ -72,66 +126,28 @@ impl Reference {
         self.settle(effects);
     }
 
-    fn play_boundary(
-        &mut self,
-        event: &Event,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), EngineError> {
-        match *event {
-            Event::Open(channel, gates) => {
-                check_gates(channel, gates)?;
-                if self.channels.contains_key(&channel) {
-                    return Err(EngineError::ChannelExists(channel));
-                }
-                self.channels.insert(channel, (gates, false));
-            }
-            Event::Regate(channel, gates) => {
-                check_gates(channel, gates)?;
-                let found = self.channels.get_mut(&channel);
-                found.ok_or(EngineError::UnknownChannel(channel))?.0 = gates;
-            }
-            Event::Close(channel) => {
-                let found = self.channels.get_mut(&channel);
-                let open = found.filter(|(_, closed)| !closed);
-                open.ok_or(EngineError::NotOpen(channel))?.1 = true;
-            }
-            Event::Discard(channel) => {
-                let removed = self.channels.remove(&channel);
-                removed.ok_or(EngineError::UnknownChannel(channel))?;
-                self.drop_outputs(effects, |of| of == channel);
-            }
-            Event::Output(node, channel, hold) => self.output(node, channel, hold, effects)?,
-            Event::Barrier(node, waiter, kinds) => self.barrier(node, waiter, kinds, effects)?,
-            Event::Withdraw(waiter) => {
-                let found = self.waiters.iter().position(|&(other, ..)| other == waiter);
-                let found = found.ok_or(EngineError::UnknownWaiter(waiter))?;
-                self.waiters.remove(found);
-            }
-            Event::Blocked(node, on) => {
-                self.live(node)?;
-                match on {
-                    On::Consent if self.consent().is_none() => {
-                        return Err(EngineError::NoConsent(node));
-                    }
-                    On::Node(other) => self.live(other)?,
-                    _ => {}
-                }
-                let edge = (on, self.consent());
-                self.edges.entry(node).or_default().push(edge);
-            }
-            Event::Unblocked(node) => {
-                self.live(node)?;
-                self.edges.remove(&node);
-            }
-            _ => unreachable!("{event:?} is played elsewhere"),
-        }
-        Ok(())
+    /// Something has happened.
+    pub fn note(&mut self, by: Option<GroupId>, what: What) {
+        let entry = Entry {
+            what,
+            by,
+            undone: false,
+        };
+        play(self.history.len(), &entry, &self.assumed, &mut self.state);
+        self.history.push(entry);
     }
 
     fn assume(&mut self, owner: Owner, kind: Kind) -> Result<(), EngineError> {
         if self.over {
             return Err(EngineError::Over);
         }
+        let maker = match (owner, kind) {
+            (Owner::Task(task), Kind::Prediction) => match self.open_group(task) {
+                Err(EngineError::UnknownTask(_)) => None,
+                found => Some(found?),
+            },
+            _ => None,
+        };
         if (owner == Owner::Person) != (kind == Kind::Consent) {
             return Err(EngineError::WrongOwner { kind, owner });
         }
@@ -140,23 +156,37 @@ impl Reference {
         {
             return Err(EngineError::ConsentExists(consent));
         }
-        self.assumed.push((owner, kind));
+        self.assumed.all.push((owner, kind));
+        if maker.is_some() {
+            let id = Id(self.assumed.all.len() as u64);
+            self.note(maker, What::Assumed(id));
+        }
         Ok(())
     }
 
-    fn depend(&mut self, node: Node, id: Id) -> Result<(), EngineError> {
+    fn depend(&mut self, node: Node, id: Id) -> Result<Reply, EngineError> {
         self.undecided(id)?;
-        self.live(node)?;
-        if let Node::Object(object) = node
-            && !self.carries(object).has(self.kind(id))
-        {
-            return Err(EngineError::CannotCarry { object, id });
+        self.open(node)?;
+        let kind = self.assumed.kind(id);
+        let by = match node {
+            Node::Object(object) if !self.carries(object).has(kind) => {
+                return Err(EngineError::CannotCarry { object, id });
+            }
+            Node::Object(_) => None,
+            Node::Task(task) => Some(self.open_group(task)?),
+        };
+        if let Some(group) = by.filter(|_| kind == Kind::Prediction) {
+            if self.undecided_of(node, Kinds::ALL).contains(&id) {
+                return Ok(Reply::Go);
+            }
+            if !self.may_gain(group) {
+                return Ok(Reply::CheckpointFirst(group));
+            }
         }
-        if self.kind(id) != Kind::Consent {
-            let all = self.with_older_epochs(id);
-            self.relies.entry(node).or_default().extend(all);
+        if kind != Kind::Consent {
+            self.note(by, What::Depended(node, id));
         }
-        Ok(())
+        Ok(Reply::Go)
     }
 
     fn decide(
@@ -165,35 +195,51 @@ impl Reference {
         decision: Decision,
         effects: &mut Vec<Effect>,
     ) -> Result<(), EngineError> {
+        if self.withdrawn.remove(&id) {
+            return Ok(());
+        }
         self.undecided(id)?;
-        match (self.kind(id), decision) {
-            (Kind::Prediction, Decision::Deny) => return Err(EngineError::Unsupported(id)),
-            (Kind::Epoch(_), Decision::Deny) => return Err(EngineError::EpochDenied(id)),
+        let (owner, kind) = self.assumed.all[id.0 as usize - 1];
+        if let (Kind::Epoch(_), Decision::Deny) = (kind, decision) {
+            return Err(EngineError::EpochDenied(id));
+        }
+        if let (Owner::Task(owner), Kind::Prediction) = (owner, kind)
+            && let Some(group) = self.state.of(owner)
+        {
+            if decision == Decision::Affirm && self.speculates(group) {
+                return Err(EngineError::OwnerSpeculates { id, owner });
+            }
+            self.note(Some(group), What::Decided);
+        }
+        match (kind, decision) {
             (_, Decision::Affirm) => {
-                for id in self.with_older_epochs(id) {
-                    self.decided.insert(id, Decision::Affirm);
+                for id in self.assumed.with_older_epochs(id) {
+                    self.set_decided(id, Decision::Affirm);
                 }
             }
             (Kind::Consent, Decision::Deny) => {
-                self.decided.insert(id, Decision::Deny);
+                self.set_decided(id, Decision::Deny);
                 self.over = true;
                 self.drop_outputs(effects, |_| true);
                 self.end_waits(effects, |_| true);
             }
+            (_, Decision::Deny) => self.deny(id, effects),
         }
         Ok(())
     }
 
-    fn spawn(&mut self, parent: Option<TaskId>, child: TaskId) -> Result<(), EngineError> {
-        let mut inherited = BTreeSet::new();
-        if let Some(parent) = parent {
-            self.live(Node::Task(parent))?;
-            inherited = self.relied(Node::Task(parent));
+    pub fn set_decided(&mut self, id: Id, decision: Decision) {
+        if self.decided.insert(id, decision).is_none() {
+            self.assumed.decided_at.insert(id, self.history.len());
         }
-        if !self.tasks.insert(child) {
-            return Err(EngineError::TaskExists(child));
-        }
-        self.relies.insert(Node::Task(child), inherited);
+    }
+
+    fn spawn(&mut self, parent: Option<TaskId>, task: TaskId) -> Result<(), EngineError> {
+        let parent = parent.map(|parent| self.open_group(parent)).transpose()?;
+        self.check_new(task)?;
+        self.groups_born += 1;
+        let group = GroupId(self.groups_born);
+        self.note(parent, What::Born { group, task });
         Ok(())
     }
 
@@ -222,102 +268,67 @@ impl Reference {
         task: TaskId,
         object: ObjectId,
         access: Access,
-    ) -> Result<Option<BTreeSet<Id>>, EngineError> {
-        let (task, object, kinds) = (Node::Task(task), Node::Object(object), self.carries(object));
-        self.live(task)?;
-        let wait = self.undecided_of(task, kinds.others());
-        if access != Access::Observe && !wait.is_empty() {
-            return Ok(Some(wait));
-        }
-        if access != Access::Modify {
-            let observed = self.relied(object);
-            self.relies.entry(task).or_default().extend(observed);
-        }
-        if access != Access::Observe {
-            let given = self.relied(task);
-            self.relies.entry(object).or_default().extend(given);
-        }
-        Ok(Some(BTreeSet::new()))
-    }
-
-    fn output(
-        &mut self,
-        node: Node,
-        channel: ChannelId,
-        hold: HoldId,
         effects: &mut Vec<Effect>,
-    ) -> Result<(), EngineError> {
-        self.live(node)?;
-        if self.outputs.iter().any(|&(held, ..)| held == hold) {
-            return Err(EngineError::HoldExists(hold));
+    ) -> Result<Reply, EngineError> {
+        let group = self.open_group(task)?;
+        self.open(Node::Object(object))?;
+        let modifies = access != Access::Observe;
+        let undo = match access {
+            Access::Observe => None,
+            Access::Modify(undo) | Access::Both(undo) => undo,
+        };
+        if let Some(undo) = undo.filter(|undo| self.undos.contains_key(undo)) {
+            return Err(EngineError::UndoExists(undo));
         }
-        let found = self.channels.get(&channel);
-        if found.is_none_or(|&(_, closed)| closed) {
-            return Err(EngineError::NotOpen(channel));
+        let wait = self.undecided_of(Node::Task(task), self.carries(object).others());
+        if modifies && !wait.is_empty() {
+            return Ok(Reply::Wait(wait));
         }
-        if self.over {
-            effects.push(Effect::Drop(hold));
-            return Ok(());
+        let predictions = Kinds {
+            predictions: true,
+            ..Kinds::default()
+        };
+        let known = self.undecided_of(Node::Task(task), predictions);
+        let observed = self.undecided_of(Node::Object(object), predictions);
+        if !observed.is_subset(&known) && !self.may_gain(group) {
+            return Ok(Reply::CheckpointFirst(group));
         }
-        self.outputs
-            .push((hold, channel, self.undecided_of(node, Kinds::ALL)));
-        Ok(())
-    }
-
-    fn barrier(
-        &mut self,
-        node: Node,
-        waiter: WaiterId,
-        kinds: Kinds,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), EngineError> {
-        self.live(node)?;
-        if kinds.consent && matches!(node, Node::Task(_)) {
-            return Err(EngineError::WaitsForConsent(node));
+        let speculates = !observed.is_empty() || !known.is_empty();
+        if modifies && speculates && undo.is_none() {
+            return Ok(Reply::UndoFirst);
         }
-        if self.waiters.iter().any(|&(other, ..)| other == waiter) {
-            return Err(EngineError::WaiterExists(waiter));
+        match undo {
+            Some(undo) if speculates => drop(self.undos.insert(undo, self.history.len())),
+            Some(undo) => effects.push(Effect::DiscardUndo(undo)),
+            None => {}
         }
-        if self.over {
-            effects.push(Effect::Wake { waiter, ok: false });
-        } else {
-            self.waiters.push((waiter, node, kinds));
-        }
-        Ok(())
+        let saw = self
+            .state
+            .objects
+            .get(&object)
+            .and_then(|found| found.value);
+        let what = What::Accessed {
+            object,
+            access,
+            saw,
+        };
+        self.note(Some(group), what);
+        Ok(Reply::Go)
     }
 
     /// What follows from how things are now.
     fn settle(&mut self, effects: &mut Vec<Effect>) {
-        let mut kept: Vec<(HoldId, ChannelId, BTreeSet<Id>)> = Vec::new();
-        for (hold, channel, relied) in std::mem::take(&mut self.outputs) {
-            let gates = self.channels[&channel].0;
-            let is_first = kept.iter().all(|&(_, other, _)| other != channel);
-            let is_free = relied
-                .iter()
-                .all(|&id| self.decided.contains_key(&id) || !gates.has(self.kind(id)));
-            if is_first && is_free {
-                effects.push(Effect::Release(hold));
-            } else {
-                kept.push((hold, channel, relied));
-            }
+        self.let_go(effects);
+        while let Some(id) = crate::stall::cycle(self) {
+            effects.push(Effect::DeniedForCycle(id));
+            self.withdrawn.insert(id);
+            self.deny(id, effects);
+            self.let_go(effects);
         }
-        let holds = |channel| kept.iter().any(|&(_, other, _)| other == channel);
-        self.channels
-            .retain(|&channel, &mut (_, closed)| !closed || holds(channel));
-        self.outputs = kept;
-
-        for (waiter, node, kinds) in std::mem::take(&mut self.waiters) {
-            if self.undecided_of(node, kinds).is_empty() {
-                effects.push(Effect::Wake { waiter, ok: true });
-            } else {
-                self.waiters.push((waiter, node, kinds));
-            }
-        }
-
         let stalled = crate::stall::is_stalled(self);
         match (self.stalled, self.consent()) {
             (false, Some(on)) if stalled => {
-                let tasks = self.tasks.iter().copied().collect();
+                let tasks = self.tasks().into_iter().collect();
                 effects.push(Effect::Stalled { tasks, on });
             }
             (true, _) if !stalled => effects.push(Effect::Unstalled),
@@ -326,28 +337,28 @@ impl Reference {
         self.stalled = stalled;
     }
 
-    fn retire(&mut self, node: Node, effects: &mut Vec<Effect>) {
-        self.relies.remove(&node);
+    pub fn retire(&mut self, node: Node, effects: &mut Vec<Effect>) {
         self.edges.remove(&node);
         self.end_waits(effects, |of| of == node);
     }
 
-    fn drop_outputs(&mut self, effects: &mut Vec<Effect>, is_of: impl Fn(ChannelId) -> bool) {
-        self.outputs.retain(|&(hold, channel, _)| {
-            if is_of(channel) {
-                effects.push(Effect::Drop(hold));
-            }
-            !is_of(channel)
-        });
-    }
-
-    fn end_waits(&mut self, effects: &mut Vec<Effect>, is_of: impl Fn(Node) -> bool) {
-        self.waiters.retain(|&(waiter, node, _)| {
-            if is_of(node) {
-                effects.push(Effect::Wake { waiter, ok: false });
-            }
-            !is_of(node)
-        });
+    fn forget(&mut self, object: ObjectId, effects: &mut Vec<Effect>) {
+        self.carries.remove(&object);
+        self.closed_objects.remove(&object);
+        self.retire(Node::Object(object), effects);
+        let of_object = |entry: &usize| matches!(self.history[*entry].what, What::Accessed { object: of, .. } if of == object);
+        let mut records: Vec<_> = self
+            .undos
+            .iter()
+            .map(|(&undo, &entry)| (entry, undo))
+            .collect();
+        records.retain(|(entry, _)| of_object(entry));
+        records.sort_unstable();
+        for (_, undo) in records {
+            self.undos.remove(&undo);
+            effects.push(Effect::DiscardUndo(undo));
+        }
+        self.note(None, What::Forgot(object));
     }
 
     /// The undecided consent.
@@ -358,7 +369,14 @@ impl Reference {
 
     /// The undecided assumptions of these kinds that a node depends on.
     pub fn undecided_of(&self, node: Node, kinds: Kinds) -> BTreeSet<Id> {
-        let mut relied = self.relied(node);
+        let relied = match node {
+            Node::Task(task) => {
+                let group = self.state.of(task);
+                group.map(|group| &self.state.groups[&group].relies)
+            }
+            Node::Object(object) => self.state.objects.get(&object).map(|found| &found.relies),
+        };
+        let mut relied = relied.cloned().unwrap_or_default();
         relied.extend(self.consent());
         relied.retain(|id| !self.decided.contains_key(id) && kinds.has(self.kind(*id)));
         relied
@@ -372,24 +390,18 @@ impl Reference {
             .collect()
     }
 
+    /// The live tasks.
+    pub fn tasks(&self) -> BTreeSet<TaskId> {
+        let groups = self.state.groups.values();
+        groups.flat_map(|group| &group.tasks).copied().collect()
+    }
+
     pub fn kind(&self, id: Id) -> Kind {
-        self.assumed[id.0 as usize - 1].1
+        self.assumed.kind(id)
     }
 
     pub fn ids(&self) -> impl Iterator<Item = Id> + use<> {
-        (1..=self.assumed.len() as u64).map(Id)
-    }
-
-    pub fn with_older_epochs(&self, id: Id) -> BTreeSet<Id> {
-        let kind = self.kind(id);
-        let is_older = |&other: &Id| {
-            other == id || other < id && matches!(kind, Kind::Epoch(_)) && self.kind(other) == kind
-        };
-        self.ids().filter(is_older).collect()
-    }
-
-    fn relied(&self, node: Node) -> BTreeSet<Id> {
-        self.relies.get(&node).cloned().unwrap_or_default()
+        self.assumed.ids()
     }
 
     fn carries(&self, object: ObjectId) -> Kinds {
@@ -404,20 +416,5 @@ impl Reference {
         (!decided)
             .then_some(())
             .ok_or(EngineError::AlreadyDecided(id))
-    }
-
-    fn live(&self, node: Node) -> Result<(), EngineError> {
-        match node {
-            Node::Task(task) if !self.tasks.contains(&task) => Err(EngineError::UnknownTask(task)),
-            _ => Ok(()),
-        }
-    }
-}
-
-fn check_gates(channel: ChannelId, gates: Kinds) -> Result<(), EngineError> {
-    if gates.predictions && gates.epochs {
-        Ok(())
-    } else {
-        Err(EngineError::RunsAhead(channel))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use surmise_engine::{Id, Node, On, Owner};
+use surmise_engine::{Id, Kind, Kinds, Node, On, Owner, TaskId};
 
 use crate::reference::Reference;
 
@@ -12,12 +12,19 @@ pub fn is_stalled(model: &Reference) -> bool {
     let Some(consent) = model.consent() else {
         return false;
     };
-    let moving = grow(model, |node, moving| moves(model, consent, node, moving));
+    let ends = |on, consent_then: Option<Id>| match on {
+        On::Consent => consent_then != Some(consent),
+        _ => true,
+    };
+    let tasks = model.tasks();
+    let moving = grow(model, |node, moving| {
+        moves(model, &tasks, node, moving, &ends, &|_| true)
+    });
     let concerned = grow(model, |node, concerned| {
         waits_for(model, consent, node, concerned)
     });
-    let mut live = model.tasks.iter().map(|&task| Node::Task(task));
-    !model.tasks.is_empty() && live.all(|task| !moving.contains(&task) && concerned.contains(&task))
+    let mut live = tasks.iter().map(|&task| Node::Task(task));
+    !tasks.is_empty() && live.all(|task| !moving.contains(&task) && concerned.contains(&task))
 }
 
 /// The least set that has all that `belongs` says, given the set.
@@ -29,11 +36,15 @@ fn grow(model: &Reference, belongs: impl Fn(Node, &BTreeSet<Node>) -> bool) -> B
         });
         others.chain([node])
     });
-    let owners = model.assumed.iter().filter_map(|&(owner, _)| match owner {
-        Owner::Task(task) => Some(Node::Task(task)),
-        _ => None,
-    });
-    let live = model.tasks.iter().map(|&task| Node::Task(task));
+    let owners = model
+        .assumed
+        .all
+        .iter()
+        .filter_map(|&(owner, _)| match owner {
+            Owner::Task(task) => Some(Node::Task(task)),
+            _ => None,
+        });
+    let live = model.tasks().into_iter().map(Node::Task);
     let all: BTreeSet<_> = named.chain(owners).chain(live).collect();
     let mut set = BTreeSet::new();
     loop {
@@ -49,21 +60,56 @@ fn grow(model: &Reference, belongs: impl Fn(Node, &BTreeSet<Node>) -> bool) -> B
     }
 }
 
-fn moves(model: &Reference, consent: Id, node: Node, moving: &BTreeSet<Node>) -> bool {
+/// Whether a node goes on if those in `moving` do. `ends` tells what else ends a wait, and `decides`
+/// whether an owner that is not alive decides.
+fn moves(
+    model: &Reference,
+    tasks: &BTreeSet<TaskId>,
+    node: Node,
+    moving: &BTreeSet<Node>,
+    ends: &impl Fn(On, Option<Id>) -> bool,
+    decides: &impl Fn(TaskId) -> bool,
+) -> bool {
     let is_unblocked = model.edges.get(&node).is_none_or(|edges| {
         edges.iter().any(|&(on, consent_then)| match on {
-            On::Consent => consent_then != Some(consent),
             On::Node(other) => moving.contains(&other),
-            On::Time | On::Person | On::Input => true,
+            _ => ends(on, consent_then),
         })
     });
     is_unblocked
         && awaited(model, node)
             .into_iter()
-            .all(|id| match model.assumed[id.0 as usize - 1].0 {
-                Owner::Task(owner) => moving.contains(&Node::Task(owner)),
+            .all(|id| match model.assumed.all[id.0 as usize - 1].0 {
+                Owner::Task(owner) if tasks.contains(&owner) => moving.contains(&Node::Task(owner)),
+                Owner::Task(owner) => decides(owner),
                 _ => true,
             })
+}
+
+/// The newest prediction whose owner is stuck whatever the person and the outside do, or has ended,
+/// and on which somebody depends who is stuck as well.
+pub fn cycle(model: &Reference) -> Option<Id> {
+    let tasks = model.tasks();
+    let moving = grow(model, |node, moving| {
+        moves(model, &tasks, node, moving, &|_, _| true, &|_| false)
+    });
+    let is_stuck = |task: TaskId| !tasks.contains(&task) || !moving.contains(&Node::Task(task));
+    let is_cycle = |&id: &Id| {
+        let (owner, kind) = model.assumed.all[id.0 as usize - 1];
+        let Owner::Task(owner) = owner else {
+            return false;
+        };
+        kind == Kind::Prediction
+            && !model.decided.contains_key(&id)
+            && is_stuck(owner)
+            && tasks.iter().any(|&task| {
+                let relied = model.undecided_of(Node::Task(task), Kinds::ALL);
+                is_stuck(task) && relied.contains(&id)
+            })
+    };
+    let mut ids: Vec<_> = model.ids().collect();
+    ids.reverse();
+    ids.into_iter().find(is_cycle)
 }
 
 fn waits_for(model: &Reference, consent: Id, node: Node, concerned: &BTreeSet<Node>) -> bool {
@@ -76,7 +122,7 @@ fn waits_for(model: &Reference, consent: Id, node: Node, concerned: &BTreeSet<No
     edges.any(|concerned| concerned)
         || awaited(model, node)
             .into_iter()
-            .any(|id| match model.assumed[id.0 as usize - 1].0 {
+            .any(|id| match model.assumed.all[id.0 as usize - 1].0 {
                 Owner::Task(owner) => concerned.contains(&Node::Task(owner)),
                 _ => false,
             })

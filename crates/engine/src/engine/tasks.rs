@@ -1,0 +1,139 @@
+//! Tasks come and go, and meet objects.
+
+use super::Engine;
+use crate::barriers::Ended;
+use crate::deps::Deps;
+use crate::effect::{Access, Answer, Effect};
+use crate::error::EngineError;
+use crate::id::{Node, ObjectId, TaskId};
+use crate::kind::Kinds;
+
+/// Tasks and objects.
+impl Engine {
+    /// A new live task, in a group of its own. It depends on what its parent depends on; without a
+    /// parent, on nothing but the consent. If a prediction is denied that its parent had depended on
+    /// before, it is destroyed.
+    ///
+    /// # Errors
+    ///
+    /// The parent is not alive or is being rolled back; the child is alive, or could be again.
+    pub fn spawn(
+        &mut self,
+        parent: Option<TaskId>,
+        child: TaskId,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), EngineError> {
+        let groups = &mut self.nodes.groups;
+        groups.spawn(parent, child, &mut self.assumptions)?;
+        self.refresh(Node::Task(child));
+        self.tell_waits(effects);
+        Ok(())
+    }
+
+    /// A new live task: a further thread of a live one's group. It depends on what the group
+    /// depends on, as all its threads do.
+    ///
+    /// # Errors
+    ///
+    /// The sibling is not alive or is being rolled back; the child is alive, or could be again.
+    pub fn join(
+        &mut self,
+        sibling: TaskId,
+        child: TaskId,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), EngineError> {
+        self.nodes.groups.join(sibling, child)?;
+        self.refresh(Node::Task(child));
+        self.tell_waits(effects);
+        Ok(())
+    }
+
+    /// A task has ended. What it put out stays held; its waiters are woken, not ok. What its end
+    /// tells others, such as its exit status, is an object that it modifies before.
+    ///
+    /// Restoring an older checkpoint of its group brings the task back. But a group ends with its
+    /// last task, and for good: its checkpoints are discarded, though what it did may still be
+    /// undone. So an end that may have to be undone is held by the shell, and told when its group
+    /// depends on no prediction any more.
+    ///
+    /// While a group is being rolled back, its tasks may end, and so may those that the plan ends;
+    /// of those it means nothing.
+    ///
+    /// # Errors
+    ///
+    /// The task is not alive.
+    pub fn end(&mut self, task: TaskId, effects: &mut Vec<Effect>) -> Result<(), EngineError> {
+        let ended = self.nodes.groups.end(task)?;
+        self.retire(Node::Task(task), effects);
+        if let Some(group) = ended {
+            self.nodes.groups.forget_restorable(group);
+            let needless = self.nodes.end_group(group, &mut self.assumptions);
+            self.discard_checkpoints(needless, effects);
+        }
+        self.tell_waits(effects);
+        Ok(())
+    }
+
+    /// Says on which kinds an object can carry a dependency; all, unless said. A task that depends
+    /// on others waits before it modifies the object.
+    ///
+    /// # Errors
+    ///
+    /// Every object carries consent, or a task would wait for it. What the object depends on
+    /// already cannot be excluded.
+    pub fn carry(&mut self, object: ObjectId, kinds: Kinds) -> Result<(), EngineError> {
+        self.nodes.objects.carry(object, kinds, &self.assumptions)
+    }
+
+    /// The object is no more: its dependencies, what it carries and what it is blocked on are
+    /// forgotten, its waiters are woken, not ok, and its undo records are discarded. An object whose
+    /// end may have to be undone is forgotten when it depends on no prediction any more.
+    pub fn forget(&mut self, object: ObjectId, effects: &mut Vec<Effect>) {
+        let records = self.nodes.forget(object, &self.outputs, &self.assumptions);
+        self.retire(Node::Object(object), effects);
+        let records = records.into_iter();
+        effects.extend(records.map(|(_, undo)| Effect::DiscardUndo(undo)));
+        self.tell_waits(effects);
+    }
+
+    /// A task is about to observe or modify an object.
+    ///
+    /// # Errors
+    ///
+    /// The task is not alive, the task or the object is being rolled back, or there is such an undo
+    /// record.
+    pub fn access(
+        &mut self,
+        task: TaskId,
+        object: ObjectId,
+        access: Access,
+        effects: &mut Vec<Effect>,
+    ) -> Result<Answer, EngineError> {
+        let assumptions = &mut self.assumptions;
+        let accessed = self
+            .nodes
+            .access(task, object, access, assumptions, effects)?;
+        // Whoever of the group waits is stuck in more cycles.
+        self.waits_changed |= accessed.gains;
+        self.tell_waits(effects);
+        Ok(accessed.answer)
+    }
+
+    /// What a node depends on, exactly; an object that was never met depends on the consent.
+    ///
+    /// # Errors
+    ///
+    /// The task is not alive.
+    pub fn deps(&self, node: Node) -> Result<Deps, EngineError> {
+        self.nodes.deps(node, Kinds::ALL, &self.assumptions)
+    }
+
+    fn retire(&mut self, node: Node, effects: &mut Vec<Effect>) {
+        let mut ended = Ended::default();
+        self.blocking.clear(node);
+        self.barriers
+            .finish_node(node, &mut self.assumptions, &mut ended);
+        self.wake(ended, false, effects);
+        self.refresh(node);
+    }
+}

@@ -1,0 +1,282 @@
+//! Groups: the tasks that share memory, what they depend on, and which tasks there are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::assumptions::{Assumptions, Dependent};
+use crate::deps::Tracked;
+use crate::error::EngineError;
+use crate::extents::Extents;
+use crate::id::{CkptId, GroupId, Id, Node, PlanId, TaskId};
+use crate::kind::Kind;
+use crate::timeline::{Act, Segment, Timeline};
+
+/// The groups with live tasks, and those that have ended and left something that may be undone.
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    next: u64,
+    groups: BTreeMap<GroupId, Group>,
+    tasks: BTreeMap<TaskId, GroupId>,
+    /// Tasks that a plan which is not yet carried out ends.
+    leaving: BTreeMap<TaskId, PlanId>,
+    /// Tasks that ended while their group had a checkpoint; perhaps no longer in any.
+    restorable: BTreeMap<TaskId, GroupId>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub tasks: Arc<BTreeSet<TaskId>>,
+    pub tracked: Tracked,
+    pub timeline: Timeline,
+    /// The newest plan that concerns it and is not yet carried out.
+    pub closed: Option<PlanId>,
+    /// Its entries in [`Groups::restorable`].
+    restorable: Vec<TaskId>,
+}
+
+impl Group {
+    /// Whether it depends on an undecided prediction.
+    pub fn speculates(&self, assumptions: &Assumptions) -> bool {
+        let undecided = assumptions.predictions();
+        self.tracked.predictions.newest(undecided).is_some()
+    }
+
+    /// It comes to depend on a prediction not by way of an object; its timeline may gain.
+    pub fn gain_one(&mut self, own: GroupId, id: Id, assumptions: &mut Assumptions) {
+        let mut gained = Extents::default();
+        gained.add(id, assumptions.predictions());
+        self.tracked.add(id, Kind::Prediction, assumptions);
+        self.timeline.gain(own, &gained, assumptions);
+        assumptions.note_dependent(id, Dependent::Group(own));
+    }
+
+    /// It does something, while it speculates, that a rollback takes back.
+    pub fn act(&mut self, id: GroupId, act: Act, assumptions: &mut Assumptions) {
+        self.timeline.act(act);
+        if self.timeline.is_unwatched() {
+            let settled = self.timeline.settle(id, &self.tracked, assumptions);
+            assert!(
+                settled.is_empty(),
+                "an act that depends on something is settled"
+            );
+        }
+    }
+
+    /// Whether its last task has ended. Nothing brings it back.
+    pub fn has_ended(&self) -> bool {
+        self.tasks.is_empty()
+    }
+}
+
+impl Groups {
+    /// A new group of one task.
+    pub fn spawn(
+        &mut self,
+        parent: Option<TaskId>,
+        child: TaskId,
+        assumptions: &mut Assumptions,
+    ) -> Result<(), EngineError> {
+        let parent = parent.map(|parent| self.open_of(parent)).transpose()?;
+        self.check_new(child)?;
+        self.next += 1;
+        let id = GroupId(self.next);
+        let mut tracked = Tracked::default();
+        if let Some(parent) = parent {
+            let born_of = self.groups.get_mut(&parent).expect("a live task's group");
+            tracked.take(&born_of.tracked, assumptions);
+            born_of.timeline.spend();
+            if !tracked.predictions.is_empty() {
+                born_of.act(parent, Act::Bore(id), assumptions);
+            }
+        }
+        let timeline = Timeline::new(&tracked.predictions);
+        let group = Group {
+            tasks: Arc::new(BTreeSet::from([child])),
+            tracked,
+            timeline,
+            closed: None,
+            restorable: Vec::new(),
+        };
+        self.groups.insert(id, group);
+        self.tasks.insert(child, id);
+        Ok(())
+    }
+
+    /// A further task of a group.
+    pub fn join(&mut self, sibling: TaskId, child: TaskId) -> Result<(), EngineError> {
+        let id = self.open_of(sibling)?;
+        self.check_new(child)?;
+        if let Some(group) = self.groups.get_mut(&id) {
+            Arc::make_mut(&mut group.tasks).insert(child);
+        }
+        self.tasks.insert(child, id);
+        Ok(())
+    }
+
+    /// A task has ended. Returns its group if that was the last. What a plan ends may end.
+    pub fn end(&mut self, task: TaskId) -> Result<Option<GroupId>, EngineError> {
+        if self.leaving.remove(&task).is_some() {
+            return Ok(None);
+        }
+        let id = self.tasks.remove(&task);
+        let id = id.ok_or(EngineError::UnknownTask(task))?;
+        let Some(group) = self.groups.get_mut(&id) else {
+            return Ok(None);
+        };
+        Arc::make_mut(&mut group.tasks).remove(&task);
+        if group.timeline.has_checkpoint() {
+            group.restorable.push(task);
+            self.restorable.insert(task, id);
+        }
+        Ok(group.has_ended().then_some(id))
+    }
+
+    /// Forgets a group.
+    pub fn remove(&mut self, id: GroupId) -> Option<Group> {
+        self.forget_restorable(id);
+        self.groups.remove(&id)
+    }
+
+    /// Sets the tasks of a group that is rolled back: those that began since the checkpoint leave,
+    /// those that ended are back.
+    pub fn replace_tasks(&mut self, id: GroupId, tasks: Arc<BTreeSet<TaskId>>) {
+        let Some(group) = self.groups.get_mut(&id) else {
+            return;
+        };
+        let before = std::mem::replace(&mut group.tasks, tasks.clone());
+        for begun in before.difference(&tasks) {
+            self.tasks.remove(begun);
+        }
+        for &ended in tasks.difference(&before) {
+            self.tasks.insert(ended, id);
+            self.restorable.remove(&ended);
+        }
+        group.restorable.retain(|task| !tasks.contains(task));
+    }
+
+    /// Notes that a plan ends a task that has been taken from its group.
+    pub fn leave(&mut self, task: TaskId, plan: PlanId) {
+        self.tasks.remove(&task);
+        self.leaving.insert(task, plan);
+    }
+
+    /// A plan is carried out for this group.
+    pub fn reopen(&mut self, id: GroupId, plan: PlanId) {
+        if let Some(group) = self.groups.get_mut(&id)
+            && group.closed == Some(plan)
+        {
+            group.closed = None;
+        }
+    }
+
+    /// All that a plan ends has ended.
+    pub fn left(&mut self, task: TaskId, plan: PlanId) {
+        if self.leaving.get(&task) == Some(&plan) {
+            self.leaving.remove(&task);
+        }
+    }
+
+    /// Nothing brings an ended task of this group back.
+    pub fn forget_restorable(&mut self, id: GroupId) {
+        if let Some(group) = self.groups.get_mut(&id) {
+            for task in group.restorable.drain(..) {
+                // One that no checkpoint held may have been another group's since.
+                if self.restorable.get(&task) == Some(&id) {
+                    self.restorable.remove(&task);
+                }
+            }
+        }
+    }
+
+    pub fn get(&self, id: GroupId) -> Option<&Group> {
+        self.groups.get(&id)
+    }
+
+    pub fn get_mut(&mut self, id: GroupId) -> Option<&mut Group> {
+        self.groups.get_mut(&id)
+    }
+
+    /// Whether there is such a group, and it depends on an undecided prediction.
+    pub fn speculates(&self, id: GroupId, assumptions: &Assumptions) -> bool {
+        let found = self.groups.get(&id);
+        found.is_some_and(|found| found.speculates(assumptions))
+    }
+
+    /// A group with live tasks that takes events.
+    pub fn open(&mut self, id: GroupId) -> Result<&mut Group, EngineError> {
+        let found = self.groups.get_mut(&id);
+        let group = found.filter(|group| !group.has_ended());
+        let group = group.ok_or(EngineError::UnknownGroup(id))?;
+        if let (Some(plan), Some(&task)) = (group.closed, group.tasks.first()) {
+            let node = Node::Task(task);
+            return Err(EngineError::RollingBack { node, plan });
+        }
+        Ok(group)
+    }
+
+    /// The group of a live task, whether it takes events or not.
+    pub fn of(&self, task: TaskId) -> Result<GroupId, EngineError> {
+        let found = self.tasks.get(&task).copied();
+        found.ok_or(match self.leaving.get(&task) {
+            Some(&plan) => EngineError::RollingBack {
+                node: Node::Task(task),
+                plan,
+            },
+            None => EngineError::UnknownTask(task),
+        })
+    }
+
+    /// The group of a live task that takes events.
+    pub fn open_of(&self, task: TaskId) -> Result<GroupId, EngineError> {
+        let id = self.of(task)?;
+        match self.groups[&id].closed {
+            None => Ok(id),
+            Some(plan) => Err(EngineError::RollingBack {
+                node: Node::Task(task),
+                plan,
+            }),
+        }
+    }
+
+    /// What a live task depends on.
+    pub fn tracked(&self, task: TaskId) -> Result<&Tracked, EngineError> {
+        Ok(&self.groups[&self.of(task)?].tracked)
+    }
+
+    /// The live tasks, rising.
+    pub fn tasks(&self) -> impl ExactSizeIterator<Item = TaskId> + '_ {
+        self.tasks.keys().copied()
+    }
+
+    fn check_new(&self, task: TaskId) -> Result<(), EngineError> {
+        let is_restorable = || {
+            let group = self
+                .restorable
+                .get(&task)
+                .and_then(|id| self.groups.get(id));
+            group.is_some_and(|group| group.timeline.remembers(task))
+        };
+        if self.tasks.contains_key(&task) || self.leaving.contains_key(&task) || is_restorable() {
+            return Err(EngineError::TaskExists(task));
+        }
+        Ok(())
+    }
+}
+
+/// What checkpoints a group has.
+impl Groups {
+    /// The group has a new checkpoint. Returns the one before, if nothing ever needed it.
+    pub fn checkpointed(
+        &mut self,
+        id: GroupId,
+        ckpt: CkptId,
+        serial: u64,
+        assumptions: &Assumptions,
+    ) -> Result<Option<CkptId>, EngineError> {
+        let group = self.open(id)?;
+        let mut before = Tracked::default();
+        before.take(&group.tracked, assumptions);
+        let segment = Segment::new(serial, ckpt, before, group.tasks.clone());
+        Ok(group.timeline.begin(segment))
+    }
+}

@@ -1,0 +1,188 @@
+//! Output and waits in the model.
+
+use std::collections::BTreeSet;
+
+use surmise_engine::{ChannelId, Effect, EngineError, HoldId, Id, Kinds, Node, On, WaiterId};
+
+use crate::event::Event;
+use crate::history::What;
+use crate::reference::Reference;
+
+/// An output that is held.
+pub struct Held {
+    pub hold: HoldId,
+    pub channel: ChannelId,
+    pub relied: BTreeSet<Id>,
+    /// The entry that tells of it.
+    pub entry: usize,
+}
+
+impl Reference {
+    pub fn play_boundary(
+        &mut self,
+        event: &Event,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), EngineError> {
+        match *event {
+            Event::Open(channel, gates) => {
+                check_gates(channel, gates)?;
+                if self.channels.contains_key(&channel) {
+                    return Err(EngineError::ChannelExists(channel));
+                }
+                self.channels.insert(channel, (gates, false));
+            }
+            Event::Regate(channel, gates) => {
+                check_gates(channel, gates)?;
+                let found = self.channels.get_mut(&channel);
+                found.ok_or(EngineError::UnknownChannel(channel))?.0 = gates;
+            }
+            Event::Close(channel) => {
+                let found = self.channels.get_mut(&channel);
+                let open = found.filter(|(_, closed)| !closed);
+                open.ok_or(EngineError::NotOpen(channel))?.1 = true;
+            }
+            Event::Discard(channel) => {
+                let removed = self.channels.remove(&channel);
+                removed.ok_or(EngineError::UnknownChannel(channel))?;
+                self.drop_outputs(effects, |of| of == channel);
+            }
+            Event::Output(node, channel, hold) => self.output(node, channel, hold, effects)?,
+            Event::Barrier(node, waiter, kinds) => self.barrier(node, waiter, kinds, effects)?,
+            Event::Withdraw(waiter) => {
+                let found = self.waiters.iter().position(|&(other, ..)| other == waiter);
+                let found = found.ok_or(EngineError::UnknownWaiter(waiter))?;
+                self.waiters.remove(found);
+            }
+            Event::Blocked(node, on) => {
+                self.open(node)?;
+                match on {
+                    On::Consent if self.consent().is_none() => {
+                        return Err(EngineError::NoConsent(node));
+                    }
+                    On::Node(Node::Task(other)) => drop(self.group_of(other)?),
+                    _ => {}
+                }
+                let edge = (on, self.consent());
+                self.edges.entry(node).or_default().push(edge);
+            }
+            Event::Unblocked(node) => {
+                self.open(node)?;
+                self.edges.remove(&node);
+            }
+            _ => unreachable!("{event:?} is played elsewhere"),
+        }
+        Ok(())
+    }
+
+    fn output(
+        &mut self,
+        node: Node,
+        channel: ChannelId,
+        hold: HoldId,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), EngineError> {
+        self.open(node)?;
+        if self.outputs.iter().any(|held| held.hold == hold) {
+            return Err(EngineError::HoldExists(hold));
+        }
+        let found = self.channels.get(&channel);
+        if found.is_none_or(|&(_, closed)| closed) {
+            return Err(EngineError::NotOpen(channel));
+        }
+        if self.over {
+            effects.push(Effect::Drop(hold));
+            return Ok(());
+        }
+        self.outputs.push(Held {
+            hold,
+            channel,
+            relied: self.undecided_of(node, Kinds::ALL),
+            entry: self.history.len(),
+        });
+        let by = match node {
+            Node::Task(task) => self.state.of(task),
+            Node::Object(_) => None,
+        };
+        self.note(by, What::PutOut);
+        Ok(())
+    }
+
+    fn barrier(
+        &mut self,
+        node: Node,
+        waiter: WaiterId,
+        kinds: Kinds,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), EngineError> {
+        self.open(node)?;
+        if kinds.consent && matches!(node, Node::Task(_)) {
+            return Err(EngineError::WaitsForConsent(node));
+        }
+        if self.waiters.iter().any(|&(other, ..)| other == waiter) {
+            return Err(EngineError::WaiterExists(waiter));
+        }
+        if self.over {
+            effects.push(Effect::Wake { waiter, ok: false });
+        } else {
+            self.waiters.push((waiter, node, kinds));
+        }
+        Ok(())
+    }
+
+    /// What is decided lets go what waited for it.
+    pub fn let_go(&mut self, effects: &mut Vec<Effect>) {
+        let mut kept: Vec<Held> = Vec::new();
+        for held in std::mem::take(&mut self.outputs) {
+            let gates = self.channels[&held.channel].0;
+            let is_first = kept.iter().all(|other| other.channel != held.channel);
+            let is_free = held
+                .relied
+                .iter()
+                .all(|&id| self.decided.contains_key(&id) || !gates.has(self.kind(id)));
+            if is_first && is_free {
+                effects.push(Effect::Release(held.hold));
+            } else {
+                kept.push(held);
+            }
+        }
+        let holds = |channel| kept.iter().any(|other| other.channel == channel);
+        self.channels
+            .retain(|&channel, &mut (_, closed)| !closed || holds(channel));
+        self.outputs = kept;
+
+        for (waiter, node, kinds) in std::mem::take(&mut self.waiters) {
+            if self.undecided_of(node, kinds).is_empty() {
+                effects.push(Effect::Wake { waiter, ok: true });
+            } else {
+                self.waiters.push((waiter, node, kinds));
+            }
+        }
+        self.discard_needless(effects);
+    }
+
+    pub fn drop_outputs(&mut self, effects: &mut Vec<Effect>, is_of: impl Fn(ChannelId) -> bool) {
+        self.outputs.retain(|held| {
+            if is_of(held.channel) {
+                effects.push(Effect::Drop(held.hold));
+            }
+            !is_of(held.channel)
+        });
+    }
+
+    pub fn end_waits(&mut self, effects: &mut Vec<Effect>, is_of: impl Fn(Node) -> bool) {
+        self.waiters.retain(|&(waiter, node, _)| {
+            if is_of(node) {
+                effects.push(Effect::Wake { waiter, ok: false });
+            }
+            !is_of(node)
+        });
+    }
+}
+
+fn check_gates(channel: ChannelId, gates: Kinds) -> Result<(), EngineError> {
+    if gates.predictions && gates.epochs {
+        Ok(())
+    } else {
+        Err(EngineError::RunsAhead(channel))
+    }
+}

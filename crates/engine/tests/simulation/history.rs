@@ -1,0 +1,202 @@
+//! What happened, and the state that follows from all of it that is not undone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use surmise_engine::{Access, GroupId, Id, Kind, Node, ObjectId, Owner, TaskId, UndoId};
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub what: What,
+    /// Whose act it is: what a rollback of that group may take back.
+    pub by: Option<GroupId>,
+    pub undone: bool,
+}
+
+#[derive(Clone, Debug)]
+pub enum What {
+    Born {
+        group: GroupId,
+        task: TaskId,
+    },
+    Joined(TaskId),
+    Ended(TaskId),
+    Checkpointed,
+    Assumed(Id),
+    /// A guess that the group was given.
+    Guessed(Id),
+    /// A decision of one of its tasks.
+    Decided,
+    Depended(Node, Id),
+    Accessed {
+        object: ObjectId,
+        access: Access,
+        /// Whose modification of the object was the newest.
+        saw: Option<usize>,
+    },
+    Forgot(ObjectId),
+    PutOut,
+}
+
+impl What {
+    /// Whether others can see it.
+    pub fn is_visible(&self) -> bool {
+        match self {
+            Self::Born { .. } | Self::Assumed(_) | Self::Decided | Self::PutOut => true,
+            Self::Accessed { access, .. } => *access != Access::Observe,
+            _ => false,
+        }
+    }
+
+    pub fn undo(&self) -> Option<UndoId> {
+        match *self {
+            Self::Accessed {
+                access: Access::Modify(undo) | Access::Both(undo),
+                ..
+            } => undo,
+            _ => None,
+        }
+    }
+}
+
+/// All that was assumed, and when it was decided: before the entry of that number.
+#[derive(Default)]
+pub struct Assumed {
+    pub all: Vec<(Owner, Kind)>,
+    pub decided_at: BTreeMap<Id, usize>,
+}
+
+impl Assumed {
+    pub fn kind(&self, id: Id) -> Kind {
+        self.all[id.0 as usize - 1].1
+    }
+
+    pub fn ids(&self) -> impl Iterator<Item = Id> + use<> {
+        (1..=self.all.len() as u64).map(Id)
+    }
+
+    pub fn with_older_epochs(&self, id: Id) -> BTreeSet<Id> {
+        let kind = self.kind(id);
+        let is_older = |&other: &Id| {
+            other == id || other < id && matches!(kind, Kind::Epoch(_)) && self.kind(other) == kind
+        };
+        self.ids().filter(is_older).collect()
+    }
+
+    fn was_undecided(&self, id: Id, at: usize) -> bool {
+        self.decided_at.get(&id).is_none_or(|&decided| at < decided)
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Group {
+    pub tasks: BTreeSet<TaskId>,
+    pub relies: BTreeSet<Id>,
+    /// When it came to depend on what.
+    pub gained: Vec<(usize, Id)>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Object {
+    pub relies: BTreeSet<Id>,
+    /// The entry that modified it last.
+    pub value: Option<usize>,
+}
+
+/// How things are.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    pub groups: BTreeMap<GroupId, Group>,
+    pub objects: BTreeMap<ObjectId, Object>,
+    /// What the actor of each entry depended on then, of what was undecided.
+    pub relied: BTreeMap<usize, BTreeSet<Id>>,
+}
+
+impl State {
+    pub fn of(&self, task: TaskId) -> Option<GroupId> {
+        let mut groups = self.groups.iter();
+        groups.find_map(|(&id, group)| group.tasks.contains(&task).then_some(id))
+    }
+}
+
+/// Plays a history again, without what is undone.
+pub fn replay(history: &[Entry], assumed: &Assumed) -> State {
+    let mut state = State::default();
+    for (at, entry) in history
+        .iter()
+        .enumerate()
+        .filter(|(_, entry)| !entry.undone)
+    {
+        play(at, entry, assumed, &mut state);
+    }
+    state
+}
+
+/// Plays one entry on top of those before it.
+pub fn play(at: usize, entry: &Entry, assumed: &Assumed, state: &mut State) {
+    happen(at, entry, assumed, state);
+    if let Some(by) = entry.by {
+        let mut relied = state.groups.entry(by).or_default().relies.clone();
+        relied.retain(|&id| assumed.was_undecided(id, at));
+        state.relied.insert(at, relied);
+    }
+}
+
+fn happen(at: usize, entry: &Entry, assumed: &Assumed, state: &mut State) {
+    let gain = |group: &mut Group, ids: BTreeSet<Id>| {
+        for id in ids.into_iter().filter(|&id| assumed.was_undecided(id, at)) {
+            if group.relies.insert(id) {
+                group.gained.push((at, id));
+            }
+        }
+    };
+    match entry.what {
+        What::Born { group, task } => {
+            let parent = entry.by.and_then(|parent| state.groups.get(&parent));
+            let inherited = parent.map(|parent| parent.relies.clone());
+            let born = state.groups.entry(group).or_default();
+            gain(born, inherited.unwrap_or_default());
+            born.tasks.insert(task);
+        }
+        What::Forgot(object) => {
+            state.objects.remove(&object);
+        }
+        What::Depended(Node::Object(object), id) => {
+            let relies = &mut state.objects.entry(object).or_default().relies;
+            let all = assumed.with_older_epochs(id);
+            relies.extend(all.into_iter().filter(|&id| assumed.was_undecided(id, at)));
+        }
+        What::Checkpointed | What::Assumed(_) | What::Decided | What::PutOut => {}
+        What::Joined(_)
+        | What::Ended(_)
+        | What::Guessed(_)
+        | What::Depended(..)
+        | What::Accessed { .. } => {
+            let by = entry.by.expect("a group's act");
+            let own = state.groups.entry(by).or_default();
+            match entry.what {
+                What::Joined(task) => drop(own.tasks.insert(task)),
+                What::Ended(task) => drop(own.tasks.remove(&task)),
+                What::Guessed(id) => gain(own, BTreeSet::from([id])),
+                What::Depended(_, id) => gain(own, assumed.with_older_epochs(id)),
+                What::Accessed { object, access, .. } => {
+                    let mut observed = state.objects.get(&object).cloned().unwrap_or_default();
+                    if let Access::Modify(_) = access {
+                        let is_prediction = |id: &Id| assumed.kind(*id) == Kind::Prediction;
+                        observed.relies.retain(is_prediction);
+                    }
+                    gain(own, observed.relies);
+                    if access != Access::Observe {
+                        let modified = state.objects.entry(object).or_default();
+                        let given = own.relies.iter().copied();
+                        modified
+                            .relies
+                            .extend(given.filter(|&id| assumed.was_undecided(id, at)));
+                        modified.value = Some(at);
+                    }
+                }
+                _ => unreachable!(),
+            }
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! What a denial takes back, in the model.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use surmise_engine::{
+    Decision, Effect, GroupId, Id, Node, ObjectId, Plan, PlanId, Step, TaskId, UndoId,
+};
+
+use crate::history::{What, replay};
+use crate::reference::Reference;
+
+/// What a denial takes back.
+#[derive(Default)]
+struct Taken {
+    /// The denied one, and those that are withdrawn.
+    denied: BTreeSet<Id>,
+    /// Where each dependent group is taken back to.
+    cuts: BTreeMap<GroupId, usize>,
+}
+
+impl Reference {
+    /// Takes back all that depends on a prediction, until nothing is left that does.
+    pub fn deny(&mut self, id: Id, effects: &mut Vec<Effect>) {
+        let taken = self.taken(id);
+        self.check_taken(&taken);
+        self.drop_undone(&taken, effects);
+
+        let before = self.state.clone();
+        let live: Vec<_> = before
+            .groups
+            .iter()
+            .filter(|(_, group)| !group.tasks.is_empty())
+            .collect();
+        let undone: Vec<_> = (0..self.history.len())
+            .filter(|&at| self.is_taken(at, &taken))
+            .collect();
+        for &at in &undone {
+            self.history[at].undone = true;
+        }
+        let objects = self.undone_objects(&undone, &taken);
+        let undos: BTreeMap<_, _> = undone
+            .iter()
+            .filter_map(|&at| {
+                let undo = self.history[at].what.undo()?;
+                (self.undos.get(&undo) == Some(&at)).then_some((at, undo))
+            })
+            .collect();
+        self.undos.retain(|_, entry| !undos.contains_key(entry));
+        for &id in &taken.denied {
+            self.set_decided(id, Decision::Deny);
+        }
+        self.state = replay(&self.history, &self.assumed);
+        let victims: Vec<_> = live
+            .into_iter()
+            .filter(|(group, _)| taken.cuts.contains_key(group))
+            .map(|(&group, found)| (group, found.tasks.clone()))
+            .collect();
+        self.end_waits_of(&victims, effects);
+        for &id in taken.denied.iter().filter(|&&other| other != id) {
+            self.withdrawn.insert(id);
+            effects.push(Effect::Withdrawn(id));
+        }
+        self.plan(&victims, &objects, undos, &taken, effects);
+        self.check_seen();
+    }
+
+    /// Whom a denial takes back, and how far: found by trying again until nothing changes.
+    fn taken(&self, id: Id) -> Taken {
+        let mut taken = Taken {
+            denied: BTreeSet::from([id]),
+            ..Taken::default()
+        };
+        loop {
+            let mut grown = taken.denied.clone();
+            for (&group, found) in &self.state.groups {
+                let gained = found.gained.iter();
+                let first = gained
+                    .filter(|(_, id)| taken.denied.contains(id))
+                    .map(|&(at, _)| at)
+                    .min();
+                if let Some(first) = first {
+                    let own = self.checkpoints.iter().filter(|ckpt| ckpt.group == group);
+                    let before = own
+                        .map(|ckpt| ckpt.entry)
+                        .filter(|&entry| entry < first)
+                        .max();
+                    // Without a checkpoint it was born so.
+                    taken.cuts.insert(group, before.unwrap_or(0));
+                }
+            }
+            for (at, entry) in self.history.iter().enumerate() {
+                if let What::Assumed(id) | What::Guessed(id) = entry.what
+                    && self.is_taken(at, &taken)
+                    && self.is_open_prediction(id)
+                {
+                    grown.insert(id);
+                }
+            }
+            if grown == taken.denied {
+                return taken;
+            }
+            taken.denied = grown;
+        }
+    }
+
+    fn is_taken(&self, at: usize, taken: &Taken) -> bool {
+        let entry = &self.history[at];
+        let cut = entry.by.and_then(|by| taken.cuts.get(&by));
+        // A group that has ended for good stays so.
+        let is_final = matches!(entry.what, What::Ended(_))
+            && entry.by.is_some_and(|by| self.ended.contains(&by));
+        !entry.undone && !is_final && cut.is_some_and(|&cut| cut <= at)
+    }
+
+    /// What others can see is undone if it depends on what is denied, and only then.
+    fn check_taken(&self, taken: &Taken) {
+        for (at, entry) in self
+            .history
+            .iter()
+            .enumerate()
+            .filter(|(_, entry)| !entry.undone)
+        {
+            if let (true, Some(relied)) = (entry.what.is_visible(), self.state.relied.get(&at)) {
+                let depends = !relied.is_disjoint(&taken.denied);
+                assert_eq!(depends, self.is_taken(at, taken), "{at}: {entry:?}");
+            }
+        }
+    }
+
+    /// Nobody who is not undone has seen what is.
+    fn check_seen(&self) {
+        for entry in self.history.iter().filter(|entry| !entry.undone) {
+            if let What::Accessed { saw: Some(saw), .. } = entry.what {
+                assert!(!self.history[saw].undone, "{entry:?} saw what is undone");
+            }
+        }
+    }
+
+    fn drop_undone(&mut self, taken: &Taken, effects: &mut Vec<Effect>) {
+        let outputs = std::mem::take(&mut self.outputs);
+        for held in outputs {
+            let depends = !held.relied.is_disjoint(&taken.denied);
+            let by_task = self.history[held.entry].by.is_some();
+            assert!(!by_task || depends == self.is_taken(held.entry, taken));
+            if depends {
+                effects.push(Effect::Drop(held.hold));
+            } else {
+                self.outputs.push(held);
+            }
+        }
+    }
+
+    /// The objects of which something is undone.
+    fn undone_objects(&self, undone: &[usize], taken: &Taken) -> BTreeSet<ObjectId> {
+        let mut objects = BTreeSet::new();
+        for (at, entry) in self.history.iter().enumerate() {
+            match entry.what {
+                What::Forgot(object) => drop(objects.remove(&object)),
+                What::Accessed { object, .. }
+                    if undone.contains(&at) && entry.what.undo().is_some() =>
+                {
+                    objects.insert(object);
+                }
+                What::Depended(Node::Object(object), id) if taken.denied.contains(&id) => {
+                    objects.insert(object);
+                }
+                _ => {}
+            }
+        }
+        objects
+    }
+
+    fn end_waits_of(&mut self, victims: &[(GroupId, BTreeSet<TaskId>)], effects: &mut Vec<Effect>) {
+        let mut tasks = BTreeSet::new();
+        for (group, before) in victims {
+            tasks.extend(before.iter().copied());
+            tasks.extend(self.tasks_of(*group));
+        }
+        self.edges
+            .retain(|node, _| !matches!(node, Node::Task(task) if tasks.contains(task)));
+        self.end_waits(
+            effects,
+            |node| matches!(node, Node::Task(task) if tasks.contains(&task)),
+        );
+    }
+
+    fn tasks_of(&self, group: GroupId) -> BTreeSet<TaskId> {
+        let found = self.state.groups.get(&group);
+        found.map(|found| found.tasks.clone()).unwrap_or_default()
+    }
+
+    fn plan(
+        &mut self,
+        victims: &[(GroupId, BTreeSet<TaskId>)],
+        objects: &BTreeSet<ObjectId>,
+        undos: BTreeMap<usize, UndoId>,
+        taken: &Taken,
+        effects: &mut Vec<Effect>,
+    ) {
+        let is_restored = |group: GroupId| !self.tasks_of(group).is_empty();
+        let restored = || victims.iter().filter(|(group, _)| is_restored(*group));
+        let destroyed = victims
+            .iter()
+            .rev()
+            .filter(|(group, _)| !is_restored(*group));
+        let mut steps: Vec<_> = destroyed.map(|&(group, _)| Step::Destroy(group)).collect();
+        steps.extend(restored().map(|&(group, _)| Step::Stop(group)));
+        let mut used = BTreeSet::new();
+        for &(group, ref before) in restored() {
+            let cut = taken.cuts[&group];
+            let to = self
+                .checkpoints
+                .iter()
+                .find(|ckpt| ckpt.group == group && ckpt.entry == cut);
+            let to = to.expect("a group is restored to a checkpoint").id;
+            let after = self.tasks_of(group);
+            used.insert(to);
+            steps.push(Step::Restore {
+                group,
+                to,
+                begun: before.difference(&after).copied().collect(),
+                ended: after.difference(before).copied().collect(),
+            });
+        }
+        steps.extend(undos.into_values().rev().map(Step::Undo));
+        steps.extend(restored().map(|&(group, _)| Step::Resume(group)));
+        if !steps.is_empty() {
+            let after: Vec<_> = victims
+                .iter()
+                .map(|(group, _)| self.tasks_of(*group))
+                .collect();
+            self.plans_made += 1;
+            let plan = PlanId(self.plans_made);
+            self.plans.insert(plan);
+            for ((group, before), after) in victims.iter().zip(after) {
+                self.closed_groups.insert(*group, plan);
+                self.leaving
+                    .extend(before.difference(&after).map(|&task| (task, plan)));
+            }
+            self.closed_objects
+                .extend(objects.iter().map(|&object| (object, plan)));
+            effects.push(Effect::Plan(Plan { id: plan, steps }));
+        }
+        let history = &self.history;
+        self.checkpoints.retain(|ckpt| {
+            let is_undone = history[ckpt.entry].undone;
+            if is_undone && ckpt.is_live && !used.contains(&ckpt.id) {
+                effects.push(Effect::DiscardCheckpoint(ckpt.id));
+            }
+            !is_undone
+        });
+    }
+}

@@ -1,0 +1,108 @@
+//! What the shell would have: the objects' values, and what the engine's numbers stand for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use surmise_engine::{Access, CkptId, Effect, GroupId, ObjectId, Step, UndoId};
+
+use crate::reference::Reference;
+
+/// A shell that carries out what it is told, on numbers for values.
+#[derive(Default)]
+pub struct World {
+    /// The entry that modified each object last.
+    values: BTreeMap<ObjectId, usize>,
+    records: BTreeMap<UndoId, (ObjectId, Option<usize>)>,
+    checkpoints: BTreeMap<CkptId, GroupId>,
+    closed: BTreeSet<GroupId>,
+}
+
+impl World {
+    /// An access happens, as the entry of this number.
+    pub fn access(&mut self, object: ObjectId, access: Access, entry: usize) {
+        let (Access::Modify(undo) | Access::Both(undo)) = access else {
+            return;
+        };
+        let before = self.values.insert(object, entry);
+        if let Some(undo) = undo {
+            let other = self.records.insert(undo, (object, before));
+            assert_eq!(other, None, "{undo} is forgotten");
+        }
+    }
+
+    pub fn checkpointed(&mut self, group: GroupId, ckpt: CkptId) {
+        let other = self.checkpoints.insert(ckpt, group);
+        assert_eq!(other, None, "{ckpt} is forgotten");
+    }
+
+    pub fn forget(&mut self, object: ObjectId) {
+        self.values.remove(&object);
+    }
+
+    /// Each checkpoint and undo record is used or discarded once, and a plan is in order.
+    pub fn carry_out(&mut self, effects: &[Effect]) {
+        for effect in effects {
+            match effect {
+                Effect::DiscardCheckpoint(ckpt) => {
+                    let found = self.checkpoints.remove(ckpt);
+                    assert!(found.is_some(), "{ckpt} is discarded twice");
+                }
+                Effect::DiscardUndo(undo) => {
+                    let found = self.records.remove(undo);
+                    assert!(found.is_some(), "{undo} is discarded twice");
+                }
+                Effect::Plan(plan) => {
+                    self.closed.clear();
+                    let rank = |step: &Step| match step {
+                        Step::Destroy(_) => 0,
+                        Step::Stop(_) => 1,
+                        Step::Restore { .. } => 2,
+                        Step::Undo(_) => 3,
+                        Step::Resume(_) => 4,
+                    };
+                    assert!(plan.steps.is_sorted_by_key(rank), "{plan:?}");
+                    plan.steps.iter().for_each(|step| self.take(step));
+                    assert!(self.closed.is_empty(), "not all go on: {plan:?}");
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn take(&mut self, step: &Step) {
+        match step {
+            Step::Destroy(_) => {}
+            Step::Stop(group) => assert!(self.closed.insert(*group)),
+            Step::Restore { group, to, .. } => {
+                assert_eq!(self.checkpoints.remove(to), Some(*group), "{to}");
+                assert!(
+                    self.closed.contains(group),
+                    "{group} runs while it is restored"
+                );
+            }
+            Step::Undo(undo) => {
+                let found = self.records.remove(undo);
+                let (object, before) = found.expect("a record is undone twice");
+                match before {
+                    Some(before) => self.values.insert(object, before),
+                    None => self.values.remove(&object),
+                };
+            }
+            Step::Resume(group) => assert!(self.closed.remove(group)),
+        }
+    }
+
+    /// Every object is as if what is undone had never happened.
+    pub fn check(&self, model: &Reference) {
+        let valued = |(&object, found): (&ObjectId, &crate::history::Object)| {
+            found.value.map(|value| (object, value))
+        };
+        let wanted: BTreeMap<_, _> = model.state.objects.iter().filter_map(valued).collect();
+        assert_eq!(self.values, wanted);
+    }
+
+    /// Nothing is kept for ever.
+    pub fn check_empty(&self) {
+        assert!(self.records.is_empty(), "left: {:?}", self.records);
+        assert!(self.checkpoints.is_empty(), "left: {:?}", self.checkpoints);
+    }
+}
