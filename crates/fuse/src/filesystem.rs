@@ -21,6 +21,12 @@ pub trait FileSystem: Send + Sync {
         let _ = (negotiated, kernel);
     }
 
+    /// Whether requests that were [`Postponed`](crate::Postponed) can be answered by now. Asked after each
+    /// one, since what it waited for may have come meanwhile.
+    fn may_resume(&self) -> bool {
+        true
+    }
+
     /// The node that `name` in `parent` leads to: one more reference to it.
     fn lookup(&self, caller: Caller, parent: u64, name: &OsStr) -> io::Result<Lookup>;
 

@@ -15,7 +15,7 @@
 //! *Errors* are [`std::io::Error`]s made from raw errnos; one without an errno becomes `EIO`.
 //! `ENOSYS`, the default of most operations, is remembered by the kernel: it then does without
 //! (flush, fsync, access: success; listxattr, fallocate: `EOPNOTSUPP`; statx, lseek: by other
-//! means).
+//! means). [`Postponed`] is none: such a request is answered later.
 //!
 //! Modelled on Linux 6.18 (protocol 7.45); served from Linux 5.4 on.
 #![forbid(unsafe_code)]
@@ -31,6 +31,7 @@ mod handshake;
 mod node;
 mod notify;
 mod open;
+mod postponed;
 mod reply;
 mod request;
 mod session;
@@ -46,6 +47,7 @@ pub use handshake::{Config, Negotiated};
 pub use node::{Caller, Entry, Lookup, ROOT, RenameFlags};
 pub use notify::Notifier;
 pub use open::{CopyRange, Create, Ioctl, Open, OpenReply, Write};
+pub use postponed::Postponed;
 pub use request::{
     DecodeError, Forgets, HandleOperation, Init, Operation, Request, XattrOperation,
 };

@@ -10,10 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::Errno;
+use rustix::param::page_size;
 use zerocopy::IntoBytes;
 
-use crate::Backing;
 use crate::abi::{flags, notify, output};
+use crate::postponed::Queue;
+use crate::{Backing, FileSystem};
 
 /// Tells the kernel of a [`Session`](crate::Session) that it must ask again. Cheap to clone, for any
 /// thread.
@@ -27,11 +29,31 @@ use crate::abi::{flags, notify, output};
 pub struct Notifier {
     device: Arc<OwnedFd>,
     can_expire: Arc<AtomicBool>,
+    postponed: Arc<Queue>,
 }
 
 impl Notifier {
-    pub(crate) fn new(device: Arc<OwnedFd>, can_expire: Arc<AtomicBool>) -> Self {
-        Self { device, can_expire }
+    pub(crate) fn new(
+        device: Arc<OwnedFd>,
+        can_expire: Arc<AtomicBool>,
+        postponed: Arc<Queue>,
+    ) -> Self {
+        Self {
+            device,
+            can_expire,
+            postponed,
+        }
+    }
+
+    /// Has the requests answered that were postponed, by the calling thread. To be called whenever they
+    /// might succeed, after [`FileSystem::may_resume`] has come to say so.
+    ///
+    /// # Errors
+    /// As for writing to the device.
+    pub fn resume<F: FileSystem + ?Sized>(&self, fs: &F) -> io::Result<()> {
+        // Only what changes something is postponed, and such replies are short.
+        let mut buffer = vec![0; page_size()];
+        self.postponed.resume(fs, &self.device, &mut buffer)
     }
 
     /// Whether a name can expire and stay (Linux 6.2). Known when the session serves.

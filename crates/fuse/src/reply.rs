@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::abi::output;
-use crate::{Entry, KnownAttributes, Lookup, OpenReply, Statistics};
+use crate::{Entry, KnownAttributes, Lookup, OpenReply, Postponed, Statistics};
 
 /// A header and the largest fixed answer (`fuse_statx_out`).
 const HEAD_BYTES_MAX: usize = size_of::<output::OutHeader>() + size_of::<output::StatxOut>();
@@ -21,6 +21,7 @@ pub(crate) struct Reply<'b> {
     head: [u8; HEAD_BYTES_MAX],
     head_length: usize,
     data: &'b [u8],
+    is_postponed: bool,
 }
 
 impl<'b> Reply<'b> {
@@ -33,7 +34,15 @@ impl<'b> Reply<'b> {
             .raw_os_error()
             .filter(|errno| (1..ERRNO_END).contains(errno))
             .unwrap_or(Errno::IO.raw_os_error());
-        Self::new(unique, -errno, &[], &[])
+        Self {
+            is_postponed: Postponed::is(error),
+            ..Self::new(unique, -errno, &[], &[])
+        }
+    }
+
+    /// Whether it is not to be sent: the request is to be answered later.
+    pub(crate) fn is_postponed(&self) -> bool {
+        self.is_postponed
     }
 
     pub(crate) fn lookup(unique: u64, lookup: Lookup) -> Self {
@@ -122,6 +131,7 @@ impl<'b> Reply<'b> {
         head[..body_start].copy_from_slice(output::OutHeader { len, error, unique }.as_bytes());
         head[body_start..head_length].copy_from_slice(body);
         Self {
+            is_postponed: false,
             head,
             head_length,
             data,

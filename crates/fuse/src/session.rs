@@ -15,6 +15,7 @@ use thiserror::Error;
 use crate::abi::{self, output};
 use crate::dispatch::answer;
 use crate::handshake::{reply_bytes_max, request_bytes_max};
+use crate::postponed::{Queue, send};
 use crate::reply::Reply;
 use crate::{
     Capabilities, Config, DecodeError, FileSystem, Init, Negotiated, Notifier, Operation, Request,
@@ -67,6 +68,7 @@ pub struct Session {
     device: Arc<OwnedFd>,
     config: Config,
     can_expire: Arc<AtomicBool>,
+    postponed: Arc<Queue>,
 }
 
 impl Session {
@@ -78,12 +80,17 @@ impl Session {
             device: Arc::new(device),
             config,
             can_expire: Arc::default(),
+            postponed: Arc::default(),
         }
     }
 
     /// What tells the kernel unasked. It keeps the device open.
     pub fn notifier(&self) -> Notifier {
-        Notifier::new(Arc::clone(&self.device), Arc::clone(&self.can_expire))
+        Notifier::new(
+            Arc::clone(&self.device),
+            Arc::clone(&self.can_expire),
+            Arc::clone(&self.postponed),
+        )
     }
 
     /// Shakes hands, then answers requests on [`Config::threads`] threads, the calling one
@@ -159,11 +166,18 @@ impl Session {
     ) -> Result<(), ServeError> {
         while let Some(bytes) = self.receive(&mut buffers.request)? {
             match Request::decode(bytes, negotiated.capabilities) {
-                Ok(request) => {
-                    if let Some(reply) = answer(fs, request, &mut buffers.reply) {
-                        self.send(&reply)?;
+                Ok(request) => match answer(fs, request, &mut buffers.reply) {
+                    Some(reply) if reply.is_postponed() => {
+                        self.postponed.add(bytes, negotiated.capabilities);
+                        if fs.may_resume() {
+                            let resumed =
+                                self.postponed.resume(fs, &self.device, &mut buffers.reply);
+                            resumed.map_err(ServeError::Write)?;
+                        }
                     }
-                }
+                    Some(reply) => self.send(&reply)?,
+                    None => {}
+                },
                 Err(DecodeError::Truncated { unique, .. }) => {
                     self.send(&Reply::error(unique, &Errno::IO.into()))?;
                 }
@@ -187,12 +201,7 @@ impl Session {
     }
 
     fn send(&self, reply: &Reply<'_>) -> Result<(), ServeError> {
-        match rustix::io::writev(self.device.as_fd(), &reply.segments()) {
-            // ENOENT: nobody waits any more. EINVAL: the reply is larger than what was asked for,
-            // and the kernel has told the caller EIO. ENODEV: the next read ends the worker.
-            Ok(_) | Err(Errno::NOENT | Errno::INVAL | Errno::NODEV) => Ok(()),
-            Err(errno) => Err(ServeError::Write(errno.into())),
-        }
+        send(&self.device, reply).map_err(ServeError::Write)
     }
 }
 

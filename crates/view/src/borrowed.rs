@@ -24,6 +24,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
+use std::iter;
 use std::ops::Range;
 use std::os::fd::AsFd;
 
@@ -31,8 +32,8 @@ use rustix::io::Errno;
 
 use crate::copies::read_full;
 use crate::lower;
-
-use crate::types::Identity;
+use crate::record::Record;
+use crate::types::{Identity, NodeId, ObjectId};
 
 /// What becomes the object's own at once, in bytes.
 pub(crate) const BLOCK_BYTES: u64 = 1 << 16;
@@ -136,7 +137,7 @@ impl Borrowed {
     /// The runs that make up a range.
     pub(crate) fn runs_of(&self, range: Range<u64>) -> impl Iterator<Item = Run> {
         let mut at = range.start;
-        std::iter::from_fn(move || {
+        iter::from_fn(move || {
             (at < range.end).then(|| {
                 let mut run = self.run(at);
                 run.range.end = run.range.end.min(range.end);
@@ -180,6 +181,20 @@ impl Borrowed {
     /// Nothing at or behind `limit` is borrowed any more.
     pub(crate) fn cut(&mut self, limit: u64) {
         self.limit = self.limit.min(limit);
+    }
+
+    /// The records that say the same of another object of a node.
+    pub(crate) fn records(&self, node: NodeId, object: ObjectId) -> Vec<Record> {
+        let borrow = Record::Borrow {
+            node,
+            object,
+            from: self.from,
+            allocated: self.allocated,
+            limit: self.limit,
+        };
+        let own = self.own.ranges.iter();
+        let own = own.map(|(&first, &end)| Record::Own { node, first, end });
+        iter::once(borrow).chain(own).collect()
     }
 
     /// Whether nothing is borrowed any more.

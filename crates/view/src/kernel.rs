@@ -17,6 +17,7 @@ use rustix::thread::CapabilitySet;
 use surmise_fuse as fuse;
 use surmise_fuse::Capabilities;
 
+use crate::types::MarkId;
 use crate::view::{Stale, View};
 use crate::watch::Watches;
 
@@ -104,6 +105,66 @@ impl Notifier {
     /// What the kernel says; then the domain must end.
     pub fn go_on(&self, view: &View) -> io::Result<()> {
         self.expire(view.go_on()?)
+    }
+
+    /// Later changes can be undone to here. All that anybody changes or looks at from now on is this
+    /// process', until the mark is undone or kept; `has_borne` says that it may share what it has open
+    /// with children.
+    ///
+    /// # Errors
+    /// `EBUSY` during a commit, `EOPNOTSUPP` before Linux 6.2; else what writing the log failed with.
+    pub fn mark(&self, view: &View, process: u32, has_borne: bool) -> io::Result<u64> {
+        // A name has to be asked for again although somebody works below it.
+        if !self.notifier.can_expire() {
+            return Err(Errno::OPNOTSUPP.into());
+        }
+        Ok(view.mark(process, has_borne)?.0)
+    }
+
+    /// What was changed between a mark and the next newer one stays, unless what was before the mark does
+    /// not.
+    ///
+    /// # Errors
+    /// What writing the log failed with; then the domain must end.
+    pub fn keep(&self, view: &View, mark: u64) -> io::Result<()> {
+        view.keep(MarkId(mark))?;
+        self.resume(view)
+    }
+
+    /// Calls of the process that speculates and that wait for a decision fail with `EINTR`, until
+    /// something is undone: it is about to be stopped and rolled back.
+    ///
+    /// # Errors
+    /// As for writing to the device.
+    pub fn give_up(&self, view: &View) -> io::Result<()> {
+        view.give_up();
+        self.notifier.resume(view)
+    }
+
+    /// Everything is as it was at a mark; it and newer ones are gone. The process stands still, outside of
+    /// calls, and the caller is no thread of the server.
+    ///
+    /// # Errors
+    /// What writing the log failed with, or what the kernel says; then the domain must end.
+    pub fn undo(&self, view: &View, mark: u64) -> io::Result<()> {
+        let stale = view.undo(MarkId(mark))?;
+        for node in &stale.nodes {
+            self.notifier.drop_data(node.0)?;
+            // Whoever has it mapped asks for no attributes: the kernel would still take a file that was cut
+            // for as short as it was.
+            if let Some((offset, byte)) = view.last_byte(*node) {
+                self.notifier.store(node.0, offset, &[byte])?;
+            }
+        }
+        self.expire(stale)?;
+        self.resume(view)
+    }
+
+    fn resume(&self, view: &View) -> io::Result<()> {
+        match view.is_marked() {
+            true => Ok(()),
+            false => self.notifier.resume(view),
+        }
     }
 
     /// Tells the kernel what somebody outside changes, until the end.

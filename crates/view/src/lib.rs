@@ -29,12 +29,14 @@ mod watch;
 pub use borrowed::{Borrowed, Run};
 pub use codec::Malformed;
 pub use kernel::{Notifier, Server};
-pub use map::{Binding, Inconsistent, Map, Node, Origin, Resolution, Table};
+pub use map::{Binding, Inconsistent, Map, Node, Origin, Resolution, Table, Touched};
 pub use reads::{Read, ReadsUnknown, load_reads};
 pub use record::{Operation, Record};
 pub use shell::serve;
 pub use store::ObjectStore;
-pub use types::{Attributes, FileKind, Identity, InodeKey, Lifetime, NodeId, ObjectId, Timestamp};
+pub use types::{
+    Attributes, FileKind, Identity, InodeKey, Lifetime, MarkId, NodeId, ObjectId, Timestamp,
+};
 pub use view::{
     DirectoryEntry, Entry, LoadError, NewNode, OpenDirectory, OpenHow, Opened, RenameMode,
     SetAttributes, Stale, StaleEntry, View, ViewConfig, Way, load,

@@ -6,9 +6,11 @@
 //! domain saw.
 
 mod devices;
+mod marks;
 mod node;
 mod table;
 
+pub use marks::Touched;
 pub use node::{Binding, Node, Origin};
 pub use table::Table;
 
@@ -17,13 +19,19 @@ use std::ffi::OsStr;
 
 use crate::borrowed::Borrowed;
 use crate::record::{Operation, Record};
-use crate::types::{FileKind, Identity, InodeKey, NodeId, ObjectId, Timestamp};
+use crate::types::{FileKind, Identity, InodeKey, MarkId, NodeId, ObjectId, Timestamp};
+use marks::Marks;
 
-/// A record that speaks of a node which does not exist, or of a second node under one id: the log
-/// is not one that a view wrote.
+/// A record that does not fit what came before it: the log is not one that a view wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the record does not fit what came before it (node {})", .0.0)]
-pub struct Inconsistent(pub NodeId);
+pub enum Inconsistent {
+    /// It speaks of a node which does not exist, or of a second node under one id.
+    #[error("the record does not fit what came before it (node {})", .0.0)]
+    Node(NodeId),
+    /// It speaks of a mark which does not exist, or which did before.
+    #[error("the record does not fit what came before it (mark {})", .0.0)]
+    Mark(MarkId),
+}
 
 /// What the map says of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +52,8 @@ pub struct Map {
     operations: u64,
     last_node: u64,
     last_object: u64,
+    last_mark: u64,
+    marks: Marks,
 }
 
 impl Map {
@@ -108,10 +118,11 @@ impl Map {
         objects
     }
 
-    /// Drops one created node that no name leads to and nothing holds, and returns its object.
+    /// Drops one created node that no name leads to and nothing holds, and returns its object. Nothing is
+    /// dropped that going back to a mark might need.
     pub fn drop_nameless(&mut self, id: NodeId) -> Option<ObjectId> {
         let node = self.nodes.get(&id)?;
-        if node.origin.is_some() || node.names > 0 {
+        if node.origin.is_some() || node.names > 0 || self.is_kept_by_mark(id) {
             return None;
         }
         self.nodes.remove(&id)?.object
@@ -179,6 +190,9 @@ impl Map {
                 node.xattrs.insert(name, value);
                 Ok(())
             }
+            Record::Mark(mark) => self.mark(*mark),
+            Record::Keep(mark) => self.keep(*mark),
+            Record::Undo(mark) => self.undo(*mark),
             Record::Rebase => {
                 // Ids go on from where they are: an object's file may outlive its node for a while.
                 self.take_nodes();
@@ -215,7 +229,7 @@ impl Map {
             }
             _ => unreachable!("only records of borrowed data come here"),
         };
-        let node = self.nodes.get_mut(id).ok_or(Inconsistent(*id))?;
+        let node = self.saved(*id)?;
         if node
             .borrowed
             .as_ref()
@@ -229,7 +243,7 @@ impl Map {
     /// What a node's object borrows, which must be something.
     fn borrowing(&mut self, id: NodeId, time: Timestamp) -> Result<&mut Borrowed, Inconsistent> {
         let borrowed = self.changing(id, time)?.borrowed.as_deref_mut();
-        borrowed.ok_or(Inconsistent(id))
+        borrowed.ok_or(Inconsistent::Node(id))
     }
 
     fn add(&mut self, record: &Record, time: Timestamp) -> Result<(), Inconsistent> {
@@ -244,24 +258,27 @@ impl Map {
             }
             let parent_known = id == origin.parent || self.nodes.contains_key(&origin.parent);
             if !parent_known {
-                return Err(Inconsistent(origin.parent));
+                return Err(Inconsistent::Node(origin.parent));
             }
-            self.adopted.insert(origin.identity.key(), id);
+            let key = origin.identity.key();
+            self.save_adopted(key);
+            self.adopted.insert(key, id);
         }
+        self.save_node(id);
         self.last_node = self.last_node.max(id.0);
         self.last_object = self
             .last_object
             .max(node.object.map_or(0, |object| object.0));
         match self.nodes.insert(id, Box::new(node)) {
             None => Ok(()),
-            Some(_) => Err(Inconsistent(id)),
+            Some(_) => Err(Inconsistent::Node(id)),
         }
     }
 
     /// The node, stamped as changed now.
     fn changing(&mut self, id: NodeId, time: Timestamp) -> Result<&mut Node, Inconsistent> {
         let operations = self.operations;
-        let node = self.nodes.get_mut(&id).ok_or(Inconsistent(id))?;
+        let node = self.saved(id)?;
         node.changed = Some(time);
         node.since.get_or_insert(operations);
         Ok(node)
@@ -275,7 +292,10 @@ impl Map {
         lower: Option<Identity>,
         time: Timestamp,
     ) -> Result<(), Inconsistent> {
-        let parent = self.nodes.get(&directory).ok_or(Inconsistent(directory))?;
+        let parent = self
+            .nodes
+            .get(&directory)
+            .ok_or(Inconsistent::Node(directory))?;
         let (occupant, lower) = match parent.entries.get(name) {
             Some(binding) => (binding.target, binding.lower()),
             None => (lower.and_then(|lower| self.adopted(lower.key())), lower),
@@ -290,24 +310,19 @@ impl Map {
             None => false,
         };
         if let Some(occupant) = occupant {
-            let node = self
-                .nodes
-                .get_mut(&occupant)
-                .ok_or(Inconsistent(occupant))?;
+            let node = self.saved(occupant)?;
             node.names -= 1;
             node.changed = Some(time);
         }
         if let Some(target) = target {
-            let node = self.nodes.get_mut(&target).ok_or(Inconsistent(target))?;
+            let node = self.saved(target)?;
             node.names += 1;
             node.changed = Some(time);
             node.parent = directory;
         }
         let since = self.operations;
-        let parent = self
-            .nodes
-            .get_mut(&directory)
-            .ok_or(Inconsistent(directory))?;
+        self.save_entry(directory, name);
+        let parent = self.saved(directory)?;
         parent.subdirectories += i64::from(is_directory) - i64::from(was_directory);
         parent.modified = Some(time);
         parent.changed = Some(time);
@@ -315,7 +330,14 @@ impl Map {
         Ok(())
     }
 
+    /// The node, kept first as it was where something is undecided.
+    fn saved(&mut self, id: NodeId) -> Result<&mut Node, Inconsistent> {
+        self.save_node(id);
+        let node = self.nodes.get_mut(&id).ok_or(Inconsistent::Node(id))?;
+        Ok(node)
+    }
+
     fn kind(&self, id: NodeId) -> Result<FileKind, Inconsistent> {
-        Ok(self.nodes.get(&id).ok_or(Inconsistent(id))?.kind)
+        Ok(self.nodes.get(&id).ok_or(Inconsistent::Node(id))?.kind)
     }
 }

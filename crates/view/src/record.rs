@@ -18,18 +18,21 @@
 //! | 7 | [`Record::Owner`] | node u64, uid u32, gid u32 |
 //! | 8 | [`Record::Times`] | node u64, accessed optional time, modified optional time |
 //! | 9 | [`Record::Xattr`] | node u64, name bytes, value optional bytes |
+//! | 10 | [`Record::Mark`] | mark u64 |
+//! | 11 | [`Record::Keep`] | mark u64 |
+//! | 12 | [`Record::Undo`] | mark u64 |
 //! | 16 | [`Record::Rebase`] | none |
 //! | 17 | [`Record::Borrow`] | node u64, object u64, from identity, allocated u64, limit u64 |
 //! | 18 | [`Record::Own`] | node u64, first u64, end u64 |
 //! | 19 | [`Record::Cut`] | node u64, limit u64 |
 //!
-//! Tags 10 to 15 are kept for undo points (marks) and what they save. A program that does not know a
-//! tag refuses the log.
+//! Whatever a mark at the end of the log begins is undone by the reader. Tags 13 to 15 are kept for undo
+//! points and what they save. A program that does not know a tag refuses the log.
 
 use std::ffi::{OsStr, OsString};
 
 use crate::codec::{Malformed, Reader, Writer};
-use crate::types::{FileKind, Identity, NodeId, ObjectId, Timestamp};
+use crate::types::{FileKind, Identity, MarkId, NodeId, ObjectId, Timestamp};
 
 /// One operation on the view: records that take effect together.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -176,6 +179,13 @@ pub enum Record {
         /// Its value.
         value: Option<Vec<u8>>,
     },
+    /// What follows may be undone.
+    Mark(MarkId),
+    /// What came between a mark and the next newer one will not be undone, unless what came before the
+    /// mark is.
+    Keep(MarkId),
+    /// All is as it was at a mark. It and newer ones are no more.
+    Undo(MarkId),
     /// Everything so far was committed: the real tree is what the view shows, and the map begins
     /// anew. The `Create` records that follow in the same operation bring back what has no name and
     /// a process still holds.
@@ -310,6 +320,15 @@ impl Record {
                     writer.run(value);
                 });
             }
+            Self::Mark(mark) => {
+                writer.u8(10).u64(mark.0);
+            }
+            Self::Keep(mark) => {
+                writer.u8(11).u64(mark.0);
+            }
+            Self::Undo(mark) => {
+                writer.u8(12).u64(mark.0);
+            }
             Self::Rebase => {
                 writer.u8(16);
             }
@@ -383,6 +402,9 @@ impl Record {
                 name: reader.name()?,
                 value: reader.optional(Reader::run)?,
             },
+            10 => Self::Mark(MarkId(reader.u64()?)),
+            11 => Self::Keep(MarkId(reader.u64()?)),
+            12 => Self::Undo(MarkId(reader.u64()?)),
             16 => Self::Rebase,
             17 => Self::Borrow {
                 node: NodeId(reader.u64()?),

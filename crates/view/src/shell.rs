@@ -174,13 +174,17 @@ impl FileSystem for View {
         Ok(entry_of(&linked))
     }
 
+    fn may_resume(&self) -> bool {
+        self.is_decided()
+    }
+
     fn init(&self, negotiated: &fuse::Negotiated, kernel: fuse::Notifier) {
         self.meet(kernel, negotiated);
     }
 
     fn open(&self, caller: Caller, node: u64, open: fuse::Open) -> io::Result<OpenReply> {
         let how = opening::how(caller, open.flags, open.kill_privileges);
-        Ok(opening::reply(self.open_file(NodeId(node), how)?))
+        Ok(opening::reply(caller, self.open_file(NodeId(node), how)?))
     }
 
     fn create(
@@ -216,7 +220,8 @@ impl FileSystem for View {
     }
 
     fn release(&self, node: u64, handle: u64, _: u32) -> io::Result<()> {
-        self.close_file(NodeId(node), opening::was_passed(handle));
+        let (opener, was_passed) = (opening::opener(handle), opening::was_passed(handle));
+        self.close_file(NodeId(node), opener, was_passed);
         Ok(())
     }
 
@@ -394,7 +399,7 @@ impl View {
         };
         let how = opening::how(caller, create.flags, create.kill_privileges);
         let opened = self.open_file(entry.node, how)?;
-        Ok((entry_of(&entry), opening::reply(opened)))
+        Ok((entry_of(&entry), opening::reply(caller, opened)))
     }
 
     fn created(
@@ -405,7 +410,7 @@ impl View {
     ) -> (fuse::Entry, OpenReply) {
         let how = opening::how(caller, create.flags, create.kill_privileges);
         let opened = self.open_created(entry.node, how);
-        (entry_of(entry), opening::reply(opened))
+        (entry_of(entry), opening::reply(caller, opened))
     }
 }
 

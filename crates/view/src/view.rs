@@ -17,6 +17,7 @@ mod passthrough;
 mod reads;
 mod relocate;
 mod running;
+mod undo;
 mod xattrs;
 
 pub use attributes::SetAttributes;
@@ -37,11 +38,12 @@ use surmise_journal::{Format, Journal, OpenError as JournalError};
 
 use crate::map::Map;
 use crate::reads::Reads;
-use crate::record::Operation;
+use crate::record::{Operation, Record};
 use crate::store::ObjectStore;
 use crate::types::{Attributes, InodeKey, Lifetime, NodeId};
 use change::Changes;
 use core::Core;
+use undo::Decider;
 
 /// The format of the view's log.
 pub(crate) const LOG_FORMAT: Format = Format {
@@ -65,6 +67,8 @@ pub struct ViewConfig {
     pub own_group: u32,
     /// How many descriptors of real directories, and as many of files, are kept open.
     pub descriptors: usize,
+    /// Whether changes may have to be undone ([`Notifier::mark`](crate::Notifier::mark)).
+    pub speculates: bool,
 }
 
 impl ViewConfig {
@@ -77,6 +81,7 @@ impl ViewConfig {
             foreign_groups: Vec::new(),
             own_group: rustix::process::getegid().as_raw(),
             descriptors: 64,
+            speculates: false,
         }
     }
 }
@@ -141,6 +146,8 @@ pub struct View {
     waits_for_readers: Mutex<()>,
     /// What is read. Locked after the core, where both are.
     reads: Mutex<Reads>,
+    /// Whoever can have everything decided.
+    decider: Decider,
 }
 
 /// Reads the map of a view that may be in use, without changing anything. A state directory without
@@ -159,6 +166,7 @@ pub fn load(directory: &Path) -> Result<Map, LoadError> {
         source,
     })?;
     let mut map = fold.finish(&path)?;
+    map.undo_undecided();
     map.prune();
     Ok(map)
 }
@@ -176,7 +184,16 @@ impl View {
         // A domain without a log has written nothing that could come from what it read.
         let reads = Reads::open(&config.directory, !has_log);
         let (journal, map) = if has_log {
-            let (journal, mut map) = recover(&path)?;
+            let (mut journal, mut map) = recover(&path)?;
+            if let Some(mark) = map.oldest_mark() {
+                // What is appended from now on must not seem to come after it.
+                let operation = Operation {
+                    time: core::now(),
+                    records: vec![Record::Undo(mark)],
+                };
+                journal.append(&operation.encode())?;
+                map.undo_undecided();
+            }
             map.prune();
             let wanted: std::collections::HashSet<_> =
                 map.nodes().filter_map(|(_, node)| node.object).collect();
@@ -195,6 +212,7 @@ impl View {
             settled: Condvar::new(),
             waits_for_readers: Mutex::default(),
             reads: Mutex::new(reads),
+            decider: Decider::default(),
         })
     }
 

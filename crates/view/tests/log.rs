@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 
 use proptest::option;
 use proptest::prelude::*;
-use surmise_view::{FileKind, Identity, NodeId, ObjectId, Operation, Record, Timestamp};
+use surmise_view::{FileKind, Identity, MarkId, NodeId, ObjectId, Operation, Record, Timestamp};
 
 const KINDS: [FileKind; 7] = [
     FileKind::Regular,
@@ -126,6 +126,9 @@ fn record() -> impl Strategy<Value = Record> {
             }
         }),
         change(),
+        any::<u64>().prop_map(|mark| Record::Mark(MarkId(mark))),
+        any::<u64>().prop_map(|mark| Record::Keep(MarkId(mark))),
+        any::<u64>().prop_map(|mark| Record::Undo(MarkId(mark))),
         Just(Record::Rebase),
     ]
 }

@@ -54,6 +54,42 @@ proptest! {
     }
 }
 
+/// Calls, of which some are undone.
+fn undecided_call() -> impl Strategy<Value = Call> {
+    prop_oneof![
+        16 => call(),
+        3 => Just(Call::Mark),
+        2 => any::<usize>().prop_map(Call::Keep),
+        3 => any::<usize>().prop_map(Call::Undo),
+        1 => Just(Call::Forget),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    /// Going back to a mark brings back what was there, and nothing stays in the store that no file needs.
+    #[test]
+    fn a_view_goes_back_to_its_marks(calls in prop::collection::vec(undecided_call(), 1..60)) {
+        let mut pair = Pair::new();
+        let before = pair.lower_snapshot();
+        for call in &calls {
+            pair.call(call);
+            if matches!(call, Call::Undo(_)) {
+                pair.compare();
+            }
+        }
+        pair.keep_all();
+        pair.compare();
+        pair.call(&Call::Forget);
+        let objects = pair.objects();
+        pair.call(&Call::Reopen);
+        pair.compare();
+        prop_assert_eq!(objects, pair.objects(), "what an opening would have swept up");
+        prop_assert_eq!(before, pair.lower_snapshot(), "the real tree was changed");
+    }
+}
+
 /// Calls around commits.
 fn running_call() -> impl Strategy<Value = Call> {
     let bytes = prop::collection::vec(any::<u8>(), 0..20);
@@ -93,4 +129,23 @@ proptest! {
         prop_assert_eq!(pair.objects(), 0, "nothing is changed, so nothing is stored");
         pair.compare();
     }
+}
+
+/// What is kept for who has it open may never have been in the map.
+#[test]
+fn a_file_that_loses_its_names_in_two_commits_can_still_be_written_to() {
+    let path = |name: &str| vec![OsString::from(name)];
+    let mut pair = Pair::new();
+    pair.compare();
+    for call in [
+        Call::Hold(path("a")),
+        Call::Unlink(path("b")),
+        Call::Commit,
+        Call::Unlink(path("a")),
+        Call::Commit,
+        Call::WriteHeld(0, 0, vec![b'x']),
+    ] {
+        pair.call(&call);
+    }
+    pair.compare();
 }

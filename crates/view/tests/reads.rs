@@ -84,7 +84,7 @@ fn open(view: &View, path: &str) -> Entry {
 
 fn open_and_close(view: &View, path: &str) -> Entry {
     let found = open(view, path);
-    view.close_file(found.node, false);
+    view.close_file(found.node, 0, false);
     found
 }
 

@@ -27,7 +27,7 @@ fn read(view: &View, path: &str) {
         FileKind::Symlink => drop(view.read_link(found.node).unwrap()),
         _ => {
             view.open_file(found.node, OpenHow::default()).unwrap();
-            view.close_file(found.node, false);
+            view.close_file(found.node, 0, false);
         }
     }
 }

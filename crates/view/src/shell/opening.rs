@@ -6,7 +6,7 @@ use surmise_fuse::{Caller, OpenReply};
 use super::privileges;
 use crate::view::{OpenHow, Opened, Way};
 
-/// The handle of a file that is passed through; all others have 0.
+/// Of a handle: the file is passed through. The bits above are the thread that opened it.
 const PASSED: u64 = 1;
 
 /// How a file with these flags is opened.
@@ -20,17 +20,18 @@ pub(super) fn how(caller: Caller, flags: u32, kill_privileges: bool) -> OpenHow 
         // Passed through, it would be so, at the disk's pace, and nothing that a domain does is to be
         // durable before its commit.
         is_synchronous: has(flags, OFlags::DSYNC) || has(flags, OFlags::DIRECT),
+        opener: caller.pid,
     }
 }
 
 /// What the kernel is told of an open file.
-pub(super) fn reply(opened: Opened) -> OpenReply {
+pub(super) fn reply(caller: Caller, opened: Opened) -> OpenReply {
     let backing = match opened.way {
         Way::Passed(backing) => Some(backing),
         Way::Messages => None,
     };
     OpenReply {
-        handle: u64::from(backing.is_some()) * PASSED,
+        handle: (u64::from(caller.pid) << 1) | (u64::from(backing.is_some()) * PASSED),
         keep_cache: opened.keep_cache,
         no_flush: true,
         backing,
@@ -40,7 +41,13 @@ pub(super) fn reply(opened: Opened) -> OpenReply {
 
 /// Whether the data of an open file with this handle were passed through.
 pub(super) fn was_passed(handle: u64) -> bool {
-    handle == PASSED
+    handle & PASSED != 0
+}
+
+/// Who opened the open file with this handle.
+pub(super) fn opener(handle: u64) -> u32 {
+    // The number was put there above.
+    (handle >> 1) as u32
 }
 
 fn has(flags: u32, flag: OFlags) -> bool {

@@ -203,6 +203,7 @@ impl Core {
         records: &mut Vec<Record>,
     ) -> io::Result<()> {
         if self.has_object(id) {
+            self.renew(id, u64::MAX)?;
             // The object's own times are the file's.
             let times = rustix::fs::Timestamps {
                 last_access: timespec(set.accessed),

@@ -16,6 +16,7 @@ use surmise_journal::Journal;
 
 use super::passthrough::Passed;
 use super::running::CommitUnderWay;
+use super::undo::{Openers, Undecided};
 use super::{Entry, LOG_FORMAT, ViewConfig, fail};
 use crate::known::{Known, Place};
 use crate::listed::Listed;
@@ -59,6 +60,9 @@ pub(super) struct Core {
     pub(super) absent: HashSet<(NodeId, OsString)>,
     /// Files that changed outside before the domain changed them, with the kernel not told yet.
     pub(super) changed_outside: Vec<NodeId>,
+    /// Of whom each open file is, where somebody speculates.
+    pub(super) openers: Openers,
+    pub(super) undecided: Undecided,
     /// Objects that nothing needs any more.
     pub(super) garbage: Vec<ObjectId>,
     /// Names of real files that were opened, and what they led to at first. An editor outside
@@ -111,6 +115,8 @@ impl Core {
             commit: None,
             absent: HashSet::new(),
             changed_outside: Vec::new(),
+            openers: Openers::default(),
+            undecided: Undecided::default(),
             garbage: Vec::new(),
             used_names: LruCache::new(USED_NAMES),
             hashing: RandomState::new(),

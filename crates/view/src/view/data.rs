@@ -67,7 +67,8 @@ impl View {
             core.writable(node)?
         };
         let end = offset.checked_add(data.len() as u64).ok_or(Errno::FBIG)?;
-        change.overwrite(&file, offset..end, || file.write_all_at(data, offset))
+        let written = change.overwrite(&file, offset..end, || file.write_all_at(data, offset));
+        written.map_err(|error| self.locked().without_space(error))
     }
 
     /// fallocate(2), `mode` as there.
@@ -76,7 +77,10 @@ impl View {
         let end = offset.checked_add(length).ok_or(Errno::FBIG)?;
         let change = self.change(node);
         let file = self.core().writable(node)?;
-        let allocate = || Ok(rustix::fs::fallocate(&file, flags, offset, length)?);
+        let allocate = || {
+            let allocated = rustix::fs::fallocate(&file, flags, offset, length);
+            allocated.map_err(|errno| self.locked().without_space(errno.into()))
+        };
         let zeroes = FallocateFlags::PUNCH_HOLE | FallocateFlags::ZERO_RANGE;
         let moves = FallocateFlags::COLLAPSE_RANGE | FallocateFlags::INSERT_RANGE;
         if flags.intersects(zeroes) {
@@ -201,10 +205,13 @@ impl Core {
     /// Makes an object of a node's first `limit` bytes where it has none. File capabilities go with a
     /// change of data, whoever makes it.
     fn prepare_change(&mut self, id: NodeId, limit: u64) -> io::Result<()> {
+        self.check_unshared(id)?;
         if self.has_object(id) {
+            self.renew(id, limit)?;
             self.drop_set_capability(id)
         } else {
-            self.copy_up(id, limit)
+            let copied = self.copy_up(id, limit);
+            copied.map_err(|error| self.without_space(error))
         }
     }
 

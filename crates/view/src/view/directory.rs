@@ -32,17 +32,8 @@ pub struct DirectoryEntry {
 #[derive(Debug)]
 pub(super) struct Listing {
     entries: Arc<Vec<DirectoryEntry>>,
-    /// A reader that begins here for the first time needs no newer one.
+    /// Whether a reader who begins may do so again. Otherwise it needs no newer one.
     was_read: bool,
-}
-
-impl Listing {
-    fn new(entries: Vec<DirectoryEntry>) -> Self {
-        Self {
-            entries: Arc::new(entries),
-            was_read: false,
-        }
-    }
 }
 
 /// A directory that was opened.
@@ -63,7 +54,12 @@ impl View {
         let listing = core.list(node)?;
         core.last_listing += 1;
         let handle = core.last_listing;
-        core.listings.insert(handle, Listing::new(listing));
+        let listing = Listing {
+            entries: Arc::new(listing),
+            // The kernel may let the reader begin in its own memory, and asks when that is outdated.
+            was_read: is_unchanged,
+        };
+        core.listings.insert(handle, listing);
         Ok(OpenDirectory {
             handle,
             is_unchanged,
@@ -81,7 +77,10 @@ impl View {
         let mut core = self.core();
         let read_before = core.listings.get(&handle).is_some_and(|open| open.was_read);
         if rewind && read_before {
-            let listing = Listing::new(core.list(node)?);
+            let listing = Listing {
+                entries: Arc::new(core.list(node)?),
+                was_read: true,
+            };
             core.listings.insert(handle, listing);
         }
         let open = core.listings.get_mut(&handle).ok_or(Errno::BADF)?;

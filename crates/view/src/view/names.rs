@@ -71,10 +71,7 @@ impl View {
             core.lenders.pop(&node);
             core.listed.forget(node);
             core.watches.remove(node);
-            if let Some(object) = core.map.drop_nameless(node) {
-                // An object that stays only takes space until the next sweep.
-                let _ = core.store.remove(object);
-            }
+            core.drop_forgotten(node);
         }
     }
 
@@ -298,7 +295,8 @@ impl Core {
         let node = self.next_node();
         let object = if new.kind == FileKind::Regular {
             let object = self.next_object();
-            let file = self.store.create(object)?;
+            let created = self.store.create(object);
+            let file = created.map_err(|error| self.without_space(error))?;
             self.files.put(node, file.into());
             Some(object)
         } else {
@@ -367,7 +365,7 @@ impl Core {
     /// For open files of nodes outside the map, whose link count then says 0.
     fn lost_name(&mut self, found: Found) {
         if self.map.node(found.node).is_none() {
-            self.known.node_mut(found.node).lost_names += 1;
+            self.note_lost_name(found.node);
         }
     }
 

@@ -30,6 +30,8 @@ pub struct OpenHow {
     pub writes: bool,
     /// What is written is to be on the disk at once, or reads are to come from there.
     pub is_synchronous: bool,
+    /// The thread that opens it, by its number where the device was opened.
+    pub opener: u32,
 }
 
 /// An open file.
@@ -44,9 +46,12 @@ pub struct Opened {
 impl View {
     /// A kernel serves the view's files from now on.
     pub(crate) fn meet(&self, kernel: Notifier, negotiated: &Negotiated) {
-        if negotiated.capabilities.contains(Capabilities::PASSTHROUGH) {
-            self.core().passed.allow();
+        let mut core = self.core();
+        // What the kernel writes by itself nobody could undo.
+        if negotiated.capabilities.contains(Capabilities::PASSTHROUGH) && !core.config.speculates {
+            core.passed.allow();
         }
+        drop(core);
         // It is met once.
         let _ = self.kernel.set(kernel);
     }
@@ -98,10 +103,11 @@ impl View {
         }
     }
 
-    /// An open file is gone, and every mapping of it unless it was passed through.
-    pub fn close_file(&self, node: NodeId, was_passed: bool) {
+    /// An open file of this opener's is gone, and every mapping of it unless it was passed through.
+    pub fn close_file(&self, node: NodeId, opener: u32, was_passed: bool) {
         let mut core = self.core();
         core.known.close(node);
+        core.drop_opener(node, opener);
         if was_passed {
             core.passed.close(node);
             self.settled.notify_all();
@@ -152,6 +158,7 @@ impl View {
         let kernel = self.kernel.get();
         let way = kernel.map(|kernel| core.pass(node, how, kernel));
         core.known.open(node);
+        core.note_opener(node, how.opener);
         way.unwrap_or_default()
     }
 }

@@ -87,7 +87,8 @@ impl View {
         }
         let _stopped = self.changes.stop();
         let mut core = self.locked();
-        if core.commit.is_some() {
+        // What is undecided is no part of what a person agrees to.
+        if core.commit.is_some() || core.map.is_marked() {
             return fail(Errno::BUSY);
         }
         let kept = core.keep()?;
@@ -270,7 +271,7 @@ impl Core {
         for id in lost.map(|(id, _)| id).collect::<Vec<_>>() {
             self.known.adopted(id);
         }
-        for id in before.keys() {
+        for id in before.keys().chain(&kept_nodes) {
             self.files.pop(id);
             self.lenders.pop(id);
         }

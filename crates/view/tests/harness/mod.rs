@@ -2,6 +2,7 @@
 
 mod plain;
 mod running;
+mod undo;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use plain::{content, name_inodes, plain, plant, seen, set_time, walk};
 use running::Held;
 use surmise_view::{
-    Entry, FileKind, NewNode, NodeId, OpenHow, RenameMode, SetAttributes, Timestamp, View,
+    Entry, FileKind, MarkId, NewNode, NodeId, OpenHow, RenameMode, SetAttributes, Timestamp, View,
     ViewConfig,
 };
 use tempfile::TempDir;
@@ -48,6 +49,12 @@ pub enum Call {
     Forget,
     /// Commits, and goes on with the same view.
     Commit,
+    /// What follows may be undone.
+    Mark,
+    /// One of the marks is no more.
+    Keep(usize),
+    /// Goes back to one of the marks.
+    Undo(usize),
 }
 
 /// What a tree looks like from inside: by path, everything that must be equal on both sides.
@@ -74,6 +81,8 @@ pub struct Pair {
     /// What the kernel would count.
     lookups: RefCell<HashMap<NodeId, u64>>,
     held: Vec<Held>,
+    /// What was marked, oldest first, and the plain directory then.
+    marks: Vec<(MarkId, TempDir)>,
 }
 
 impl Pair {
@@ -94,6 +103,7 @@ impl Pair {
             view: None,
             lookups: RefCell::default(),
             held: Vec::new(),
+            marks: Vec::new(),
         };
         pair.open();
         pair
@@ -125,12 +135,16 @@ impl Pair {
             Call::Reopen => {
                 self.view = None;
                 self.held.clear();
+                self.forget_undecided();
                 self.open();
             }
             Call::Hold(at) => self.hold(at),
             Call::WriteHeld(index, offset, bytes) => self.write_held(*index, *offset, bytes),
             Call::Forget => self.forget(),
             Call::Commit => self.commit(),
+            Call::Mark => self.mark(),
+            Call::Keep(index) => self.keep(*index),
+            Call::Undo(index) => self.undo(*index),
             _ => self.call_both(call),
         }
     }
@@ -208,10 +222,13 @@ impl Pair {
             Call::CreateSymlink(at, to) => self.create(at, FileKind::Symlink, to.clone()),
             Call::Unlink(at) => {
                 let (parent, name) = self.parent(at)?;
+                // As the kernel does, which then gives the node back.
+                self.lookup(parent, name)?;
                 view.unlink(parent, name)
             }
             Call::RemoveDirectory(at) => {
                 let (parent, name) = self.parent(at)?;
+                self.lookup(parent, name)?;
                 view.remove_directory(parent, name)
             }
             Call::Rename(from, to) => self.rename(from, to, RenameMode::Replace),

@@ -1,10 +1,11 @@
-//! A commit while tasks hold files, through a real mount.
+//! A commit while tasks hold files, and the undoing of what they did, through a real mount.
 //!
 //! The test program runs itself: the test starts a *server* under `unshare`, which mounts a view,
 //! serves it and commits, and starts a *client* (`client.py`), which works on the mount and stands
 //! still while that happens. So no process ever holds both the device and a file on the mount.
 
 mod server;
+mod undo;
 
 use std::env;
 use std::fs;
@@ -24,25 +25,40 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
 fn what_tasks_hold_survives_a_commit() {
-    play("what_tasks_hold_survives_a_commit", None);
+    perform("what_tasks_hold_survives_a_commit", None, server::run);
 }
 
 #[test]
 fn what_tasks_of_an_ordinary_user_hold_survives_a_commit() {
     let test = "what_tasks_of_an_ordinary_user_hold_survives_a_commit";
+    perform_as_user(test, server::run);
+}
+
+#[test]
+fn what_a_task_did_is_undone() {
+    perform("what_a_task_did_is_undone", None, undo::run);
+}
+
+#[test]
+fn what_a_task_of_an_ordinary_user_did_is_undone() {
+    let test = "what_a_task_of_an_ordinary_user_did_is_undone";
+    perform_as_user(test, undo::run);
+}
+
+fn perform_as_user(test: &str, play: fn(&Path)) {
     if env::var_os(PLACE).is_some() || !is_root() {
-        return play(test, None);
+        return perform(test, None, play);
     }
     match ordinary_user() {
-        Ok(user) => play(test, Some(user)),
+        Ok(user) => perform(test, Some(user), play),
         Err(reason) => skip(reason),
     }
 }
 
-fn play(test: &str, user: Option<&User>) {
+fn perform(test: &str, user: Option<&User>, play: fn(&Path)) {
     match env::var_os(PLACE) {
         None => start(test, user),
-        Some(place) => server::run(Path::new(&place)),
+        Some(place) => play(Path::new(&place)),
     }
 }
 

@@ -25,17 +25,30 @@ const PAGES: usize = 3 * 4096;
 /// Names in a large directory.
 const MANY: usize = 2000;
 
-struct Stage {
+pub struct Stage {
     real: PathBuf,
     state: PathBuf,
-    view: View,
+    pub view: View,
 }
 
 pub fn run(place: &Path) {
+    serve(place, include_str!("client.py"), false, direct);
+}
+
+/// Serves a view to a client that runs this program, while `direct` says what happens.
+pub fn serve(
+    place: &Path,
+    program: &str,
+    speculates: bool,
+    direct: impl FnOnce(&Stage, &Notifier, Client) + Send,
+) {
     let real = place.join("real");
     plant(&real);
     let state = place.join("state");
-    let config = ViewConfig::new(state.clone(), real.clone());
+    let config = ViewConfig {
+        speculates,
+        ..ViewConfig::new(state.clone(), real.clone())
+    };
     let view = View::open(config).unwrap();
     let stage = Stage { real, state, view };
     let point = place.join("mount");
@@ -43,7 +56,7 @@ pub fn run(place: &Path) {
     let notifier = server.notifier();
     thread::scope(|scope| {
         let serving = scope.spawn(|| server.serve(&stage.view));
-        let client = Client::start(place);
+        let client = Client::start(place, program);
         let ended = scope.spawn(|| direct(&stage, &notifier, client)).join();
         unmount(&point, UnmountFlags::DETACH).unwrap();
         serving.join().unwrap().unwrap();
@@ -190,18 +203,18 @@ fn mount_device(point: &Path) -> OwnedFd {
 }
 
 /// The client, and the pipes by which the two take turns.
-struct Client {
+pub struct Client {
     child: Child,
     words: BufReader<ChildStdout>,
     ears: ChildStdin,
 }
 
 impl Client {
-    fn start(place: &Path) -> Self {
+    fn start(place: &Path, program: &str) -> Self {
         // A task that maps files is a Python program, for it needs no unsafe code.
         let mut child = Command::new("timeout")
             .arg(PATIENCE.as_secs().to_string())
-            .args(["python3", "-c", include_str!("client.py")])
+            .args(["python3", "-c", program])
             .arg(place.join("mount"))
             .arg(MANY.to_string())
             .stdin(Stdio::piped())
@@ -215,8 +228,16 @@ impl Client {
         }
     }
 
+    /// The number of its process, once it has said something: that of the `timeout` around it is
+    /// another.
+    pub fn process(&self) -> u32 {
+        let timeout = self.child.id();
+        let path = format!("/proc/{timeout}/task/{timeout}/children");
+        fs::read_to_string(path).unwrap().trim().parse().unwrap()
+    }
+
     /// Waits for the client's word. The client bounds its life by itself.
-    fn hear(&mut self, wanted: &str) {
+    pub fn hear(&mut self, wanted: &str) {
         let mut said = String::new();
         loop {
             let mut line = String::new();
@@ -229,11 +250,11 @@ impl Client {
         }
     }
 
-    fn say(&mut self, word: &str) {
+    pub fn say(&mut self, word: &str) {
         writeln!(self.ears, "{word}").unwrap();
     }
 
-    fn end(self) {
+    pub fn end(self) {
         let Self { child, words, ears } = self;
         drop((words, ears));
         assert!(

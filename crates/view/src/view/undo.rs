@@ -1,0 +1,395 @@
+//! Changes that may have to be undone: those of one process that speculates.
+//!
+//! While something is undecided, that process is the only one that changes anything, or looks: whoever
+//! speculates sees to that. So the undo log is the view's, an object a record, and needs not know who did
+//! what. Data are undone by giving a file a new object at its first change since a mark ([`Core::renew`]):
+//! going back is a matter of the map alone.
+//!
+//! What others have open they may have mapped, and would see changed data without asking; and where no
+//! space is left for a copy nothing can be undone. Then the change is [`Postponed`] until all is decided.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::fs;
+use std::io;
+use std::sync::OnceLock;
+
+use rustix::io::Errno;
+use surmise_fuse::Postponed;
+
+use super::core::{Core, Found, now};
+use super::data::set_times;
+use super::running::{Stale, StaleEntry};
+use super::{View, fail};
+use crate::copies::copy_data;
+use crate::known::Place;
+use crate::record::Record;
+use crate::types::{FileKind, MarkId, NodeId};
+
+/// What the view knows of a process that speculates, besides what the map keeps.
+#[derive(Debug, Default)]
+pub(super) struct Undecided {
+    /// The process whose changes they are.
+    process: u32,
+    /// Whether it may share with others what it opened before the oldest mark.
+    has_borne: bool,
+    /// Its threads' numbers where the device was opened, once they were asked for.
+    threads: Option<HashSet<u32>>,
+    /// Nodes outside the map that lost a name, and since which mark.
+    lost_names: Vec<(MarkId, NodeId)>,
+    /// Nodes whose change had to wait: the kernel may have put it into its cache before it asked.
+    waited: HashSet<NodeId>,
+    /// Nodes that the kernel forgot and that a mark kept.
+    forgotten: HashSet<NodeId>,
+    /// Calls that would wait for a decision fail: their process is about to be rolled back.
+    gives_up: bool,
+}
+
+/// Who has opened a file: a thread, as the kernel tells of it, and the newest mark then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Opener {
+    thread: u32,
+    mark: Option<MarkId>,
+}
+
+/// The open files of each node, where somebody speculates.
+#[derive(Debug, Default)]
+pub(super) struct Openers(HashMap<NodeId, Vec<Opener>>);
+
+/// Whoever is asked to have everything decided.
+#[derive(Default)]
+pub(super) struct Decider(OnceLock<Box<dyn Fn() + Send + Sync>>);
+
+impl fmt::Debug for Decider {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Decider")
+    }
+}
+
+impl View {
+    /// `ask` is called, from any thread, when a call waits until nothing is undecided.
+    pub fn ask_for_decision_by(&self, ask: impl Fn() + Send + Sync + 'static) {
+        // There is one who decides.
+        let _ = self.decider.0.set(Box::new(ask));
+    }
+
+    /// Later changes can be undone to here. All of them are this process', by its number in the caller's
+    /// namespace; `has_borne` says that others may share what it has open.
+    ///
+    /// # Errors
+    /// `EBUSY` during a commit; else what writing the log failed with.
+    pub fn mark(&self, process: u32, has_borne: bool) -> io::Result<MarkId> {
+        let _stopped = self.changes.stop();
+        let mut core = self.locked();
+        if core.commit.is_some() {
+            return fail(Errno::BUSY);
+        }
+        let mark = MarkId(core.map.last_mark().0 + 1);
+        core.perform(vec![Record::Mark(mark)], now())?;
+        core.undecided.process = process;
+        core.undecided.has_borne = has_borne;
+        core.undecided.threads = None;
+        Ok(mark)
+    }
+
+    /// What was changed between a mark and the next newer one stays, unless what was before it does not.
+    ///
+    /// # Errors
+    /// What writing the log or removing an object failed with.
+    pub fn keep(&self, mark: MarkId) -> io::Result<()> {
+        let mut core = self.locked();
+        let superseded = core.map.superseded_by_keeping(mark).map_err(not_there)?;
+        let older = core.map.mark_before(mark);
+        core.perform(vec![Record::Keep(mark)], now())?;
+        match older {
+            Some(older) => core.undecided.move_losses(mark, older),
+            None => core.undecided.lost_names.retain(|&(lost, _)| lost != mark),
+        }
+        core.garbage.extend(superseded);
+        core.tidy_undecided();
+        drop(core);
+        self.sweep()
+    }
+
+    /// Calls that wait for a decision, and those that would, fail with `EINTR` until the next undoing.
+    pub fn give_up(&self) {
+        self.locked().undecided.gives_up = true;
+    }
+
+    /// Everything is as it was at the mark, which is gone, and so are newer ones. Returns what the kernel
+    /// has to be told; it has old data of these nodes, too.
+    ///
+    /// # Errors
+    /// What writing the log or removing an object failed with.
+    pub fn undo(&self, mark: MarkId) -> io::Result<Stale> {
+        let _stopped = self.changes.stop();
+        let mut core = self.locked();
+        let stale = core.undo(mark)?;
+        drop(core);
+        self.sweep()?;
+        Ok(stale)
+    }
+
+    /// The last byte of an open file, and where it is.
+    pub(crate) fn last_byte(&self, node: NodeId) -> Option<(u64, u8)> {
+        let is_file = {
+            let mut core = self.locked();
+            core.known.is_open(node) && core.kind(node).ok()? == FileKind::Regular
+        };
+        let size = is_file.then(|| self.attributes(node).ok())??.attributes;
+        let offset = size.identity.size.checked_sub(1)?;
+        let mut byte = [0];
+        // What cannot be read now could not be through a mapping, either.
+        (self.read(node, offset, &mut byte).ok()? == 1).then_some((offset, byte[0]))
+    }
+
+    /// Whether something is undecided.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.locked().map.is_marked()
+    }
+
+    /// Whether nothing is undecided, or what waits for that is to fail.
+    pub(crate) fn is_decided(&self) -> bool {
+        let core = self.locked();
+        let is_decided = !core.map.is_marked() || core.undecided.gives_up;
+        drop(core);
+        if !is_decided && let Some(ask) = self.decider.0.get() {
+            ask();
+        }
+        is_decided
+    }
+}
+
+impl Core {
+    /// The data of a node that has an object are about to change. First it is given an object that going
+    /// back to a mark does not need.
+    pub(super) fn renew(&mut self, id: NodeId, limit: u64) -> io::Result<()> {
+        if self.map.owns_object_since_mark(id) {
+            return Ok(());
+        }
+        let old = self.file(id)?;
+        let metadata = old.metadata()?;
+        let found = Found {
+            node: id,
+            lower: None,
+        };
+        let (shown, _) = self.attributes_of(found)?;
+        let object = self.next_object();
+        let new = self.store.create(object)?;
+        let size = metadata.len().min(limit);
+        let copied = rustix::fs::ioctl_ficlone(&new, &old).map_err(io::Error::from);
+        let copied = copied.or_else(|_| {
+            new.set_len(size)?;
+            copy_data(&old, &new, 0..size)
+        });
+        let mut records = Vec::new();
+        match self.borrowed(id) {
+            None => records.push(Record::Content { node: id, object }),
+            Some(borrowed) => records.extend(borrowed.records(id, object)),
+        }
+        let done = copied.and_then(|()| set_times(&new, &shown));
+        if let Err(error) = done.and_then(|()| self.perform(records, now())) {
+            // What stays is swept up later.
+            let _ = self.store.remove(object);
+            return Err(self.without_space(error));
+        }
+        self.files.put(id, new.into());
+        Ok(())
+    }
+
+    /// Refuses a change of data that others might see.
+    pub(super) fn check_unshared(&mut self, id: NodeId) -> io::Result<()> {
+        if !self.map.is_marked() || !self.is_open_elsewhere(id) {
+            return Ok(());
+        }
+        self.undecided.waited.insert(id);
+        Err(self.postponed())
+    }
+
+    /// The kernel gave back the last reference to a node.
+    pub(super) fn drop_forgotten(&mut self, id: NodeId) {
+        if self.map.is_kept_by_mark(id) {
+            self.undecided.forgotten.insert(id);
+        } else if let Some(object) = self.map.drop_nameless(id) {
+            // An object that stays only takes space until the next sweep.
+            let _ = self.store.remove(object);
+        }
+    }
+
+    /// A node outside the map has lost a name.
+    pub(super) fn note_lost_name(&mut self, id: NodeId) {
+        self.known.node_mut(id).lost_names += 1;
+        if let Some(mark) = self.map.newest_mark() {
+            self.undecided.lost_names.push((mark, id));
+        }
+    }
+
+    pub(super) fn note_opener(&mut self, id: NodeId, thread: u32) {
+        if self.config.speculates {
+            let mark = self.map.newest_mark();
+            let openers = self.openers.0.entry(id).or_default();
+            openers.push(Opener { thread, mark });
+        }
+    }
+
+    pub(super) fn drop_opener(&mut self, id: NodeId, thread: u32) {
+        let Some(openers) = self.openers.0.get_mut(&id) else {
+            return;
+        };
+        let oldest = openers.iter().position(|opener| opener.thread == thread);
+        if let Some(place) = oldest {
+            openers.swap_remove(place);
+        }
+        if openers.is_empty() {
+            self.openers.0.remove(&id);
+        }
+    }
+
+    fn undo(&mut self, mark: MarkId) -> io::Result<Stale> {
+        let touched = self.map.touched_since(mark).map_err(not_there)?;
+        let superseded = self.map.superseded_by_undoing(mark).map_err(not_there)?;
+        let adopted: Vec<_> = touched
+            .born
+            .iter()
+            .filter(|&&id| id != NodeId::ROOT)
+            .filter_map(|&id| Some((id, self.map.node(id)?.origin.clone()?)))
+            .collect();
+        self.perform(vec![Record::Undo(mark)], now())?;
+        for (id, origin) in adopted {
+            // Not in the map any more, but the kernel may name it.
+            if self.known.is_held(id) {
+                let place = Place {
+                    parent: origin.parent,
+                    name: origin.name,
+                    key: origin.identity.key(),
+                    kind: origin.identity.kind,
+                };
+                self.known.place(id, place);
+            }
+        }
+        for (_, id) in self.undecided.take_losses(mark) {
+            let node = self.known.node_mut(id);
+            node.lost_names = node.lost_names.saturating_sub(1);
+        }
+        let nodes = touched.nodes.into_iter().chain(touched.born);
+        let waited = std::mem::take(&mut self.undecided.waited);
+        let nodes: Vec<NodeId> = nodes.chain(waited).collect();
+        for id in &nodes {
+            self.files.pop(id);
+            self.lenders.pop(id);
+            self.listed.forget(*id);
+            if self.known.is_open(*id) {
+                // A descriptor keeps a real file, whatever becomes of its name outside. What cannot be
+                // read is looked up again when it is needed.
+                let _ = self.file(*id);
+            }
+        }
+        self.garbage.extend(superseded);
+        self.undecided.gives_up = false;
+        self.tidy_undecided();
+        let names = touched.names.into_iter();
+        Ok(Stale {
+            entries: names
+                .map(|(parent, name, is_directory)| StaleEntry {
+                    parent,
+                    name,
+                    is_directory,
+                })
+                .collect(),
+            nodes,
+        })
+    }
+
+    /// Drops what was kept for the sake of marks, once there are none.
+    fn tidy_undecided(&mut self) {
+        if self.map.is_marked() {
+            return;
+        }
+        self.undecided.gives_up = false;
+        self.undecided.waited.clear();
+        for id in std::mem::take(&mut self.undecided.forgotten) {
+            if !self.known.is_held(id) {
+                self.garbage.extend(self.map.drop_nameless(id));
+            }
+        }
+    }
+
+    /// Whether others than the process that speculates may have a file open, or mapped.
+    fn is_open_elsewhere(&mut self, id: NodeId) -> bool {
+        let Some(openers) = self.openers.0.get(&id) else {
+            return false;
+        };
+        let oldest = self.map.oldest_mark();
+        let (process, has_borne) = (self.undecided.process, self.undecided.has_borne);
+        let asked = self.undecided.threads.is_some();
+        let threads = self
+            .undecided
+            .threads
+            .get_or_insert_with(|| threads(process));
+        let is_own = |threads: &HashSet<u32>| {
+            let mut openers = openers.iter();
+            openers.all(|opener| {
+                threads.contains(&opener.thread) && !(has_borne && opener.mark < oldest)
+            })
+        };
+        if is_own(threads) {
+            return false;
+        }
+        if asked {
+            // It may have more of them by now.
+            *threads = self::threads(process);
+        }
+        !is_own(threads)
+    }
+
+    /// What a change fails with where undecided ones may take the space that it lacks.
+    pub(super) fn without_space(&self, error: io::Error) -> io::Error {
+        match error.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::NOSPC | Errno::DQUOT) if self.map.is_marked() => self.postponed(),
+            _ => error,
+        }
+    }
+
+    /// What a call fails with that has to wait for a decision.
+    fn postponed(&self) -> io::Error {
+        match self.undecided.gives_up {
+            true => Errno::INTR.into(),
+            false => Postponed.into(),
+        }
+    }
+}
+
+impl Undecided {
+    fn move_losses(&mut self, from: MarkId, to: MarkId) {
+        for (mark, _) in &mut self.lost_names {
+            if *mark == from {
+                *mark = to;
+            }
+        }
+    }
+
+    fn take_losses(&mut self, since: MarkId) -> Vec<(MarkId, NodeId)> {
+        let losses = self
+            .lost_names
+            .extract_if(.., |&mut (mark, _)| mark >= since);
+        losses.collect()
+    }
+}
+
+/// The numbers of a process' threads in the innermost namespace that they are in.
+fn threads(process: u32) -> HashSet<u32> {
+    let number = |task: fs::DirEntry| {
+        let status = fs::read_to_string(task.path().join("status")).ok()?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("NSpid:"))?;
+        line.split_ascii_whitespace().next_back()?.parse().ok()
+    };
+    let tasks = fs::read_dir(format!("/proc/{process}/task"));
+    let tasks = tasks.into_iter().flatten().filter_map(Result::ok);
+    tasks.filter_map(number).collect()
+}
+
+fn not_there(mark: crate::map::Inconsistent) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, mark)
+}

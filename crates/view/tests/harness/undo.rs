@@ -1,0 +1,48 @@
+//! Marks, and copies of the plain directory that go with them.
+
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use super::Pair;
+
+impl Pair {
+    pub(super) fn mark(&mut self) {
+        let mark = self.view().mark(std::process::id(), false).unwrap();
+        let copy = TempDir::new().unwrap();
+        let mut copying = Command::new("cp");
+        let copying = copying.arg("-aT").arg(self.plain.path()).arg(copy.path());
+        assert!(copying.status().unwrap().success());
+        self.marks.push((mark, copy));
+    }
+
+    pub(super) fn keep(&mut self, index: usize) {
+        if !self.marks.is_empty() {
+            let (mark, _) = self.marks.remove(index % self.marks.len());
+            self.view().keep(mark).unwrap();
+        }
+    }
+
+    pub(super) fn undo(&mut self, index: usize) {
+        if !self.marks.is_empty() {
+            let index = index % self.marks.len();
+            let (mark, plain) = self.marks.drain(index..).next().unwrap();
+            self.view().undo(mark).unwrap();
+            self.plain = plain;
+        }
+    }
+
+    /// Nobody has decided, and nobody will.
+    pub(super) fn forget_undecided(&mut self) {
+        if let Some((_, plain)) = self.marks.drain(..).next() {
+            self.plain = plain;
+        }
+    }
+
+    /// Decides that what was done is to stay.
+    pub fn keep_all(&mut self) {
+        while !self.marks.is_empty() {
+            self.keep(0);
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Changes of a task are undone while it stands still between calls.
+
+use std::path::Path;
+use std::sync::mpsc::channel;
+
+use surmise_view::Notifier;
+
+use crate::server::{Client, Stage};
+use crate::{PATIENCE, server};
+
+pub fn run(place: &Path) {
+    server::serve(place, include_str!("undo.py"), true, direct);
+}
+
+/// The play: what whoever decides does while the client stands still, or waits.
+fn direct(stage: &Stage, notifier: &Notifier, mut client: Client) {
+    client.hear("begins");
+    client.say("begin");
+    let (view, process) = (&stage.view, client.process());
+    let (asks, asked) = channel();
+    view.ask_for_decision_by(move || {
+        // The play may be over.
+        let _ = asks.send(());
+    });
+    for _ in 0..2 {
+        client.hear("looked");
+        let mark = notifier.mark(view, process, false).unwrap();
+        client.say("change");
+        client.hear("changed");
+        notifier.undo(view, mark).unwrap();
+        client.say("look");
+    }
+    client.hear("keeps");
+    let older = notifier.mark(view, process, false).unwrap();
+    client.say("go on");
+    client.hear("kept one");
+    let newer = notifier.mark(view, process, false).unwrap();
+    client.say("go on");
+    client.hear("kept both");
+    notifier.keep(view, older).unwrap();
+    notifier.undo(view, newer).unwrap();
+    client.say("look");
+    assert!(asked.try_recv().is_err(), "nothing had to wait");
+
+    client.hear("shares");
+    let mark = notifier.mark(view, process, true).unwrap();
+    client.say("write");
+    asked.recv_timeout(PATIENCE).unwrap();
+    notifier.keep(view, mark).unwrap();
+    client.hear("is undone");
+    let mark = notifier.mark(view, process, true).unwrap();
+    client.say("write");
+    asked.recv_timeout(PATIENCE).unwrap();
+    notifier.give_up(view).unwrap();
+    client.hear("gave up");
+    notifier.undo(view, mark).unwrap();
+    client.say("look");
+    client.end();
+}
