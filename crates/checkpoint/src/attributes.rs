@@ -1,0 +1,116 @@
+//! Attributes of a process that it seldom changes. Whoever watches its calls notes which it did change,
+//! and a rollback asks the vessel for those alone.
+
+use std::io;
+use std::os::fd::RawFd;
+
+use surmise_sys::memory;
+use surmise_sys::ptrace::call;
+
+use crate::gate::Gate;
+use crate::held::Hand;
+use crate::scratch::Scratch;
+use crate::vessel::Vessel;
+
+/// What a process may have changed since a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// How it takes this signal (sigaction(2)).
+    Handler(u32),
+    /// umask(2).
+    Umask,
+    /// Its working directory (chdir(2), fchdir(2)).
+    Directory,
+    /// Where the file of this descriptor stands.
+    Position(RawFd),
+}
+
+/// All that it may have changed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Changed {
+    /// A bit for each signal, signal 1 lowest.
+    handlers: u64,
+    umask: bool,
+    directory: bool,
+}
+
+const SIGKILL: u32 = 9;
+const SIGSTOP: u32 = 19;
+/// `struct sigaction` of the kernel, in bytes: handler, flags, restorer, mask.
+const ACTION: usize = 32;
+/// The size of a mask of signals, in bytes.
+const MASK: u64 = 8;
+
+impl Changed {
+    pub(crate) fn add(&mut self, change: Change) {
+        match change {
+            // The kernel will refuse the call.
+            Change::Handler(SIGKILL | SIGSTOP) => {}
+            Change::Handler(signal @ 1..=64) => self.handlers |= 1 << (signal - 1),
+            Change::Handler(_) => {}
+            Change::Umask => self.umask = true,
+            Change::Directory => self.directory = true,
+            // Kept with the descriptors.
+            Change::Position(_) => {}
+        }
+    }
+
+    /// Gives a process back all of it.
+    pub(crate) fn restore(
+        self,
+        hand: &mut Hand<'_>,
+        scratch: &mut Scratch,
+        (vessel, instruction): (&mut Vessel, u64),
+    ) -> io::Result<()> {
+        for signal in (1..=64).filter(|signal| self.handlers & (1 << (signal - 1)) != 0) {
+            let action = handler(vessel, instruction, signal, hand.gate)?;
+            let place = scratch.write(hand, &action)?;
+            hand.call(call::RT_SIGACTION, [signal, place, 0, MASK, 0, 0])?;
+        }
+        if self.umask {
+            let mask = umask(vessel, instruction, hand.gate)?;
+            hand.call(call::UMASK, [mask, 0, 0, 0, 0, 0])?;
+        }
+        if self.directory {
+            // A link that the kernel follows by itself, whatever the directory's name is by now.
+            let place = format!("/proc/{}/cwd\0", vessel.inner());
+            let place = scratch.write(hand, place.as_bytes())?;
+            hand.call(call::CHDIR, [place, 0, 0, 0, 0, 0])?;
+        }
+        Ok(())
+    }
+}
+
+/// How the vessel would take a signal, as the kernel tells it.
+fn handler(
+    vessel: &mut Vessel,
+    instruction: u64,
+    signal: u64,
+    gate: &mut dyn Gate,
+) -> io::Result<[u8; ACTION]> {
+    let process = vessel.process();
+    let held = vessel.held()?;
+    // The vessel never executes anything of its own.
+    let place = held.free_stack();
+    let mut asked = Hand {
+        held,
+        instruction,
+        gate,
+    };
+    asked.call(call::RT_SIGACTION, [signal, 0, place, MASK, 0, 0])?;
+    let mut action = [0; ACTION];
+    memory::read(process, place, &mut action)?;
+    Ok(action)
+}
+
+/// It can only be told by changing it.
+fn umask(vessel: &mut Vessel, instruction: u64, gate: &mut dyn Gate) -> io::Result<u64> {
+    let mut asked = Hand {
+        held: vessel.held()?,
+        instruction,
+        gate,
+    };
+    let mask = asked.call(call::UMASK, [0; 6])?;
+    asked.call(call::UMASK, [mask, 0, 0, 0, 0, 0])?;
+    Ok(mask)
+}

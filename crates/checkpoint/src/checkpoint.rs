@@ -1,0 +1,129 @@
+//! A restorable image of one process.
+
+use std::io;
+use std::os::fd::RawFd;
+
+use rustix::process::Pid;
+use surmise_sys::memory;
+use surmise_sys::ptrace::{Registers, RestartableSequences};
+
+use crate::attributes::{Change, Changed};
+use crate::descriptors::{self, Descriptors};
+use crate::error::{CheckpointError, taking};
+use crate::gate::Gate;
+use crate::held::Held;
+use crate::process::{Halted, Process};
+use crate::vessel::Vessel;
+
+/// What a process was at one moment, with all its threads. It can be restored any number of times.
+///
+/// The memory is in the vessel, which shares every page that is not written to. Dropping it without
+/// [`Checkpoint::discard`] leaves the vessel to the end of this process.
+#[derive(Debug)]
+pub struct Checkpoint {
+    pub(crate) vessel: Vessel,
+    pub(crate) threads: Vec<Image>,
+    pub(crate) descriptors: Descriptors,
+    /// Where the vessel has a `syscall` instruction.
+    pub(crate) instruction: u64,
+    /// What the process has changed since that the vessel has to be asked for.
+    pub(crate) changed: Changed,
+}
+
+/// What a thread has that its process has not.
+#[derive(Debug)]
+pub(crate) struct Image {
+    pub(crate) thread: Pid,
+    pub(crate) registers: Registers,
+    pub(crate) extended: Box<[u8]>,
+    pub(crate) mask: u64,
+    pub(crate) robust_list: (u64, u64),
+    pub(crate) restartable: RestartableSequences,
+}
+
+impl Image {
+    fn of(held: &Held) -> io::Result<Self> {
+        Ok(Self {
+            thread: held.thread(),
+            registers: held.registers_settled(),
+            extended: held.stopped()?.extended_state()?,
+            mask: held.mask(),
+            robust_list: memory::robust_list(held.thread())?,
+            restartable: held.stopped()?.restartable_sequences()?,
+        })
+    }
+}
+
+impl Checkpoint {
+    /// Frees what it holds, soon. Who waits for news of all tracees may hear of the vessel's end.
+    ///
+    /// # Errors
+    /// As ending the vessel: none that a process of one's own can cause.
+    pub fn discard(self, process: &mut Process) -> io::Result<()> {
+        process.retire(self.vessel)
+    }
+
+    /// Frees what it holds, when the process has ended; returns when that is done.
+    ///
+    /// # Errors
+    /// As [`Self::discard`].
+    pub fn destroy(self) -> io::Result<()> {
+        self.vessel.kill()?;
+        self.vessel.await_end()
+    }
+
+    /// Notes that the process is about to change something that a rollback has to ask the vessel for.
+    pub fn note(&mut self, process: Pid, changed: Change) {
+        if let Change::Position(number) = changed {
+            self.descriptors.note_moved(process, number);
+        }
+        self.changed.add(changed);
+    }
+
+    /// Whether the process had an open file at that moment that it has by this number now.
+    pub fn has(&self, process: Pid, number: RawFd) -> bool {
+        descriptors::has(self.vessel.process(), process, number)
+    }
+
+    /// Has the kernel ask how long the files are that were open for appending: a file system has undone what was
+    /// written to them. The process would append where the kernel believes the end to be.
+    pub fn learn_sizes(&self) {
+        descriptors::learn_sizes(self.vessel.process());
+    }
+
+    /// The stopped process that holds the memory.
+    pub fn vessel(&self) -> Pid {
+        self.vessel.process()
+    }
+}
+
+impl<'a> Halted<'a> {
+    /// Frees a checkpoint of the process.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::discard`].
+    pub fn discard(self, checkpoint: Checkpoint) -> io::Result<Self> {
+        checkpoint.discard(self.process)?;
+        Ok(self)
+    }
+
+    /// Takes a checkpoint of the process as it stands: calls that have not happened are made again when
+    /// it is restored.
+    ///
+    /// # Errors
+    /// [`CheckpointError::System`], [`CheckpointError::NotCovered`]: the process is as it was.
+    pub fn checkpoint(&mut self, gate: &mut dyn Gate) -> Result<Checkpoint, CheckpointError> {
+        let threads = self.threads.iter().map(Image::of);
+        let threads = threads
+            .collect::<io::Result<_>>()
+            .map_err(taking("read a thread's state"))?;
+        let vessel = self.vessel(gate).map_err(taking("make a vessel"))?;
+        Ok(Checkpoint {
+            vessel,
+            threads,
+            descriptors: Descriptors::default(),
+            instruction: self.instruction,
+            changed: Changed::default(),
+        })
+    }
+}

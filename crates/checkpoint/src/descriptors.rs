@@ -1,0 +1,262 @@
+//! The descriptors of a process: which there are, and where in their files they stand.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::FileExt;
+
+use rustix::fs::{Mode, OFlags, SeekFrom};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
+use surmise_sys::memory;
+use surmise_sys::ptrace::call;
+
+use crate::error::{RollbackError, restoring};
+use crate::held::Hand;
+use crate::obstacles;
+use crate::scratch::Scratch;
+use crate::threads;
+use crate::vessel::Vessel;
+
+/// What is kept of the descriptors of a process at one moment. Which there were the vessel knows: it has
+/// them, too. The position of a file they share, so that is noted before the process moves it.
+#[derive(Debug, Default)]
+pub(crate) struct Descriptors {
+    moved: Vec<Moved>,
+}
+
+/// An open file whose position the process has moved, and where it was.
+#[derive(Debug)]
+struct Moved {
+    file: OwnedFd,
+    position: u64,
+}
+
+/// A descriptor that the process has lost, or that leads elsewhere.
+struct Lost {
+    number: RawFd,
+    flags: OFlags,
+}
+
+impl Descriptors {
+    /// Gives a process back the descriptors that its vessel has, and closes those that it has got since.
+    pub(crate) fn restore(
+        &self,
+        process: Pid,
+        vessel: &Vessel,
+        hand: &mut Hand<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<(), RollbackError> {
+        let listed = |process| {
+            let directory = open_directory(process, "fdinfo")?;
+            let numbers = numbers(&directory)?;
+            Ok::<_, io::Error>((directory, numbers))
+        };
+        let failed = restoring("list descriptors");
+        let (present, wanted) = listed(process)
+            .and_then(|present| Ok((present, listed(vessel.process())?)))
+            .map_err(failed)?;
+        for &number in &present.1 {
+            if wanted.1.binary_search(&number).is_err() {
+                let closed = hand.call_raw(call::CLOSE, [number as u64, 0, 0, 0, 0, 0]);
+                closed.map_err(restoring("close a descriptor"))?;
+            }
+        }
+        let mut lost = Vec::new();
+        for &number in &wanted.1 {
+            let found = || {
+                let flags = flags(&wanted.0, number)?;
+                let is_same = present.1.binary_search(&number).is_ok()
+                    && memory::is_same_file((process, number), (vessel.process(), number))?
+                    && self::flags(&present.0, number)?.contains(OFlags::CLOEXEC)
+                        == flags.contains(OFlags::CLOEXEC);
+                Ok::<_, io::Error>((!is_same).then_some(Lost { number, flags }))
+            };
+            lost.extend(found().map_err(restoring("compare descriptors"))?);
+        }
+        add(&lost, vessel, hand, scratch).map_err(restoring("add descriptors"))?;
+        self.seek().map_err(restoring("set the position of a file"))
+    }
+
+    /// The process is about to move the position of a file.
+    pub(crate) fn note_moved(&mut self, process: Pid, number: RawFd) {
+        let own = rustix::process::getpid();
+        // The same open file may have several numbers, and have been opened since at this one.
+        let is_noted = |moved: &Moved| {
+            let file = (own, moved.file.as_raw_fd());
+            memory::is_same_file(file, (process, number)).unwrap_or(false)
+        };
+        if self.moved.iter().any(is_noted) {
+            return;
+        }
+        let moved = open(process, number).and_then(|file| {
+            let position = rustix::fs::seek(&file, SeekFrom::Current(0))?;
+            Ok(Moved { file, position })
+        });
+        // What has no position, or is not there, has none to be moved.
+        self.moved.extend(moved.ok());
+    }
+
+    /// Only what the process itself has moved: others may share a file, and move it, too.
+    fn seek(&self) -> io::Result<()> {
+        for Moved { file, position } in &self.moved {
+            if rustix::fs::seek(file, SeekFrom::Current(0))? != *position {
+                rustix::fs::seek(file, SeekFrom::Start(*position))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a vessel has an open file, by whatever number, that a process has by this one.
+pub(crate) fn has(vessel: Pid, process: Pid, number: RawFd) -> bool {
+    let same = |other| memory::is_same_file((vessel, other), (process, number));
+    let listed = open_directory(vessel, "fd").and_then(|directory| numbers(&directory));
+    // In doubt it has.
+    listed.map_or(true, |numbers| {
+        // Most stay where they are.
+        numbers.contains(&number) && same(number).unwrap_or(true)
+            || numbers.into_iter().any(|other| same(other).unwrap_or(true))
+    })
+}
+
+/// Has the kernel ask for the sizes of the files that a vessel has open: it appends and copies by what it
+/// believes.
+pub(crate) fn learn_sizes(vessel: Pid) {
+    let listed = open_directory(vessel, "fdinfo").and_then(|directory| {
+        let numbers = numbers(&directory)?;
+        Ok((directory, numbers))
+    });
+    // A vessel that was killed has none, and then its process has been.
+    let Ok((directory, numbers)) = listed else {
+        return;
+    };
+    for number in numbers {
+        let is_open = flags(&directory, number).is_ok_and(|flags| !flags.contains(OFlags::PATH));
+        if is_open
+            && let Ok(file) = open(vessel, number)
+            && let Ok(position) = rustix::fs::seek(&file, SeekFrom::Current(0))
+        {
+            // To know the end the kernel has to ask. What has no end has no size.
+            let _ = rustix::fs::seek(&file, SeekFrom::End(0));
+            let _ = rustix::fs::seek(&file, SeekFrom::Start(position));
+        }
+    }
+}
+
+/// Whether a relative of a process has the same open file: what one reads is read for both. Looks at its
+/// parent and its children, save for its vessels.
+///
+/// # Errors
+/// As for reading /proc.
+pub fn is_shared_with_relatives(
+    process: Pid,
+    number: RawFd,
+    is_vessel: impl Fn(Pid) -> bool,
+) -> io::Result<bool> {
+    let mut relatives: Vec<Pid> = obstacles::parent(process)?.into_iter().collect();
+    relatives.extend(obstacles::children(process)?);
+    for relative in relatives
+        .into_iter()
+        .filter(|&relative| !is_vessel(relative))
+    {
+        // It may have ended, or be no process of the domain.
+        let listed = open_directory(relative, "fd").and_then(|directory| numbers(&directory));
+        for other in listed.unwrap_or_default() {
+            if memory::is_same_file((process, number), (relative, other)).unwrap_or(false) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+fn add(
+    lost: &[Lost],
+    vessel: &Vessel,
+    hand: &mut Hand<'_>,
+    scratch: &mut Scratch,
+) -> io::Result<()> {
+    let is_place = |lost: &&Lost| lost.flags.contains(OFlags::PATH);
+    // The kernel adds none of these for a supervisor.
+    for lost in lost.iter().filter(is_place) {
+        reopen(lost, vessel, hand, scratch)?;
+    }
+    let mut files = Vec::new();
+    for lost in lost.iter().filter(|lost| !is_place(lost)) {
+        files.push((lost, open(vessel.process(), lost.number)?));
+    }
+    if files.is_empty() {
+        return Ok(());
+    }
+    hand.meanwhile(|gate, call| {
+        for (lost, file) in &files {
+            let close_on_exec = lost.flags.contains(OFlags::CLOEXEC);
+            gate.add_descriptor(call, file.as_fd(), lost.number, close_on_exec)?;
+        }
+        Ok(())
+    })
+}
+
+/// Has the process open once more what it only names (O_PATH of open(2)): such a descriptor has no state.
+fn reopen(
+    lost: &Lost,
+    vessel: &Vessel,
+    hand: &mut Hand<'_>,
+    scratch: &mut Scratch,
+) -> io::Result<()> {
+    /// AT_FDCWD of openat(2).
+    const HERE: u64 = -100_i64 as u64;
+    let close_on_exec = lost.flags & OFlags::CLOEXEC;
+    // A link that the kernel follows by itself, and no further.
+    let path = format!("/proc/{}/fd/{}\0", vessel.inner(), lost.number);
+    let path = scratch.write(hand, path.as_bytes())?;
+    let flags = (OFlags::PATH | OFlags::CLOEXEC).bits();
+    let opened = hand.call(call::OPENAT, [HERE, path, flags.into(), 0, 0, 0])?;
+    let number = lost.number as u64;
+    if opened != number {
+        let flags = close_on_exec.bits();
+        hand.call(call::DUP3, [opened, number, flags.into(), 0, 0, 0])?;
+        hand.call(call::CLOSE, [opened, 0, 0, 0, 0, 0])?;
+    } else if close_on_exec.is_empty() {
+        const SET_FLAGS: u64 = 2;
+        hand.call(call::FCNTL, [number, SET_FLAGS, 0, 0, 0, 0])?;
+    }
+    Ok(())
+}
+
+fn open(process: Pid, number: RawFd) -> io::Result<OwnedFd> {
+    if number < 0 {
+        return Err(Errno::BADF.into());
+    }
+    let pidfd = rustix::process::pidfd_open(process, PidfdFlags::empty())?;
+    let file = rustix::process::pidfd_getfd(pidfd, number, PidfdGetfdFlags::empty())?;
+    Ok(file)
+}
+
+fn open_directory(process: Pid, name: &str) -> io::Result<OwnedFd> {
+    let path = format!("/proc/{}/{name}", process.as_raw_nonzero());
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
+}
+
+/// Rising.
+fn numbers(directory: &OwnedFd) -> io::Result<Vec<RawFd>> {
+    let mut numbers = threads::numbers(directory)?;
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// The flags of the file and of the descriptor (proc_pid_fdinfo(5)).
+fn flags(directory: &OwnedFd, number: RawFd) -> io::Result<OFlags> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let name = number.to_string();
+    let file = File::from(rustix::fs::openat(directory, name, flags, Mode::empty())?);
+    let mut text = [0; 128];
+    let length = file.read_at(&mut text, 0)?;
+    let text = String::from_utf8_lossy(&text[..length]);
+    let line = text.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = line.and_then(|digits| u32::from_str_radix(digits.trim(), 8).ok());
+    let unknown = || io::Error::other("a descriptor that /proc does not describe");
+    flags.map(OFlags::from_bits_retain).ok_or_else(unknown)
+}

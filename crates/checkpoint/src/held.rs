@@ -1,0 +1,499 @@
+//! A stopped thread of a process: what it was about to do, and calls that it makes meanwhile.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal};
+use surmise_sys::ptrace::{self, News, Registers, SignalInfo, Stop, Stopped};
+
+use crate::error::{CheckpointError, taking};
+use crate::gate::{Gate, PendingCall};
+use crate::process::is_zombie;
+
+/// Every signal but SIGTRAP: nothing arrives while a thread works for the supervisor. The end of a step is
+/// a SIGTRAP that the kernel forces, and where that is blocked it takes the program's handler away.
+const ALL_SIGNALS: u64 = !(1 << 4);
+
+/// What a step ends in: SIGTRAP.
+const END_OF_STEP: i32 = Signal::TRAP.as_raw();
+
+/// For how long the wait for it is not worth giving the processor up: who does that may not have it again
+/// for milliseconds on a busy machine.
+const AT_ONCE: Duration = Duration::from_micros(40);
+/// For how long it only gives way to others: most come at once.
+const EAGER: Duration = Duration::from_micros(200);
+const NAP: Duration = Duration::from_micros(200);
+/// How long it may take where it must come.
+const SURELY: Duration = Duration::from_secs(30);
+
+/// A thread in a stop.
+#[derive(Debug)]
+pub(crate) struct Held {
+    thread: Pid,
+    /// `None` while it makes a call, and once one has found it dead.
+    stopped: Option<Stopped>,
+    /// As it stopped.
+    registers: Registers,
+    /// Whether it was in a call that notified and has not happened.
+    was_notifying: bool,
+    mask: u64,
+    /// Whether it has other registers and another mask than those, to make calls with all signals blocked.
+    is_working: bool,
+    /// That it was about to take.
+    signal: Option<SignalInfo>,
+    /// Whether this stop is one that a signal may be given in.
+    takes_signal: bool,
+}
+
+impl Held {
+    /// Takes over a thread that has stopped to take a signal.
+    pub(crate) fn at_signal(stopped: Stopped) -> io::Result<Self> {
+        let signal = stopped.signal()?;
+        Self::new(stopped, false, Some(signal), true)
+    }
+
+    /// Takes over one that is in a stop which is no signal's, and that waits for nobody else; `None` for
+    /// one that is to be heard of first.
+    fn at_rest(stopped: Stopped) -> io::Result<Option<Self>> {
+        match stopped.is_interrupted()? {
+            true => Self::resting(stopped).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Takes over one that has executed nothing since its birth.
+    pub(crate) fn resting(stopped: Stopped) -> io::Result<Self> {
+        Self::new(stopped, false, None, false)
+    }
+
+    fn new(
+        stopped: Stopped,
+        was_notifying: bool,
+        signal: Option<SignalInfo>,
+        takes_signal: bool,
+    ) -> io::Result<Self> {
+        let registers = stopped.registers()?;
+        let mask = stopped.signal_mask()?;
+        Ok(Self {
+            thread: stopped.thread(),
+            stopped: Some(stopped),
+            registers,
+            was_notifying,
+            mask,
+            is_working: false,
+            signal,
+            takes_signal,
+        })
+    }
+
+    pub(crate) fn thread(&self) -> Pid {
+        self.thread
+    }
+
+    /// # Errors
+    /// `ESRCH` when a call that it made found it dead.
+    pub(crate) fn stopped(&self) -> io::Result<&Stopped> {
+        self.stopped.as_ref().ok_or_else(|| Errno::SRCH.into())
+    }
+
+    fn take_stopped(&mut self) -> io::Result<Stopped> {
+        self.stopped.take().ok_or_else(|| Errno::SRCH.into())
+    }
+
+    /// Whether it was in a call that waited for an answer, and has not happened.
+    pub(crate) fn was_notifying(&self) -> bool {
+        self.was_notifying
+    }
+
+    /// Memory below its stack that it does not use, of a few hundred bytes.
+    pub(crate) fn free_stack(&self) -> u64 {
+        (self.registers.stack_pointer() - 4096) & !63
+    }
+
+    pub(crate) fn mask(&self) -> u64 {
+        self.mask
+    }
+
+    pub(crate) fn forget_signal(&mut self) {
+        self.signal = None;
+    }
+
+    pub(crate) fn signal(&self) -> Option<&SignalInfo> {
+        self.signal.as_ref()
+    }
+
+    /// Its registers, back from the call that it waits in with a result.
+    pub(crate) fn registers_returning(&self, result: i64) -> Registers {
+        self.registers.returning(result)
+    }
+
+    /// Its registers in a form that means the same at another time: what has not happened happens again.
+    pub(crate) fn registers_settled(&self) -> Registers {
+        match self.was_notifying {
+            true => self.registers.repeating(),
+            false => self.registers.settled(),
+        }
+    }
+
+    /// Its registers, with which it goes on as if it had not been stopped.
+    pub(crate) fn registers_undisturbed(&self) -> Registers {
+        match self.was_notifying {
+            true => self.registers.repeating(),
+            false => self.registers.undisturbed(),
+        }
+    }
+
+    fn begin(&mut self, instruction: u64, number: i64, arguments: [u64; 6]) -> io::Result<()> {
+        self.work(instruction, number, arguments)?;
+        self.take_stopped()?.step()
+    }
+
+    /// Has it be about to make a call, in which no signal disturbs it.
+    fn work(&mut self, instruction: u64, number: i64, arguments: [u64; 6]) -> io::Result<()> {
+        let registers = self.registers.calling(instruction, number, arguments);
+        let stopped = self.stopped()?;
+        stopped.set_registers(&registers)?;
+        if !self.is_working {
+            stopped.set_signal_mask(ALL_SIGNALS)?;
+            self.is_working = true;
+        }
+        Ok(())
+    }
+
+    /// Waits until it is in a call that notifies. If it stops before, by `proceed` it comes there.
+    fn await_call(
+        &self,
+        gate: &mut dyn Gate,
+        proceed: impl Fn(Stopped) -> io::Result<()>,
+    ) -> io::Result<PendingCall> {
+        loop {
+            if let Some(call) = gate.await_call(self.thread)? {
+                return Ok(call);
+            }
+            match ptrace::poll(self.thread)? {
+                Some(News::Ended(_)) => return Err(Errno::SRCH.into()),
+                Some(News::Stopped(stopped, _)) => proceed(stopped)?,
+                None => {}
+            }
+        }
+    }
+
+    fn finish(&mut self) -> io::Result<i64> {
+        // After an error there is nothing here to hold; whoever meets one ends the process.
+        loop {
+            match await_surely(self.thread)? {
+                News::Ended(_) => return Err(Errno::SRCH.into()),
+                // SIGSTOP, which no mask keeps out, or a SIGTRAP that somebody has sent: the thread takes
+                // it when it goes on.
+                News::Stopped(stopped, Stop::Signal(signal))
+                    if signal != END_OF_STEP || !stopped.signal()?.is_fault() =>
+                {
+                    self.signal = Some(stopped.signal()?);
+                    stopped.step()?;
+                }
+                News::Stopped(stopped, Stop::Signal(_)) => {
+                    let result = stopped.registers()?.result();
+                    self.stopped = Some(stopped);
+                    self.takes_signal = true;
+                    return Ok(result);
+                }
+                News::Stopped(stopped, _) => stopped.step()?,
+            }
+        }
+    }
+}
+
+/// A tracee that was asked to stop.
+#[must_use = "it stops, and nobody will let it go on"]
+pub(crate) struct Stopping {
+    thread: Pid,
+    state: State,
+}
+
+enum State {
+    Ended,
+    AtRest(Box<Held>),
+    /// On its way.
+    Coming {
+        /// Until when it may be.
+        deadline: Option<Instant>,
+        /// Whether it waited in a call that was answered.
+        was_notifying: bool,
+    },
+}
+
+impl Stopping {
+    /// Asks a tracee to stop. If it waits in a call that notified and was received, that is answered with
+    /// a dummy: it will make that call again.
+    pub(crate) fn begin(
+        thread: Pid,
+        received: Option<PendingCall>,
+        patience: Duration,
+        gate: &mut dyn Gate,
+    ) -> Result<Self, CheckpointError> {
+        let state = |state| Ok(Self { thread, state });
+        // One that is born a tracee stops by itself; to be asked again would stop it once more later.
+        if received.is_none()
+            && let Some(stopped) = Stopped::now(thread)
+            && let Some(resting) = Held::at_rest(stopped).map_err(failed)?
+        {
+            return state(State::AtRest(Box::new(resting)));
+        }
+        match ptrace::interrupt(thread) {
+            Err(error) if is_gone(&error) => return state(State::Ended),
+            asked => asked.map_err(failed)?,
+        }
+        // A received call does not stop until it is answered; the stop comes before the thread sees
+        // the answer.
+        let mut was_notifying = false;
+        if let Some(call) = received {
+            was_notifying = gate.answer(call, 0).map_err(failed)?;
+        }
+        // Once it is answered it is on its way to that stop, and must be met there, or it would take the
+        // dummy for the truth. Nothing but other threads can be in its way.
+        let deadline = (!was_notifying).then(|| Instant::now() + patience);
+        state(State::Coming {
+            deadline,
+            was_notifying,
+        })
+    }
+
+    pub(crate) fn thread(&self) -> Pid {
+        self.thread
+    }
+
+    /// Waits until it has stopped. `None`: it has ended.
+    pub(crate) fn finish(self) -> Result<Option<Held>, CheckpointError> {
+        let thread = self.thread;
+        let (deadline, was_notifying) = match self.state {
+            State::Ended => return Ok(None),
+            State::AtRest(held) => return Ok(Some(*held)),
+            State::Coming {
+                deadline,
+                was_notifying,
+            } => (deadline, was_notifying),
+        };
+        let mut signal = None;
+        loop {
+            let news = match deadline {
+                Some(deadline) => await_news(thread, deadline),
+                None => await_surely(thread).map(Some),
+            };
+            match news.map_err(failed)? {
+                None => return Err(CheckpointError::Busy { thread }),
+                Some(News::Ended(_)) => return Ok(None),
+                Some(News::Stopped(stopped, Stop::Interrupt)) => {
+                    let held = Held::new(stopped, was_notifying, signal, false);
+                    return held.map_err(failed).map(Some);
+                }
+                Some(News::Stopped(stopped, Stop::Signal(_))) => {
+                    signal = Some(stopped.signal().map_err(failed)?);
+                    stopped.go_on().map_err(failed)?;
+                }
+                Some(News::Stopped(stopped, Stop::Group(_))) => {
+                    if was_notifying {
+                        let registers = stopped.registers().map_err(failed)?;
+                        let again = stopped.set_registers(&registers.repeating());
+                        again.map_err(failed)?;
+                    }
+                    stopped.stay_stopped().map_err(failed)?;
+                    return Err(CheckpointError::Busy { thread });
+                }
+                Some(News::Stopped(stopped, Stop::Birth(_) | Stop::Exec)) => {
+                    stopped.go_on().map_err(failed)?;
+                }
+            }
+        }
+    }
+}
+
+fn failed(source: io::Error) -> CheckpointError {
+    taking("stop a thread")(source)
+}
+
+/// A stopped thread, with what it takes to have it make calls for the supervisor.
+pub(crate) struct Hand<'a> {
+    pub(crate) held: &'a mut Held,
+    /// Where there is a `syscall` instruction.
+    pub(crate) instruction: u64,
+    pub(crate) gate: &'a mut dyn Gate,
+}
+
+impl Hand<'_> {
+    /// Has it make a call. Returns the result, an error number where that is negative.
+    pub(crate) fn call_raw(&mut self, number: i64, arguments: [u64; 6]) -> io::Result<i64> {
+        if self.gate.notifies(number, &arguments) {
+            return self.call_notifying(number, arguments, |gate, call| gate.let_pass(call));
+        }
+        self.held.begin(self.instruction, number, arguments)?;
+        self.held.finish()
+    }
+
+    /// Has it make a call that must succeed.
+    pub(crate) fn call(&mut self, number: i64, arguments: [u64; 6]) -> io::Result<u64> {
+        self.call_raw(number, arguments).and_then(succeeded)
+    }
+
+    /// Has it and another thread, which has a `syscall` instruction at that address, make the same call,
+    /// at the same time. It must succeed.
+    pub(crate) fn call_both(
+        &mut self,
+        (other, instruction): (&mut Held, u64),
+        number: i64,
+        arguments: [u64; 6],
+    ) -> io::Result<(u64, u64)> {
+        if self.gate.notifies(number, &arguments) {
+            let own = self.call(number, arguments)?;
+            let gate = &mut *self.gate;
+            let mut other = Hand {
+                held: other,
+                instruction,
+                gate,
+            };
+            return Ok((own, other.call(number, arguments)?));
+        }
+        other.begin(instruction, number, arguments)?;
+        let own = self.call(number, arguments);
+        let other = other.finish().and_then(succeeded);
+        Ok((own?, other?))
+    }
+
+    /// Does something while the thread waits in a call that notifies, and does not happen.
+    pub(crate) fn meanwhile(
+        &mut self,
+        act: impl FnOnce(&mut dyn Gate, PendingCall) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let number = self.gate.notifying_call();
+        let done = self.call_notifying(number, [0; 6], |gate, call| {
+            act(gate, call)?;
+            gate.answer(call, 0)
+        });
+        done.map(drop)
+    }
+
+    /// `act` answers the call.
+    fn call_notifying(
+        &mut self,
+        number: i64,
+        arguments: [u64; 6],
+        act: impl FnOnce(&mut dyn Gate, PendingCall) -> io::Result<bool>,
+    ) -> io::Result<i64> {
+        self.held.begin(self.instruction, number, arguments)?;
+        let call = self.held.await_call(self.gate, Stopped::step)?;
+        let done = act(self.gate, call);
+        if done.is_err() {
+            self.gate.answer(call, 0)?;
+        }
+        let result = self.held.finish()?;
+        done.map(|_| result)
+    }
+}
+
+/// The result of a call that must succeed.
+fn succeeded(result: i64) -> io::Result<u64> {
+    u64::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result as i32))
+}
+
+/// How a thread goes on.
+pub(crate) struct Departure<'a> {
+    pub(crate) registers: Registers,
+    pub(crate) extended: Option<&'a [u8]>,
+    pub(crate) mask: u64,
+    /// Whether it stays a tracee.
+    pub(crate) traced: bool,
+}
+
+impl Held {
+    /// Lets it go on, with the signal that it was about to take. There is a `syscall` instruction at
+    /// `instruction`.
+    pub(crate) fn release(mut self, departure: &Departure<'_>, instruction: u64) -> io::Result<()> {
+        let signal = self.signal.take();
+        if signal.is_some() && !self.takes_signal {
+            // The end of any call is a stop in which it can be given one; this one never notifies.
+            self.begin(instruction, ptrace::call::GETPID, [0; 6])?;
+            self.finish()?;
+        }
+        let stopped = self.take_stopped()?;
+        if self.is_working || departure.registers != self.registers {
+            stopped.set_registers(&departure.registers)?;
+        }
+        if let Some(extended) = departure.extended {
+            stopped.set_extended_state(extended)?;
+        }
+        if self.is_working || departure.mask != self.mask {
+            stopped.set_signal_mask(departure.mask)?;
+        }
+        match (signal, departure.traced) {
+            (None, true) => stopped.go_on(),
+            (None, false) => stopped.detach(),
+            (Some(signal), true) => stopped.go_on_with(&signal),
+            (Some(signal), false) => stopped.detach_with(&signal),
+        }
+    }
+
+    /// Has it end as a thread that calls exit(2), of which the process notices nothing else.
+    pub(crate) fn exit(mut self, instruction: u64, gate: &mut dyn Gate) -> io::Result<()> {
+        self.work(instruction, ptrace::call::EXIT, [0; 6])?;
+        self.take_stopped()?.go_on()?;
+        let call = self.await_call(gate, Stopped::go_on)?;
+        gate.let_pass(call)?;
+        loop {
+            match ptrace::wait(self.thread)? {
+                News::Ended(_) => return Ok(()),
+                News::Stopped(stopped, _) => stopped.go_on()?,
+            }
+        }
+    }
+}
+
+/// The next news of a thread that can only stop or end. Nothing but other threads can be in its way.
+///
+/// Of the end of a process' first thread the kernel tells when all others were reaped, which nobody does
+/// who waits here. So where there are several, this looks by itself.
+fn await_surely(thread: Pid) -> io::Result<News> {
+    if is_alone(thread) {
+        return ptrace::wait(thread);
+    }
+    let news = await_news(thread, Instant::now() + SURELY)?;
+    news.ok_or_else(|| io::ErrorKind::TimedOut.into())
+}
+
+/// Whether a thread is its process' only one.
+fn is_alone(thread: Pid) -> bool {
+    /// A directory has two names more than directories in it.
+    const LINKS: u64 = 3;
+    let tasks = std::fs::metadata(format!("/proc/{}/task", thread.as_raw_nonzero()));
+    tasks.is_ok_and(|tasks| tasks.nlink() == LINKS)
+}
+
+/// The next news of a thread, or `None` at the deadline.
+fn await_news(thread: Pid, deadline: Instant) -> io::Result<Option<News>> {
+    let begun = Instant::now();
+    loop {
+        match ptrace::poll(thread) {
+            Err(error) if error.raw_os_error() == Some(Errno::CHILD.raw_os_error()) => {
+                return Ok(Some(News::Ended(thread)));
+            }
+            Err(error) => return Err(error),
+            Ok(Some(news)) => return Ok(Some(news)),
+            Ok(None) => {}
+        }
+        let now = Instant::now();
+        if now >= deadline {
+            return Ok(None);
+        }
+        match now - begun {
+            waited if waited < AT_ONCE => std::hint::spin_loop(),
+            waited if waited < EAGER => std::thread::yield_now(),
+            // Nobody may have been told of its end.
+            _ if is_zombie(thread, thread) => return Ok(Some(News::Ended(thread))),
+            _ => std::thread::sleep(NAP),
+        }
+    }
+}
+
+pub(crate) fn is_gone(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
+}

@@ -1,0 +1,51 @@
+//! Checkpoint and in-place rollback of unmodified processes, on a stock kernel.
+//!
+//! A supervisor stops all threads of a [`Process`] ([`Process::halt`]) and takes a [`Checkpoint`]: a
+//! thread is made to copy the process, and the copy, the **vessel**, stays stopped and holds the memory,
+//! whose pages both share until one writes. What the vessel cannot hold (registers of threads, where
+//! files stand) is kept here. A rollback ([`Halted::roll_back`]) gives the process back what differs. The
+//! process keeps its number, parent, group, threads and terminal.
+//!
+//! Paper 1 (Nightingale, Chen, Flinn: Speculative Execution in a Distributed File System, SOSP 2005),
+//! section 5.1, does this in the kernel by copy-on-write fork.
+//!
+//! # What is restored
+//!
+//! Registers with floating point and vector state, signal masks, robust lists and restartable sequences
+//! of all threads; private memory with its mappings and protection, the break; descriptors and the
+//! positions of their files; threads born since end. Handlers of signals, umask and working directory,
+//! if the supervisor has noted that they changed ([`Checkpoint::note`]).
+//!
+//! # What is not
+//!
+//! Shared memory that is written to, threads that have ended, a program that was executed, what was done
+//! to files and to other processes: their calls have to wait, or to be undone by others.
+//!
+//! This crate knows no policy: when to take a checkpoint, what a guess is, and which calls wait is its
+//! user's.
+#![forbid(unsafe_code)]
+
+mod attributes;
+mod checkpoint;
+mod contents;
+mod descriptors;
+mod error;
+mod gate;
+mod held;
+mod mappings;
+mod obstacles;
+mod pages;
+mod process;
+mod rollback;
+mod scratch;
+mod threads;
+mod vessel;
+
+pub use attributes::Change;
+pub use checkpoint::Checkpoint;
+pub use descriptors::is_shared_with_relatives;
+pub use error::{CheckpointError, RollbackError};
+pub use gate::{Gate, PendingCall};
+pub use obstacles::{Suspicions, filters, obstacle};
+pub use process::{Halted, Process, Traced};
+pub use rollback::Restored;

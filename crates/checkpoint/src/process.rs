@@ -1,0 +1,424 @@
+//! A process whose threads its supervisor stops, copies, restores and lets go on.
+
+use std::collections::HashSet;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{Pid, PidfdFlags};
+use rustix::time::Timespec;
+use surmise_sys::ptrace::{self, Registers, SignalInfo, Stopped, call};
+use surmise_sys::vdso;
+
+use crate::error::{CheckpointError, taking};
+use crate::gate::{Gate, PendingCall};
+use crate::held::{Departure, Hand, Held, Stopping, is_gone};
+use crate::threads::Threads;
+use crate::vessel::{Children, Vessel};
+
+/// How many vessels that were killed may stay zombies of the process before it reaps them.
+const ZOMBIES_MAX: usize = 16;
+
+/// A process of whose threads some may be tracees of this one.
+#[derive(Debug)]
+pub struct Process {
+    pub(crate) pid: Pid,
+    pub(crate) pidfd: OwnedFd,
+    traced: HashSet<Pid>,
+    /// Where its threads make calls for the supervisor; looked up when it is first needed.
+    instruction: Option<u64>,
+    threads: Threads,
+    children: Children,
+    /// How many vessels it has made.
+    vessels: u64,
+    /// Vessels that were killed, and not reaped by the process.
+    killed: Vec<Vessel>,
+}
+
+impl Process {
+    /// A process that is not traced.
+    ///
+    /// # Errors
+    /// As `pidfd_open`.
+    pub fn new(pid: Pid) -> io::Result<Self> {
+        let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+        Ok(Self {
+            pid,
+            pidfd,
+            traced: HashSet::new(),
+            instruction: None,
+            threads: Threads::of(pid),
+            children: Children::default(),
+            vessels: 0,
+            killed: Vec::new(),
+        })
+    }
+
+    /// Its number, as the supervisor sees it.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Whether a thread is one of its threads that are traced.
+    pub fn traces(&self, thread: Pid) -> bool {
+        self.traced.contains(&thread)
+    }
+
+    /// Whether a thread is one of its threads.
+    pub fn has(&self, thread: Pid) -> bool {
+        let (process, thread) = (self.pid.as_raw_nonzero(), thread.as_raw_nonzero());
+        std::fs::exists(format!("/proc/{process}/task/{thread}")).unwrap_or(false)
+    }
+
+    /// Whether it executes nothing any more. Its first thread is the last to end of those that are seen to
+    /// live, unless it has ended by itself: a process that has lost it gets no image.
+    pub fn has_ended(&self) -> bool {
+        let now = Timespec::default();
+        let mut events = [PollFd::new(&self.pidfd, PollFlags::IN)];
+        rustix::event::poll(&mut events, Some(&now)).is_ok_and(|ready| ready > 0)
+            || is_zombie(self.pid, self.pid)
+    }
+
+    /// Whether any of its threads is traced.
+    pub fn is_traced(&self) -> bool {
+        !self.traced.is_empty()
+    }
+
+    /// A thread was born a tracee.
+    pub fn born(&mut self, thread: Pid) {
+        self.traced.insert(thread);
+    }
+
+    /// A thread has ended.
+    pub fn ended(&mut self, thread: Pid) {
+        self.traced.remove(&thread);
+    }
+
+    /// Stops all its threads. `pending` are calls of them that were received and not answered; they
+    /// will be made again, unless [`Halted::go_on`] answers one. `at_signal` is a thread that has
+    /// stopped to take a signal. Each thread may take `patience` to come to a call boundary.
+    ///
+    /// # Errors
+    /// [`CheckpointError`]: all threads go on. Those of the pending calls that were not yet answered still
+    /// wait for their answers.
+    pub fn halt<'a>(
+        &'a mut self,
+        pending: &[PendingCall],
+        at_signal: Option<Stopped>,
+        patience: Duration,
+        gate: &mut dyn Gate,
+    ) -> Result<Halted<'a>, CheckpointError> {
+        let was_traced = self.is_traced();
+        let mut held = Vec::new();
+        if let Some(stopped) = at_signal {
+            held.push(Held::at_signal(stopped).map_err(taking("look at a signal"))?);
+        }
+        match self.stop_all(pending, &mut held, patience, gate) {
+            Ok(instruction) => Ok(Halted {
+                process: self,
+                threads: held,
+                instruction,
+            }),
+            Err(error) => {
+                for thread in held {
+                    self.undisturbed(thread, was_traced);
+                }
+                if !was_traced {
+                    self.traced.clear();
+                }
+                match self.has_ended() {
+                    // Whatever failed first.
+                    true => Err(CheckpointError::Ended { process: self.pid }),
+                    false => Err(error),
+                }
+            }
+        }
+    }
+
+    fn stop_all(
+        &mut self,
+        pending: &[PendingCall],
+        held: &mut Vec<Held>,
+        patience: Duration,
+        gate: &mut dyn Gate,
+    ) -> Result<u64, CheckpointError> {
+        // A thread that is stopped bears no others, so every look finds fewer that are new.
+        loop {
+            let threads = match self.threads.beside(held.len()) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound || is_gone(&error) => {
+                    return Err(CheckpointError::Ended { process: self.pid });
+                }
+                threads => threads.map_err(taking("list threads"))?,
+            };
+            let new: Vec<Pid> = threads
+                .into_iter()
+                .filter(|thread| !held.iter().any(|held| held.thread() == *thread))
+                .collect();
+            let before = held.len();
+            self.stop_each(&new, pending, held, patience, gate)?;
+            let found = held.len() - before;
+            // Threads that all waited for an answer since before the look have made no others.
+            let none_ran = found == new.len() && held.iter().all(Held::was_notifying);
+            if found == 0 || none_ran {
+                break;
+            }
+        }
+        if held.is_empty() {
+            return Err(CheckpointError::Ended { process: self.pid });
+        }
+        match self.instruction {
+            Some(instruction) => Ok(instruction),
+            None => {
+                let found = vdso::instruction(self.pid).map_err(taking("find the vDSO"))?;
+                self.instruction = Some(found);
+                Ok(found)
+            }
+        }
+    }
+
+    /// Stops these threads, at the same time. After an error those that were asked to stop and do so are
+    /// among `held` all the same.
+    fn stop_each(
+        &mut self,
+        threads: &[Pid],
+        pending: &[PendingCall],
+        held: &mut Vec<Held>,
+        patience: Duration,
+        gate: &mut dyn Gate,
+    ) -> Result<(), CheckpointError> {
+        let mut begun = Vec::new();
+        let mut outcome = Ok(());
+        for &thread in threads {
+            let received = pending.iter().find(|call| call.thread == thread).copied();
+            let stopping = self.trace(thread).and_then(|is_tracee| match is_tracee {
+                true => Stopping::begin(thread, received, patience, gate).map(Some),
+                false => Ok(None),
+            });
+            match stopping {
+                Ok(stopping) => begun.extend(stopping),
+                Err(error) => {
+                    outcome = Err(error);
+                    break;
+                }
+            }
+        }
+        for stopping in begun {
+            let thread = stopping.thread();
+            match stopping.finish() {
+                Ok(Some(stopped)) => held.push(stopped),
+                Ok(None) => {
+                    self.traced.remove(&thread);
+                }
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
+        }
+        outcome
+    }
+
+    /// Traces a thread, if it is not traced yet. False: it executes nothing any more.
+    fn trace(&mut self, thread: Pid) -> Result<bool, CheckpointError> {
+        if self.traced.contains(&thread) {
+            return Ok(true);
+        }
+        match ptrace::seize(thread) {
+            Ok(()) => {}
+            Err(error) if is_gone(&error) => return Ok(false),
+            // It was born a tracee, and nobody has said so yet.
+            Err(_) if is_own_tracee(thread) => {}
+            Err(_) if is_zombie(self.pid, thread) => return Ok(false),
+            Err(source) => return Err(CheckpointError::Untraceable { thread, source }),
+        }
+        self.traced.insert(thread);
+        Ok(true)
+    }
+
+    /// Lets a thread go on as if it had not been stopped.
+    fn undisturbed(&self, thread: Held, traced: bool) {
+        let departure = Departure {
+            registers: thread.registers_undisturbed(),
+            extended: None,
+            mask: thread.mask(),
+            traced,
+        };
+        // Fails only for a thread that was killed.
+        let _ = thread.release(&departure, self.instruction.unwrap_or(0));
+    }
+}
+
+/// A process all of whose threads are stopped.
+#[derive(Debug)]
+#[must_use = "dropped, it stays stopped for ever"]
+pub struct Halted<'a> {
+    pub(crate) process: &'a mut Process,
+    pub(crate) threads: Vec<Held>,
+    pub(crate) instruction: u64,
+}
+
+/// How the threads of a process go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Traced {
+    /// As tracees.
+    Still,
+    /// Nobody's tracees.
+    NoMore,
+}
+
+impl Halted<'_> {
+    /// The process' number, as the supervisor sees it.
+    pub fn pid(&self) -> Pid {
+        self.process.pid
+    }
+
+    /// The signal that a thread was about to take, if one was.
+    pub fn signal(&self) -> Option<&SignalInfo> {
+        self.threads.iter().find_map(Held::signal)
+    }
+
+    /// Has the signal that a thread was about to take never been sent.
+    pub fn forget_signal(&mut self) {
+        self.threads.iter_mut().for_each(Held::forget_signal);
+    }
+
+    /// Has a thread make a call, for a guess that is the truth. Returns the result, an error number where
+    /// that is negative.
+    ///
+    /// # Errors
+    /// As ptrace.
+    pub fn call(
+        &mut self,
+        thread: Pid,
+        (number, arguments): (i64, [u64; 6]),
+        gate: &mut dyn Gate,
+    ) -> io::Result<i64> {
+        let found = self.threads.iter_mut().find(|held| held.thread() == thread);
+        let held = found.ok_or(rustix::io::Errno::SRCH)?;
+        let instruction = self.instruction;
+        Hand {
+            held,
+            instruction,
+            gate,
+        }
+        .call_raw(number, arguments)
+    }
+
+    /// Has a thread make a vessel.
+    pub(crate) fn vessel(&mut self, gate: &mut dyn Gate) -> io::Result<Vessel> {
+        let mut maker = Hand {
+            held: &mut self.threads[0],
+            instruction: self.instruction,
+            gate,
+        };
+        let process = &mut *self.process;
+        let vessel = Vessel::make(&mut maker, &mut process.children, process.vessels)?;
+        process.vessels += 1;
+        Ok(vessel)
+    }
+
+    /// Any thread: what it does is the process'.
+    pub(crate) fn hand<'h>(&'h mut self, gate: &'h mut dyn Gate) -> Hand<'h> {
+        Hand {
+            held: &mut self.threads[0],
+            instruction: self.instruction,
+            gate,
+        }
+    }
+
+    /// Lets all threads go on; `answered`, which waited in a call that notified, with that result, the
+    /// others as if they had not been stopped.
+    ///
+    /// # Errors
+    /// As ptrace; a thread that was killed meanwhile is none.
+    pub fn go_on(
+        mut self,
+        answered: Option<(Pid, i64)>,
+        traced: Traced,
+        gate: &mut dyn Gate,
+    ) -> io::Result<()> {
+        self.reap(traced, gate)?;
+        for thread in std::mem::take(&mut self.threads) {
+            let registers = match answered {
+                Some((answered, result)) if answered == thread.thread() => {
+                    thread.registers_returning(result)
+                }
+                _ => thread.registers_undisturbed(),
+            };
+            self.release(thread, registers, None, traced)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn release(
+        &mut self,
+        thread: Held,
+        registers: Registers,
+        state: Option<(&[u8], u64)>,
+        traced: Traced,
+    ) -> io::Result<()> {
+        let number = thread.thread();
+        let departure = Departure {
+            registers,
+            extended: state.map(|(extended, _)| extended),
+            mask: state.map_or(thread.mask(), |(_, mask)| mask),
+            traced: traced == Traced::Still,
+        };
+        if traced == Traced::NoMore {
+            self.process.traced.remove(&number);
+        }
+        match thread.release(&departure, self.instruction) {
+            Err(error) if is_gone(&error) => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Has the process reap the vessels that were killed, if there are many, or no later chance.
+    pub(crate) fn reap(&mut self, traced: Traced, gate: &mut dyn Gate) -> io::Result<()> {
+        if traced == Traced::Still && self.process.killed.len() < ZOMBIES_MAX {
+            return Ok(());
+        }
+        for vessel in std::mem::take(&mut self.process.killed) {
+            vessel.await_end()?;
+            let arguments = [vessel.inner(), 0, call::WAIT_ALL, 0, 0, 0];
+            self.hand(gate).call(call::WAIT4, arguments)?;
+        }
+        Ok(())
+    }
+}
+
+impl Process {
+    /// Kills a vessel; it stays a zombie of the process for a while.
+    pub(crate) fn retire(&mut self, vessel: Vessel) -> io::Result<()> {
+        let killed = vessel.kill();
+        self.killed.push(vessel);
+        killed
+    }
+
+    /// Returns when no vessel that was killed and is newer than this one maps a page any more.
+    pub(crate) fn await_killed(&self, vessel: &Vessel) -> io::Result<()> {
+        let newer = |killed: &&Vessel| killed.order() > vessel.order();
+        self.killed
+            .iter()
+            .filter(newer)
+            .try_for_each(Vessel::await_end)
+    }
+}
+
+/// Whether a thread executes nothing any more.
+pub(crate) fn is_zombie(process: Pid, thread: Pid) -> bool {
+    let (process, thread) = (process.as_raw_nonzero(), thread.as_raw_nonzero());
+    let stat = std::fs::read_to_string(format!("/proc/{process}/task/{thread}/stat"));
+    let state = stat.ok().and_then(|stat| {
+        let (_, fields) = stat.rsplit_once(')')?;
+        fields.trim_start().chars().next()
+    });
+    matches!(state, None | Some('Z' | 'X'))
+}
+
+fn is_own_tracee(thread: Pid) -> bool {
+    let status = std::fs::read(format!("/proc/{}/status", thread.as_raw_nonzero()));
+    let status = status.unwrap_or_default();
+    let own = format!("TracerPid:\t{}", rustix::process::getpid().as_raw_nonzero());
+    String::from_utf8_lossy(&status)
+        .lines()
+        .any(|line| line == own)
+}

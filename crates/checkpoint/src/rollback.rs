@@ -1,0 +1,366 @@
+//! Making a process what it was at a checkpoint, in place.
+//!
+//! It keeps its number, parent, group, threads and terminal, so nothing outside it has to be told. The
+//! order matters: threads that are new end while the memory that they execute is still there; mappings
+//! come before the pages in them, and registers last.
+
+use std::io;
+use std::ops::Range;
+
+use rustix::process::Pid;
+use surmise_sys::memory;
+use surmise_sys::pagemap::{PAGE, PageMap};
+use surmise_sys::ptrace::{SignalInfo, call};
+
+use crate::checkpoint::{Checkpoint, Image};
+use crate::contents;
+use crate::error::{RollbackError, restoring};
+use crate::gate::Gate;
+use crate::held::Hand;
+use crate::mappings::{self, Change, Mapping};
+use crate::pages::{self, Repair};
+use crate::process::{Halted, Traced};
+use crate::scratch::Scratch;
+
+/// MADV_DONTNEED_LOCKED of madvise(2), since Linux 5.18.
+const FORGET_LOCKED: u64 = 24;
+/// MAP_PRIVATE, MAP_FIXED, MAP_ANONYMOUS of mmap(2).
+const OWN_IN_PLACE: u64 = 0x02 | 0x10 | 0x20;
+/// MAP_GROWSDOWN, MAP_STACK.
+const STACK: u64 = 0x100 | 0x2_0000;
+
+/// What a rollback did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// Pages that were copied from the vessel.
+    pub pages: u64,
+}
+
+impl Halted<'_> {
+    /// Makes the process what it was at the checkpoint, and lets it go on from there. A signal that a
+    /// thread was about to take it takes then, by the mask and handlers that it has again.
+    ///
+    /// All newer checkpoints of the process must have been discarded.
+    ///
+    /// # Errors
+    /// [`RollbackError`]: the process must not go on.
+    pub fn roll_back(
+        mut self,
+        checkpoint: &mut Checkpoint,
+        traced: Traced,
+        gate: &mut dyn Gate,
+    ) -> Result<Restored, RollbackError> {
+        let restored = self.restore(checkpoint, gate)?;
+        self.depart(&checkpoint.threads, traced, gate)?;
+        Ok(restored)
+    }
+
+    /// As [`Self::roll_back`], and frees the checkpoint.
+    ///
+    /// # Errors
+    /// As [`Self::roll_back`].
+    pub fn roll_back_for_good(
+        mut self,
+        mut checkpoint: Checkpoint,
+        traced: Traced,
+        gate: &mut dyn Gate,
+    ) -> Result<Restored, RollbackError> {
+        let restored = self.restore(&mut checkpoint, gate)?;
+        let Checkpoint {
+            vessel, threads, ..
+        } = checkpoint;
+        let retired = self.process.retire(vessel);
+        retired.map_err(restoring("destroy the vessel"))?;
+        self.depart(&threads, traced, gate)?;
+        Ok(restored)
+    }
+
+    fn restore(
+        &mut self,
+        checkpoint: &mut Checkpoint,
+        gate: &mut dyn Gate,
+    ) -> Result<Restored, RollbackError> {
+        let signals = self.end_new_threads(&checkpoint.threads, gate)?;
+        // Whose page is whose tells which were written to. What the process has got since the checkpoint no
+        // older vessel can map.
+        let ended = self.process.await_killed(&checkpoint.vessel);
+        ended.map_err(restoring("wait for the end of a vessel"))?;
+        let mut scratch = Scratch::default();
+        let pid = self.process.pid;
+        let hand = &mut self.hand(gate);
+        let pages = restore_memory(pid, hand, checkpoint, &mut scratch)?;
+        let vessel = &checkpoint.vessel;
+        checkpoint
+            .descriptors
+            .restore(pid, vessel, hand, &mut scratch)?;
+        let vessel = (&mut checkpoint.vessel, checkpoint.instruction);
+        std::mem::take(&mut checkpoint.changed)
+            .restore(hand, &mut scratch, vessel)
+            .map_err(restoring("restore the attributes of a process"))?;
+        for signal in signals {
+            send_again(hand, &signal, &mut scratch).map_err(restoring("send a signal again"))?;
+        }
+        scratch
+            .unmap(hand)
+            .map_err(restoring("unmap the scratch page"))?;
+        Ok(Restored { pages })
+    }
+
+    /// Threads that were born since do not exist any more. Returns what they were about to take: it was sent
+    /// to the process, which is still there.
+    fn end_new_threads(
+        &mut self,
+        images: &[Image],
+        gate: &mut dyn Gate,
+    ) -> Result<Vec<SignalInfo>, RollbackError> {
+        let is_known = |thread: Pid| images.iter().any(|image| image.thread == thread);
+        let held = std::mem::take(&mut self.threads);
+        let (kept, new): (Vec<_>, Vec<_>) =
+            held.into_iter().partition(|held| is_known(held.thread()));
+        self.threads = kept;
+        if self.threads.len() != images.len() {
+            let source = io::Error::other("a thread has ended since the checkpoint");
+            return Err(restoring("find the threads")(source));
+        }
+        let mut signals = Vec::new();
+        for thread in new {
+            self.process.ended(thread.thread());
+            signals.extend(thread.signal().copied());
+            thread
+                .exit(self.instruction, gate)
+                .map_err(restoring("end a thread"))?;
+        }
+        Ok(signals)
+    }
+
+    fn depart(
+        &mut self,
+        images: &[Image],
+        traced: Traced,
+        gate: &mut dyn Gate,
+    ) -> Result<(), RollbackError> {
+        let departed = self.depart_each(images, traced, gate);
+        departed.map_err(restoring("restore a thread"))
+    }
+
+    fn depart_each(
+        &mut self,
+        images: &[Image],
+        traced: Traced,
+        gate: &mut dyn Gate,
+    ) -> io::Result<()> {
+        let instruction = self.instruction;
+        for (held, image) in self.threads.iter_mut().map(|held| {
+            let image = images.iter().find(|image| image.thread == held.thread());
+            (held, image.expect("all others were ended"))
+        }) {
+            let mut hand = Hand {
+                held,
+                instruction,
+                gate,
+            };
+            restore_kernel_state(&mut hand, image)?;
+        }
+        self.reap(traced, gate)?;
+        for held in std::mem::take(&mut self.threads) {
+            let image = images.iter().find(|image| image.thread == held.thread());
+            let image = image.expect("all others were ended");
+            let state = (&*image.extended, image.mask);
+            self.release(held, image.registers, Some(state), traced)?;
+        }
+        Ok(())
+    }
+}
+
+/// Any thread that does not block it takes it then.
+fn send_again(hand: &mut Hand<'_>, signal: &SignalInfo, scratch: &mut Scratch) -> io::Result<()> {
+    let place = scratch.write(hand, &signal.bytes())?;
+    let own = hand.call(call::GETPID, [0; 6])?;
+    let number = u64::from(signal.number().cast_unsigned());
+    hand.call(call::RT_SIGQUEUEINFO, [own, number, place, 0, 0, 0])?;
+    Ok(())
+}
+
+/// What the kernel remembers of a thread beside its registers.
+fn restore_kernel_state(hand: &mut Hand<'_>, image: &Image) -> io::Result<()> {
+    let (head, size) = image.robust_list;
+    if memory::robust_list(image.thread)?.0 != head {
+        hand.call(call::SET_ROBUST_LIST, [head, size, 0, 0, 0, 0])?;
+    }
+    const UNREGISTER: u64 = 1;
+    let now = hand.held.stopped()?.restartable_sequences()?;
+    let then = image.restartable;
+    if now != then {
+        if now.address != 0 {
+            let area = [
+                now.address,
+                now.size.into(),
+                UNREGISTER,
+                now.signature.into(),
+                0,
+                0,
+            ];
+            hand.call(call::RSEQ, area)?;
+        }
+        if then.address != 0 {
+            let area = [
+                then.address,
+                then.size.into(),
+                0,
+                then.signature.into(),
+                0,
+                0,
+            ];
+            hand.call(call::RSEQ, area)?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns how many pages were copied.
+fn restore_memory(
+    pid: Pid,
+    hand: &mut Hand<'_>,
+    checkpoint: &mut Checkpoint,
+    scratch: &mut Scratch,
+) -> Result<u64, RollbackError> {
+    let vessel = checkpoint.vessel.process();
+    let wanted = mappings::of(vessel).map_err(restoring("read the vessel's mappings"))?;
+    let mut present = mappings::of(pid).map_err(restoring("read mappings"))?;
+    let is_break_moved = mappings::heap(&present) != mappings::heap(&wanted);
+    if is_break_moved {
+        restore_break(hand, checkpoint).map_err(restoring("restore the break"))?;
+        present = mappings::of(pid).map_err(restoring("read mappings"))?;
+    }
+    let mut whole = Vec::new();
+    for change in mappings::changes(&present, &wanted, &Scratch::RANGE) {
+        if let Some(range) =
+            remap(hand, &change, &wanted, scratch).map_err(restoring("restore a mapping"))?
+        {
+            whole.push(Repair::Copy(range));
+        }
+    }
+    let repairs = differences(pid, vessel, &wanted, whole).map_err(restoring("compare pages"))?;
+    let copied = apply(hand, pid, vessel, repairs).map_err(restoring("restore pages"))?;
+    if !is_break_moved {
+        // By bytes at most. A vessel that is young takes a while to be there to be asked.
+        restore_break(hand, checkpoint).map_err(restoring("restore the break"))?;
+    }
+    Ok(copied)
+}
+
+/// The break is not all of the heap's mapping: the kernel remembers its bytes.
+fn restore_break(hand: &mut Hand<'_>, checkpoint: &mut Checkpoint) -> io::Result<()> {
+    let asked = (checkpoint.vessel.held()?, checkpoint.instruction);
+    let (present, wanted) = hand.call_both(asked, call::BRK, [0; 6])?;
+    if present != wanted {
+        let set = hand.call(call::BRK, [wanted, 0, 0, 0, 0, 0])?;
+        if set != wanted {
+            return Err(io::Error::other("the kernel refuses the former break"));
+        }
+    }
+    Ok(())
+}
+
+/// Does one change. Returns what has to be copied whole, since it was a file's and is now plain memory:
+/// to the process that is the same, as long as the file does not change.
+fn remap(
+    hand: &mut Hand<'_>,
+    change: &Change,
+    wanted: &[Mapping],
+    scratch: &mut Scratch,
+) -> io::Result<Option<Range<u64>>> {
+    let (start, length) = match change {
+        Change::Unmap(range) | Change::Protect(range, _) | Change::Map { range, .. } => {
+            (range.start, range.end - range.start)
+        }
+    };
+    match change {
+        Change::Unmap(_) => hand.call(call::MUNMAP, [start, length, 0, 0, 0, 0])?,
+        Change::Protect(_, protection) => {
+            hand.call(call::MPROTECT, [start, length, protection.0, 0, 0, 0])?
+        }
+        Change::Map { of, .. } => {
+            let mapping = &wanted[*of];
+            if mapping.is_shared && mapping.protection.may_write() {
+                return Err(io::Error::other("writable shared memory was unmapped"));
+            }
+            if mapping.is_shared && share(hand, mapping, (start, length), scratch)? {
+                return Ok(None);
+            }
+            let stack = if mapping.path == "[stack]" { STACK } else { 0 };
+            let none = u64::MAX;
+            let flags = OWN_IN_PLACE | stack;
+            hand.call(
+                call::MMAP,
+                [start, length, mapping.protection.0, flags, none, 0],
+            )?
+        }
+    };
+    Ok(match change {
+        Change::Map { range, of } if wanted[*of].file.is_some() => Some(range.clone()),
+        _ => None,
+    })
+}
+
+/// Maps a file, which others may write to, as it was. False if it is not to be had by its name any more: then
+/// what it was stays.
+fn share(
+    hand: &mut Hand<'_>,
+    mapping: &Mapping,
+    (start, length): (u64, u64),
+    scratch: &mut Scratch,
+) -> io::Result<bool> {
+    /// AT_FDCWD of openat(2); MAP_SHARED, MAP_FIXED of mmap(2).
+    const HERE: u64 = -100_i64 as u64;
+    const SHARED_IN_PLACE: u64 = 0x01 | 0x10;
+    if mapping.path.len() >= PAGE as usize || !mapping.path.starts_with('/') {
+        return Ok(false);
+    }
+    let name = scratch.write(hand, format!("{}\0", mapping.path).as_bytes())?;
+    let Ok(file) = u64::try_from(hand.call_raw(call::OPENAT, [HERE, name, 0, 0, 0, 0])?) else {
+        return Ok(false);
+    };
+    let offset = mapping.offset + (start - mapping.range.start);
+    let protection = mapping.protection.0;
+    let arguments = [start, length, protection, SHARED_IN_PLACE, file, offset];
+    let mapped = hand.call_raw(call::MMAP, arguments)?;
+    hand.call(call::CLOSE, [file, 0, 0, 0, 0, 0])?;
+    if mapped < 0 {
+        return Ok(false);
+    }
+    // Another file may have that name by now.
+    let present = mappings::of(hand.held.thread())?;
+    let mut there = present.iter().filter(|found| found.range.contains(&start));
+    Ok(there.all(|found| found.file == mapping.file))
+}
+
+/// What differs between the memory of a process and its vessel's, beside what is to be copied whole.
+fn differences(
+    process: Pid,
+    vessel: Pid,
+    mappings: &[Mapping],
+    whole: Vec<Repair>,
+) -> io::Result<Vec<Repair>> {
+    let (own, other) = (PageMap::open(process)?, PageMap::open(vessel)?);
+    let mut repairs = whole;
+    let private = mappings.iter().filter(|mapping| mapping.is_private());
+    let ranges: Vec<_> = private.map(|mapping| &mapping.range).collect();
+    pages::repairs(&own, &other, &ranges, &mut repairs)?;
+    Ok(repairs)
+}
+
+fn apply(hand: &mut Hand<'_>, process: Pid, vessel: Pid, repairs: Vec<Repair>) -> io::Result<u64> {
+    let mut copies = Vec::new();
+    for repair in repairs {
+        match repair {
+            Repair::Forget(range) => {
+                let length = range.end - range.start;
+                let arguments = [range.start, length, FORGET_LOCKED, 0, 0, 0];
+                hand.call(call::MADVISE, arguments)?;
+            }
+            Repair::Copy(range) => copies.push(range),
+        }
+    }
+    contents::copy(vessel, process, &copies)
+}

@@ -1,0 +1,151 @@
+//! The stopped copy of a process that holds what the process was.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use rustix::process::{Pid, Signal};
+use surmise_sys::ptrace::{self, News, Stopped, call};
+
+use crate::held::{Hand, Held};
+
+/// A process that executes nothing of its own: it holds memory, descriptors, handlers of signals, the
+/// working directory and all else that a process has and its threads have not. So what the process closes
+/// stays open until the vessel has ended.
+#[derive(Debug)]
+pub(crate) struct Vessel {
+    process: Pid,
+    /// Its number as the process sees it, whose child it is.
+    inner: u64,
+    /// How many the process had made before.
+    order: u64,
+    /// Once something was asked of it.
+    held: Option<Held>,
+}
+
+impl Vessel {
+    /// Has a thread of the process, all of whose threads are stopped, make a vessel. `order` is how many the
+    /// process has made before.
+    pub(crate) fn make(
+        maker: &mut Hand<'_>,
+        children: &mut Children,
+        order: u64,
+    ) -> io::Result<Self> {
+        let inner = maker.call(call::CLONE, [call::CLONE_VESSEL, 0, 0, 0, 0, 0])?;
+        let process = children.newest(maker.held.thread())?;
+        Ok(Self {
+            process,
+            inner,
+            order,
+            held: None,
+        })
+    }
+
+    pub(crate) fn process(&self) -> Pid {
+        self.process
+    }
+
+    /// How many vessels of its process are older.
+    pub(crate) fn order(&self) -> u64 {
+        self.order
+    }
+
+    /// Its number as its parent sees it.
+    pub(crate) fn inner(&self) -> u64 {
+        self.inner
+    }
+
+    /// Itself, stopped, for calls that tell what it holds.
+    pub(crate) fn held(&mut self) -> io::Result<&mut Held> {
+        if self.held.is_none() {
+            self.held = Some(Held::resting(self.born()?)?);
+        }
+        Ok(self.held.as_mut().expect("made above"))
+    }
+
+    /// Waits for the stop before its first instruction, to which it was born. Whoever waits for news of
+    /// all tracees may have heard of that already.
+    fn born(&self) -> io::Result<Stopped> {
+        loop {
+            if let Some(stopped) = Stopped::now(self.process) {
+                return Ok(stopped);
+            }
+            if let Some(News::Ended(_)) = ptrace::poll(self.process)? {
+                return Err(io::Error::other("the vessel was killed"));
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Kills it. Its memory is freed soon, by its own end: that takes long where it is much.
+    pub(crate) fn kill(&self) -> io::Result<()> {
+        // Fails only when it was killed already.
+        let _ = self.born().and_then(|stopped| stopped.end_without_stop());
+        match rustix::process::kill_process(self.process, Signal::KILL) {
+            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Returns when it has ended, once it was killed, and its memory is free. It stays a zombie of the
+    /// process whose copy it is, so its number is nobody else's.
+    pub(crate) fn await_end(&self) -> io::Result<()> {
+        loop {
+            match ptrace::wait(self.process) {
+                Ok(News::Ended(_)) => return Ok(()),
+                Ok(News::Stopped(stopped, _)) => drop(stopped.go_on()),
+                // Whoever waits for news of all tracees has heard of its end.
+                Err(error)
+                    if error.raw_os_error() == Some(rustix::io::Errno::CHILD.raw_os_error()) =>
+                {
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Where the kernel lists the children of a thread of a process. It stays open, since a look by the file's
+/// name takes several times as long as reading it.
+#[derive(Debug, Default)]
+pub(crate) struct Children {
+    opened: Option<(Pid, File)>,
+}
+
+impl Children {
+    /// The newest child of a stopped thread that is a tracee. The kernel appends children to their parent's
+    /// list, also orphans that it adopts meanwhile; those are nobody's tracees here.
+    fn newest(&mut self, thread: Pid) -> io::Result<Pid> {
+        if self.opened.as_ref().is_none_or(|(of, _)| *of != thread) {
+            let number = thread.as_raw_nonzero();
+            let path = format!("/proc/{number}/task/{number}/children");
+            self.opened = Some((thread, File::open(path)?));
+        }
+        let (_, file) = self.opened.as_ref().expect("opened above");
+        let text = whole(file)?;
+        let children = text.split(u8::is_ascii_whitespace).rev();
+        let mut children = children
+            .filter_map(|number| Pid::from_raw(std::str::from_utf8(number).ok()?.parse().ok()?));
+        children
+            .find(|&child| ptrace::poll(child).is_ok())
+            .ok_or_else(|| io::Error::other("the vessel is not among the children of its maker"))
+    }
+}
+
+/// All that a file of /proc says now.
+fn whole(file: &File) -> io::Result<Vec<u8>> {
+    let mut text = vec![0; 1024];
+    let mut length = 0;
+    loop {
+        match file.read_at(&mut text[length..], length as u64)? {
+            0 => break,
+            read => length += read,
+        }
+        if length == text.len() {
+            text.resize(2 * length, 0);
+        }
+    }
+    text.truncate(length);
+    Ok(text)
+}

@@ -1,0 +1,190 @@
+//! Rollbacks at moments that are hard: with other checkpoints, new threads, signals on their way.
+
+use std::path::Path;
+use std::process::Command;
+
+use rustix::process::{Pid, Signal};
+use surmise_checkpoint::Checkpoint;
+use surmise_sys::ptrace::Stopped;
+use surmise_sys::seccomp::Notification;
+
+use surmise_testkit::watchdog::{self, LIMIT};
+
+use crate::commands::{BACK, COMMAND, Commands, DISCARD, TAKE};
+use crate::steps::change;
+use crate::tracee::{Script, Tracee};
+
+fn start(programs: &Path, name: &str, arguments: &[&str]) -> Tracee {
+    let mut command = Command::new(programs.join(name));
+    Tracee::start(command.args(arguments), None)
+}
+
+/// 64 MB in small pages, then in huge ones.
+pub fn much_memory(programs: &Path) {
+    for pages in [&[][..], &["huge"]] {
+        let mut commands = Commands::new(1);
+        let arguments = [&["8", "16384", "4096", "0"][..], pages].concat();
+        let (output, status) = start(programs, "rounds", &arguments).run(&mut commands);
+        assert_eq!((output.as_str(), status), ("rounds ok\n", Some(0)));
+        assert_eq!(commands.rollbacks, 6);
+        assert!(commands.pages >= 6 * 4096, "{} pages", commands.pages);
+    }
+}
+
+pub fn nested(programs: &Path) {
+    let mut commands = Commands::new(5);
+    let (output, status) = start(programs, "nested", &[]).run(&mut commands);
+    assert_eq!(output, "nested ok after 5 and 5\n");
+    assert_eq!(status, Some(0));
+    assert_eq!(commands.rollbacks, 5 + 6 * 5);
+}
+
+/// A signal comes while all threads are stopped.
+pub fn signal_meanwhile(programs: &Path) {
+    let send = |pid| rustix::process::kill_process(pid, Signal::USR1).expect("send");
+    let mut commands = Commands::new(20).meanwhile(send);
+    let (output, status) = start(programs, "signals", &["halted"]).run(&mut commands);
+    assert_eq!(
+        (output.as_str(), status),
+        ("signals ok after 20\n", Some(0))
+    );
+}
+
+pub fn fatal_signal(programs: &Path) {
+    let send = |pid| rustix::process::kill_process(pid, Signal::USR1).expect("send");
+    let mut commands = Commands::new(20).meanwhile(send);
+    let (output, status) = start(programs, "signals", &["fatal"]).run(&mut commands);
+    assert_eq!((output.as_str(), status), ("", None));
+    assert_eq!(commands.rollbacks, 1);
+}
+
+/// No mask keeps SIGSTOP out: it comes in the middle of what the thread does for its supervisor.
+pub fn stop_meanwhile(programs: &Path) {
+    let send = |pid| rustix::process::kill_process(pid, Signal::STOP).expect("send");
+    let mut commands = Commands::new(1).meanwhile(send);
+    let mut tracee = start(programs, "rounds", &["40", "16", "8", "0"]);
+    let (output, status) = tracee.run(&mut commands);
+    assert_eq!((output.as_str(), status), ("rounds ok\n", Some(0)));
+    assert_eq!(commands.rollbacks, 30);
+    assert_eq!(tracee.job_stops, 30);
+}
+
+/// Rolls back when the signal that it sends is about to be taken.
+struct AtSignal {
+    checkpoint: Option<Checkpoint>,
+    rollbacks: u64,
+}
+
+pub fn signal_at_rollback(programs: &Path) {
+    let mut script = AtSignal {
+        checkpoint: None,
+        rollbacks: 0,
+    };
+    let (output, status) = start(programs, "signals", &["taken"]).run(&mut script);
+    assert_eq!(
+        (output.as_str(), status),
+        ("signals ok after 20\n", Some(0))
+    );
+}
+
+impl Script for AtSignal {
+    fn hear(&mut self, tracee: &mut Tracee, name: &str, call: &Notification) {
+        if let (Some(checkpoint), Some(change)) = (&mut self.checkpoint, change(name, call)) {
+            checkpoint.note(tracee.process.pid(), change);
+        }
+        if name != "kill" || call.arguments[0] != COMMAND {
+            return tracee.let_pass(call);
+        }
+        match call.arguments[1] {
+            TAKE if self.checkpoint.is_none() => {
+                self.checkpoint = Some(tracee.checkpoint(call, 0));
+            }
+            BACK if self.rollbacks < 20 => {
+                let sent = rustix::process::kill_process(tracee.process.pid(), Signal::USR1);
+                sent.expect("send");
+                tracee.answer(call, 0);
+            }
+            DISCARD => {
+                let checkpoint = self.checkpoint.take().expect("it was taken");
+                tracee.let_go(call, checkpoint);
+            }
+            _ => tracee.answer(call, self.rollbacks as i64),
+        }
+    }
+
+    fn signal(&mut self, tracee: &mut Tracee, stopped: Stopped) {
+        // The rollback of which the signal is taken is over.
+        let is_first = stopped.signal().expect("signal").number() == Signal::USR1.as_raw();
+        match &mut self.checkpoint {
+            Some(checkpoint) if is_first => {
+                self.rollbacks += 1;
+                tracee.roll_back(None, Some(stopped), checkpoint, &mut |_| ());
+            }
+            _ => tracee.take_signal(stopped),
+        }
+    }
+}
+
+/// Rolls back when a thread was born that has not run yet.
+struct AtBirth {
+    checkpoint: Option<Checkpoint>,
+    rollbacks: u64,
+    /// Whether the birth was heard of.
+    is_told: bool,
+}
+
+/// Whether the supervisor has heard of a birth or not, the thread ends.
+pub fn births(programs: &Path) {
+    for is_told in [true, false] {
+        let mut script = AtBirth {
+            checkpoint: None,
+            rollbacks: 0,
+            is_told,
+        };
+        let (output, status) = start(programs, "births", &[]).run(&mut script);
+        assert_eq!((output.as_str(), status), ("births ok after 50\n", Some(0)));
+    }
+}
+
+impl AtBirth {
+    fn roll_back(&mut self, tracee: &mut Tracee) {
+        let Some(checkpoint) = &mut self.checkpoint else {
+            return;
+        };
+        if self.rollbacks == 50 {
+            return;
+        }
+        self.rollbacks += 1;
+        tracee.roll_back(None, None, checkpoint, &mut |_| ());
+    }
+}
+
+impl Script for AtBirth {
+    fn hear(&mut self, tracee: &mut Tracee, name: &str, call: &Notification) {
+        if name.starts_with("clone") {
+            tracee.let_pass(call);
+            if !self.is_told {
+                let told = || self.checkpoint.is_none() || Stopped::now(call.thread).is_some();
+                watchdog::until("it stops to tell of the birth", LIMIT, told);
+                self.roll_back(tracee);
+            }
+            return;
+        }
+        if name != "kill" || call.arguments[0] != COMMAND {
+            return tracee.let_pass(call);
+        }
+        match (call.arguments[1], self.checkpoint.take()) {
+            (TAKE, None) => self.checkpoint = Some(tracee.checkpoint(call, 0)),
+            (DISCARD, Some(checkpoint)) => tracee.let_go(call, checkpoint),
+            (_, checkpoint) => {
+                self.checkpoint = checkpoint;
+                tracee.answer(call, self.rollbacks as i64);
+            }
+        }
+    }
+
+    /// Its own first stop may have been heard of before; then it runs.
+    fn birth(&mut self, tracee: &mut Tracee, _: Pid) {
+        self.roll_back(tracee);
+    }
+}

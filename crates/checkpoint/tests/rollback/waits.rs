@@ -1,0 +1,137 @@
+//! Processes that wait in the kernel.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::process::Pid;
+use surmise_checkpoint::{CheckpointError, Process, Suspicions, Traced, obstacle};
+use surmise_sys::seccomp::Notification;
+use surmise_testkit::watchdog::LIMIT;
+
+use crate::tracee::{Script, Tracee, children_of};
+
+/// How often each process is stopped.
+const HALTS: u32 = 20;
+
+/// Lets everything pass.
+struct Plain;
+
+impl Script for Plain {
+    fn hear(&mut self, tracee: &mut Tracee, _name: &str, call: &Notification) {
+        tracee.let_pass(call);
+    }
+}
+
+/// Each kind of wait is stopped and goes on, then is rolled back and begins again: none reports that it
+/// was interrupted.
+pub fn no_wait_ends(programs: &Path) {
+    let place = tempfile::tempdir().expect("a directory");
+    let (reader, writer) = rustix::pipe::pipe().expect("pipe");
+    let mut command = Command::new(programs.join("waits"));
+    let mut tracee = Tracee::start(command.current_dir(place.path()), Some(reader));
+    let waiting = await_children(&mut tracee);
+    let all = children_of(tracee.process.pid()).len();
+    assert!(waiting.len() > 25, "{} of {all} wait", waiting.len());
+    for &pid in &waiting {
+        halt_and_roll_back(&mut tracee, pid);
+    }
+    let output = finish(&mut tracee, writer);
+    let mut failed = output.lines().filter(|line| !line.ends_with(" ok"));
+    assert_eq!(failed.next(), None, "{output}");
+    assert_eq!(output.lines().count(), all, "{output}");
+}
+
+fn halt_and_roll_back(tracee: &mut Tracee, pid: Pid) {
+    let mut process = Process::new(pid).expect("open a process");
+    let gate = &mut tracee.gate;
+    for _ in 0..HALTS {
+        let halted = process.halt(&[], None, LIMIT, gate).expect("halt");
+        halted.go_on(None, Traced::Still, gate).expect("go on");
+    }
+    let mut halted = process.halt(&[], None, LIMIT, gate).expect("halt");
+    let mut checkpoint = halted.checkpoint(gate).expect("checkpoint");
+    halted.go_on(None, Traced::Still, gate).expect("go on");
+    let halted = process.halt(&[], None, LIMIT, gate).expect("halt");
+    let restored = halted.roll_back(&mut checkpoint, Traced::Still, gate);
+    restored.expect("roll back");
+    let halted = process.halt(&[], None, LIMIT, gate).expect("halt");
+    halted
+        .discard(checkpoint)
+        .and_then(|halted| halted.go_on(None, Traced::NoMore, gate))
+        .expect("let go");
+}
+
+/// The program's children, once all of them wait and the program itself reads.
+fn await_children(tracee: &mut Tracee) -> Vec<Pid> {
+    let deadline = Instant::now() + LIMIT;
+    let program = tracee.process.pid();
+    loop {
+        step_for(tracee, Duration::from_millis(50));
+        let mut children = children_of(program);
+        // One has what it waits for from the beginning.
+        children.retain(|&child| !has_ended(child));
+        let (ready, others): (Vec<_>, Vec<_>) = children.iter().partition(|&&child| waits(child));
+        if waits(program) && !children.is_empty() && others.is_empty() {
+            return ready;
+        }
+        assert!(Instant::now() < deadline, "{others:?} do not wait");
+    }
+}
+
+fn step_for(tracee: &mut Tracee, time: Duration) {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        assert!(tracee.step(&mut Plain), "the program has ended");
+    }
+}
+
+fn has_ended(process: Pid) -> bool {
+    read(process, "status").contains("State:\tZ")
+}
+
+/// Whether it sleeps, not in a call that has to be answered.
+fn waits(process: Pid) -> bool {
+    read(process, "status").contains("State:\tS") && !read(process, "wchan").contains("seccomp")
+}
+
+fn read(process: Pid, name: &str) -> String {
+    let path = format!("/proc/{}/{name}", process.as_raw_nonzero());
+    fs::read_to_string(path).expect("look at a process")
+}
+
+/// Closes the program's input. Returns its output.
+fn finish(tracee: &mut Tracee, input: OwnedFd) -> String {
+    drop(input);
+    let (output, status) = tracee.run(&mut Plain);
+    assert_eq!(status, Some(0), "{output}");
+    output
+}
+
+/// The parent cannot be stopped while its child has its memory; nobody is disturbed by the try.
+pub fn vfork_is_busy(programs: &Path) {
+    let (reader, writer) = rustix::pipe::pipe().expect("pipe");
+    let mut command = Command::new(programs.join("vfork"));
+    let mut tracee = Tracee::start(&mut command, Some(reader));
+    let child = loop {
+        step_for(&mut tracee, Duration::from_millis(20));
+        if let [child] = children_of(tracee.process.pid())[..] {
+            break child;
+        }
+    };
+    let parent = tracee.process.pid();
+    let found = |process| obstacle(process, Suspicions::default()).expect("look");
+    assert_eq!(found(child), Some("has its parent's memory, from vfork"));
+    assert_eq!(found(parent), None, "with its supervisor");
+    for _ in 0..2 {
+        let halted = tracee
+            .process
+            .halt(&[], None, Duration::from_millis(100), &mut tracee.gate);
+        let error = halted.expect_err("its child has its memory");
+        assert!(matches!(error, CheckpointError::Busy { thread } if thread == parent));
+        step_for(&mut tracee, Duration::from_millis(20));
+    }
+    assert_eq!(finish(&mut tracee, writer), "parent goes on\n");
+}
