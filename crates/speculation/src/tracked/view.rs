@@ -1,0 +1,158 @@
+//! Names and attributes of files in the view. To look changes nothing; what is changed the view can undo, and
+//! nobody else could.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+use super::{Meeting, Met};
+use crate::names::Last;
+use crate::task;
+
+/// O_WRONLY, O_RDWR, O_CREAT, O_TRUNC of open(2), and the bit of O_TMPFILE that is its own.
+const CHANGING: u64 = 0o1 | 0o2 | 0o100 | 0o1000 | 0o20_000_000;
+/// O_CREAT with O_EXCL, and O_NOFOLLOW, follow no link.
+const NEW: u64 = 0o100 | 0o200;
+const NO_FOLLOW: u64 = 0o400_000;
+/// O_PATH: opens nothing, whatever else is asked for.
+const PATH: u64 = 0o10_000_000;
+
+/// AT_FDCWD of open(2).
+const HERE: u64 = task::HERE as i64 as u64;
+/// AT_SYMLINK_NOFOLLOW and AT_SYMLINK_FOLLOW of the calls that end in `at`.
+const AT_NO_FOLLOW: u64 = 0x100;
+const AT_FOLLOW: u64 = 0x400;
+/// AT_REMOVEDIR of unlinkat(2); RENAME_NOREPLACE of renameat2(2).
+const AT_DIRECTORY: u64 = 0x200;
+const NO_REPLACE: u64 = 1;
+
+pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
+    let [first, second, third, fourth, fifth, _] = met.arguments;
+    let followed = |path| change(met, path, Last::Followed);
+    let named = |path| change(met, path, Last::Named);
+    let by_flags = |path, flags: u64| match flags & AT_NO_FOLLOW {
+        0 => followed(path),
+        _ => named(path),
+    };
+    Ok(match met.name {
+        "open" => opening(met, (HERE, first), second)?,
+        "openat" => opening(met, (first, second), third)?,
+        "creat" => opening(met, (HERE, first), CHANGING)?,
+        "stat" | "lstat" | "fstat" | "newfstatat" | "statx" | "access" | "faccessat"
+        | "faccessat2" | "readlink" | "readlinkat" | "getcwd" | "statfs" | "fstatfs"
+        | "getxattr" | "lgetxattr" | "fgetxattr" | "listxattr" | "llistxattr" | "flistxattr" => {
+            Meeting::Pass("file")
+        }
+        "ftruncate" | "fchmod" | "fchown" | "fsetxattr" | "fremovexattr" => served(met, first)?,
+        "truncate" | "chmod" | "chown" | "utime" | "utimes" | "setxattr" | "removexattr" => {
+            followed((HERE, first))?
+        }
+        "mkdir" | "unlink" | "lchown" | "lsetxattr" | "lremovexattr" => named((HERE, first))?,
+        "mkdirat" => named((first, second))?,
+        "unlinkat" if third & AT_DIRECTORY == 0 => named((first, second))?,
+        "fchmodat" => followed((first, second))?,
+        "symlink" => named((HERE, second))?,
+        "symlinkat" => named((second, third))?,
+        // Without a path they mean the descriptor.
+        "futimesat" | "utimensat" if second == 0 => served(met, first)?,
+        "futimesat" => followed((first, second))?,
+        "utimensat" | "fchmodat2" => by_flags((first, second), fourth)?,
+        "fchownat" => by_flags((first, second), fifth)?,
+        "setxattrat" | "removexattrat" => by_flags((first, second), third)?,
+        "link" => both(named((HERE, first))?, named((HERE, second))?),
+        "rename" => moving(met, [(HERE, first), (HERE, second)])?,
+        "renameat" => moving(met, [(first, second), (third, fourth)])?,
+        "renameat2" if fifth & !NO_REPLACE == 0 => moving(met, [(first, second), (third, fourth)])?,
+        "linkat" => {
+            let old = match fifth & AT_FOLLOW {
+                0 => named((first, second))?,
+                _ => followed((first, second))?,
+            };
+            both(old, named((third, fourth))?)
+        }
+        _ => Meeting::Wait,
+    })
+}
+
+/// To open a file for reading changes nothing; to open a FIFO lets go on who writes to it, and a device may
+/// do anything.
+fn opening(met: &Met<'_>, (directory, path): (u64, u64), flags: u64) -> io::Result<Meeting> {
+    if flags & PATH != 0 {
+        return Ok(Meeting::Pass("file"));
+    }
+    if met.seen.has_fifos() {
+        return Ok(Meeting::Wait);
+    }
+    if flags & CHANGING == 0 {
+        return Ok(
+            match task::leads_to_plain_file(met.process, directory, path)? {
+                true => Meeting::Pass("file"),
+                false => Meeting::Wait,
+            },
+        );
+    }
+    let last = match flags & NEW == NEW || flags & NO_FOLLOW != 0 {
+        true => Last::Named,
+        false => Last::Followed,
+    };
+    let place = place(met, (directory, path), last)?;
+    Ok(match place.is_some_and(|place| is_plain(&place)) {
+        true => Meeting::Change(None),
+        false => Meeting::Wait,
+    })
+}
+
+fn place(met: &Met<'_>, path: (u64, u64), last: Last) -> io::Result<Option<PathBuf>> {
+    if met.seen.has_jails() {
+        return Ok(None);
+    }
+    met.seen.names().place(met.process, path, last)
+}
+
+/// Whether nothing else than a file or directory is at a place outside; a link is not followed there.
+fn is_plain(place: &Path) -> bool {
+    match rustix::fs::lstat(place) {
+        Ok(stat) => matches!(
+            FileType::from_raw_mode(stat.st_mode),
+            FileType::RegularFile | FileType::Directory | FileType::Symlink
+        ),
+        Err(errno) => matches!(errno, Errno::NOENT | Errno::NOTDIR),
+    }
+}
+
+/// A change of what a path leads to.
+fn change(met: &Met<'_>, path: (u64, u64), last: Last) -> io::Result<Meeting> {
+    Ok(match place(met, path, last)? {
+        Some(_) => Meeting::Change(None),
+        None => Meeting::Wait,
+    })
+}
+
+/// A change of what a descriptor leads to.
+fn served(met: &Met<'_>, number: u64) -> io::Result<Meeting> {
+    Ok(match met.seen.names().is_served(met.process, number)? {
+        true => Meeting::Change(None),
+        false => Meeting::Wait,
+    })
+}
+
+/// A directory that is removed is dead to the kernel for ever, and one that is moved has its new name in the
+/// kernel for whoever has it open or works there, whatever the view does. So names of files are moved alone.
+fn moving(met: &Met<'_>, paths: [(u64, u64); 2]) -> io::Result<Meeting> {
+    for path in paths {
+        match place(met, path, Last::Named)? {
+            Some(place) if !met.seen.names().may_be_directory(&place) => {}
+            _ => return Ok(Meeting::Wait),
+        }
+    }
+    Ok(Meeting::Change(None))
+}
+
+fn both(one: Meeting, two: Meeting) -> Meeting {
+    match (one, two) {
+        (Meeting::Change(_), Meeting::Change(_)) => Meeting::Change(None),
+        _ => Meeting::Wait,
+    }
+}
