@@ -3,17 +3,19 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rustix::process::DumpableBehavior;
 use surmise_channels::{Inner, KeptDescriptors};
 use surmise_sys::seccomp::{self, Privilege, Program};
 use surmise_sys::signals::SavedMask;
 
 use crate::capabilities;
-use crate::message::Failure;
+use crate::message::{Failure, Link, Listening};
 use crate::nested;
 use crate::signals::Signals;
 
@@ -27,6 +29,8 @@ pub(crate) struct Execution<'a> {
     pub(crate) directory: &'a Path,
     /// Compiled before the first fork.
     pub(crate) filter: &'a Program,
+    /// Whether the filter tells a speculator of tracked calls.
+    pub(crate) speculates: bool,
     /// What control took over, and the command gets as it was.
     pub(crate) signals: &'a Signals,
     /// What the command gets of its caller's descriptors, besides its streams.
@@ -36,9 +40,15 @@ pub(crate) struct Execution<'a> {
 impl Execution<'_> {
     /// Becomes the command. Returns only if that fails.
     ///
-    /// `mask`: what pid 1 blocked for itself. `streams`: what becomes its standard streams.
-    pub(crate) fn replace_process(&self, mask: &SavedMask, streams: &Inner) -> Failure {
-        match self.prepare(mask, streams) {
+    /// `mask`: what pid 1 blocked for itself. `streams`: what becomes its standard streams. `init`: to pid
+    /// 1, which takes the listener.
+    pub(crate) fn replace_process(
+        &self,
+        mask: &SavedMask,
+        streams: &Inner,
+        init: &Link,
+    ) -> Failure {
+        match self.prepare(mask, streams, init) {
             Ok(()) => Failure::Command {
                 errno: self.execute().raw_os_error().unwrap_or_default(),
             },
@@ -46,7 +56,7 @@ impl Execution<'_> {
         }
     }
 
-    fn prepare(&self, mask: &SavedMask, streams: &Inner) -> Result<(), Failure> {
+    fn prepare(&self, mask: &SavedMask, streams: &Inner, init: &Link) -> Result<(), Failure> {
         mask.restore()
             .and_then(|()| self.signals.give_back())
             .map_err(Failure::at("give the command its signals"))?;
@@ -62,9 +72,26 @@ impl Execution<'_> {
             .pass_on()
             .map_err(Failure::at("pass on what is kept open"))?;
         // While this process still has the right to: otherwise set-uid programs would do nothing.
-        seccomp::install(self.filter, Privilege::Keep)
+        self.filter_calls(init)
             .map_err(Failure::at("install the system-call filter"))?;
         capabilities::confine().map_err(Failure::at("drop capabilities"))
+    }
+
+    fn filter_calls(&self, init: &Link) -> io::Result<()> {
+        if !self.speculates {
+            return seccomp::install(self.filter, Privilege::Keep);
+        }
+        // To take a descriptor of this process is to trace it. For the moment until its exec it is the
+        // domain's only process besides pid 1, so nobody else can.
+        rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?;
+        // This process has one thread, so the next descriptor is the listener.
+        let next = rustix::io::fcntl_dupfd_cloexec(init, 0)?;
+        let descriptor = next.as_raw_fd();
+        drop(next);
+        init.send(&Listening { descriptor })?;
+        let listener = seccomp::install_with_listener(self.filter, Privilege::Keep)?;
+        assert_eq!(listener, descriptor, "pid 1 looks elsewhere");
+        Ok(())
     }
 
     fn execute(&self) -> io::Error {

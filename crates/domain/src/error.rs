@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use surmise_channels::{KeepError, StreamError};
 use surmise_sys::abilities::Abilities;
+use surmise_sys::behaviours::Deviation;
 use surmise_sys::id_map::IdMapError;
 
 use crate::message::Failure;
@@ -56,6 +57,14 @@ pub enum LaunchError {
         command: OsString,
         /// Why not.
         source: io::Error,
+    },
+    /// Tasks are to speculate, and the kernel does not do what that relies on.
+    #[error("speculation relies on what does not hold here, `{behaviour}`: {seen}")]
+    Speculation {
+        /// What it should do.
+        behaviour: &'static str,
+        /// What it does.
+        seen: Deviation,
     },
     /// A step of the domain's start or end failed.
     #[error("{what}: {source}")]
@@ -118,6 +127,9 @@ impl LaunchError {
             Self::State(error) => Some(error.hint()),
             Self::IdMap(error) => Some(error.hint().into()),
             Self::Step { missing, .. } => missing.clone(),
+            Self::Speculation { .. } => {
+                Some("`surmise doctor` tells all of it; without speculation commands run".into())
+            }
             Self::Stalled { name } => Some(format!(
                 "the domain runs on: `surmise diff {name}` shows what it did, `surmise commit {name}` \
                  makes that real, sends what is held and lets it go on, `surmise abort {name}` ends it"

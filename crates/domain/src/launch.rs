@@ -2,9 +2,12 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use surmise_channels::{KeptDescriptors, Streams};
+use surmise_speculation::Stats;
+use surmise_sys::behaviours;
 
 use crate::boundary::Boundary;
 use crate::command;
@@ -14,9 +17,13 @@ use crate::exit::Exit;
 use crate::nested;
 use crate::person::Person;
 use crate::record::{self, Record};
-use crate::roles::control::{self, Job};
+use crate::roles::control::{self, Finished, Job};
 use crate::signals::Signals;
 use crate::state::StateRoot;
+
+/// How long the kernel may take to show that it behaves as speculation needs it. A busy machine is no other
+/// kernel.
+const KERNEL_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What to run in a domain. The environment is the caller's.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +38,8 @@ pub struct Launch {
     pub boundary: Boundary,
     /// Whether to wait for processes that outlive the command, rather than end them.
     pub wait: bool,
+    /// How tasks speculate, if they do.
+    pub speculation: Option<surmise_speculation::Options>,
 }
 
 /// A command that has ended in a domain.
@@ -45,6 +54,20 @@ pub struct Outcome {
     /// Streams of the caller that took no more of what the command put out, for another reason than that
     /// nobody reads them any more. The command met a closed pipe.
     pub lost: Vec<LostStream>,
+    /// What was done for speculation, where the launch asked for it.
+    pub speculation: Option<Stats>,
+}
+
+impl Finished {
+    fn outcome(self, domain: Domain) -> Outcome {
+        Outcome {
+            domain,
+            exit: self.ended.exit,
+            lingering: self.ended.lingering,
+            lost: self.lost,
+            speculation: self.speculation,
+        }
+    }
 }
 
 /// A standard stream that could not be written.
@@ -97,15 +120,10 @@ pub fn run(root: &StateRoot, launch: Launch, person: &dyn Person) -> Result<Outc
     };
     // The record goes to disk while the other roles start.
     match control::supervise(&job, ready.streams, || record.write(&state)) {
-        Ok((ended, lost)) => {
-            record::write_exit(&state, ended.exit)?;
+        Ok(finished) => {
+            record::write_exit(&state, finished.ended.exit)?;
             drop(lock);
-            Ok(Outcome {
-                domain: Domain::new(state, record),
-                exit: ended.exit,
-                lingering: ended.lingering,
-                lost,
-            })
+            Ok(finished.outcome(Domain::new(state, record)))
         }
         Err(error) => {
             if !error.command_started() {
@@ -142,14 +160,9 @@ impl Domain {
             lock: &lock,
         };
         let begin = || record::clear_exit(self.directory());
-        let (ended, lost) = control::supervise(&job, ready.streams, begin)?;
-        record::write_exit(self.directory(), ended.exit)?;
-        Ok(Outcome {
-            domain: self.clone(),
-            exit: ended.exit,
-            lingering: ended.lingering,
-            lost,
-        })
+        let finished = control::supervise(&job, ready.streams, begin)?;
+        record::write_exit(self.directory(), finished.ended.exit)?;
+        Ok(finished.outcome(self.clone()))
     }
 }
 
@@ -160,13 +173,20 @@ struct Ready {
 }
 
 impl Ready {
-    /// Refuses what can be refused.
+    /// Refuses what can be refused. On a kernel that behaves otherwise tasks would be rolled back to what
+    /// they never were.
     fn check(launch: &Launch) -> Result<Self, LaunchError> {
         if let Some(domain) = nested::domain()? {
             return Err(LaunchError::Nested { domain });
         }
         if launch.command.is_empty() {
             return Err(LaunchError::NoCommand);
+        }
+        if launch.speculation.is_some()
+            && let Some((behaviour, seen)) = behaviours::missing(KERNEL_PATIENCE)
+        {
+            let behaviour = behaviour.name;
+            return Err(LaunchError::Speculation { behaviour, seen });
         }
         Ok(Self {
             kept: KeptDescriptors::look_up(&launch.boundary.keep_descriptors)?,

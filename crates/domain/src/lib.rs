@@ -1,6 +1,6 @@
 //! One domain: state directory, namespaces, pid 1, supervision.
 //!
-//! [`run`] starts a command in a new domain and stays until it has ended. Five processes take
+//! [`run`] starts a command in a new domain and stays until it has ended. Five processes, or six, take
 //! part, each with one role:
 //!
 //! * **control**, the caller: makes the state, starts the others, forwards signals, waits.
@@ -8,13 +8,14 @@
 //!   of its own, so that no key on the terminal stops it.
 //! * the **relay** process: passes on what crosses the boundary, a thread for each channel; in the
 //!   caller's session, for it reads the keys of the caller's terminal.
+//! * the **speculator**, where the launch asks for speculation: hears the tracked calls of all tasks and
+//!   answers them, and is the only one who may trace them while the command runs; in a session of its own.
 //! * **pid 1** of the domain: mounts everything, starts the command, reaps, ends what lingers.
 //! * the **command**: in the session that pid 1 leads, with a terminal of the domain's own where the
 //!   caller's streams are a terminal.
 //!
-//! Whichever of them is killed, the others end: pid 1 watches control, the view and the relay process,
-//! and when it
-//! ends the kernel ends the domain's other processes; the mount then goes, which ends the view.
+//! Whichever of them is killed, the others end: pid 1 watches control, the view, the relay process and
+//! the speculator, and when it ends the kernel ends the domain's other processes; the mount then goes, which ends the view.
 #![forbid(unsafe_code)]
 
 mod boundary;
@@ -28,6 +29,7 @@ mod domain;
 mod doorway;
 mod error;
 mod exit;
+mod files;
 mod gate;
 mod held;
 mod launch;
@@ -46,6 +48,7 @@ mod signals;
 mod stall;
 mod state;
 mod stops;
+mod tally;
 mod terminal;
 mod visit;
 

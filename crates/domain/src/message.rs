@@ -4,7 +4,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags};
@@ -41,6 +41,14 @@ pub(crate) enum Order {
     Flush,
     /// Control is about to be another process; [`Report::Done`] answers.
     Adopt,
+}
+
+/// From the command's process to pid 1, where tasks speculate.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Listening {
+    /// The number that its listener is about to have. Afterwards it says nothing more: that would be a
+    /// tracked call.
+    pub(crate) descriptor: RawFd,
 }
 
 /// From control to the view, for a commit of a running domain. [`Report::Done`] or

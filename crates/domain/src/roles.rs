@@ -4,4 +4,5 @@ pub(crate) mod committer;
 pub(crate) mod control;
 pub(crate) mod init;
 pub(crate) mod relay;
+pub(crate) mod speculator;
 pub(crate) mod view;

@@ -5,6 +5,7 @@ mod decisions;
 mod drain;
 mod finish;
 mod inquiry;
+mod speculator;
 mod start;
 mod visitors;
 mod watch;
@@ -17,14 +18,15 @@ use surmise_sys::id_map::IdMap;
 use surmise_sys::process;
 use surmise_sys::seccomp::Program;
 
+pub(crate) use self::finish::Finished;
 use self::finish::{Heard, Parent};
 use self::start::Roles;
 use self::watch::{End, Watch};
 use crate::command::Execution;
 use crate::error::LaunchError;
-use crate::launch::{Launch, LostStream};
+use crate::launch::Launch;
 use crate::lock::Lock;
-use crate::message::{Ended, Order};
+use crate::message::Order;
 use crate::person::Person;
 use crate::record;
 use crate::signals::Signals;
@@ -52,15 +54,20 @@ pub(crate) fn supervise(
     job: &Job<'_>,
     streams: Streams,
     meanwhile: impl FnOnce() -> Result<(), StateError>,
-) -> Result<(Ended, Vec<LostStream>), LaunchError> {
+) -> Result<Finished, LaunchError> {
     let id_map = IdMap::of_caller()?;
-    let filter = Program::consent();
+    let speculates = job.launch.speculation.is_some();
+    let filter = match speculates {
+        true => Program::speculation(),
+        false => Program::consent(),
+    };
     let execution = Execution {
         domain: job.name,
         command: &job.launch.command,
         found: job.found,
         directory: &job.launch.directory,
         filter: &filter,
+        speculates,
         signals: job.signals,
         kept: job.kept,
     };
@@ -74,7 +81,7 @@ fn run(
     job: &Job<'_>,
     id_map: &IdMap,
     meanwhile: impl FnOnce() -> Result<(), StateError>,
-) -> Result<(Ended, Vec<LostStream>), LaunchError> {
+) -> Result<Finished, LaunchError> {
     let mut heard = Heard::default();
     let begun = id_map
         .apply(roles.init.pid())
@@ -125,9 +132,9 @@ fn go_on_alone(mut watch: Watch<'_>, job: &Job<'_>) -> io::Result<()> {
     let watched = watched
         .map(drop)
         .map_err(LaunchError::late_step("watch the domain"));
-    let (ended, _) = roles
+    let finished = roles
         .finish(job, heard, watched, Parent::Gone)
         .map_err(io::Error::other)?;
-    record::write_exit(job.state, ended.exit).map_err(io::Error::other)?;
+    record::write_exit(job.state, finished.ended.exit).map_err(io::Error::other)?;
     Ok(rustix::fs::syncfs(std::fs::File::open(job.state)?)?)
 }

@@ -6,12 +6,16 @@
 mod running;
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Signal};
+use rustix::time::Timespec;
 use surmise_channels::{Inner, InnerTerminal, TerminalSetup};
 use surmise_sys::process::{self, Child};
+use surmise_sys::seccomp::Listener;
 use surmise_sys::signals::{self, SavedMask, SignalFd};
 use surmise_sys::{id_map::IdMap, network};
 
@@ -19,10 +23,16 @@ use crate::capabilities;
 use crate::command::Execution;
 use crate::dial::Switchboard;
 use crate::gate;
-use crate::message::{Failure, Link, Order, Report};
+use crate::message::{Failure, Link, Listening, Order, Report};
 use crate::mounts;
 use crate::processes::Processes;
 use running::Running;
+
+/// How long the command's process may take to make its listener before pid 1 looks again.
+const LOOK_AGAIN: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 50_000,
+};
 
 /// What pid 1 is given. It keeps these descriptors and no other.
 pub(crate) struct Init<'a> {
@@ -32,8 +42,11 @@ pub(crate) struct Init<'a> {
     pub(crate) device: Link,
     /// To the relay process: the domain's terminal.
     pub(crate) relay: Link,
-    /// The processes that the domain cannot do without, as pidfds: the view and the relay process.
-    pub(crate) outside: [OwnedFd; 2],
+    /// To the speculator, where tasks speculate: the listener.
+    pub(crate) speculator: Option<Link>,
+    /// The processes that the domain cannot do without, as pidfds: the view, the relay process and the
+    /// speculator.
+    pub(crate) outside: Vec<OwnedFd>,
     /// What becomes the command's standard streams.
     pub(crate) streams: Inner,
     /// What the domain's terminal is like, if it has one.
@@ -85,6 +98,7 @@ impl Init<'_> {
         let mut all = self.streams.descriptors();
         all.extend(self.execution.kept.descriptors());
         all.extend([&self.control, &self.device, &self.relay].map(AsFd::as_fd));
+        all.extend(self.speculator.iter().map(AsFd::as_fd));
         all.extend(self.outside.iter().map(AsFd::as_fd));
         all.extend(self.gate.iter().flat_map(InitGate::descriptors));
         all
@@ -135,6 +149,7 @@ impl Init<'_> {
             .send(&Report::Started)
             .map_err(Failure::at("tell control"))?;
         command.go();
+        let listener = self.take_listener(&command)?;
         capabilities::confine().map_err(Failure::at("drop capabilities"))?;
         Ok(Running {
             init: self,
@@ -142,6 +157,7 @@ impl Init<'_> {
             children,
             command: command.process,
             terminal,
+            _listener: listener,
             switchboard: self.gate.as_ref().map(|gate| &gate.switchboard),
             stopped: false,
             exit: None,
@@ -208,11 +224,35 @@ impl Init<'_> {
         Ok((command, terminal))
     }
 
+    /// Takes the listener from the command's process, which waits in its next call, and gives the
+    /// speculator a copy. This one lives as long as the domain: so when the speculator is killed, calls
+    /// wait for the end instead of failing. `None` where nobody speculates, or the process has failed,
+    /// which its own report tells.
+    fn take_listener(&self, command: &Prepared) -> Result<Option<Listener>, Failure> {
+        let failed = Failure::at("take the listener");
+        let Some(speculator) = &self.speculator else {
+            return Ok(None);
+        };
+        let heard = command.link.receive();
+        let Some(Listening { descriptor }) = heard.map_err(Failure::at("hear of the listener"))?
+        else {
+            return Ok(None);
+        };
+        match command.listener(descriptor).map_err(failed)? {
+            Some(listener) => {
+                // If it has died, its end is the first event.
+                let _ = speculator.send_descriptor(listener.as_fd());
+                Ok(Some(listener))
+            }
+            None => Ok(None),
+        }
+    }
+
     /// The life of a process that this one makes, the command's until its exec; returns the exit status.
     fn live_as(&self, part: Part, init: &Link, mask: &SavedMask) -> u8 {
         let failure = match self.prepare(part, init) {
             Ok(()) if part == Part::Network => return 0,
-            Ok(()) => self.execution.replace_process(mask, &self.streams),
+            Ok(()) => self.execution.replace_process(mask, &self.streams, init),
             Err(Cut::Failed(failure)) => failure,
             Err(Cut::Orphaned) => return 1,
         };
@@ -263,6 +303,29 @@ impl Prepared {
     fn go(&self) {
         // If it has died, its end is the first event.
         let _ = self.link.send(&Order::Go);
+    }
+
+    /// Its listener, which it is about to make; `None` if it ends first.
+    fn listener(&self, descriptor: RawFd) -> io::Result<Option<Listener>> {
+        loop {
+            match Listener::of(self.process.as_fd(), descriptor) {
+                Ok(None) if self.ends_within(LOOK_AGAIN)? => return Ok(None),
+                Ok(None) => {}
+                Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => {
+                    return Ok(None);
+                }
+                found => return found,
+            }
+        }
+    }
+
+    fn ends_within(&self, limit: Timespec) -> io::Result<bool> {
+        let mut events = [PollFd::new(&self.process, PollFlags::IN)];
+        match rustix::event::poll(&mut events, Some(&limit)) {
+            Ok(ready) => Ok(ready > 0),
+            Err(Errno::INTR) => Ok(false),
+            Err(errno) => Err(errno.into()),
+        }
     }
 
     fn end(&self) -> io::Result<()> {

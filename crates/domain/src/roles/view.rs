@@ -16,6 +16,7 @@ use surmise_sys::id_map::IdMap;
 use surmise_sys::signals;
 use surmise_view::{InodeKey, Notifier, Server, View, ViewConfig};
 
+use crate::files::UndoLog;
 use crate::message::{Failure, Link, Report, ViewOrder};
 
 /// How long the mount may outlive control, or the domain's last process. The kernel ends it at
@@ -29,8 +30,8 @@ const THREADS: std::ops::RangeInclusive<usize> = 2..=8;
 /// Descriptors that the view may hold open, of each of its two kinds.
 const DESCRIPTORS_MAX: u64 = 16 << 10;
 
-/// What the view process is given. It keeps these two links and the lock that tells of its life,
-/// and no other descriptor.
+/// What the view process is given. It keeps these links and the lock that tells of its life, and no
+/// other descriptor.
 pub(crate) struct ViewProcess<'a> {
     /// The state root, which does not exist inside.
     pub(crate) root: &'a Path,
@@ -41,6 +42,8 @@ pub(crate) struct ViewProcess<'a> {
     pub(crate) device: &'a Link,
     /// To control; control's end is closed when the domain has ended, or control.
     pub(crate) control: &'a Link,
+    /// From the speculator, where tasks speculate.
+    pub(crate) undo_log: Option<&'a UndoLog>,
 }
 
 impl ViewProcess<'_> {
@@ -73,6 +76,11 @@ impl ViewProcess<'_> {
             let (served, watch) = mpsc::channel::<()>();
             let control = self.control;
             let view = &view;
+            if let Some(undo_log) = self.undo_log {
+                let notifier = notifier.clone();
+                undo_log.announce(view);
+                scope.spawn(move || undo_log.obey(view, &notifier));
+            }
             scope.spawn(move || {
                 obey(control, view, &notifier);
                 drop(notifier);
@@ -81,6 +89,7 @@ impl ViewProcess<'_> {
             let result = server.serve(view);
             // From here on the watcher has nothing to cut short.
             let _ = rustix::net::shutdown(control, rustix::net::Shutdown::Read);
+            self.undo_log.inspect(|undo_log| undo_log.close());
             drop(served);
             result
         });
@@ -108,6 +117,7 @@ impl ViewProcess<'_> {
             own_group: rustix::process::getegid().as_raw(),
             // Two kinds, and as much again for everything else.
             descriptors: usize::try_from((limit / 4).min(DESCRIPTORS_MAX)).unwrap_or(usize::MAX),
+            speculates: self.undo_log.is_some(),
         })
     }
 }

@@ -7,6 +7,8 @@ use surmise_domain::{
     Answer, Launch, LaunchError, Notice, Outcome, Peer, Person, Question, Rule, StateRoot, Verdict,
 };
 
+use surmise_speculation::Stats;
+
 use crate::client;
 
 /// Runs it, tells on standard error what a test wants to know, and exits as `surmise` would.
@@ -32,6 +34,19 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
             "--commit" => return client::main(&root, &value(), false),
             "--commit-until-apply" => return client::main(&root, &value(), true),
             "--net-allow" => launch.boundary.net.default = Verdict::Allow,
+            "--speculate" => {
+                launch.speculation = Some(surmise_speculation::Options {
+                    torture: None,
+                    stats: true,
+                });
+            }
+            "--torture" => {
+                let seed = value().parse().expect("a seed");
+                launch.speculation = Some(surmise_speculation::Options {
+                    torture: Some(surmise_speculation::Torture { seed, rate: 0.3 }),
+                    stats: false,
+                });
+            }
             "--wait" => launch.wait = true,
             "--hold-streams" => launch.boundary.hold_streams = true,
             "--hold-terminal" => launch.boundary.hold_terminal = true,
@@ -90,6 +105,13 @@ fn tell(result: Result<Outcome, LaunchError>) -> u8 {
             for lost in &outcome.lost {
                 let error = std::io::Error::from_raw_os_error(lost.errno);
                 eprintln!("lost: {}: {error}", lost.stream);
+            }
+            for (name, call) in outcome
+                .speculation
+                .iter()
+                .flat_map(Stats::calls_by_frequency)
+            {
+                eprintln!("heard: {name} {}", call.events);
             }
             eprintln!("kept: {}", outcome.domain.name());
             outcome.exit.code()

@@ -2,6 +2,7 @@
 //! whose processes is killed at any moment of its life.
 
 use std::cell::RefCell;
+use std::fs;
 use std::thread;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use surmise_domain::Status;
 use surmise_testkit::Act::Do;
 
 use crate::Test;
+use crate::commits::commit;
 use crate::setting::Setting;
 use crate::strike::{Census, Dice, Victim, rounds, strike};
 
@@ -22,6 +24,10 @@ pub const TESTS: &[Test] = &[
     ("the_relay_process_killed_at_random", |setting| {
         at_random(setting, Victim::Relay);
     }),
+    ("the_speculator_killed_at_random", |setting| {
+        at_random(setting, Victim::Speculator);
+    }),
+    ("what_is_undecided_at_a_kill_never_was", undecided),
     ("pid_1_killed_at_random", |setting| {
         at_random(setting, Victim::Init);
     }),
@@ -45,7 +51,10 @@ fn at_random(setting: &Setting, victim: Victim) {
     for round in 0..rounds {
         let load = if round % 2 == 0 { "" } else { BUSY };
         let script = format!("{HELD}{load}sleep 600; true");
-        let words = ["--name", "t", "--net-hold", "--", "bash", "-c", &script];
+        let mut words = vec!["--name", "t", "--net-hold", "--", "bash", "-c", &script];
+        if victim == Victim::Speculator {
+            words.insert(0, "--speculate");
+        }
         let pause = dice.up_to(LATEST);
         let (census, end) = match round / 2 % 2 {
             0 => on_streams(setting, &words, victim, pause),
@@ -59,6 +68,61 @@ fn at_random(setting: &Setting, victim: Victim) {
         setting.user()
     );
     assert!(rounds < 10 || kept > 0, "no domain lived long enough");
+}
+
+/// Writes a line after each look at a file, and elsewhere if it is told that the file is not there.
+const DECEIVED: &str = r#"
+    for (my $step = 1; ; $step++) {
+        my $name = -e '/etc/passwd' ? 'right' : 'wrong';
+        open my $log, '>>', $name;
+        syswrite $log, "$step\n";
+        close $log;
+        rename 'wrong', "wrong.$step" if $step % 3 == 0;
+    }"#;
+
+/// S31: what was done past a guess that nobody has decided is not in what a kill leaves behind.
+fn undecided(setting: &Setting) {
+    let mut dice = Dice(0xdece + u64::from(setting.user()));
+    let work = setting.scratch.work();
+    let mut lines = 0;
+    for round in 0..rounds(12) {
+        let victims = [
+            Victim::Speculator,
+            Victim::View,
+            Victim::Control,
+            Victim::Init,
+        ];
+        let (seed, pause) = (round.to_string(), LATEST + dice.up_to(LATEST));
+        let words = [
+            "--name",
+            "t",
+            "--torture",
+            &seed,
+            "--",
+            "perl",
+            "-e",
+            DECEIVED,
+        ];
+        on_streams(setting, &words, victims[round % victims.len()], pause);
+        commit(setting).assert_code(0);
+        let mut left: Vec<_> = fs::read_dir(&work)
+            .expect("list")
+            .map(|entry| entry.expect("list").file_name())
+            .collect();
+        left.retain(|name| name != "right");
+        assert!(left.is_empty(), "{left:?}");
+        // Each line once, though the program was rolled back again and again.
+        let text = fs::read_to_string(work.join("right")).unwrap_or_default();
+        let steps: Vec<usize> = text
+            .lines()
+            .map(|line| line.parse().expect("a step"))
+            .collect();
+        assert_eq!(steps, Vec::from_iter(1..=steps.len()));
+        lines += steps.len();
+        let _ = fs::remove_file(work.join("right"));
+    }
+    assert!(lines > 0, "nothing was ever decided");
+    eprintln!("{lines} lines of user {} were decided", setting.user());
 }
 
 /// Who was there, and how long it took until nobody was.

@@ -13,6 +13,7 @@ mod kills;
 mod liveness;
 mod setting;
 mod signals;
+mod speculation;
 mod status;
 mod streams;
 mod strike;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         deadlocks::TESTS,
         streams::TESTS,
         terminal::TESTS,
+        speculation::TESTS,
     ]
     .concat();
     let trials = tests.into_iter().flat_map(|(name, test)| {

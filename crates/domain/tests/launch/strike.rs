@@ -18,6 +18,7 @@ pub enum Victim {
     Control,
     View,
     Relay,
+    Speculator,
     Init,
     /// Of a running commit.
     Committer,
@@ -38,6 +39,7 @@ impl Victim {
             Self::Control => setting.control(),
             Self::View => of_control("surmise-view"),
             Self::Relay => of_control("surmise-relay"),
+            Self::Speculator => of_control("surmise-spec"),
             Self::Init => of_control("surmise-init"),
             Self::Committer => of_control("surmise-commit"),
             Self::Tracer => of_control("surmise-tracer"),

@@ -132,6 +132,9 @@ impl<'a> Decisions<'a> {
             }
             Wish::Commit { is_strict } => {
                 let init = self.roles.init.pid();
+                if let Some(speculator) = &self.roles.speculator {
+                    speculator.settle()?;
+                }
                 self.commit = RunningCommit::begin(visitor, is_strict, init, self.others());
                 Ok(())
             }

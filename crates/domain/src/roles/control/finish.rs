@@ -2,15 +2,24 @@
 //! went.
 
 use std::io;
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Signal, WaitIdStatus};
+use rustix::time::Timespec;
+use surmise_speculation::Stats;
 use surmise_sys::process::Child;
 
+use super::speculator::SpeculatorRole;
 use super::start::Roles;
 use super::{Job, drain};
 use crate::error::LaunchError;
 use crate::launch::LostStream;
 use crate::message::{Ended, Failure, Link, RelayOrder, RelayReport, Report};
+use crate::roles::speculator::SpeculatorReport;
+
+/// How long the speculator may take to say what it did.
+const REPORTING_MAX: Duration = Duration::from_secs(1);
 
 /// Whose children the other processes are.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,7 +48,7 @@ impl Roles {
         mut heard: Heard,
         watched: Result<(), LaunchError>,
         parent: Parent,
-    ) -> Result<(Ended, Vec<LostStream>), LaunchError> {
+    ) -> Result<Finished, LaunchError> {
         if watched.is_err() {
             // Fails only if it has ended.
             let _ = self.init.signal(Signal::KILL);
@@ -60,12 +69,60 @@ impl Roles {
         let relay_status = parent.wait(relay);
         let relay_status = relay_status.map_err(late("wait for the relay process"))?;
         let view_status = parent.wait(&self.view).map_err(late("wait for the view"))?;
+        let speculator_status = self
+            .end_speculator(&mut heard, parent)
+            .map_err(late("wait for the speculator"))?;
         heard
             .hear_view_out(&self.to_view)
             .map_err(late("hear from the view"))?;
         watched?;
-        heard.verdict(job, view_status, relay_status)
+        heard.verdict(job, view_status, relay_status, speculator_status)
     }
+
+    /// Hears what it did, and waits for its end. One that says nothing is stopped, or stuck.
+    fn end_speculator(
+        &self,
+        heard: &mut Heard,
+        parent: Parent,
+    ) -> io::Result<Option<WaitIdStatus>> {
+        let Some(SpeculatorRole {
+            process,
+            link,
+            said,
+        }) = &self.speculator
+        else {
+            return Ok(None);
+        };
+        let _ = rustix::net::shutdown(link, rustix::net::Shutdown::Write);
+        let mut events = [PollFd::new(link, PollFlags::IN)];
+        let limit = Timespec::try_from(REPORTING_MAX).expect("a short wait");
+        if rustix::io::retry_on_intr(|| rustix::event::poll(&mut events, Some(&limit)))? == 0 {
+            // Fails only if it has ended.
+            let _ = process.signal(Signal::KILL);
+        }
+        while let Some(report) = link.receive()? {
+            said.borrow_mut().push(report);
+        }
+        for report in said.take() {
+            match report {
+                SpeculatorReport::Did(tally) => heard.speculation = Some(tally.into()),
+                SpeculatorReport::Failed(failure) => {
+                    heard.from_speculator.get_or_insert(failure);
+                }
+                // Too late for whoever had asked.
+                SpeculatorReport::Settled => {}
+            }
+        }
+        parent.wait(process)
+    }
+}
+
+/// A domain that has ended.
+pub(crate) struct Finished {
+    pub(crate) ended: Ended,
+    pub(crate) lost: Vec<LostStream>,
+    /// Where tasks speculate.
+    pub(crate) speculation: Option<Stats>,
 }
 
 /// What was heard from the other roles so far.
@@ -76,9 +133,12 @@ pub(super) struct Heard {
     pub(super) failure: Option<Failure>,
     pub(super) from_view: Option<Failure>,
     pub(super) from_relay: Option<Failure>,
+    pub(super) from_speculator: Option<Failure>,
     pub(super) lost: Vec<LostStream>,
+    pub(super) speculation: Option<Stats>,
     pub(super) view_died: bool,
     pub(super) relay_died: bool,
+    pub(super) speculator_died: bool,
     /// Nobody is left to say anything, of pid 1 and the command's process.
     pub(super) silent: bool,
     /// A signal asked for the end.
@@ -133,7 +193,8 @@ impl Heard {
         job: &Job<'_>,
         view_status: Option<WaitIdStatus>,
         relay_status: Option<WaitIdStatus>,
-    ) -> Result<(Ended, Vec<LostStream>), LaunchError> {
+        speculator_status: Option<WaitIdStatus>,
+    ) -> Result<Finished, LaunchError> {
         let launch = job.launch;
         let reported = |failure| {
             LaunchError::reported(failure, &launch.command[0], &launch.directory, self.started)
@@ -157,11 +218,23 @@ impl Heard {
                 role: "the relay process",
             });
         }
+        if let Some(failure) = self.from_speculator {
+            return Err(reported(failure));
+        }
+        if has_failed(speculator_status) {
+            return Err(LaunchError::Killed {
+                role: "the speculator",
+            });
+        }
         if let Some(failure) = self.failure {
             return Err(reported(failure));
         }
         let ended = self.ended.ok_or(LaunchError::Killed { role: "pid 1" })?;
-        Ok((ended, self.lost))
+        Ok(Finished {
+            ended,
+            lost: self.lost,
+            speculation: self.speculation,
+        })
     }
 }
 

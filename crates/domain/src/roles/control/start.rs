@@ -1,25 +1,29 @@
 //! The start of a domain: its other processes, and what each is given.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::thread::UnshareFlags;
-use surmise_channels::{Outer, Streams};
+use surmise_channels::{Inner, Outer, Streams};
 use surmise_network::Resolver;
 use surmise_sys::id_map::IdMap;
 use surmise_sys::process::{self, Child};
 
 use super::Job;
+use super::speculator::SpeculatorRole;
 use crate::boundary::Boundary;
 use crate::command::Execution;
 use crate::dial;
 use crate::error::LaunchError;
+use crate::files::{self, UndecidedFiles, UndoLog};
 use crate::gate;
 use crate::lock::Serving;
 use crate::message::Link;
 use crate::roles::init::{Init, InitGate};
 use crate::roles::relay::Relay;
 use crate::roles::relay::network::NetworkPlan;
+use crate::roles::speculator::SpeculatorProcess;
 use crate::roles::view::ViewProcess;
 
 /// What a domain has of its own. A network namespace takes as long to make as all of these; the
@@ -41,6 +45,8 @@ pub(super) struct Roles {
     pub(super) relay: Child,
     /// Closed, it tells the relay process to end.
     pub(super) to_relay: Link,
+    /// Where tasks speculate.
+    pub(super) speculator: Option<SpeculatorRole>,
     /// Whether the domain has a terminal, and if so whether the command may read its keys.
     pub(super) terminal: Option<bool>,
     /// The inodes of the command's standard streams.
@@ -56,8 +62,8 @@ pub(super) fn start(
     let (device, device_receiver) = pair()?;
     let serving =
         Serving::take(job.state).map_err(LaunchError::step("lock the view for its process"))?;
-    let (view, to_view) = start_view(job, id_map, &serving, &device_receiver)?;
-    drop(device_receiver);
+    let (files, undo_log) = files(job)?.unzip();
+    let (view, to_view) = start_view(job, id_map, &serving, (device_receiver, undo_log))?;
     let terminal = streams
         .terminal()
         .map_err(LaunchError::step("look at the terminal"))?;
@@ -68,18 +74,20 @@ pub(super) fn start(
     let (network, gate) = network(&job.launch.boundary)?.unzip();
     let engage = terminal.as_ref().is_some_and(|setup| setup.foreground);
     let (relay, to_relay) = start_relay(job, serving, outer, relay_init, engage, network)?;
+    let (speculator, init_speculator) = start_speculator(job, files)?.unzip();
+    let mut outside = vec![pidfd_of(&view)?, pidfd_of(&relay)?];
+    if let Some(speculator) = &speculator {
+        outside.push(pidfd_of(&speculator.process)?);
+    }
     let (to_init, control) = pair()?;
     let foreground = terminal.as_ref().map(|setup| setup.foreground);
-    let inodes = inner.descriptors().into_iter().map(rustix::fs::fstat);
-    let inodes = inodes
-        .map(|stat| stat.map(|stat| stat.st_ino))
-        .collect::<Result<_, _>>();
-    let inodes = inodes.map_err(LaunchError::step("look at the standard streams"))?;
+    let inodes = inodes(&inner).map_err(LaunchError::step("look at the standard streams"))?;
     let init = Init {
         control,
         device,
         relay: init_relay,
-        outside: [pidfd_of(&view)?, pidfd_of(&relay)?],
+        speculator: init_speculator,
+        outside,
         streams: inner,
         terminal,
         // Covered in the domain's own namespace only: the view still sees the state.
@@ -99,18 +107,27 @@ pub(super) fn start(
             to_view,
             relay,
             to_relay,
+            speculator,
             terminal: foreground,
             streams: inodes,
         }),
         Err(error) => {
-            // Without a device to come the view ends by itself, and without control the relay.
+            // Without a device to come the view ends by itself, and without control the others.
             drop((to_view, to_relay));
-            for role in [view, relay] {
+            let speculator = speculator.map(|role| role.process);
+            for role in [view, relay].into_iter().chain(speculator) {
                 role.wait().map_err(LaunchError::step("end a process"))?;
             }
             Err(LaunchError::step("make namespaces")(error))
         }
     }
+}
+
+/// The ends of the link between the speculator and the view, where tasks speculate.
+fn files(job: &Job<'_>) -> Result<Option<(UndecidedFiles, UndoLog)>, LaunchError> {
+    let pair = job.launch.speculation.as_ref().map(|_| files::pair());
+    pair.transpose()
+        .map_err(LaunchError::step("make a socket pair"))
 }
 
 /// What the relay process and pid 1 need for a network that has a gate.
@@ -141,6 +158,11 @@ fn network(boundary: &Boundary) -> Result<Option<(NetworkPlan, InitGate)>, Launc
 
 fn pair() -> Result<(Link, Link), LaunchError> {
     Link::pair().map_err(LaunchError::step("make a socket pair"))
+}
+
+fn inodes(streams: &Inner) -> io::Result<BTreeSet<u64>> {
+    let stats = streams.descriptors().into_iter().map(rustix::fs::fstat);
+    stats.map(|stat| Ok(stat?.st_ino)).collect()
 }
 
 fn pidfd_of(role: &Child) -> Result<OwnedFd, LaunchError> {
@@ -174,22 +196,53 @@ fn start_relay(
     Ok((relay, to_relay))
 }
 
-/// `device`: from where the view gets its device.
+/// With pid 1's end of the link by which it gets the listener.
+fn start_speculator(
+    job: &Job<'_>,
+    files: Option<UndecidedFiles>,
+) -> Result<Option<(SpeculatorRole, Link)>, LaunchError> {
+    let (Some(options), Some(files)) = (job.launch.speculation.clone(), files) else {
+        return Ok(None);
+    };
+    let (link, control) = pair()?;
+    let (init_speculator, init) = pair()?;
+    let owned = SpeculatorProcess {
+        control,
+        init,
+        files,
+        options,
+    };
+    let descriptors = SpeculatorProcess::descriptors;
+    let process = process::fork_with(owned, descriptors, SpeculatorProcess::live)
+        .map_err(LaunchError::step("start the speculator"))?;
+    Ok(Some((
+        SpeculatorRole {
+            process,
+            link,
+            said: std::cell::RefCell::default(),
+        },
+        init_speculator,
+    )))
+}
+
+/// `device`: from where the view gets its device; `undo_log`: its end of the link to the speculator.
 fn start_view(
     job: &Job<'_>,
     id_map: &IdMap,
     serving: &Serving,
-    device: &Link,
+    (device, undo_log): (Link, Option<UndoLog>),
 ) -> Result<(Child, Link), LaunchError> {
     let (to_view, control) = pair()?;
     let view = ViewProcess {
         root: job.root,
         state: job.state,
         id_map,
-        device,
+        device: &device,
         control: &control,
+        undo_log: undo_log.as_ref(),
     };
-    let keep = [device.as_fd(), control.as_fd(), serving.as_fd()];
+    let mut keep = vec![device.as_fd(), control.as_fd(), serving.as_fd()];
+    keep.extend(undo_log.iter().flat_map(|log| log.descriptors()));
     let view = process::fork(&keep, || view.live())
         .map_err(LaunchError::step("start the view process"))?;
     Ok((view, to_view))

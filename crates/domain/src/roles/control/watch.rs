@@ -18,7 +18,7 @@ use crate::message::{Order, RelayReport, Report};
 use crate::signals::is_end;
 use crate::stops::{self, Step, Stops};
 
-/// How long pid 1 may take to notice that the view or the relay process has died.
+/// How long pid 1 may take to notice that another role has died.
 const NOTICE: Duration = Duration::from_secs(1);
 
 /// What control waits for.
@@ -40,6 +40,8 @@ enum Event {
     ViewDied,
     /// The relay process has ended first.
     RelayDied,
+    /// The speculator has ended first.
+    SpeculatorDied,
     /// Another command of the user wants something.
     Visitor,
     /// The committer of a running domain has said something, or has died.
@@ -142,6 +144,7 @@ impl<'a> Watch<'a> {
             to_view,
             relay,
             to_relay,
+            speculator,
             ..
         } = self.roles;
         let mut sources = vec![
@@ -158,6 +161,11 @@ impl<'a> Watch<'a> {
         if !self.heard.view_died {
             sources.push((Event::ViewSaid, to_view.as_fd()));
             sources.push((Event::ViewDied, view.as_fd()));
+        }
+        if let Some(speculator) = speculator
+            && !self.heard.speculator_died
+        {
+            sources.push((Event::SpeculatorDied, speculator.process.as_fd()));
         }
         let committer = self.decisions.committer().map(AsFd::as_fd);
         sources.extend(committer.map(|fd| (Event::CommitterSaid, fd)));
@@ -187,9 +195,10 @@ impl<'a> Watch<'a> {
             Event::Said => self.hear_init(),
             Event::RelaySaid => self.hear_relay(),
             Event::ViewSaid => self.hear_view(),
-            Event::ViewDied | Event::RelayDied => {
+            Event::ViewDied | Event::RelayDied | Event::SpeculatorDied => {
                 self.heard.view_died |= event == Event::ViewDied;
                 self.heard.relay_died |= event == Event::RelayDied;
+                self.heard.speculator_died |= event == Event::SpeculatorDied;
                 self.kill_at.get_or_insert(Instant::now() + NOTICE);
                 Ok(())
             }

@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, WaitOptions};
 use rustix::time::Timespec;
 use surmise_channels::InnerTerminal;
 use surmise_sys::process::Child;
+use surmise_sys::seccomp::Listener;
 use surmise_sys::signals::SignalFd;
 
 use super::{Cut, Init};
@@ -31,6 +32,8 @@ pub(super) struct Running<'a> {
     pub(super) children: SignalFd,
     pub(super) command: Child,
     pub(super) terminal: Option<InnerTerminal>,
+    /// Held only: see `take_listener`.
+    pub(super) _listener: Option<Listener>,
     /// Until the relay process asks no more.
     pub(super) switchboard: Option<&'a Switchboard>,
     /// Whether control was told that the command was stopped.
@@ -115,29 +118,30 @@ impl Running<'_> {
             .map(|at| at.saturating_duration_since(Instant::now()));
         // Both are far below the limits of a Timespec.
         let timeout = rest.map(|rest| Timespec::try_from(rest).expect("a short wait"));
-        let [view, relay] = &self.init.outside;
         let children = self.children.as_fd();
         // Without a switchboard the children are watched twice.
         let switchboard = self.switchboard.map_or(children, AsFd::as_fd);
-        let mut events = [
+        let mut events = vec![
             PollFd::new(&children, PollFlags::IN),
             PollFd::new(&self.init.control, PollFlags::IN),
-            PollFd::new(view, PollFlags::IN),
-            PollFd::new(relay, PollFlags::IN),
             PollFd::new(&switchboard, PollFlags::IN),
         ];
+        let outside = self.init.outside.iter();
+        events.extend(outside.map(|role| PollFd::new(role, PollFlags::IN)));
         match rustix::event::poll(&mut events, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(Failure::at("wait for an event")(errno).into()),
         }
-        let [child, control, view, relay, dialed] = events.map(|event| !event.revents().is_empty());
+        let mut happened = events.iter().map(|event| !event.revents().is_empty());
+        let [child, control, dialed] = [(); 3].map(|()| happened.next() == Some(true));
+        let role_ended = happened.any(|ended| ended);
         if child {
             // Several ends may be one signal, so the signal only says to look.
             self.children
                 .next()
                 .map_err(Failure::at("watch processes"))?;
         }
-        if view || relay {
+        if role_ended {
             return Err(Cut::Orphaned);
         }
         if dialed && let Some(switchboard) = self.switchboard {

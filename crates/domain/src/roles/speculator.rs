@@ -1,0 +1,138 @@
+//! The speculator's process: hears the tracked calls of all tasks, and is the only one who may trace
+//! them while the command runs.
+//!
+//! It stays outside the domain, as the user that owns the domain's user namespace: so an ordinary user
+//! has the right to trace, too.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::panic;
+use std::sync::Arc;
+
+use surmise_speculation::{Master, Options, Speculator, SpeculatorError, Stats, Wish};
+use surmise_sys::seccomp::Listener;
+
+use crate::files::UndecidedFiles;
+use crate::message::{Failure, Link};
+use crate::tally::Tally;
+
+/// From control to the speculator.
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+pub(crate) enum SpeculatorOrder {
+    /// Decide all that is undecided; [`SpeculatorReport::Settled`] answers.
+    Settle,
+}
+
+/// From the speculator to control.
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+pub(crate) enum SpeculatorReport {
+    /// It could not go on.
+    Failed(Failure),
+    /// Nothing is undecided, and will not be for a moment.
+    Settled,
+    /// What it did; the last that it says.
+    Did(Tally),
+}
+
+/// What the speculator's process is given. It keeps these links and no other descriptor.
+pub(crate) struct SpeculatorProcess {
+    /// To control; control's end is closed when control dies, and says no more when the domain has ended.
+    pub(crate) control: Link,
+    /// From pid 1: the listener.
+    pub(crate) init: Link,
+    /// To the view.
+    pub(crate) files: UndecidedFiles,
+    pub(crate) options: Options,
+}
+
+impl SpeculatorProcess {
+    pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let mut all = vec![self.control.as_fd(), self.init.as_fd()];
+        all.extend(self.files.descriptors());
+        all
+    }
+
+    /// The process' whole life; returns its exit status.
+    pub(crate) fn live(self) -> u8 {
+        let Self {
+            control,
+            init,
+            files,
+            options,
+        } = self;
+        let control = Arc::new(control);
+        let speculated = detach(&control).and_then(|()| {
+            let listener = hear(init)?;
+            speculate(&control, listener, files, &options)
+        });
+        let report = match speculated {
+            Ok(stats) => SpeculatorReport::Did(stats.into()),
+            Err(failure) => SpeculatorReport::Failed(failure),
+        };
+        let failed = matches!(report, SpeculatorReport::Failed(_));
+        // If control is dead by now, nobody wants to know.
+        u8::from(control.send(&report).is_err() || failed)
+    }
+}
+
+/// Away from the caller's name, terminal, directory and streams. A panic's message goes to control.
+fn detach(control: &Arc<Link>) -> Result<(), Failure> {
+    rustix::thread::set_name(c"surmise-spec").map_err(Failure::at("name the speculator"))?;
+    // No key on the terminal stops it, or the whole domain would wait.
+    rustix::process::setsid().map_err(Failure::at("make a session"))?;
+    rustix::process::chdir("/").map_err(Failure::at("leave the directory"))?;
+    surmise_channels::let_go().map_err(Failure::at("let go of the caller's streams"))?;
+    let control = Arc::clone(control);
+    panic::set_hook(Box::new(move |panic| {
+        let failed = Failure::at("speculate")(io::Error::other(panic.to_string()));
+        // If control has died, nobody is left to be told.
+        let _ = control.send(&SpeculatorReport::Failed(failed));
+    }));
+    Ok(())
+}
+
+/// The listener; `None` if pid 1 died before, or the command's process: its own report tells why.
+fn hear(init: Link) -> Result<Option<Listener>, Failure> {
+    let listener = init.receive_descriptor();
+    let listener = listener.map_err(Failure::at("receive the listener"))?;
+    let listener = listener.map(Listener::new).transpose();
+    listener.map_err(Failure::at("listen"))
+}
+
+fn speculate(
+    control: &Link,
+    listener: Option<Listener>,
+    files: UndecidedFiles,
+    options: &Options,
+) -> Result<Stats, Failure> {
+    let Some(listener) = listener else {
+        return Ok(Stats::default());
+    };
+    let failed = |SpeculatorError { what, source }| Failure::at(what)(source);
+    let speculator = Speculator::new(listener, Box::new(files), options);
+    let mut speculator = speculator.map_err(failed)?;
+    speculator.run(&Control(control)).map_err(failed)?;
+    Ok(speculator.into_stats())
+}
+
+/// Control, as the speculator sees it.
+struct Control<'a>(&'a Link);
+
+impl AsFd for Control<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Master for Control<'_> {
+    fn wish(&self) -> io::Result<Wish> {
+        match self.0.receive()? {
+            Some(SpeculatorOrder::Settle) => Ok(Wish::Settle),
+            None => Ok(Wish::End),
+        }
+    }
+
+    fn settled(&self) -> io::Result<()> {
+        self.0.send(&SpeculatorReport::Settled)
+    }
+}
