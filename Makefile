@@ -7,8 +7,9 @@ release = cargo rustc --release --locked --package surmise --bin surmise -- \
 	-C target-feature=+crt-static
 
 MINUTES ?= 30
+SEEDS ?= 50
 
-.PHONY: help build deb deb-test demo test lint bench bench-net soak clean
+.PHONY: help build deb deb-test demo test lint bench bench-net bench-rollback torture soak clean
 
 help:
 	@echo 'make demo       build a C project under surmise: look, throw away, run again, commit'
@@ -19,6 +20,8 @@ help:
 	@echo 'make deb-test   install it in a copy-on-write picture of this machine, use it, remove it (root)'
 	@echo 'make bench      compare with peers; table, JSON and pictures in target/bench/'
 	@echo 'make bench-net  the same for the network boundary, and for memory'
+	@echo 'make torture    nine real programs mispredicted and rolled back, SEEDS=50 times each, as each user'
+	@echo 'make bench-rollback  what checkpoints and rollbacks take, by their targets and beside CRIU'
 	@echo 'make soak       real programs, 1e6 random calls, pjdfstest, stress-ng, 8 domains at once, then property tests and the demo for MINUTES=30'
 	@echo 'make clean      remove target/'
 
@@ -57,6 +60,13 @@ bench:
 bench-net:
 	@$(call tools,bench) && $(release) \
 		&& cargo run --release --locked --package surmise-bench -- --suite network
+
+torture:
+	@$(call tools,test) && SURMISE_SEEDS=$(SEEDS) cargo test --release --locked --package surmise \
+		--test promises -- --nocapture torture::
+
+bench-rollback:
+	@$(call tools,bench) && cargo bench --locked --package surmise-checkpoint --bench rollback
 
 soak:
 	@$(call tools,test) && $(release) && scripts/try-programs \

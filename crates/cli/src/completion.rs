@@ -193,7 +193,15 @@ mod tests {
 
     #[test]
     fn a_value_of_every_name_was_thought_about() {
-        let free = ["NAME", "POLICY", "WHEN", "PORT", "N", "SHELL"];
+        let free = [
+            "NAME",
+            "POLICY",
+            "WHEN",
+            "PORT",
+            "N",
+            "SHELL",
+            "SEED[:RATE]",
+        ];
         let known = ["CMD", "PATH", "DIR", "HOST[:PORT]"];
         let command = crate::Arguments::command();
         for subcommand in command.get_subcommands() {

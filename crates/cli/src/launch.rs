@@ -44,6 +44,7 @@ pub fn enter(
         directory: directory()?,
         boundary,
         wait,
+        speculation: None,
     };
     supervise(|| domain.shell(&launch, &AtTerminal))
 }

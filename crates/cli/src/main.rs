@@ -25,6 +25,7 @@ mod prompt;
 mod quote;
 mod report;
 mod result;
+mod speculation;
 mod summary;
 mod table;
 mod terminal;

@@ -5,11 +5,13 @@ use std::io::Write;
 use serde::Serialize;
 use surmise_commit::Change;
 use surmise_domain::{Exit, Lingering};
+use surmise_speculation::Stats;
 
 use crate::after::Fate;
 use crate::failure::Failure;
 use crate::held;
 use crate::pending::Pending;
+use crate::speculation;
 
 /// What a run did.
 pub struct RunResult<'a> {
@@ -18,6 +20,7 @@ pub struct RunResult<'a> {
     pub state: Fate,
     pub pending: &'a Pending,
     pub lingering: &'a [Lingering],
+    pub speculation: Option<&'a Stats>,
 }
 
 /// One JSON object. Paths are absolute; a byte that is no UTF-8 is replaced.
@@ -30,6 +33,8 @@ struct Object<'a> {
     changes: Vec<Row>,
     held: &'a [held::Row],
     lingering: Vec<Process<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    speculation: Option<speculation::Object<'a>>,
 }
 
 #[derive(Serialize)]
@@ -66,6 +71,7 @@ impl RunResult<'_> {
             changes: self.pending.changes.iter().map(Row::from).collect(),
             held: &self.pending.held,
             lingering: lingering.collect(),
+            speculation: self.speculation.map(speculation::Object::from),
         }
     }
 }

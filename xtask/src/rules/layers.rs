@@ -7,8 +7,8 @@ use crate::project::{Project, SourceFile};
 const LAYERS: &[&[&str]] = &[
     &["syscalls", "engine", "journal"],
     &["sys"],
-    &["fuse", "outbox"],
-    &["view", "channels", "network"],
+    &["checkpoint", "fuse", "outbox"],
+    &["view", "channels", "network", "speculation"],
     &["commit"],
     &["domain"],
     &["cli"],

@@ -12,6 +12,7 @@ use crate::launch;
 use crate::pending::Pending;
 use crate::person::AtTerminal;
 use crate::result::RunResult;
+use crate::speculation;
 use crate::terminal;
 
 /// Run a command whose changes wait for your consent
@@ -51,6 +52,9 @@ pub struct Arguments {
 
     #[command(flatten)]
     boundary: boundary::Options,
+
+    #[command(flatten)]
+    speculation: speculation::Speculating,
 }
 
 const AFTER_HELP: &str = "\
@@ -69,11 +73,12 @@ Exit status:
 
 JSON:
   {\"name\", \"exit\", \"state\", \"changes\", \"held\", \"lingering\"}
-  exit       the exit status
-  state      committed, aborted, kept, or unchanged: nothing is left of the domain
-  changes    {\"kind\", \"path\"} each, kind as in `surmise diff`; \"from\" is the old path
-  held       {\"to\", \"bytes\", \"first_line\", \"process\"} of each held output
-  lingering  {\"pid\", \"name\"} of each process that was ended";
+  exit         the exit status
+  state        committed, aborted, kept, or unchanged: nothing is left of the domain
+  changes      {\"kind\", \"path\"} each, kind as in `surmise diff`; \"from\" is the old path
+  held         {\"to\", \"bytes\", \"first_line\", \"process\"} of each held output
+  lingering    {\"pid\", \"name\"} of each process that was ended
+  speculation  with --stats: what it tells, \"calls\" with the most frequent first";
 
 impl Arguments {
     /// Runs the command and settles what becomes of its changes.
@@ -87,16 +92,24 @@ impl Arguments {
             boundary: self.boundary.boundary(&directory),
             directory,
             wait: self.wait,
+            speculation: self.speculation.speculation(),
         };
         let Outcome {
             domain,
             exit,
             lingering,
+            speculation,
             ..
         } = launch::supervise(|| surmise_domain::run(&root, launch, &AtTerminal))?;
         let name = domain.name().to_owned();
         let pending = Pending::of(&domain)?;
         let state = after::settle(domain, exit, &pending, choice)?;
+        let stats = speculation.filter(|_| self.speculation.stats());
+        if let Some(stats) = &stats
+            && !self.json
+        {
+            speculation::show(stats);
+        }
         if self.json {
             RunResult {
                 name: &name,
@@ -104,6 +117,7 @@ impl Arguments {
                 state,
                 pending: &pending,
                 lingering: &lingering,
+                speculation: stats.as_ref(),
             }
             .print()?;
         }

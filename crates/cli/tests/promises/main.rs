@@ -14,4 +14,6 @@ mod power;
 mod programs;
 mod reads;
 mod setting;
+mod speculation;
+mod torture;
 mod undo;

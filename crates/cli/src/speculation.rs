@@ -1,0 +1,232 @@
+//! The options that make tasks speculate, and what is shown of it afterwards.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use serde::Serialize;
+use surmise_speculation::{Effort, Stats, Torture};
+
+use crate::report;
+use crate::summary::count;
+use crate::table::Table;
+
+/// How probable a misprediction is where nobody says it.
+const RATE: f64 = 0.02;
+
+/// What a command's tasks guess.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Test of Surmise and of programs")]
+pub struct Speculating {
+    /// Mispredicts results of calls at random and rolls back; the end result must equal a plain run's
+    ///
+    /// SEED is a number that the random choices are made from. RATE is how probable it is for a call to be
+    /// mispredicted, above 0 and at most 1; 0.02 without it.
+    #[arg(long, value_name = "SEED[:RATE]", value_parser = parse)]
+    torture: Option<Torture>,
+
+    /// Print predictions, checkpoints and rollbacks on standard error afterwards
+    #[arg(long, requires = "torture")]
+    stats: bool,
+}
+
+impl Speculating {
+    /// How the command's tasks speculate, if they do.
+    pub fn speculation(&self) -> Option<surmise_speculation::Options> {
+        let torture = self.torture.clone()?;
+        Some(surmise_speculation::Options {
+            torture: Some(torture),
+            stats: self.stats,
+        })
+    }
+
+    /// Whether to say what was done.
+    pub fn stats(&self) -> bool {
+        self.stats
+    }
+}
+
+fn parse(text: &str) -> Result<Torture, String> {
+    let (seed, rate) = match text.split_once(':') {
+        Some((seed, rate)) => (seed, Some(rate)),
+        None => (text, None),
+    };
+    let seed = seed
+        .parse()
+        .map_err(|_| format!("the seed is a number from 0 to {}, as in 7:0.1", u64::MAX))?;
+    let rate = rate.map_or(Ok(RATE), str::parse);
+    match rate {
+        Ok(rate) if rate > 0.0 && rate <= 1.0 => Ok(Torture { seed, rate }),
+        _ => Err("the rate is above 0 and at most 1, as in 7:0.1".into()),
+    }
+}
+
+/// Prints what was done.
+pub fn show(stats: &Stats) {
+    let mut text = Vec::new();
+    // Memory takes all; and a remark that can't be written must not change what a run does.
+    let _ = write(stats, &mut text);
+    report::note(summary(stats));
+    let _ = anstream::stderr().lock().write_all(&text);
+}
+
+fn summary(stats: &Stats) -> String {
+    let effort = |effort: Effort, noun| {
+        let number = counted(effort.count, noun);
+        match effort.count {
+            0 => number,
+            _ => format!("{number} in {}", time(effort.time)),
+        }
+    };
+    [
+        counted(stats.events(), "tracked call"),
+        counted(stats.predictions, "prediction"),
+        effort(stats.checkpoints, "checkpoint"),
+        effort(stats.rollbacks, "rollback"),
+        counted(stats.cascades, "cascade"),
+        format!("{} copied", counted(stats.pages_copied, "page")),
+    ]
+    .join(", ")
+}
+
+/// The calls, then the objects; a table of nothing is left out.
+fn write(stats: &Stats, out: &mut impl Write) -> io::Result<()> {
+    let calls = stats.calls_by_frequency();
+    if !calls.is_empty() {
+        let mut table = Table::new(["CALL", "EVENTS", "PREDICTIONS"]);
+        for (name, call) in calls {
+            table.push([
+                name.to_owned(),
+                call.events.to_string(),
+                call.predictions.to_string(),
+            ]);
+        }
+        table.write(out)?;
+    }
+    if !stats.objects.is_empty() {
+        let mut table = Table::new(["OBJECT", "TIMES", "UNDONE"]);
+        for (kind, times) in &stats.objects {
+            let undone = stats.undone.get(kind).copied().unwrap_or_default();
+            table.push([kind.clone(), times.to_string(), undone.to_string()]);
+        }
+        table.write(out)?;
+    }
+    Ok(())
+}
+
+fn counted(number: u64, noun: &str) -> String {
+    count(usize::try_from(number).unwrap_or(usize::MAX), noun)
+}
+
+/// A duration with three digits or so.
+fn time(time: Duration) -> String {
+    let micros = time.as_micros();
+    match micros {
+        0..1_000 => format!("{micros} us"),
+        1_000..1_000_000 => format!("{:.1} ms", time.as_secs_f64() * 1e3),
+        _ => format!("{:.1} s", time.as_secs_f64()),
+    }
+}
+
+/// The same for programs.
+#[derive(Serialize)]
+pub struct Object<'a> {
+    predictions: u64,
+    checkpoints: Work,
+    rollbacks: Work,
+    cascades: u64,
+    pages_copied: u64,
+    calls: Vec<Call<'a>>,
+    objects: &'a BTreeMap<String, u64>,
+    undone: &'a BTreeMap<String, u64>,
+}
+
+#[derive(Serialize)]
+struct Work {
+    count: u64,
+    time_us: u64,
+}
+
+#[derive(Serialize)]
+struct Call<'a> {
+    name: &'a str,
+    events: u64,
+    predictions: u64,
+}
+
+impl<'a> From<&'a Stats> for Object<'a> {
+    fn from(stats: &'a Stats) -> Self {
+        let calls = stats.calls_by_frequency().into_iter();
+        Self {
+            predictions: stats.predictions,
+            checkpoints: stats.checkpoints.into(),
+            rollbacks: stats.rollbacks.into(),
+            cascades: stats.cascades,
+            pages_copied: stats.pages_copied,
+            calls: calls
+                .map(|(name, call)| Call {
+                    name,
+                    events: call.events,
+                    predictions: call.predictions,
+                })
+                .collect(),
+            objects: &stats.objects,
+            undone: &stats.undone,
+        }
+    }
+}
+
+impl From<Effort> for Work {
+    fn from(effort: Effort) -> Self {
+        Self {
+            count: effort.count,
+            time_us: u64::try_from(effort.time.as_micros()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_torture_has_a_seed_and_perhaps_a_rate() {
+        let torture = |seed, rate| Ok(Torture { seed, rate });
+        assert_eq!(parse("7"), torture(7, RATE));
+        assert_eq!(parse("7:0.1"), torture(7, 0.1));
+        assert_eq!(parse("18446744073709551615:1"), torture(u64::MAX, 1.0));
+        assert_eq!(parse("1:1e-7"), torture(1, 1e-7));
+        for wrong in [
+            "", "x", "-1", "1:", "1:0", "1:-0.1", "1:1.01", "1:NaN", "1:x", "1:1:1", ":1",
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_was_done_is_told_in_words_and_tables() {
+        let mut stats = Stats {
+            predictions: 2,
+            cascades: 1,
+            ..Stats::default()
+        };
+        stats.checkpoints.add(Duration::from_micros(55));
+        stats.rollbacks.add(Duration::from_micros(1_250));
+        stats.calls.entry("read".into()).or_default().events = 1;
+        stats.calls.entry("openat".into()).or_default().events = 30;
+        stats.objects = [("file".into(), 30), ("input".into(), 4)].into();
+        stats.undone = [("input".into(), 3)].into();
+        assert_eq!(
+            summary(&stats),
+            "31 tracked calls, 2 predictions, 1 checkpoint in 55 us, 1 rollback in 1.2 ms, 1 cascade, \
+             0 pages copied"
+        );
+        let mut out = anstream::StripStream::new(Vec::new());
+        write(&stats, &mut out).expect("written");
+        assert_eq!(
+            String::from_utf8(out.into_inner()).expect("text"),
+            "CALL    EVENTS  PREDICTIONS\nopenat  30      0\nread    1       0\n\
+             OBJECT  TIMES  UNDONE\nfile    30     0\ninput   4      3\n"
+        );
+    }
+}

@@ -1,0 +1,51 @@
+//! S31: small programs that would notice by themselves if a change had been seen or half undone.
+
+use super::{compile, seeds};
+use crate::setting::{Setting, as_each_user};
+
+/// Runs a program of tests/tracees, with these words around it, so often that guesses go wrong at each of its
+/// steps.
+fn prints(name: &str, script: &str, wanted: &str) {
+    as_each_user(|setting| {
+        compile(setting, &format!("{name}.c"), &["gcc", "-O1", "-pthread"]);
+        for seed in 1..=seeds().max(3) {
+            let torture = format!("{seed}:{}", ["0.1", "0.05", "0.3"][seed % 3]);
+            run(setting, &torture, script, wanted);
+        }
+    });
+}
+
+fn run(setting: &Setting, torture: &str, script: &str, wanted: &str) {
+    let arguments = [
+        "run",
+        "--dry-run",
+        "--torture",
+        torture,
+        "--",
+        "sh",
+        "-c",
+        script,
+    ];
+    let outcome = setting.surmise(&arguments).outcome();
+    assert!(
+        outcome.code == 0 && outcome.stdout == wanted,
+        "tortured with {torture}: {outcome:?}"
+    );
+}
+
+#[test]
+fn what_is_undecided_is_not_seen_through_a_mapping_of_a_sent_file() {
+    prints("sent", "./sent", "seen 0, A at the end\n");
+}
+
+#[test]
+fn a_file_is_as_long_as_it_was_for_every_call() {
+    prints("sizes", "./sizes", "sizes ok\n");
+}
+
+#[test]
+fn a_process_with_threads_is_killed_as_any_other() {
+    let script =
+        "for n in 1 2 3 4; do ./endless & p=$!; sleep 0.2; kill -9 $p; wait $p; echo $?; done";
+    prints("endless", script, &"137\n".repeat(4));
+}
