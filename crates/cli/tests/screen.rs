@@ -75,6 +75,8 @@ fn tmux_runs_inside() {
     terminal.keys(&["C-b", "c"]);
     terminal.wait_for("1:");
     terminal.keys(&["C-b", ":"]);
+    // tmux gives keys that come before its prompt stands to the window, or to nobody.
+    terminal.wait_for_last(":");
     terminal.line("kill-server");
     terminal.wait_for_last("$");
 }

@@ -27,6 +27,7 @@ mod run;
 mod scratch;
 mod skip;
 mod snapshot;
+mod standing;
 mod terminal;
 mod tmux;
 mod user;

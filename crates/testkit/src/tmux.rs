@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::process::Command;
 
-use crate::{Scratch, watchdog};
+use crate::{Scratch, standing, watchdog};
 
 /// A terminal of 120 columns and 24 lines with a shell in it. It ends when dropped.
 pub struct Tmux {
@@ -102,10 +102,18 @@ impl Tmux {
             }
             assert!(
                 std::time::Instant::now() < deadline,
-                "{what} did not appear:\n{screen}"
+                "{what} did not appear:\n{screen}\n{}",
+                self.standing()
             );
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
+    }
+
+    /// Where everything in the terminal stands.
+    fn standing(&self) -> String {
+        let pid = self.command(&["display-message", "-p", "#{pid}"]).output();
+        let pid = String::from_utf8(pid.expect("start tmux").stdout).expect("a number");
+        pid.trim().parse().map(standing::below).unwrap_or_default()
     }
 
     fn command(&self, arguments: &[&str]) -> Command {

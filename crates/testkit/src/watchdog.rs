@@ -12,8 +12,10 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::time::Timespec;
 
+use crate::standing;
+
 /// How long a test waits for anything unless it says otherwise.
-pub const LIMIT: Duration = Duration::from_secs(10);
+pub const LIMIT: Duration = Duration::from_secs(30);
 
 /// How long the output of an ended child may stay open in processes that outlived it.
 const OUTPUT_LIMIT: Duration = Duration::from_secs(3);
@@ -39,13 +41,14 @@ pub fn wait(mut child: Child, what: &str, limit: Duration) -> Finished {
     let stdout = child.stdout.take().map(Collector::start);
     let stderr = child.stderr.take().map(Collector::start);
     if !ends_within(&child, limit) {
+        let standing = standing::below(child.id());
         discard(child);
         let read = |collector: Option<Collector>| {
             String::from_utf8_lossy(&collector.map(Collector::so_far).unwrap_or_default())
                 .into_owned()
         };
         panic!(
-            "{what} was still running after {limit:?} and was killed\nstdout: {}\nstderr: {}",
+            "{what} was still running after {limit:?} and was killed\nstdout: {}\nstderr: {}\n{standing}",
             read(stdout),
             read(stderr)
         );
