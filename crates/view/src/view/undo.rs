@@ -218,7 +218,7 @@ impl Core {
 
     /// A node outside the map has lost a name.
     pub(super) fn note_lost_name(&mut self, id: NodeId) {
-        self.known.node_mut(id).lost_names += 1;
+        self.known.lose_name(id);
         if let Some(mark) = self.map.newest_mark() {
             self.undecided.lost_names.push((mark, id));
         }
@@ -256,20 +256,10 @@ impl Core {
             .collect();
         self.perform(vec![Record::Undo(mark)], now())?;
         for (id, origin) in adopted {
-            // Not in the map any more, but the kernel may name it.
-            if self.known.is_held(id) {
-                let place = Place {
-                    parent: origin.parent,
-                    name: origin.name,
-                    key: origin.identity.key(),
-                    kind: origin.identity.kind,
-                };
-                self.known.place(id, place);
-            }
+            self.known.given_up(id, Place::from(&*origin));
         }
         for (_, id) in self.undecided.take_losses(mark) {
-            let node = self.known.node_mut(id);
-            node.lost_names = node.lost_names.saturating_sub(1);
+            self.known.regain_name(id);
         }
         let nodes = touched.nodes.into_iter().chain(touched.born);
         let waited = std::mem::take(&mut self.undecided.waited);
