@@ -250,9 +250,9 @@ impl Known {
     }
 
     /// The map gave the node up again, whose real inode is where it was. The kernel may not name it any
-    /// more.
+    /// more; of a directory the place is kept, as [`Known::forget`] does.
     pub(crate) fn given_up(&mut self, id: NodeId, place: Place) {
-        if self.is_held(id) {
+        if self.is_held(id) || place.kind == FileKind::Directory {
             self.place(id, place);
         }
     }

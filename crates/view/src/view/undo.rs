@@ -41,6 +41,8 @@ pub(super) struct Undecided {
     waited: HashSet<NodeId>,
     /// Nodes that the kernel forgot and that a mark kept.
     forgotten: HashSet<NodeId>,
+    /// Nodes that got data of their own: going back to a mark, they are real files again, and used.
+    provided: HashSet<NodeId>,
     /// Calls that would wait for a decision fail: their process is about to be rolled back.
     gives_up: bool,
 }
@@ -216,6 +218,14 @@ impl Core {
         }
     }
 
+    /// A node has data of the domain's own by now.
+    pub(super) fn forget_use(&mut self, id: NodeId) {
+        match self.map.is_marked() {
+            true => _ = self.undecided.provided.insert(id),
+            false => self.known.forget_use(id),
+        }
+    }
+
     /// A node outside the map has lost a name.
     pub(super) fn note_lost_name(&mut self, id: NodeId) {
         self.known.lose_name(id);
@@ -297,6 +307,11 @@ impl Core {
         }
         self.undecided.gives_up = false;
         self.undecided.waited.clear();
+        for id in std::mem::take(&mut self.undecided.provided) {
+            if self.has_object(id) {
+                self.known.forget_use(id);
+            }
+        }
         for id in std::mem::take(&mut self.undecided.forgotten) {
             if !self.known.is_held(id) {
                 self.garbage.extend(self.map.drop_nameless(id));

@@ -15,6 +15,7 @@ use surmise_view::{
 use tempfile::TempDir;
 
 const OWN_GROUP: u32 = 54_321;
+const DESCRIPTORS: usize = 64;
 
 struct World {
     lower: TempDir,
@@ -38,7 +39,7 @@ impl World {
             hidden: Vec::new(),
             foreign_groups: vec![self.group()],
             own_group: OWN_GROUP,
-            descriptors: 64,
+            descriptors: DESCRIPTORS,
             speculates: true,
         };
         View::open(config).unwrap()

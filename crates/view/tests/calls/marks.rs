@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use surmise_fuse::Postponed;
 use surmise_view::{FileKind, NodeId, OpenHow, SetAttributes, load};
 
-use crate::{World, create, errno, lookup};
+use crate::{DESCRIPTORS, World, create, errno, first_use, lookup};
 
 /// What the store holds.
 fn objects(world: &World) -> usize {
@@ -20,6 +20,10 @@ fn objects(world: &World) -> usize {
     shards
         .map(|shard| fs::read_dir(shard).unwrap().count())
         .sum()
+}
+
+fn waits(error: io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Postponed>())
 }
 
 #[test]
@@ -96,7 +100,6 @@ fn data_that_others_may_have_mapped_wait_for_a_decision() {
     let mark = view.mark(own, false).unwrap();
     view.write(file.node, 0, b"one", false).unwrap();
     view.open_file(file.node, opened_by(other)).unwrap();
-    let waits = |error: io::Error| error.get_ref().is_some_and(|inner| inner.is::<Postponed>());
     assert!(view.write(file.node, 0, b"two", false).is_err_and(waits));
     view.close_file(file.node, other, false);
     view.write(file.node, 0, b"two", false).unwrap();
@@ -126,4 +129,55 @@ fn what_is_undecided_is_not_committed() {
     view.prepare_commit().unwrap();
     let refused = view.mark(std::process::id(), false);
     assert_eq!(errno(refused.map(drop)), Some(Errno::BUSY.raw_os_error()));
+}
+
+#[test]
+fn a_file_stays_known_by_its_place_in_a_directory_that_the_kernel_forgot() {
+    let world = World::new();
+    let lower = world.lower.path();
+    fs::create_dir(lower.join("directory")).unwrap();
+    fs::hard_link(lower.join("file"), lower.join("directory/twin")).unwrap();
+    let view = world.view();
+    let file = lookup(&view, NodeId::ROOT, "file");
+    let directory = lookup(&view, NodeId::ROOT, "directory");
+    let twin = lookup(&view, directory.node, "twin");
+    assert_eq!(twin.node, file.node);
+    let mark = view.mark(std::process::id(), false).unwrap();
+    create(&view, directory.node, "made", FileKind::Regular).unwrap();
+    view.forget(directory.node, 1);
+    // No descriptor of the directory is left.
+    for number in 0..DESCRIPTORS {
+        let name = number.to_string();
+        fs::create_dir(lower.join(&name)).unwrap();
+        let other = lookup(&view, NodeId::ROOT, &name);
+        view.open_directory(other.node).unwrap();
+    }
+    view.undo(mark).unwrap();
+    let after = view.attributes(file.node).unwrap();
+    assert_eq!(
+        after.attributes.identity.key(),
+        file.attributes.identity.key()
+    );
+}
+
+#[test]
+fn a_file_whose_change_is_undone_was_first_used_when_it_was() {
+    let world = World::new();
+    let lower = world.lower.path();
+    fs::hard_link(lower.join("file"), lower.join("twin")).unwrap();
+    let view = world.view();
+    let file = lookup(&view, NodeId::ROOT, "file");
+    let own = OpenHow {
+        opener: std::process::id(),
+        ..OpenHow::default()
+    };
+    view.open_file(file.node, own).unwrap();
+    let mark = view.mark(own.opener, false).unwrap();
+    view.write(file.node, 0, b"new", false).unwrap();
+    view.undo(mark).unwrap();
+    fs::write(lower.join("file"), "newer and longer").unwrap();
+    lookup(&view, NodeId::ROOT, "twin");
+    view.unlink(NodeId::ROOT, OsStr::new("twin")).unwrap();
+    let recorded = first_use(&world, "twin").unwrap();
+    assert_eq!(recorded, file.attributes.identity);
 }
