@@ -115,7 +115,9 @@ impl View {
 
     /// Calls that wait for a decision, and those that would, fail with `EINTR` until the next undoing.
     pub fn give_up(&self) {
-        self.locked().undecided.gives_up = true;
+        let mut core = self.locked();
+        // Without a mark there is nothing to undo, and who speculates next is not the one to roll back.
+        core.undecided.gives_up = core.map.is_marked();
     }
 
     /// Everything is as it was at the mark, which is gone, and so are newer ones. Returns what the kernel

@@ -181,3 +181,20 @@ fn a_file_whose_change_is_undone_was_first_used_when_it_was() {
     let recorded = first_use(&world, "twin").unwrap();
     assert_eq!(recorded, file.attributes.identity);
 }
+
+#[test]
+fn nothing_is_given_up_where_nothing_is_undecided() {
+    let world = World::new();
+    let view = world.view();
+    let file = lookup(&view, NodeId::ROOT, "file");
+    let own = std::process::id();
+    let opener = OpenHow {
+        reads: true,
+        opener: own,
+        ..OpenHow::default()
+    };
+    view.open_file(file.node, opener).unwrap();
+    view.give_up();
+    view.mark(own, true).unwrap();
+    assert!(view.write(file.node, 0, b"new", false).is_err_and(waits));
+}
