@@ -231,13 +231,6 @@ impl Map {
         Ok(())
     }
 
-    /// Takes back what nobody has decided: whoever would have is no more.
-    pub fn undo_undecided(&mut self) {
-        while let Some(segment) = self.marks.segments.pop() {
-            self.go_back(segment);
-        }
-    }
-
     fn go_back(&mut self, segment: Segment) {
         for (id, before) in segment.nodes {
             let now = self.nodes.remove(&id);

@@ -198,3 +198,24 @@ fn nothing_is_given_up_where_nothing_is_undecided() {
     view.mark(own, true).unwrap();
     assert!(view.write(file.node, 0, b"new", false).is_err_and(waits));
 }
+
+#[test]
+fn what_is_undone_when_a_view_is_opened_is_one_more_operation_to_whoever_reads_the_log() {
+    let world = World::new();
+    let view = world.view();
+    create(&view, NodeId::ROOT, "stays", FileKind::Regular).unwrap();
+    view.mark(std::process::id(), false).unwrap();
+    create(&view, NodeId::ROOT, "goes", FileKind::Regular).unwrap();
+    drop(view);
+    let before = load(world.state.path()).unwrap();
+    let view = world.view();
+    let after = load(world.state.path()).unwrap();
+    assert_eq!(before.operations(), after.operations());
+    // Adopted: the root. Made: one file.
+    assert_eq!((before.nodes().count(), after.nodes().count()), (2, 2));
+    assert!(
+        view.lookup(NodeId::ROOT, OsStr::new("goes"))
+            .unwrap()
+            .is_err()
+    );
+}
