@@ -179,7 +179,8 @@ impl Core {
         };
         let (shown, _) = self.attributes_of(found)?;
         let object = self.next_object();
-        let new = self.store.create(object)?;
+        let created = self.store.create(object);
+        let new = created.map_err(|error| self.without_space(error))?;
         let size = metadata.len().min(limit);
         let copied = rustix::fs::ioctl_ficlone(&new, &old).map_err(io::Error::from);
         let copied = copied.or_else(|_| {

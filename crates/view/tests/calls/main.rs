@@ -1,11 +1,13 @@
 //! Single calls of a view whose effect only its attributes or its log show.
 
+mod full;
 mod marks;
 
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use rustix::io::Errno;
 use surmise_view::{
@@ -24,11 +26,15 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        Self::with_state_in(&std::env::temp_dir())
+    }
+
+    fn with_state_in(place: &Path) -> Self {
         let lower = TempDir::new().unwrap();
         fs::write(lower.path().join("file"), "old").unwrap();
         Self {
             lower,
-            state: TempDir::new().unwrap(),
+            state: TempDir::new_in(place).unwrap(),
         }
     }
 

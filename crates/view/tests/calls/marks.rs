@@ -11,7 +11,7 @@ use surmise_view::{FileKind, NodeId, OpenHow, SetAttributes, load};
 use crate::{DESCRIPTORS, World, create, errno, first_use, lookup};
 
 /// What the store holds.
-fn objects(world: &World) -> usize {
+pub fn objects(world: &World) -> usize {
     let shards = fs::read_dir(world.state.path().join("objects"));
     let shards = shards
         .into_iter()
@@ -22,7 +22,7 @@ fn objects(world: &World) -> usize {
         .sum()
 }
 
-fn waits(error: io::Error) -> bool {
+pub fn waits(error: io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<Postponed>())
 }
 
