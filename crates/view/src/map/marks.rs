@@ -34,7 +34,7 @@ pub struct Touched {
     pub nodes: Vec<NodeId>,
     /// Inodes that there were not.
     pub born: Vec<NodeId>,
-    /// Names, and whether they led to a directory then.
+    /// Names, and whether they led to a directory then, or do now.
     pub names: Vec<(NodeId, OsString, bool)>,
 }
 
