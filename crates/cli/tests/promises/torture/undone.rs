@@ -49,3 +49,13 @@ fn a_process_with_threads_is_killed_as_any_other() {
         "for n in 1 2 3 4; do ./endless & p=$!; sleep 0.2; kill -9 $p; wait $p; echo $?; done";
     prints("endless", script, &"137\n".repeat(4));
 }
+
+/// Such a write can't be held: it does not happen before its guesses are decided.
+#[test]
+fn what_is_written_to_the_end_of_memory_and_beyond_comes_out_once() {
+    let mut wanted: String = (0..60)
+        .map(|round| format!("{:.<4095}\n", format!("round {round} here")))
+        .collect();
+    wanted.push_str("0 missing\n");
+    prints("brink", "./brink", &wanted);
+}
