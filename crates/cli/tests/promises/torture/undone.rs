@@ -59,3 +59,9 @@ fn what_is_written_to_the_end_of_memory_and_beyond_comes_out_once() {
     wanted.push_str("0 missing\n");
     prints("brink", "./brink", &wanted);
 }
+
+/// What the kernel says to lengths that it does not take is said after the guesses are decided.
+#[test]
+fn more_room_than_there_can_be_is_refused_as_ever() {
+    prints("rooms", "./rooms", &"-14 -22 8\n".repeat(60));
+}
