@@ -4,6 +4,7 @@
 //! It stays outside the domain, as the user that owns the domain's user namespace: so an ordinary user
 //! has the right to trace, too.
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic;
@@ -19,8 +20,8 @@ use crate::tally::Tally;
 /// From control to the speculator.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub(crate) enum SpeculatorOrder {
-    /// Decide all that is undecided; [`SpeculatorReport::Settled`] answers.
-    Settle,
+    /// Decide all that is undecided; [`SpeculatorReport::Settled`] answers, with this number.
+    Settle(u64),
 }
 
 /// From the speculator to control.
@@ -29,7 +30,7 @@ pub(crate) enum SpeculatorReport {
     /// It could not go on.
     Failed(Failure),
     /// Nothing is undecided, and will not be for a moment.
-    Settled,
+    Settled(u64),
     /// What it did; the last that it says.
     Did(Tally),
 }
@@ -111,28 +112,45 @@ fn speculate(
     let failed = |SpeculatorError { what, source }| Failure::at(what)(source);
     let speculator = Speculator::new(listener, Box::new(files), options);
     let mut speculator = speculator.map_err(failed)?;
-    speculator.run(&Control(control)).map_err(failed)?;
+    speculator.run(&Control::new(control)).map_err(failed)?;
     Ok(speculator.into_stats())
 }
 
 /// Control, as the speculator sees it.
-struct Control<'a>(&'a Link);
+struct Control<'a> {
+    link: &'a Link,
+    /// The number of its last question.
+    question: Cell<u64>,
+}
+
+impl<'a> Control<'a> {
+    fn new(link: &'a Link) -> Self {
+        Self {
+            link,
+            question: Cell::default(),
+        }
+    }
+}
 
 impl AsFd for Control<'_> {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.link.as_fd()
     }
 }
 
 impl Master for Control<'_> {
     fn wish(&self) -> io::Result<Wish> {
-        match self.0.receive()? {
-            Some(SpeculatorOrder::Settle) => Ok(Wish::Settle),
+        match self.link.receive()? {
+            Some(SpeculatorOrder::Settle(number)) => {
+                self.question.set(number);
+                Ok(Wish::Settle)
+            }
             None => Ok(Wish::End),
         }
     }
 
     fn settled(&self) -> io::Result<()> {
-        self.0.send(&SpeculatorReport::Settled)
+        self.link
+            .send(&SpeculatorReport::Settled(self.question.get()))
     }
 }
