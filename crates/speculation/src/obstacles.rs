@@ -28,6 +28,15 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
+    /// What has been seen of a domain with one mount, the view.
+    #[cfg(test)]
+    pub(crate) fn in_view() -> Self {
+        Self {
+            names: Names::of_view(),
+            ..Self::default()
+        }
+    }
+
     /// Looks at the command's process, before it has executed anything.
     pub(crate) fn begin(&mut self, process: Pid) -> io::Result<()> {
         self.filters = Some(surmise_checkpoint::filters(process)?);

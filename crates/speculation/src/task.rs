@@ -1,10 +1,9 @@
 //! What /proc says of a task that has made a call.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use rustix::fs::{FileType, Stat};
@@ -103,32 +102,6 @@ pub(crate) fn file_type(process: Pid, number: u64) -> io::Result<Option<FileType
             Err(_) => FileType::RegularFile,
         }),
         Err(_) => Some(FileType::Unknown),
-    })
-}
-
-/// Whether a path of a process leads outside to a regular file, a directory or nothing. False in doubt. What
-/// the domain has made itself it does not see.
-pub(crate) fn leads_to_plain_file(process: Pid, directory: u64, path: u64) -> io::Result<bool> {
-    let Some(path) = string(process, path) else {
-        return Ok(false);
-    };
-    let is_absolute = path.to_bytes().starts_with(b"/");
-    let base = match directory as i32 {
-        _ if is_absolute => PathBuf::new(),
-        HERE => self::directory(process)?,
-        _ => match link(process, directory) {
-            Ok(base) => base,
-            // It fails by itself.
-            Err(_) => return Ok(true),
-        },
-    };
-    let whole = base.join(OsStr::from_bytes(path.to_bytes()));
-    Ok(match rustix::fs::stat(whole) {
-        Ok(stat) => {
-            let kind = FileType::from_raw_mode(stat.st_mode);
-            matches!(kind, FileType::RegularFile | FileType::Directory)
-        }
-        Err(errno) => matches!(errno, Errno::NOENT | Errno::NOTDIR),
     })
 }
 
