@@ -15,7 +15,6 @@ use surmise_sys::seccomp::Listener;
 
 use crate::files::UndecidedFiles;
 use crate::message::{Failure, Link};
-use crate::tally::Tally;
 
 /// From control to the speculator.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
@@ -32,7 +31,7 @@ pub(crate) enum SpeculatorReport {
     /// Nothing is undecided, and will not be for a moment.
     Settled(u64),
     /// What it did; the last that it says.
-    Did(Tally),
+    Did(Stats),
 }
 
 /// What the speculator's process is given. It keeps these links and no other descriptor.
@@ -67,7 +66,7 @@ impl SpeculatorProcess {
             speculate(&control, listener, files, &options)
         });
         let report = match speculated {
-            Ok(stats) => SpeculatorReport::Did(stats.into()),
+            Ok(stats) => SpeculatorReport::Did(stats),
             Err(failure) => SpeculatorReport::Failed(failure),
         };
         let failed = matches!(report, SpeculatorReport::Failed(_));
@@ -152,5 +151,46 @@ impl Master for Control<'_> {
     fn settled(&self) -> io::Result<()> {
         self.link
             .send(&SpeculatorReport::Settled(self.question.get()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use surmise_speculation::{Call, Effort};
+    use surmise_syscalls::{Row, rows};
+
+    /// With every call there is, and with numbers as long as they get.
+    #[test]
+    fn the_longest_statistics_are_one_message_and_come_back_the_same() {
+        let most = Effort {
+            count: u64::MAX,
+            time: Duration::new(u64::MAX, 999_999_999),
+        };
+        let call = Call {
+            events: u64::MAX,
+            predictions: u64::MAX,
+        };
+        let stats = Stats {
+            predictions: u64::MAX,
+            checkpoints: most,
+            rollbacks: most,
+            cascades: u64::MAX,
+            pages_copied: u64::MAX,
+            calls: rows()
+                .map(Row::name)
+                .map(|name| (name.into(), call))
+                .collect(),
+            objects: [("input".into(), u64::MAX)].into(),
+            undone: [("input".into(), u64::MAX)].into(),
+        };
+        let (one, two) = Link::pair().expect("a pair");
+        let report = SpeculatorReport::Did(stats.clone());
+        one.send(&report).expect("send");
+        let received = two.receive().expect("receive");
+        let did = matches!(received, Some(SpeculatorReport::Did(did)) if did == stats);
+        assert!(did, "it is another one");
     }
 }

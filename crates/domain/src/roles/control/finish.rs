@@ -98,7 +98,7 @@ impl Roles {
         };
         for report in speculator.see_off()? {
             match report {
-                SpeculatorReport::Did(tally) => heard.speculation = Some(tally.into()),
+                SpeculatorReport::Did(stats) => heard.speculation = Some(stats),
                 SpeculatorReport::Failed(failure) => {
                     heard.from_speculator.get_or_insert(failure);
                 }
