@@ -14,22 +14,22 @@ use surmise_sys::pagemap::PAGE;
 
 /// The process that a thread belongs to; `None` once it has ended.
 pub(crate) fn process_of(thread: Pid) -> io::Result<Option<Pid>> {
-    let path = format!("/proc/{}/status", thread.as_raw_nonzero());
-    let status = match fs::read(path) {
-        Ok(status) => status,
-        Err(error) if is_gone(&error) => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let status = String::from_utf8_lossy(&status);
-    let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
-    Ok(line.and_then(|digits| Pid::from_raw(digits.trim().parse().ok()?)))
+    match numbered(thread, "Tgid:") {
+        Err(error) if is_gone(&error) => Ok(None),
+        process => process,
+    }
 }
 
 /// The parent of a process.
 pub(crate) fn parent_of(process: Pid) -> io::Result<Option<Pid>> {
-    let status = fs::read(format!("/proc/{}/status", process.as_raw_nonzero()))?;
+    numbered(process, "PPid:")
+}
+
+/// The process whose number a task's status has in a field (proc_pid_status(5)).
+fn numbered(task: Pid, field: &str) -> io::Result<Option<Pid>> {
+    let status = fs::read(format!("/proc/{}/status", task.as_raw_nonzero()))?;
     let status = String::from_utf8_lossy(&status);
-    let line = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(field));
     Ok(line.and_then(|digits| Pid::from_raw(digits.trim().parse().ok()?)))
 }
 
@@ -155,6 +155,9 @@ pub(crate) fn string(process: Pid, address: u64) -> Option<CString> {
     }
     None
 }
+
+/// Of clone(2).
+pub(crate) const CLONE_THREAD: u64 = 0x1_0000;
 
 /// AT_FDCWD of openat(2).
 pub(crate) const HERE: i32 = -100;

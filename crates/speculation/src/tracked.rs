@@ -52,24 +52,22 @@ pub(crate) struct Met<'a> {
     pub(crate) process: Pid,
     pub(crate) name: &'static str,
     pub(crate) arguments: [u64; 6],
+    pub(crate) known: Known<'a>,
+}
+
+/// What is known of a process that calls, and of its domain.
+#[derive(Clone, Copy)]
+pub(crate) struct Known<'a> {
     pub(crate) channels: &'a Channels,
     pub(crate) seen: &'a Seen,
-    /// What is known of the process, if it depends on something undecided already.
+    /// The process, if it depends on something undecided already.
     pub(crate) member: Option<&'a Member>,
     /// Whether it has changed files of the view, and that is undecided.
     pub(crate) has_changed: bool,
 }
 
-/// What is known of a process that calls, and of its domain.
-pub(crate) struct Known<'a> {
-    pub(crate) channels: &'a Channels,
-    pub(crate) seen: &'a Seen,
-    pub(crate) member: Option<&'a Member>,
-    pub(crate) has_changed: bool,
-}
-
 /// What it takes to let a call of a process happen.
-pub(crate) fn meet(process: Pid, call: &Notification, known: &Known<'_>) -> io::Result<Meeting> {
+pub(crate) fn meet(process: Pid, call: &Notification, known: Known<'_>) -> io::Result<Meeting> {
     let Some(row) = row_numbered(call.number) else {
         return Ok(Meeting::Wait);
     };
@@ -77,10 +75,7 @@ pub(crate) fn meet(process: Pid, call: &Notification, known: &Known<'_>) -> io::
         process,
         name: row.name(),
         arguments: call.arguments,
-        channels: known.channels,
-        seen: known.seen,
-        member: known.member,
-        has_changed: known.has_changed,
+        known,
     };
     match row.disposition_with(Kind::Prediction, &call.arguments) {
         Disposition::Allow => return Ok(Meeting::Pass("none")),

@@ -61,7 +61,7 @@ impl Speculator {
         let Some(channels) = &self.channels else {
             return Ok(Meeting::Wait);
         };
-        match tracked::meet(process, call, &self.known(process, channels)) {
+        match tracked::meet(process, call, self.known(process, channels)) {
             // What is not known may be anything, and waits; so does the end of a process.
             Err(error) if task::is_out_of_reach(&error) => Ok(Meeting::Wait),
             met => met.map_err(fail("look at a call")),

@@ -82,12 +82,12 @@ fn opening(met: &Met<'_>, (directory, path): (u64, u64), flags: u64) -> io::Resu
     if flags & PATH != 0 {
         return Ok(Meeting::Pass("file"));
     }
-    if met.seen.has_fifos() {
+    if met.known.seen.has_fifos() {
         return Ok(Meeting::Wait);
     }
     let is_new = flags & NEW == NEW;
     // What a name means that somebody may have moved, nobody knows outside. A new file is none of it.
-    if met.seen.names().are_tangled() && !is_new {
+    if met.known.seen.names().are_tangled() && !is_new {
         return Ok(Meeting::Wait);
     }
     let last = match is_new || flags & NO_FOLLOW != 0 {
@@ -103,10 +103,10 @@ fn opening(met: &Met<'_>, (directory, path): (u64, u64), flags: u64) -> io::Resu
 }
 
 fn place(met: &Met<'_>, path: (u64, u64), last: Last) -> io::Result<Option<PathBuf>> {
-    if met.seen.has_jails() {
+    if met.known.seen.has_jails() {
         return Ok(None);
     }
-    met.seen.names().place(met.process, path, last)
+    met.known.seen.names().place(met.process, path, last)
 }
 
 /// Whether nothing else than a file or directory is at a place outside; a link is not followed there.
@@ -130,10 +130,12 @@ fn change(met: &Met<'_>, path: (u64, u64), last: Last) -> io::Result<Meeting> {
 
 /// A change of what a descriptor leads to.
 fn served(met: &Met<'_>, number: u64) -> io::Result<Meeting> {
-    Ok(match met.seen.names().is_served(met.process, number)? {
-        true => Meeting::Change(None),
-        false => Meeting::Wait,
-    })
+    Ok(
+        match met.known.seen.names().is_served(met.process, number)? {
+            true => Meeting::Change(None),
+            false => Meeting::Wait,
+        },
+    )
 }
 
 /// A directory that is removed is dead to the kernel for ever, and one that is moved has its new name in the
@@ -141,7 +143,7 @@ fn served(met: &Met<'_>, number: u64) -> io::Result<Meeting> {
 fn moving(met: &Met<'_>, paths: [(u64, u64); 2]) -> io::Result<Meeting> {
     for path in paths {
         match place(met, path, Last::Named)? {
-            Some(place) if !met.seen.names().may_be_directory(&place) => {}
+            Some(place) if !met.known.seen.names().may_be_directory(&place) => {}
             _ => return Ok(Meeting::Wait),
         }
     }
@@ -162,6 +164,7 @@ mod tests {
     use super::*;
     use crate::channels::Channels;
     use crate::obstacles::Seen;
+    use crate::tracked::Known;
 
     /// What it takes to open a file for reading.
     fn opened(seen: &Seen, path: &CStr, flags: u64) -> Meeting {
@@ -170,10 +173,12 @@ mod tests {
             process: rustix::process::getpid(),
             name: "open",
             arguments: [path.as_ptr() as u64, flags, 0, 0, 0, 0],
-            channels: &channels,
-            seen,
-            member: None,
-            has_changed: false,
+            known: Known {
+                channels: &channels,
+                seen,
+                member: None,
+                has_changed: false,
+            },
         };
         meet(&met).expect("look")
     }
