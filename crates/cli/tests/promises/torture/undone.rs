@@ -1,6 +1,8 @@
 //! S31: small programs that would notice by themselves if a change had been seen or half undone.
 
-use super::{compile, seeds};
+use surmise_testkit::tell;
+
+use super::{compile, seeds, told};
 use crate::setting::{Setting, as_each_user};
 
 /// Runs a program of tests/tracees, with these words around it, so often that guesses go wrong at each of its
@@ -8,19 +10,25 @@ use crate::setting::{Setting, as_each_user};
 fn prints(name: &str, script: &str, wanted: &str) {
     as_each_user(|setting| {
         compile(setting, &format!("{name}.c"), &["gcc", "-O1", "-pthread"]);
+        let mut rollbacks = 0;
         for seed in 1..=seeds().max(3) {
             let torture = format!("{seed}:{}", ["0.1", "0.05", "0.3"][seed % 3]);
-            run(setting, &torture, script, wanted);
+            rollbacks += run(setting, &torture, script, wanted);
         }
+        tell(format_args!("{name}: {rollbacks} rollbacks"));
+        assert!(rollbacks > 0, "{name}: nothing was undone");
     });
 }
 
-fn run(setting: &Setting, torture: &str, script: &str, wanted: &str) {
+/// Returns how often it was rolled back.
+fn run(setting: &Setting, torture: &str, script: &str, wanted: &str) -> u64 {
     let arguments = [
         "run",
         "--dry-run",
         "--torture",
         torture,
+        "--stats",
+        "--json",
         "--",
         "sh",
         "-c",
@@ -31,6 +39,8 @@ fn run(setting: &Setting, torture: &str, script: &str, wanted: &str) {
         outcome.code == 0 && outcome.stdout == wanted,
         "tortured with {torture}: {outcome:?}"
     );
+    let rollbacks = &told(&outcome.stderr)["speculation"]["rollbacks"]["count"];
+    rollbacks.as_u64().expect("a number")
 }
 
 #[test]
