@@ -403,15 +403,20 @@ impl Process {
     }
 }
 
-/// Whether a thread executes nothing any more.
+/// Whether a thread executes nothing any more; not so in doubt.
 pub(crate) fn is_zombie(process: Pid, thread: Pid) -> bool {
     let (process, thread) = (process.as_raw_nonzero(), thread.as_raw_nonzero());
-    let stat = std::fs::read_to_string(format!("/proc/{process}/task/{thread}/stat"));
-    let state = stat.ok().and_then(|stat| {
-        let (_, fields) = stat.rsplit_once(')')?;
-        fields.trim_start().chars().next()
-    });
-    matches!(state, None | Some('Z' | 'X'))
+    match std::fs::read(format!("/proc/{process}/task/{thread}/stat")) {
+        Ok(stat) => matches!(state(&stat), Some(b'Z' | b'X')),
+        Err(error) => error.kind() == io::ErrorKind::NotFound || is_gone(&error),
+    }
+}
+
+/// The state that a line of /proc/PID/stat tells (proc_pid_stat(5)): a letter after the name, which may be
+/// any bytes, also `)`.
+fn state(stat: &[u8]) -> Option<u8> {
+    let name_end = stat.iter().rposition(|&byte| byte == b')')?;
+    stat.get(name_end + 2).copied()
 }
 
 fn is_own_tracee(thread: Pid) -> bool {
@@ -421,4 +426,31 @@ fn is_own_tracee(thread: Pid) -> bool {
     String::from_utf8_lossy(&status)
         .lines()
         .any(|line| line == own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_of_any_name_is_alive() {
+        let own = rustix::process::getpid();
+        let named = std::thread::spawn(move || {
+            let thread = rustix::thread::gettid();
+            [c"\xff) Z", c") X (", c""].map(|name| {
+                rustix::thread::set_name(name).expect("set a name");
+                is_zombie(own, thread)
+            })
+        });
+        assert_eq!(named.join().expect("end"), [false; 3]);
+    }
+
+    #[test]
+    fn what_is_not_there_executes_nothing() {
+        let own = rustix::process::getpid();
+        let none = Pid::from_raw(i32::MAX).expect("a number");
+        assert!(is_zombie(none, none) && is_zombie(own, none));
+        assert_eq!(state(b"7 (sh) Z 1"), Some(b'Z'));
+        assert_eq!(state(b"7 (sh)"), None);
+    }
 }
