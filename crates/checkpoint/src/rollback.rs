@@ -7,6 +7,7 @@
 use std::io;
 use std::ops::Range;
 
+use rustix::fs::OFlags;
 use rustix::process::Pid;
 use surmise_sys::memory;
 use surmise_sys::pagemap::{PAGE, PageMap};
@@ -314,11 +315,14 @@ fn share(
     /// AT_FDCWD of openat(2); MAP_SHARED, MAP_FIXED of mmap(2).
     const HERE: u64 = -100_i64 as u64;
     const SHARED_IN_PLACE: u64 = 0x01 | 0x10;
+    // By now it may be a pipe's name, which would wait for a writer, or a terminal's.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let flags = flags.bits().into();
     if mapping.path.len() >= PAGE as usize || !mapping.path.starts_with('/') {
         return Ok(false);
     }
     let name = scratch.write(hand, format!("{}\0", mapping.path).as_bytes())?;
-    let Ok(file) = u64::try_from(hand.call_raw(call::OPENAT, [HERE, name, 0, 0, 0, 0])?) else {
+    let Ok(file) = u64::try_from(hand.call_raw(call::OPENAT, [HERE, name, flags, 0, 0, 0])?) else {
         return Ok(false);
     };
     let offset = mapping.offset + (start - mapping.range.start);

@@ -31,6 +31,14 @@ pub fn much_memory(programs: &Path) {
     }
 }
 
+/// Also where what the kernel tells as the name of a file is a pipe's, which nobody opens for writing.
+pub fn shares(programs: &Path) {
+    let mut commands = Commands::new(20);
+    let (output, status) = start(programs, "shares", &[]).run(&mut commands);
+    assert_eq!((output.as_str(), status), ("shares ok after 20\n", Some(0)));
+    assert_eq!(commands.rollbacks, 20);
+}
+
 pub fn nested(programs: &Path) {
     let mut commands = Commands::new(5);
     let (output, status) = start(programs, "nested", &[]).run(&mut commands);
