@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags};
 use rustix::time::Timespec;
-use surmise_sys::ptrace::{self, Registers, SignalInfo, Stopped, call};
+use surmise_sys::ptrace::{self, Registers, Stopped, call};
 use surmise_sys::vdso;
 
 use crate::error::{CheckpointError, taking};
@@ -270,14 +270,10 @@ impl Halted<'_> {
         self.process.pid
     }
 
-    /// The signal that a thread was about to take, if one was.
-    pub fn signal(&self) -> Option<&SignalInfo> {
-        self.threads.iter().find_map(Held::signal)
-    }
-
-    /// Has the signal that a thread was about to take never been sent.
-    pub fn forget_signal(&mut self) {
-        self.threads.iter_mut().for_each(Held::forget_signal);
+    /// Has what threads did that caused signals never happened: they do not take them. Other signals they
+    /// take.
+    pub(crate) fn forget_faults(&mut self) {
+        self.threads.iter_mut().for_each(Held::forget_faults);
     }
 
     /// Has a thread make a call, for a guess that is the truth. Returns the result, an error number where
@@ -322,6 +318,18 @@ impl Halted<'_> {
             instruction: self.instruction,
             gate,
         }
+    }
+
+    /// The first thread: it alone may send its process any signal, as if somebody else had
+    /// (rt_sigqueueinfo(2)).
+    pub(crate) fn first_hand<'h>(&'h mut self, gate: &'h mut dyn Gate) -> io::Result<Hand<'h>> {
+        let pid = self.process.pid;
+        let found = self.threads.iter_mut().find(|held| held.thread() == pid);
+        Ok(Hand {
+            held: found.ok_or(rustix::io::Errno::SRCH)?,
+            instruction: self.instruction,
+            gate,
+        })
     }
 
     /// Lets all threads go on; `answered`, which waited in a call that notified, with that result, the

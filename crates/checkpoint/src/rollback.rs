@@ -38,8 +38,9 @@ pub struct Restored {
 }
 
 impl Halted<'_> {
-    /// Makes the process what it was at the checkpoint, and lets it go on from there. A signal that a
-    /// thread was about to take it takes then, by the mask and handlers that it has again.
+    /// Makes the process what it was at the checkpoint, and lets it go on from there. Signals that a
+    /// thread was about to take it takes then, by the mask and handlers that it has again; but for those
+    /// that it has caused itself by what has never happened.
     ///
     /// All newer checkpoints of the process must have been discarded.
     ///
@@ -81,6 +82,7 @@ impl Halted<'_> {
         checkpoint: &mut Checkpoint,
         gate: &mut dyn Gate,
     ) -> Result<Restored, RollbackError> {
+        self.forget_faults();
         let signals = self.end_new_threads(&checkpoint.threads, gate)?;
         // Whose page is whose tells which were written to. What the process has got since the checkpoint no
         // older vessel can map.
@@ -98,11 +100,15 @@ impl Halted<'_> {
         std::mem::take(&mut checkpoint.changed)
             .restore(hand, &mut scratch, vessel)
             .map_err(restoring("restore the attributes of a process"))?;
-        for signal in signals {
-            send_again(hand, &signal, &mut scratch).map_err(restoring("send a signal again"))?;
+        if !signals.is_empty() {
+            let mut first = self.first_hand(gate).map_err(restoring("find a thread"))?;
+            for signal in &signals {
+                let sent = send_again(&mut first, signal, &mut scratch);
+                sent.map_err(restoring("send a signal again"))?;
+            }
         }
         scratch
-            .unmap(hand)
+            .unmap(&mut self.hand(gate))
             .map_err(restoring("unmap the scratch page"))?;
         Ok(Restored { pages })
     }
@@ -126,10 +132,8 @@ impl Halted<'_> {
         let mut signals = Vec::new();
         for thread in new {
             self.process.ended(thread.thread());
-            signals.extend(thread.signal().copied());
-            thread
-                .exit(self.instruction, gate)
-                .map_err(restoring("end a thread"))?;
+            let ended = thread.exit(self.instruction, gate);
+            signals.extend(ended.map_err(restoring("end a thread"))?);
         }
         Ok(signals)
     }

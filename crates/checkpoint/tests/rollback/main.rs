@@ -71,6 +71,10 @@ const TESTS: &[Test] = &[
         moments::signal_at_rollback,
     ),
     (
+        "a second signal is taken, too",
+        moments::signals_at_rollback,
+    ),
+    (
         "a signal without a handler ends the process",
         moments::fatal_signal,
     ),
