@@ -67,11 +67,12 @@ impl Halted<'_> {
         traced: Traced,
         gate: &mut dyn Gate,
     ) -> Result<Restored, RollbackError> {
-        let restored = self.restore(&mut checkpoint, gate)?;
+        let restored = self.restore(&mut checkpoint, gate);
         let Checkpoint {
             vessel, threads, ..
         } = checkpoint;
         let retired = self.process.retire(vessel);
+        let restored = restored?;
         retired.map_err(restoring("destroy the vessel"))?;
         self.depart(&threads, traced, gate)?;
         Ok(restored)
