@@ -3,7 +3,7 @@
  *
  * signals halted: the signal comes while a rollback goes on. signals taken: the rollback comes when the
  * signal is about to be taken. signals fatal: no handler is there, so it ends here, without a word.
- * Prints "signals ok after N". */
+ * signals taken trapped: a SIGTRAP comes then, too. Prints "signals ok after N". */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>
@@ -26,6 +26,13 @@ static void take(int signal, siginfo_t *info, void *context) {
     code = info->si_code;
 }
 
+static volatile int trapped;
+
+static void trap(int signal) {
+    (void)signal;
+    trapped++;
+}
+
 static void take_wrongly(int signal) {
     (void)signal;
     wrong++;
@@ -44,6 +51,7 @@ int main(int count, char **arguments) {
     struct sigaction action = {.sa_sigaction = take, .sa_flags = SA_SIGINFO};
     if (strcmp(arguments[1], "fatal") != 0)
         sigaction(SIGUSR1, &action, 0);
+    signal(SIGTRAP, trap);
     sigset_t blocked, other, pending;
     sigemptyset(&blocked);
     sigaddset(&blocked, SIGUSR2);
@@ -59,6 +67,8 @@ int main(int count, char **arguments) {
         fail(round, "it was not taken once");
     if (round > 0 && (sender != getppid() || code != SI_USER))
         fail(round, "it is not told who sent it");
+    if (trapped != (round > 0 && count > 2))
+        fail(round, "a second signal was not taken once");
     taken += 100;
     signal(SIGUSR1, take_wrongly);
     sigemptyset(&other);

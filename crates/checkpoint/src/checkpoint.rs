@@ -111,7 +111,7 @@ impl<'a> Halted<'a> {
     /// it is restored.
     ///
     /// # Errors
-    /// [`CheckpointError::System`], [`CheckpointError::NotCovered`]: the process is as it was.
+    /// [`CheckpointError::System`]: the process is as it was.
     pub fn checkpoint(&mut self, gate: &mut dyn Gate) -> Result<Checkpoint, CheckpointError> {
         let threads = self.threads.iter().map(Image::of);
         let threads = threads

@@ -27,14 +27,6 @@ pub enum CheckpointError {
         /// What ptrace said.
         source: io::Error,
     },
-    /// What it does cannot be undone.
-    #[error("process {} {what}", process.as_raw_nonzero())]
-    NotCovered {
-        /// The process.
-        process: Pid,
-        /// What stands in the way, as the end of a sentence.
-        what: &'static str,
-    },
     /// A call failed.
     #[error("{what}: {source}")]
     System {

@@ -1,5 +1,7 @@
 //! A stopped thread of a process: what it was about to do, and calls that it makes meanwhile.
 
+mod departure;
+
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
@@ -7,6 +9,8 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 use surmise_sys::ptrace::{self, News, Registers, SignalInfo, Stop, Stopped};
+
+pub(crate) use departure::Departure;
 
 use crate::error::{CheckpointError, taking};
 use crate::gate::{Gate, PendingCall};
@@ -41,8 +45,8 @@ pub(crate) struct Held {
     mask: u64,
     /// Whether it has other registers and another mask than those, to make calls with all signals blocked.
     is_working: bool,
-    /// That it was about to take.
-    signal: Option<SignalInfo>,
+    /// That it was about to take, in the order in which they came.
+    signals: Vec<SignalInfo>,
     /// Whether this stop is one that a signal may be given in.
     takes_signal: bool,
 }
@@ -51,7 +55,7 @@ impl Held {
     /// Takes over a thread that has stopped to take a signal.
     pub(crate) fn at_signal(stopped: Stopped) -> io::Result<Self> {
         let signal = stopped.signal()?;
-        Self::new(stopped, false, Some(signal), true)
+        Self::new(stopped, false, vec![signal], true)
     }
 
     /// Takes over one that is in a stop which is no signal's, and that waits for nobody else; `None` for
@@ -65,13 +69,13 @@ impl Held {
 
     /// Takes over one that has executed nothing since its birth.
     pub(crate) fn resting(stopped: Stopped) -> io::Result<Self> {
-        Self::new(stopped, false, None, false)
+        Self::new(stopped, false, Vec::new(), false)
     }
 
     fn new(
         stopped: Stopped,
         was_notifying: bool,
-        signal: Option<SignalInfo>,
+        signals: Vec<SignalInfo>,
         takes_signal: bool,
     ) -> io::Result<Self> {
         let registers = stopped.registers()?;
@@ -83,7 +87,7 @@ impl Held {
             was_notifying,
             mask,
             is_working: false,
-            signal,
+            signals,
             takes_signal,
         })
     }
@@ -116,12 +120,9 @@ impl Held {
         self.mask
     }
 
-    pub(crate) fn forget_signal(&mut self) {
-        self.signal = None;
-    }
-
-    pub(crate) fn signal(&self) -> Option<&SignalInfo> {
-        self.signal.as_ref()
+    /// Has what it did that caused a signal never happened.
+    pub(crate) fn forget_faults(&mut self) {
+        self.signals.retain(|signal| !signal.is_fault());
     }
 
     /// Its registers, back from the call that it waits in with a result.
@@ -164,7 +165,7 @@ impl Held {
 
     /// Waits until it is in a call that notifies. If it stops before, by `proceed` it comes there.
     fn await_call(
-        &self,
+        &mut self,
         gate: &mut dyn Gate,
         proceed: impl Fn(Stopped) -> io::Result<()>,
     ) -> io::Result<PendingCall> {
@@ -174,7 +175,10 @@ impl Held {
             }
             match ptrace::poll(self.thread)? {
                 Some(News::Ended(_)) => return Err(Errno::SRCH.into()),
-                Some(News::Stopped(stopped, _)) => proceed(stopped)?,
+                Some(News::Stopped(stopped, stop)) => {
+                    self.note(&stopped, stop)?;
+                    proceed(stopped)?;
+                }
                 None => {}
             }
         }
@@ -185,15 +189,7 @@ impl Held {
         loop {
             match await_surely(self.thread)? {
                 News::Ended(_) => return Err(Errno::SRCH.into()),
-                // SIGSTOP, which no mask keeps out, or a SIGTRAP that somebody has sent: the thread takes
-                // it when it goes on.
-                News::Stopped(stopped, Stop::Signal(signal))
-                    if signal != END_OF_STEP || !stopped.signal()?.is_fault() =>
-                {
-                    self.signal = Some(stopped.signal()?);
-                    stopped.step()?;
-                }
-                News::Stopped(stopped, Stop::Signal(_)) => {
+                News::Stopped(stopped, stop @ Stop::Signal(_)) if !self.note(&stopped, stop)? => {
                     let result = stopped.registers()?.result();
                     self.stopped = Some(stopped);
                     self.takes_signal = true;
@@ -202,6 +198,21 @@ impl Held {
                 News::Stopped(stopped, _) => stopped.step()?,
             }
         }
+    }
+
+    /// Notes a signal that comes while it works: SIGSTOP, which no mask keeps out, or a SIGTRAP that somebody
+    /// has sent. It takes it when it goes on. False: the stop is no such signal's.
+    fn note(&mut self, stopped: &Stopped, stop: Stop) -> io::Result<bool> {
+        let Stop::Signal(number) = stop else {
+            return Ok(false);
+        };
+        let signal = stopped.signal()?;
+        let is_sent = number != END_OF_STEP || !signal.is_fault();
+        // One that already waits to be taken is not sent a second time.
+        if is_sent && !self.signals.iter().any(|held| held.number() == number) {
+            self.signals.push(signal);
+        }
+        Ok(is_sent)
     }
 }
 
@@ -275,7 +286,7 @@ impl Stopping {
                 was_notifying,
             } => (deadline, was_notifying),
         };
-        let mut signal = None;
+        let mut signals = Vec::new();
         loop {
             let news = match deadline {
                 Some(deadline) => await_news(thread, deadline),
@@ -285,11 +296,11 @@ impl Stopping {
                 None => return Err(CheckpointError::Busy { thread }),
                 Some(News::Ended(_)) => return Ok(None),
                 Some(News::Stopped(stopped, Stop::Interrupt)) => {
-                    let held = Held::new(stopped, was_notifying, signal, false);
+                    let held = Held::new(stopped, was_notifying, signals, false);
                     return held.map_err(failed).map(Some);
                 }
                 Some(News::Stopped(stopped, Stop::Signal(_))) => {
-                    signal = Some(stopped.signal().map_err(failed)?);
+                    signals.push(stopped.signal().map_err(failed)?);
                     stopped.go_on().map_err(failed)?;
                 }
                 Some(News::Stopped(stopped, Stop::Group(_))) => {
@@ -394,58 +405,6 @@ impl Hand<'_> {
 /// The result of a call that must succeed.
 fn succeeded(result: i64) -> io::Result<u64> {
     u64::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result as i32))
-}
-
-/// How a thread goes on.
-pub(crate) struct Departure<'a> {
-    pub(crate) registers: Registers,
-    pub(crate) extended: Option<&'a [u8]>,
-    pub(crate) mask: u64,
-    /// Whether it stays a tracee.
-    pub(crate) traced: bool,
-}
-
-impl Held {
-    /// Lets it go on, with the signal that it was about to take. There is a `syscall` instruction at
-    /// `instruction`.
-    pub(crate) fn release(mut self, departure: &Departure<'_>, instruction: u64) -> io::Result<()> {
-        let signal = self.signal.take();
-        if signal.is_some() && !self.takes_signal {
-            // The end of any call is a stop in which it can be given one; this one never notifies.
-            self.begin(instruction, ptrace::call::GETPID, [0; 6])?;
-            self.finish()?;
-        }
-        let stopped = self.take_stopped()?;
-        if self.is_working || departure.registers != self.registers {
-            stopped.set_registers(&departure.registers)?;
-        }
-        if let Some(extended) = departure.extended {
-            stopped.set_extended_state(extended)?;
-        }
-        if self.is_working || departure.mask != self.mask {
-            stopped.set_signal_mask(departure.mask)?;
-        }
-        match (signal, departure.traced) {
-            (None, true) => stopped.go_on(),
-            (None, false) => stopped.detach(),
-            (Some(signal), true) => stopped.go_on_with(&signal),
-            (Some(signal), false) => stopped.detach_with(&signal),
-        }
-    }
-
-    /// Has it end as a thread that calls exit(2), of which the process notices nothing else.
-    pub(crate) fn exit(mut self, instruction: u64, gate: &mut dyn Gate) -> io::Result<()> {
-        self.work(instruction, ptrace::call::EXIT, [0; 6])?;
-        self.take_stopped()?.go_on()?;
-        let call = self.await_call(gate, Stopped::go_on)?;
-        gate.let_pass(call)?;
-        loop {
-            match ptrace::wait(self.thread)? {
-                News::Ended(_) => return Ok(()),
-                News::Stopped(stopped, _) => stopped.go_on()?,
-            }
-        }
-    }
 }
 
 /// The next news of a thread that can only stop or end. Nothing but other threads can be in its way.

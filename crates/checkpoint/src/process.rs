@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags};
 use rustix::time::Timespec;
-use surmise_sys::ptrace::{self, Registers, SignalInfo, Stopped, call};
+use surmise_sys::ptrace::{self, Registers, Stopped, call};
 use surmise_sys::vdso;
 
 use crate::error::{CheckpointError, taking};
@@ -270,14 +270,10 @@ impl Halted<'_> {
         self.process.pid
     }
 
-    /// The signal that a thread was about to take, if one was.
-    pub fn signal(&self) -> Option<&SignalInfo> {
-        self.threads.iter().find_map(Held::signal)
-    }
-
-    /// Has the signal that a thread was about to take never been sent.
-    pub fn forget_signal(&mut self) {
-        self.threads.iter_mut().for_each(Held::forget_signal);
+    /// Has what threads did that caused signals never happened: they do not take them. Other signals they
+    /// take.
+    pub(crate) fn forget_faults(&mut self) {
+        self.threads.iter_mut().for_each(Held::forget_faults);
     }
 
     /// Has a thread make a call, for a guess that is the truth. Returns the result, an error number where
@@ -322,6 +318,18 @@ impl Halted<'_> {
             instruction: self.instruction,
             gate,
         }
+    }
+
+    /// The first thread: it alone may send its process any signal, as if somebody else had
+    /// (rt_sigqueueinfo(2)).
+    pub(crate) fn first_hand<'h>(&'h mut self, gate: &'h mut dyn Gate) -> io::Result<Hand<'h>> {
+        let pid = self.process.pid;
+        let found = self.threads.iter_mut().find(|held| held.thread() == pid);
+        Ok(Hand {
+            held: found.ok_or(rustix::io::Errno::SRCH)?,
+            instruction: self.instruction,
+            gate,
+        })
     }
 
     /// Lets all threads go on; `answered`, which waited in a call that notified, with that result, the
@@ -403,15 +411,20 @@ impl Process {
     }
 }
 
-/// Whether a thread executes nothing any more.
+/// Whether a thread executes nothing any more; not so in doubt.
 pub(crate) fn is_zombie(process: Pid, thread: Pid) -> bool {
     let (process, thread) = (process.as_raw_nonzero(), thread.as_raw_nonzero());
-    let stat = std::fs::read_to_string(format!("/proc/{process}/task/{thread}/stat"));
-    let state = stat.ok().and_then(|stat| {
-        let (_, fields) = stat.rsplit_once(')')?;
-        fields.trim_start().chars().next()
-    });
-    matches!(state, None | Some('Z' | 'X'))
+    match std::fs::read(format!("/proc/{process}/task/{thread}/stat")) {
+        Ok(stat) => matches!(state(&stat), Some(b'Z' | b'X')),
+        Err(error) => error.kind() == io::ErrorKind::NotFound || is_gone(&error),
+    }
+}
+
+/// The state that a line of /proc/PID/stat tells (proc_pid_stat(5)): a letter after the name, which may be
+/// any bytes, also `)`.
+fn state(stat: &[u8]) -> Option<u8> {
+    let name_end = stat.iter().rposition(|&byte| byte == b')')?;
+    stat.get(name_end + 2).copied()
 }
 
 fn is_own_tracee(thread: Pid) -> bool {
@@ -421,4 +434,31 @@ fn is_own_tracee(thread: Pid) -> bool {
     String::from_utf8_lossy(&status)
         .lines()
         .any(|line| line == own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_of_any_name_is_alive() {
+        let own = rustix::process::getpid();
+        let named = std::thread::spawn(move || {
+            let thread = rustix::thread::gettid();
+            [c"\xff) Z", c") X (", c""].map(|name| {
+                rustix::thread::set_name(name).expect("set a name");
+                is_zombie(own, thread)
+            })
+        });
+        assert_eq!(named.join().expect("end"), [false; 3]);
+    }
+
+    #[test]
+    fn what_is_not_there_executes_nothing() {
+        let own = rustix::process::getpid();
+        let none = Pid::from_raw(i32::MAX).expect("a number");
+        assert!(is_zombie(none, none) && is_zombie(own, none));
+        assert_eq!(state(b"7 (sh) Z 1"), Some(b'Z'));
+        assert_eq!(state(b"7 (sh)"), None);
+    }
 }

@@ -7,6 +7,7 @@
 use std::io;
 use std::ops::Range;
 
+use rustix::fs::OFlags;
 use rustix::process::Pid;
 use surmise_sys::memory;
 use surmise_sys::pagemap::{PAGE, PageMap};
@@ -37,8 +38,9 @@ pub struct Restored {
 }
 
 impl Halted<'_> {
-    /// Makes the process what it was at the checkpoint, and lets it go on from there. A signal that a
-    /// thread was about to take it takes then, by the mask and handlers that it has again.
+    /// Makes the process what it was at the checkpoint, and lets it go on from there. Signals that a
+    /// thread was about to take it takes then, by the mask and handlers that it has again; but for those
+    /// that it has caused itself by what has never happened.
     ///
     /// All newer checkpoints of the process must have been discarded.
     ///
@@ -65,11 +67,12 @@ impl Halted<'_> {
         traced: Traced,
         gate: &mut dyn Gate,
     ) -> Result<Restored, RollbackError> {
-        let restored = self.restore(&mut checkpoint, gate)?;
+        let restored = self.restore(&mut checkpoint, gate);
         let Checkpoint {
             vessel, threads, ..
         } = checkpoint;
         let retired = self.process.retire(vessel);
+        let restored = restored?;
         retired.map_err(restoring("destroy the vessel"))?;
         self.depart(&threads, traced, gate)?;
         Ok(restored)
@@ -80,6 +83,7 @@ impl Halted<'_> {
         checkpoint: &mut Checkpoint,
         gate: &mut dyn Gate,
     ) -> Result<Restored, RollbackError> {
+        self.forget_faults();
         let signals = self.end_new_threads(&checkpoint.threads, gate)?;
         // Whose page is whose tells which were written to. What the process has got since the checkpoint no
         // older vessel can map.
@@ -97,11 +101,15 @@ impl Halted<'_> {
         std::mem::take(&mut checkpoint.changed)
             .restore(hand, &mut scratch, vessel)
             .map_err(restoring("restore the attributes of a process"))?;
-        for signal in signals {
-            send_again(hand, &signal, &mut scratch).map_err(restoring("send a signal again"))?;
+        if !signals.is_empty() {
+            let mut first = self.first_hand(gate).map_err(restoring("find a thread"))?;
+            for signal in &signals {
+                let sent = send_again(&mut first, signal, &mut scratch);
+                sent.map_err(restoring("send a signal again"))?;
+            }
         }
         scratch
-            .unmap(hand)
+            .unmap(&mut self.hand(gate))
             .map_err(restoring("unmap the scratch page"))?;
         Ok(Restored { pages })
     }
@@ -125,10 +133,8 @@ impl Halted<'_> {
         let mut signals = Vec::new();
         for thread in new {
             self.process.ended(thread.thread());
-            signals.extend(thread.signal().copied());
-            thread
-                .exit(self.instruction, gate)
-                .map_err(restoring("end a thread"))?;
+            let ended = thread.exit(self.instruction, gate);
+            signals.extend(ended.map_err(restoring("end a thread"))?);
         }
         Ok(signals)
     }
@@ -314,11 +320,14 @@ fn share(
     /// AT_FDCWD of openat(2); MAP_SHARED, MAP_FIXED of mmap(2).
     const HERE: u64 = -100_i64 as u64;
     const SHARED_IN_PLACE: u64 = 0x01 | 0x10;
+    // By now it may be a pipe's name, which would wait for a writer, or a terminal's.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let flags = flags.bits().into();
     if mapping.path.len() >= PAGE as usize || !mapping.path.starts_with('/') {
         return Ok(false);
     }
     let name = scratch.write(hand, format!("{}\0", mapping.path).as_bytes())?;
-    let Ok(file) = u64::try_from(hand.call_raw(call::OPENAT, [HERE, name, 0, 0, 0, 0])?) else {
+    let Ok(file) = u64::try_from(hand.call_raw(call::OPENAT, [HERE, name, flags, 0, 0, 0])?) else {
         return Ok(false);
     };
     let offset = mapping.offset + (start - mapping.range.start);

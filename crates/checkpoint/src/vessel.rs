@@ -32,7 +32,15 @@ impl Vessel {
         order: u64,
     ) -> io::Result<Self> {
         let inner = maker.call(call::CLONE, [call::CLONE_VESSEL, 0, 0, 0, 0, 0])?;
-        let process = children.newest(maker.held.thread())?;
+        let process = match children.numbered(maker.held.thread(), inner) {
+            Ok(process) => process,
+            Err(error) => {
+                // Nobody here knows it: let go, it would be a second process that does the same.
+                let kill = Signal::KILL.as_raw().cast_unsigned();
+                maker.call(call::KILL, [inner, kill.into(), 0, 0, 0, 0])?;
+                return Err(error);
+            }
+        };
         Ok(Self {
             process,
             inner,
@@ -114,9 +122,9 @@ pub(crate) struct Children {
 }
 
 impl Children {
-    /// The newest child of a stopped thread that is a tracee. The kernel appends children to their parent's
-    /// list, also orphans that it adopts meanwhile; those are nobody's tracees here.
-    fn newest(&mut self, thread: Pid) -> io::Result<Pid> {
+    /// The child of a stopped thread that has this number where the thread sees it. The kernel appends children
+    /// to their parent's list, so it is one of the last: orphans are adopted meanwhile.
+    fn numbered(&mut self, thread: Pid, inner: u64) -> io::Result<Pid> {
         if self.opened.as_ref().is_none_or(|(of, _)| *of != thread) {
             let number = thread.as_raw_nonzero();
             let path = format!("/proc/{number}/task/{number}/children");
@@ -128,9 +136,18 @@ impl Children {
         let mut children = children
             .filter_map(|number| Pid::from_raw(std::str::from_utf8(number).ok()?.parse().ok()?));
         children
-            .find(|&child| ptrace::poll(child).is_ok())
+            .find(|&child| inner_number(child).is_some_and(|number| number == inner))
             .ok_or_else(|| io::Error::other("the vessel is not among the children of its maker"))
     }
+}
+
+/// The number of a process in the innermost pid namespace that it is in (proc_pid_status(5)).
+fn inner_number(process: Pid) -> Option<u64> {
+    let status = std::fs::read(format!("/proc/{}/status", process.as_raw_nonzero())).ok()?;
+    let status = String::from_utf8_lossy(&status);
+    let mut lines = status.lines();
+    let numbers = lines.find_map(|line| line.strip_prefix("NSpid:"))?;
+    numbers.split_ascii_whitespace().next_back()?.parse().ok()
 }
 
 /// All that a file of /proc says now.

@@ -227,13 +227,9 @@ impl Speculator {
             undone.map_err(fail("undo what was changed"))?;
             checkpoint.learn_sizes();
         }
-        let Some(mut halted) = halted else {
+        let Some(halted) = halted else {
             return checkpoint.destroy().map_err(fail("destroy a vessel"));
         };
-        if halted.signal().is_some_and(|signal| signal.is_fault()) {
-            // What caused it never happened.
-            halted.forget_signal();
-        }
         let restored = halted.roll_back_for_good(checkpoint, traced, &mut self.door);
         let restored = match restored {
             Ok(restored) => restored,

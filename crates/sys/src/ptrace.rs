@@ -342,6 +342,17 @@ impl Stopped {
         plain(libc::PTRACE_SINGLESTEP, self.thread, 0)
     }
 
+    /// As [`Self::step`], with a signal that it blocks: the kernel queues it again, with all that is told of
+    /// it. Only in a [`Stop::Signal`].
+    ///
+    /// # Errors
+    /// `ESRCH`.
+    pub fn step_with(self, signal: &SignalInfo) -> io::Result<()> {
+        self.set_signal(signal)?;
+        let number = signal.number() as libc::c_ulong;
+        plain(libc::PTRACE_SINGLESTEP, self.thread, number)
+    }
+
     /// Makes its end no stop: who is killed ends at once, and its memory is freed without its tracer. Nor
     /// is anything else a stop that was one by [`seize`].
     ///

@@ -21,8 +21,8 @@ use commands::Commands;
 use tracee::{Tracee, compile};
 
 /// The programs in tests/tracees that take part.
-const PROGRAMS: [&str; 8] = [
-    "births", "image", "nested", "rounds", "signals", "threads", "vfork", "waits",
+const PROGRAMS: [&str; 9] = [
+    "births", "image", "nested", "rounds", "shares", "signals", "threads", "vfork", "waits",
 ];
 
 fn main() {
@@ -55,6 +55,7 @@ const TESTS: &[Test] = &[
     ("its threads are restored", |programs| {
         restored(programs, "threads")
     }),
+    ("shared files and places are restored", moments::shares),
     ("much memory is restored", moments::much_memory),
     (
         "a checkpoint within a checkpoint is restored",
@@ -68,6 +69,10 @@ const TESTS: &[Test] = &[
     (
         "a signal is taken after the rollback that it met",
         moments::signal_at_rollback,
+    ),
+    (
+        "a second signal is taken, too",
+        moments::signals_at_rollback,
     ),
     (
         "a signal without a handler ends the process",

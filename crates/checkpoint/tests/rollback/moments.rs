@@ -31,6 +31,14 @@ pub fn much_memory(programs: &Path) {
     }
 }
 
+/// Also where what the kernel tells as the name of a file is a pipe's, which nobody opens for writing.
+pub fn shares(programs: &Path) {
+    let mut commands = Commands::new(20);
+    let (output, status) = start(programs, "shares", &[]).run(&mut commands);
+    assert_eq!((output.as_str(), status), ("shares ok after 20\n", Some(0)));
+    assert_eq!(commands.rollbacks, 20);
+}
+
 pub fn nested(programs: &Path) {
     let mut commands = Commands::new(5);
     let (output, status) = start(programs, "nested", &[]).run(&mut commands);
@@ -72,19 +80,42 @@ pub fn stop_meanwhile(programs: &Path) {
 /// Rolls back when the signal that it sends is about to be taken.
 struct AtSignal {
     checkpoint: Option<Checkpoint>,
+    /// Sent, too, while it does.
+    meanwhile: &'static [Signal],
+    /// Whether the signal was sent, and has met no rollback.
+    is_sent: bool,
     rollbacks: u64,
 }
 
 pub fn signal_at_rollback(programs: &Path) {
+    assert_eq!(at_signal(programs, &["taken"], &[]), 0);
+}
+
+/// The first signal waits to be taken already when those come that no mask keeps out.
+pub fn signals_at_rollback(programs: &Path) {
+    const STOP: Signal = Signal::STOP;
+    const TRAP: Signal = Signal::TRAP;
+    assert_eq!(at_signal(programs, &["taken"], &[STOP]), 20);
+    assert_eq!(at_signal(programs, &["taken", "trapped"], &[TRAP]), 0);
+    let both = at_signal(programs, &["taken", "trapped"], &[STOP, TRAP]);
+    assert_eq!(both, 20);
+}
+
+/// Returns how often the program was stopped as a job is.
+fn at_signal(programs: &Path, arguments: &[&str], meanwhile: &'static [Signal]) -> u64 {
     let mut script = AtSignal {
         checkpoint: None,
+        meanwhile,
+        is_sent: false,
         rollbacks: 0,
     };
-    let (output, status) = start(programs, "signals", &["taken"]).run(&mut script);
+    let mut tracee = start(programs, "signals", arguments);
+    let (output, status) = tracee.run(&mut script);
     assert_eq!(
         (output.as_str(), status),
         ("signals ok after 20\n", Some(0))
     );
+    tracee.job_stops
 }
 
 impl Script for AtSignal {
@@ -102,6 +133,7 @@ impl Script for AtSignal {
             BACK if self.rollbacks < 20 => {
                 let sent = rustix::process::kill_process(tracee.process.pid(), Signal::USR1);
                 sent.expect("send");
+                self.is_sent = true;
                 tracee.answer(call, 0);
             }
             DISCARD => {
@@ -116,9 +148,14 @@ impl Script for AtSignal {
         // The rollback of which the signal is taken is over.
         let is_first = stopped.signal().expect("signal").number() == Signal::USR1.as_raw();
         match &mut self.checkpoint {
-            Some(checkpoint) if is_first => {
+            Some(checkpoint) if is_first && std::mem::take(&mut self.is_sent) => {
                 self.rollbacks += 1;
-                tracee.roll_back(None, Some(stopped), checkpoint, &mut |_| ());
+                let signals = self.meanwhile;
+                tracee.roll_back(None, Some(stopped), checkpoint, &mut |pid| {
+                    for &signal in signals {
+                        rustix::process::kill_process(pid, signal).expect("send");
+                    }
+                });
             }
             _ => tracee.take_signal(stopped),
         }

@@ -8,6 +8,7 @@ pub const CLONE: i64 = libc::SYS_clone;
 pub const CLOSE: i64 = libc::SYS_close;
 pub const EXIT: i64 = libc::SYS_exit;
 pub const GETPID: i64 = libc::SYS_getpid;
+pub const KILL: i64 = libc::SYS_kill;
 pub const MADVISE: i64 = libc::SYS_madvise;
 pub const MMAP: i64 = libc::SYS_mmap;
 pub const MPROTECT: i64 = libc::SYS_mprotect;

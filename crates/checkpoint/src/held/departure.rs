@@ -1,0 +1,100 @@
+//! How a stopped thread goes on or ends, and takes what came for it meanwhile.
+
+use std::io;
+
+use rustix::process::Signal;
+use surmise_sys::ptrace::{self, News, Registers, SignalInfo, Stopped};
+
+use super::{ALL_SIGNALS, Held};
+use crate::gate::Gate;
+
+const STOP: i32 = Signal::STOP.as_raw();
+
+/// How a thread goes on.
+pub(crate) struct Departure<'a> {
+    pub(crate) registers: Registers,
+    pub(crate) extended: Option<&'a [u8]>,
+    pub(crate) mask: u64,
+    /// Whether it stays a tracee.
+    pub(crate) traced: bool,
+}
+
+impl Held {
+    /// Lets it go on, with the signals that it was about to take. There is a `syscall` instruction at
+    /// `instruction`.
+    pub(crate) fn release(mut self, departure: &Departure<'_>, instruction: u64) -> io::Result<()> {
+        let signal = self.queue_all_but_one(instruction)?;
+        let stopped = self.take_stopped()?;
+        if self.is_working || departure.registers != self.registers {
+            stopped.set_registers(&departure.registers)?;
+        }
+        if let Some(extended) = departure.extended {
+            stopped.set_extended_state(extended)?;
+        }
+        if self.is_working || departure.mask != self.mask {
+            stopped.set_signal_mask(departure.mask)?;
+        }
+        match (signal, departure.traced) {
+            (None, true) => stopped.go_on(),
+            (None, false) => stopped.detach(),
+            (Some(signal), true) => stopped.go_on_with(&signal),
+            (Some(signal), false) => stopped.detach_with(&signal),
+        }
+    }
+
+    /// Comes to a stop in which it can be given a signal, and returns that. The kernel queues the others
+    /// again when they are given to a thread that blocks them.
+    fn queue_all_but_one(&mut self, instruction: u64) -> io::Result<Option<SignalInfo>> {
+        if !self.signals.is_empty() && !self.takes_signal {
+            // The end of any call is such a stop; this one never notifies.
+            self.begin(instruction, ptrace::call::GETPID, [0; 6])?;
+            self.finish()?;
+        }
+        loop {
+            // What no mask keeps out could not be queued: it comes last.
+            let is_blocked = |held: &SignalInfo| ALL_SIGNALS & (1 << (held.number() - 1)) != 0;
+            let is_kept_out = |held: &SignalInfo| is_blocked(held) && held.number() != STOP;
+            let found = match self.signals.len() {
+                0 => return Ok(None),
+                1 => return Ok(self.signals.pop()),
+                _ => self.signals.iter().position(is_kept_out),
+            };
+            let Some(found) = found else {
+                return self.stop_and_trap();
+            };
+            let queued = self.signals.remove(found);
+            self.work(instruction, ptrace::call::GETPID, [0; 6])?;
+            self.take_stopped()?.step_with(&queued)?;
+            self.finish()?;
+        }
+    }
+
+    /// SIGSTOP and a SIGTRAP that somebody has sent. Who sent the first is nobody told, so it is sent again.
+    fn stop_and_trap(&mut self) -> io::Result<Option<SignalInfo>> {
+        rustix::process::kill_process(self.thread, Signal::STOP)?;
+        self.signals.retain(|held| held.number() != STOP);
+        Ok(self.signals.pop())
+    }
+
+    /// Has it end as a thread that calls exit(2), of which the process notices nothing else. Returns what it
+    /// was about to take.
+    pub(crate) fn exit(
+        mut self,
+        instruction: u64,
+        gate: &mut dyn Gate,
+    ) -> io::Result<Vec<SignalInfo>> {
+        self.work(instruction, ptrace::call::EXIT, [0; 6])?;
+        self.take_stopped()?.go_on()?;
+        let call = self.await_call(gate, Stopped::go_on)?;
+        gate.let_pass(call)?;
+        loop {
+            match ptrace::wait(self.thread)? {
+                News::Ended(_) => return Ok(self.signals),
+                News::Stopped(stopped, stop) => {
+                    self.note(&stopped, stop)?;
+                    stopped.go_on()?;
+                }
+            }
+        }
+    }
+}
