@@ -14,7 +14,7 @@
 mod driver;
 mod drivers;
 mod mount;
-//pub mod volume;
+pub mod volume;
 
 pub use driver::{Driver, Guarantee, NoDriver, driver_of};
 pub use mount::{Mount, MountError};
