@@ -20,7 +20,7 @@ help:
 	@echo 'make deb-test   install it in a copy-on-write picture of this machine, use it, remove it (root)'
 	@echo 'make bench      compare with peers; table, JSON and pictures in target/bench/'
 	@echo 'make bench-net  the same for the network boundary, and for memory'
-	@echo 'make torture    nine real programs mispredicted and rolled back, SEEDS=50 times each, as each user'
+	@echo 'make torture    ten real programs mispredicted and rolled back, SEEDS=50 times each, as each user'
 	@echo 'make bench-rollback  what checkpoints and rollbacks take, by their targets and beside CRIU'
 	@echo 'make soak       real programs, 1e6 random calls, pjdfstest, stress-ng, 8 domains at once, then property tests and the demo for MINUTES=30'
 	@echo 'make clean      remove target/'

@@ -36,7 +36,6 @@ impl Speculating {
         let torture = self.torture.clone()?;
         Some(surmise_speculation::Options {
             torture: Some(torture),
-            stats: self.stats,
         })
     }
 

@@ -48,7 +48,6 @@ mod signals;
 mod stall;
 mod state;
 mod stops;
-mod tally;
 mod terminal;
 mod visit;
 

@@ -76,7 +76,8 @@ impl Barriers {
         Ok(true)
     }
 
-    /// Looks again at a wait whose watched assumption is affirmed.
+    /// Looks again at a wait that watches nothing any more: what it watched is decided, either way, or
+    /// was unwatched.
     pub fn look_again(
         &mut self,
         waiter: WaiterId,

@@ -32,8 +32,8 @@ pub(crate) fn answer<'b, F: FileSystem + ?Sized>(
         Op::Forget(forgets) => return forget(fs, forgets),
         Op::NotifyReply => return None,
         Op::Init(_) => to.error(Errno::PROTO),
-        // A request is answered in bounded time, so knowing of signals would change nothing;
-        // `ENOSYS` stops the kernel from telling.
+        // Knowing of signals would change nothing: a request is answered in bounded time, or postponed
+        // until whoever decides has it resumed. `ENOSYS` stops the kernel from telling.
         Op::Interrupt | Op::Unsupported { .. } => to.error(Errno::NOSYS),
         Op::Destroy => to.done(Ok(())),
         Op::Lookup { name } => to.with(fs.lookup(caller, node, name), Reply::lookup),

@@ -21,10 +21,11 @@ pub trait FileSystem: Send + Sync {
         let _ = (negotiated, kernel);
     }
 
-    /// Whether requests that were [`Postponed`](crate::Postponed) can be answered by now. Asked after each
-    /// one, since what it waited for may have come meanwhile.
+    /// Whether requests that were [`Postponed`](crate::Postponed) can be answered by now. Asked whenever one
+    /// begins to wait, since what it waits for may have come meanwhile; while this says so they are tried
+    /// again and again. Whoever postpones has to know; nobody else is asked.
     fn may_resume(&self) -> bool {
-        true
+        false
     }
 
     /// The node that `name` in `parent` leads to: one more reference to it.

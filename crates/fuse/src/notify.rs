@@ -45,8 +45,8 @@ impl Notifier {
         }
     }
 
-    /// Has the requests answered that were postponed, by the calling thread. To be called whenever they
-    /// might succeed, after [`FileSystem::may_resume`] has come to say so.
+    /// Has the requests answered that were postponed, by the calling thread or by one that already does so.
+    /// To be called whenever they might succeed, after [`FileSystem::may_resume`] has come to say so.
     ///
     /// # Errors
     /// As for writing to the device.

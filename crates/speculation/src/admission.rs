@@ -49,11 +49,11 @@ impl Speculator {
     /// Whether one more image of a process would not take too much memory.
     fn has_memory_for(&self, process: Pid) -> bool {
         let held = self.members.values().map(|member| {
-            let images = member.images() as u64;
-            images * task::resident(member.process.pid()).unwrap_or(0)
+            let resident = task::resident(member.process.pid()).unwrap_or(0);
+            (member.images() as u64, resident)
         });
-        let all: u64 = held.sum::<u64>() + task::resident(process).unwrap_or(0);
-        all <= task::memory() / MEMORY_SHARE
+        let one_more = (1, task::resident(process).unwrap_or(0));
+        fit(held.chain([one_more]), task::memory())
     }
 
     /// Forgets a process that depends on nothing undecided.
@@ -69,5 +69,27 @@ impl Speculator {
             Some(member) => member.destroy().map_err(fail("destroy a vessel")),
             None => Ok(()),
         }
+    }
+}
+
+/// Whether images take no more of a memory than they may: of each process how many, and how large it is.
+fn fit(images: impl Iterator<Item = (u64, u64)>, memory: u64) -> bool {
+    let sizes = images.map(|(images, resident)| images.saturating_mul(resident));
+    sizes.fold(0, u64::saturating_add) <= memory / MEMORY_SHARE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_take_a_quarter_of_the_memory_at_most() {
+        let fits = |images: &[(u64, u64)]| fit(images.iter().copied(), 400);
+        assert!(fits(&[]));
+        assert!(fits(&[(8, 10), (1, 20)]));
+        assert!(!fits(&[(8, 10), (1, 21)]));
+        assert!(!fits(&[(1, 101)]));
+        assert!(!fits(&[(2, u64::MAX), (1, 1)]));
+        assert!(fits(&[(0, u64::MAX), (1, 1)]), "it has no image");
     }
 }

@@ -1,6 +1,7 @@
 //! The command's own streams, whose other ends are outside.
 
 use std::io;
+use std::os::fd::OwnedFd;
 
 use rustix::fs::{FileType, OFlags, Stat};
 use rustix::process::Pid;
@@ -47,12 +48,15 @@ impl Channels {
     /// Whether a call writes to one of them.
     pub(crate) fn is_output(&self, met: &Met<'_>) -> io::Result<bool> {
         let found = task::file(met.process, met.arguments[0])?;
-        Ok(found.is_some_and(|(file, stat)| {
-            // A descriptor that may only be read from fails by itself.
-            let flags = rustix::fs::fcntl_getfl(&file);
-            let may_write = flags.is_ok_and(|flags| flags & OFlags::ACCMODE != OFlags::RDONLY);
-            may_write && self.outputs.contains(&Place::of(&stat))
-        }))
+        Ok(found.is_some_and(|(file, stat)| self.leads_to_output(&file, &stat)))
+    }
+
+    /// Whether what is written by a descriptor comes out by one of them.
+    pub(crate) fn leads_to_output(&self, file: &OwnedFd, stat: &Stat) -> bool {
+        // A descriptor that may only be read from fails by itself.
+        let flags = rustix::fs::fcntl_getfl(file);
+        let may_write = flags.is_ok_and(|flags| flags & OFlags::ACCMODE != OFlags::RDONLY);
+        may_write && self.outputs.contains(&Place::of(stat))
     }
 
     /// Whether something was the caller's, besides the streams.

@@ -72,7 +72,7 @@ impl Speculator {
         let Some(channels) = &self.channels else {
             return Ok(None);
         };
-        match tracked::meet(process, call, &self.known(process, channels)) {
+        match tracked::meet(process, call, self.known(process, channels)) {
             Ok(meeting @ (Meeting::Pass(_) | Meeting::Note(_))) => Ok(Some(meeting)),
             // The call is made again behind a checkpoint, and met then.
             Ok(meeting @ (Meeting::Hold { .. } | Meeting::Peek(_) | Meeting::Change(_))) => {

@@ -31,7 +31,7 @@ use crate::speculator::{Speculator, SpeculatorError, fail, refused};
 use crate::task;
 use calls::Reach;
 pub(crate) use readers::Readers;
-use source::{Peeked, Source};
+use source::{LENGTH_MAX, Peeked, Source};
 
 /// Inputs have numbers above this as the engine's objects; others have smaller ones.
 const OBJECTS_BEFORE: u64 = 1 << 32;
@@ -52,6 +52,17 @@ pub(crate) struct Wanted {
     pub(crate) descriptor: u64,
     /// Where in the process' memory there is room for how many bytes, to be filled in this order.
     pub(crate) room: Vec<(u64, u64)>,
+}
+
+impl Wanted {
+    /// How much room there is altogether; `None` where it is more than is ever given. The lengths are the
+    /// program's, and may be any numbers: what the kernel says to them it says itself.
+    fn length(&self) -> Option<usize> {
+        let mut lengths = self.room.iter().map(|&(_, length)| length);
+        let length = lengths.try_fold(0, u64::checked_add)?;
+        let length = usize::try_from(length).ok()?;
+        (length <= LENGTH_MAX).then_some(length)
+    }
 }
 
 /// All of which something was given that is not yet taken.
@@ -207,7 +218,9 @@ impl Speculator {
         thread: Pid,
         wanted: &Wanted,
     ) -> io::Result<Option<Found>> {
-        let Some((file, stat)) = task::file(process, wanted.descriptor)? else {
+        let (Some(length), Some((file, stat))) =
+            (wanted.length(), task::file(process, wanted.descriptor)?)
+        else {
             return Ok(None);
         };
         let place = Place::of(&stat);
@@ -225,8 +238,6 @@ impl Speculator {
             None if self.readers.may_take(place, thread) => return Ok(None),
             None => 0,
         };
-        let length: u64 = wanted.room.iter().map(|&(_, length)| length).sum();
-        let length = usize::try_from(length).unwrap_or(usize::MAX);
         let bytes = match source.peek(skipped, length)? {
             Peeked::Bytes(bytes) => bytes,
             Peeked::End if length > 0 => Vec::new(),
@@ -269,4 +280,29 @@ fn write_into(process: Pid, room: &[(u64, u64)], bytes: &[u8]) -> io::Result<()>
         rest = others;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_counted_as_far_as_anything_is_given() {
+        let length = |room: &[(u64, u64)]| {
+            let room = room.to_vec();
+            Wanted {
+                descriptor: 0,
+                room,
+            }
+            .length()
+        };
+        const MOST: u64 = LENGTH_MAX as u64;
+        assert_eq!(length(&[]), Some(0));
+        assert_eq!(length(&[(1, 3), (9, 0), (5, 4)]), Some(7));
+        assert_eq!(length(&[(1, MOST - 1), (9, 1)]), Some(LENGTH_MAX));
+        assert_eq!(length(&[(1, MOST), (9, 1)]), None);
+        assert_eq!(length(&[(1, u64::MAX)]), None);
+        assert_eq!(length(&[(1, u64::MAX), (9, 1)]), None);
+        assert_eq!(length(&[(1, 1 << 63), (2, 1 << 63), (3, 5)]), None);
+    }
 }

@@ -2,8 +2,8 @@
 //!
 //! What is below `/proc`, `/dev` and `/sys` inside is no part of the view, which cannot undo what is done
 //! there. The view itself is for nobody outside the domain, so a path is followed in the real tree, with the
-//! real links. That is right as long as the domain has made no link and moved none, nor a directory: then
-//! whatever it has made leads nowhere else, and what is a directory is known.
+//! real links. That is right as long as the domain has made no link and moved none, nor a directory, nor a FIFO
+//! or the like: then whatever it has made leads nowhere else, and what is a directory or a plain file is known.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -53,6 +53,20 @@ pub(crate) enum Last {
 }
 
 impl Names {
+    /// Of a domain with one mount, the view, which shows what is outside, and with a /proc.
+    #[cfg(test)]
+    pub(crate) fn of_view() -> Self {
+        let mounts = Mounts {
+            view: 1,
+            device: String::new(),
+            others: vec![PathBuf::from("/proc")],
+        };
+        Self {
+            mounts: Some(mounts),
+            ..Self::default()
+        }
+    }
+
     /// Looks at the domain's mounts.
     pub(crate) fn begin(&mut self, process: Pid) -> io::Result<()> {
         let path = format!("/proc/{}/mountinfo", process.as_raw_nonzero());
@@ -98,6 +112,11 @@ impl Names {
         Ok(walk.follow(&base, text, last))
     }
 
+    /// Whether names inside may mean what they do not mean outside, and be no plain files.
+    pub(crate) fn are_tangled(&self) -> bool {
+        self.is_tangled
+    }
+
     /// Whether a directory may be at a place in the view.
     pub(crate) fn may_be_directory(&self, place: &Path) -> bool {
         self.is_tangled
@@ -132,7 +151,7 @@ impl Names {
         if name.starts_with("mkdir") {
             self.made.insert(place);
         } else {
-            let is_file = matches!(look(&place), Found::Nothing | Found::Other);
+            let is_file = matches!(look(&place), Found::Nothing | Found::File);
             self.is_tangled = !is_file || self.made.contains(&place);
         }
     }
@@ -201,6 +220,8 @@ enum Found {
     Nothing,
     Directory,
     Link(PathBuf),
+    File,
+    /// A FIFO, a socket or a device.
     Other,
     /// It cannot be looked at.
     Unknown,
@@ -214,6 +235,7 @@ fn look(place: &Path) -> Found {
     };
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => Found::Directory,
+        FileType::RegularFile => Found::File,
         FileType::Symlink => fs::read_link(place).map_or(Found::Unknown, Found::Link),
         _ => Found::Other,
     }
@@ -284,7 +306,9 @@ impl<L: Fn(&Path) -> Found> Walk<'_, L> {
                         rest = target.join(parts.as_path());
                         continue 'link;
                     }
-                    Found::Nothing | Found::Directory | Found::Other => at = next,
+                    Found::Nothing | Found::Directory | Found::File | Found::Other => {
+                        at = next;
+                    }
                 }
             }
             return Some(at);
@@ -421,24 +445,19 @@ mod tests {
     #[test]
     fn a_link_tangles_names_and_a_file_does_not() {
         let process = rustix::process::getpid();
-        let paths = [c"/usr/nothing", c"/proc/self/exe", c"/usr"];
-        let [nothing, link, directory] = paths.map(|path| path.as_ptr() as u64);
+        let paths = [c"/usr/nothing", c"/proc/self/exe", c"/usr", c"/dev/null"];
+        let [nothing, link, directory, device] = paths.map(|path| path.as_ptr() as u64);
         let tangles = |name: &str, arguments: [u64; 6]| {
-            let view = Mounts {
-                view: 1,
-                device: String::new(),
-                others: Vec::new(),
-            };
-            let mut names = Names {
-                mounts: Some(view),
-                ..Names::default()
-            };
+            let mut names = Names::of_view();
             names.note(process, name, &arguments);
             names.is_tangled
         };
         assert!(!tangles("rename", [nothing, nothing, 0, 0, 0, 0]));
         assert!(tangles("rename", [directory, nothing, 0, 0, 0, 0]));
         assert!(tangles("link", [link, nothing, 0, 0, 0, 0]));
+        for name in ["link", "rename"] {
+            assert!(tangles(name, [device, nothing, 0, 0, 0, 0]), "no file");
+        }
         assert!(tangles("renameat2", [0, nothing, 0, nothing, 2, 0]));
         assert!(!tangles("renameat2", [0, nothing, 0, nothing, 1, 0]));
         assert!(tangles("linkat", [0, nothing, 0, nothing, 0x400, 0]));

@@ -28,6 +28,15 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
+    /// What has been seen of a domain with one mount, the view.
+    #[cfg(test)]
+    pub(crate) fn in_view() -> Self {
+        Self {
+            names: Names::of_view(),
+            ..Self::default()
+        }
+    }
+
     /// Looks at the command's process, before it has executed anything.
     pub(crate) fn begin(&mut self, process: Pid) -> io::Result<()> {
         self.filters = Some(surmise_checkpoint::filters(process)?);
@@ -37,13 +46,13 @@ impl Seen {
 
     /// Looks at a call that happens now, for what is learnt best when it is certain.
     pub(crate) fn note(&mut self, thread: Pid, name: &str, arguments: &[u64; 6]) -> io::Result<()> {
-        /// CLONE_THREAD of clone(2).
-        const THREAD: u64 = 0x1_0000;
         let bears = match name {
             "fork" | "vfork" => true,
-            "clone" => arguments[0] & THREAD == 0,
+            "clone" => arguments[0] & task::CLONE_THREAD == 0,
             // Its flags are the first word of what it points to.
-            "clone3" => task::word(thread, arguments[0]).is_ok_and(|flags| flags & THREAD == 0),
+            "clone3" => {
+                task::word(thread, arguments[0]).is_ok_and(|flags| flags & task::CLONE_THREAD == 0)
+            }
             _ => false,
         };
         if bears {
@@ -57,9 +66,8 @@ impl Seen {
     pub(crate) fn look(&mut self, name: &str, arguments: &[u64; 6]) {
         /// MAP_SHARED of mmap(2), also in MAP_SHARED_VALIDATE.
         const SHARED: u64 = 1;
-        /// CLONE_VM and CLONE_THREAD of clone(2).
+        /// CLONE_VM of clone(2).
         const MEMORY: u64 = 0x100;
-        const THREAD: u64 = 0x1_0000;
         /// PR_SET_SECCOMP of prctl(2).
         const SET_SECCOMP: u64 = 22;
         /// SOL_SOCKET, SO_RCVLOWAT and SO_PEEK_OFF of setsockopt(2).
@@ -69,7 +77,7 @@ impl Seen {
         match name {
             "mmap" if flags & SHARED != 0 => self.suspicions.shared_memory = true,
             "shmat" | "io_setup" => self.suspicions.shared_memory = true,
-            "clone" if arguments[0] & (MEMORY | THREAD) == MEMORY => {
+            "clone" if arguments[0] & (MEMORY | task::CLONE_THREAD) == MEMORY => {
                 self.suspicions.sharing_children = true;
             }
             // Its flags are in memory, where they could change.

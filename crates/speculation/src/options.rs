@@ -5,8 +5,6 @@
 pub struct Options {
     /// Whether results are mispredicted on purpose.
     pub torture: Option<Torture>,
-    /// Whether the caller wants to know what was done.
-    pub stats: bool,
 }
 
 /// Misprediction at random.

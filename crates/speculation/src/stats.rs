@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// What a speculator did, from the start of a domain to its end.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stats {
     /// Predictions that tasks went on past.
     pub predictions: u64,
@@ -26,7 +28,7 @@ pub struct Stats {
 }
 
 /// How often something was done, and how long it took altogether.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Effort {
     /// How often.
     pub count: u64,
@@ -35,7 +37,7 @@ pub struct Effort {
 }
 
 /// What became of one call, by its name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
     /// How often it came.
     pub events: u64,

@@ -1,10 +1,9 @@
 //! What /proc says of a task that has made a call.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use rustix::fs::{FileType, Stat};
@@ -15,22 +14,22 @@ use surmise_sys::pagemap::PAGE;
 
 /// The process that a thread belongs to; `None` once it has ended.
 pub(crate) fn process_of(thread: Pid) -> io::Result<Option<Pid>> {
-    let path = format!("/proc/{}/status", thread.as_raw_nonzero());
-    let status = match fs::read(path) {
-        Ok(status) => status,
-        Err(error) if is_gone(&error) => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let status = String::from_utf8_lossy(&status);
-    let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
-    Ok(line.and_then(|digits| Pid::from_raw(digits.trim().parse().ok()?)))
+    match numbered(thread, "Tgid:") {
+        Err(error) if is_gone(&error) => Ok(None),
+        process => process,
+    }
 }
 
 /// The parent of a process.
 pub(crate) fn parent_of(process: Pid) -> io::Result<Option<Pid>> {
-    let status = fs::read(format!("/proc/{}/status", process.as_raw_nonzero()))?;
+    numbered(process, "PPid:")
+}
+
+/// The process whose number a task's status has in a field (proc_pid_status(5)).
+fn numbered(task: Pid, field: &str) -> io::Result<Option<Pid>> {
+    let status = fs::read(format!("/proc/{}/status", task.as_raw_nonzero()))?;
     let status = String::from_utf8_lossy(&status);
-    let line = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(field));
     Ok(line.and_then(|digits| Pid::from_raw(digits.trim().parse().ok()?)))
 }
 
@@ -106,32 +105,6 @@ pub(crate) fn file_type(process: Pid, number: u64) -> io::Result<Option<FileType
     })
 }
 
-/// Whether a path of a process leads outside to a regular file, a directory or nothing. False in doubt. What
-/// the domain has made itself it does not see.
-pub(crate) fn leads_to_plain_file(process: Pid, directory: u64, path: u64) -> io::Result<bool> {
-    let Some(path) = string(process, path) else {
-        return Ok(false);
-    };
-    let is_absolute = path.to_bytes().starts_with(b"/");
-    let base = match directory as i32 {
-        _ if is_absolute => PathBuf::new(),
-        HERE => self::directory(process)?,
-        _ => match link(process, directory) {
-            Ok(base) => base,
-            // It fails by itself.
-            Err(_) => return Ok(true),
-        },
-    };
-    let whole = base.join(OsStr::from_bytes(path.to_bytes()));
-    Ok(match rustix::fs::stat(whole) {
-        Ok(stat) => {
-            let kind = FileType::from_raw_mode(stat.st_mode);
-            matches!(kind, FileType::RegularFile | FileType::Directory)
-        }
-        Err(errno) => matches!(errno, Errno::NOENT | Errno::NOTDIR),
-    })
-}
-
 /// The kernel's number of the mount that a descriptor leads to (proc_pid_fdinfo(5)).
 pub(crate) fn mount_of(process: Pid, number: u64) -> io::Result<Option<u64>> {
     information(process, number, "mnt_id:")
@@ -182,6 +155,9 @@ pub(crate) fn string(process: Pid, address: u64) -> Option<CString> {
     }
     None
 }
+
+/// Of clone(2).
+pub(crate) const CLONE_THREAD: u64 = 0x1_0000;
 
 /// AT_FDCWD of openat(2).
 pub(crate) const HERE: i32 = -100;

@@ -140,3 +140,64 @@ impl Torture {
         youngest.map(|given| AGE_MAX.saturating_sub(given.elapsed()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    fn tortured() -> (Torture, Pid) {
+        let options = options::Torture {
+            seed: 7,
+            rate: 1e-9,
+        };
+        (Torture::new(&options), rustix::process::getpid())
+    }
+
+    #[test]
+    fn a_guess_is_due_after_two_thousand_events_at_most() {
+        // So long that none is due by its age.
+        let later = Instant::now() + Duration::from_secs(600);
+        let (mut torture, own) = tortured();
+        for number in 1..=50 {
+            torture.given(Id(number), own, own, &Guess::Result(-1));
+        }
+        for guess in torture.undecided.values_mut() {
+            guess.given = later;
+        }
+        assert_eq!(torture.due(), None);
+        let mut decided = 0;
+        for _ in 0..EVENTS_MAX {
+            torture.event(own);
+            while let Some(id) = torture.due() {
+                torture.decide(id);
+                decided += 1;
+            }
+        }
+        assert_eq!(decided, 50);
+    }
+
+    #[test]
+    fn a_guess_is_due_when_it_is_old_without_an_event() {
+        let (mut torture, own) = tortured();
+        assert_eq!(torture.patience(), None);
+        torture.given(Id(1), own, own, &Guess::Truth);
+        thread::sleep(torture.patience().expect("a guess"));
+        assert_eq!(torture.due(), Some(Id(1)));
+        assert_eq!(torture.decide(Id(1)), Some((own, Decision::Affirm)));
+        assert_eq!((torture.due(), torture.oldest(own)), (None, None));
+    }
+
+    #[test]
+    fn what_was_guessed_wrong_happens_as_it_is_the_next_time() {
+        let options = options::Torture { seed: 7, rate: 1.0 };
+        let (mut torture, own) = (Torture::new(&options), rustix::process::getpid());
+        assert!(torture.event(own));
+        torture.given(Id(1), own, own, &Guess::Result(-1));
+        assert_eq!(torture.decide(Id(1)), Some((own, Decision::Deny)));
+        assert!(!torture.event(own) && torture.event(own));
+        torture.rest();
+        assert!(!torture.event(own), "nothing is guessed");
+    }
+}

@@ -22,16 +22,7 @@ impl Speculator {
         call: &Notification,
         occasion: &mut Occasion,
     ) -> Result<(), SpeculatorError> {
-        let Some(channels) = &self.channels else {
-            return self.let_pass(call);
-        };
-        let meeting = match tracked::meet(process, call, &self.known(process, channels)) {
-            Ok(meeting) => meeting,
-            // What is not known may be anything, and waits; so does the end of a process.
-            Err(error) if task::is_out_of_reach(&error) => Meeting::Wait,
-            Err(error) => return Err(fail("look at a call")(error)),
-        };
-        match meeting {
+        match self.meeting(process, call)? {
             Meeting::Pass(kind) => self.stats.met(kind),
             Meeting::Note(change) => {
                 self.stats.met(match change {
@@ -46,17 +37,17 @@ impl Speculator {
                     self.note(process, change);
                 }
             }
-            Meeting::Hold { descriptor, bytes } => {
+            Meeting::Hold { descriptor, bytes }
+                if self.hold(process, call, descriptor, bytes)? =>
+            {
                 self.stats.met("stream");
-                if self.hold(process, call, descriptor, bytes)? {
-                    return Ok(());
-                }
+                return Ok(());
             }
             Meeting::Peek(wanted) if self.give(process, call, &wanted)? => {
                 self.stats.met("input");
                 return Ok(());
             }
-            Meeting::Change(_) | Meeting::Peek(_) | Meeting::Wait => {
+            Meeting::Change(_) | Meeting::Hold { .. } | Meeting::Peek(_) | Meeting::Wait => {
                 self.decide_all(process, occasion)?;
                 if occasion.call.is_none() {
                     return Ok(());
@@ -64,6 +55,17 @@ impl Speculator {
             }
         }
         self.let_pass(call)
+    }
+
+    fn meeting(&self, process: Pid, call: &Notification) -> Result<Meeting, SpeculatorError> {
+        let Some(channels) = &self.channels else {
+            return Ok(Meeting::Wait);
+        };
+        match tracked::meet(process, call, self.known(process, channels)) {
+            // What is not known may be anything, and waits; so does the end of a process.
+            Err(error) if task::is_out_of_reach(&error) => Ok(Meeting::Wait),
+            met => met.map_err(fail("look at a call")),
+        }
     }
 
     /// What is known of a process that calls.
@@ -82,7 +84,8 @@ impl Speculator {
         }
     }
 
-    /// Keeps what a task writes, and tells it that it is written. False if the call is to fail by itself.
+    /// Keeps what a task writes, and tells it that it is written. False if that cannot be known, so that it has
+    /// to wait: where a part of the bytes is not there, the kernel writes what is before.
     fn hold(
         &mut self,
         process: Pid,
@@ -94,11 +97,14 @@ impl Speculator {
         if memory::read(process, address, &mut bytes).is_err() {
             return Ok(false);
         }
-        let found = task::file(process, descriptor).map_err(fail("look at a descriptor"))?;
-        let (Some((to, _)), Some(member)) = (found, self.members.get(&process)) else {
+        // Another thread may have changed what the descriptor leads to.
+        let to = match (&self.channels, task::file(process, descriptor)) {
+            (Some(channels), Ok(Some((to, stat)))) if channels.leads_to_output(&to, &stat) => to,
+            _ => return Ok(false),
+        };
+        let Some(task) = self.members.get(&process).map(|member| member.task) else {
             return Ok(false);
         };
-        let task = member.task;
         let answered = self.door.answer(pending(call), length.cast_signed());
         if !answered.map_err(fail("answer a call"))? {
             // It was killed before it knew of its output.

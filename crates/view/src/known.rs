@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 
+use crate::map::Origin;
 use crate::types::{Attributes, FileKind, Identity, InodeKey, NodeId, Timestamp};
 
 /// How many further names of one inode are remembered.
@@ -19,6 +20,17 @@ pub(crate) struct Place {
     pub(crate) name: Box<OsStr>,
     pub(crate) key: InodeKey,
     pub(crate) kind: FileKind,
+}
+
+impl From<&Origin> for Place {
+    fn from(origin: &Origin) -> Self {
+        Self {
+            parent: origin.parent,
+            name: origin.name.clone(),
+            key: origin.identity.key(),
+            kind: origin.identity.kind,
+        }
+    }
 }
 
 /// A node that the kernel knows.
@@ -90,7 +102,7 @@ impl Known {
         self.nodes.get(&id)
     }
 
-    pub(crate) fn node_mut(&mut self, id: NodeId) -> &mut KnownNode {
+    fn node_mut(&mut self, id: NodeId) -> &mut KnownNode {
         self.nodes.entry(id).or_default()
     }
 
@@ -234,6 +246,26 @@ impl Known {
         let place = self.nodes.get_mut(&id).and_then(|node| node.place.take());
         if let Some(place) = place {
             self.drop_key(id, place.key);
+        }
+    }
+
+    /// The map gave the node up again, whose real inode is where it was. The kernel may not name it any
+    /// more; of a directory the place is kept, as [`Known::forget`] does.
+    pub(crate) fn given_up(&mut self, id: NodeId, place: Place) {
+        if self.is_held(id) || place.kind == FileKind::Directory {
+            self.place(id, place);
+        }
+    }
+
+    /// The domain removed a name of a node that is not in the map.
+    pub(crate) fn lose_name(&mut self, id: NodeId) {
+        self.node_mut(id).lost_names += 1;
+    }
+
+    /// A removed name is there again. The kernel may not name the node any more.
+    pub(crate) fn regain_name(&mut self, id: NodeId) {
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.lost_names = node.lost_names.saturating_sub(1);
         }
     }
 

@@ -166,7 +166,7 @@ pub fn load(directory: &Path) -> Result<Map, LoadError> {
         source,
     })?;
     let mut map = fold.finish(&path)?;
-    map.undo_undecided();
+    undo_undecided(&mut map);
     map.prune();
     Ok(map)
 }
@@ -185,14 +185,9 @@ impl View {
         let reads = Reads::open(&config.directory, !has_log);
         let (journal, map) = if has_log {
             let (mut journal, mut map) = recover(&path)?;
-            if let Some(mark) = map.oldest_mark() {
-                // What is appended from now on must not seem to come after it.
-                let operation = Operation {
-                    time: core::now(),
-                    records: vec![Record::Undo(mark)],
-                };
-                journal.append(&operation.encode())?;
-                map.undo_undecided();
+            if let Some(undoing) = undo_undecided(&mut map) {
+                // What is appended from now on must not seem to come after the marks.
+                journal.append(&undoing.encode())?;
             }
             map.prune();
             let wanted: std::collections::HashSet<_> =
@@ -260,6 +255,18 @@ impl Fold {
             }),
         }
     }
+}
+
+/// Takes back what nobody has decided, since whoever would have is no more. Returns what the log has to say
+/// of it.
+fn undo_undecided(map: &mut Map) -> Option<Operation> {
+    let operation = Operation {
+        time: core::now(),
+        records: vec![Record::Undo(map.oldest_mark()?)],
+    };
+    let applied = map.apply(&operation);
+    applied.expect("a map can go back to its own marks");
+    Some(operation)
 }
 
 fn recover(path: &Path) -> Result<(Journal<File>, Map), LoadError> {

@@ -90,6 +90,47 @@ proptest! {
     }
 }
 
+/// Changes of one file between many marks.
+fn marked_change() -> impl Strategy<Value = Call> {
+    let file = || vec![OsString::from("a")];
+    let bytes = prop::collection::vec(any::<u8>(), 1..20);
+    prop_oneof![
+        1 => Just(Call::CreateFile(file())),
+        1 => Just(Call::Unlink(file())),
+        5 => (0..30u64, bytes).prop_map(move |(at, bytes)| Call::Write(file(), at, bytes)),
+        3 => (0..0o100u16).prop_map(move |mode| Call::Chmod(file(), 0o700 | mode)),
+        6 => Just(Call::Mark),
+        3 => any::<usize>().prop_map(Call::Keep),
+        1 => any::<usize>().prop_map(Call::Undo),
+        1 => Just(Call::Forget),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// Whichever marks are kept, those that are left lead back to all data that were there.
+    #[test]
+    fn a_file_goes_back_to_any_mark_that_is_left(
+        calls in prop::collection::vec(marked_change(), 1..30),
+    ) {
+        let mut pair = Pair::new();
+        for call in &calls {
+            pair.call(call);
+            if matches!(call, Call::Undo(_)) {
+                pair.compare();
+            }
+        }
+        pair.undo_all();
+        pair.compare();
+        pair.call(&Call::Forget);
+        let objects = pair.objects();
+        pair.call(&Call::Reopen);
+        pair.compare();
+        prop_assert_eq!(objects, pair.objects(), "what an opening would have swept up");
+    }
+}
+
 /// Calls around commits.
 fn running_call() -> impl Strategy<Value = Call> {
     let bytes = prop::collection::vec(any::<u8>(), 0..20);

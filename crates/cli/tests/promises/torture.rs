@@ -8,8 +8,10 @@ mod undone;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use surmise_testkit::{Facets, TreeSnapshot, assert_same_tree, skip, tell};
+use surmise_testkit::{Facets, TreeSnapshot, assert_same_tree, skip, surmise_binary, tell};
 
 use crate::setting::{Setting, as_each_user};
 
@@ -163,7 +165,7 @@ fn a_tortured_domain_is_committed_while_it_runs() {
             "-c",
             SCRIPT,
         ];
-        let committed = std::thread::scope(|scope| {
+        let committed = thread::scope(|scope| {
             let run = scope.spawn(|| setting.surmise(&arguments).outcome());
             let mut committed = 0;
             while !run.is_finished() && committed < 3 {
@@ -184,6 +186,30 @@ fn a_tortured_domain_is_committed_while_it_runs() {
         let _ = setting.surmise(&["commit", "t"]).outcome();
         let last = std::fs::read_to_string(setting.scratch.path("file")).expect("read");
         assert_eq!(last, "80\n");
+    });
+}
+
+/// The speculator waits for a reader of what was held, and the task that it traces for the speculator.
+#[test]
+fn a_reader_that_takes_nothing_does_not_keep_an_aborted_domain() {
+    as_each_user(|setting| {
+        compile(setting, "flood.c", &["gcc", "-O1"]);
+        let surmise = surmise_binary().display();
+        for seed in 1..=6 {
+            let run = format!("{surmise} run --name t --torture {seed}:0.2 -- ./flood");
+            let script = format!(
+                "rm -f pipe; mkfifo pipe; sleep 10 <pipe & reader=$!; {run} >pipe; kill $reader"
+            );
+            thread::scope(|scope| {
+                scope.spawn(|| setting.plain(&["sh", "-c", &script]).outcome());
+                // By then it has written more than a pipe holds.
+                thread::sleep(Duration::from_millis(1500));
+                let begun = Instant::now();
+                setting.succeed(&["abort", "t"]);
+                let taken = begun.elapsed();
+                assert!(taken < Duration::from_secs(3), "seed {seed}: {taken:?}");
+            });
+        }
     });
 }
 

@@ -4,6 +4,7 @@
 //! It stays outside the domain, as the user that owns the domain's user namespace: so an ordinary user
 //! has the right to trace, too.
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic;
@@ -14,13 +15,12 @@ use surmise_sys::seccomp::Listener;
 
 use crate::files::UndecidedFiles;
 use crate::message::{Failure, Link};
-use crate::tally::Tally;
 
 /// From control to the speculator.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub(crate) enum SpeculatorOrder {
-    /// Decide all that is undecided; [`SpeculatorReport::Settled`] answers.
-    Settle,
+    /// Decide all that is undecided; [`SpeculatorReport::Settled`] answers, with this number.
+    Settle(u64),
 }
 
 /// From the speculator to control.
@@ -29,9 +29,9 @@ pub(crate) enum SpeculatorReport {
     /// It could not go on.
     Failed(Failure),
     /// Nothing is undecided, and will not be for a moment.
-    Settled,
+    Settled(u64),
     /// What it did; the last that it says.
-    Did(Tally),
+    Did(Stats),
 }
 
 /// What the speculator's process is given. It keeps these links and no other descriptor.
@@ -66,7 +66,7 @@ impl SpeculatorProcess {
             speculate(&control, listener, files, &options)
         });
         let report = match speculated {
-            Ok(stats) => SpeculatorReport::Did(stats.into()),
+            Ok(stats) => SpeculatorReport::Did(stats),
             Err(failure) => SpeculatorReport::Failed(failure),
         };
         let failed = matches!(report, SpeculatorReport::Failed(_));
@@ -111,28 +111,86 @@ fn speculate(
     let failed = |SpeculatorError { what, source }| Failure::at(what)(source);
     let speculator = Speculator::new(listener, Box::new(files), options);
     let mut speculator = speculator.map_err(failed)?;
-    speculator.run(&Control(control)).map_err(failed)?;
+    speculator.run(&Control::new(control)).map_err(failed)?;
     Ok(speculator.into_stats())
 }
 
 /// Control, as the speculator sees it.
-struct Control<'a>(&'a Link);
+struct Control<'a> {
+    link: &'a Link,
+    /// The number of its last question.
+    question: Cell<u64>,
+}
+
+impl<'a> Control<'a> {
+    fn new(link: &'a Link) -> Self {
+        Self {
+            link,
+            question: Cell::default(),
+        }
+    }
+}
 
 impl AsFd for Control<'_> {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.link.as_fd()
     }
 }
 
 impl Master for Control<'_> {
     fn wish(&self) -> io::Result<Wish> {
-        match self.0.receive()? {
-            Some(SpeculatorOrder::Settle) => Ok(Wish::Settle),
+        match self.link.receive()? {
+            Some(SpeculatorOrder::Settle(number)) => {
+                self.question.set(number);
+                Ok(Wish::Settle)
+            }
             None => Ok(Wish::End),
         }
     }
 
     fn settled(&self) -> io::Result<()> {
-        self.0.send(&SpeculatorReport::Settled)
+        self.link
+            .send(&SpeculatorReport::Settled(self.question.get()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use surmise_speculation::{Call, Effort};
+    use surmise_syscalls::{Row, rows};
+
+    /// With every call there is, and with numbers as long as they get.
+    #[test]
+    fn the_longest_statistics_are_one_message_and_come_back_the_same() {
+        let most = Effort {
+            count: u64::MAX,
+            time: Duration::new(u64::MAX, 999_999_999),
+        };
+        let call = Call {
+            events: u64::MAX,
+            predictions: u64::MAX,
+        };
+        let stats = Stats {
+            predictions: u64::MAX,
+            checkpoints: most,
+            rollbacks: most,
+            cascades: u64::MAX,
+            pages_copied: u64::MAX,
+            calls: rows()
+                .map(Row::name)
+                .map(|name| (name.into(), call))
+                .collect(),
+            objects: [("input".into(), u64::MAX)].into(),
+            undone: [("input".into(), u64::MAX)].into(),
+        };
+        let (one, two) = Link::pair().expect("a pair");
+        let report = SpeculatorReport::Did(stats.clone());
+        one.send(&report).expect("send");
+        let received = two.receive().expect("receive");
+        let did = matches!(received, Some(SpeculatorReport::Did(did)) if did == stats);
+        assert!(did, "it is another one");
     }
 }

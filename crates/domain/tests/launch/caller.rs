@@ -35,16 +35,12 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
             "--commit-until-apply" => return client::main(&root, &value(), true),
             "--net-allow" => launch.boundary.net.default = Verdict::Allow,
             "--speculate" => {
-                launch.speculation = Some(surmise_speculation::Options {
-                    torture: None,
-                    stats: true,
-                });
+                launch.speculation = Some(surmise_speculation::Options { torture: None });
             }
             "--torture" => {
                 let seed = value().parse().expect("a seed");
                 launch.speculation = Some(surmise_speculation::Options {
                     torture: Some(surmise_speculation::Torture { seed, rate: 0.3 }),
-                    stats: false,
                 });
             }
             "--wait" => launch.wait = true,

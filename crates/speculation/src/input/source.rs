@@ -13,7 +13,7 @@ use rustix::pipe::{
 use rustix::time::Timespec;
 
 /// The most that is given at once: what the largest pipe of an ordinary user holds.
-const LENGTH_MAX: usize = 1 << 20;
+pub(super) const LENGTH_MAX: usize = 1 << 20;
 /// How much is taken at once.
 const PIECE: usize = 64 << 10;
 

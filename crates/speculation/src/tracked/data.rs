@@ -35,9 +35,9 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
             }
         }
         // A directory that is listed from the start stays so listed, whatever is undone.
-        "getdents" | "getdents64" if met.has_changed => Meeting::Wait,
+        "getdents" | "getdents64" if met.known.has_changed => Meeting::Wait,
         "lseek" | "getdents" | "getdents64" => moving(met)?,
-        "write" if met.arguments[2] <= LENGTH_MAX && met.channels.is_output(met)? => {
+        "write" if met.arguments[2] <= LENGTH_MAX && met.known.channels.is_output(met)? => {
             Meeting::Hold {
                 descriptor,
                 bytes: (met.arguments[1], met.arguments[2]),
@@ -45,7 +45,7 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
         }
         "write" | "writev" | "pwrite64" | "pwritev" | "pwritev2" | "fallocate"
             if is_regular(met)?
-                && met.seen.names().is_served(met.process, descriptor)?
+                && met.known.seen.names().is_served(met.process, descriptor)?
                 && !is_mapped_elsewhere(met)? =>
         {
             let is_elsewhere = matches!(met.name, "pwrite64" | "pwritev" | "fallocate")
@@ -71,13 +71,17 @@ fn is_regular(met: &Met<'_>) -> io::Result<bool> {
 /// where a change of data that they have open would wait.
 fn is_mapped_elsewhere(met: &Met<'_>) -> io::Result<bool> {
     let inode = task::inode_of(met.process, met.arguments[0])?;
-    let (Some(device), Some(inode)) = (met.seen.names().device(), inode) else {
+    let (Some(device), Some(inode)) = (met.known.seen.names().device(), inode) else {
         return Ok(true);
     };
     let is_own = |process| {
-        process == met.process || met.member.is_some_and(|member| member.has_vessel(process))
+        process == met.process
+            || met
+                .known
+                .member
+                .is_some_and(|member| member.has_vessel(process))
     };
-    met.seen.bystanders().map(device, inode, is_own)
+    met.known.seen.bystanders().map(device, inode, is_own)
 }
 
 /// What comes in order, and is there once.
@@ -109,8 +113,12 @@ fn input(met: &Met<'_>) -> io::Result<Meeting> {
 /// checkpoint nobody shares: a birth would have waited.
 fn moving(met: &Met<'_>) -> io::Result<Meeting> {
     let number = met.arguments[0] as i32;
-    let is_old = met.member.is_none_or(|member| member.had(number));
-    let is_vessel = |process| met.member.is_some_and(|member| member.has_vessel(process));
+    let is_old = met.known.member.is_none_or(|member| member.had(number));
+    let is_vessel = |process| {
+        met.known
+            .member
+            .is_some_and(|member| member.has_vessel(process))
+    };
     if is_old && is_shared_with_relatives(met.process, number, is_vessel)? {
         return Ok(Meeting::Wait);
     }

@@ -6,7 +6,7 @@ pub(super) fn meet(met: &Met<'_>) -> Meeting {
     match met.name {
         "mmap" => Meeting::Pass("memory"),
         // A map that others share, and that was only read from, may now be written to.
-        "mprotect" if !met.seen.has_shared_memory() => Meeting::Pass("memory"),
+        "mprotect" if !met.known.seen.has_shared_memory() => Meeting::Pass("memory"),
         _ => Meeting::Wait,
     }
 }

@@ -7,15 +7,12 @@ use surmise_checkpoint::Change;
 use super::{Meeting, Met};
 use crate::task;
 
-/// CLONE_THREAD of clone(2).
-const THREAD: u64 = 0x1_0000;
-
 pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
     let [first, ..] = met.arguments;
     Ok(match met.name {
         "rt_sigaction" => handler(met)?,
         "umask" => Meeting::Note(Change::Umask),
-        "chdir" | "fchdir" if !met.seen.has_jails() => Meeting::Note(Change::Directory),
+        "chdir" | "fchdir" if !met.known.seen.has_jails() => Meeting::Note(Change::Directory),
         "clone" => thread(first),
         // Its flags are the first word of what it points to.
         "clone3" => match task::word(met.process, first) {
@@ -29,7 +26,7 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
 
 /// A rollback ends a thread that is new; a new process waits.
 fn thread(flags: u64) -> Meeting {
-    match flags & THREAD {
+    match flags & task::CLONE_THREAD {
         0 => Meeting::Wait,
         _ => Meeting::Pass("thread"),
     }

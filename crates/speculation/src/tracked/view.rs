@@ -82,33 +82,31 @@ fn opening(met: &Met<'_>, (directory, path): (u64, u64), flags: u64) -> io::Resu
     if flags & PATH != 0 {
         return Ok(Meeting::Pass("file"));
     }
-    if met.seen.has_fifos() {
+    if met.known.seen.has_fifos() {
         return Ok(Meeting::Wait);
     }
-    if flags & CHANGING == 0 {
-        return Ok(
-            match task::leads_to_plain_file(met.process, directory, path)? {
-                true => Meeting::Pass("file"),
-                false => Meeting::Wait,
-            },
-        );
+    let is_new = flags & NEW == NEW;
+    // What a name means that somebody may have moved, nobody knows outside. A new file is none of it.
+    if met.known.seen.names().are_tangled() && !is_new {
+        return Ok(Meeting::Wait);
     }
-    let last = match flags & NEW == NEW || flags & NO_FOLLOW != 0 {
+    let last = match is_new || flags & NO_FOLLOW != 0 {
         true => Last::Named,
         false => Last::Followed,
     };
     let place = place(met, (directory, path), last)?;
     Ok(match place.is_some_and(|place| is_plain(&place)) {
+        true if flags & CHANGING == 0 => Meeting::Pass("file"),
         true => Meeting::Change(None),
         false => Meeting::Wait,
     })
 }
 
 fn place(met: &Met<'_>, path: (u64, u64), last: Last) -> io::Result<Option<PathBuf>> {
-    if met.seen.has_jails() {
+    if met.known.seen.has_jails() {
         return Ok(None);
     }
-    met.seen.names().place(met.process, path, last)
+    met.known.seen.names().place(met.process, path, last)
 }
 
 /// Whether nothing else than a file or directory is at a place outside; a link is not followed there.
@@ -132,10 +130,12 @@ fn change(met: &Met<'_>, path: (u64, u64), last: Last) -> io::Result<Meeting> {
 
 /// A change of what a descriptor leads to.
 fn served(met: &Met<'_>, number: u64) -> io::Result<Meeting> {
-    Ok(match met.seen.names().is_served(met.process, number)? {
-        true => Meeting::Change(None),
-        false => Meeting::Wait,
-    })
+    Ok(
+        match met.known.seen.names().is_served(met.process, number)? {
+            true => Meeting::Change(None),
+            false => Meeting::Wait,
+        },
+    )
 }
 
 /// A directory that is removed is dead to the kernel for ever, and one that is moved has its new name in the
@@ -143,7 +143,7 @@ fn served(met: &Met<'_>, number: u64) -> io::Result<Meeting> {
 fn moving(met: &Met<'_>, paths: [(u64, u64); 2]) -> io::Result<Meeting> {
     for path in paths {
         match place(met, path, Last::Named)? {
-            Some(place) if !met.seen.names().may_be_directory(&place) => {}
+            Some(place) if !met.known.seen.names().may_be_directory(&place) => {}
             _ => return Ok(Meeting::Wait),
         }
     }
@@ -154,5 +154,67 @@ fn both(one: Meeting, two: Meeting) -> Meeting {
     match (one, two) {
         (Meeting::Change(_), Meeting::Change(_)) => Meeting::Change(None),
         _ => Meeting::Wait,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CStr;
+
+    use super::*;
+    use crate::channels::Channels;
+    use crate::obstacles::Seen;
+    use crate::tracked::Known;
+
+    /// What it takes to open a file for reading.
+    fn opened(seen: &Seen, path: &CStr, flags: u64) -> Meeting {
+        let channels = Channels::default();
+        let met = Met {
+            process: rustix::process::getpid(),
+            name: "open",
+            arguments: [path.as_ptr() as u64, flags, 0, 0, 0, 0],
+            known: Known {
+                channels: &channels,
+                seen,
+                member: None,
+                has_changed: false,
+            },
+        };
+        meet(&met).expect("look")
+    }
+
+    #[test]
+    fn only_what_is_surely_a_plain_file_is_opened_for_a_guess() {
+        let seen = Seen::in_view();
+        assert_eq!(opened(&seen, c"/etc/passwd", 0), Meeting::Pass("file"));
+        assert_eq!(opened(&seen, c"/etc/nothing", 0), Meeting::Pass("file"));
+        for elsewhere in [
+            c"/dev/null",
+            c"/proc/self/status",
+            c"/proc/self/root/etc/passwd",
+        ] {
+            assert_eq!(opened(&seen, elsewhere, 0), Meeting::Wait, "{elsewhere:?}");
+        }
+        assert_eq!(opened(&seen, c"/dev/null", PATH), Meeting::Pass("file"));
+    }
+
+    #[test]
+    fn nothing_is_opened_for_a_guess_behind_another_root() {
+        let mut seen = Seen::in_view();
+        seen.look("chroot", &[0; 6]);
+        assert_eq!(opened(&seen, c"/etc/passwd", 0), Meeting::Wait);
+    }
+
+    #[test]
+    fn where_names_are_tangled_a_file_is_opened_for_a_guess_only_if_it_is_new() {
+        let mut seen = Seen::in_view();
+        let own = rustix::process::getpid();
+        let path = c"/etc/nothing".as_ptr() as u64;
+        let noted = seen.note(own, "symlink", &[path, path, 0, 0, 0, 0]);
+        noted.expect("noted");
+        for flags in [0, NO_FOLLOW, CHANGING, CHANGING | NO_FOLLOW] {
+            assert_eq!(opened(&seen, c"/etc/passwd", flags), Meeting::Wait);
+        }
+        assert_eq!(opened(&seen, c"nothing", NEW), Meeting::Change(None));
     }
 }

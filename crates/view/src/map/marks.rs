@@ -34,7 +34,7 @@ pub struct Touched {
     pub nodes: Vec<NodeId>,
     /// Inodes that there were not.
     pub born: Vec<NodeId>,
-    /// Names, and whether they led to a directory then.
+    /// Names, and whether they led to a directory then, or do now.
     pub names: Vec<(NodeId, OsString, bool)>,
 }
 
@@ -155,16 +155,18 @@ impl Map {
     /// by what is decided.
     pub fn superseded_by_keeping(&self, mark: MarkId) -> Result<Vec<ObjectId>, Inconsistent> {
         let place = self.marks.place(mark)?;
-        let segment = &self.marks.segments[place];
-        let older = place
-            .checked_sub(1)
-            .map(|older| &self.marks.segments[older]);
-        let newer = self.marks.segments.get(place + 1..).unwrap_or_default();
+        let (older, rest) = self.marks.segments.split_at(place);
+        let Some((segment, newer)) = rest.split_first() else {
+            return Err(Inconsistent::Mark(mark));
+        };
+        let heir = older.last();
         let is_needed = |id: NodeId, object: ObjectId| {
             let has = |node: Option<&Node>| node.is_some_and(|node| node.object == Some(object));
-            let inherited = older.is_some_and(|older| !older.nodes.contains_key(&id));
-            let mut before = newer.iter().filter_map(|newer| newer.nodes.get(&id));
-            inherited || has(self.node(id)) || before.any(|node| has(node.as_deref()))
+            let is_inherited = heir.is_some_and(|heir| !heir.nodes.contains_key(&id));
+            // An older mark may have the same object: the node was changed in between, its data were not.
+            let others = older.iter().chain(newer);
+            let mut before = others.filter_map(|other| other.nodes.get(&id));
+            is_inherited || has(self.node(id)) || before.any(|node| has(node.as_deref()))
         };
         let objects = segment.objects();
         let gone = objects.filter(|&(id, object)| !is_needed(id, object));
@@ -227,13 +229,6 @@ impl Map {
             self.go_back(segment);
         }
         Ok(())
-    }
-
-    /// Takes back what nobody has decided: whoever would have is no more.
-    pub fn undo_undecided(&mut self) {
-        while let Some(segment) = self.marks.segments.pop() {
-            self.go_back(segment);
-        }
     }
 
     fn go_back(&mut self, segment: Segment) {

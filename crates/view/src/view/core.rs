@@ -207,13 +207,8 @@ impl Core {
 
     /// Where the real inode of a node is: its directory and its name there.
     pub(super) fn place(&self, id: NodeId) -> io::Result<Place> {
-        if let Some(origin) = self.map.node(id).and_then(|node| node.origin.as_ref()) {
-            return Ok(Place {
-                parent: origin.parent,
-                name: origin.name.clone(),
-                key: origin.identity.key(),
-                kind: origin.identity.kind,
-            });
+        if let Some(origin) = self.map.node(id).and_then(|node| node.origin.as_deref()) {
+            return Ok(origin.into());
         }
         let known = self.known.node(id).and_then(|known| known.place.clone());
         known.map(|place| *place).ok_or_else(|| Errno::STALE.into())

@@ -301,7 +301,7 @@ impl Core {
             self.perform(records, now())
         });
         if result.is_ok() {
-            self.known.forget_use(id);
+            self.forget_use(id);
             self.files.put(id, file.into());
         } else {
             // The first error is the one to tell; what stays is swept up later.

@@ -41,6 +41,8 @@ pub(super) struct Undecided {
     waited: HashSet<NodeId>,
     /// Nodes that the kernel forgot and that a mark kept.
     forgotten: HashSet<NodeId>,
+    /// Nodes that got data of their own: going back to a mark, they are real files again, and used.
+    provided: HashSet<NodeId>,
     /// Calls that would wait for a decision fail: their process is about to be rolled back.
     gives_up: bool,
 }
@@ -113,7 +115,9 @@ impl View {
 
     /// Calls that wait for a decision, and those that would, fail with `EINTR` until the next undoing.
     pub fn give_up(&self) {
-        self.locked().undecided.gives_up = true;
+        let mut core = self.locked();
+        // Without a mark there is nothing to undo, and who speculates next is not the one to roll back.
+        core.undecided.gives_up = core.map.is_marked();
     }
 
     /// Everything is as it was at the mark, which is gone, and so are newer ones. Returns what the kernel
@@ -175,7 +179,8 @@ impl Core {
         };
         let (shown, _) = self.attributes_of(found)?;
         let object = self.next_object();
-        let new = self.store.create(object)?;
+        let created = self.store.create(object);
+        let new = created.map_err(|error| self.without_space(error))?;
         let size = metadata.len().min(limit);
         let copied = rustix::fs::ioctl_ficlone(&new, &old).map_err(io::Error::from);
         let copied = copied.or_else(|_| {
@@ -216,9 +221,17 @@ impl Core {
         }
     }
 
+    /// A node has data of the domain's own by now.
+    pub(super) fn forget_use(&mut self, id: NodeId) {
+        match self.map.is_marked() {
+            true => _ = self.undecided.provided.insert(id),
+            false => self.known.forget_use(id),
+        }
+    }
+
     /// A node outside the map has lost a name.
     pub(super) fn note_lost_name(&mut self, id: NodeId) {
-        self.known.node_mut(id).lost_names += 1;
+        self.known.lose_name(id);
         if let Some(mark) = self.map.newest_mark() {
             self.undecided.lost_names.push((mark, id));
         }
@@ -256,20 +269,10 @@ impl Core {
             .collect();
         self.perform(vec![Record::Undo(mark)], now())?;
         for (id, origin) in adopted {
-            // Not in the map any more, but the kernel may name it.
-            if self.known.is_held(id) {
-                let place = Place {
-                    parent: origin.parent,
-                    name: origin.name,
-                    key: origin.identity.key(),
-                    kind: origin.identity.kind,
-                };
-                self.known.place(id, place);
-            }
+            self.known.given_up(id, Place::from(&*origin));
         }
         for (_, id) in self.undecided.take_losses(mark) {
-            let node = self.known.node_mut(id);
-            node.lost_names = node.lost_names.saturating_sub(1);
+            self.known.regain_name(id);
         }
         let nodes = touched.nodes.into_iter().chain(touched.born);
         let waited = std::mem::take(&mut self.undecided.waited);
@@ -307,6 +310,11 @@ impl Core {
         }
         self.undecided.gives_up = false;
         self.undecided.waited.clear();
+        for id in std::mem::take(&mut self.undecided.provided) {
+            if self.has_object(id) {
+                self.known.forget_use(id);
+            }
+        }
         for id in std::mem::take(&mut self.undecided.forgotten) {
             if !self.known.is_held(id) {
                 self.garbage.extend(self.map.drop_nameless(id));

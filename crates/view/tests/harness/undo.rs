@@ -39,6 +39,14 @@ impl Pair {
         }
     }
 
+    /// Goes back from mark to mark, and looks at each.
+    pub fn undo_all(&mut self) {
+        while let Some(newest) = self.marks.len().checked_sub(1) {
+            self.undo(newest);
+            self.compare();
+        }
+    }
+
     /// Decides that what was done is to stay.
     pub fn keep_all(&mut self) {
         while !self.marks.is_empty() {

@@ -1,6 +1,8 @@
 //! S31: small programs that would notice by themselves if a change had been seen or half undone.
 
-use super::{compile, seeds};
+use surmise_testkit::tell;
+
+use super::{compile, seeds, told};
 use crate::setting::{Setting, as_each_user};
 
 /// Runs a program of tests/tracees, with these words around it, so often that guesses go wrong at each of its
@@ -8,19 +10,25 @@ use crate::setting::{Setting, as_each_user};
 fn prints(name: &str, script: &str, wanted: &str) {
     as_each_user(|setting| {
         compile(setting, &format!("{name}.c"), &["gcc", "-O1", "-pthread"]);
+        let mut rollbacks = 0;
         for seed in 1..=seeds().max(3) {
             let torture = format!("{seed}:{}", ["0.1", "0.05", "0.3"][seed % 3]);
-            run(setting, &torture, script, wanted);
+            rollbacks += run(setting, &torture, script, wanted);
         }
+        tell(format_args!("{name}: {rollbacks} rollbacks"));
+        assert!(rollbacks > 0, "{name}: nothing was undone");
     });
 }
 
-fn run(setting: &Setting, torture: &str, script: &str, wanted: &str) {
+/// Returns how often it was rolled back.
+fn run(setting: &Setting, torture: &str, script: &str, wanted: &str) -> u64 {
     let arguments = [
         "run",
         "--dry-run",
         "--torture",
         torture,
+        "--stats",
+        "--json",
         "--",
         "sh",
         "-c",
@@ -31,6 +39,8 @@ fn run(setting: &Setting, torture: &str, script: &str, wanted: &str) {
         outcome.code == 0 && outcome.stdout == wanted,
         "tortured with {torture}: {outcome:?}"
     );
+    let rollbacks = &told(&outcome.stderr)["speculation"]["rollbacks"]["count"];
+    rollbacks.as_u64().expect("a number")
 }
 
 #[test]
@@ -48,4 +58,20 @@ fn a_process_with_threads_is_killed_as_any_other() {
     let script =
         "for n in 1 2 3 4; do ./endless & p=$!; sleep 0.2; kill -9 $p; wait $p; echo $?; done";
     prints("endless", script, &"137\n".repeat(4));
+}
+
+/// Such a write can't be held: it does not happen before its guesses are decided.
+#[test]
+fn what_is_written_to_the_end_of_memory_and_beyond_comes_out_once() {
+    let mut wanted: String = (0..60)
+        .map(|round| format!("{:.<4095}\n", format!("round {round} here")))
+        .collect();
+    wanted.push_str("0 missing\n");
+    prints("brink", "./brink", &wanted);
+}
+
+/// What the kernel says to lengths that it does not take is said after the guesses are decided.
+#[test]
+fn more_room_than_there_can_be_is_refused_as_ever() {
+    prints("rooms", "./rooms", &"-14 -22 8\n".repeat(60));
 }

@@ -50,6 +50,8 @@ pub(super) struct Decisions<'a> {
     /// Whether the command wants the terminal's keys when the person is no longer asked there.
     engage: bool,
     detaching: Detaching,
+    /// When pid 1 was killed.
+    killed: Option<Instant>,
 }
 
 struct Waiting {
@@ -74,6 +76,7 @@ impl<'a> Decisions<'a> {
             next_look: None,
             engage: false,
             detaching: Detaching::No,
+            killed: None,
         })
     }
 
@@ -403,7 +406,13 @@ impl<'a> Decisions<'a> {
         }
     }
 
-    fn end_domain(&self) {
+    /// When the domain was told to end.
+    pub(super) fn killed(&self) -> Option<Instant> {
+        self.killed
+    }
+
+    fn end_domain(&mut self) {
+        self.killed.get_or_insert_with(Instant::now);
         // Fails only if it has ended.
         let _ = self.roles.init.signal(Signal::KILL);
         // A view that stands still for a commit answers nobody, and whoever waits for it cannot even

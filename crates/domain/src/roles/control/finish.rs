@@ -10,16 +10,13 @@ use rustix::time::Timespec;
 use surmise_speculation::Stats;
 use surmise_sys::process::Child;
 
-use super::speculator::SpeculatorRole;
+use super::speculator::FREEING_MAX;
 use super::start::Roles;
 use super::{Job, drain};
 use crate::error::LaunchError;
 use crate::launch::LostStream;
 use crate::message::{Ended, Failure, Link, RelayOrder, RelayReport, Report};
 use crate::roles::speculator::SpeculatorReport;
-
-/// How long the speculator may take to say what it did.
-const REPORTING_MAX: Duration = Duration::from_secs(1);
 
 /// Whose children the other processes are.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,7 +51,8 @@ impl Roles {
             let _ = self.init.signal(Signal::KILL);
         }
         let late = LaunchError::late_step;
-        parent.wait(&self.init).map_err(late("wait for pid 1"))?;
+        let waited = self.wait_for_init(parent);
+        waited.map_err(late("wait for pid 1"))?;
         // The view's report comes before its end, and its end only after this link's, if the
         // mount is held from outside.
         let _ = rustix::net::shutdown(&self.to_view, rustix::net::Shutdown::Write);
@@ -79,42 +77,44 @@ impl Roles {
         heard.verdict(job, view_status, relay_status, speculator_status)
     }
 
-    /// Hears what it did, and waits for its end. One that says nothing is stopped, or stuck.
+    /// Waits for the end of pid 1.
+    fn wait_for_init(&self, parent: Parent) -> io::Result<()> {
+        if let Some(speculator) = &self.speculator
+            && !ends_within(&self.init, FREEING_MAX)?
+        {
+            speculator.kill();
+        }
+        parent.wait(&self.init).map(drop)
+    }
+
+    /// Hears what it did, and waits for its end.
     fn end_speculator(
         &self,
         heard: &mut Heard,
         parent: Parent,
     ) -> io::Result<Option<WaitIdStatus>> {
-        let Some(SpeculatorRole {
-            process,
-            link,
-            said,
-        }) = &self.speculator
-        else {
+        let Some(speculator) = &self.speculator else {
             return Ok(None);
         };
-        let _ = rustix::net::shutdown(link, rustix::net::Shutdown::Write);
-        let mut events = [PollFd::new(link, PollFlags::IN)];
-        let limit = Timespec::try_from(REPORTING_MAX).expect("a short wait");
-        if rustix::io::retry_on_intr(|| rustix::event::poll(&mut events, Some(&limit)))? == 0 {
-            // Fails only if it has ended.
-            let _ = process.signal(Signal::KILL);
-        }
-        while let Some(report) = link.receive()? {
-            said.borrow_mut().push(report);
-        }
-        for report in said.take() {
+        for report in speculator.see_off()? {
             match report {
-                SpeculatorReport::Did(tally) => heard.speculation = Some(tally.into()),
+                SpeculatorReport::Did(stats) => heard.speculation = Some(stats),
                 SpeculatorReport::Failed(failure) => {
                     heard.from_speculator.get_or_insert(failure);
                 }
                 // Too late for whoever had asked.
-                SpeculatorReport::Settled => {}
+                SpeculatorReport::Settled(_) => {}
             }
         }
-        parent.wait(process)
+        parent.wait(&speculator.process)
     }
+}
+
+fn ends_within(process: &Child, limit: Duration) -> io::Result<bool> {
+    let mut events = [PollFd::new(process, PollFlags::IN)];
+    let limit = Timespec::try_from(limit).expect("a short wait");
+    let ready = rustix::io::retry_on_intr(|| rustix::event::poll(&mut events, Some(&limit)))?;
+    Ok(ready > 0)
 }
 
 /// A domain that has ended.

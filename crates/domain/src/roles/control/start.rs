@@ -215,14 +215,7 @@ fn start_speculator(
     let descriptors = SpeculatorProcess::descriptors;
     let process = process::fork_with(owned, descriptors, SpeculatorProcess::live)
         .map_err(LaunchError::step("start the speculator"))?;
-    Ok(Some((
-        SpeculatorRole {
-            process,
-            link,
-            said: std::cell::RefCell::default(),
-        },
-        init_speculator,
-    )))
+    Ok(Some((SpeculatorRole::new(process, link), init_speculator)))
 }
 
 /// `device`: from where the view gets its device; `undo_log`: its end of the link to the speculator.

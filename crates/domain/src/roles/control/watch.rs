@@ -12,6 +12,7 @@ use rustix::time::Timespec;
 use super::Job;
 use super::decisions::Decisions;
 use super::finish::Heard;
+use super::speculator::FREEING_MAX;
 use super::start::Roles;
 use super::visitors::Visitors;
 use crate::message::{Order, RelayReport, Report};
@@ -68,6 +69,10 @@ pub(super) struct Watch<'a> {
     visitors: Visitors,
     decisions: Decisions<'a>,
     kill_at: Option<Instant>,
+    /// When pid 1 was killed because another role has died.
+    killed: Option<Instant>,
+    /// Whether the speculator was killed, which did not let go of tasks that were.
+    is_freed: bool,
 }
 
 impl<'a> Watch<'a> {
@@ -84,6 +89,8 @@ impl<'a> Watch<'a> {
             visitors: Visitors::new(job.state)?,
             decisions: Decisions::new(roles, job)?,
             kill_at: None,
+            killed: None,
+            is_freed: false,
         })
     }
 
@@ -93,11 +100,7 @@ impl<'a> Watch<'a> {
         let was_detached = self.decisions.is_detached();
         loop {
             let now = Instant::now();
-            if self.kill_at.is_some_and(|at| at <= now) {
-                // Fails only if it has ended.
-                let _ = self.roles.init.signal(Signal::KILL);
-                self.kill_at = None;
-            }
+            self.kill_whoever_is_late(now);
             if self.decisions.next_look().is_some_and(|at| at <= now) {
                 self.decisions.look()?;
             }
@@ -106,6 +109,7 @@ impl<'a> Watch<'a> {
             }
             let next = [
                 self.kill_at,
+                self.free_at(),
                 self.decisions.next_look(),
                 self.decisions.commit_deadline(),
             ];
@@ -127,6 +131,29 @@ impl<'a> Watch<'a> {
                 }
             }
         }
+    }
+
+    fn kill_whoever_is_late(&mut self, now: Instant) {
+        if self.kill_at.is_some_and(|at| at <= now) {
+            // Fails only if it has ended.
+            let _ = self.roles.init.signal(Signal::KILL);
+            self.kill_at = None;
+            self.killed.get_or_insert(now);
+        }
+        if self.free_at().is_some_and(|at| at <= now)
+            && let Some(speculator) = &self.roles.speculator
+        {
+            speculator.kill();
+            self.is_freed = true;
+        }
+    }
+
+    /// When the speculator is to be killed, should pid 1 not have ended by then.
+    fn free_at(&self) -> Option<Instant> {
+        let may_hold = self.roles.speculator.is_some() && !self.is_freed;
+        let killed = [self.killed, self.decisions.killed()];
+        let first = killed.into_iter().flatten().min().filter(|_| may_hold)?;
+        Some(first + FREEING_MAX)
     }
 
     /// What was heard, for the end.

@@ -1,12 +1,15 @@
 //! Single calls of a view whose effect only its attributes or its log show.
 
+mod full;
+mod marks;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use rustix::io::Errno;
-use surmise_fuse::Postponed;
 use surmise_view::{
     Entry, FileKind, Identity, InodeKey, NewNode, NodeId, OpenHow, RenameMode, SetAttributes, View,
     ViewConfig, load,
@@ -14,6 +17,7 @@ use surmise_view::{
 use tempfile::TempDir;
 
 const OWN_GROUP: u32 = 54_321;
+const DESCRIPTORS: usize = 64;
 
 struct World {
     lower: TempDir,
@@ -22,11 +26,15 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        Self::with_state_in(&std::env::temp_dir())
+    }
+
+    fn with_state_in(place: &Path) -> Self {
         let lower = TempDir::new().unwrap();
         fs::write(lower.path().join("file"), "old").unwrap();
         Self {
             lower,
-            state: TempDir::new().unwrap(),
+            state: TempDir::new_in(place).unwrap(),
         }
     }
 
@@ -37,7 +45,7 @@ impl World {
             hidden: Vec::new(),
             foreign_groups: vec![self.group()],
             own_group: OWN_GROUP,
-            descriptors: 64,
+            descriptors: DESCRIPTORS,
             speculates: true,
         };
         View::open(config).unwrap()
@@ -387,99 +395,4 @@ fn a_reader_who_began_in_the_kernels_memory_is_given_a_new_listing() {
     view.unlink(own.node, OsStr::new("goes")).unwrap();
     let listing = view.read_directory(own.node, opened.handle, true).unwrap();
     assert_eq!(listing.len(), 2, "{listing:?}");
-}
-
-/// What the store holds.
-fn objects(world: &World) -> usize {
-    let shards = fs::read_dir(world.state.path().join("objects"));
-    let shards = shards
-        .into_iter()
-        .flatten()
-        .map(|shard| shard.unwrap().path());
-    shards
-        .map(|shard| fs::read_dir(shard).unwrap().count())
-        .sum()
-}
-
-#[test]
-fn a_real_file_whose_adoption_is_undone_is_known_where_it_was() {
-    let world = World::new();
-    let view = world.view();
-    let file = lookup(&view, NodeId::ROOT, "file");
-    let mark = view.mark(std::process::id(), false).unwrap();
-    let private = SetAttributes {
-        permissions: Some(0o600),
-        ..SetAttributes::default()
-    };
-    view.set_attributes(file.node, private).unwrap();
-    view.write(file.node, 0, b"new", false).unwrap();
-    assert_eq!(objects(&world), 1);
-    view.undo(mark).unwrap();
-    // By its node, as who has it open.
-    let after = view.attributes(file.node).unwrap();
-    assert_eq!(after.attributes, file.attributes);
-    let mut data = [0; 4];
-    assert_eq!(view.read(file.node, 0, &mut data).unwrap(), 3);
-    assert_eq!(&data[..3], b"old");
-    assert_eq!(objects(&world), 0);
-}
-
-#[test]
-fn what_the_kernel_forgot_goes_once_nothing_could_bring_it_back() {
-    let world = World::new();
-    let view = world.view();
-    let mark = view.mark(std::process::id(), false).unwrap();
-    let made = create(&view, NodeId::ROOT, "made", FileKind::Regular).unwrap();
-    view.unlink(NodeId::ROOT, OsStr::new("made")).unwrap();
-    view.forget(made.node, 1);
-    assert_eq!(objects(&world), 1);
-    view.keep(mark).unwrap();
-    assert_eq!(objects(&world), 0);
-}
-
-#[test]
-fn data_that_others_may_have_mapped_wait_for_a_decision() {
-    let world = World::new();
-    let view = world.view();
-    let file = lookup(&view, NodeId::ROOT, "file");
-    let opened_by = |opener| OpenHow {
-        reads: true,
-        opener,
-        ..OpenHow::default()
-    };
-    let (own, other) = (std::process::id(), 1);
-    view.open_file(file.node, opened_by(own)).unwrap();
-    let mark = view.mark(own, false).unwrap();
-    view.write(file.node, 0, b"one", false).unwrap();
-    view.open_file(file.node, opened_by(other)).unwrap();
-    let waits = |error: io::Error| error.get_ref().is_some_and(|inner| inner.is::<Postponed>());
-    assert!(view.write(file.node, 0, b"two", false).is_err_and(waits));
-    view.close_file(file.node, other, false);
-    view.write(file.node, 0, b"two", false).unwrap();
-    view.keep(mark).unwrap();
-
-    // What was opened before the mark, its children may have, too.
-    let mark = view.mark(own, true).unwrap();
-    assert!(view.write(file.node, 0, b"six", false).is_err_and(waits));
-    view.give_up();
-    let failed = view.write(file.node, 0, b"six", false);
-    assert_eq!(errno(failed), Some(Errno::INTR.raw_os_error()));
-    view.undo(mark).unwrap();
-    view.write(file.node, 0, b"six", false).unwrap();
-}
-
-#[test]
-fn what_is_undecided_is_not_committed() {
-    let world = World::new();
-    let view = world.view();
-    let mark = view.mark(std::process::id(), false).unwrap();
-    create(&view, NodeId::ROOT, "made", FileKind::Regular).unwrap();
-    assert_eq!(load(world.state.path()).unwrap().nodes().count(), 0);
-    let refused = view.prepare_commit();
-    assert_eq!(errno(refused), Some(Errno::BUSY.raw_os_error()));
-    view.keep(mark).unwrap();
-    assert_ne!(load(world.state.path()).unwrap().nodes().count(), 0);
-    view.prepare_commit().unwrap();
-    let refused = view.mark(std::process::id(), false);
-    assert_eq!(errno(refused.map(drop)), Some(Errno::BUSY.raw_os_error()));
 }

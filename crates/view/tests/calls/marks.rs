@@ -1,0 +1,221 @@
+//! Marks: what is undone, what stays, and what has to wait meanwhile.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+
+use rustix::io::Errno;
+use surmise_fuse::Postponed;
+use surmise_view::{FileKind, NodeId, OpenHow, SetAttributes, load};
+
+use crate::{DESCRIPTORS, World, create, errno, first_use, lookup};
+
+/// What the store holds.
+pub fn objects(world: &World) -> usize {
+    let shards = fs::read_dir(world.state.path().join("objects"));
+    let shards = shards
+        .into_iter()
+        .flatten()
+        .map(|shard| shard.unwrap().path());
+    shards
+        .map(|shard| fs::read_dir(shard).unwrap().count())
+        .sum()
+}
+
+pub fn waits(error: io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Postponed>())
+}
+
+#[test]
+fn a_real_file_whose_adoption_is_undone_is_known_where_it_was() {
+    let world = World::new();
+    let view = world.view();
+    let file = lookup(&view, NodeId::ROOT, "file");
+    let mark = view.mark(std::process::id(), false).unwrap();
+    let private = SetAttributes {
+        permissions: Some(0o600),
+        ..SetAttributes::default()
+    };
+    view.set_attributes(file.node, private).unwrap();
+    view.write(file.node, 0, b"new", false).unwrap();
+    assert_eq!(objects(&world), 1);
+    view.undo(mark).unwrap();
+    // By its node, as who has it open.
+    let after = view.attributes(file.node).unwrap();
+    assert_eq!(after.attributes, file.attributes);
+    let mut data = [0; 4];
+    assert_eq!(view.read(file.node, 0, &mut data).unwrap(), 3);
+    assert_eq!(&data[..3], b"old");
+    assert_eq!(objects(&world), 0);
+}
+
+#[test]
+fn data_from_before_two_marks_stay_when_the_newer_one_is_kept() {
+    let world = World::new();
+    let view = world.view();
+    let made = create(&view, NodeId::ROOT, "made", FileKind::Regular).unwrap();
+    view.write(made.node, 0, b"old", false).unwrap();
+    let older = view.mark(std::process::id(), false).unwrap();
+    let private = SetAttributes {
+        permissions: Some(0o600),
+        ..SetAttributes::default()
+    };
+    view.set_attributes(made.node, private).unwrap();
+    let newer = view.mark(std::process::id(), false).unwrap();
+    view.write(made.node, 0, b"new", false).unwrap();
+    view.keep(newer).unwrap();
+    assert_eq!(objects(&world), 2);
+    view.undo(older).unwrap();
+    let mut data = [0; 4];
+    assert_eq!(view.read(made.node, 0, &mut data).unwrap(), 3);
+    assert_eq!(&data[..3], b"old");
+    assert_eq!(objects(&world), 1);
+}
+
+#[test]
+fn what_the_kernel_forgot_goes_once_nothing_could_bring_it_back() {
+    let world = World::new();
+    let view = world.view();
+    let mark = view.mark(std::process::id(), false).unwrap();
+    let made = create(&view, NodeId::ROOT, "made", FileKind::Regular).unwrap();
+    view.unlink(NodeId::ROOT, OsStr::new("made")).unwrap();
+    view.forget(made.node, 1);
+    assert_eq!(objects(&world), 1);
+    view.keep(mark).unwrap();
+    assert_eq!(objects(&world), 0);
+}
+
+#[test]
+fn data_that_others_may_have_mapped_wait_for_a_decision() {
+    let world = World::new();
+    let view = world.view();
+    let file = lookup(&view, NodeId::ROOT, "file");
+    let opened_by = |opener| OpenHow {
+        reads: true,
+        opener,
+        ..OpenHow::default()
+    };
+    let (own, other) = (std::process::id(), 1);
+    view.open_file(file.node, opened_by(own)).unwrap();
+    let mark = view.mark(own, false).unwrap();
+    view.write(file.node, 0, b"one", false).unwrap();
+    view.open_file(file.node, opened_by(other)).unwrap();
+    assert!(view.write(file.node, 0, b"two", false).is_err_and(waits));
+    view.close_file(file.node, other, false);
+    view.write(file.node, 0, b"two", false).unwrap();
+    view.keep(mark).unwrap();
+
+    // What was opened before the mark, its children may have, too.
+    let mark = view.mark(own, true).unwrap();
+    assert!(view.write(file.node, 0, b"six", false).is_err_and(waits));
+    view.give_up();
+    let failed = view.write(file.node, 0, b"six", false);
+    assert_eq!(errno(failed), Some(Errno::INTR.raw_os_error()));
+    view.undo(mark).unwrap();
+    view.write(file.node, 0, b"six", false).unwrap();
+}
+
+#[test]
+fn what_is_undecided_is_not_committed() {
+    let world = World::new();
+    let view = world.view();
+    let mark = view.mark(std::process::id(), false).unwrap();
+    create(&view, NodeId::ROOT, "made", FileKind::Regular).unwrap();
+    assert_eq!(load(world.state.path()).unwrap().nodes().count(), 0);
+    let refused = view.prepare_commit();
+    assert_eq!(errno(refused), Some(Errno::BUSY.raw_os_error()));
+    view.keep(mark).unwrap();
+    assert_ne!(load(world.state.path()).unwrap().nodes().count(), 0);
+    view.prepare_commit().unwrap();
+    let refused = view.mark(std::process::id(), false);
+    assert_eq!(errno(refused.map(drop)), Some(Errno::BUSY.raw_os_error()));
+}
+
+#[test]
+fn a_file_stays_known_by_its_place_in_a_directory_that_the_kernel_forgot() {
+    let world = World::new();
+    let lower = world.lower.path();
+    fs::create_dir(lower.join("directory")).unwrap();
+    fs::hard_link(lower.join("file"), lower.join("directory/twin")).unwrap();
+    let view = world.view();
+    let file = lookup(&view, NodeId::ROOT, "file");
+    let directory = lookup(&view, NodeId::ROOT, "directory");
+    let twin = lookup(&view, directory.node, "twin");
+    assert_eq!(twin.node, file.node);
+    let mark = view.mark(std::process::id(), false).unwrap();
+    create(&view, directory.node, "made", FileKind::Regular).unwrap();
+    view.forget(directory.node, 1);
+    // No descriptor of the directory is left.
+    for number in 0..DESCRIPTORS {
+        let name = number.to_string();
+        fs::create_dir(lower.join(&name)).unwrap();
+        let other = lookup(&view, NodeId::ROOT, &name);
+        view.open_directory(other.node).unwrap();
+    }
+    view.undo(mark).unwrap();
+    let after = view.attributes(file.node).unwrap();
+    assert_eq!(
+        after.attributes.identity.key(),
+        file.attributes.identity.key()
+    );
+}
+
+#[test]
+fn a_file_whose_change_is_undone_was_first_used_when_it_was() {
+    let world = World::new();
+    let lower = world.lower.path();
+    fs::hard_link(lower.join("file"), lower.join("twin")).unwrap();
+    let view = world.view();
+    let file = lookup(&view, NodeId::ROOT, "file");
+    let own = OpenHow {
+        opener: std::process::id(),
+        ..OpenHow::default()
+    };
+    view.open_file(file.node, own).unwrap();
+    let mark = view.mark(own.opener, false).unwrap();
+    view.write(file.node, 0, b"new", false).unwrap();
+    view.undo(mark).unwrap();
+    fs::write(lower.join("file"), "newer and longer").unwrap();
+    lookup(&view, NodeId::ROOT, "twin");
+    view.unlink(NodeId::ROOT, OsStr::new("twin")).unwrap();
+    let recorded = first_use(&world, "twin").unwrap();
+    assert_eq!(recorded, file.attributes.identity);
+}
+
+#[test]
+fn nothing_is_given_up_where_nothing_is_undecided() {
+    let world = World::new();
+    let view = world.view();
+    let file = lookup(&view, NodeId::ROOT, "file");
+    let own = std::process::id();
+    let opener = OpenHow {
+        reads: true,
+        opener: own,
+        ..OpenHow::default()
+    };
+    view.open_file(file.node, opener).unwrap();
+    view.give_up();
+    view.mark(own, true).unwrap();
+    assert!(view.write(file.node, 0, b"new", false).is_err_and(waits));
+}
+
+#[test]
+fn what_is_undone_when_a_view_is_opened_is_one_more_operation_to_whoever_reads_the_log() {
+    let world = World::new();
+    let view = world.view();
+    create(&view, NodeId::ROOT, "stays", FileKind::Regular).unwrap();
+    view.mark(std::process::id(), false).unwrap();
+    create(&view, NodeId::ROOT, "goes", FileKind::Regular).unwrap();
+    drop(view);
+    let before = load(world.state.path()).unwrap();
+    let view = world.view();
+    let after = load(world.state.path()).unwrap();
+    assert_eq!(before.operations(), after.operations());
+    // Adopted: the root. Made: one file.
+    assert_eq!((before.nodes().count(), after.nodes().count()), (2, 2));
+    assert!(
+        view.lookup(NodeId::ROOT, OsStr::new("goes"))
+            .unwrap()
+            .is_err()
+    );
+}
