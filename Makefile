@@ -20,7 +20,7 @@ help:
 	@echo 'make deb-test   install it in a copy-on-write picture of this machine, use it, remove it (root)'
 	@echo 'make bench      compare with peers; table, JSON and pictures in target/bench/'
 	@echo 'make bench-net  the same for the network boundary, and for memory'
-	@echo 'make torture    ten real programs mispredicted and rolled back, SEEDS=50 times each, as each user'
+	@echo 'make torture    eleven real programs mispredicted and rolled back, SEEDS=50 times each, as each user'
 	@echo 'make bench-rollback  what checkpoints and rollbacks take, by their targets and beside CRIU'
 	@echo 'make soak       real programs, 1e6 random calls, pjdfstest, stress-ng, 8 domains at once, then property tests and the demo for MINUTES=30'
 	@echo 'make clean      remove target/'
@@ -64,6 +64,7 @@ bench-net:
 torture:
 	@$(call tools,test) && SURMISE_SEEDS=$(SEEDS) cargo test --release --locked --package surmise \
 		--test promises -- --nocapture torture::
+	@$(call tools,test) && $(release) && scripts/torture-build $(SEEDS)
 
 bench-rollback:
 	@$(call tools,bench) && cargo bench --locked --package surmise-checkpoint --bench rollback
@@ -77,6 +78,7 @@ soak:
 		&& scripts/soak-domains 10 \
 		&& SURMISE_KILLS=200 cargo test --locked --package surmise-domain --test launch -- \
 			--test-threads 3 at_random \
+		&& SURMISE_STATES=2000 cargo test --release --locked --package surmise-sync --test order \
 		&& SURMISE_EVERY_STEP=1 cargo test --release --locked --package surmise-commit --test trees -- \
 			--nocapture kills:: power:: \
 		&& scripts/soak $(MINUTES)

@@ -11,6 +11,7 @@ mod man;
 mod run;
 mod shell;
 mod syscalls;
+mod volume;
 
 use std::process::ExitCode;
 
@@ -28,6 +29,7 @@ pub enum Command {
     Commit(commit::Arguments),
     Abort(abort::Arguments),
     Shell(shell::Arguments),
+    Volume(volume::Arguments),
     Doctor(doctor::Arguments),
     Demo(demo::Arguments),
     Syscalls(syscalls::Arguments),
@@ -45,6 +47,7 @@ impl Command {
             Self::Commit(arguments) => arguments.execute(),
             Self::Abort(arguments) => arguments.execute(),
             Self::Shell(arguments) => arguments.execute(),
+            Self::Volume(arguments) => arguments.execute(),
             Self::Doctor(arguments) => arguments.execute(),
             Self::Demo(arguments) => arguments.execute(),
             Self::Syscalls(arguments) => arguments.execute(),

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 use surmise_commit::CommitError;
 use surmise_domain::{DecideError, DeliveryError, LaunchError, StateError};
+use surmise_sync::volume::VolumeError;
 
 use clap::builder::styling::{AnsiColor, Style};
 
@@ -172,6 +173,15 @@ impl From<CommitError> for Failure {
             | CommitError::Unforceable(conflicts) => failure.details(conflicts),
             CommitError::Obstacles(obstacles) => failure.details(obstacles),
             _ => failure,
+        }
+    }
+}
+
+impl From<VolumeError> for Failure {
+    fn from(error: VolumeError) -> Self {
+        Self {
+            hint: error.hint(),
+            ..Self::new(&error)
         }
     }
 }

@@ -25,6 +25,7 @@ mod prompt;
 mod quote;
 mod report;
 mod result;
+mod size;
 mod speculation;
 mod summary;
 mod table;

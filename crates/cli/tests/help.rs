@@ -12,6 +12,7 @@ fn help_is_as_reviewed() {
         "commit",
         "abort",
         "shell",
+        "volume",
         "doctor",
         "demo",
         "syscalls",
@@ -59,6 +60,8 @@ fn wrong_usage_exits_with_2_and_names_the_mistake() {
         (&["abort"], "<NAME>"),
         (&["abort", "--all", "t"], "'--all'"),
         (&["shell"], "<NAME>"),
+        (&["volume"], "Usage: surmise volume"),
+        (&["volume", "create", "2X", "f"], "500M"),
         (&["undo"], "'undo'"),
     ] {
         Run::surmise(&scratch, arguments.iter().copied())

@@ -90,7 +90,13 @@ impl BlockLog {
     /// place.
     #[track_caller]
     pub fn mount(&self) -> Mounted {
-        self.mount_device(&self.device, None)
+        self.mount_with("")
+    }
+
+    /// The same with options of the file system's own, as `mount -o` takes them.
+    #[track_caller]
+    pub fn mount_with(&self, options: &str) -> Mounted {
+        self.mount_device(&self.device, options, None)
     }
 
     /// The same with another device number, as the machine may give the disk at its next start.
@@ -98,14 +104,14 @@ impl BlockLog {
     pub fn mount_renumbered(&self) -> Mounted {
         let other = attach(&self.place.join("served"))
             .unwrap_or_else(|reason| panic!("a second loop device: {reason}"));
-        self.mount_device(&other, Some(other.clone()))
+        self.mount_device(&other, "", Some(other.clone()))
     }
 
     #[track_caller]
-    fn mount_device(&self, device: &Path, borrowed: Option<PathBuf>) -> Mounted {
+    fn mount_device(&self, device: &Path, options: &str, borrowed: Option<PathBuf>) -> Mounted {
         let path = self.place.join("mounted");
-        let (flags, options) = (MountFlags::NODEV, None);
-        rustix::mount::mount(device, &path, "ext4", flags, options)
+        let options = CString::new(options).expect("no zero byte");
+        rustix::mount::mount(device, &path, "ext4", MountFlags::NODEV, options.as_c_str())
             .unwrap_or_else(|error| panic!("mount {}: {error}", device.display()));
         Mounted { path, borrowed }
     }
@@ -118,6 +124,15 @@ impl BlockLog {
     /// Notes nothing more. Returns how many blocks were written before each flush, and behind the last.
     pub fn stop(&self) -> Vec<usize> {
         self.tell(Command::Stop);
+        self.blocks()
+    }
+
+    /// How many flushes have returned since the recording began.
+    pub fn flushes(&self) -> usize {
+        self.blocks().len() - 1
+    }
+
+    fn blocks(&self) -> Vec<usize> {
         let told = fs::read_to_string(self.control()).expect("read what was recorded");
         let words = told.split(' ').map(str::parse);
         words.collect::<Result<_, _>>().expect("numbers")

@@ -7,7 +7,7 @@ use crate::project::{Project, SourceFile};
 const LAYERS: &[&[&str]] = &[
     &["syscalls", "engine", "journal"],
     &["sys"],
-    &["checkpoint", "fuse", "outbox"],
+    &["checkpoint", "fuse", "outbox", "sync"],
     &["view", "channels", "network", "speculation"],
     &["commit"],
     &["domain"],

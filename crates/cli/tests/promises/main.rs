@@ -17,3 +17,4 @@ mod setting;
 mod speculation;
 mod torture;
 mod undo;
+mod volume;

@@ -1,0 +1,7 @@
+//! The file systems that commit in order, one file each.
+
+mod btrfs;
+mod ext4;
+
+pub(crate) use btrfs::btrfs;
+pub(crate) use ext4::ext4;

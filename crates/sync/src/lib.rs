@@ -1,0 +1,20 @@
+//! What external synchrony rests on (Nightingale et al., *Rethink the Sync*, OSDI 2006): file systems that
+//! make changes durable in the order in which they were made.
+//!
+//! A program that calls fsync(2) may go on at once, if whoever looks at it from outside sees nothing of
+//! what follows before the change is durable. That takes two things of a file system: one call that makes
+//! everything durable that was done so far, and that no power loss ever leaves a later change without the
+//! earlier ones. The second one most file systems do not keep: they write a file's data when they like.
+//!
+//! A [`Driver`] is a way in which one kind of file system keeps both. [`driver_of`] finds the one for a
+//! directory, and tells why there is none. A [`Volume`](volume) is a file system in a file that has one,
+//! wherever root can mount it.
+#![forbid(unsafe_code)]
+
+mod driver;
+mod drivers;
+mod mount;
+pub mod volume;
+
+pub use driver::{Driver, Guarantee, NoDriver, driver_of};
+pub use mount::{Mount, MountError};
