@@ -49,3 +49,4 @@ pub use gate::{Gate, PendingCall};
 pub use obstacles::{Suspicions, filters, obstacle};
 pub use process::{Halted, Process, Traced};
 pub use rollback::Restored;
+pub use vessel::is_vessel;

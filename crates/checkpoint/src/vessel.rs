@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use rustix::process::{Pid, Signal};
 use surmise_sys::ptrace::{self, News, Stopped, call};
+use surmise_sys::vdso;
 
 use crate::held::{Hand, Held};
 
@@ -112,6 +113,20 @@ impl Vessel {
             }
         }
     }
+}
+
+/// Whether a stopped tracee is a vessel, that of a process which was killed while it made it included: it is
+/// the only kind of process that was born by the vDSO's instruction and has executed nothing since. It must never
+/// be let go, since it would be a second process that does the same.
+///
+/// # Errors
+/// As for ptrace(2): when it has ended.
+pub fn is_vessel(stopped: &Stopped) -> io::Result<bool> {
+    let registers = stopped.registers()?;
+    let is_born = registers.call() == Some(call::CLONE) && registers.result() == 0;
+    // Without a vDSO, or memory, nobody makes vessels.
+    let is_behind = |instruction| registers.instruction_pointer() == instruction;
+    Ok(is_born && vdso::behind_instruction(stopped.thread()).is_ok_and(is_behind))
 }
 
 /// Where the kernel lists the children of a thread of a process. It stays open, since a look by the file's

@@ -6,9 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::time::Timespec;
-use surmise_checkpoint::Gate;
+use surmise_checkpoint::{Gate, is_vessel};
 use surmise_engine::{ChannelId, Engine, EngineError, Kinds};
 use surmise_sys::ptrace::{self, News, Stop, Stopped};
 use surmise_sys::seccomp::{Listener, Notification};
@@ -309,7 +309,7 @@ impl Speculator {
             }
             (Stop::Signal(_), None) => take_signal(stopped),
             (Stop::Group(_), _) => stopped.stay_stopped(),
-            (Stop::Interrupt, None) => stopped.detach(),
+            (Stop::Interrupt, None) => let_go(stopped),
             _ => stopped.go_on(),
         };
         match gone_on {
@@ -330,6 +330,15 @@ impl Speculator {
         }
         Ok(())
     }
+}
+
+/// Lets a tracee go that is no member's: it was stopped for one that has been decided since. Or it is the vessel
+/// of a process that was killed while it made it.
+fn let_go(stopped: Stopped) -> io::Result<()> {
+    if is_vessel(&stopped)? {
+        return Ok(kill_process(stopped.thread(), Signal::KILL)?);
+    }
+    stopped.detach()
 }
 
 /// Lets a tracee go on untraced, with the signal that it has stopped for.

@@ -12,6 +12,14 @@ use crate::memory;
 /// The bytes of `syscall`.
 pub(crate) const CALL: [u8; 2] = [0x0f, 0x05];
 
+/// Where a process comes back to from a call by that instruction.
+///
+/// # Errors
+/// As [`instruction`].
+pub fn behind_instruction(process: Pid) -> io::Result<u64> {
+    Ok(instruction(process)? + CALL.len() as u64)
+}
+
 /// Its address in a process.
 ///
 /// # Errors

@@ -7,9 +7,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
-use surmise_checkpoint::{CheckpointError, Process, Suspicions, Traced, obstacle};
+use surmise_checkpoint::{CheckpointError, Process, Suspicions, Traced, is_vessel, obstacle};
+use surmise_sys::ptrace::Stopped;
 use surmise_sys::seccomp::Notification;
-use surmise_testkit::watchdog::LIMIT;
+use surmise_testkit::watchdog::{self, LIMIT};
 
 use crate::tracee::{Script, Tracee, children_of};
 
@@ -52,7 +53,19 @@ fn halt_and_roll_back(tracee: &mut Tracee, pid: Pid) {
         halted.go_on(None, Traced::Still, gate).expect("go on");
     }
     let mut halted = process.halt(&[], None, LIMIT, gate).expect("halt");
+    let before = children_of(pid);
     let mut checkpoint = halted.checkpoint(gate).expect("checkpoint");
+    let mut made = children_of(pid);
+    made.retain(|child| !before.contains(child));
+    let stopped = |process| {
+        // A vessel is stopped soon after its birth.
+        watchdog::until("it stops", LIMIT, || Stopped::now(process).is_some());
+        Stopped::now(process).expect("it stays so")
+    };
+    let is = |process| is_vessel(&stopped(process)).expect("look");
+    let made: Vec<_> = made.into_iter().map(is).collect();
+    assert_eq!(made, [true]);
+    assert!(!is(pid));
     halted.go_on(None, Traced::Still, gate).expect("go on");
     let halted = process.halt(&[], None, LIMIT, gate).expect("halt");
     let restored = halted.roll_back(&mut checkpoint, Traced::Still, gate);

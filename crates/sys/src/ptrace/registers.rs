@@ -75,6 +75,11 @@ impl Registers {
         self.0.rax as i64
     }
 
+    /// The number of the call that it comes from, if it comes from one.
+    pub fn call(&self) -> Option<i64> {
+        Some(self.0.orig_rax as i64).filter(|number| *number >= 0)
+    }
+
     /// Where it executes next.
     pub fn instruction_pointer(&self) -> u64 {
         self.0.rip
