@@ -195,6 +195,10 @@ impl Held {
                     self.takes_signal = true;
                     return Ok(result);
                 }
+                // The instruction itself: it would fault for ever.
+                News::Stopped(stopped, Stop::Signal(_)) if stopped.signal()?.is_fault() => {
+                    return Err(Errno::FAULT.into());
+                }
                 News::Stopped(stopped, _) => stopped.step()?,
             }
         }
