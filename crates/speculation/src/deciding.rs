@@ -225,6 +225,9 @@ impl Speculator {
         if let Some(mark) = undone {
             let undone = self.files.undo(mark.number);
             undone.map_err(fail("undo what was changed"))?;
+            member.has_undone = true;
+        }
+        if member.has_undone {
             checkpoint.learn_sizes();
         }
         let Some(halted) = halted else {

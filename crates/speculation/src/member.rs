@@ -18,6 +18,9 @@ pub(crate) struct Member {
     images: Vec<Image>,
     /// Of what it changed in the view since its newest image.
     newest_record: Option<UndoId>,
+    /// Something of what it changed in the view was undone. Files that its older images have open may have
+    /// another size than the kernel believes, until it is asked.
+    pub(crate) has_undone: bool,
 }
 
 #[derive(Debug)]
@@ -35,6 +38,7 @@ impl Member {
             group,
             images: Vec::new(),
             newest_record: None,
+            has_undone: false,
         }
     }
 

@@ -115,7 +115,10 @@ fn undecided(setting: &Setting) {
         let text = fs::read_to_string(work.join("right")).unwrap_or_default();
         let steps: Vec<usize> = text
             .lines()
-            .map(|line| line.parse().expect("a step"))
+            .map(|line| {
+                line.parse()
+                    .unwrap_or_else(|_| panic!("round {round}: {text:?}"))
+            })
             .collect();
         assert_eq!(steps, Vec::from_iter(1..=steps.len()));
         lines += steps.len();

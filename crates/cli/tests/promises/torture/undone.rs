@@ -53,6 +53,23 @@ fn a_file_is_as_long_as_it_was_for_every_call() {
     prints("sizes", "./sizes", "sizes ok\n");
 }
 
+/// Also when what was undone before was undone to a moment at which it was not open.
+#[test]
+fn what_is_appended_comes_at_the_end() {
+    as_each_user(|setting| {
+        compile(setting, "appends.c", &["gcc", "-O1"]);
+        for seed in 1..=seeds().max(3) {
+            // Several guesses have to be undecided at once.
+            run(
+                setting,
+                &format!("{seed}:0.6"),
+                "./appends",
+                "appended ok\n",
+            );
+        }
+    });
+}
+
 #[test]
 fn a_process_with_threads_is_killed_as_any_other() {
     let script =
