@@ -91,6 +91,10 @@ fn a_volume_in_two_places_is_one_file_system() {
     as_each_user(|setting| {
         setting.succeed(&["volume", "create", SIZE, "base.img"]);
         let script = "
+            surmise volume create 32M -- -a.img
+            surmise volume mount -- -a.img m
+            surmise volume umount m
+            surmise volume check -- -a.img >/dev/null
             surmise volume mount base.img m
             surmise volume mount base.img n
             echo text > m/file

@@ -42,7 +42,7 @@ pub fn check(file: &Path, repair: bool) -> Result<Health, VolumeError> {
     if !repair && superblock::has_unfinished(&image, file)? {
         return Ok(Health::Unfinished);
     }
-    let words = ["-f", if repair { "-y" } else { "-n" }];
+    let words = ["-f", if repair { "-y" } else { "-n" }, "--"];
     let words = words.iter().map(OsStr::new).chain([file.as_os_str()]);
     let output = CHECK.run(None, words)?;
     let status = match output.status.code() {
@@ -57,7 +57,8 @@ pub fn check(file: &Path, repair: bool) -> Result<Health, VolumeError> {
             .map_err(superblock::error("look at", file))?
             .len();
         let journal = format!("size={}", journal_mib(bytes));
-        TUNE.succeed(None, ["-J".as_ref(), journal.as_ref(), file.as_os_str()])?;
+        let words = ["-J", &journal, "--"].map(OsStr::new);
+        TUNE.succeed(None, words.into_iter().chain([file.as_os_str()]))?;
     }
     Ok(match status {
         status if status & BROKEN != 0 => Health::Broken(told),

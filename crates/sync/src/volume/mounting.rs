@@ -28,6 +28,7 @@ pub fn mount(file: &Path, directory: &Path) -> Result<(), VolumeError> {
             "ext4".into(),
             "-o".into(),
             options.into(),
+            "--".into(),
             source,
         ];
         words.into_iter().chain([directory.as_os_str().to_owned()])
@@ -64,7 +65,9 @@ pub fn unmount(directory: &Path) -> Result<(), VolumeError> {
 }
 
 fn unmount_any(directory: &Path) -> Result<(), VolumeError> {
-    UNMOUNT.succeed(None, [directory]).map(drop)
+    UNMOUNT
+        .succeed(None, ["--".as_ref(), directory.as_os_str()])
+        .map(drop)
 }
 
 /// The loop device of a file, if it has one.
