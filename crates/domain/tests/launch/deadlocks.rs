@@ -340,7 +340,8 @@ fn full_disk(setting: &Setting) {
     let outside = r#"mount -t tmpfs -o size=4m tmpfs "$0" && exec "$@""#;
     let state = state.to_str().expect("Unicode");
     let front = ["unshare", "-m", "sh", "-c", outside, state];
-    let inside = "exec 5<> /dev/tcp/192.0.2.1/80; head -c 20000000 /dev/zero >&5; echo wrote $?";
+    // Far more than fits into the buffers of a connection, of which newer kernels let each have 32 MiB.
+    let inside = "exec 5<> /dev/tcp/192.0.2.1/80; head -c 900000000 /dev/zero >&5; echo wrote $?";
     let words = ["--net-hold", "--", "bash", "-c", inside];
     setting
         .run_by(&front, &words)
