@@ -83,7 +83,13 @@ fn what_a_killed_reader_was_given_is_not_lost() {
             let mut got = outcome.stdout.lines().peekable();
             let lost = input.lines().filter(|line| got.next_if_eq(line).is_none());
             let lost: Vec<_> = lost.collect();
-            assert!(lost.len() <= 1, "{torture}: {lost:?} lost");
+            assert!(
+                lost.len() <= 1,
+                "{torture}: {} lost, first {:?}, where there is {:?}",
+                lost.len(),
+                &lost[..2],
+                got.next()
+            );
             assert_eq!(got.next(), None, "{torture}: there is more than was read");
         }
     });
