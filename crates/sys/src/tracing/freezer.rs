@@ -23,6 +23,11 @@ use crate::signals::{self, SignalFd};
 /// How long the tracer waits before it looks whether a task that does not stop waits in vfork.
 const PAUSE: Duration = Duration::from_millis(2);
 
+/// How long a task sleeps at least, of which the kernel does not tell where, until it is taken to wait in vfork.
+/// One that has just fallen asleep may still be in the run queue (delayed dequeue, since Linux 6.12), and then the
+/// kernel does not tell, either.
+const UNTOLD_MIN: Duration = Duration::from_millis(100);
+
 /// How long a domain may take to end.
 const END_MAX: Duration = Duration::from_secs(2);
 
@@ -187,6 +192,7 @@ impl Tracees {
         news: &SignalFd,
         deadline: Instant,
     ) -> Result<bool, FreezeError> {
+        let mut untold: Option<((u64, u64), Instant)> = None;
         loop {
             tracee::reap();
             let seen = tasks::look(task).map_err(waiting)?;
@@ -195,7 +201,16 @@ impl Tracees {
             };
             let rests = match seen.state {
                 't' => Stopped::of(task.thread).is_some(),
-                'D' => waits_in_vfork(task, &seen).map_err(waiting)?,
+                'D' => match sleep(task, &seen).map_err(waiting)? {
+                    Sleep::InVfork => true,
+                    Sleep::Elsewhere => false,
+                    Sleep::Untold => {
+                        let same = untold.filter(|(switches, _)| *switches == seen.switches);
+                        let (_, since) =
+                            *untold.insert(same.unwrap_or((seen.switches, Instant::now())));
+                        since.elapsed() >= UNTOLD_MIN
+                    }
+                },
                 _ => false,
             };
             if rests {
@@ -276,12 +291,24 @@ fn waiting(error: io::Error) -> FreezeError {
     system("wait for the tasks")(error)
 }
 
-/// Whether a task that was seen to sleep uninterruptibly is a parent in vfork, which goes on only after its
-/// child's exec or end. Such a sleep elsewhere in these calls is short, and in another function. One that
-/// shows nobody what it does (PR_SET_DUMPABLE) is taken to sleep for a moment.
-fn waits_in_vfork(task: Task, seen: &Seen) -> io::Result<bool> {
+/// Where a task sleeps uninterruptibly.
+enum Sleep {
+    /// It is a parent in vfork, which goes on only after its child's exec or end.
+    InVfork,
+    /// It is in such a call, and the kernel does not tell where.
+    Untold,
+    /// For a short time.
+    Elsewhere,
+}
+
+/// Where a task sleeps that was seen to sleep uninterruptibly. A sleep elsewhere in the calls of vfork is short,
+/// and in another function: it may be about to bear. One that shows nobody what it does (PR_SET_DUMPABLE) is
+/// taken to sleep for a moment.
+fn sleep(task: Task, seen: &Seen) -> io::Result<Sleep> {
     let call = match tasks::read(task, "syscall") {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            return Ok(Sleep::Elsewhere);
+        }
         call => tasks::or_gone(call)?,
     };
     let number: Option<libc::c_long> = call
@@ -289,14 +316,17 @@ fn waits_in_vfork(task: Task, seen: &Seen) -> io::Result<bool> {
         .and_then(|(number, _)| number.parse().ok());
     let bears = [libc::SYS_vfork, libc::SYS_clone, libc::SYS_clone3];
     if !number.is_some_and(|number| bears.contains(&number)) {
-        return Ok(false);
+        return Ok(Sleep::Elsewhere);
     }
-    // "0" where the kernel does not tell, and of a task that runs again: it may be about to bear.
     let place = tasks::or_gone(tasks::read(task, "wchan"))?;
     let has_slept = tasks::look(task)?
         .is_some_and(|now| (now.state, now.switches) == (seen.state, seen.switches));
-    let is_vfork = place == "0" || place.contains("vfork") || place.contains("kernel_clone");
-    Ok(has_slept && is_vfork)
+    let is_vfork = place.contains("vfork") || place.contains("kernel_clone");
+    Ok(match (has_slept, place.as_str()) {
+        (true, _) if is_vfork => Sleep::InVfork,
+        (true, "0") => Sleep::Untold,
+        _ => Sleep::Elsewhere,
+    })
 }
 
 /// Waits for news of tracees or until `control` is closed, and returns whether that is so.
