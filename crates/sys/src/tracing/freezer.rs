@@ -2,7 +2,8 @@
 //!
 //! A task that is stopped bears no children, and one whose stop was asked for bears at most the one
 //! that it is about to bear. So each look at the tree finds fewer tasks that are new, and the freeze
-//! is complete when two looks find the same tasks, all of them stopped.
+//! is complete when a look finds no others than those that were all stopped before it began. That
+//! they have stopped when it ends is not enough: one may have borne a child in between.
 
 use std::collections::HashSet;
 use std::io;
@@ -23,10 +24,10 @@ use crate::signals::{self, SignalFd};
 /// How long the tracer waits before it looks whether a task that does not stop waits in vfork.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// How long a task sleeps at least, of which the kernel does not tell where, until it is taken to wait in vfork.
-/// One that has just fallen asleep may still be in the run queue (delayed dequeue, since Linux 6.12), and then the
-/// kernel does not tell, either.
-const UNTOLD_MIN: Duration = Duration::from_millis(100);
+/// How long a task has to sleep in vfork until it counts as waiting there. While it makes its child it sleeps, too,
+/// for moments, and the kernel may tell the same place of both, or none: a task that has just fallen asleep stays
+/// in the run queue for a while (delayed dequeue, since Linux 6.12).
+const VFORK_MIN: Duration = Duration::from_millis(50);
 
 /// How long a domain may take to end.
 const END_MAX: Duration = Duration::from_secs(2);
@@ -109,14 +110,15 @@ impl Tracees {
         news: &SignalFd,
         deadline: Instant,
     ) -> Result<usize, FreezeError> {
-        let mut before = None;
+        // All tasks of the last look, if all of them had stopped before this one.
+        let mut stopped = None;
         loop {
             let (found, mut all_rest) = self.seize_all(init)?;
             for &task in &found {
                 all_rest &= self.await_rest(task, news, deadline)?;
             }
             let now: HashSet<Task> = found.into_iter().collect();
-            if all_rest && before.as_ref() == Some(&now) {
+            if all_rest && stopped.as_ref() == Some(&now) {
                 self.drop_strangers(&now);
                 return Ok(now.len());
             }
@@ -128,7 +130,7 @@ impl Tracees {
                     }
                 }
             }
-            before = Some(now);
+            stopped = all_rest.then_some(now);
         }
     }
 
@@ -192,7 +194,7 @@ impl Tracees {
         news: &SignalFd,
         deadline: Instant,
     ) -> Result<bool, FreezeError> {
-        let mut untold: Option<((u64, u64), Instant)> = None;
+        let mut in_vfork: Option<((u64, u64), Instant)> = None;
         loop {
             tracee::reap();
             let seen = tasks::look(task).map_err(waiting)?;
@@ -201,16 +203,12 @@ impl Tracees {
             };
             let rests = match seen.state {
                 't' => Stopped::of(task.thread).is_some(),
-                'D' => match sleep(task, &seen).map_err(waiting)? {
-                    Sleep::InVfork => true,
-                    Sleep::Elsewhere => false,
-                    Sleep::Untold => {
-                        let same = untold.filter(|(switches, _)| *switches == seen.switches);
-                        let (_, since) =
-                            *untold.insert(same.unwrap_or((seen.switches, Instant::now())));
-                        since.elapsed() >= UNTOLD_MIN
-                    }
-                },
+                'D' if may_wait_in_vfork(task, &seen).map_err(waiting)? => {
+                    let same = in_vfork.filter(|(switches, _)| *switches == seen.switches);
+                    let begun = same.unwrap_or((seen.switches, Instant::now()));
+                    in_vfork = Some(begun);
+                    begun.1.elapsed() >= VFORK_MIN
+                }
                 _ => false,
             };
             if rests {
@@ -291,24 +289,11 @@ fn waiting(error: io::Error) -> FreezeError {
     system("wait for the tasks")(error)
 }
 
-/// Where a task sleeps uninterruptibly.
-enum Sleep {
-    /// It is a parent in vfork, which goes on only after its child's exec or end.
-    InVfork,
-    /// It is in such a call, and the kernel does not tell where.
-    Untold,
-    /// For a short time.
-    Elsewhere,
-}
-
-/// Where a task sleeps that was seen to sleep uninterruptibly. A sleep elsewhere in the calls of vfork is short,
-/// and in another function: it may be about to bear. One that shows nobody what it does (PR_SET_DUMPABLE) is
-/// taken to sleep for a moment.
-fn sleep(task: Task, seen: &Seen) -> io::Result<Sleep> {
+/// Whether a task that was seen to sleep uninterruptibly may be a parent in vfork, which goes on only after its
+/// child's exec or end. One that shows nobody what it does (PR_SET_DUMPABLE) is taken to sleep for a moment.
+fn may_wait_in_vfork(task: Task, seen: &Seen) -> io::Result<bool> {
     let call = match tasks::read(task, "syscall") {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            return Ok(Sleep::Elsewhere);
-        }
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(false),
         call => tasks::or_gone(call)?,
     };
     let number: Option<libc::c_long> = call
@@ -316,17 +301,14 @@ fn sleep(task: Task, seen: &Seen) -> io::Result<Sleep> {
         .and_then(|(number, _)| number.parse().ok());
     let bears = [libc::SYS_vfork, libc::SYS_clone, libc::SYS_clone3];
     if !number.is_some_and(|number| bears.contains(&number)) {
-        return Ok(Sleep::Elsewhere);
+        return Ok(false);
     }
+    // "0" where the kernel does not tell.
     let place = tasks::or_gone(tasks::read(task, "wchan"))?;
     let has_slept = tasks::look(task)?
         .is_some_and(|now| (now.state, now.switches) == (seen.state, seen.switches));
-    let is_vfork = place.contains("vfork") || place.contains("kernel_clone");
-    Ok(match (has_slept, place.as_str()) {
-        (true, _) if is_vfork => Sleep::InVfork,
-        (true, "0") => Sleep::Untold,
-        _ => Sleep::Elsewhere,
-    })
+    let is_vfork = place == "0" || place.contains("vfork") || place.contains("kernel_clone");
+    Ok(has_slept && is_vfork)
 }
 
 /// Waits for news of tracees or until `control` is closed, and returns whether that is so.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
 use surmise_sys::process;
-use surmise_sys::tracing::{FreezeError, Frozen};
+use surmise_sys::tracing::{FreezeError, Frozen, Task};
 use surmise_testkit::watchdog::{self, LIMIT};
 
 use crate::domain::{Domain, Place, about, pause, state};
@@ -47,7 +47,7 @@ fn nothing_runs_while_it_is_frozen(place: &Place) {
         let before = words(&file);
         for _ in 0..10 {
             pause(1);
-            assert_eq!(words(&file), before);
+            assert_eq!(words(&file), before, "{}", told(&domain));
         }
         frozen.thaw().expect("thaw");
         watchdog::until("all go on", LIMIT, || {
@@ -57,6 +57,21 @@ fn nothing_runs_while_it_is_frozen(place: &Place) {
                 .all(|(now, then)| now != then)
         });
     }
+}
+
+/// Where each task stands.
+fn told(domain: &Domain) -> String {
+    let tell = |&task: &Task| {
+        let status = about(task, "status");
+        let of = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.unwrap_or_default().trim().to_owned()
+        };
+        let (wchan, call) = (about(task, "wchan"), about(task, "syscall"));
+        let (state, tracer, switches) = (of("State:"), of("TracerPid:"), of("voluntary_ctxt"));
+        format!("{task:?} {state} tracer {tracer} {switches} {wchan} {call}\n")
+    };
+    domain.tasks().iter().map(tell).collect()
 }
 
 /// One counter for each kind of process in restless.c.
