@@ -16,6 +16,9 @@ pub trait Driver: Send + Sync + std::fmt::Debug {
     /// What is promised of it.
     fn guarantee(&self) -> Guarantee;
 
+    /// The number of the file system's device.
+    fn device(&self) -> u64;
+
     /// Whether the order holds for changes of this open file. Where it does not, fsync(2) has to be
     /// called for it.
     ///

@@ -13,8 +13,12 @@
 
 mod driver;
 mod drivers;
+mod epochs;
 mod mount;
+mod stats;
 pub mod volume;
 
 pub use driver::{Driver, Guarantee, NoDriver, driver_of};
+pub use epochs::{Epoch, Epochs, Promise, Stopped, Trigger};
 pub use mount::{Mount, MountError};
+pub use stats::{Commits, HoldTimes, Stats};

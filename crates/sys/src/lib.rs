@@ -17,6 +17,7 @@ pub mod passthrough;
 pub mod process;
 pub mod ptrace;
 pub mod seccomp;
+pub mod shared;
 pub mod signals;
 pub mod sockets;
 pub mod tracing;

@@ -42,6 +42,10 @@ impl Driver for Btrfs {
         Guarantee::Weaker
     }
 
+    fn device(&self) -> u64 {
+        self.device
+    }
+
     fn covers(&self, file: BorrowedFd<'_>) -> io::Result<bool> {
         Ok(fstat(file)?.st_dev == self.device)
     }

@@ -78,6 +78,10 @@ impl Driver for Ext4 {
         Guarantee::Ordered
     }
 
+    fn device(&self) -> u64 {
+        self.device
+    }
+
     fn covers(&self, file: BorrowedFd<'_>) -> io::Result<bool> {
         if fstat(file)?.st_dev != self.device {
             return Ok(false);

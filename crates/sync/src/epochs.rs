@@ -1,0 +1,290 @@
+//! Epochs: what was promised to be durable, what is, and who waits for it.
+//!
+//! Promises are counted, and a commit makes durable all that were made before it begins. So what somebody
+//! depends on is one number, the promises so far, and whether that is affirmed is one comparison. The
+//! numbers are in memory that the processes of a domain share: whoever passes output on looks at them for
+//! every piece, and asks nobody.
+//!
+//! The order of steps is what makes it right. A promise is counted before the call that was promised to
+//! returns, so also before anything that its task puts out afterwards; and output looks at the count after
+//! it was taken from the task. A commit looks at the count before it begins.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
+use rustix::thread::futex;
+use rustix::time::Timespec;
+use surmise_sys::shared::SharedWords;
+
+use crate::driver::Driver;
+use crate::stats::{self, Stats};
+
+/// What somebody outside may rely on when they see output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Promise {
+    /// What a task asked to be durable before is durable (fsync(2)).
+    #[default]
+    Fsync,
+    /// Whatever a task wrote before is durable: what a program could rely on that had every write done
+    /// synchronously. The paper's.
+    Write,
+}
+
+/// Promises up to one; a later one includes the earlier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Epoch(u64);
+
+/// Why a commit is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// Output waits.
+    Output,
+    /// A call that cannot be tracked waits.
+    Barrier,
+    /// Enough time has passed.
+    Interval,
+    /// Commits are wanted at once.
+    Eager,
+    /// The command has ended.
+    End,
+}
+
+/// No commit will come any more: one failed, or whoever makes them has ended. What waits is never released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("nothing is made durable any more")]
+pub struct Stopped;
+
+/// The epochs of one domain, in this process and in those that are forked from it.
+#[derive(Clone, Debug)]
+pub struct Epochs {
+    words: Arc<SharedWords>,
+    /// Written after a commit for which a poller waits.
+    committed: Arc<OwnedFd>,
+    promise: Promise,
+}
+
+/// Counters: promises made, and those that are kept.
+const PROMISED: usize = 0;
+const DURABLE: usize = 1;
+
+/// Changes with every commit.
+const GENERATION: usize = 0;
+/// A bit for each reason why a commit is wanted.
+const WISHES: usize = 1;
+/// Whether a poller waits.
+const POLLED: usize = 2;
+const STOPPED: usize = 3;
+
+impl Epochs {
+    /// # Errors
+    /// As mmap(2) and eventfd(2).
+    pub fn new(promise: Promise) -> io::Result<Self> {
+        let committed = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self {
+            words: Arc::new(SharedWords::new()?),
+            committed: Arc::new(committed),
+            promise,
+        })
+    }
+
+    /// A task is told that its changes are durable, which they are not: a promise. To be called before it is
+    /// told.
+    pub fn promise(&self) {
+        self.words.counters[PROMISED].fetch_add(1, SeqCst);
+        stats::put_off(&self.words);
+    }
+
+    /// What output depends on that was taken from a task before; `None` if all of that is durable.
+    pub fn of_output(&self) -> Option<Epoch> {
+        let epoch = match self.promise {
+            Promise::Fsync => self.promised(),
+            // Nobody hears of writes, so there may always have been some.
+            Promise::Write => Epoch(self.words.counters[PROMISED].fetch_add(1, SeqCst) + 1),
+        };
+        (!self.is_durable(epoch)).then_some(epoch)
+    }
+
+    /// All promises so far.
+    pub fn promised(&self) -> Epoch {
+        Epoch(self.words.counters[PROMISED].load(SeqCst))
+    }
+
+    /// Whether promises are kept.
+    pub fn is_durable(&self, epoch: Epoch) -> bool {
+        self.words.counters[DURABLE].load(SeqCst) >= epoch.0
+    }
+
+    /// Wants a commit, and waits until promises are kept.
+    ///
+    /// # Errors
+    /// When they never will be.
+    pub fn await_durable(&self, epoch: Epoch, trigger: Trigger) -> Result<(), Stopped> {
+        let begun = Instant::now();
+        loop {
+            let generation = self.words.signals[GENERATION].load(SeqCst);
+            if self.is_durable(epoch) {
+                break;
+            }
+            if self.is_stopped() {
+                return Err(Stopped);
+            }
+            self.want(trigger);
+            wait(&self.words.signals[GENERATION], generation, None);
+        }
+        if trigger == Trigger::Output {
+            self.held(begun.elapsed());
+        }
+        Ok(())
+    }
+
+    /// Holds output that was taken from a task before, until what it depends on is durable.
+    ///
+    /// # Errors
+    /// When that never will be.
+    pub fn release(&self) -> Result<(), Stopped> {
+        match self.of_output() {
+            Some(epoch) => self.await_durable(epoch, Trigger::Output),
+            None => Ok(()),
+        }
+    }
+
+    /// As [`Self::await_durable`], but the wait is the caller's: for this to become readable, and then to ask
+    /// again. False if the promises are kept by now. For one poller.
+    pub fn await_event(&self, epoch: Epoch) -> bool {
+        self.words.signals[POLLED].store(1, SeqCst);
+        if self.is_durable(epoch) {
+            return false;
+        }
+        self.want(Trigger::Output);
+        true
+    }
+
+    /// Takes the event of [`Self::await_event`].
+    pub fn take_event(&self) {
+        let mut count = [0; 8];
+        // None is there after all.
+        let _ = rustix::io::read(&self.committed, &mut count);
+    }
+
+    /// Output was held for so long.
+    pub fn held(&self, time: Duration) {
+        stats::held(&self.words, time);
+    }
+
+    /// A call was let make durable what it asks for by itself.
+    pub fn did_really(&self) {
+        stats::did_really(&self.words);
+    }
+
+    /// Has a commit made soon.
+    pub fn want(&self, trigger: Trigger) {
+        let wishes = &self.words.signals[WISHES];
+        if wishes.fetch_or(trigger.bit(), SeqCst) & trigger.bit() == 0 {
+            wake(wishes);
+        }
+    }
+
+    /// Waits until a commit is wanted, or for `limit`.
+    pub(crate) fn await_wish(&self, limit: Duration) -> Vec<Trigger> {
+        let wishes = &self.words.signals[WISHES];
+        let deadline = Instant::now() + limit;
+        loop {
+            let wanted = wishes.swap(0, SeqCst);
+            let rest = deadline.saturating_duration_since(Instant::now());
+            if wanted != 0 || rest.is_zero() {
+                let all = [
+                    Trigger::Output,
+                    Trigger::Barrier,
+                    Trigger::Eager,
+                    Trigger::End,
+                ];
+                let is_wanted = |trigger: &Trigger| wanted & trigger.bit() != 0;
+                return all.into_iter().filter(is_wanted).collect();
+            }
+            wait(wishes, 0, Some(rest));
+        }
+    }
+
+    /// Whether a commit would change anything, as far as is known.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.promise == Promise::Fsync && self.is_durable(self.promised())
+    }
+
+    /// Keeps all promises made so far.
+    ///
+    /// # Errors
+    /// As the driver's commit. Nothing is released any more.
+    pub(crate) fn commit(&self, driver: &dyn Driver, trigger: Trigger) -> io::Result<()> {
+        let epoch = self.promised();
+        if let Err(error) = driver.commit() {
+            self.stop();
+            return Err(error);
+        }
+        stats::committed(&self.words, trigger);
+        self.words.counters[DURABLE].store(epoch.0, SeqCst);
+        self.tell();
+        Ok(())
+    }
+
+    /// No commit will come any more: what waits fails.
+    pub fn stop(&self) {
+        self.words.signals[STOPPED].store(1, SeqCst);
+        self.tell();
+    }
+
+    /// Whether no commit will come any more.
+    pub fn is_stopped(&self) -> bool {
+        self.words.signals[STOPPED].load(SeqCst) != 0
+    }
+
+    /// What was done so far.
+    pub fn stats(&self) -> Stats {
+        stats::of(&self.words)
+    }
+
+    fn tell(&self) {
+        let generation = &self.words.signals[GENERATION];
+        generation.fetch_add(1, SeqCst);
+        wake(generation);
+        if self.words.signals[POLLED].swap(0, SeqCst) != 0 {
+            // It is full only if nobody has read it for ever.
+            let _ = rustix::io::write(&self.committed, &1_u64.to_ne_bytes());
+        }
+    }
+}
+
+/// Readable after the commit for which [`Epochs::await_event`] waits.
+impl AsFd for Epochs {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.committed.as_fd()
+    }
+}
+
+impl Trigger {
+    fn bit(self) -> u32 {
+        1 << self as u32
+    }
+}
+
+/// Waits while `word` has this value. May return at any time.
+fn wait(word: &AtomicU32, value: u32, limit: Option<Duration>) {
+    let limit = limit.map(|limit| Timespec::try_from(limit).expect("a short wait"));
+    match futex::wait(word, futex::Flags::empty(), value, limit.as_ref()) {
+        Ok(()) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => {}
+        Err(errno) => panic!("wait for a commit: {errno}"),
+    }
+}
+
+fn wake(word: &AtomicU32) {
+    // Fails only for what is no word.
+    let _ = futex::wake(word, futex::Flags::empty(), i32::MAX.cast_unsigned());
+}
+
+#[cfg(test)]
+mod tests;

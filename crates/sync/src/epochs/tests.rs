@@ -1,0 +1,186 @@
+use std::sync::Mutex;
+use std::thread;
+
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::*;
+use crate::driver::Guarantee;
+
+/// A disk whose commits take what they are told to, and whose last one may fail.
+#[derive(Debug, Default)]
+struct Disk {
+    commits: Mutex<u64>,
+    fails: bool,
+}
+
+impl Driver for Disk {
+    fn name(&self) -> &'static str {
+        "a test's"
+    }
+
+    fn guarantee(&self) -> Guarantee {
+        Guarantee::Ordered
+    }
+
+    fn device(&self) -> u64 {
+        0
+    }
+
+    fn covers(&self, _: BorrowedFd<'_>) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    fn commit(&self) -> io::Result<()> {
+        if self.fails {
+            return Err(Errno::IO.into());
+        }
+        *self.commits.lock().expect("a lock") += 1;
+        Ok(())
+    }
+}
+
+fn epochs(promise: Promise) -> Epochs {
+    Epochs::new(promise).expect("epochs")
+}
+
+fn commit(epochs: &Epochs) {
+    epochs
+        .commit(&Disk::default(), Trigger::Output)
+        .expect("commit");
+}
+
+#[test]
+fn output_before_any_promise_waits_for_nothing() {
+    let epochs = epochs(Promise::Fsync);
+    assert_eq!(epochs.of_output(), None);
+    epochs.release().expect("released");
+    assert!(epochs.is_clean());
+}
+
+#[test]
+fn output_after_a_promise_waits_for_a_commit_that_begins_later() {
+    let epochs = epochs(Promise::Fsync);
+    epochs.promise();
+    let first = epochs.of_output().expect("an epoch");
+    epochs.promise();
+    let second = epochs.of_output().expect("an epoch");
+    assert!(first < second);
+    commit(&epochs);
+    assert!(epochs.is_durable(first) && epochs.is_durable(second));
+    assert_eq!(epochs.of_output(), None);
+}
+
+#[test]
+fn a_promise_made_during_a_commit_is_not_kept_by_it() {
+    #[derive(Debug)]
+    struct Busy(Epochs);
+    impl Driver for Busy {
+        fn name(&self) -> &'static str {
+            "busy"
+        }
+        fn guarantee(&self) -> Guarantee {
+            Guarantee::Ordered
+        }
+        fn device(&self) -> u64 {
+            0
+        }
+        fn covers(&self, _: BorrowedFd<'_>) -> io::Result<bool> {
+            Ok(true)
+        }
+        fn commit(&self) -> io::Result<()> {
+            self.0.promise();
+            Ok(())
+        }
+    }
+    let epochs = epochs(Promise::Fsync);
+    epochs.promise();
+    let before = epochs.promised();
+    let busy = Busy(epochs.clone());
+    epochs.commit(&busy, Trigger::Output).expect("commit");
+    assert!(epochs.is_durable(before));
+    assert!(epochs.of_output().is_some());
+}
+
+#[test]
+fn where_every_write_is_promised_all_output_waits() {
+    let epochs = epochs(Promise::Write);
+    for _ in 0..3 {
+        let epoch = epochs.of_output().expect("there may have been writes");
+        assert!(!epochs.is_durable(epoch));
+        commit(&epochs);
+        assert!(epochs.is_durable(epoch));
+    }
+    assert!(!epochs.is_clean());
+}
+
+#[test]
+fn many_that_wait_share_a_commit() {
+    const WAITING: usize = 8;
+    let epochs = epochs(Promise::Fsync);
+    let disk = Disk::default();
+    epochs.promise();
+    thread::scope(|scope| {
+        for _ in 0..WAITING {
+            scope.spawn(|| epochs.release().expect("released"));
+        }
+        let wished = epochs.await_wish(Duration::from_secs(30));
+        assert_eq!(wished, [Trigger::Output]);
+        epochs.commit(&disk, Trigger::Output).expect("commit");
+    });
+    assert_eq!(*disk.commits.lock().expect("a lock"), 1);
+    let stats = epochs.stats();
+    assert_eq!((stats.put_off, stats.commits.all()), (1, 1));
+    assert!(stats.held <= WAITING as u64);
+}
+
+#[test]
+fn after_a_failed_commit_nothing_is_released() {
+    let epochs = epochs(Promise::Fsync);
+    let disk = Disk {
+        fails: true,
+        ..Disk::default()
+    };
+    epochs.promise();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| epochs.release());
+        epochs.await_wish(Duration::from_secs(30));
+        let failed = epochs.commit(&disk, Trigger::Output).expect_err("it fails");
+        assert_eq!(failed.raw_os_error(), Some(Errno::IO.raw_os_error()));
+        assert_eq!(waiting.join().expect("a thread"), Err(Stopped));
+    });
+    assert_eq!(epochs.release(), Err(Stopped));
+    assert_eq!(epochs.stats().commits.all(), 0);
+}
+
+#[test]
+fn a_poller_hears_of_the_commit_that_it_waits_for() {
+    let epochs = epochs(Promise::Fsync);
+    let is_ready = || {
+        let mut polled = [PollFd::new(&epochs, PollFlags::IN)];
+        poll(&mut polled, Some(&Timespec::default())) == Ok(1)
+    };
+    epochs.promise();
+    let epoch = epochs.of_output().expect("an epoch");
+    assert!(epochs.await_event(epoch));
+    assert!(!is_ready());
+    commit(&epochs);
+    assert!(is_ready());
+    epochs.take_event();
+    assert!(!is_ready());
+    assert!(!epochs.await_event(epoch));
+    // Nobody waits for this one.
+    epochs.promise();
+    epochs.words.signals[POLLED].store(0, SeqCst);
+    commit(&epochs);
+    assert!(!is_ready());
+}
+
+#[test]
+fn nothing_is_wanted_for_a_while() {
+    let epochs = epochs(Promise::Fsync);
+    assert_eq!(epochs.await_wish(Duration::from_millis(1)), []);
+    epochs.want(Trigger::End);
+    epochs.want(Trigger::Barrier);
+    let wished = epochs.await_wish(Duration::from_secs(30));
+    assert_eq!(wished, [Trigger::Barrier, Trigger::End]);
+}
