@@ -4,6 +4,8 @@ use std::io;
 
 use rustix::process::Pid;
 
+use crate::held::is_gone;
+
 /// A process was not stopped, and goes on; or no checkpoint of it can be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
@@ -46,6 +48,13 @@ pub struct RollbackError {
     pub what: &'static str,
     /// Why it failed.
     pub source: io::Error,
+}
+
+impl RollbackError {
+    /// Whether the process, or its vessel, was found to be no more.
+    pub fn is_gone(&self) -> bool {
+        is_gone(&self.source)
+    }
 }
 
 /// What turns the error of a call into a [`CheckpointError`].

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags};
@@ -78,6 +78,20 @@ impl Process {
         let mut events = [PollFd::new(&self.pidfd, PollFlags::IN)];
         rustix::event::poll(&mut events, Some(&now)).is_ok_and(|ready| ready > 0)
             || is_zombie(self.pid, self.pid)
+    }
+
+    /// Whether it has ended, or does so within `patience`: one that was killed is no tracee any more before it
+    /// is seen to have ended.
+    pub fn ends_within(&self, patience: Duration) -> bool {
+        const PAUSE: Duration = Duration::from_millis(1);
+        let deadline = Instant::now() + patience;
+        while !self.has_ended() {
+            if Instant::now() >= deadline {
+                return false;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        true
     }
 
     /// Whether any of its threads is traced.
@@ -343,7 +357,10 @@ impl Halted<'_> {
         traced: Traced,
         gate: &mut dyn Gate,
     ) -> io::Result<()> {
-        self.reap(traced, gate)?;
+        match self.reap(traced, gate) {
+            Err(error) if is_gone(&error) => {}
+            reaped => reaped?,
+        }
         for thread in std::mem::take(&mut self.threads) {
             let registers = match answered {
                 Some((answered, result)) if answered == thread.thread() => {

@@ -15,6 +15,9 @@ use crate::speculator::{Speculator, SpeculatorError, fail, refused};
 /// How long a process may take to stop for its rollback: it may wait for a disk.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long a process that was killed may take to be seen to have ended.
+const ENDING: Duration = Duration::from_secs(2);
+
 /// What a thread was about to do when a decision was made.
 #[derive(Default)]
 pub(crate) struct Occasion {
@@ -238,6 +241,7 @@ impl Speculator {
             Ok(restored) => restored,
             // It was killed meanwhile; its end is an event to come.
             Err(_) if member.process.has_ended() => return Ok(()),
+            Err(error) if error.is_gone() && member.process.ends_within(ENDING) => return Ok(()),
             Err(error) => return Err(fail(error.what)(error.source)),
         };
         self.stats.pages_copied += restored.pages;
