@@ -10,6 +10,7 @@ mod list;
 mod man;
 mod run;
 mod shell;
+mod sync;
 mod syscalls;
 mod volume;
 
@@ -17,7 +18,7 @@ use std::process::ExitCode;
 
 use crate::failure::Failure;
 
-/// Exit status of `run` and `shell` when Surmise itself fails; lower ones are the command's.
+/// Exit status of `run`, `shell` and `sync` when Surmise itself fails; lower ones are the command's.
 const LAUNCH_FAILED: u8 = 125;
 
 /// What to do.
@@ -29,6 +30,7 @@ pub enum Command {
     Commit(commit::Arguments),
     Abort(abort::Arguments),
     Shell(shell::Arguments),
+    Sync(sync::Arguments),
     Volume(volume::Arguments),
     Doctor(doctor::Arguments),
     Demo(demo::Arguments),
@@ -47,6 +49,7 @@ impl Command {
             Self::Commit(arguments) => arguments.execute(),
             Self::Abort(arguments) => arguments.execute(),
             Self::Shell(arguments) => arguments.execute(),
+            Self::Sync(arguments) => arguments.execute(),
             Self::Volume(arguments) => arguments.execute(),
             Self::Doctor(arguments) => arguments.execute(),
             Self::Demo(arguments) => arguments.execute(),
@@ -59,7 +62,7 @@ impl Command {
     /// The status to exit with after a [`Failure`].
     pub fn failed(&self) -> u8 {
         match self {
-            Self::Run(_) | Self::Shell(_) => LAUNCH_FAILED,
+            Self::Run(_) | Self::Shell(_) | Self::Sync(_) => LAUNCH_FAILED,
             _ => 1,
         }
     }

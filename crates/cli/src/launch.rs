@@ -5,7 +5,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use rustix::process::Signal;
-use surmise_domain::{Boundary, Domain, Exit, Launch, LaunchError, Outcome};
+use surmise_domain::{
+    Boundary, Domain, Exit, Launch, LaunchError, Lingering, LostStream, Outcome, Synced,
+};
 
 use crate::failure::Failure;
 use crate::person::AtTerminal;
@@ -15,17 +17,34 @@ use crate::terminal::{self, Settings};
 /// Runs a command by `start`, gives the terminal its settings of before afterwards, and tells which
 /// processes the command left.
 pub fn supervise(start: impl FnOnce() -> Result<Outcome, LaunchError>) -> Result<Outcome, Failure> {
+    let outcome = with_settings_saved(start)?;
+    tell_end(outcome.exit, &outcome.lingering, &outcome.lost);
+    Ok(outcome)
+}
+
+/// As [`supervise`], for a command under external synchrony.
+pub fn synced(start: impl FnOnce() -> Result<Synced, LaunchError>) -> Result<Synced, Failure> {
+    let synced = with_settings_saved(start)?;
+    tell_end(synced.exit, &synced.lingering, &synced.lost);
+    Ok(synced)
+}
+
+fn with_settings_saved<T>(
+    start: impl FnOnce() -> Result<T, LaunchError>,
+) -> Result<T, LaunchError> {
     let settings = Settings::save();
-    let outcome = start();
+    let result = start();
     settings.restore();
-    let outcome = outcome?;
+    result
+}
+
+fn tell_end(exit: Exit, lingering: &[Lingering], lost: &[LostStream]) {
     // The terminal shows Ctrl-C as ^C, and nobody ended that line.
-    if outcome.exit == Exit::Signaled(Signal::INT.as_raw()) && terminal::can_ask() {
+    if exit == Exit::Signaled(Signal::INT.as_raw()) && terminal::can_ask() {
         report::end_line();
     }
-    report::lingering(&outcome.lingering);
-    report::lost(&outcome.lost);
-    Ok(outcome)
+    report::lingering(lingering);
+    report::lost(lost);
 }
 
 /// Runs `command`, or the user's shell, inside `domain`, from the current directory.

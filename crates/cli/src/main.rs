@@ -28,6 +28,7 @@ mod result;
 mod size;
 mod speculation;
 mod summary;
+mod synchrony;
 mod table;
 mod terminal;
 
@@ -60,8 +61,8 @@ Exit status:
   0      done
   1      failed
   2      wrong usage
-  125    `run` and `shell`: Surmise itself failed
-  other  `run` and `shell`: that of the command";
+  125    `run`, `shell` and `sync`: Surmise itself failed
+  other  `run`, `shell` and `sync`: that of the command";
 
 fn main() -> ExitCode {
     let Arguments { command } = Arguments::parse();

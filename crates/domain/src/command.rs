@@ -15,7 +15,7 @@ use surmise_sys::seccomp::{self, Privilege, Program};
 use surmise_sys::signals::SavedMask;
 
 use crate::capabilities;
-use crate::message::{Failure, Link, Listening};
+use crate::message::{Failure, Link, Listening, Order};
 use crate::nested;
 use crate::signals::Signals;
 
@@ -29,8 +29,8 @@ pub(crate) struct Execution<'a> {
     pub(crate) directory: &'a Path,
     /// Compiled before the first fork.
     pub(crate) filter: &'a Program,
-    /// Whether the filter tells a speculator of tracked calls.
-    pub(crate) speculates: bool,
+    /// Whether the filter tells somebody of calls.
+    pub(crate) is_heard: bool,
     /// What control took over, and the command gets as it was.
     pub(crate) signals: &'a Signals,
     /// What the command gets of its caller's descriptors, besides its streams.
@@ -78,7 +78,7 @@ impl Execution<'_> {
     }
 
     fn filter_calls(&self, init: &Link) -> io::Result<()> {
-        if !self.speculates {
+        if !self.is_heard {
             return seccomp::install(self.filter, Privilege::Keep);
         }
         // To take a descriptor of this process is to trace it. For the moment until its exec it is the
@@ -91,7 +91,11 @@ impl Execution<'_> {
         init.send(&Listening { descriptor })?;
         let listener = seccomp::install_with_listener(self.filter, Privilege::Keep)?;
         assert_eq!(listener, descriptor, "pid 1 looks elsewhere");
-        Ok(())
+        // Until pid 1 has it: an exec closes this one.
+        match init.receive()? {
+            Some(Order::Go) => Ok(()),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
     }
 
     fn execute(&self) -> io::Error {

@@ -92,6 +92,8 @@ pub enum LaunchError {
     Killed {
         /// Which one.
         role: &'static str,
+        /// Whether the domain is kept.
+        is_kept: bool,
     },
 }
 
@@ -135,8 +137,11 @@ impl LaunchError {
                  makes that real, sends what is held and lets it go on, `surmise abort {name}` ends it"
             )),
             Self::Aborted => Some("what it did since its last commit is thrown away".into()),
-            Self::Killed { .. } => {
+            Self::Killed { is_kept: true, .. } => {
                 Some("the domain is kept, with what was done until then: `surmise list`".into())
+            }
+            Self::Killed { is_kept: false, .. } => {
+                Some("whatever was shown is durable; the command did not come to its end".into())
             }
             Self::Directory { .. } | Self::NotFound { .. } | Self::NotExecutable { .. } => None,
         }
@@ -170,6 +175,25 @@ impl LaunchError {
             source: source.into(),
             started: true,
             missing: None,
+        }
+    }
+
+    /// The same of a command whose domain is not kept.
+    pub(crate) fn of_nothing_kept(self) -> Self {
+        match self {
+            Self::Killed { role, .. } => Self::Killed {
+                role,
+                is_kept: false,
+            },
+            other => other,
+        }
+    }
+
+    /// For the end of a domain: one of its processes was killed.
+    pub(crate) fn killed(role: &'static str) -> Self {
+        Self::Killed {
+            role,
+            is_kept: true,
         }
     }
 

@@ -14,6 +14,7 @@ use crate::command;
 use crate::domain::Domain;
 use crate::error::LaunchError;
 use crate::exit::Exit;
+use crate::lock::Lock;
 use crate::nested;
 use crate::person::Person;
 use crate::record::{self, Record};
@@ -112,6 +113,7 @@ pub fn run(root: &StateRoot, launch: Launch, person: &dyn Person) -> Result<Outc
         root: root.path(),
         state: &state,
         launch: &launch,
+        synchrony: None,
         found: found.as_deref(),
         kept: &ready.kept,
         signals: &signals,
@@ -135,6 +137,61 @@ pub fn run(root: &StateRoot, launch: Launch, person: &dyn Person) -> Result<Outc
     }
 }
 
+/// A command that has ended under external synchrony.
+#[derive(Debug)]
+pub struct Synced {
+    /// How the command ended.
+    pub exit: Exit,
+    /// Processes that outlived the command and were ended.
+    pub lingering: Vec<Lingering>,
+    /// As in [`Outcome`].
+    pub lost: Vec<LostStream>,
+    /// What was done for it.
+    pub stats: surmise_sync::Stats,
+}
+
+/// Runs a command on the real files under external synchrony: its syncs return at once, and what it puts out
+/// is passed on when all is durable that was promised to it before. Returns when all is durable, the
+/// domain's processes have ended and all that they put out has been passed on. The name in `launch` is not
+/// used, and nothing is kept. Otherwise as [`run`].
+///
+/// # Errors
+/// As [`run`], and when a commit failed. Then nothing was shown of what was done after the last one that did
+/// not.
+pub fn sync(
+    launch: &Launch,
+    options: &surmise_sync::Options,
+    person: &dyn Person,
+) -> Result<Synced, LaunchError> {
+    let ready = Ready::check(launch)?;
+    let signals = Signals::take_over().map_err(LaunchError::step("take over signals"))?;
+    let scratch = tempfile::Builder::new().prefix("surmise-").tempdir();
+    let scratch = scratch.map_err(LaunchError::step("make a directory"))?;
+    let (name, state) = ("sync", scratch.path());
+    let lock = Lock::take(state, name)?;
+    let found = command::find(&launch.command[0]);
+    let job = Job {
+        name,
+        root: state,
+        state,
+        launch,
+        synchrony: Some(options),
+        found: found.as_deref(),
+        kept: &ready.kept,
+        signals: &signals,
+        person,
+        lock: &lock,
+    };
+    let finished = control::supervise(&job, ready.streams, || Ok(()));
+    let finished = finished.map_err(LaunchError::of_nothing_kept)?;
+    Ok(Synced {
+        exit: finished.ended.exit,
+        lingering: finished.ended.lingering,
+        lost: finished.lost,
+        stats: finished.synchrony.unwrap_or_default(),
+    })
+}
+
 impl Domain {
     /// Runs another command inside this domain, which sees all that was done before. Otherwise as
     /// [`run`]; the name in `launch` is not used.
@@ -152,6 +209,7 @@ impl Domain {
             root: root.path(),
             state: self.directory(),
             launch,
+            synchrony: None,
             // The domain's changes may have put another program first.
             found: None,
             kept: &ready.kept,
@@ -166,6 +224,17 @@ impl Domain {
     }
 }
 
+/// Whether the caller may start a domain: who is in one may not.
+///
+/// # Errors
+/// [`LaunchError::Nested`].
+pub fn check_outside() -> Result<(), LaunchError> {
+    match nested::domain()? {
+        Some(domain) => Err(LaunchError::Nested { domain }),
+        None => Ok(()),
+    }
+}
+
 /// What was looked at before anything is made.
 struct Ready {
     streams: Streams,
@@ -176,9 +245,7 @@ impl Ready {
     /// Refuses what can be refused. On a kernel that behaves otherwise tasks would be rolled back to what
     /// they never were.
     fn check(launch: &Launch) -> Result<Self, LaunchError> {
-        if let Some(domain) = nested::domain()? {
-            return Err(LaunchError::Nested { domain });
-        }
+        check_outside()?;
         if launch.command.is_empty() {
             return Err(LaunchError::NoCommand);
         }

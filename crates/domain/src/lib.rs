@@ -8,6 +8,8 @@
 //!   of its own, so that no key on the terminal stops it.
 //! * the **relay** process: passes on what crosses the boundary, a thread for each channel; in the
 //!   caller's session, for it reads the keys of the caller's terminal.
+//! * the **syncer**, in the view's place where a command runs on the real files ([`sync`]): hears the calls
+//!   that ask for durability, and commits.
 //! * the **speculator**, where the launch asks for speculation: hears the tracked calls of all tasks and
 //!   answers them, and is the only one who may trace them while the command runs; in a session of its own.
 //! * **pid 1** of the domain: mounts everything, starts the command, reaps, ends what lingers.
@@ -58,7 +60,7 @@ pub use doorway::{Done, ReadChanged, Refusal};
 pub use error::LaunchError;
 pub use exit::Exit;
 pub use gate::can_gate;
-pub use launch::{Launch, Lingering, LostStream, Outcome, run};
+pub use launch::{Launch, Lingering, LostStream, Outcome, Synced, check_outside, run, sync};
 pub use lock::Lock;
 pub use person::{Answer, Notice, Person, Question};
 pub use record::Record;

@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use surmise_network::Verdict;
 use surmise_outbox::Sender;
+use surmise_sys::seccomp::Listener;
 
 use crate::exit::Exit;
 use crate::launch::{Lingering, LostStream};
@@ -352,6 +353,15 @@ impl Link {
             _ => None,
         });
         Ok(rights.next().and_then(|mut descriptors| descriptors.next()))
+    }
+
+    /// The listener that pid 1 sends, and nothing more; `None` if it died before, or the command's process:
+    /// its own report tells why.
+    pub(crate) fn receive_listener(self) -> Result<Option<Listener>, Failure> {
+        let listener = self.receive_descriptor();
+        let listener = listener.map_err(Failure::at("receive the listener"))?;
+        let listener = listener.map(Listener::new).transpose();
+        listener.map_err(Failure::at("listen"))
     }
 }
 

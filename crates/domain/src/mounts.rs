@@ -1,4 +1,5 @@
-//! The file systems of a domain: the view as root, and what must not come through the view.
+//! The file systems of a domain: the view as root, or what is the root outside, and what must not come
+//! from there.
 //!
 //! Everything here happens in the domain's own mount namespace, as its pid 1.
 
@@ -67,13 +68,18 @@ pub(crate) fn mount_view(mount_point: &Path, set_uid: bool) -> Result<OwnedFd, F
     Ok(device)
 }
 
-/// Mounts the rest below the view, which is being served by now, and makes it the root. Nothing
-/// of the host's mounts is left in the namespace afterwards.
+/// Puts the real files on `mount_point`, with all that is mounted below them.
+pub(crate) fn mount_real(mount_point: &Path) -> Result<(), Failure> {
+    mount_bind_recursive("/", mount_point).map_err(Failure::at("mount the root again"))
+}
+
+/// Mounts the rest below the root, which is a view that is being served by now, or the real one, and makes it
+/// the root. Nothing else of the host's mounts is left in the namespace afterwards.
 ///
 /// `sockets`: Unix sockets and FIFOs of the host that are themselves inside, too, not only their names.
-pub(crate) fn enter_view(mount_point: &Path, sockets: &[PathBuf]) -> Result<(), Failure> {
-    // From here on relative paths are in the view, absolute ones on the host.
-    rustix::process::chdir(mount_point).map_err(Failure::at("enter the view"))?;
+pub(crate) fn enter(mount_point: &Path, sockets: &[PathBuf]) -> Result<(), Failure> {
+    // From here on relative paths are inside, absolute ones on the host.
+    rustix::process::chdir(mount_point).map_err(Failure::at("enter the root to be"))?;
     // Without, reading takes longer; only root may.
     let _ = read_further_ahead(".");
     mount("proc", "proc", "proc", NO_PROGRAMS, None).map_err(Failure::at("mount /proc"))?;
@@ -95,7 +101,7 @@ pub(crate) fn enter_view(mount_point: &Path, sockets: &[PathBuf]) -> Result<(), 
     for path in sockets {
         show(path).map_err(Failure::at(format!("reach {}", path.display())))?;
     }
-    rustix::process::pivot_root(".", ".").map_err(Failure::at("make the view the root"))?;
+    rustix::process::pivot_root(".", ".").map_err(Failure::at("change the root"))?;
     // The old root is now mounted over the new one, at the same place.
     unmount(".", UnmountFlags::DETACH).map_err(Failure::at("detach the old root"))?;
     rustix::process::chdir("/").map_err(Failure::at("enter the new root"))

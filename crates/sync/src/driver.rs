@@ -19,12 +19,18 @@ pub trait Driver: Send + Sync + std::fmt::Debug {
     /// The number of the file system's device.
     fn device(&self) -> u64;
 
+    /// Whether the order holds for changes of all its files.
+    fn covers_all(&self) -> bool;
+
     /// Whether the order holds for changes of this open file. Where it does not, fsync(2) has to be
     /// called for it.
     ///
     /// # Errors
     /// As for ioctl(2).
     fn covers(&self, file: BorrowedFd<'_>) -> io::Result<bool>;
+
+    /// What it commits by. It has to be open where it commits.
+    fn descriptor(&self) -> BorrowedFd<'_>;
 
     /// Makes durable all that was done to the file system before the call.
     ///

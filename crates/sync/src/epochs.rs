@@ -182,6 +182,16 @@ impl Epochs {
         stats::did_really(&self.words);
     }
 
+    /// Syncs are put off from now on, or are not.
+    pub(crate) fn switched(&self) {
+        stats::switched(&self.words);
+    }
+
+    /// How many commits there were because output waited.
+    pub(crate) fn commits_for_output(&self) -> u64 {
+        stats::commits(&self.words, Trigger::Output)
+    }
+
     /// Has a commit made soon.
     pub fn want(&self, trigger: Trigger) {
         let wishes = &self.words.signals[WISHES];

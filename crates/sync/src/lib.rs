@@ -11,14 +11,21 @@
 //! wherever root can mount it.
 #![forbid(unsafe_code)]
 
+mod adaptive;
 mod driver;
 mod drivers;
 mod epochs;
+mod hazards;
 mod mount;
+mod places;
+mod sockets;
 mod stats;
+mod syncer;
+mod target;
 pub mod volume;
 
 pub use driver::{Driver, Guarantee, NoDriver, driver_of};
 pub use epochs::{Epoch, Epochs, Promise, Stopped, Trigger};
 pub use mount::{Mount, MountError};
 pub use stats::{Commits, HoldTimes, Stats};
+pub use syncer::{Options, Syncer, SyncerError};

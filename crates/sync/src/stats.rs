@@ -15,6 +15,8 @@ pub struct Stats {
     pub put_off: u64,
     /// Calls that made durable by themselves what they were asked to.
     pub real: u64,
+    /// How often it was found that to put syncs off does not pay, or may again.
+    pub switches: u64,
     /// Commits, by what triggered them.
     pub commits: Commits,
     /// Pieces of output that waited for a commit.
@@ -61,7 +63,9 @@ const PUT_OFF: usize = 2;
 const REAL: usize = 3;
 const HELD: usize = 4;
 const LONGEST: usize = 5;
-const COMMITS: usize = 6;
+const SWITCHES: usize = 6;
+/// One for each trigger.
+const COMMITS: usize = 8;
 /// How many pieces of output waited how long: four counters for each doubling of the microseconds.
 const TIMES: std::ops::Range<usize> = 16..128;
 
@@ -71,6 +75,14 @@ pub(crate) fn put_off(words: &SharedWords) {
 
 pub(crate) fn did_really(words: &SharedWords) {
     words.counters[REAL].fetch_add(1, Relaxed);
+}
+
+pub(crate) fn switched(words: &SharedWords) {
+    words.counters[SWITCHES].fetch_add(1, Relaxed);
+}
+
+pub(crate) fn commits(words: &SharedWords, trigger: Trigger) -> u64 {
+    words.counters[COMMITS + trigger as usize].load(SeqCst)
 }
 
 pub(crate) fn committed(words: &SharedWords, trigger: Trigger) {
@@ -87,13 +99,14 @@ pub(crate) fn held(words: &SharedWords, time: Duration) {
 
 pub(crate) fn of(words: &SharedWords) -> Stats {
     let count = |at: usize| words.counters[at].load(SeqCst);
-    let commits = |trigger: Trigger| count(COMMITS + trigger as usize);
+    let commits = |trigger| commits(words, trigger);
     let longest = Duration::from_micros(count(LONGEST));
     let slots: Vec<u64> = TIMES.map(count).collect();
     let quantile = |percent| quantile(&slots, percent).min(longest);
     Stats {
         put_off: count(PUT_OFF),
         real: count(REAL),
+        switches: count(SWITCHES),
         commits: Commits {
             output: commits(Trigger::Output),
             barrier: commits(Trigger::Barrier),

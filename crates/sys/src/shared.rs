@@ -65,25 +65,3 @@ impl Drop for SharedWords {
         unsafe { libc::munmap(self.0.as_ptr().cast(), size_of::<Words>()) };
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::Ordering::SeqCst;
-
-    use super::*;
-    use crate::process;
-
-    #[test]
-    fn what_one_process_stores_the_other_one_reads() {
-        let words = SharedWords::new().expect("a page");
-        let child = process::fork(&[], || {
-            words.counters[127].store(u64::MAX, SeqCst);
-            words.signals[15].store(7, SeqCst);
-            0
-        });
-        child.expect("fork").wait().expect("wait");
-        assert_eq!(words.counters[127].load(SeqCst), u64::MAX);
-        assert_eq!(words.signals[15].load(SeqCst), 7);
-        assert_eq!(words.counters[126].load(SeqCst), 0);
-    }
-}

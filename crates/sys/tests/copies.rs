@@ -4,6 +4,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
+use std::sync::atomic::Ordering::SeqCst;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::pipe::PipeFlags;
@@ -11,13 +12,15 @@ use rustix::process::{Signal, getpid, getppid};
 use rustix::thread::UnshareFlags;
 use surmise_sys::abilities::Abilities;
 use surmise_sys::process::{self, clone, fork};
+use surmise_sys::shared::SharedWords;
 use surmise_sys::{descriptors, network, signals};
 
 fn main() {
-    let tests: [fn(); 9] = [
+    let tests: [fn(); 10] = [
         a_copy_exits_with_what_its_closure_returns,
         a_copy_keeps_the_descriptors_it_is_told_to,
         a_panic_ends_only_the_copy,
+        copies_share_the_words_that_were_made_before,
         a_branch_goes_on_with_everything_of_its_own_but_the_children,
         a_copy_is_watched_and_signalled,
         a_copy_with_a_pid_namespace_is_its_pid_1,
@@ -34,6 +37,19 @@ fn a_copy_exits_with_what_its_closure_returns() {
     let parent = getpid();
     let child = fork(&[], || u8::from(getppid() == Some(parent)) + 41).expect("fork");
     assert_eq!(child.wait().expect("wait").exit_status(), Some(42));
+}
+
+fn copies_share_the_words_that_were_made_before() {
+    let words = SharedWords::new().expect("a page");
+    let child = fork(&[], || {
+        words.counters[127].store(u64::MAX, SeqCst);
+        words.signals[15].store(7, SeqCst);
+        0
+    });
+    child.expect("fork").wait().expect("wait");
+    assert_eq!(words.counters[127].load(SeqCst), u64::MAX);
+    assert_eq!(words.signals[15].load(SeqCst), 7);
+    assert_eq!(words.counters[126].load(SeqCst), 0);
 }
 
 fn a_copy_keeps_the_descriptors_it_is_told_to() {

@@ -15,6 +15,7 @@ mod programs;
 mod reads;
 mod setting;
 mod speculation;
+mod synchrony;
 mod torture;
 mod undo;
 mod volume;

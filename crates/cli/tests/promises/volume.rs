@@ -10,7 +10,7 @@ const SIZE: &str = "40M";
 const BYTES: u64 = 40 << 20;
 
 /// What a script does where mounts are its own and go with it; `None` where none can be made.
-fn mounting(setting: &Setting, script: &str) -> Option<Outcome> {
+pub fn mounting(setting: &Setting, script: &str) -> Option<Outcome> {
     if setting.user.is_some() || !is_root() {
         tell("mounting a volume takes root");
         return None;

@@ -40,6 +40,8 @@ pub(crate) struct Job<'a> {
     /// The domain's own state, locked by the caller.
     pub(crate) state: &'a Path,
     pub(crate) launch: &'a Launch,
+    /// How syncs are put off, where the command has the real files.
+    pub(crate) synchrony: Option<&'a surmise_sync::Options>,
     /// Where the program is, if that is known.
     pub(crate) found: Option<&'a Path>,
     pub(crate) kept: &'a KeptDescriptors,
@@ -56,10 +58,10 @@ pub(crate) fn supervise(
     meanwhile: impl FnOnce() -> Result<(), StateError>,
 ) -> Result<Finished, LaunchError> {
     let id_map = IdMap::of_caller()?;
-    let speculates = job.launch.speculation.is_some();
-    let filter = match speculates {
-        true => Program::speculation(),
-        false => Program::consent(),
+    let filter = match (&job.launch.speculation, job.synchrony) {
+        (Some(_), _) => Program::speculation(),
+        (None, Some(_)) => Program::synchrony(),
+        (None, None) => Program::consent(),
     };
     let execution = Execution {
         domain: job.name,
@@ -67,7 +69,7 @@ pub(crate) fn supervise(
         found: job.found,
         directory: &job.launch.directory,
         filter: &filter,
-        speculates,
+        is_heard: job.launch.speculation.is_some() || job.synchrony.is_some(),
         signals: job.signals,
         kept: job.kept,
     };

@@ -38,14 +38,13 @@ const LOOK_AGAIN: Timespec = Timespec {
 pub(crate) struct Init<'a> {
     /// Control's end is closed when control dies.
     pub(crate) control: Link,
-    /// To the view: the device.
-    pub(crate) device: Link,
+    pub(crate) root: Root,
     /// To the relay process: the domain's terminal.
     pub(crate) relay: Link,
-    /// To the speculator, where tasks speculate: the listener.
-    pub(crate) speculator: Option<Link>,
-    /// The processes that the domain cannot do without, as pidfds: the view, the relay process and the
-    /// speculator.
+    /// To whoever hears of calls, the speculator or the syncer: the listener.
+    pub(crate) listener: Option<Link>,
+    /// The processes that the domain cannot do without, as pidfds: the view or the syncer, the relay process
+    /// and the speculator.
     pub(crate) outside: Vec<OwnedFd>,
     /// What becomes the command's standard streams.
     pub(crate) streams: Inner,
@@ -62,6 +61,14 @@ pub(crate) struct Init<'a> {
     /// shell does: only then can the terminal stop it. It may then not lead a session without a fork.
     pub(crate) job: bool,
     pub(crate) execution: Execution<'a>,
+}
+
+/// What the domain's root is.
+pub(crate) enum Root {
+    /// A view, which gets its device by this link.
+    View(Link),
+    /// What it is outside.
+    Real,
 }
 
 /// What pid 1 and the process that makes the network are given for one with a gate.
@@ -97,8 +104,11 @@ impl Init<'_> {
     pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let mut all = self.streams.descriptors();
         all.extend(self.execution.kept.descriptors());
-        all.extend([&self.control, &self.device, &self.relay].map(AsFd::as_fd));
-        all.extend(self.speculator.iter().map(AsFd::as_fd));
+        all.extend([&self.control, &self.relay].map(AsFd::as_fd));
+        if let Root::View(device) = &self.root {
+            all.push(device.as_fd());
+        }
+        all.extend(self.listener.iter().map(AsFd::as_fd));
         all.extend(self.outside.iter().map(AsFd::as_fd));
         all.extend(self.gate.iter().flat_map(InitGate::descriptors));
         all
@@ -191,17 +201,23 @@ impl Init<'_> {
         // copy of control: no process of the domain may look into it or use its descriptors.
         rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
             .map_err(Failure::at("shield pid 1"))?;
-        let set_uid = self.id_map.keeps_user(0);
-        let device = mounts::mount_view(self.mount_point, set_uid)?;
-        self.device
-            .send_descriptor(device.as_fd())
-            .map_err(Failure::at("hand over the FUSE device"))?;
-        // Whoever holds both the device and a file on its mount can hang in exit.
-        drop(device);
-        mounts::enter_view(self.mount_point, self.sockets)?;
+        self.mount_root()?;
+        mounts::enter(self.mount_point, self.sockets)?;
         await_go(&first.link)?;
         // What this process shows in /proc is of its own network.
         Ok(network::join(first.process.as_fd()).map_err(Failure::at("join the network"))?)
+    }
+
+    fn mount_root(&self) -> Result<(), Failure> {
+        let Root::View(link) = &self.root else {
+            return mounts::mount_real(self.mount_point);
+        };
+        let set_uid = self.id_map.keeps_user(0);
+        let device = mounts::mount_view(self.mount_point, set_uid)?;
+        link.send_descriptor(device.as_fd())
+            .map_err(Failure::at("hand over the FUSE device"))?;
+        // Whoever holds both the device and a file on its mount can hang in exit, so it is dropped here.
+        Ok(())
     }
 
     /// Opens the domain's terminal, hands its outer side to the relay process, and makes the command's
@@ -224,13 +240,12 @@ impl Init<'_> {
         Ok((command, terminal))
     }
 
-    /// Takes the listener from the command's process, which waits in its next call, and gives the
-    /// speculator a copy. This one lives as long as the domain: so when the speculator is killed, calls
-    /// wait for the end instead of failing. `None` where nobody speculates, or the process has failed,
-    /// which its own report tells.
+    /// Takes the listener from the command's process, which waits for that, and gives who hears a copy. This one lives as long as the domain: so when who hears is killed, calls wait for the end
+    /// instead of failing. `None` where nobody hears, or the process has failed, which its own report
+    /// tells.
     fn take_listener(&self, command: &Prepared) -> Result<Option<Listener>, Failure> {
         let failed = Failure::at("take the listener");
-        let Some(speculator) = &self.speculator else {
+        let Some(hearer) = &self.listener else {
             return Ok(None);
         };
         let heard = command.link.receive();
@@ -241,7 +256,8 @@ impl Init<'_> {
         match command.listener(descriptor).map_err(failed)? {
             Some(listener) => {
                 // If it has died, its end is the first event.
-                let _ = speculator.send_descriptor(listener.as_fd());
+                let _ = hearer.send_descriptor(listener.as_fd());
+                command.go();
                 Ok(Some(listener))
             }
             None => Ok(None),

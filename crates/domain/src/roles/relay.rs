@@ -63,6 +63,8 @@ pub(crate) struct Relay {
     pub(crate) hold_terminal: bool,
     /// What the network relay needs, where the domain's network has a gate.
     pub(crate) network: Option<NetworkPlan>,
+    /// What output waits for, under external synchrony.
+    pub(crate) epochs: Option<surmise_sync::Epochs>,
 }
 
 /// Who has something to say.
@@ -106,6 +108,7 @@ impl Relay {
             hold_streams,
             hold_terminal,
             network,
+            epochs: _,
         } = self;
         let control = Arc::new(control);
         let run = || {

@@ -62,7 +62,7 @@ impl SpeculatorProcess {
         } = self;
         let control = Arc::new(control);
         let speculated = detach(&control).and_then(|()| {
-            let listener = hear(init)?;
+            let listener = init.receive_listener()?;
             speculate(&control, listener, files, &options)
         });
         let report = match speculated {
@@ -89,14 +89,6 @@ fn detach(control: &Arc<Link>) -> Result<(), Failure> {
         let _ = control.send(&SpeculatorReport::Failed(failed));
     }));
     Ok(())
-}
-
-/// The listener; `None` if pid 1 died before, or the command's process: its own report tells why.
-fn hear(init: Link) -> Result<Option<Listener>, Failure> {
-    let listener = init.receive_descriptor();
-    let listener = listener.map_err(Failure::at("receive the listener"))?;
-    let listener = listener.map(Listener::new).transpose();
-    listener.map_err(Failure::at("listen"))
 }
 
 fn speculate(

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{fstat, syncfs};
 
@@ -46,8 +46,16 @@ impl Driver for Btrfs {
         self.device
     }
 
+    fn covers_all(&self) -> bool {
+        true
+    }
+
     fn covers(&self, file: BorrowedFd<'_>) -> io::Result<bool> {
         Ok(fstat(file)?.st_dev == self.device)
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
     }
 
     fn commit(&self) -> io::Result<()> {

@@ -82,6 +82,10 @@ impl Driver for Ext4 {
         self.device
     }
 
+    fn covers_all(&self) -> bool {
+        self.journals == Journals::All
+    }
+
     fn covers(&self, file: BorrowedFd<'_>) -> io::Result<bool> {
         if fstat(file)?.st_dev != self.device {
             return Ok(false);
@@ -90,6 +94,10 @@ impl Driver for Ext4 {
             Journals::All => Ok(true),
             Journals::Marked => is_marked(file),
         }
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
     }
 
     fn commit(&self) -> io::Result<()> {

@@ -26,8 +26,16 @@ impl Driver for Disk {
         0
     }
 
+    fn covers_all(&self) -> bool {
+        true
+    }
+
     fn covers(&self, _: BorrowedFd<'_>) -> io::Result<bool> {
         Ok(true)
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        unimplemented!("nobody forks")
     }
 
     fn commit(&self) -> io::Result<()> {
@@ -84,8 +92,14 @@ fn a_promise_made_during_a_commit_is_not_kept_by_it() {
         fn device(&self) -> u64 {
             0
         }
+        fn covers_all(&self) -> bool {
+            true
+        }
         fn covers(&self, _: BorrowedFd<'_>) -> io::Result<bool> {
             Ok(true)
+        }
+        fn descriptor(&self) -> BorrowedFd<'_> {
+            unimplemented!("nobody forks")
         }
         fn commit(&self) -> io::Result<()> {
             self.0.promise();

@@ -39,6 +39,15 @@ impl Program {
         Self::compile(Purpose::Speculation)
     }
 
+    /// The filter of a domain under external synchrony.
+    ///
+    /// * What [`Program::consent`] refuses: refused the same.
+    /// * What promises durability, may reach what has none promised, or has to wait: waits for who listens.
+    /// * All else: allowed, at no cost. What leaves the domain is held where it leaves.
+    pub fn synchrony() -> Self {
+        Self::compile(Purpose::Synchrony)
+    }
+
     fn compile(purpose: Purpose) -> Self {
         let mut assembler = Assembler::default();
         let mut answers = Answers::default();
@@ -64,6 +73,7 @@ impl Program {
 enum Purpose {
     Consent,
     Speculation,
+    Synchrony,
 }
 
 impl Purpose {
@@ -78,13 +88,17 @@ impl Purpose {
                 Verdict::Refuse(Errno::NoSys)
             }
         };
-        let is_tracked = self == Self::Speculation
-            && contained == Verdict::Allow
-            && disposition(Kind::Prediction) != Disposition::Allow;
-        if is_tracked {
-            Verdict::Notify
-        } else {
-            contained
+        let is_heard = match self {
+            Self::Consent => false,
+            Self::Speculation => disposition(Kind::Prediction) != Disposition::Allow,
+            Self::Synchrony => matches!(
+                disposition(Kind::Epoch),
+                Disposition::Track | Disposition::Wait
+            ),
+        };
+        match contained {
+            Verdict::Allow if is_heard => Verdict::Notify,
+            contained => contained,
         }
     }
 }

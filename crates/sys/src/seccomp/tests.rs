@@ -78,20 +78,50 @@ fn speculation_tells_of_what_consent_allows_and_a_prediction_does_not() {
 }
 
 #[test]
-fn every_exception_is_compiled_for_speculation() {
-    let program = Program::speculation();
+fn synchrony_tells_of_durability_and_of_what_may_reach_elsewhere_and_of_nothing_else() {
+    let program = Program::synchrony();
+    let value = |name: &str, arguments| {
+        let row = surmise_syscalls::row_named(name).expect("a row");
+        answer(&program, &native(row.number(), arguments)).value
+    };
+    for name in ["fsync", "sync", "rename", "connect", "sendmsg", "openat2"] {
+        assert_eq!(value(name, [0; 6]), NOTIFY, "{name}");
+    }
+    for name in [
+        "read",
+        "write",
+        "pwrite64",
+        "openat",
+        "stat",
+        "kill",
+        "sendto",
+        "exit_group",
+    ] {
+        assert_eq!(value(name, [0; 6]), ALLOW, "{name}");
+    }
+    assert_eq!(value("openat", [0, 0, 0x41, 0, 0, 0]), NOTIFY);
+    assert_eq!(value("sendto", [0, 0, 0, 0, 0x1000, 0]), NOTIFY);
+    assert_eq!(value("mmap", [0, 4096, 3, 0x1, 3, 0]), NOTIFY);
+    for private in [0x2, 0x22, 0x21] {
+        assert_eq!(value("mmap", [0, 4096, 3, private, 3, 0]), ALLOW);
+    }
+    let refused = answer(&Program::consent(), &native(165, [0; 6])).value;
+    assert_eq!(value("mount", [0; 6]), refused);
+}
+
+#[test]
+fn every_exception_is_compiled_for_a_filter_that_tells() {
     for row in rows() {
         for exception in row.exceptions() {
             for noise in [0, !exception.mask()] {
                 let mut arguments = [0x5555_5555_5555_5555; 6];
                 arguments[exception.argument()] = exception.value() | noise;
                 let call = native(row.number(), arguments);
-                assert_eq!(
-                    answer(&program, &call).value,
-                    speculating(&call),
-                    "{}: {exception:?}",
-                    row.name()
-                );
+                let name = row.name();
+                let value = answer(&Program::speculation(), &call).value;
+                assert_eq!(value, speculating(&call), "{name}: {exception:?}");
+                let value = answer(&Program::synchrony(), &call).value;
+                assert_eq!(value, synchronous(&call), "{name}: {exception:?}");
             }
         }
     }
@@ -210,6 +240,8 @@ proptest! {
         prop_assert_eq!(answer(&Program::consent(), &call).value, want);
         let told = if ends_x32 || number == u32::MAX { ALLOW } else { speculating(&call) };
         prop_assert_eq!(answer(&Program::speculation(), &call).value, told);
+        let told = if ends_x32 || number == u32::MAX { ALLOW } else { synchronous(&call) };
+        prop_assert_eq!(answer(&Program::synchrony(), &call).value, told);
     }
 
     /// Masks of any form, though the table uses few.
@@ -313,8 +345,26 @@ fn speculating(call: &Call) -> u32 {
     }
 }
 
-fn programs() -> [Program; 2] {
-    [Program::consent(), Program::speculation()]
+/// What the filter for external synchrony is to answer.
+fn synchronous(call: &Call) -> u32 {
+    let contained = expected(call);
+    let epoch = match row_numbered(call.number) {
+        Some(row) => row.disposition_with(Kind::Epoch, &call.arguments),
+        None => disposition_of_unknown(Kind::Epoch),
+    };
+    let is_heard = matches!(epoch, Disposition::Track | Disposition::Wait);
+    match contained {
+        ALLOW if is_heard => NOTIFY,
+        contained => contained,
+    }
+}
+
+fn programs() -> [Program; 3] {
+    [
+        Program::consent(),
+        Program::speculation(),
+        Program::synchrony(),
+    ]
 }
 
 fn encode(disposition: Disposition) -> u32 {

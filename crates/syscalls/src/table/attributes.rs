@@ -12,7 +12,7 @@ use crate::shape::Shape::{
 pub(super) const ROWS: &[Row] = &[
     row(  5, "fstat",         &[Fd, Out],                                [Allow, Track, Allow], View,  "observes a file through a descriptor"),
     row( 76, "truncate",      &[Path, Length],                           [Allow, Track, Track], View,  "changes a file's size"),
-    row( 77, "ftruncate",     &[Fd, Length],                             [Allow, Track, Track], View,  "changes a file's size"),
+    row( 77, "ftruncate",     &[Fd, Length],                             [Allow, Track, Allow], View,  "changes a file's size"),
     row( 90, "chmod",         &[Path, Mode],                             [Allow, Track, Track], View,  "changes a file's mode"),
     row( 91, "fchmod",        &[Fd, Mode],                               [Allow, Track, Track], View,  "changes a file's mode"),
     row( 92, "chown",         &[Path, Owner, Owner],                     [Allow, Track, Track], View,  "changes a file's owner"),

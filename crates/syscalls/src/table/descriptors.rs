@@ -13,7 +13,7 @@ use crate::table::exceptions;
 pub(super) const ROWS: &[Row] = &[
     row(  3, "close",            &[Fd],                                     [Allow, Allow, Allow], Plain,       "the vessel holds what it led to: the other end sees no end"),
     row(  7, "poll",             &[InOut, Length, Integer],                 [Allow, Track, Allow], Events,      "observes whether objects are ready"),
-    row( 16, "ioctl",            &[Fd, Command, Address],                   [Allow, Wait, Wait],   Descriptors, "a device's own language").except(exceptions::IOCTL),
+    row( 16, "ioctl",            &[Fd, Command, Address],                   [Allow, Wait, Allow],  Descriptors, "a device's own language").except(exceptions::IOCTL),
     row( 22, "pipe",             &[Out],                                    [Allow, Track, Allow], Descriptors, "makes a pipe"),
     row( 23, "select",           &[Integer, InOut, InOut, InOut, InOut],    [Allow, Track, Allow], Events,      "observes whether objects are ready"),
     row( 32, "dup",              &[Fd],                                     [Allow, Allow, Allow], Plain,       "the checkpoint holds the table"),

@@ -3,7 +3,7 @@
 //! A filter sees the argument registers, not what they point to; so an exception can depend on a
 //! command or a flag word, but never on a structure.
 
-use crate::disposition::Disposition::{Allow, Track, Wait};
+use crate::disposition::Disposition::{Allow, Hold, Track, Wait};
 use crate::disposition::{EAFNOSUPPORT, EPERM};
 use crate::row::{Exception, bits, int, whole};
 
@@ -41,9 +41,28 @@ pub(super) const SIGALTSTACK: &[Exception] = &[
     whole(0, 0, [Allow, Allow, Allow], "observes itself"),
 ];
 
+/// Access mode, O_CREAT and O_TRUNC: without them a file is only read.
+#[rustfmt::skip]
+pub(super) const OPEN: &[Exception] = &[
+    bits(1, 0x243, 0, [Allow, Track, Allow], "observes a file"),
+];
+
+/// As [`OPEN`].
+#[rustfmt::skip]
+pub(super) const OPENAT: &[Exception] = &[
+    bits(2, 0x243, 0, [Allow, Track, Allow], "observes a file"),
+];
+
+/// Without an address it goes where the socket is connected to.
+#[rustfmt::skip]
+pub(super) const SENDTO: &[Exception] = &[
+    whole(4, 0, [Allow, Hold, Hold], "output where it leaves, tracked inside"),
+];
+
 /// The private and shared types of a map differ in their lowest bit.
 #[rustfmt::skip]
 pub(super) const MMAP: &[Exception] = &[
+    bits(3, 0x21, 0x21, [Allow, Wait,  Allow], "shared memory without a file"),
     bits(3,  0x1,  0x1, [Allow, Wait,  Track], "MAP_SHARED: stores that rollback cannot see"),
     bits(3, 0x20, 0x20, [Allow, Allow, Allow], "MAP_ANONYMOUS: memory, which the checkpoint holds"),
 ];
@@ -87,10 +106,10 @@ pub(super) const FUTEX_WAKE: &[Exception] = &[
     bits(3, 0x80, 0, [Allow, Wait, Allow], "may wake a task that does not depend on the caller"),
 ];
 
-/// A shared map that was only read may become writable.
+/// A shared map that was only read may become writable; that it can was heard when it was made.
 #[rustfmt::skip]
 pub(super) const MPROTECT: &[Exception] = &[
-    bits(2, 0x2, 0x2, [Allow, Track, Track], "PROT_WRITE: stores to a shared map begin"),
+    bits(2, 0x2, 0x2, [Allow, Track, Allow], "PROT_WRITE: stores to a shared map begin"),
 ];
 
 /// Segment bases, which every thread sets at its start.

@@ -12,7 +12,7 @@ use crate::table::exceptions;
 /// Sorted by number.
 #[rustfmt::skip]
 pub(super) const ROWS: &[Row] = &[
-    row(  9, "mmap",                    &[Address, Length, Mode, Flags, Fd, Offset], [Allow, Track, Track], Memory,     "a mapped file is used without calls").except(exceptions::MMAP),
+    row(  9, "mmap",                    &[Address, Length, Mode, Flags, Fd, Offset], [Allow, Track, Allow], Memory,     "a mapped file is used without calls").except(exceptions::MMAP),
     row( 10, "mprotect",                &[Address, Length, Mode],                  [Allow, Allow, Allow], Memory,     "the checkpoint holds it").except(exceptions::MPROTECT),
     row( 11, "munmap",                  &[Address, Length],                        [Allow, Allow, Allow], Plain,      "the checkpoint holds it"),
     row( 12, "brk",                     &[Address],                                [Allow, Allow, Allow], Plain,      "the checkpoint holds it"),

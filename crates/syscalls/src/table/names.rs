@@ -5,11 +5,12 @@ use crate::disposition::Disposition::{Allow, Track, Wait};
 use crate::handler::Handler::{Plain, View};
 use crate::row::{Row, row};
 use crate::shape::Shape::{DirFd, Fd, Flags, In, InOut, Integer, Length, Mode, Out, Path, Text};
+use crate::table::exceptions;
 
 /// Sorted by number.
 #[rustfmt::skip]
 pub(super) const ROWS: &[Row] = &[
-    row(  2, "open",              &[Path, Flags, Mode],                [Allow, Track, Track], View,  "finds a file, and may create or truncate it"),
+    row(  2, "open",              &[Path, Flags, Mode],                [Allow, Track, Track], View,  "finds a file, and may create or truncate it").except(exceptions::OPEN),
     row(  4, "stat",              &[Path, Out],                        [Allow, Track, Allow], View,  "observes a file through its name"),
     row(  6, "lstat",             &[Path, Out],                        [Allow, Track, Allow], View,  "observes a name without following it"),
     row( 21, "access",            &[Path, Mode],                       [Allow, Track, Allow], View,  "observes a file's rights"),
@@ -25,7 +26,7 @@ pub(super) const ROWS: &[Row] = &[
     row(133, "mknod",             &[Path, Mode, Integer],              [Allow, Track, Track], View,  "creates a name; devices need a right that the domain lacks"),
     row(137, "statfs",            &[Path, Out],                        [Allow, Track, Allow], View,  "observes the space of a file system"),
     row(254, "inotify_add_watch", &[Fd, Path, Flags],                  [Allow, Wait, Allow],  Plain, "events already queued cannot be taken back"),
-    row(257, "openat",            &[DirFd, Path, Flags, Mode],         [Allow, Track, Track], View,  "finds a file, and may create or truncate it"),
+    row(257, "openat",            &[DirFd, Path, Flags, Mode],         [Allow, Track, Track], View,  "finds a file, and may create or truncate it").except(exceptions::OPENAT),
     row(258, "mkdirat",           &[DirFd, Path, Mode],                [Allow, Track, Track], View,  "creates a directory"),
     row(259, "mknodat",           &[DirFd, Path, Mode, Integer],       [Allow, Track, Track], View,  "creates a name; devices need a right that the domain lacks"),
     row(262, "newfstatat",        &[DirFd, Path, Out, Flags],          [Allow, Track, Allow], View,  "observes a file through its name"),

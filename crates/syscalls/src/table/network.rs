@@ -11,11 +11,11 @@ use crate::table::exceptions;
 #[rustfmt::skip]
 pub(super) const ROWS: &[Row] = &[
     row( 41, "socket",      &[Integer, Integer, Integer],           [Allow, Track, Allow], Network, "makes a socket in the domain's own network").except(exceptions::SOCKET),
-    row( 42, "connect",     &[Fd, In, Length],                      [Allow, Hold, Hold],   Network, "a connection that leaves is output"),
+    row( 42, "connect",     &[Fd, In, Length],                      [Allow, Hold, Track],  Network, "a connection that leaves is output; a socket outside may be reached by its name"),
     row( 43, "accept",      &[Fd, Out, InOut],                      [Allow, Track, Allow], Network, "observes who connects"),
-    row( 44, "sendto",      &[Fd, In, Length, Flags, In, Length],   [Allow, Hold, Hold],   Network, "output where it leaves, tracked inside"),
+    row( 44, "sendto",      &[Fd, In, Length, Flags, In, Length],   [Allow, Hold, Track],  Network, "output where it leaves, tracked inside").except(exceptions::SENDTO),
     row( 45, "recvfrom",    &[Fd, Out, Length, Flags, Out, InOut],  [Allow, Track, Allow], Network, "observes the sender's state"),
-    row( 46, "sendmsg",     &[Fd, In, Flags],                       [Allow, Hold, Hold],   Network, "output where it leaves, tracked inside; may pass descriptors"),
+    row( 46, "sendmsg",     &[Fd, In, Flags],                       [Allow, Hold, Track],  Network, "output where it leaves, tracked inside; may pass descriptors"),
     row( 47, "recvmsg",     &[Fd, InOut, Flags],                    [Allow, Track, Allow], Network, "observes the sender's state; may add descriptors"),
     row( 48, "shutdown",    &[Fd, Command],                         [Allow, Hold, Hold],   Network, "the end of a stream is output"),
     row( 49, "bind",        &[Fd, In, Length],                      [Allow, Track, Track], Network, "takes an address, or creates a name in the view"),
@@ -27,5 +27,5 @@ pub(super) const ROWS: &[Row] = &[
     row( 55, "getsockopt",  &[Fd, Command, Integer, Out, InOut],    [Allow, Track, Allow], Network, "observes a socket"),
     row(288, "accept4",     &[Fd, Out, InOut, Flags],               [Allow, Track, Allow], Network, "observes who connects"),
     row(299, "recvmmsg",    &[Fd, InOut, Length, Flags, In],        [Allow, Track, Allow], Network, "observes the sender's state; may add descriptors"),
-    row(307, "sendmmsg",    &[Fd, InOut, Length, Flags],            [Allow, Hold, Hold],   Network, "output where it leaves, tracked inside; may pass descriptors"),
+    row(307, "sendmmsg",    &[Fd, InOut, Length, Flags],            [Allow, Hold, Track],  Network, "output where it leaves, tracked inside; may pass descriptors"),
 ];

@@ -8,6 +8,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Signal, WaitIdStatus};
 use rustix::time::Timespec;
 use surmise_speculation::Stats;
+use surmise_sync::Epochs;
 use surmise_sys::process::Child;
 
 use super::speculator::FREEING_MAX;
@@ -53,11 +54,17 @@ impl Roles {
         let late = LaunchError::late_step;
         let waited = self.wait_for_init(parent);
         waited.map_err(late("wait for pid 1"))?;
-        // The view's report comes before its end, and its end only after this link's, if the
-        // mount is held from outside.
-        let _ = rustix::net::shutdown(&self.to_view, rustix::net::Shutdown::Write);
-        if heard.aborted {
-            // Nobody wants what is left.
+        match &self.epochs {
+            // The view's report comes before its end, and its end only after this link's, if the
+            // mount is held from outside.
+            None => self.end_files(),
+            // What is left of output waits for a commit, which will not come.
+            Some(epochs) if heard.files_died || heard.from_files.is_some() => epochs.stop(),
+            Some(_) => {}
+        }
+        let is_stopped = self.epochs.as_ref().is_some_and(Epochs::is_stopped);
+        if heard.aborted || is_stopped {
+            // Nobody wants what is left, or may see it.
             let _ = self.to_relay.send(&RelayOrder::Abandon);
         }
         let (relay, link, asked) = (&self.relay, &self.to_relay, heard.asked_to_end);
@@ -66,15 +73,27 @@ impl Roles {
             .map_err(late("pass on what is left"))?;
         let relay_status = parent.wait(relay);
         let relay_status = relay_status.map_err(late("wait for the relay process"))?;
-        let view_status = parent.wait(&self.view).map_err(late("wait for the view"))?;
+        // Its last commit comes after all output, which may have waited for others.
+        self.end_files();
+        let files_status = parent.wait(&self.files);
+        let files_status =
+            files_status.map_err(late("wait for who serves or commits the files"))?;
         let speculator_status = self
             .end_speculator(&mut heard, parent)
             .map_err(late("wait for the speculator"))?;
         heard
-            .hear_view_out(&self.to_view)
-            .map_err(late("hear from the view"))?;
+            .hear_files_out(&self.to_files)
+            .map_err(late("hear from who serves or commits the files"))?;
         watched?;
-        heard.verdict(job, view_status, relay_status, speculator_status)
+        let statuses = [files_status, relay_status, speculator_status];
+        let mut finished = heard.verdict(job, self.files_name, statuses)?;
+        finished.synchrony = self.epochs.as_ref().map(Epochs::stats);
+        Ok(finished)
+    }
+
+    /// Tells the view or the syncer that nobody needs it any more.
+    fn end_files(&self) {
+        let _ = rustix::net::shutdown(&self.to_files, rustix::net::Shutdown::Write);
     }
 
     /// Waits for the end of pid 1.
@@ -123,6 +142,8 @@ pub(crate) struct Finished {
     pub(crate) lost: Vec<LostStream>,
     /// Where tasks speculate.
     pub(crate) speculation: Option<Stats>,
+    /// Under external synchrony.
+    pub(crate) synchrony: Option<surmise_sync::Stats>,
 }
 
 /// What was heard from the other roles so far.
@@ -131,12 +152,12 @@ pub(super) struct Heard {
     pub(super) started: bool,
     pub(super) ended: Option<Ended>,
     pub(super) failure: Option<Failure>,
-    pub(super) from_view: Option<Failure>,
+    pub(super) from_files: Option<Failure>,
     pub(super) from_relay: Option<Failure>,
     pub(super) from_speculator: Option<Failure>,
     pub(super) lost: Vec<LostStream>,
     pub(super) speculation: Option<Stats>,
-    pub(super) view_died: bool,
+    pub(super) files_died: bool,
     pub(super) relay_died: bool,
     pub(super) speculator_died: bool,
     /// Nobody is left to say anything, of pid 1 and the command's process.
@@ -165,11 +186,11 @@ impl Heard {
         None
     }
 
-    /// All that the view said, which has ended.
-    fn hear_view_out(&mut self, view: &Link) -> io::Result<()> {
-        while let Some(report) = view.receive()? {
+    /// All that the view or the syncer said, which has ended.
+    fn hear_files_out(&mut self, files: &Link) -> io::Result<()> {
+        while let Some(report) = files.receive()? {
             if let Report::Failed(failure) = report {
-                self.from_view.get_or_insert(failure);
+                self.from_files.get_or_insert(failure);
             }
         }
         Ok(())
@@ -186,14 +207,13 @@ impl Heard {
         }
     }
 
-    /// The view's own report comes first: without a view, nothing else works. A status is `None` where
+    /// The view's own report comes first, or the syncer's: without it, nothing else works. A status is `None` where
     /// it cannot be known.
     fn verdict(
         self,
         job: &Job<'_>,
-        view_status: Option<WaitIdStatus>,
-        relay_status: Option<WaitIdStatus>,
-        speculator_status: Option<WaitIdStatus>,
+        files_name: &'static str,
+        [files_status, relay_status, speculator_status]: [Option<WaitIdStatus>; 3],
     ) -> Result<Finished, LaunchError> {
         let launch = job.launch;
         let reported = |failure| {
@@ -202,38 +222,33 @@ impl Heard {
         if self.aborted {
             return Err(LaunchError::Aborted);
         }
-        if let Some(failure) = self.from_view {
+        if let Some(failure) = self.from_files {
             return Err(reported(failure));
         }
-        if has_failed(view_status) {
-            return Err(LaunchError::Killed {
-                role: "the view process",
-            });
+        if has_failed(files_status) {
+            return Err(LaunchError::killed(files_name));
         }
         if let Some(failure) = self.from_relay {
             return Err(reported(failure));
         }
         if has_failed(relay_status) && !self.asked_to_end {
-            return Err(LaunchError::Killed {
-                role: "the relay process",
-            });
+            return Err(LaunchError::killed("the relay process"));
         }
         if let Some(failure) = self.from_speculator {
             return Err(reported(failure));
         }
         if has_failed(speculator_status) {
-            return Err(LaunchError::Killed {
-                role: "the speculator",
-            });
+            return Err(LaunchError::killed("the speculator"));
         }
         if let Some(failure) = self.failure {
             return Err(reported(failure));
         }
-        let ended = self.ended.ok_or(LaunchError::Killed { role: "pid 1" })?;
+        let ended = self.ended.ok_or(LaunchError::killed("pid 1"))?;
         Ok(Finished {
             ended,
             lost: self.lost,
             speculation: self.speculation,
+            synchrony: None,
         })
     }
 }

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::thread::UnshareFlags;
 use surmise_channels::{Inner, Outer, Streams};
 use surmise_network::Resolver;
+use surmise_sync::Epochs;
 use surmise_sys::id_map::IdMap;
 use surmise_sys::process::{self, Child};
 
@@ -20,10 +21,11 @@ use crate::files::{self, UndecidedFiles, UndoLog};
 use crate::gate;
 use crate::lock::Serving;
 use crate::message::Link;
-use crate::roles::init::{Init, InitGate};
+use crate::roles::init::{Init, InitGate, Root};
 use crate::roles::relay::Relay;
 use crate::roles::relay::network::NetworkPlan;
 use crate::roles::speculator::SpeculatorProcess;
+use crate::roles::syncer::SyncerProcess;
 use crate::roles::view::ViewProcess;
 
 /// What a domain has of its own. A network namespace takes as long to make as all of these; the
@@ -39,9 +41,14 @@ pub(super) struct Roles {
     pub(super) init: Child,
     /// Closed, it tells pid 1 to end.
     pub(super) to_init: Link,
-    pub(super) view: Child,
-    /// Closed, it tells the view to end.
-    pub(super) to_view: Link,
+    /// The view, or the syncer of a domain that has the real files.
+    pub(super) files: Child,
+    /// What that is called.
+    pub(super) files_name: &'static str,
+    /// Closed, it tells it to end.
+    pub(super) to_files: Link,
+    /// What the domain's output waits for, under external synchrony.
+    pub(super) epochs: Option<Epochs>,
     pub(super) relay: Child,
     /// Closed, it tells the relay process to end.
     pub(super) to_relay: Link,
@@ -59,11 +66,20 @@ pub(super) fn start(
     execution: Execution<'_>,
     streams: Streams,
 ) -> Result<Roles, LaunchError> {
-    let (device, device_receiver) = pair()?;
     let serving =
         Serving::take(job.state).map_err(LaunchError::step("lock the view for its process"))?;
-    let (files, undo_log) = files(job)?.unzip();
-    let (view, to_view) = start_view(job, id_map, &serving, (device_receiver, undo_log))?;
+    let (undecided, undo_log) = files(job)?.unzip();
+    let FilesRole {
+        process: files,
+        name: files_name,
+        link: to_files,
+        root,
+        listener: init_syncer,
+        epochs,
+    } = match job.synchrony {
+        None => start_view(job, id_map, &serving, undo_log)?,
+        Some(options) => start_syncer(options)?,
+    };
     let terminal = streams
         .terminal()
         .map_err(LaunchError::step("look at the terminal"))?;
@@ -73,9 +89,10 @@ pub(super) fn start(
     let (init_relay, relay_init) = pair()?;
     let (network, gate) = network(&job.launch.boundary)?.unzip();
     let engage = terminal.as_ref().is_some_and(|setup| setup.foreground);
-    let (relay, to_relay) = start_relay(job, serving, outer, relay_init, engage, network)?;
-    let (speculator, init_speculator) = start_speculator(job, files)?.unzip();
-    let mut outside = vec![pidfd_of(&view)?, pidfd_of(&relay)?];
+    let held = (serving, epochs.clone());
+    let (relay, to_relay) = start_relay(job, held, outer, relay_init, engage, network)?;
+    let (speculator, init_speculator) = start_speculator(job, undecided)?.unzip();
+    let mut outside = vec![pidfd_of(&files)?, pidfd_of(&relay)?];
     if let Some(speculator) = &speculator {
         outside.push(pidfd_of(&speculator.process)?);
     }
@@ -84,9 +101,9 @@ pub(super) fn start(
     let inodes = inodes(&inner).map_err(LaunchError::step("look at the standard streams"))?;
     let init = Init {
         control,
-        device,
+        root,
         relay: init_relay,
-        speculator: init_speculator,
+        listener: init_speculator.or(init_syncer),
         outside,
         streams: inner,
         terminal,
@@ -103,8 +120,10 @@ pub(super) fn start(
         Ok(init) => Ok(Roles {
             init,
             to_init,
-            view,
-            to_view,
+            files,
+            files_name,
+            to_files,
+            epochs,
             relay,
             to_relay,
             speculator,
@@ -113,9 +132,9 @@ pub(super) fn start(
         }),
         Err(error) => {
             // Without a device to come the view ends by itself, and without control the others.
-            drop((to_view, to_relay));
+            drop((to_files, to_relay));
             let speculator = speculator.map(|role| role.process);
-            for role in [view, relay].into_iter().chain(speculator) {
+            for role in [files, relay].into_iter().chain(speculator) {
                 role.wait().map_err(LaunchError::step("end a process"))?;
             }
             Err(LaunchError::step("make namespaces")(error))
@@ -173,7 +192,7 @@ fn pidfd_of(role: &Child) -> Result<OwnedFd, LaunchError> {
 /// `init`: from where the relay process gets the domain's terminal.
 fn start_relay(
     job: &Job<'_>,
-    serving: Serving,
+    (serving, epochs): (Serving, Option<Epochs>),
     outer: Outer,
     init: Link,
     engage: bool,
@@ -190,6 +209,7 @@ fn start_relay(
         hold_streams: job.launch.boundary.hold_streams,
         hold_terminal: job.launch.boundary.hold_terminal,
         network,
+        epochs,
     };
     let relay = process::fork_with(relay, Relay::descriptors, Relay::live)
         .map_err(LaunchError::step("start the relay process"))?;
@@ -218,14 +238,26 @@ fn start_speculator(
     Ok(Some((SpeculatorRole::new(process, link), init_speculator)))
 }
 
-/// `device`: from where the view gets its device; `undo_log`: its end of the link to the speculator.
+/// Who serves the domain's files, and what pid 1 and the relay process have to do with it.
+struct FilesRole {
+    process: Child,
+    name: &'static str,
+    link: Link,
+    root: Root,
+    /// For pid 1, to hand the listener over.
+    listener: Option<Link>,
+    epochs: Option<Epochs>,
+}
+
+/// `undo_log`: its end of the link to the speculator.
 fn start_view(
     job: &Job<'_>,
     id_map: &IdMap,
     serving: &Serving,
-    (device, undo_log): (Link, Option<UndoLog>),
-) -> Result<(Child, Link), LaunchError> {
-    let (to_view, control) = pair()?;
+    undo_log: Option<UndoLog>,
+) -> Result<FilesRole, LaunchError> {
+    let (link, control) = pair()?;
+    let (init_device, device) = pair()?;
     let view = ViewProcess {
         root: job.root,
         state: job.state,
@@ -236,7 +268,36 @@ fn start_view(
     };
     let mut keep = vec![device.as_fd(), control.as_fd(), serving.as_fd()];
     keep.extend(undo_log.iter().flat_map(|log| log.descriptors()));
-    let view = process::fork(&keep, || view.live())
+    let process = process::fork(&keep, || view.live())
         .map_err(LaunchError::step("start the view process"))?;
-    Ok((view, to_view))
+    Ok(FilesRole {
+        process,
+        name: "the view process",
+        link,
+        root: Root::View(init_device),
+        listener: None,
+        epochs: None,
+    })
+}
+
+fn start_syncer(options: &surmise_sync::Options) -> Result<FilesRole, LaunchError> {
+    let epochs = Epochs::new(options.promise).map_err(LaunchError::step("make epochs"))?;
+    let (link, control) = pair()?;
+    let (init_listener, init) = pair()?;
+    let owned = SyncerProcess {
+        control,
+        init,
+        options: options.clone(),
+        epochs: epochs.clone(),
+    };
+    let process = process::fork_with(owned, SyncerProcess::descriptors, SyncerProcess::live)
+        .map_err(LaunchError::step("start the syncer"))?;
+    Ok(FilesRole {
+        process,
+        name: "the syncer",
+        link,
+        root: Root::Real,
+        listener: Some(init_listener),
+        epochs: Some(epochs),
+    })
 }

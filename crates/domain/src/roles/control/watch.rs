@@ -35,10 +35,10 @@ enum Event {
     Said,
     /// The relay process has said something.
     RelaySaid,
-    /// The view process has said something.
-    ViewSaid,
-    /// The view process has ended first.
-    ViewDied,
+    /// The view process, or the syncer, has said something.
+    FilesSaid,
+    /// The view process, or the syncer, has ended first.
+    FilesDied,
     /// The relay process has ended first.
     RelayDied,
     /// The speculator has ended first.
@@ -167,8 +167,8 @@ impl<'a> Watch<'a> {
         let Roles {
             init,
             to_init,
-            view,
-            to_view,
+            files,
+            to_files,
             relay,
             to_relay,
             speculator,
@@ -185,9 +185,9 @@ impl<'a> Watch<'a> {
             sources.push((Event::RelayDied, relay.as_fd()));
             sources.push((Event::RelaySaid, to_relay.as_fd()));
         }
-        if !self.heard.view_died {
-            sources.push((Event::ViewSaid, to_view.as_fd()));
-            sources.push((Event::ViewDied, view.as_fd()));
+        if !self.heard.files_died {
+            sources.push((Event::FilesSaid, to_files.as_fd()));
+            sources.push((Event::FilesDied, files.as_fd()));
         }
         if let Some(speculator) = speculator
             && !self.heard.speculator_died
@@ -221,9 +221,9 @@ impl<'a> Watch<'a> {
             }
             Event::Said => self.hear_init(),
             Event::RelaySaid => self.hear_relay(),
-            Event::ViewSaid => self.hear_view(),
-            Event::ViewDied | Event::RelayDied | Event::SpeculatorDied => {
-                self.heard.view_died |= event == Event::ViewDied;
+            Event::FilesSaid => self.hear_files(),
+            Event::FilesDied | Event::RelayDied | Event::SpeculatorDied => {
+                self.heard.files_died |= event == Event::FilesDied;
                 self.heard.relay_died |= event == Event::RelayDied;
                 self.heard.speculator_died |= event == Event::SpeculatorDied;
                 self.kill_at.get_or_insert(Instant::now() + NOTICE);
@@ -254,18 +254,18 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn hear_view(&mut self) -> io::Result<()> {
-        match self.roles.to_view.receive()? {
+    fn hear_files(&mut self) -> io::Result<()> {
+        match self.roles.to_files.receive()? {
             Some(Report::Done) => self.decisions.done(Ok(())),
             Some(Report::NotDone(error)) => self.decisions.done(Err(error)),
             Some(Report::Failed(failure)) => {
-                self.heard.from_view.get_or_insert(failure);
+                self.heard.from_files.get_or_insert(failure);
                 Ok(())
             }
             Some(_) => Ok(()),
             // It has died, or is about to.
             None => {
-                self.heard.view_died = true;
+                self.heard.files_died = true;
                 self.kill_at.get_or_insert(Instant::now() + NOTICE);
                 Ok(())
             }

@@ -1,0 +1,164 @@
+//! `surmise sync`.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::time::Duration;
+
+use surmise_domain::{Boundary, Launch, LaunchError, Policy, Verdict};
+use surmise_sync::{Driver, Guarantee, Options, Promise, driver_of};
+
+use crate::failure::Failure;
+use crate::launch;
+use crate::person::AtTerminal;
+use crate::report;
+use crate::synchrony;
+
+/// Run a command whose fsyncs cost nothing, and show nothing before it is durable
+///
+/// The command's fsync, fdatasync, sync and syncfs return at once. What it then puts out, on its streams, its
+/// terminal or over the network, and its exit status, wait until all is on disk that it asked for before: so
+/// whoever looks at it from outside cannot tell the difference, not even after a loss of power. Everything
+/// that waits shares one commit.
+///
+/// That takes a file system that keeps the order of changes: a volume (`surmise volume`), ext4 mounted with
+/// data=journal, or ext4 with nodelalloc and the attribute j on the directory. On any other one, and while the
+/// command has files of the volume mapped for writing, files elsewhere open for writing, or a connection to a
+/// Unix socket outside, its fsyncs are real ones.
+#[derive(clap::Args)]
+#[command(override_usage = "surmise sync [OPTIONS] [--] <CMD>...", after_help = AFTER_HELP)]
+pub struct Arguments {
+    /// A directory on the file system whose fsyncs are put off; without it, the current directory
+    #[arg(long, value_name = "PATH")]
+    on: Option<PathBuf>,
+
+    /// What whoever sees output may rely on
+    #[arg(
+        long,
+        value_name = "WHAT",
+        default_value = "fsync",
+        hide_default_value = true
+    )]
+    promise: Relied,
+
+    /// How long a change may stay in memory when nobody waits for it: 5s, 500ms
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = synchrony::parse_time)]
+    interval: Duration,
+
+    /// Commit at once after each fsync, though the command does not wait for that
+    #[arg(long)]
+    eager: bool,
+
+    /// Print commits, what triggered them, and how long output was held on standard error afterwards
+    #[arg(long)]
+    stats: bool,
+
+    /// With --stats, print them as a JSON object, the last line of standard error
+    #[arg(long, requires = "stats")]
+    json: bool,
+
+    /// A port of a server inside that is reached from outside, on this machine's loopback address
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    publish: Vec<u16>,
+
+    /// Wait for processes that outlive the command; without it, they are ended
+    #[arg(long)]
+    wait: bool,
+
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// What output may rely on.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Relied {
+    /// What the command asked to be durable before is durable
+    Fsync,
+    /// Whatever it wrote before is durable; other file systems can't be written meanwhile
+    Write,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  surmise sync -- sqlite3 shop.db < orders.sql
+  surmise sync --on /mnt --stats -- chroot /mnt apt-get install -y hello
+  surmise sync --promise write -- ./build.sh
+
+Exit status:
+  that of the command; 128+N if signal N ended it, 126 if it cannot be executed,
+  127 if there is no such command; 125 if Surmise itself failed, or if a commit did:
+  then nothing was shown of what came after the last commit that succeeded";
+
+impl Arguments {
+    /// Runs the command.
+    pub fn execute(self) -> Result<ExitCode, Failure> {
+        surmise_domain::check_outside()?;
+        let directory = launch::directory()?;
+        let on = self.on.as_deref().unwrap_or(&directory);
+        let driver = match driver_of(on) {
+            Ok(driver) => driver,
+            Err(error) if self.on.is_some() => {
+                return Err(Failure::new(error).hint(NO_DRIVER));
+            }
+            Err(error) => {
+                report::note(format_args!("every fsync is a real one: {error}"));
+                return Err(self.replace_process());
+            }
+        };
+        if driver.guarantee() == Guarantee::Weaker {
+            report::note(format_args!(
+                "{} keeps the order of changes less surely than ext4 data=journal",
+                driver.name()
+            ));
+        }
+        let options = self.options(driver);
+        let launch = Launch {
+            command: self.command,
+            directory,
+            boundary: Boundary {
+                net: Policy {
+                    default: Verdict::Allow,
+                    rules: Vec::new(),
+                },
+                publish: self.publish,
+                ..Boundary::default()
+            },
+            wait: self.wait,
+            ..Launch::default()
+        };
+        let synced = launch::synced(|| surmise_domain::sync(&launch, &options, &AtTerminal))?;
+        if self.stats {
+            synchrony::show(&synced.stats, self.json)?;
+        }
+        Ok(ExitCode::from(synced.exit.code()))
+    }
+
+    fn options(&self, driver: Box<dyn Driver>) -> Options {
+        Options {
+            driver: Arc::from(driver),
+            promise: match self.promise {
+                Relied::Fsync => Promise::Fsync,
+                Relied::Write => Promise::Write,
+            },
+            interval: self.interval,
+            eager: self.eager,
+        }
+    }
+
+    /// Becomes the command: there is nothing to do for it. Returns only if that fails.
+    fn replace_process(self) -> Failure {
+        let program = &self.command[0];
+        let source = Command::new(program).args(&self.command[1..]).exec();
+        let command = program.clone();
+        Failure::from(match source.kind() {
+            std::io::ErrorKind::NotFound => LaunchError::NotFound { command },
+            _ => LaunchError::NotExecutable { command, source },
+        })
+    }
+}
+
+const NO_DRIVER: &str = "`surmise volume create` makes a file system that does, in a file; without --on, \
+                         every fsync is a real one";

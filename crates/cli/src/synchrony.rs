@@ -1,0 +1,198 @@
+//! How long an interval is, as people write it, and what is shown of external synchrony afterwards.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use surmise_sync::{Commits, Stats};
+
+use crate::failure::Failure;
+use crate::report;
+use crate::summary::count;
+
+/// Nobody loses more than this in a loss of power without having been told that it is durable.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+/// Reads `5s`, `500ms` or `1m`.
+pub fn parse_time(text: &str) -> Result<Duration, String> {
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[number.len()..] {
+        "ms" => Some(0.001),
+        "s" | "" => Some(1.0),
+        "m" | "min" => Some(60.0),
+        _ => None,
+    };
+    let seconds = unit.and_then(|unit| Some(number.parse::<f64>().ok()? * unit));
+    seconds
+        .filter(|seconds| *seconds >= 0.001)
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .filter(|time| *time <= LONGEST)
+        .ok_or_else(|| "a time is a number with ms, s or m, from 1ms to 60m: 500ms, 5s".to_owned())
+}
+
+/// Prints what was done.
+pub fn show(stats: &Stats, json: bool) -> Result<(), Failure> {
+    if !json {
+        for line in lines(stats) {
+            report::note(line);
+        }
+        return Ok(());
+    }
+    let object = serde_json::to_string(&Object::from(stats)).expect("plain data");
+    eprintln!("{object}");
+    Ok(())
+}
+
+fn lines(stats: &Stats) -> Vec<String> {
+    let Stats {
+        put_off,
+        real,
+        switches,
+        commits,
+        held,
+        hold_times,
+    } = stats;
+    let mut lines = vec![
+        format!(
+            "{} put off, {} made at once",
+            counted(*put_off, "sync"),
+            real
+        ),
+        format!("{}{}", counted(commits.all(), "commit"), triggers(commits)),
+    ];
+    lines.push(match held {
+        0 => "no output was held".to_owned(),
+        _ => format!(
+            "{} of output held: half no longer than {}, 99 % no longer than {}, the longest {}",
+            counted(*held, "piece"),
+            time(hold_times.median),
+            time(hold_times.p99),
+            time(hold_times.longest)
+        ),
+    });
+    lines
+}
+
+fn switched(switches: u64) -> String {
+    match switches {
+        0 => String::new(),
+        _ => format!(
+            " (it did not pay, or did again: {})",
+            counted(switches, "switch")
+        ),
+    }
+}
+
+fn triggers(commits: &Commits) -> String {
+    let all = [
+        (commits.output, "output"),
+        (commits.barrier, "a call that waited"),
+        (commits.interval, "time"),
+        (commits.eager, "--eager"),
+        (commits.end, "the end"),
+    ];
+    let told: Vec<_> = all
+        .iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, what)| format!("{number} for {what}"))
+        .collect();
+    match told.is_empty() {
+        true => String::new(),
+        false => format!(": {}", told.join(", ")),
+    }
+}
+
+fn counted(number: u64, noun: &str) -> String {
+    count(usize::try_from(number).unwrap_or(usize::MAX), noun)
+}
+
+fn time(time: Duration) -> String {
+    let micros = time.as_micros();
+    match micros {
+        0..1_000 => format!("{micros} us"),
+        1_000..1_000_000 => format!("{:.1} ms", time.as_secs_f64() * 1e3),
+        _ => format!("{:.1} s", time.as_secs_f64()),
+    }
+}
+
+/// The same for programs.
+#[derive(Serialize)]
+struct Object<'a> {
+    put_off: u64,
+    real: u64,
+    switches: u64,
+    commits: &'a Commits,
+    held: u64,
+    held_median_us: u128,
+    held_p99_us: u128,
+    held_longest_us: u128,
+}
+
+impl<'a> From<&'a Stats> for Object<'a> {
+    fn from(stats: &'a Stats) -> Self {
+        Self {
+            put_off: stats.put_off,
+            real: stats.real,
+            switches: stats.switches,
+            commits: &stats.commits,
+            held: stats.held,
+            held_median_us: stats.hold_times.median.as_micros(),
+            held_p99_us: stats.hold_times.p99.as_micros(),
+            held_longest_us: stats.hold_times.longest.as_micros(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use surmise_sync::HoldTimes;
+
+    use super::*;
+
+    #[test]
+    fn times_are_read_with_their_unit() {
+        assert_eq!(parse_time("5s"), Ok(Duration::from_secs(5)));
+        assert_eq!(parse_time("5"), Ok(Duration::from_secs(5)));
+        assert_eq!(parse_time("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(parse_time("1.5m"), Ok(Duration::from_secs(90)));
+        for wrong in ["", "s", "0s", "-1s", "61m", "5h", "1e400s", "NaNs", "5 s"] {
+            assert!(parse_time(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_was_done_is_told_in_three_lines() {
+        let stats = Stats {
+            put_off: 1000,
+            real: 1,
+            switches: 0,
+            commits: Commits {
+                output: 2,
+                end: 1,
+                ..Commits::default()
+            },
+            held: 1,
+            hold_times: HoldTimes {
+                median: Duration::from_micros(900),
+                p99: Duration::from_micros(1_250),
+                longest: Duration::from_millis(1_200),
+            },
+        };
+        assert_eq!(
+            lines(&stats),
+            [
+                "1000 syncs put off, 1 made at once",
+                "3 commits: 2 for output, 1 for the end",
+                "1 piece of output held: half no longer than 900 us, 99 % no longer than 1.2 ms, the \
+                 longest 1.2 s",
+            ]
+        );
+        assert_eq!(
+            lines(&Stats::default()),
+            [
+                "0 syncs put off, 0 made at once",
+                "0 commits",
+                "no output was held"
+            ]
+        );
+    }
+}

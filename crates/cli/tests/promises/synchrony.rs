@@ -1,0 +1,249 @@
+//! S33, S34, S35: what `surmise sync` shows is durable, its syncs fail as they should, and where the order is
+//! not kept they are real.
+
+mod crash;
+
+use serde_json::Value;
+use surmise_testkit::Outcome;
+
+use crate::setting::as_each_user;
+use crate::volume::mounting;
+
+/// A volume, mounted on `m` where `body` works, as who calls.
+const ON_A_VOLUME: &str = "surmise volume create 64M v.img; surmise volume mount v.img m; cd m";
+
+fn on_a_volume(body: &str, check: impl Fn(&Outcome)) {
+    as_each_user(|setting| {
+        if let Some(outcome) = mounting(setting, &format!("{ON_A_VOLUME}\n{body}")) {
+            check(&outcome);
+        }
+    });
+}
+
+/// What the last line of standard error tells.
+fn stats(outcome: &Outcome) -> Value {
+    let last = outcome.stderr.lines().last().unwrap_or_default();
+    serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {outcome:?}"))
+}
+
+/// Calls and their errors, as programs see them.
+const ERRORS: &str = r#"
+import ctypes, os, socket, tempfile
+libc = ctypes.CDLL(None, use_errno=True)
+def call(name, *arguments):
+    result = getattr(libc, name)(*arguments)
+    print(name, result, ctypes.get_errno() if result < 0 else 0)
+file = os.open("file", os.O_RDWR | os.O_CREAT, 0o600)
+read = os.open("file", os.O_RDONLY)
+path = os.open("file", os.O_PATH)
+directory = os.open(".", os.O_RDONLY)
+one, other = os.pipe()
+near, far = socket.socketpair()
+null = os.open("/dev/null", os.O_WRONLY)
+proc = os.open("/proc/self/status", os.O_RDONLY)
+memory = os.memfd_create("memory")
+unlinked = tempfile.TemporaryFile(dir=".")
+for descriptor in [file, read, path, directory, one, other, near.fileno(), null, proc, memory, unlinked.fileno(), 9999, -1]:
+    for name in ["fsync", "fdatasync", "syncfs"]:
+        call(name, descriptor)
+call("sync_file_range", file, ctypes.c_long(0), ctypes.c_long(0), 2)
+call("sync_file_range", one, ctypes.c_long(0), ctypes.c_long(0), 2)
+call("sync")
+"#;
+
+#[test]
+fn syncs_fail_as_they_do_outside() {
+    let script = format!(
+        "cat > ../errors.py <<'END'\n{ERRORS}\nEND\npython3 ../errors.py > ../plain\n\
+         surmise sync --stats --json -- python3 ../errors.py > ../inside\ncmp ../plain ../inside"
+    );
+    on_a_volume(&script, |outcome| {
+        let stats = stats(outcome);
+        let put_off = stats["put_off"].as_u64().expect("a number");
+        // Of four descriptors, by each of three calls, and sync.
+        assert_eq!(put_off, 13, "{stats}");
+        assert!(stats["real"].as_u64() > Some(0), "{stats}");
+    });
+}
+
+#[test]
+fn the_commands_status_and_streams_are_its_own() {
+    let script = "
+        surmise sync -- sh -c 'cat; echo error >&2; exit 7' < /etc/hostname > ../out 2> ../err || status=$?
+        cmp /etc/hostname ../out
+        grep -qx error ../err
+        echo $status
+        surmise sync -- sh -c 'kill -9 $$' || echo $?
+        surmise sync -- ./nowhere 2> ../err || echo $?
+        tail -n 1 ../err";
+    on_a_volume(script, |outcome| {
+        let lines: Vec<_> = outcome.stdout.lines().collect();
+        assert_eq!(lines[..3], ["7", "137", "127"], "{outcome:?}");
+    });
+}
+
+/// All of it is put off: a program does the same without a single commit before its end.
+#[test]
+fn who_puts_nothing_out_waits_for_no_commit() {
+    let script = "
+        surmise sync --interval 60m --stats --json -- \
+            python3 -c 'import os; f = open(\"f\", \"w\")
+for i in range(1000): f.write(\"x\"); f.flush(); os.fsync(f.fileno())'
+        wc -c < f";
+    on_a_volume(script, |outcome| {
+        let stats = stats(outcome);
+        assert_eq!(outcome.stdout.trim(), "1000");
+        assert_eq!(stats["put_off"], 1000, "{stats}");
+        assert_eq!(
+            (&stats["real"], &stats["held"]),
+            (&0.into(), &0.into()),
+            "{stats}"
+        );
+        assert_eq!(stats["commits"]["end"], 1, "{stats}");
+    });
+}
+
+/// Each of these changes something in no order with the commits.
+#[test]
+fn where_no_order_is_kept_syncs_are_real() {
+    let script = r#"
+        cat > ../hazards.py <<'END'
+import mmap, os, socket, sys
+file = os.open("file", os.O_RDWR | os.O_CREAT, 0o600)
+os.ftruncate(file, 4096)
+kind = sys.argv[1]
+if kind == "mapped":
+    kept = mmap.mmap(file, 4096)
+elif kind == "read":
+    kept = mmap.mmap(os.open("file", os.O_RDONLY), 4096, prot=mmap.PROT_READ)
+elif kind == "elsewhere":
+    kept = open(sys.argv[2], "w")
+elif kind == "closed":
+    open(sys.argv[2], "w").close()
+elif kind == "outside":
+    kept = socket.socket(socket.AF_UNIX)
+    kept.connect(sys.argv[2])
+elif kind == "inside":
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind("inside")
+    listening.listen()
+    kept = socket.socket(socket.AF_UNIX)
+    kept.connect("inside")
+elif kind == "null":
+    kept = open("/dev/null", "w")
+elif kind == "born":
+    kept = mmap.mmap(file, 4096)
+    if os.fork():
+        os._exit(os.waitpid(-1, 0)[1])
+for _ in range(10):
+    os.fsync(file)
+END
+        python3 -c 'import socket, time; s = socket.socket(socket.AF_UNIX); s.bind("../socket"); s.listen(); time.sleep(600)' &
+        while ! [ -S ../socket ]; do sleep 0.05; done
+        for kind in mapped elsewhere outside born read closed inside null; do
+            case $kind in outside) where=../socket ;; *) where=../elsewhere ;; esac
+            surmise sync --stats --json -- python3 ../hazards.py $kind $where 2> ../told
+            echo "$kind $(tail -n 1 ../told)"
+        done
+        kill $!"#;
+    on_a_volume(script, |outcome| {
+        for line in outcome.stdout.lines() {
+            let (kind, told) = line.split_once(' ').expect("a kind");
+            let stats: Value = serde_json::from_str(told).expect("JSON");
+            let wanted = match kind {
+                "mapped" | "elsewhere" | "outside" | "born" => (0, 10),
+                _ => (10, 0),
+            };
+            let found = (stats["put_off"].as_u64(), stats["real"].as_u64());
+            assert_eq!(found, (Some(wanted.0), Some(wanted.1)), "{kind}: {stats}");
+        }
+        assert_eq!(outcome.stdout.lines().count(), 8, "{outcome:?}");
+    });
+}
+
+#[test]
+fn on_any_other_file_system_every_sync_is_real() {
+    as_each_user(|setting| {
+        let outcome = setting
+            .surmise(&["sync", "--", "sh", "-c", "sync; exit 3"])
+            .outcome();
+        assert_eq!(outcome.code, 3, "{outcome:?}");
+        assert!(
+            outcome.stderr.contains("every fsync is a real one"),
+            "{outcome:?}"
+        );
+        let outcome = setting
+            .surmise(&["sync", "--on", "/proc", "--", "true"])
+            .outcome();
+        assert_eq!(outcome.code, 125, "{outcome:?}");
+        assert!(
+            outcome.stderr.contains("Hint: `surmise volume create`"),
+            "{outcome:?}"
+        );
+    });
+}
+
+#[test]
+fn with_the_promise_of_writes_nothing_else_is_written() {
+    let script = "
+        surmise sync --promise write -- sh -c 'echo a > a; echo b; echo c > ../c' 2> ../err || echo $?
+        grep -c 'Read-only file system' ../err
+        surmise sync -- sh -c 'echo c > ../c'
+        cat a ../c";
+    on_a_volume(script, |outcome| {
+        let lines: Vec<_> = outcome.stdout.lines().collect();
+        assert_eq!(lines.len(), 5, "{outcome:?}");
+        assert_eq!((lines[0], &lines[2..]), ("b", &["1", "a", "c"][..]));
+    });
+}
+
+#[test]
+fn one_sync_in_another_and_in_a_run_is_refused() {
+    let script = "
+        surmise sync -- sh -c '\"$SURMISE\" sync -- true' || echo $?
+        surmise run --dry-run -- \"$SURMISE\" sync -- true || echo $?";
+    let script = format!(
+        "SURMISE=$(command -v {0}); export SURMISE\n{script}",
+        binary()
+    );
+    on_a_volume(&script, |outcome| {
+        let lines: Vec<_> = outcome.stdout.lines().collect();
+        assert_eq!(lines, ["125", "125"], "{outcome:?}");
+        assert_eq!(outcome.stderr.matches("already inside a domain").count(), 2);
+    });
+}
+
+fn binary() -> String {
+    surmise_testkit::surmise_binary().display().to_string()
+}
+
+/// Nothing is shown of what comes after a commit that never came.
+#[test]
+fn when_the_syncer_is_killed_the_domain_ends_and_shows_nothing_more() {
+    let script = r#"
+        mkfifo ../go
+        surmise sync --interval 60m -- sh -c 'echo begun; read line < ../go; sync && echo never; sleep 100' > ../out 2> ../err &
+        run=$!
+        while ! grep -q begun ../out; do sleep 0.05; done
+        # A function runs in a shell of its own.
+        control=$(cat /proc/$run/task/$run/children)
+        for pid in $(cat /proc/${control% }/task/${control% }/children); do
+            if [ "$(cat /proc/$pid/comm)" = surmise-sync ]; then syncer=$pid; fi
+        done
+        kill -STOP $syncer
+        (echo > ../go) &
+        sleep 0.3
+        kill -9 $syncer
+        wait $run || echo $?
+        cat ../out ../err"#;
+    on_a_volume(script, |outcome| {
+        assert!(outcome.stdout.starts_with("125\nbegun\n"), "{outcome:?}");
+        assert!(
+            outcome
+                .stdout
+                .contains("the syncer of the domain was killed"),
+            "{outcome:?}"
+        );
+        assert!(!outcome.stdout.contains("never"), "{outcome:?}");
+    });
+}

@@ -1,0 +1,218 @@
+//! Power losses while a command runs under external synchrony, and after it.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use surmise_testkit::{BlockLog, PowerLoss, surmise_binary, tell};
+
+const DISK_BYTES: usize = 64 << 20;
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// Lines appended to a file, each by itself and with a sync; every tenth time the number is put out.
+const APPENDING: &str = r#"
+import os, sys
+file = os.open("lines", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+os.fsync(os.open(".", os.O_RDONLY))
+for n in range(1, 601):
+    os.write(file, b"%07d\n" % n)
+    if sys.argv[1] == "sync":
+        os.fsync(file)
+    if n % 10 == 0:
+        print(n, flush=True)
+"#;
+
+/// Rows of a base, each in a transaction of its own.
+const TRANSACTING: &str = r#"
+import sqlite3
+base = sqlite3.connect("base", isolation_level=None)
+base.execute("create table if not exists rows (n integer primary key, text)")
+for n in range(1, 301):
+    base.execute("insert into rows values (?, ?)", (n, "x" * 300))
+    if n % 10 == 0:
+        print(n, flush=True)
+"#;
+
+/// Prints the number of rows, or fails where the base is damaged.
+const CHECKING: &str = r#"
+import sqlite3
+base = sqlite3.connect("base")
+assert base.execute("pragma integrity_check").fetchone() == ("ok",)
+try:
+    print(base.execute("select count(*) from rows").fetchone()[0])
+except sqlite3.OperationalError as error:
+    assert "no such table" in str(error), error
+    print(0)
+"#;
+
+/// A file that is replaced by another one, again and again.
+const REPLACING: &str = r#"
+import os
+for n in range(1, 401):
+    with open("new", "w") as new:
+        new.write("%07d" % n * 1000)
+        new.flush()
+        os.fsync(new.fileno())
+    os.rename("new", "current")
+    os.fsync(os.open(".", os.O_RDONLY))
+    if n % 10 == 0:
+        print(n, flush=True)
+"#;
+
+/// What was shown when.
+struct Shown {
+    /// How many flushes the disk had been asked for by then.
+    flushes: usize,
+    number: usize,
+}
+
+/// What power losses left.
+#[derive(Debug, Default)]
+struct Found {
+    states: usize,
+    /// Something was not there that had been shown.
+    lost: usize,
+    /// What was there was no state that the program ever left.
+    damaged: usize,
+}
+
+/// What a state holds: how far the program had come, or `None` for no state of it at all.
+type Look = fn(&Path) -> Option<usize>;
+
+fn losses(disk: &BlockLog, (options, command): (&str, &[&str]), look: Look) -> Found {
+    disk.make_ext4();
+    let mounted = disk.mount_with(options);
+    disk.record();
+    let shown = show(disk, mounted.path(), command);
+    drop(mounted);
+    let flushes = disk.stop().len();
+    let mut found = Found::default();
+    let states = states();
+    for state in 0..states {
+        // Every third state is exactly what a flush left.
+        let seed = (state % 3 > 0).then_some(state as u64);
+        let loss = PowerLoss {
+            flushes: state * flushes / states,
+            seed,
+        };
+        disk.lose_power(loss);
+        let recovered = disk.mount_with(options);
+        let last = shown
+            .iter()
+            .rev()
+            .find(|shown| shown.flushes <= loss.flushes);
+        let last = last.map_or(0, |shown| shown.number);
+        found.states += 1;
+        match look(recovered.path()) {
+            None => found.damaged += 1,
+            Some(number) if number < last => found.lost += 1,
+            Some(_) => {}
+        }
+    }
+    found
+}
+
+fn show(disk: &BlockLog, directory: &Path, command: &[&str]) -> Vec<Shown> {
+    let mut child = Command::new(command[0])
+        .args(&command[1..])
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("start the command");
+    let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let shown = lines.map(|line| Shown {
+        number: line.expect("a line").parse().expect("a number"),
+        flushes: disk.flushes(),
+    });
+    let shown: Vec<_> = shown.collect();
+    assert!(child.wait().expect("wait").success());
+    assert!(shown.len() >= 30, "{} lines", shown.len());
+    shown
+}
+
+fn states() -> usize {
+    let states = std::env::var("SURMISE_STATES");
+    states.map_or(30, |states| {
+        states.parse().expect("SURMISE_STATES is a number")
+    })
+}
+
+fn synced<'a>(binary: &'a str, program: &'a str) -> Vec<&'a str> {
+    vec![binary, "sync", "--", "python3", "-c", program, "sync"]
+}
+
+fn lines(directory: &Path) -> Option<usize> {
+    let found = std::fs::read_to_string(directory.join("lines")).unwrap_or_default();
+    let whole = found.lines().enumerate();
+    let count = found.lines().count();
+    let is_right = whole
+        .into_iter()
+        .all(|(at, line)| line == format!("{:07}", at + 1));
+    (is_right && found.len() == count * 8).then_some(count)
+}
+
+fn rows(directory: &Path) -> Option<usize> {
+    let checked = Command::new("python3")
+        .args(["-c", CHECKING])
+        .current_dir(directory)
+        .stderr(Stdio::null())
+        .output()
+        .expect("start python3");
+    let number = String::from_utf8(checked.stdout).ok()?;
+    checked
+        .status
+        .success()
+        .then(|| number.trim().parse().ok())?
+}
+
+fn replaced(directory: &Path) -> Option<usize> {
+    let Ok(found) = std::fs::read_to_string(directory.join("current")) else {
+        return Some(0);
+    };
+    let number: usize = found.get(..7)?.parse().ok()?;
+    (found == format!("{number:07}").repeat(1000)).then_some(number)
+}
+
+#[track_caller]
+fn nothing_is_lost(test: &str, program: &str, look: Look) {
+    let name = format!("synchrony::crash::{test}");
+    BlockLog::with(&name, DISK_BYTES, LIMIT, |disk| {
+        let binary = surmise_binary().display().to_string();
+        let found = losses(disk, ("data=journal", &synced(&binary, program)), look);
+        tell(format_args!("{test}: {found:?}"));
+        assert_eq!((found.lost, found.damaged), (0, 0));
+    });
+}
+
+#[test]
+fn lines_that_were_shown_are_there() {
+    nothing_is_lost("lines_that_were_shown_are_there", APPENDING, lines);
+}
+
+#[test]
+fn transactions_that_were_shown_are_there() {
+    nothing_is_lost("transactions_that_were_shown_are_there", TRANSACTING, rows);
+}
+
+#[test]
+fn replaced_files_that_were_shown_are_there() {
+    nothing_is_lost(
+        "replaced_files_that_were_shown_are_there",
+        REPLACING,
+        replaced,
+    );
+}
+
+/// What makes the tests above mean something: the same program, where its syncs do nothing.
+#[test]
+fn without_synchrony_what_was_shown_is_lost() {
+    let test = "synchrony::crash::without_synchrony_what_was_shown_is_lost";
+    BlockLog::with(test, DISK_BYTES, LIMIT, |disk| {
+        let command = ["python3", "-c", APPENDING, "no"];
+        let found = losses(disk, ("", &command), lines);
+        tell(format_args!("without: {found:?}"));
+        assert!(found.lost + found.damaged > 0, "{found:?}");
+    });
+}

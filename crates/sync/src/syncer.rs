@@ -1,0 +1,332 @@
+//! The syncer: hears the calls of a domain that ask for durability, or that may change what the commits do
+//! not order, and answers them; and makes the commits.
+//!
+//! It looks at the task that calls and at nothing else; who holds output back is the relay process, by the
+//! epochs that both share.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
+use surmise_sys::seccomp::{Answer, Listener, Notification};
+use surmise_syscalls::{Handler, Row, row_numbered};
+
+use crate::adaptive::{Adaptive, Way};
+use crate::driver::Driver;
+use crate::epochs::{Epochs, Promise, Stopped, Trigger};
+use crate::hazards::Hazards;
+use crate::places::{self, Change};
+use crate::sockets;
+use crate::target::{Access, Target};
+
+/// How a domain's syncs are put off.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How the file system is committed.
+    pub driver: Arc<dyn Driver>,
+    /// What output may rely on.
+    pub promise: Promise,
+    /// How long a promise may wait to be kept when nobody asks.
+    pub interval: Duration,
+    /// Whether each promise is to be kept at once, though nobody waits for it.
+    pub eager: bool,
+}
+
+/// Why the syncer could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum SyncerError {
+    /// A commit failed: what was promised is not durable, and nobody knows what is.
+    #[error("make durable what was promised: {0}")]
+    Commit(#[source] io::Error),
+    /// Calls could not be heard or answered.
+    #[error("hear calls: {0}")]
+    Hear(#[source] io::Error),
+}
+
+/// The syncer of one domain.
+#[derive(Debug)]
+pub struct Syncer {
+    listener: Listener,
+    options: Options,
+    epochs: Epochs,
+    hazards: Hazards,
+    adaptive: Adaptive,
+    /// Whether something was changed that the driver does not commit.
+    changes_elsewhere: bool,
+}
+
+/// Why the loop ends.
+enum End {
+    /// The domain has ended.
+    Asked,
+    /// A commit has failed.
+    CommitFailed,
+}
+
+impl Syncer {
+    /// One that hears by `listener`. The calling process may trace the tasks.
+    pub fn new(listener: Listener, options: Options, epochs: Epochs) -> Self {
+        let hazards = Hazards::new(options.driver.device());
+        Self {
+            listener,
+            options,
+            epochs,
+            hazards,
+            adaptive: Adaptive::new(),
+            changes_elsewhere: false,
+        }
+    }
+
+    /// Hears and commits until `end` hangs up, and then commits once more.
+    ///
+    /// # Errors
+    /// When a commit fails, or calls cannot be heard. Nothing that waits is released then.
+    pub fn run(mut self, end: BorrowedFd<'_>) -> Result<(), SyncerError> {
+        let failed = eventfd(0, EventfdFlags::CLOEXEC);
+        let failed = Arc::new(failed.map_err(|errno| SyncerError::Hear(errno.into()))?);
+        let (epochs, options) = (self.epochs.clone(), self.options.clone());
+        let tell = Arc::clone(&failed);
+        let committer = thread::Builder::new()
+            .name("committer".into())
+            .spawn(move || {
+                let result = commit_until_end(&epochs, &options);
+                if result.is_err() {
+                    // It cannot be full.
+                    let _ = rustix::io::write(&tell, &1_u64.to_ne_bytes());
+                }
+                result
+            })
+            .map_err(SyncerError::Hear)?;
+        let heard = self.hear(end, failed.as_fd());
+        self.epochs.want(Trigger::End);
+        if heard.is_err() {
+            self.epochs.stop();
+        }
+        let committed = committer.join().expect("a committer does not panic");
+        committed.map_err(SyncerError::Commit)?;
+        heard.map(drop).map_err(SyncerError::Hear)
+    }
+
+    fn hear(&mut self, end: BorrowedFd<'_>, failed: BorrowedFd<'_>) -> io::Result<End> {
+        // When no task is left, the listener would be ready for ever.
+        let mut is_open = true;
+        loop {
+            let mut polled = vec![
+                PollFd::from_borrowed_fd(end, PollFlags::IN),
+                PollFd::from_borrowed_fd(failed, PollFlags::IN),
+            ];
+            if is_open {
+                polled.push(PollFd::new(&self.listener, PollFlags::IN));
+            }
+            match rustix::event::poll(&mut polled, None) {
+                Ok(_) => {}
+                Err(Errno::INTR) => continue,
+                Err(errno) => return Err(errno.into()),
+            }
+            let ready: Vec<PollFlags> = polled.iter().map(PollFd::revents).collect();
+            if !ready[1].is_empty() {
+                return Ok(End::CommitFailed);
+            }
+            match ready.get(2) {
+                Some(ready) if ready.contains(PollFlags::IN) => {
+                    if let Some(call) = self.listener.receive()?
+                        && self.take(&call)?.is_err()
+                    {
+                        return Ok(End::CommitFailed);
+                    }
+                    continue;
+                }
+                Some(ready) => is_open = ready.is_empty(),
+                None => {}
+            }
+            if !ready[0].is_empty() {
+                return Ok(End::Asked);
+            }
+        }
+    }
+
+    fn take(&mut self, call: &Notification) -> io::Result<Result<(), Stopped>> {
+        let answer = match row_numbered(call.number) {
+            Some(row) => self.answer(call, row),
+            // One that is newer than the table waits, as unknown calls do.
+            None => self.barrier().map(|()| Answer::Continue),
+        };
+        match answer {
+            Ok(answer) => self.listener.answer(call.id, answer).map(|_| Ok(())),
+            // The task waits for its end.
+            Err(stopped) => Ok(Err(stopped)),
+        }
+    }
+
+    fn answer(&mut self, call: &Notification, row: &Row) -> Result<Answer, Stopped> {
+        match row.handler() {
+            Handler::Durability => self.durability(call, row),
+            Handler::View => self.name(call, row),
+            Handler::Memory => {
+                self.map(call);
+                Ok(Answer::Continue)
+            }
+            Handler::Network => self.socket(call, row),
+            _ => self.barrier().map(|()| Answer::Continue),
+        }
+    }
+
+    /// Waits until everything is durable that was promised so far.
+    fn barrier(&self) -> Result<(), Stopped> {
+        match self.epochs.of_output() {
+            Some(epoch) => self.epochs.await_durable(epoch, Trigger::Barrier),
+            None => Ok(()),
+        }
+    }
+
+    /// A call that asks for durability.
+    fn durability(&mut self, call: &Notification, row: &Row) -> Result<Answer, Stopped> {
+        let is_put_off = match row.name() {
+            "fsync" | "fdatasync" => self.is_ordered(call, Target::is_file),
+            "syncfs" => self.is_ordered(call, |_| true),
+            "sync" => !self.changes_elsewhere,
+            // Of a map, which no commit orders; or of a range, which promises nothing.
+            _ => false,
+        };
+        if is_put_off && !self.hazards.exist(call.thread) && self.pays() {
+            self.epochs.promise();
+            if self.options.eager {
+                self.epochs.want(Trigger::Eager);
+            }
+            return Ok(Answer::Value(0));
+        }
+        self.epochs.did_really();
+        // Something that is elsewhere must not become durable before.
+        self.barrier()?;
+        Ok(Answer::Continue)
+    }
+
+    /// Whether to put a sync off pays, as far as those before tell.
+    fn pays(&mut self) -> bool {
+        if self.options.promise == Promise::Write {
+            // Output costs a commit each time, whatever syncs do.
+            return true;
+        }
+        let (way, has_changed) = self.adaptive.next(self.epochs.commits_for_output());
+        if has_changed {
+            self.epochs.switched();
+        }
+        way == Way::PutOff
+    }
+
+    /// Whether a call's first argument leads to the volume, and to what a call can be answered for that did
+    /// not look at it.
+    fn is_ordered(&self, call: &Notification, suits: impl Fn(&Target) -> bool) -> bool {
+        let descriptor = call.arguments[0] as RawFd;
+        let driver = &self.options.driver;
+        let look = || -> io::Result<bool> {
+            let Some(access) = Access::of(call.thread, descriptor)? else {
+                return Ok(false);
+            };
+            let Some(target) = Target::of_descriptor(call.thread, descriptor)? else {
+                return Ok(false);
+            };
+            let is_fit = (access.reads || access.writes) && suits(&target);
+            if !is_fit || target.device() != driver.device() {
+                return Ok(false);
+            }
+            if driver.covers_all() {
+                return Ok(true);
+            }
+            driver.covers(descriptor_of(call.thread, descriptor)?.as_fd())
+        };
+        // What cannot be looked at is not promised.
+        look().unwrap_or(false)
+    }
+
+    /// A call that changes something by its name.
+    fn name(&mut self, call: &Notification, row: &Row) -> Result<Answer, Stopped> {
+        match places::change_of(call, row, self.options.driver.device()) {
+            Change::Ordered => {}
+            Change::Elsewhere => {
+                self.changes_elsewhere = true;
+                self.barrier()?;
+            }
+            // Its writes would come before what was written earlier.
+            Change::OpensElsewhere if self.options.promise == Promise::Write => {
+                return Ok(Answer::Error(Errno::ROFS));
+            }
+            Change::OpensElsewhere => {
+                self.changes_elsewhere = true;
+                self.barrier()?;
+                self.hazards.opens(call);
+            }
+        }
+        Ok(Answer::Continue)
+    }
+
+    /// A map that is shared: stores into it are in no order with writes.
+    fn map(&mut self, call: &Notification) {
+        let descriptor = call.arguments[4] as RawFd;
+        let is_hazard = || -> io::Result<bool> {
+            let writes = Access::of(call.thread, descriptor)?.is_some_and(|access| access.writes);
+            let target = Target::of_descriptor(call.thread, descriptor)?;
+            let volume = self.options.driver.device();
+            Ok(writes && target.is_some_and(|target| target.device() == volume))
+        };
+        if is_hazard().unwrap_or(true) {
+            self.hazards.opens(call);
+        }
+    }
+
+    /// A call that may reach somebody outside by the name of a socket.
+    fn socket(&mut self, call: &Notification, row: &Row) -> Result<Answer, Stopped> {
+        if row.name() == "bind" {
+            let name = sockets::bound_name(call);
+            if !matches!(name, Ok(None)) {
+                self.barrier()?;
+            }
+            return Ok(Answer::Continue);
+        }
+        if !sockets::reaches_outside(call, row.name()) {
+            return Ok(Answer::Continue);
+        }
+        if self.options.promise == Promise::Write {
+            return Ok(Answer::Error(Errno::CONNREFUSED));
+        }
+        self.barrier()?;
+        self.hazards.connects();
+        Ok(Answer::Continue)
+    }
+}
+
+/// A copy of a task's descriptor.
+fn descriptor_of(thread: Pid, descriptor: RawFd) -> io::Result<OwnedFd> {
+    let pidfd = rustix::process::pidfd_open(thread, PidfdFlags::from_bits_retain(PIDFD_THREAD))?;
+    Ok(rustix::process::pidfd_getfd(
+        pidfd,
+        descriptor,
+        PidfdGetfdFlags::empty(),
+    )?)
+}
+
+/// `PIDFD_THREAD` (Linux 6.9): of a thread that need not be its process' first.
+const PIDFD_THREAD: u32 = 0o200;
+
+/// Commits when that is wanted and now and then, and once more at the end.
+fn commit_until_end(epochs: &Epochs, options: &Options) -> io::Result<()> {
+    let driver = options.driver.as_ref();
+    loop {
+        let wanted = epochs.await_wish(options.interval);
+        if epochs.is_stopped() {
+            return Ok(());
+        }
+        let is_end = wanted.contains(&Trigger::End);
+        match wanted.first() {
+            _ if is_end => return epochs.commit(driver, Trigger::End),
+            Some(&trigger) => epochs.commit(driver, trigger)?,
+            None if epochs.is_clean() => {}
+            None => epochs.commit(driver, Trigger::Interval)?,
+        }
+    }
+}
