@@ -1,5 +1,6 @@
 //! How long an interval is, as people write it, and what is shown of external synchrony afterwards.
 
+use std::io::{self, Write};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -31,15 +32,20 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
 
 /// Prints what was done.
 pub fn show(stats: &Stats, json: bool) -> Result<(), Failure> {
-    if !json {
-        for line in lines(stats) {
-            report::note(line);
-        }
-        return Ok(());
+    if json {
+        return print_json(stats)
+            .map_err(|error| Failure::new(format_args!("write to standard error: {error}")));
     }
-    let object = serde_json::to_string(&Object::from(stats)).expect("plain data");
-    eprintln!("{object}");
+    for line in lines(stats) {
+        report::note(line);
+    }
     Ok(())
+}
+
+fn print_json(stats: &Stats) -> io::Result<()> {
+    let mut stderr = io::stderr().lock();
+    serde_json::to_writer(&mut stderr, &Object::from(stats))?;
+    writeln!(stderr)
 }
 
 fn lines(stats: &Stats) -> Vec<String> {
@@ -53,9 +59,9 @@ fn lines(stats: &Stats) -> Vec<String> {
     } = stats;
     let mut lines = vec![
         format!(
-            "{} put off, {} made at once",
+            "{} put off, {real} made at once{}",
             counted(*put_off, "sync"),
-            real
+            switched(*switches)
         ),
         format!("{}{}", counted(commits.all(), "commit"), triggers(commits)),
     ];

@@ -3,6 +3,7 @@
 
 mod decisions;
 mod drain;
+mod files;
 mod finish;
 mod inquiry;
 mod speculator;

@@ -200,7 +200,7 @@ impl<'a> Decisions<'a> {
             RelayReport::Released(delivery) => self.hear(Heard::Released(delivery)),
             RelayReport::Detached if self.detaching == Detaching::Streams => {
                 self.detaching = Detaching::View;
-                let _ = self.roles.to_files.send(&ViewOrder::LetGo);
+                let _ = self.roles.files.link.send(&ViewOrder::LetGo);
                 Ok(())
             }
             // Of the terminal, or of nobody's concern.
@@ -418,14 +418,14 @@ impl<'a> Decisions<'a> {
         // A view that stands still for a commit answers nobody, and whoever waits for it cannot even
         // be killed: a task whose tracer is gone may. Nothing changes in the view any more.
         if self.commit.is_some() {
-            let _ = self.roles.to_files.send(&ViewOrder::End);
+            let _ = self.roles.files.link.send(&ViewOrder::End);
         }
     }
 
     fn others(&self) -> Others<'a> {
         Others {
             init: &self.roles.to_init,
-            view: &self.roles.to_files,
+            view: &self.roles.files.link,
             relay: &self.roles.to_relay,
         }
     }

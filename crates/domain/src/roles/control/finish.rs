@@ -54,15 +54,16 @@ impl Roles {
         let late = LaunchError::late_step;
         let waited = self.wait_for_init(parent);
         waited.map_err(late("wait for pid 1"))?;
-        match &self.epochs {
+        let epochs = self.files.epochs.as_ref();
+        match epochs {
             // The view's report comes before its end, and its end only after this link's, if the
             // mount is held from outside.
-            None => self.end_files(),
+            None => self.files.end(),
             // What is left of output waits for a commit, which will not come.
             Some(epochs) if heard.files_died || heard.from_files.is_some() => epochs.stop(),
             Some(_) => {}
         }
-        let is_stopped = self.epochs.as_ref().is_some_and(Epochs::is_stopped);
+        let is_stopped = epochs.is_some_and(Epochs::is_stopped);
         if heard.aborted || is_stopped {
             // Nobody wants what is left, or may see it.
             let _ = self.to_relay.send(&RelayOrder::Abandon);
@@ -74,26 +75,21 @@ impl Roles {
         let relay_status = parent.wait(relay);
         let relay_status = relay_status.map_err(late("wait for the relay process"))?;
         // Its last commit comes after all output, which may have waited for others.
-        self.end_files();
-        let files_status = parent.wait(&self.files);
+        self.files.end();
+        let files_status = parent.wait(&self.files.process);
         let files_status =
             files_status.map_err(late("wait for who serves or commits the files"))?;
         let speculator_status = self
             .end_speculator(&mut heard, parent)
             .map_err(late("wait for the speculator"))?;
         heard
-            .hear_files_out(&self.to_files)
+            .hear_files_out(&self.files.link)
             .map_err(late("hear from who serves or commits the files"))?;
         watched?;
         let statuses = [files_status, relay_status, speculator_status];
-        let mut finished = heard.verdict(job, self.files_name, statuses)?;
-        finished.synchrony = self.epochs.as_ref().map(Epochs::stats);
+        let mut finished = heard.verdict(job, self.files.name, statuses)?;
+        finished.synchrony = epochs.map(Epochs::stats);
         Ok(finished)
-    }
-
-    /// Tells the view or the syncer that nobody needs it any more.
-    fn end_files(&self) {
-        let _ = rustix::net::shutdown(&self.to_files, rustix::net::Shutdown::Write);
     }
 
     /// Waits for the end of pid 1.

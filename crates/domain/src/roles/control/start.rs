@@ -12,6 +12,7 @@ use surmise_sys::id_map::IdMap;
 use surmise_sys::process::{self, Child};
 
 use super::Job;
+use super::files::FilesRole;
 use super::speculator::SpeculatorRole;
 use crate::boundary::Boundary;
 use crate::command::Execution;
@@ -21,12 +22,10 @@ use crate::files::{self, UndecidedFiles, UndoLog};
 use crate::gate;
 use crate::lock::Serving;
 use crate::message::Link;
-use crate::roles::init::{Init, InitGate, Root};
+use crate::roles::init::{Init, InitGate};
 use crate::roles::relay::Relay;
 use crate::roles::relay::network::NetworkPlan;
 use crate::roles::speculator::SpeculatorProcess;
-use crate::roles::syncer::SyncerProcess;
-use crate::roles::view::ViewProcess;
 
 /// What a domain has of its own. A network namespace takes as long to make as all of these; the
 /// command's process makes it while pid 1 mounts.
@@ -41,14 +40,8 @@ pub(super) struct Roles {
     pub(super) init: Child,
     /// Closed, it tells pid 1 to end.
     pub(super) to_init: Link,
-    /// The view, or the syncer of a domain that has the real files.
-    pub(super) files: Child,
-    /// What that is called.
-    pub(super) files_name: &'static str,
-    /// Closed, it tells it to end.
-    pub(super) to_files: Link,
-    /// What the domain's output waits for, under external synchrony.
-    pub(super) epochs: Option<Epochs>,
+    /// The view, or the syncer.
+    pub(super) files: FilesRole,
     pub(super) relay: Child,
     /// Closed, it tells the relay process to end.
     pub(super) to_relay: Link,
@@ -69,17 +62,7 @@ pub(super) fn start(
     let serving =
         Serving::take(job.state).map_err(LaunchError::step("lock the view for its process"))?;
     let (undecided, undo_log) = files(job)?.unzip();
-    let FilesRole {
-        process: files,
-        name: files_name,
-        link: to_files,
-        root,
-        listener: init_syncer,
-        epochs,
-    } = match job.synchrony {
-        None => start_view(job, id_map, &serving, undo_log)?,
-        Some(options) => start_syncer(options)?,
-    };
+    let (files, root, init_syncer) = FilesRole::start(job, id_map, &serving, undo_log)?;
     let terminal = streams
         .terminal()
         .map_err(LaunchError::step("look at the terminal"))?;
@@ -89,10 +72,10 @@ pub(super) fn start(
     let (init_relay, relay_init) = pair()?;
     let (network, gate) = network(&job.launch.boundary)?.unzip();
     let engage = terminal.as_ref().is_some_and(|setup| setup.foreground);
-    let held = (serving, epochs.clone());
+    let held = (serving, files.epochs.clone());
     let (relay, to_relay) = start_relay(job, held, outer, relay_init, engage, network)?;
     let (speculator, init_speculator) = start_speculator(job, undecided)?.unzip();
-    let mut outside = vec![pidfd_of(&files)?, pidfd_of(&relay)?];
+    let mut outside = vec![pidfd_of(&files.process)?, pidfd_of(&relay)?];
     if let Some(speculator) = &speculator {
         outside.push(pidfd_of(&speculator.process)?);
     }
@@ -121,9 +104,6 @@ pub(super) fn start(
             init,
             to_init,
             files,
-            files_name,
-            to_files,
-            epochs,
             relay,
             to_relay,
             speculator,
@@ -132,9 +112,9 @@ pub(super) fn start(
         }),
         Err(error) => {
             // Without a device to come the view ends by itself, and without control the others.
-            drop((to_files, to_relay));
+            drop((files.link, to_relay));
             let speculator = speculator.map(|role| role.process);
-            for role in [files, relay].into_iter().chain(speculator) {
+            for role in [files.process, relay].into_iter().chain(speculator) {
                 role.wait().map_err(LaunchError::step("end a process"))?;
             }
             Err(LaunchError::step("make namespaces")(error))
@@ -175,7 +155,7 @@ fn network(boundary: &Boundary) -> Result<Option<(NetworkPlan, InitGate)>, Launc
     Ok(Some((network, init)))
 }
 
-fn pair() -> Result<(Link, Link), LaunchError> {
+pub(super) fn pair() -> Result<(Link, Link), LaunchError> {
     Link::pair().map_err(LaunchError::step("make a socket pair"))
 }
 
@@ -236,68 +216,4 @@ fn start_speculator(
     let process = process::fork_with(owned, descriptors, SpeculatorProcess::live)
         .map_err(LaunchError::step("start the speculator"))?;
     Ok(Some((SpeculatorRole::new(process, link), init_speculator)))
-}
-
-/// Who serves the domain's files, and what pid 1 and the relay process have to do with it.
-struct FilesRole {
-    process: Child,
-    name: &'static str,
-    link: Link,
-    root: Root,
-    /// For pid 1, to hand the listener over.
-    listener: Option<Link>,
-    epochs: Option<Epochs>,
-}
-
-/// `undo_log`: its end of the link to the speculator.
-fn start_view(
-    job: &Job<'_>,
-    id_map: &IdMap,
-    serving: &Serving,
-    undo_log: Option<UndoLog>,
-) -> Result<FilesRole, LaunchError> {
-    let (link, control) = pair()?;
-    let (init_device, device) = pair()?;
-    let view = ViewProcess {
-        root: job.root,
-        state: job.state,
-        id_map,
-        device: &device,
-        control: &control,
-        undo_log: undo_log.as_ref(),
-    };
-    let mut keep = vec![device.as_fd(), control.as_fd(), serving.as_fd()];
-    keep.extend(undo_log.iter().flat_map(|log| log.descriptors()));
-    let process = process::fork(&keep, || view.live())
-        .map_err(LaunchError::step("start the view process"))?;
-    Ok(FilesRole {
-        process,
-        name: "the view process",
-        link,
-        root: Root::View(init_device),
-        listener: None,
-        epochs: None,
-    })
-}
-
-fn start_syncer(options: &surmise_sync::Options) -> Result<FilesRole, LaunchError> {
-    let epochs = Epochs::new(options.promise).map_err(LaunchError::step("make epochs"))?;
-    let (link, control) = pair()?;
-    let (init_listener, init) = pair()?;
-    let owned = SyncerProcess {
-        control,
-        init,
-        options: options.clone(),
-        epochs: epochs.clone(),
-    };
-    let process = process::fork_with(owned, SyncerProcess::descriptors, SyncerProcess::live)
-        .map_err(LaunchError::step("start the syncer"))?;
-    Ok(FilesRole {
-        process,
-        name: "the syncer",
-        link,
-        root: Root::Real,
-        listener: Some(init_listener),
-        epochs: Some(epochs),
-    })
 }

@@ -168,7 +168,6 @@ impl<'a> Watch<'a> {
             init,
             to_init,
             files,
-            to_files,
             relay,
             to_relay,
             speculator,
@@ -186,8 +185,8 @@ impl<'a> Watch<'a> {
             sources.push((Event::RelaySaid, to_relay.as_fd()));
         }
         if !self.heard.files_died {
-            sources.push((Event::FilesSaid, to_files.as_fd()));
-            sources.push((Event::FilesDied, files.as_fd()));
+            sources.push((Event::FilesSaid, files.link.as_fd()));
+            sources.push((Event::FilesDied, files.process.as_fd()));
         }
         if let Some(speculator) = speculator
             && !self.heard.speculator_died
@@ -255,7 +254,7 @@ impl<'a> Watch<'a> {
     }
 
     fn hear_files(&mut self) -> io::Result<()> {
-        match self.roles.to_files.receive()? {
+        match self.roles.files.link.receive()? {
             Some(Report::Done) => self.decisions.done(Ok(())),
             Some(Report::NotDone(error)) => self.decisions.done(Err(error)),
             Some(Report::Failed(failure)) => {

@@ -1,0 +1,102 @@
+//! Who serves a domain's files, the view, or commits them, the syncer: as control has to do with it.
+
+use std::os::fd::AsFd;
+
+use surmise_sync::Epochs;
+use surmise_sys::id_map::IdMap;
+use surmise_sys::process::{self, Child};
+
+use super::Job;
+use super::start::pair;
+use crate::error::LaunchError;
+use crate::files::UndoLog;
+use crate::lock::Serving;
+use crate::message::Link;
+use crate::roles::init::Root;
+use crate::roles::syncer::SyncerProcess;
+use crate::roles::view::ViewProcess;
+
+/// The view, or the syncer of a domain that has the real files.
+pub(super) struct FilesRole {
+    pub(super) process: Child,
+    /// What it is called.
+    pub(super) name: &'static str,
+    /// Closed, it tells it to end.
+    pub(super) link: Link,
+    /// What the domain's output waits for, under external synchrony.
+    pub(super) epochs: Option<Epochs>,
+}
+
+impl FilesRole {
+    /// With what pid 1 needs: its root, and the link by which a syncer gets the listener. `undo_log`: the
+    /// view's end of the link to the speculator.
+    pub(super) fn start(
+        job: &Job<'_>,
+        id_map: &IdMap,
+        serving: &Serving,
+        undo_log: Option<UndoLog>,
+    ) -> Result<(Self, Root, Option<Link>), LaunchError> {
+        match job.synchrony {
+            None => start_view(job, id_map, serving, undo_log)
+                .map(|(role, device)| (role, Root::View(device), None)),
+            Some(options) => {
+                start_syncer(options).map(|(role, listener)| (role, Root::Real, Some(listener)))
+            }
+        }
+    }
+
+    /// Tells it that nobody needs it any more.
+    pub(super) fn end(&self) {
+        let _ = rustix::net::shutdown(&self.link, rustix::net::Shutdown::Write);
+    }
+}
+
+fn start_view(
+    job: &Job<'_>,
+    id_map: &IdMap,
+    serving: &Serving,
+    undo_log: Option<UndoLog>,
+) -> Result<(FilesRole, Link), LaunchError> {
+    let (link, control) = pair()?;
+    let (init_device, device) = pair()?;
+    let view = ViewProcess {
+        root: job.root,
+        state: job.state,
+        id_map,
+        device: &device,
+        control: &control,
+        undo_log: undo_log.as_ref(),
+    };
+    let mut keep = vec![device.as_fd(), control.as_fd(), serving.as_fd()];
+    keep.extend(undo_log.iter().flat_map(|log| log.descriptors()));
+    let process = process::fork(&keep, || view.live())
+        .map_err(LaunchError::step("start the view process"))?;
+    let role = FilesRole {
+        process,
+        name: "the view process",
+        link,
+        epochs: None,
+    };
+    Ok((role, init_device))
+}
+
+fn start_syncer(options: &surmise_sync::Options) -> Result<(FilesRole, Link), LaunchError> {
+    let epochs = Epochs::new(options.promise).map_err(LaunchError::step("make epochs"))?;
+    let (link, control) = pair()?;
+    let (init_listener, init) = pair()?;
+    let owned = SyncerProcess {
+        control,
+        init,
+        options: options.clone(),
+        epochs: epochs.clone(),
+    };
+    let process = process::fork_with(owned, SyncerProcess::descriptors, SyncerProcess::live)
+        .map_err(LaunchError::step("start the syncer"))?;
+    let role = FilesRole {
+        process,
+        name: "the syncer",
+        link,
+        epochs: Some(epochs),
+    };
+    Ok((role, init_listener))
+}
