@@ -189,6 +189,7 @@ fn start_relay(
         state: job.state.into(),
         hold_streams: job.launch.boundary.hold_streams,
         hold_terminal: job.launch.boundary.hold_terminal,
+        epochs: None,
         network,
     };
     let relay = process::fork_with(relay, Relay::descriptors, Relay::live)
