@@ -3,10 +3,12 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use surmise_sync::Epochs;
 use surmise_sys::signals;
 
 use crate::ends::{self, Notices, Outer};
 use crate::mailbox::{Mailbox, Sender, mailbox};
+use crate::release::Release;
 use crate::sink::Sink;
 use crate::streams::Stream;
 use crate::{input, output, terminal};
@@ -78,7 +80,8 @@ pub struct Channels {
 
 impl Channels {
     /// Starts the threads. `engage`: whether the terminal's keys go to the domain from the start.
-    /// `sink` says for each output that there is whether it is held, and where.
+    /// `sink` says for each output that there is whether it is held, and where. With `epochs`, what the
+    /// caller sees waits until everything is durable that was promised before.
     ///
     /// The calling process starts no further processes, and has called [`block_signals`].
     ///
@@ -87,6 +90,7 @@ impl Channels {
     pub fn start(
         outer: Outer,
         engage: bool,
+        epochs: Option<&Epochs>,
         sink: &mut dyn FnMut(Held) -> io::Result<Option<Box<dyn Sink>>>,
     ) -> io::Result<Self> {
         let (sender, events) = mailbox()?;
@@ -106,12 +110,14 @@ impl Channels {
         }
         for end in outer.outputs {
             let stream = end.stream;
-            let started = output::start(end, sink(held_as(stream))?, sender.clone())?;
+            let release = Release::new(epochs);
+            let started = output::start(end, sink(held_as(stream))?, release, sender.clone())?;
             channels.outputs.push((stream, started));
             channels.living += 1;
         }
         if let Some(end) = outer.terminal {
-            let started = terminal::start(end, engage, sink(Held::Terminal)?, sender.clone())?;
+            let (release, sink) = (Release::new(epochs), sink(Held::Terminal)?);
+            let started = terminal::start(end, engage, sink, release, sender.clone())?;
             channels.terminal = Some(started);
             channels.living += 1;
         }

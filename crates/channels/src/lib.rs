@@ -20,6 +20,7 @@ mod input;
 mod keep;
 mod mailbox;
 mod output;
+mod release;
 mod sink;
 mod streams;
 mod terminal;

@@ -15,6 +15,7 @@ use rustix::time::Timespec;
 use crate::channels::Event;
 use crate::ends::OutputEnd;
 use crate::mailbox::{Mailbox, Sender, mailbox};
+use crate::release::Release;
 use crate::sink::Sink;
 use crate::streams::Stream;
 
@@ -37,10 +38,11 @@ pub(crate) enum Order {
     Finish,
 }
 
-/// Starts the thread. With a `sink`, nothing goes to the caller.
+/// Starts the thread. With a `sink`, nothing goes to the caller; what does, waits for its `release`.
 pub(crate) fn start(
     end: OutputEnd,
     sink: Option<Box<dyn Sink>>,
+    release: Release,
     events: Sender<Event>,
 ) -> io::Result<Sender<Order>> {
     let (sender, orders) = mailbox()?;
@@ -50,6 +52,7 @@ pub(crate) fn start(
         socket: end.socket,
         caller: Some(caller),
         sink,
+        release,
         orders,
         queue: VecDeque::new(),
         pending: Pending::default(),
@@ -70,6 +73,8 @@ struct Pump {
     caller: Option<Caller>,
     /// Where the domain's output goes instead of to the caller.
     sink: Option<Box<dyn Sink>>,
+    /// What is taken from the domain for the caller waits for it first.
+    release: Release,
     orders: Mailbox<Order>,
     /// What is for the caller beside the domain's output, and comes next.
     queue: VecDeque<Queued>,
@@ -181,6 +186,10 @@ impl Pump {
                 }
                 continue;
             };
+            if matches!(next, Queued::Release) && self.release.wait().is_err() {
+                // It stays held.
+                continue;
+            }
             match next_of(next, sink.as_mut(), &mut self.queue) {
                 Ok((showing, bytes)) => {
                     self.showing = showing;
@@ -207,9 +216,10 @@ impl Pump {
         // A pipe holds no more.
         match rustix::io::read(inner, &mut *buffer) {
             Ok(0) => self.end_of_output(),
-            Ok(length) => self
+            Ok(length) if self.release.wait().is_ok() => self
                 .queue
                 .push_back(Queued::Output(buffer[..length].to_vec())),
+            Ok(_) => self.close_inner(),
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(errno) => {
                 self.tell(&errno.into(), events);
@@ -292,7 +302,9 @@ impl Pump {
             Ok(0) => self.end_of_output(),
             Ok(length) => match &mut self.sink {
                 Some(sink) => return sink.write(&buffer[..length]),
-                None => self.pending.fill(&buffer[..length]),
+                None if self.release.wait().is_ok() => self.pending.fill(&buffer[..length]),
+                // Nothing that the domain puts out may be seen any more; notes may.
+                None => self.close_inner(),
             },
             Err(Errno::AGAIN | Errno::INTR) => {}
             // The other end of a socket was closed with something unread.
@@ -303,6 +315,10 @@ impl Pump {
     }
 
     fn end_of_output(&mut self) {
+        // That nothing more comes is output, too.
+        if self.sink.is_none() && self.release.wait().is_err() {
+            return self.close_inner();
+        }
         if let (true, Some(inner), Some(caller)) = (self.socket, &self.inner, &self.caller)
             && self.sink.is_none()
             && !is_closed(inner)

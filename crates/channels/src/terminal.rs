@@ -22,6 +22,7 @@ use surmise_sys::signals::SignalFd;
 use crate::channels::Event;
 use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::output::{Pending, Queued, Showing, next_of, unseen};
+use crate::release::Release;
 use crate::sink::Sink;
 use crate::terminal::outer::Outer;
 
@@ -68,11 +69,13 @@ pub(crate) enum Order {
     Leave,
 }
 
-/// Starts the thread. `engage`: whether keys go to the domain from the start.
+/// Starts the thread. `engage`: whether keys go to the domain from the start. What appears waits for its
+/// `release`.
 pub(crate) fn start(
     terminal: OwnedFd,
     engage: bool,
     sink: Option<Box<dyn Sink>>,
+    release: Release,
     events: Sender<Event>,
 ) -> io::Result<Sender<Order>> {
     let (sender, orders) = mailbox()?;
@@ -82,6 +85,7 @@ pub(crate) fn start(
         keys: Pending::default(),
         screen: Pending::default(),
         sink,
+        release,
         queue: VecDeque::new(),
         showing: Showing::Output,
         pause: Pause::No,
@@ -108,6 +112,8 @@ struct Relay {
     screen: Pending,
     /// Where what appears goes instead.
     sink: Option<Box<dyn Sink>>,
+    /// What is taken from the domain to appear waits for it first.
+    release: Release,
     /// What appears beside the domain's output, and comes next.
     queue: VecDeque<Queued>,
     /// What is on its way to the terminal.
@@ -229,6 +235,10 @@ impl Relay {
                 self.queue.push_front(next);
                 return;
             } else if let Some(sink) = &mut self.sink {
+                if matches!(next, Queued::Release) && self.release.wait().is_err() {
+                    // It stays held.
+                    continue;
+                }
                 match next_of(next, sink.as_mut(), &mut self.queue) {
                     Ok((showing, bytes)) => {
                         self.showing = showing;
@@ -248,8 +258,12 @@ impl Relay {
             // It never waits. What fails will fail again.
             && let Ok(length @ 1..) = rustix::io::read(inner, &mut *buffer)
         {
-            self.queue
-                .push_back(Queued::Output(buffer[..length].to_vec()));
+            match self.release.wait() {
+                Ok(()) => self
+                    .queue
+                    .push_back(Queued::Output(buffer[..length].to_vec())),
+                Err(_) => self.lose_inner(),
+            }
         }
     }
 
@@ -392,11 +406,7 @@ impl Relay {
             Err(Errno::AGAIN | Errno::INTR) => return,
             Ok(length @ 1..) => length,
             // Nobody inside has it any more, and all that was put out has been read.
-            Ok(_) | Err(_) => {
-                self.inner = None;
-                self.keys = Pending::default();
-                return;
-            }
+            Ok(_) | Err(_) => return self.lose_inner(),
         };
         if let Pause::Soon(rest) = self.pause {
             self.pause = Pause::Soon(rest.saturating_sub(length));
@@ -410,8 +420,18 @@ impl Relay {
                 self.inner = None;
             }
         } else if self.outer.terminal().is_some() {
-            self.screen.fill(&self.outer.as_it_is(bytes));
+            match self.release.wait() {
+                Ok(()) => self.screen.fill(&self.outer.as_it_is(bytes)),
+                // Nothing that the domain puts out may appear any more; notes may.
+                Err(_) => self.lose_inner(),
+            }
         }
+    }
+
+    /// Nothing goes to the domain's terminal any more, or comes from it.
+    fn lose_inner(&mut self) {
+        self.inner = None;
+        self.keys = Pending::default();
     }
 
     fn pause(&mut self) {
@@ -448,8 +468,7 @@ impl Relay {
     /// The caller's terminal is gone. Closing the domain's tells those inside, as it was told outside.
     fn hang_up(&mut self) {
         self.outer.close();
-        self.inner = None;
-        self.keys = Pending::default();
+        self.lose_inner();
         self.clear_screen();
     }
 

@@ -11,7 +11,9 @@
 //!
 //! The loop never waits for anything but its events. What may take time (names, deliveries, servers
 //! inside that are dialed) is done by helper threads, whose results are events, too. A slow reader
-//! slows only its own connection: each direction keeps at most one read's bytes.
+//! slows only its own connection: each direction keeps at most one read's bytes. Where the domain has
+//! epochs, output that depends on a promise waits until that is kept (`epochs`); that stops the loop only
+//! for what is rare.
 //!
 //! A descriptor that cannot be had is no error: new connections then wait, inside as SYNs that are
 //! sent again, outside in the queues of listeners, until descriptors come back.
@@ -21,12 +23,14 @@ mod core;
 mod deliver;
 mod dns;
 mod dns_streams;
+mod epochs;
 mod finish;
 mod flow;
 mod gate;
 mod held;
 mod held_datagrams;
 mod inbox;
+mod intake;
 mod interface;
 mod jobs;
 mod ping;
@@ -45,16 +49,18 @@ use std::collections::HashSet;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use surmise_outbox::{HoldId, Outbox};
+use surmise_sync::Epochs;
 use surmise_sys::network::gate::{Gate, PACKET_SIZE};
 
 use self::attribution::Attribution;
 use self::core::Core;
 use self::dns::Dns;
+use self::epochs::Waiting;
 use self::finish::Finishing;
 use self::flow::Scratch;
 use self::gate::{Admission, SynGate};
@@ -71,15 +77,8 @@ use self::release::{Releases, Selection};
 use self::slab::{Key, Slab};
 use self::udp::Datagrams;
 use crate::names::Names;
-use crate::packet::{self, Packet};
 use crate::policy::{Policy, Verdict};
 use crate::resolver::Resolver;
-
-/// How many packets one wakeup takes: the connections want their turn.
-const PACKETS_MAX: usize = 256;
-
-/// How long what was sent may take through the kernel inside, between two looks that find nothing.
-const IN_FLIGHT: Duration = Duration::from_millis(2);
 
 /// What a relay needs.
 pub struct Config {
@@ -95,6 +94,8 @@ pub struct Config {
     pub resolver: Resolver,
     /// Reaches the servers of published ports.
     pub dial: Box<dyn Dial>,
+    /// Where programs are promised that changes are durable: output waits for that.
+    pub epochs: Option<Epochs>,
     /// Takes what the relay tells, on the relay's thread. Must not block.
     pub events: Box<dyn Fn(Event) + Send>,
 }
@@ -138,6 +139,7 @@ impl Relay {
         poller.add(&tun, Token::only(Kind::Tun), EventFlags::IN)?;
         poller.add(inbox.as_fd(), Token::only(Kind::Inbox), EventFlags::IN)?;
         publish.start(&poller, config.dial, mailer.clone())?;
+        let waiting = Waiting::new(&poller, config.epochs)?;
         let servers = config.resolver.nameservers().to_vec();
         let core = Core {
             poller,
@@ -151,6 +153,7 @@ impl Relay {
             questions: Questions::default(),
             jobs: Jobs::new(mailer.clone(), config.resolver),
             scratch: Scratch::new(),
+            waiting,
             released_descriptors: false,
             tun,
             loopback,
@@ -221,6 +224,7 @@ impl Relay {
                 }
             }
             Kind::Room => self.held.resume(core),
+            Kind::Epochs => self.promises_kept(),
             Kind::Tun => _ = self.read_packets(),
             Kind::Listener => _ = self.accept(),
             Kind::Gated => self.gate.ready(core, key),
@@ -261,6 +265,11 @@ impl Relay {
         match message {
             Message::Order(order) => self.carry_out(order),
             Message::Dialed { key, result } => {
+                if result.is_err() {
+                    // That nobody serves the port is output, too. Where that may never leave, the
+                    // connection is reset all the same: the end of the domain would do so.
+                    let _ = epochs::release(core.waiting.epochs());
+                }
                 if let Some((inside, outside)) = self.publish.dialed(key, result) {
                     self.relay(Pump::new(inside, outside));
                 }
@@ -295,7 +304,7 @@ impl Relay {
             }
             Order::Decide { hold, verdict } => self.decide(hold, verdict),
             Order::Quiesce => {
-                let failed = self.drain().err().map(|error| error.to_string());
+                let failed = self.quiesce().err().map(|error| error.to_string());
                 self.core.tell(Event::Quiesced { failed });
             }
             Order::Release => {
@@ -347,60 +356,6 @@ impl Relay {
         self.pings.reconsider(&mut self.core);
     }
 
-    /// Takes in everything that was sent, until nothing more comes, and has it written.
-    fn drain(&mut self) -> Result<(), surmise_outbox::OutboxError> {
-        let mut quiet = 0;
-        // What a program sent is in the kernel's hands: some of it on its way from one queue to the
-        // next, which takes no longer than a moment. Two looks in a row that find nothing have seen all.
-        while quiet < 2 {
-            self.core.now = Instant::now();
-            let packets = self.read_packets();
-            let accepted = self.accept();
-            let came = self.held.drain(&mut self.core);
-            if packets || accepted || came {
-                quiet = 0;
-            } else {
-                quiet += 1;
-                std::thread::sleep(IN_FLIGHT);
-            }
-        }
-        self.core.outbox.flush()
-    }
-
-    /// Takes packets out of the TUN; says whether there were any.
-    fn read_packets(&mut self) -> bool {
-        let mut buffer = std::mem::take(&mut self.packet);
-        let mut count = 0;
-        while count < PACKETS_MAX {
-            match rustix::io::read(&self.core.tun, &mut buffer[..]) {
-                Ok(length) => self.take_packet(&buffer[..length]),
-                Err(Errno::INTR) => continue,
-                Err(Errno::AGAIN) => break,
-                Err(_) => {
-                    // The device is gone, and with it the domain.
-                    self.stopped = true;
-                    break;
-                }
-            }
-            count += 1;
-        }
-        self.packet = buffer;
-        count > 0
-    }
-
-    fn take_packet(&mut self, bytes: &[u8]) {
-        let core = &mut self.core;
-        match packet::parse(bytes) {
-            Packet::Syn(syn) => self.gate.take(core, syn, bytes),
-            Packet::Datagram(datagram) if core.is_nameserver(datagram.destination) => {
-                self.dns.take(core, &datagram);
-            }
-            Packet::Datagram(datagram) => self.datagrams.take(core, &datagram, bytes),
-            Packet::Ping(ping) => self.pings.take(core, &ping, bytes),
-            Packet::Other => {}
-        }
-    }
-
     /// Takes the connections that the kernel has accepted; says whether there were any.
     fn accept(&mut self) -> bool {
         let mut came = false;
@@ -439,6 +394,7 @@ impl Relay {
     }
 
     fn relay(&mut self, mut pump: Pump) {
+        pump.hold_back(self.core.waiting.latch());
         if self.finishing.is_some() {
             pump.finish(self.core.now, &mut self.core.scratch);
         }
@@ -450,7 +406,12 @@ impl Relay {
         let Some(pump) = self.pumps.get_mut(key) else {
             return;
         };
-        match pump.ready(end, flags, &mut self.core.scratch) {
+        let result = pump.ready(end, flags, &mut self.core.scratch);
+        self.pumped(key, result);
+    }
+
+    fn pumped(&mut self, key: Key, result: io::Result<Life>) {
+        match result {
             Ok(Life::GoesOn) => self.register(key),
             Ok(Life::Over) => {
                 if let Some(pump) = self.pumps.remove(key) {
@@ -464,7 +425,12 @@ impl Relay {
 
     fn register(&mut self, key: Key) {
         let registered = match self.pumps.get_mut(key) {
-            Some(pump) => pump.register(&self.core.poller, key),
+            Some(pump) => {
+                if pump.waits() {
+                    self.core.waiting.add(key);
+                }
+                pump.register(&self.core.poller, key)
+            }
             None => Ok(()),
         };
         if registered.is_err() {

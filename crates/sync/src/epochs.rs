@@ -128,10 +128,12 @@ impl Epochs {
         let begun = Instant::now();
         loop {
             let generation = self.words.signals[GENERATION].load(SeqCst);
+            // Looked at before, so that the last commit before a stop counts.
+            let stopped = self.is_stopped();
             if self.is_durable(epoch) {
                 break;
             }
-            if self.is_stopped() {
+            if stopped {
                 return Err(Stopped);
             }
             self.want(trigger);
@@ -230,7 +232,7 @@ impl Epochs {
     ///
     /// # Errors
     /// As the driver's commit. Nothing is released any more.
-    pub(crate) fn commit(&self, driver: &dyn Driver, trigger: Trigger) -> io::Result<()> {
+    pub fn commit(&self, driver: &dyn Driver, trigger: Trigger) -> io::Result<()> {
         let epoch = self.promised();
         if let Err(error) = driver.commit() {
             self.stop();

@@ -18,6 +18,7 @@ use rustix::process::{Resource, Signal};
 use rustix::time::Timespec;
 use surmise_channels::{Channels, Event, Held, MailSender, Mailbox, Outer, Sink, mailbox};
 use surmise_outbox::Outbox;
+use surmise_sync::Epochs;
 use surmise_sys::signals;
 
 use crate::gate;
@@ -61,6 +62,8 @@ pub(crate) struct Relay {
     pub(crate) hold_streams: bool,
     /// Whether what appears on the terminal is held.
     pub(crate) hold_terminal: bool,
+    /// Where the domain is promised that changes are durable: what leaves it waits for that.
+    pub(crate) epochs: Option<Epochs>,
     /// What the network relay needs, where the domain's network has a gate.
     pub(crate) network: Option<NetworkPlan>,
     /// What output waits for, under external synchrony.
@@ -92,6 +95,7 @@ impl Relay {
             self.init.as_fd(),
             self.serving.as_fd(),
         ]);
+        all.extend(self.epochs.iter().map(AsFd::as_fd));
         all.extend(self.network.iter().flat_map(NetworkPlan::descriptors));
         all
     }
@@ -107,6 +111,7 @@ impl Relay {
             state,
             hold_streams,
             hold_terminal,
+            epochs,
             network,
             epochs: _,
         } = self;
@@ -124,13 +129,14 @@ impl Relay {
                 }
                 Ok(Some(held::sink(opened(&mut outbox, &state)?, held)))
             };
-            let channels = Channels::start(outer, engage, &mut sink)
+            let channels = Channels::start(outer, engage, epochs.as_ref(), &mut sink)
                 .map_err(Failure::at("start the channels"))?;
             let (ended, network_ended) = mailbox().map_err(Failure::at("make a mailbox"))?;
             let mut running = Running {
                 control: &control,
                 init: Some(init),
                 channels,
+                epochs,
                 plan: network,
                 network: None,
                 ended,
@@ -178,6 +184,7 @@ struct Running<'a> {
     /// `None` when pid 1 has ended.
     init: Option<Link>,
     channels: Channels,
+    epochs: Option<Epochs>,
     /// Until the gate is there.
     plan: Option<NetworkPlan>,
     network: Option<Network>,
@@ -271,7 +278,13 @@ impl Running<'_> {
             .map_err(Failure::at("open the outbox"))?
             .clone();
         let network = plan
-            .start(gate, outbox, Arc::clone(self.control), self.ended.clone())
+            .start(
+                gate,
+                outbox,
+                self.epochs.clone(),
+                Arc::clone(self.control),
+                self.ended.clone(),
+            )
             .map_err(Failure::at("start the network relay"))?;
         if self.finishing {
             network.finish();

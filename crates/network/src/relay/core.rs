@@ -9,6 +9,7 @@ use surmise_outbox::{Host, Outbox, Sender};
 use surmise_sys::network::gate::{LoopbackSockets, Protocol, inject};
 
 use super::attribution::Attribution;
+use super::epochs::Waiting;
 use super::flow::Scratch;
 use super::interface::Event;
 use super::jobs::Jobs;
@@ -39,6 +40,8 @@ pub(crate) struct Core {
     pub(crate) questions: Questions,
     pub(crate) jobs: Jobs,
     pub(crate) scratch: Scratch,
+    /// What waits for promises to be kept.
+    pub(crate) waiting: Waiting,
     /// A descriptor was closed: who stopped for lack of them may try again.
     pub(crate) released_descriptors: bool,
     pub(super) tun: OwnedFd,

@@ -11,7 +11,9 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketType};
 use rustix::time::Timespec;
 use surmise_outbox::{End, HoldId, Host, Outbox, Pending, Step, Target};
+use surmise_sync::Epochs;
 
+use super::epochs;
 use super::inbox::Mailer;
 use super::interface::{Message, Released};
 use super::sockets::{self, Progress, Read};
@@ -38,6 +40,7 @@ const REPLIES_MAX: usize = 16 << 20;
 pub(crate) struct Plan {
     pub(crate) outbox: Outbox,
     pub(crate) resolver: Resolver,
+    pub(crate) epochs: Option<Epochs>,
     /// In the order of their opening.
     pub(crate) items: Vec<Item>,
 }
@@ -88,6 +91,10 @@ impl Plan {
         let steps = self
             .outbox
             .steps(self.items.iter().map(|item| &item.pending));
+        // After they were taken out of the outbox: nothing that comes later is sent.
+        if let Err(stopped) = epochs::release(self.epochs.as_ref()) {
+            return fail(self.items, &stopped.to_string(), mailer);
+        }
         let items = self.items.into_iter();
         let mut delivery = Delivery {
             outbox: self.outbox,
@@ -113,6 +120,20 @@ impl Plan {
         let mut discarded = discarded.into_values().flatten().collect();
         discard_replies(&mut discarded, DISCARD_LIMIT);
     }
+}
+
+/// Nothing is sent; it stays in the outbox.
+fn fail(items: Vec<Item>, error: &str, mailer: &Mailer<Message>) {
+    let mut released = Released::default();
+    for Item { pending, .. } in items {
+        let failed = (pending.target, 0, error.to_owned());
+        released.failed.push(failed);
+        mailer.send(Message::Delivered(Delivered {
+            hold: pending.hold,
+            result: Err(error.to_owned()),
+        }));
+    }
+    mailer.send(Message::Released(released));
 }
 
 struct Delivery<'a> {

@@ -12,6 +12,7 @@ use surmise_sys::network::gate::Protocol;
 
 use super::core::Core;
 use super::dns_streams::Streams;
+use super::epochs::Piece;
 use super::poller::{Kind, Token};
 use super::slab::{Key, Slab};
 use super::sockets::{self, Read};
@@ -127,7 +128,7 @@ impl Dns {
             match rustix::net::recvfrom(socket, &mut buffer[..], RecvFlags::empty()) {
                 Ok((length, _, Some(from))) => {
                     if let Ok(from) = SocketAddr::try_from(from) {
-                        self.ask(core, Asker::Proxy(from), &buffer[..length]);
+                        self.take_query(core, Asker::Proxy(from), &buffer[..length]);
                     }
                 }
                 Ok((_, _, None)) | Err(Errno::INTR) => {}
@@ -143,7 +144,7 @@ impl Dns {
             return;
         };
         for message in self.streams.ready(core, key, flags) {
-            self.ask(core, Asker::Stream(key, ends), &message);
+            self.take_query(core, Asker::Stream(key, ends), &message);
         }
     }
 
@@ -201,7 +202,16 @@ impl Dns {
         }
     }
 
-    fn ask(&mut self, core: &mut Core, asker: Asker, message: &[u8]) {
+    /// Takes what was just read of a program.
+    fn take_query(&mut self, core: &mut Core, asker: Asker, message: &[u8]) {
+        let piece = || Piece::Query(asker, message.to_vec());
+        if !core.waiting.takes(piece) {
+            self.ask(core, asker, message);
+        }
+    }
+
+    /// Takes a query that may leave.
+    pub(super) fn ask(&mut self, core: &mut Core, asker: Asker, message: &[u8]) {
         match Query::parse(message) {
             Some(query) => self.decide(core, asker, query, core.now),
             None => {

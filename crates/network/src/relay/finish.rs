@@ -40,6 +40,7 @@ impl Relay {
         self.finishing.is_some()
             && self.pumps.len() == 0
             && !self.releases.are_under_way()
+            && !self.core.waiting.has_pieces()
             && !self.datagrams.are_resolving()
     }
 

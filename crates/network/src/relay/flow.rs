@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::net::Shutdown;
 
+use super::epochs::Latch;
 use super::sockets::{self, Read};
 
 /// How much one read takes.
@@ -75,6 +76,8 @@ pub(crate) struct Flow {
     ended: bool,
     /// The reader was told so.
     passed: bool,
+    /// Holds back what was read, its end too, and then nothing more is read.
+    latch: Latch,
 }
 
 impl Flow {
@@ -87,6 +90,21 @@ impl Flow {
         }
     }
 
+    /// What comes from now on is a program's output, which may have to wait.
+    pub(crate) fn hold_back(&mut self, latch: Latch) {
+        self.latch = latch;
+    }
+
+    /// What holds it back.
+    pub(crate) fn latch(&mut self) -> &mut Latch {
+        &mut self.latch
+    }
+
+    /// Whether what was read is held back.
+    pub(crate) fn is_held_back(&self) -> bool {
+        self.latch.is_closed()
+    }
+
     /// Adds bytes that were read elsewhere.
     pub(crate) fn add(&mut self, bytes: &[u8], scratch: &mut Scratch) {
         self.unsent.extend_from_slice(bytes);
@@ -95,12 +113,12 @@ impl Flow {
 
     /// Whether there is any sense in reading.
     pub(crate) fn wants_input(&self) -> bool {
-        !self.ended && self.unsent.is_empty()
+        !self.ended && self.unsent.is_empty() && !self.is_held_back()
     }
 
     /// Whether something waits for the reader.
     pub(crate) fn wants_output(&self) -> bool {
-        !self.unsent.is_empty()
+        !self.unsent.is_empty() && !self.is_held_back()
     }
 
     /// How many bytes the reader's kernel has taken.
@@ -154,11 +172,15 @@ impl Flow {
             Read::Nothing => return Ok(Supply::Nothing),
             Read::End => {
                 self.ended = true;
+                self.latch.take().map_err(io::Error::other)?;
                 self.pass_end(to)?;
                 return Ok(Supply::Nothing);
             }
         };
-        let written = sockets::write(to, &chunk[..length])?;
+        let written = match self.latch.take().map_err(io::Error::other)? {
+            true => 0,
+            false => sockets::write(to, &chunk[..length])?,
+        };
         self.written += written as u64;
         if written < length {
             self.unsent.extend_from_slice(&chunk[written..length]);
@@ -195,7 +217,7 @@ impl Flow {
     /// # Errors
     /// As `send`.
     pub(crate) fn flush(&mut self, to: &OwnedFd, scratch: &mut Scratch) -> io::Result<()> {
-        if !self.unsent.is_empty() {
+        if self.wants_output() {
             let written = sockets::write(to, &self.unsent[self.sent..])?;
             self.sent += written;
             self.written += written as u64;
@@ -214,7 +236,7 @@ impl Flow {
     }
 
     fn pass_end(&mut self, to: &OwnedFd) -> io::Result<()> {
-        if self.ended && !self.passed && self.unsent.is_empty() {
+        if self.ended && !self.passed && self.unsent.is_empty() && !self.is_held_back() {
             self.passed = true;
             rustix::net::shutdown(to, Shutdown::Write)?;
         }

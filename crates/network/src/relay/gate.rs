@@ -92,8 +92,8 @@ impl SynGate {
         }
     }
 
-    /// Takes a SYN that came out of the TUN in `packet`.
-    pub(crate) fn take(&mut self, core: &mut Core, syn: Syn, packet: &[u8]) {
+    /// Takes a SYN that came out of the TUN in `packet`, at `seen`.
+    pub(crate) fn take(&mut self, core: &mut Core, syn: Syn, packet: &[u8], seen: Instant) {
         let (source, destination) = (syn.source, syn.destination);
         if let Some(&key) = self.by_ends.get(&(source, destination)) {
             let request = self.requests.get_mut(key).expect("listed requests exist");
@@ -124,7 +124,7 @@ impl SynGate {
             syn,
             packet: packet.to_vec(),
             state,
-            first_seen: core.now,
+            first_seen: seen,
             last_seen: core.now,
         });
         self.by_ends.insert((source, destination), key);

@@ -10,6 +10,7 @@ use surmise_outbox::{End, HoldId, Sender, Target};
 use surmise_sys::network::gate::Protocol;
 
 use super::core::Core;
+use super::epochs;
 use super::flow::Flow;
 use super::interface::Event;
 use super::poller::{Kind, Registration, Token};
@@ -438,6 +439,8 @@ impl Held {
     /// Both sides see a reset.
     pub(super) fn reset(self, core: &mut Core) {
         if let Some(mut upstream) = self.upstream {
+            // It may be the program's doing, and that is output, too.
+            let _ = epochs::release(core.waiting.epochs());
             upstream.replies.forget(&mut core.scratch);
             sockets::reset(upstream.socket);
         }

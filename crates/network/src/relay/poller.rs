@@ -24,6 +24,8 @@ pub(crate) enum Kind {
     Inbox,
     /// The outbox has room again.
     Room,
+    /// Promises were kept.
+    Epochs,
     /// Packets.
     Tun,
     /// Connections that the kernel accepted in the place of their destinations.
@@ -57,9 +59,10 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 18] = [
         Self::Inbox,
         Self::Room,
+        Self::Epochs,
         Self::Tun,
         Self::Listener,
         Self::Gated,

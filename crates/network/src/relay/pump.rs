@@ -8,6 +8,7 @@ use std::time::Instant;
 use rustix::event::epoll::EventFlags;
 use surmise_sys::sockets::{at_urgent_mark, unacknowledged};
 
+use super::epochs::Latch;
 use super::flow::{Flow, Scratch, Supply};
 use super::poller::{Kind, Poller, Registration, Token};
 use super::slab::Key;
@@ -90,6 +91,27 @@ impl Pump {
         }
     }
 
+    /// What is read of the program from now on may have to wait.
+    pub(crate) fn hold_back(&mut self, latch: Latch) {
+        self.side(End::Inside).flow.hold_back(latch);
+    }
+
+    /// Whether something that was read of the program waits for promises to be kept.
+    pub(crate) fn waits(&self) -> bool {
+        self.sides[End::Inside as usize].flow.is_held_back()
+    }
+
+    /// What waits may leave by now.
+    ///
+    /// # Errors
+    /// It never may, or the connection is broken.
+    pub(crate) fn promises_kept(&mut self, scratch: &mut Scratch) -> io::Result<Life> {
+        let latch = self.side(End::Inside).flow.latch();
+        latch.open().map_err(io::Error::other)?;
+        self.flush(End::Inside, scratch)?;
+        Ok(self.life())
+    }
+
     /// The programs inside have ended: what they have sent is still delivered, and what comes for them
     /// is thrown away. To have it told them, as that nobody takes it, would be to break the connection
     /// off before the rest has left.
@@ -112,7 +134,8 @@ impl Pump {
         let words = self
             .last_words
             .get_or_insert(LastWords { taken, since: now });
-        if words.taken != taken {
+        // A receiver takes nothing of what is held back.
+        if words.taken != taken || inside.flow.is_held_back() {
             *words = LastWords { taken, since: now };
         }
         words.since
@@ -141,8 +164,18 @@ impl Pump {
         flags: EventFlags,
         scratch: &mut Scratch,
     ) -> io::Result<Life> {
-        let other = end.other();
         self.side(end).registration.saw(flags);
+        let result = self.serve(end, flags, scratch);
+        if result.is_err() && end == End::Inside {
+            // That the program has broken it off is output, too. Where that may never leave, the
+            // connection is broken off all the same: the end of the domain would do so.
+            let _ = self.side(end).flow.latch().release();
+        }
+        result
+    }
+
+    fn serve(&mut self, end: End, flags: EventFlags, scratch: &mut Scratch) -> io::Result<Life> {
+        let other = end.other();
         if flags.contains(EventFlags::ERR) {
             self.pass_rest(end, scratch)?;
         }
@@ -159,11 +192,15 @@ impl Pump {
                 scratch,
             )?;
         }
+        Ok(self.life())
+    }
+
+    fn life(&self) -> Life {
         let over = match self.last_words {
             Some(_) => self.is_delivered(),
             None => self.sides.iter().all(|side| side.flow.is_over()),
         };
-        Ok(if over { Life::Over } else { Life::GoesOn })
+        if over { Life::Over } else { Life::GoesOn }
     }
 
     /// Tells the poller what this connection waits for.
@@ -173,7 +210,8 @@ impl Pump {
     pub(crate) fn register(&mut self, poller: &Poller, key: Key) -> io::Result<()> {
         for end in [End::Inside, End::Outside] {
             let other = self.side(end.other());
-            let output = other.flow.wants_output() || other.urgent.is_some();
+            let urgent = other.urgent.is_some() && !other.flow.is_held_back();
+            let output = other.flow.wants_output() || urgent;
             let unheard = self.is_unheard(end);
             let side = self.side(end);
             let mut wanted = EventFlags::empty();
@@ -238,6 +276,15 @@ impl Pump {
     /// That it is broken, and how.
     fn pass_rest(&mut self, end: End, scratch: &mut Scratch) -> io::Result<()> {
         for _ in 0..BROKEN_ROUNDS {
+            if self.side(end).flow.is_held_back() {
+                // On the spot, for it is rare: what is read of it leaves now or never.
+                self.side(end)
+                    .flow
+                    .latch()
+                    .wait()
+                    .map_err(io::Error::other)?;
+                self.flush(end, scratch)?;
+            }
             if !self.side(end).flow.wants_input() {
                 break;
             }
@@ -260,6 +307,9 @@ impl Pump {
 
     fn flush(&mut self, from: End, scratch: &mut Scratch) -> io::Result<()> {
         let (side, to) = self.split(from);
+        if side.flow.is_held_back() {
+            return Ok(());
+        }
         if let Some(byte) = side.urgent {
             if !sockets::write_urgent(to, byte)? {
                 return Ok(());
@@ -277,6 +327,7 @@ impl Pump {
         while side.flow.wants_input() {
             if at_urgent_mark(&side.socket)? {
                 side.urgent = sockets::read_urgent(&side.socket);
+                side.flow.latch().take().map_err(io::Error::other)?;
                 break;
             }
             if side.flow.forward_once(&side.socket, to, scratch)? == Supply::Nothing {

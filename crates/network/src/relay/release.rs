@@ -7,6 +7,7 @@ use surmise_outbox::{End, Host, Pending, Target};
 
 use super::core::Core;
 use super::deliver::{Arrival, Delivered, Item, Plan};
+use super::epochs;
 use super::flow::Flow;
 use super::held::{Held, HeldConnections, Upstream};
 use super::interface::{Event, Released};
@@ -94,6 +95,7 @@ impl Releases {
         let plan = Plan {
             outbox: core.outbox.clone(),
             resolver: core.jobs.resolver.clone(),
+            epochs: core.waiting.epochs().cloned(),
             items,
         };
         match core.jobs.deliver(plan) {
@@ -217,6 +219,11 @@ impl HeldConnections {
             let Some(mut held) = self.remove(core, key) else {
                 continue;
             };
+            // On the spot: whoever orders a release waits for it anyway.
+            if epochs::release(core.waiting.epochs()).is_err() {
+                held.reset(core);
+                continue;
+            }
             if let Some(upstream) = held.upstream.take() {
                 // Fails when the other side has closed, too.
                 let _ = rustix::net::shutdown(&upstream.socket, rustix::net::Shutdown::Write);

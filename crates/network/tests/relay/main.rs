@@ -6,6 +6,7 @@
 
 mod allowed;
 mod datagrams;
+mod epochs;
 mod finish;
 mod held;
 mod load;
@@ -79,6 +80,17 @@ scenarios! {
         a_stop_waits_for_nobody
         datagrams_leave_before_the_end
         what_came_before_a_reset_is_passed_on;
+    epochs:
+        what_follows_a_promise_leaves_with_the_commit
+        an_urgent_byte_waits_in_its_place
+        many_promises_stall_nothing
+        packets_wait_in_their_order
+        a_published_server_s_reply_waits
+        what_a_person_lets_go_waits_too
+        what_came_before_a_reset_waits_and_is_passed_on
+        the_end_waits_for_the_commit
+        after_a_stop_nothing_leaves
+        an_end_after_a_stop_sends_nothing;
     names:
         an_allowed_name_opens_its_address
         a_refused_name_is_refused
@@ -87,7 +99,8 @@ scenarios! {
         a_held_name_that_is_allowed_is_relayed
         names_are_served_over_tcp
         a_nameserver_behind_the_gate_is_answered_for
-        a_silent_nameserver_is_reported;
+        a_silent_nameserver_is_reported
+        queries_wait_for_promises;
     publish:
         a_server_inside_is_reached
         a_port_without_a_server_resets

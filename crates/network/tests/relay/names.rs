@@ -10,6 +10,7 @@ use surmise_network::names::{Answer, Kind, Query, is_synthetic};
 use surmise_network::{Event, Pattern, Rule, Verdict};
 use surmise_outbox::{Host, Target};
 
+use crate::epochs::{commit, promising, wait_a_while};
 use crate::held::{held, waits_after};
 use crate::servers::{accept, assert_echoes, echo, listen, read_all};
 use crate::world::{FAR, FAR_TOO, HERE, Options, SOON, World, connect};
@@ -161,12 +162,7 @@ pub fn names_are_served_over_tcp() {
     options.nameserver = nameserver.address;
     let world = World::new(options);
     for _ in 0..2 {
-        let answer = world.inside(|| {
-            let mut stream = connect((HERE, 53).into()).expect("connect");
-            let query = Query::new(77, "some.example", Kind::V4).expect("a query");
-            write_message(&mut stream, &query.with_id(77));
-            query.read_answer(&read_message(&mut stream))
-        });
+        let answer = world.inside(exchange_over_tcp);
         assert_eq!(answer.expect("an answer").addresses, [FAR]);
     }
 }
@@ -208,6 +204,23 @@ pub fn a_silent_nameserver_is_reported() {
     assert!(answer.failed);
 }
 
+pub fn queries_wait_for_promises() {
+    let nameserver = Nameserver::start(HERE, FAR);
+    let mut options = Options::new(Verdict::Allow);
+    options.nameserver = nameserver.address;
+    let (world, epochs) = promising(options);
+    epochs.promise();
+    let in_datagrams = world.begin_inside(|| exchange("some.example", Kind::V4, false));
+    let in_a_stream = world.begin_inside(exchange_over_tcp);
+    wait_a_while();
+    assert_eq!(nameserver.asked(), 0);
+    commit(&epochs);
+    for answer in [in_datagrams, in_a_stream] {
+        let answer = answer.recv_timeout(SOON).expect("an end");
+        assert_eq!(answer.expect("an answer").addresses, [FAR]);
+    }
+}
+
 fn look_up(world: &World, name: &'static str, kind: Kind) -> Option<Answer> {
     world.inside(move || exchange(name, kind, false))
 }
@@ -216,6 +229,13 @@ fn look_up(world: &World, name: &'static str, kind: Kind) -> Option<Answer> {
 fn exchange(name: &str, kind: Kind, again: bool) -> Option<Answer> {
     let socket = UdpSocket::bind((HERE, 0)).expect("bind");
     exchange_with(&socket, (HERE, 53).into(), name, kind, again)
+}
+
+fn exchange_over_tcp() -> Option<Answer> {
+    let mut stream = connect((HERE, 53).into()).expect("connect");
+    let query = Query::new(77, "some.example", Kind::V4).expect("a query");
+    write_message(&mut stream, &query.with_id(77));
+    query.read_answer(&read_message(&mut stream))
 }
 
 fn exchange_with(

@@ -18,6 +18,7 @@ use surmise_network::resolver::Hosts;
 use surmise_network::{Config, Dial, Event, Pattern, Policy, Relay, RelayHandle, Resolver};
 use surmise_network::{Released, Rule, Verdict};
 use surmise_outbox::Outbox;
+use surmise_sync::Epochs;
 use surmise_sys::network::gate::{Gate, Loopback, Setup, set_up};
 use surmise_sys::{network, process};
 use surmise_testkit::skip;
@@ -107,6 +108,7 @@ pub struct Options {
     pub policy: Policy,
     pub publish: Vec<u16>,
     pub nameserver: SocketAddr,
+    pub epochs: Option<Epochs>,
 }
 
 impl Options {
@@ -118,6 +120,7 @@ impl Options {
             },
             publish: Vec::new(),
             nameserver: SocketAddr::new(HERE, 53),
+            epochs: None,
         }
     }
 
@@ -176,6 +179,7 @@ impl World {
             publish: options.publish,
             resolver: Resolver::with(options.nameserver, Hosts::default()),
             dial: Box::new(Inside(jobs.clone())),
+            epochs: options.epochs,
             events: Box::new(move |event| {
                 // The scenario may have seen enough.
                 let _ = sender.send(event);

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use surmise_channels::MailSender;
 use surmise_network::{Config, Event, Policy, Relay, RelayHandle, Released, Resolver, Verdict};
 use surmise_outbox::{HoldId, Outbox, Target};
+use surmise_sync::Epochs;
 use surmise_sys::network::gate::Gate;
 
 use crate::dial::Dialer;
@@ -35,11 +36,13 @@ impl NetworkPlan {
         [self.gate.as_fd(), self.dialer.as_fd()]
     }
 
-    /// Starts the relay on the open gate. What it tells goes to control, its end to `ended`.
+    /// Starts the relay on the open gate. What leaves waits for `epochs`. What it tells goes to control,
+    /// its end to `ended`.
     pub(super) fn start(
         self,
         gate: Gate,
         outbox: Outbox,
+        epochs: Option<Epochs>,
         control: Arc<Link>,
         ended: MailSender<()>,
     ) -> io::Result<Network> {
@@ -50,6 +53,7 @@ impl NetworkPlan {
             publish: self.publish,
             resolver: self.resolver,
             dial: Box::new(self.dialer),
+            epochs,
             events: Box::new(move |event| {
                 if let Some(report) = report(event) {
                     // If control is dead, so is this process in a moment. Control, if it is there,
