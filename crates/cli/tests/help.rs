@@ -62,7 +62,10 @@ fn wrong_usage_exits_with_2_and_names_the_mistake() {
         (&["abort", "--all", "t"], "'--all'"),
         (&["shell"], "<NAME>"),
         (&["sync"], "Usage: surmise sync"),
-        (&["sync", "--interval", "2h", "--", "true"], "from 1ms to 60m"),
+        (
+            &["sync", "--interval", "2h", "--", "true"],
+            "from 1ms to 60m",
+        ),
         (&["sync", "--json", "--", "true"], "--stats"),
         (&["volume"], "Usage: surmise volume"),
         (&["volume", "create", "2X", "f"], "500M"),

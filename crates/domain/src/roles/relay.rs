@@ -66,8 +66,6 @@ pub(crate) struct Relay {
     pub(crate) epochs: Option<Epochs>,
     /// What the network relay needs, where the domain's network has a gate.
     pub(crate) network: Option<NetworkPlan>,
-    /// What output waits for, under external synchrony.
-    pub(crate) epochs: Option<surmise_sync::Epochs>,
 }
 
 /// Who has something to say.
@@ -113,7 +111,6 @@ impl Relay {
             hold_terminal,
             epochs,
             network,
-            epochs: _,
         } = self;
         let control = Arc::new(control);
         let run = || {

@@ -188,7 +188,6 @@ fn start_relay(
         state: job.state.into(),
         hold_streams: job.launch.boundary.hold_streams,
         hold_terminal: job.launch.boundary.hold_terminal,
-        epochs: None,
         network,
         epochs,
     };
