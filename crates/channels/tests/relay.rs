@@ -326,6 +326,14 @@ impl Driver for Memory {
         0
     }
 
+    fn covers_all(&self) -> bool {
+        true
+    }
+
+    fn descriptor(&self) -> std::os::fd::BorrowedFd<'_> {
+        rustix::stdio::stdin()
+    }
+
     fn covers(&self, _: BorrowedFd<'_>) -> io::Result<bool> {
         Ok(true)
     }
