@@ -330,7 +330,7 @@ impl Driver for Memory {
         true
     }
 
-    fn descriptor(&self) -> std::os::fd::BorrowedFd<'_> {
+    fn descriptor(&self) -> BorrowedFd<'_> {
         rustix::stdio::stdin()
     }
 
