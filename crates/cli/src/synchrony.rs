@@ -81,10 +81,7 @@ fn lines(stats: &Stats) -> Vec<String> {
 fn switched(switches: u64) -> String {
     match switches {
         0 => String::new(),
-        _ => format!(
-            " (it did not pay, or did again: {})",
-            counted(switches, "switch")
-        ),
+        _ => format!(" (by what paid, with {})", counted(switches, "change")),
     }
 }
 

@@ -59,6 +59,10 @@ pub struct Arguments {
     #[arg(long, requires = "stats")]
     json: bool,
 
+    /// Whether the command reaches hosts over the network; `deny` where there can be no gate
+    #[arg(long, value_name = "POLICY")]
+    net: Option<Net>,
+
     /// A port of a server inside that is reached from outside, on this machine's loopback address
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     publish: Vec<u16>,
@@ -79,6 +83,35 @@ enum Relied {
     Fsync,
     /// Whatever it wrote before is durable; other file systems can't be written meanwhile
     Write,
+}
+
+/// What becomes of connections.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Net {
+    /// They are refused
+    Deny,
+    /// They are made, and what is sent waits as other output does
+    Allow,
+}
+
+impl Net {
+    /// Who may not have a gate can do without a network still.
+    fn usual() -> Self {
+        if surmise_domain::can_gate() {
+            return Self::Allow;
+        }
+        report::note("the command reaches no network: /dev/net/tun can't be used here");
+        Self::Deny
+    }
+}
+
+impl From<Net> for Verdict {
+    fn from(net: Net) -> Self {
+        match net {
+            Net::Deny => Self::Deny,
+            Net::Allow => Self::Allow,
+        }
+    }
 }
 
 const AFTER_HELP: &str = "\
@@ -120,7 +153,7 @@ impl Arguments {
             directory,
             boundary: Boundary {
                 net: Policy {
-                    default: Verdict::Allow,
+                    default: self.net.unwrap_or_else(Net::usual).into(),
                     rules: Vec::new(),
                 },
                 publish: self.publish,
