@@ -10,7 +10,7 @@ use surmise_testkit::{BlockLog, PowerLoss, surmise_binary, tell};
 const DISK_BYTES: usize = 64 << 20;
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Lines appended to a file, each by itself and with a sync; every tenth time the number is put out.
+/// Lines appended to a file, each by itself and with a sync; now and then the number is put out.
 const APPENDING: &str = r#"
 import os, sys
 file = os.open("lines", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -19,7 +19,7 @@ for n in range(1, 601):
     os.write(file, b"%07d\n" % n)
     if sys.argv[1] == "sync":
         os.fsync(file)
-    if n % 10 == 0:
+    if n % int(sys.argv[2]) == 0:
         print(n, flush=True)
 "#;
 
@@ -139,10 +139,6 @@ fn states() -> usize {
     })
 }
 
-fn synced<'a>(binary: &'a str, program: &'a str) -> Vec<&'a str> {
-    vec![binary, "sync", "--", "python3", "-c", program, "sync"]
-}
-
 fn lines(directory: &Path) -> Option<usize> {
     let found = std::fs::read_to_string(directory.join("lines")).unwrap_or_default();
     let whole = found.lines().enumerate();
@@ -176,11 +172,14 @@ fn replaced(directory: &Path) -> Option<usize> {
 }
 
 #[track_caller]
-fn nothing_is_lost(test: &str, program: &str, look: Look) {
+fn nothing_is_lost(test: &str, (program, every): (&str, &str), look: Look) {
     let name = format!("synchrony::crash::{test}");
     BlockLog::with(&name, DISK_BYTES, LIMIT, |disk| {
         let binary = surmise_binary().display().to_string();
-        let found = losses(disk, ("data=journal", &synced(&binary, program)), look);
+        let command = [
+            &binary, "sync", "--", "python3", "-c", program, "sync", every,
+        ];
+        let found = losses(disk, ("data=journal", &command), look);
         tell(format_args!("{test}: {found:?}"));
         assert_eq!((found.lost, found.damaged), (0, 0));
     });
@@ -188,19 +187,33 @@ fn nothing_is_lost(test: &str, program: &str, look: Look) {
 
 #[test]
 fn lines_that_were_shown_are_there() {
-    nothing_is_lost("lines_that_were_shown_are_there", APPENDING, lines);
+    nothing_is_lost("lines_that_were_shown_are_there", (APPENDING, "10"), lines);
+}
+
+/// Soon it does not pay to put their syncs off.
+#[test]
+fn lines_that_are_all_shown_are_there() {
+    nothing_is_lost(
+        "lines_that_are_all_shown_are_there",
+        (APPENDING, "1"),
+        lines,
+    );
 }
 
 #[test]
 fn transactions_that_were_shown_are_there() {
-    nothing_is_lost("transactions_that_were_shown_are_there", TRANSACTING, rows);
+    nothing_is_lost(
+        "transactions_that_were_shown_are_there",
+        (TRANSACTING, ""),
+        rows,
+    );
 }
 
 #[test]
 fn replaced_files_that_were_shown_are_there() {
     nothing_is_lost(
         "replaced_files_that_were_shown_are_there",
-        REPLACING,
+        (REPLACING, ""),
         replaced,
     );
 }
@@ -210,7 +223,7 @@ fn replaced_files_that_were_shown_are_there() {
 fn without_synchrony_what_was_shown_is_lost() {
     let test = "synchrony::crash::without_synchrony_what_was_shown_is_lost";
     BlockLog::with(test, DISK_BYTES, LIMIT, |disk| {
-        let command = ["python3", "-c", APPENDING, "no"];
+        let command = ["python3", "-c", APPENDING, "no", "10"];
         let found = losses(disk, ("", &command), lines);
         tell(format_args!("without: {found:?}"));
         assert!(found.lost + found.damaged > 0, "{found:?}");
