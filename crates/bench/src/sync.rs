@@ -224,7 +224,7 @@ impl Measured for Ready<'_> {
         };
         let flush = self.synced.flush.as_millis();
         let name = peer.under.name();
-        format!("{name}, ext4 {mount}; disk in memory, {flush} ms a flush")
+        format!("{name}, ext4 {mount}; loop device on memory, {flush} ms a flush")
     }
 
     fn sample(&mut self, place: &Place, side: Side) -> Result<Sample, String> {
@@ -253,4 +253,23 @@ fn archive(place: &Place) -> Result<PathBuf, String> {
         tar.arg("--create").arg("--file").arg(at);
         succeed(tar.arg("--directory").arg(parent).arg("lua5.4"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_side_runs_under_what_it_says() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let place = Place::at(scratch.path());
+        let line = |under: Under| {
+            let line = under.around(&place, vec!["true".into()]);
+            line.join(" ".as_ref()).into_string().expect("plain words")
+        };
+        assert_eq!(line(Under::Nothing), "true");
+        assert_eq!(line(Under::Eatmydata), "eatmydata -- true");
+        assert_eq!(line(Under::Sync), "surmise sync -- true");
+        assert_eq!(line(Under::Eager), "surmise sync --eager -- true");
+    }
 }

@@ -100,3 +100,21 @@ fn small_files(count: u32) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workload_is_read_as_it_was_written() {
+        for workload in [
+            Workload::Append,
+            Workload::AppendAndTell(10),
+            Workload::SmallFiles,
+        ] {
+            let text = serde_json::to_string(&workload).expect("plain data");
+            assert_eq!(parse(&text), Ok(workload));
+        }
+        assert!(parse("append").is_err());
+    }
+}
