@@ -9,7 +9,7 @@ release = cargo rustc --release --locked --package surmise --bin surmise -- \
 MINUTES ?= 30
 SEEDS ?= 50
 
-.PHONY: help build deb deb-test demo test lint bench bench-net bench-rollback torture soak clean
+.PHONY: help build deb deb-test demo test lint bench bench-net bench-sync bench-rollback torture soak clean
 
 help:
 	@echo 'make demo       build a C project under surmise: look, throw away, run again, commit'
@@ -20,6 +20,7 @@ help:
 	@echo 'make deb-test   install it in a copy-on-write picture of this machine, use it, remove it (root)'
 	@echo 'make bench      compare with peers; table, JSON and pictures in target/bench/'
 	@echo 'make bench-net  the same for the network boundary, and for memory'
+	@echo 'make bench-sync fsyncs put off, beside real ones and eatmydata, on disks that flush in 0, 1 and 8 ms (root)'
 	@echo 'make torture    eleven real programs mispredicted and rolled back, SEEDS=50 times each, as each user'
 	@echo 'make bench-rollback  what checkpoints and rollbacks take, by their targets and beside CRIU'
 	@echo 'make soak       real programs, 1e6 random calls, pjdfstest, stress-ng, 8 domains at once, then property tests and the demo for MINUTES=30'
@@ -60,6 +61,10 @@ bench:
 bench-net:
 	@$(call tools,bench) && $(release) \
 		&& cargo run --release --locked --package surmise-bench -- --suite network
+
+bench-sync:
+	@$(call tools,bench) && $(release) \
+		&& cargo run --release --locked --package surmise-bench -- --suite sync --pairs 5
 
 torture:
 	@$(call tools,test) && SURMISE_SEEDS=$(SEEDS) cargo test --release --locked --package surmise \

@@ -98,10 +98,7 @@ impl Measured for Ready<'_> {
 impl Command {
     /// The program that it needs and that is not installed.
     pub fn missing_program(&self) -> Option<&'static str> {
-        let program = self.inside[0];
-        let path = env::var_os("PATH").unwrap_or_default();
-        let there = env::split_paths(&path).any(|directory| directory.join(program).is_file());
-        (!there).then_some(program)
+        (!is_installed(self.inside[0])).then_some(self.inside[0])
     }
 
     /// Sees to the input, and returns the directory to start in.
@@ -174,6 +171,12 @@ impl Timing {
             _ => Err(format!("no times were told, but {said:?}")),
         }
     }
+}
+
+/// Whether a program is found by its name, or is there by its path.
+pub fn is_installed(program: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|directory| directory.join(program).is_file())
 }
 
 fn flush(directory: &Path) -> Result<(), String> {

@@ -24,11 +24,13 @@ mod report;
 mod rival;
 mod rows;
 mod run;
+mod sync;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
@@ -36,6 +38,7 @@ use exchange::client;
 use memory::Touch;
 use place::Place;
 use rival::Rivals;
+use sync::workload::Workload;
 
 /// Compare Surmise with its peers, in alternating pairs on this machine
 #[derive(Parser)]
@@ -80,6 +83,21 @@ enum Inside {
     /// Touch every file below a directory, say so, and stay until standard input ends
     #[command(hide = true)]
     Touch { how: Touch, directory: PathBuf },
+    /// Be the server of a disk whose flushes take so long
+    #[command(hide = true)]
+    Disk {
+        served: PathBuf,
+        bytes: u64,
+        delay_us: u64,
+    },
+    /// Write in the current directory, and ask after each change for it to be durable
+    #[command(hide = true)]
+    Write {
+        /// The workload, as JSON
+        #[arg(value_parser = sync::workload::parse)]
+        workload: Workload,
+        count: u32,
+    },
     /// Run a command so many times, and print how many milliseconds it took each time
     #[command(hide = true)]
     Repeat {
@@ -116,6 +134,17 @@ impl Inside {
                 println!("{value}");
             }
             Self::Touch { how, directory } => memory::touch(*how, directory)?,
+            Self::Disk {
+                served,
+                bytes,
+                delay_us,
+            } => {
+                let delay = Duration::from_micros(*delay_us);
+                surmise_testkit::delayed_disk::serve(served, *bytes, delay)?;
+            }
+            Self::Write { workload, count } => workload
+                .perform(*count)
+                .map_err(|error| format!("{workload:?}: {error}"))?,
             Self::Repeat { times, command } => repeat::repeat(*times, command)?,
         }
         Ok(())
@@ -126,7 +155,19 @@ impl Inside {
 fn bench(arguments: &Arguments) -> Result<bool, String> {
     let place = Place::locate(arguments.directory.as_deref())?;
     let mut all_met = true;
-    for suite in arguments.suites()? {
+    let suites = arguments.suites()?;
+    // Before anything is measured: this process begins anew for it.
+    let mounts = match suites.iter().any(|suite| suite.needs_disks) {
+        true => sync::have_own_mounts(),
+        false => Ok(()),
+    };
+    for suite in suites {
+        if suite.needs_disks
+            && let Err(reason) = &mounts
+        {
+            println!("{}: not measured: {reason}", suite.name);
+            continue;
+        }
         let mut rows = suite
             .rows
             .iter()

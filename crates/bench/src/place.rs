@@ -109,6 +109,15 @@ impl Place {
         line
     }
 
+    /// The words that run `command` under external synchrony.
+    pub fn synced(&self, options: &[&str], command: &[OsString]) -> Vec<OsString> {
+        let mut line = vec![self.surmise.clone().into_os_string(), "sync".into()];
+        line.extend(options.iter().map(OsString::from));
+        line.push("--".into());
+        line.extend_from_slice(command);
+        line
+    }
+
     /// The unpacked source of a package, fetched once.
     pub fn source(&self, package: &str) -> Result<PathBuf, String> {
         let path = self.bench.join("sources").join(package);

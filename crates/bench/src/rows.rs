@@ -2,12 +2,14 @@
 
 mod files;
 mod network;
+mod sync;
 
 use crate::command::{Command, Peer, Timing};
 use crate::exchange::Exchange;
 use crate::inputs::Input;
 use crate::limit::Limit;
 use crate::memory::Memory;
+use crate::sync::Synced;
 
 /// Rows whose results go to one file, `target/bench/NAME.json`.
 pub struct Suite {
@@ -15,6 +17,8 @@ pub struct Suite {
     pub name: &'static str,
     /// Whether other programs of the kind are measured besides.
     pub has_rivals: bool,
+    /// Whether it makes disks, which takes root.
+    pub needs_disks: bool,
     /// In the order they run.
     pub rows: &'static [Row],
 }
@@ -41,6 +45,8 @@ pub enum What {
     Exchange(Exchange),
     /// The memory of a domain's own processes.
     Memory(Memory),
+    /// A program that calls fsync(2), on file systems of its own.
+    Sync(Synced),
 }
 
 impl Row {
@@ -48,6 +54,7 @@ impl Row {
     pub fn missing_program(&self) -> Option<&'static str> {
         match &self.what {
             What::Command(command) => command.missing_program(),
+            What::Sync(synced) => synced.missing_program(),
             What::Exchange(_) | What::Memory(_) => None,
         }
     }
@@ -58,17 +65,26 @@ pub const SUITES: &[Suite] = &[
     Suite {
         name: "run",
         has_rivals: true,
+        needs_disks: false,
         rows: RUN,
     },
     Suite {
         name: "files",
         has_rivals: true,
+        needs_disks: false,
         rows: files::FILES,
     },
     Suite {
         name: "network",
         has_rivals: false,
+        needs_disks: false,
         rows: network::NETWORK,
+    },
+    Suite {
+        name: "sync",
+        has_rivals: false,
+        needs_disks: true,
+        rows: sync::SYNC,
     },
 ];
 

@@ -9,6 +9,7 @@ use crate::place::Place;
 use crate::report::{Beside, Outcome, Samples};
 use crate::rival::{Rival, Rivals};
 use crate::rows::{Row, What};
+use crate::sync;
 
 /// How many samples of a rival are taken at most: no claim hangs on them.
 const RIVAL_SAMPLES_MAX: usize = 3;
@@ -51,6 +52,7 @@ pub fn row(place: &Place, rivals: &Rivals, row: &Row, pairs: u32) -> Result<Vec<
             measure(place, row, exchange::Ready::new(place, exchange)?, pairs)
         }
         What::Memory(memory) => measure(place, row, memory::Ready::new(place, memory)?, pairs),
+        What::Sync(synced) => measure(place, row, sync::Ready::new(place, synced)?, pairs),
     }
 }
 

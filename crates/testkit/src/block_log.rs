@@ -14,23 +14,20 @@ mod recording;
 mod server;
 
 use std::env;
-use std::ffi::CString;
 use std::fs;
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command as Process, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
-use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::mount::UnmountFlags;
 use surmise_fuse::{Config, Session};
 use tempfile::TempDir;
 
+use crate::disk::{self, BUSY_LIMIT, Mounted};
 use crate::{is_root, skip, watchdog};
 pub use recording::PowerLoss;
-use server::{CONTROL_NAME, Command, DISK_NAME, Disk};
+use server::{CONTROL_NAME, Command, Disk};
 
 /// Which process of the test this one is; absent in the first.
 const ROLE: &str = "SURMISE_TEST_BLOCK_LOG_ROLE";
@@ -39,22 +36,11 @@ const PLACE: &str = "SURMISE_TEST_BLOCK_LOG_PLACE";
 /// The loop device.
 const DEVICE: &str = "SURMISE_TEST_BLOCK_LOG_DEVICE";
 
-/// How long a file system may stay busy after its last user.
-const BUSY_LIMIT: Duration = Duration::from_secs(10);
-
 /// A recording disk, without a file system at first.
 #[derive(Debug)]
 pub struct BlockLog {
     device: PathBuf,
     place: PathBuf,
-}
-
-/// A mounted file system; unmounted when the value is dropped.
-#[derive(Debug)]
-pub struct Mounted {
-    path: PathBuf,
-    /// A loop device that is given back afterwards.
-    borrowed: Option<PathBuf>,
 }
 
 impl BlockLog {
@@ -78,12 +64,7 @@ impl BlockLog {
     /// Makes an ext4 file system on the disk, with a journal that is small, so that it is used
     /// again and again.
     pub fn make_ext4(&self) {
-        let made = Process::new("mkfs.ext4")
-            .args(["-q", "-F", "-b", "4096", "-J", "size=4", "-E"])
-            .arg("nodiscard,lazy_itable_init=0,lazy_journal_init=0")
-            .arg(&self.device)
-            .status();
-        assert!(made.expect("mkfs.ext4 starts").success());
+        disk::make_ext4(&self.device, 4).unwrap_or_else(|reason| panic!("{reason}"));
     }
 
     /// Mounts the disk's ext4 file system, which recovers after a loss of power; always at the same
@@ -96,24 +77,21 @@ impl BlockLog {
     /// The same with options of the file system's own, as `mount -o` takes them.
     #[track_caller]
     pub fn mount_with(&self, options: &str) -> Mounted {
-        self.mount_device(&self.device, options, None)
+        self.mount_device(&self.device, options)
     }
 
     /// The same with another device number, as the machine may give the disk at its next start.
     #[track_caller]
     pub fn mount_renumbered(&self) -> Mounted {
-        let other = attach(&self.place.join("served"))
+        let other = disk::attach(&self.place.join("served"))
             .unwrap_or_else(|reason| panic!("a second loop device: {reason}"));
-        self.mount_device(&other, "", Some(other.clone()))
+        self.mount_device(&other, "").borrowing(other)
     }
 
     #[track_caller]
-    fn mount_device(&self, device: &Path, options: &str, borrowed: Option<PathBuf>) -> Mounted {
-        let path = self.place.join("mounted");
-        let options = CString::new(options).expect("no zero byte");
-        rustix::mount::mount(device, &path, "ext4", MountFlags::NODEV, options.as_c_str())
-            .unwrap_or_else(|error| panic!("mount {}: {error}", device.display()));
-        Mounted { path, borrowed }
+    fn mount_device(&self, device: &Path, options: &str) -> Mounted {
+        Mounted::ext4(device, &self.place.join("mounted"), options)
+            .unwrap_or_else(|reason| panic!("{reason}"))
     }
 
     /// From here on every write and flush is noted; what the disk holds now stays.
@@ -153,35 +131,6 @@ impl BlockLog {
         let mut control = control.expect("open the control file");
         std::io::Write::write_all(&mut control, command.to_text().as_bytes())
             .unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    }
-}
-
-impl Mounted {
-    /// Where it is mounted.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let deadline = Instant::now() + BUSY_LIMIT;
-        while let Err(error) = rustix::mount::unmount(&self.path, UnmountFlags::empty()) {
-            if error != Errno::BUSY || Instant::now() > deadline {
-                // Should this be a test that fails already, a second panic would hide why.
-                assert!(
-                    thread::panicking(),
-                    "unmount {}: {error}",
-                    self.path.display()
-                );
-                break;
-            }
-            thread::sleep(Duration::from_millis(2));
-        }
-        if let Some(device) = &self.borrowed {
-            // In use no more, or given back when it is.
-            let _ = Process::new("losetup").arg("-d").arg(device).status();
-        }
     }
 }
 
@@ -243,10 +192,11 @@ fn serve(test: &str, bytes: usize, limit: Duration, place: &Path) {
         threads: 1,
         ..Config::default()
     };
-    let session = Session::new(mount_served(&served), config);
+    let device = disk::mount_served(&served).unwrap_or_else(|reason| panic!("{reason}"));
+    let session = Session::new(device, config);
     // Not joined: it ends with this process, even if the loop device could not be given back.
     thread::spawn(move || session.serve(&Disk::new(bytes)));
-    let device = match attach(&served) {
+    let device = match disk::attach(&served) {
         Ok(device) => device,
         Err(reason) => return skip(format!("no loop device: {reason}")),
     };
@@ -267,31 +217,4 @@ fn serve(test: &str, bytes: usize, limit: Duration, place: &Path) {
     );
     let _ = rustix::mount::unmount(&served, UnmountFlags::DETACH);
     assert!(is_over.is_ok_and(|finished| finished.status.success()));
-}
-
-/// A loop device on the disk, or why there is none.
-fn attach(served: &Path) -> Result<PathBuf, String> {
-    let attached = Process::new("losetup")
-        .args(["--find", "--show"])
-        .arg(served.join(DISK_NAME))
-        .output()
-        .expect("losetup starts");
-    match attached.status.success() {
-        true => Ok(String::from_utf8_lossy(&attached.stdout).trim().into()),
-        false => Err(String::from_utf8_lossy(&attached.stderr).trim().into()),
-    }
-}
-
-fn mount_served(point: &Path) -> OwnedFd {
-    let flags = OFlags::RDWR | OFlags::CLOEXEC;
-    let device = rustix::fs::open("/dev/fuse", flags, Mode::empty()).expect("open /dev/fuse");
-    let options = format!(
-        "fd={},rootmode=40000,user_id=0,group_id=0,allow_other",
-        device.as_raw_fd()
-    );
-    let options = CString::new(options).expect("no zero byte");
-    let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    rustix::mount::mount("disk", point, "fuse.disk", flags, options.as_c_str())
-        .unwrap_or_else(|error| panic!("mount {}: {error}", point.display()));
-    device
 }

@@ -20,6 +20,8 @@
 mod binary;
 mod block_log;
 mod compare;
+pub mod delayed_disk;
+mod disk;
 mod facets;
 mod ordinary;
 mod outcome;
@@ -34,8 +36,10 @@ mod user;
 pub mod watchdog;
 
 pub use binary::{copied_binary, surmise_binary};
-pub use block_log::{BlockLog, Mounted, PowerLoss};
+pub use block_log::{BlockLog, PowerLoss};
 pub use compare::{assert_same_tree, differences};
+pub use delayed_disk::DelayedDisk;
+pub use disk::Mounted;
 pub use facets::Facets;
 pub use ordinary::become_ordinary_user;
 pub use outcome::Outcome;

@@ -16,9 +16,9 @@ const LAYERS: &[&[&str]] = &[
 
 /// Crates beside the layers, with those that they may use; no library uses them.
 const ASIDE: &[(&str, &[&str])] = &[
-    // Its recording disk is a file that it serves.
+    // Its disks are files that it serves.
     ("testkit", &["fuse"]),
-    ("bench", &[]),
+    ("bench", &["testkit"]),
     ("xtask", &[]),
 ];
 

@@ -7,23 +7,17 @@
 use std::ffi::OsStr;
 use std::io;
 use std::sync::{Mutex, MutexGuard};
-use std::time::Duration;
 
 use rustix::io::Errno;
-use surmise_fuse::{
-    Attributes, Caller, Entry, FileSystem, KnownAttributes, Lookup, Open, OpenReply, ROOT, Write,
-};
+use surmise_fuse::{Caller, FileSystem, KnownAttributes, Lookup, Open, OpenReply, ROOT, Write};
+
+use crate::disk::{self, DISK_NAME};
 
 use super::recording::{PowerLoss, Recording};
 
 const DISK: u64 = 2;
 const CONTROL: u64 = 3;
 
-const DIRECTORY_MODE: u32 = 0o040_700;
-const FILE_MODE: u32 = 0o100_600;
-
-/// The file that is the disk.
-pub const DISK_NAME: &str = "disk";
 /// The file that commands are written to.
 pub const CONTROL_NAME: &str = "control";
 
@@ -94,23 +88,11 @@ impl Disk {
     }
 
     fn known(&self, node: u64) -> io::Result<KnownAttributes> {
-        let (mode, size) = match node {
-            ROOT => (DIRECTORY_MODE, 0),
-            DISK => (FILE_MODE, self.bytes),
-            CONTROL => (FILE_MODE, 0),
+        Ok(match node {
+            ROOT => disk::root(),
+            DISK => disk::file(DISK, self.bytes),
+            CONTROL => disk::file(CONTROL, 0),
             _ => return Err(Errno::NOENT.into()),
-        };
-        let attributes = Attributes {
-            ino: node,
-            size,
-            block_size: 4096,
-            links: 1,
-            mode,
-            ..Attributes::default()
-        };
-        Ok(KnownAttributes {
-            attributes,
-            lifetime: Duration::MAX,
         })
     }
 }
@@ -148,17 +130,7 @@ impl FileSystem for Disk {
             Some(CONTROL_NAME) => CONTROL,
             _ => return Err(Errno::NOENT.into()),
         };
-        let KnownAttributes {
-            attributes,
-            lifetime,
-        } = self.known(node)?;
-        Ok(Lookup::Found(Entry {
-            node,
-            generation: 0,
-            attributes,
-            entry_lifetime: lifetime,
-            attributes_lifetime: lifetime,
-        }))
+        Ok(Lookup::Found(disk::entry(self.known(node)?)))
     }
 
     fn getattr(&self, _: Caller, node: u64, _: Option<u64>) -> io::Result<KnownAttributes> {
