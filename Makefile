@@ -39,7 +39,7 @@ demo:
 	@$(call tools,demo) && $(release) && target/release/surmise demo
 
 test:
-	@$(call tools,test) && cargo test --workspace --locked
+	@$(call tools,test) && cargo test --workspace --locked --no-fail-fast
 
 lint:
 	@$(call tools,lint) && cargo fmt --all --check \
