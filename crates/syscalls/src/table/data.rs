@@ -28,7 +28,7 @@ pub(super) const ROWS: &[Row] = &[
     row(206, "io_setup",        &[Integer, Out],                           [Allow, Wait, Allow],  Plain,      "its completions arrive outside any call"),
     row(207, "io_destroy",      &[Address],                                [Allow, Wait, Allow],  Plain,      "its completions arrive outside any call"),
     row(208, "io_getevents",    &[Address, Integer, Integer, Out, In],     [Allow, Wait, Allow],  Plain,      "its completions arrive outside any call"),
-    row(209, "io_submit",       &[Address, Integer, In],                   [Allow, Wait, Allow],  Data,       "its writes join the epoch"),
+    row(209, "io_submit",       &[Address, Integer, In],                   [Allow, Wait, Allow],  Plain,      "its completions arrive outside any call"),
     row(210, "io_cancel",       &[Address, In, Out],                       [Allow, Wait, Allow],  Plain,      "its completions arrive outside any call"),
     row(217, "getdents64",      &[Fd, Out, Length],                        [Allow, Track, Allow], Data,       "observes a directory"),
     row(221, "fadvise64",       &[Fd, Offset, Length, Command],            [Allow, Allow, Allow], Plain,      "fills or drops a cache and shows nothing"),
