@@ -24,6 +24,7 @@ use surmise_sys::shared::SharedWords;
 
 use crate::driver::Driver;
 use crate::stats::{self, Stats};
+use crate::tally::Tally;
 
 /// What somebody outside may rely on when they see output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,15 +64,14 @@ pub struct Stopped;
 /// The epochs of one domain, in this process and in those that are forked from it.
 #[derive(Clone, Debug)]
 pub struct Epochs {
+    /// Promises, which other domains may make as well.
+    tally: Arc<Tally>,
+    /// What is this domain's own.
     words: Arc<SharedWords>,
     /// Written after a commit for which a poller waits.
     committed: Arc<OwnedFd>,
     promise: Promise,
 }
-
-/// Counters: promises made, and those that are kept.
-const PROMISED: usize = 0;
-const DURABLE: usize = 1;
 
 /// Changes with every commit.
 const GENERATION: usize = 0;
@@ -82,11 +82,27 @@ const POLLED: usize = 2;
 const STOPPED: usize = 3;
 
 impl Epochs {
+    /// Of a domain that is alone on its file system.
+    ///
     /// # Errors
     /// As mmap(2) and eventfd(2).
     pub fn new(promise: Promise) -> io::Result<Self> {
+        Self::counted_by(Tally::alone()?, promise)
+    }
+
+    /// Of a domain that may have others of the same user beside it on the file system of a device. Output of
+    /// each waits for what any of them was promised.
+    ///
+    /// # Errors
+    /// Why they cannot count together.
+    pub fn shared(device: u64, promise: Promise) -> io::Result<Self> {
+        Self::counted_by(Tally::of_device(device)?, promise)
+    }
+
+    fn counted_by(tally: Tally, promise: Promise) -> io::Result<Self> {
         let committed = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self {
+            tally: Arc::new(tally),
             words: Arc::new(SharedWords::new()?),
             committed: Arc::new(committed),
             promise,
@@ -96,7 +112,7 @@ impl Epochs {
     /// A task is told that its changes are durable, which they are not: a promise. To be called before it is
     /// told.
     pub fn promise(&self) {
-        self.words.counters[PROMISED].fetch_add(1, SeqCst);
+        self.tally.promise();
         stats::put_off(&self.words);
     }
 
@@ -105,19 +121,19 @@ impl Epochs {
         let epoch = match self.promise {
             Promise::Fsync => self.promised(),
             // Nobody hears of writes, so there may always have been some.
-            Promise::Write => Epoch(self.words.counters[PROMISED].fetch_add(1, SeqCst) + 1),
+            Promise::Write => Epoch(self.tally.promise()),
         };
         (!self.is_durable(epoch)).then_some(epoch)
     }
 
     /// All promises so far.
     pub fn promised(&self) -> Epoch {
-        Epoch(self.words.counters[PROMISED].load(SeqCst))
+        Epoch(self.tally.promised())
     }
 
     /// Whether promises are kept.
     pub fn is_durable(&self, epoch: Epoch) -> bool {
-        self.words.counters[DURABLE].load(SeqCst) >= epoch.0
+        self.tally.durable() >= epoch.0
     }
 
     /// Wants a commit, and waits until promises are kept.
@@ -239,7 +255,7 @@ impl Epochs {
             return Err(error);
         }
         stats::committed(&self.words, trigger);
-        self.words.counters[DURABLE].store(epoch.0, SeqCst);
+        self.tally.keep(epoch.0);
         self.tell();
         Ok(())
     }

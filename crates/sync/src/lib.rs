@@ -21,6 +21,7 @@ mod places;
 mod sockets;
 mod stats;
 mod syncer;
+mod tally;
 mod target;
 pub mod volume;
 

@@ -58,12 +58,11 @@ pub struct HoldTimes {
     pub longest: Duration,
 }
 
-/// Counters; those before are the epochs' own.
-const PUT_OFF: usize = 2;
-const REAL: usize = 3;
-const HELD: usize = 4;
-const LONGEST: usize = 5;
-const SWITCHES: usize = 6;
+const PUT_OFF: usize = 0;
+const REAL: usize = 1;
+const HELD: usize = 2;
+const LONGEST: usize = 3;
+const SWITCHES: usize = 4;
 /// One for each trigger.
 const COMMITS: usize = 8;
 /// How many pieces of output waited how long: four counters for each doubling of the microseconds.

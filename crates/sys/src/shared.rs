@@ -1,7 +1,9 @@
-//! Numbers that processes share which were forked from one another.
+//! Numbers that processes share: those that were forked from one another, or that opened the same file.
 
+use std::fs::File;
 use std::io;
 use std::ops::Deref;
+use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -29,16 +31,31 @@ impl SharedWords {
     /// # Errors
     /// As mmap(2): no memory is left.
     pub fn new() -> io::Result<Self> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+        Self::map(libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1)
+    }
+
+    /// The numbers at the begin of a file, which is made long enough for them: all who open it have the same.
+    /// Who may open it must not make it shorter, for that would end them all with SIGBUS.
+    ///
+    /// # Errors
+    /// As ftruncate(2) and mmap(2).
+    pub fn of_file(file: &File) -> io::Result<Self> {
+        let size = size_of::<Words>() as u64;
+        if file.metadata()?.len() < size {
+            file.set_len(size)?;
+        }
+        Self::map(libc::MAP_SHARED, file.as_raw_fd())
+    }
+
+    fn map(flags: libc::c_int, descriptor: libc::c_int) -> io::Result<Self> {
         // SAFETY: maps new memory where there was none.
         let page = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
                 size_of::<Words>(),
-                protection,
+                libc::PROT_READ | libc::PROT_WRITE,
                 flags,
-                -1,
+                descriptor,
                 0,
             )
         };
@@ -53,8 +70,8 @@ impl Deref for SharedWords {
     type Target = Words;
 
     fn deref(&self) -> &Words {
-        // SAFETY: the mapping is large enough, aligned to a page, of zeros at first, for which the atomics have
-        // a value, and lives as long as this value.
+        // SAFETY: the mapping is large enough, aligned to a page, and lives as long as this value; the atomics
+        // have a value for whatever a file holds.
         unsafe { self.0.as_ref() }
     }
 }

@@ -104,6 +104,45 @@ for i in range(1000): f.write(\"x\"); f.flush(); os.fsync(f.fileno())'
     });
 }
 
+/// What one shows may come from what the other has written.
+#[test]
+fn domains_on_one_volume_wait_for_each_others_promises() {
+    let script = r#"
+        surmise sync --stats --json -- echo before 2> ../before
+        surmise sync --interval 60m --net deny -- python3 -c '
+import os, time
+file = open("file", "w")
+file.write("written")
+file.flush()
+os.fsync(file.fileno())
+open("put-off", "w")
+while not os.path.exists("end"):
+    time.sleep(0.01)' &
+        while [ ! -e put-off ]; do sleep 0.01; done
+        surmise sync --interval 60m --stats --json -- cat file 2> ../after
+        touch end
+        wait $!
+        tail -n 1 ../before >&2
+        tail -n 1 ../after >&2"#;
+    on_a_volume(script, |outcome| {
+        assert_eq!(outcome.stdout.trim(), "before\nwritten", "{outcome:?}");
+        let of_output = |line: &str| -> u64 {
+            let stats: Value = serde_json::from_str(line).expect("stats");
+            assert_eq!(stats["put_off"], 0, "{stats}");
+            stats["commits"]["output"].as_u64().expect("a number")
+        };
+        let counts: Vec<_> = outcome
+            .stderr
+            .lines()
+            .rev()
+            .take(2)
+            .map(of_output)
+            .collect();
+        assert!(counts[0] > 0, "after: {outcome:?}");
+        assert_eq!(counts[1], 0, "before: {outcome:?}");
+    });
+}
+
 /// Each of these changes something in no order with the commits.
 #[test]
 fn where_no_order_is_kept_syncs_are_real() {

@@ -81,7 +81,8 @@ fn start_view(
 }
 
 fn start_syncer(options: &surmise_sync::Options) -> Result<(FilesRole, Link), LaunchError> {
-    let epochs = Epochs::new(options.promise).map_err(LaunchError::step("make epochs"))?;
+    let epochs = Epochs::shared(options.driver.device(), options.promise)
+        .map_err(LaunchError::step("count promises with other domains"))?;
     let (link, control) = pair()?;
     let (init_listener, init) = pair()?;
     let owned = SyncerProcess {
