@@ -12,8 +12,8 @@
 //! | apply | committer | check, stage, apply; on failure nothing has changed |
 //! | rebase | view | what was committed is the domain's no more |
 //! | forget | committer | the commit's journal goes |
-//! | go on | view | calls go on |
 //! | choose | relay | what is held by now is to go out, and nothing that is sent later |
+//! | go on | view | calls go on; from here on a task would, if who holds it were killed |
 //! | thaw | control | the tasks go on |
 //! | release | relay | held output goes out meanwhile |
 //!
@@ -72,6 +72,8 @@ pub(crate) struct RunningCommit {
     is_strict: bool,
     /// Why nothing was committed, if so.
     refused: Option<Refusal>,
+    /// What went out, where that was faster than the view.
+    released: Option<Delivery>,
     step: Step,
     done: Done,
 }
@@ -85,8 +87,8 @@ enum Step {
     Apply,
     Rebase,
     Forget,
-    GoOn,
     Choose,
+    GoOn,
     Release,
 }
 
@@ -111,10 +113,12 @@ pub(crate) enum Heard {
 pub(crate) enum Next {
     /// Somebody has yet to answer.
     Wait,
-    /// Everything so far is real, and the tasks go on. Held output still goes out.
+    /// Everything so far is real, and the tasks go on.
     Affirmed {
         /// How many changes.
         changes: usize,
+        /// Whether all held output has gone out as well.
+        is_over: bool,
     },
     /// It is over.
     Over,
@@ -152,6 +156,7 @@ impl RunningCommit {
             committer: None,
             is_strict,
             refused: None,
+            released: None,
             step: Step::Quiet,
             done: Done::default(),
         })
@@ -201,21 +206,20 @@ impl RunningCommit {
                 }
                 self.wait_for(Step::Forget)
             }
-            (Step::GoOn, Heard::Finished) if self.refused.is_some() => self.thaw(),
-            (Step::GoOn, Heard::Finished) => {
-                // The tasks still stand still: what they would send next is not consented to.
-                let _ = others.relay.send(&RelayOrder::Release);
-                self.wait_for(Step::Choose)
+            (Step::Choose, Heard::Releasing) => {
+                self.order_view(Step::GoOn, ViewOrder::GoOn, others)
             }
-            (Step::Choose, Heard::Releasing) => self.thaw(),
+            (Step::GoOn, Heard::Finished) => self.thaw(),
             (Step::Rebase | Step::GoOn, Heard::Failed(error)) => self.end(Refusal::new(
                 format!("the domain cannot go on: {error}"),
                 "`surmise list` shows what has become of it",
             )),
+            (Step::GoOn, Heard::Released(released)) => {
+                self.released = Some(released);
+                Next::Wait
+            }
             (Step::Release, Heard::Released(released)) => {
-                self.done.sent = released.sent;
-                self.done.unsent = released.unsent;
-                self.tell(&Reply::Done(self.done.clone()));
+                self.tell_done(released);
                 Next::Over
             }
             // Somebody else's answer.
@@ -282,7 +286,9 @@ impl RunningCommit {
             (_, Some(Outcome::Broken(refusal))) => self.end(refusal),
             (Step::Forget, Some(Outcome::Forgotten)) => {
                 self.reap();
-                self.order_view(Step::GoOn, ViewOrder::GoOn, others)
+                // The tasks and the view still stand still: what would be sent next is not consented to.
+                let _ = others.relay.send(&RelayOrder::Release);
+                self.wait_for(Step::Choose)
             }
             // It was killed, or could not remove the journal. How far it came, the journal knows.
             _ => self.end(Refusal::new(
@@ -321,9 +327,21 @@ impl RunningCommit {
         }
         self.tell(&Reply::Applied(self.done.clone()));
         self.step = Step::Release;
+        let released = self.released.take();
+        let is_over = released.is_some();
+        if let Some(released) = released {
+            self.tell_done(released);
+        }
         Next::Affirmed {
             changes: self.done.changes,
+            is_over,
         }
+    }
+
+    fn tell_done(&mut self, released: Delivery) {
+        self.done.sent = released.sent;
+        self.done.unsent = released.unsent;
+        self.tell(&Reply::Done(self.done.clone()));
     }
 
     fn end(&mut self, refusal: Refusal) -> Next {

@@ -251,11 +251,11 @@ impl<'a> Decisions<'a> {
         };
         match commit.hear(heard, subject, self.others()) {
             Next::Wait => self.commit = Some(commit),
-            Next::Affirmed { changes } => {
+            Next::Affirmed { changes, is_over } => {
                 self.consent.affirm().map_err(io::Error::other)?;
                 self.note(&Notice::Committed { changes });
                 self.inquiry.forget_stall();
-                self.commit = Some(commit);
+                self.commit = (!is_over).then_some(commit);
             }
             Next::Over => {}
             Next::End => {
