@@ -98,6 +98,9 @@ enum Inside {
         workload: Workload,
         count: u32,
     },
+    /// Be a web server on a port of loopback that logs in the current directory
+    #[command(hide = true)]
+    Log { port: u16 },
     /// Run a command so many times, and print how many milliseconds it took each time
     #[command(hide = true)]
     Repeat {
@@ -145,6 +148,9 @@ impl Inside {
             Self::Write { workload, count } => workload
                 .perform(*count)
                 .map_err(|error| format!("{workload:?}: {error}"))?,
+            Self::Log { port } => {
+                sync::posts::serve(*port).map_err(|error| format!("serve: {error}"))?;
+            }
             Self::Repeat { times, command } => repeat::repeat(*times, command)?,
         }
         Ok(())

@@ -2,6 +2,9 @@
 //! (eatmydata), or under external synchrony. Each sample has a file system of its own, made afresh on a disk
 //! in memory whose flushes take as long as the row says.
 
+mod postgres;
+pub mod posts;
+pub mod served;
 pub mod workload;
 
 use std::env;
@@ -15,9 +18,10 @@ use std::time::Duration;
 use surmise_testkit::DelayedDisk;
 
 use crate::command::is_installed;
-use crate::measure::{Finished, Sample, run};
+use crate::measure::{Sample, run};
 use crate::place::{Place, about, succeed};
 use crate::run::{Measured, Side};
+use served::Served;
 use workload::{PYTHON, SQLITE, Workload};
 
 /// One workload on one disk, set up in two ways.
@@ -45,6 +49,8 @@ pub enum Work {
     Postmark,
     /// To unpack Lua and build it.
     UntarMake,
+    /// What a server and its clients do; they tell the value.
+    Served(Served),
 }
 
 /// What is compared.
@@ -113,6 +119,7 @@ impl Synced {
             Work::Sqlite => Some(PYTHON),
             Work::Postmark => Some("postmark"),
             Work::UntarMake => Some("make"),
+            Work::Served(served) => served.missing_program(),
         };
         let eatmydata = (self.peer.under == Under::Eatmydata).then_some("eatmydata");
         let mut needed = of_work.into_iter().chain(eatmydata);
@@ -151,7 +158,7 @@ impl<'a> Ready<'a> {
         })
     }
 
-    fn finish(&self, place: &Place, setup: Setup) -> Result<Finished, String> {
+    fn measure(&self, place: &Place, setup: Setup) -> Result<Sample, String> {
         let mounted = self.disk.fresh_ext4(setup.mount)?;
         let directory = mounted.path().join("work");
         fs::create_dir(&directory).map_err(|error| about("create", &directory, &error))?;
@@ -160,8 +167,21 @@ impl<'a> Ready<'a> {
         }
         // What the file system's making left to be written is not written during the sample.
         rustix::fs::sync();
-        let line = setup.under.around(place, self.words(place, setup.count));
-        run(&line, place, &directory)
+        if let Work::Served(served) = self.synced.work {
+            return served.sample(place, &directory, setup);
+        }
+        let line = setup
+            .under
+            .around(place, &[], self.words(place, setup.count));
+        let cost = run(&line, place, &directory)?.cost;
+        Ok(Sample {
+            value: match self.synced.value {
+                Value::Time => cost.wall_ms,
+                Value::Rate => f64::from(setup.count) * 1e3 / cost.wall_ms,
+            },
+            user_ms: cost.user_ms,
+            system_ms: cost.system_ms,
+        })
     }
 
     fn words(&self, place: &Place, count: u32) -> Vec<OsString> {
@@ -176,6 +196,7 @@ impl<'a> Ready<'a> {
             Work::Postmark => ["postmark", workload::POSTMARK_FILE]
                 .map(OsString::from)
                 .to_vec(),
+            Work::Served(_) => unreachable!("a server is started otherwise"),
             Work::UntarMake => {
                 let script = "tar --extract --file \"$0\" && make --silent -j2 -C lua5.4 generic";
                 let archive = self.archive.clone().unwrap_or_default();
@@ -186,15 +207,16 @@ impl<'a> Ready<'a> {
 }
 
 impl Under {
-    fn around(self, place: &Place, command: Vec<OsString>) -> Vec<OsString> {
+    /// `options`: of external synchrony.
+    fn around(self, place: &Place, options: &[&str], command: Vec<OsString>) -> Vec<OsString> {
         match self {
             Self::Nothing => command,
             Self::Eatmydata => [OsString::from("eatmydata"), "--".into()]
                 .into_iter()
                 .chain(command)
                 .collect(),
-            Self::Sync => place.synced(&[], &command),
-            Self::Eager => place.synced(&["--eager"], &command),
+            Self::Sync => place.synced(options, &command),
+            Self::Eager => place.synced(&[&["--eager"], options].concat(), &command),
         }
     }
 
@@ -210,9 +232,10 @@ impl Under {
 
 impl Measured for Ready<'_> {
     fn unit(&self) -> &'static str {
-        match self.synced.value {
-            Value::Time => "ms",
-            Value::Rate => "1/s",
+        match (self.synced.work, self.synced.value) {
+            (Work::Served(served), _) => served.unit(),
+            (_, Value::Time) => "ms",
+            (_, Value::Rate) => "1/s",
         }
     }
 
@@ -232,15 +255,7 @@ impl Measured for Ready<'_> {
             Side::Ours => self.synced.ours,
             Side::Peer => self.synced.peer,
         };
-        let cost = self.finish(place, setup)?.cost;
-        Ok(Sample {
-            value: match self.synced.value {
-                Value::Time => cost.wall_ms,
-                Value::Rate => f64::from(setup.count) * 1e3 / cost.wall_ms,
-            },
-            user_ms: cost.user_ms,
-            system_ms: cost.system_ms,
-        })
+        self.measure(place, setup)
     }
 }
 
@@ -264,7 +279,7 @@ mod tests {
         let scratch = tempfile::tempdir().expect("a directory");
         let place = Place::at(scratch.path());
         let line = |under: Under| {
-            let line = under.around(&place, vec!["true".into()]);
+            let line = under.around(&place, &[], vec!["true".into()]);
             line.join(" ".as_ref()).into_string().expect("plain words")
         };
         assert_eq!(line(Under::Nothing), "true");

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{Row, What};
 use crate::limit::Limit;
+use crate::sync::served::Served;
 use crate::sync::workload::Workload;
 use crate::sync::{Setup, Synced, Under, Value, Work};
 
@@ -22,6 +23,12 @@ const MANY_APPENDS: u32 = 100_000;
 const MANY_INSERTIONS: u32 = 10_000;
 const MANY_FILES: u32 = 15_000;
 
+const TWENTY: Limit = Limit::RatioMin(20.0);
+const NOT_SLOWER: Limit = Limit::RatioMin(0.9);
+/// In ms: two flushes, and what is written between them.
+const ONE_COMMIT: Limit = Limit::AddedMax(3.0);
+
+#[rustfmt::skip]
 pub(super) const SYNC: &[Row] = &[
     // Against syncs that do nothing.
     nothing("postmark-nothing", Work::Postmark, POSTMARK, 1.07),
@@ -42,6 +49,16 @@ pub(super) const SYNC: &[Row] = &[
     real("append-8ms", 8, APPEND, (MANY_APPENDS, 60), 200.0),
     real("sqlite-8ms", 8, Work::Sqlite, (MANY_INSERTIONS, 20), 100.0),
     real("files-8ms", 8, SMALL_FILES, (MANY_FILES, 40), 150.0),
+    // A database and its clients, inside.
+    served("pgbench-inside-1-1ms", 1, Served::Inside(1), (2000, 300), Limit::None),
+    served("pgbench-inside-8-1ms", 1, Served::Inside(8), (500, 100), Limit::None),
+    served("pgbench-inside-1-8ms", 8, Served::Inside(1), (2000, 50), TWENTY),
+    served("pgbench-inside-8-8ms", 8, Served::Inside(8), (500, 20), TWENTY),
+    // Clients outside, to whom each answer is output.
+    outside("pgbench-outside-1", Served::Outside(1), 500, NOT_SLOWER),
+    outside("pgbench-outside-8", Served::Outside(8), 100, NOT_SLOWER),
+    outside("posts-outside-50", Served::Posts(50), 50, NOT_SLOWER),
+    outside("posts-outside-50-p99", Served::PostsP99(50), 50, ONE_COMMIT),
     // Commits for output alone, against one for each sync; about as many lines of output in each.
     eager("append-eager", APPEND, MANY_APPENDS),
     eager("tell-every-100-eager", tell(100), 50_000),
@@ -61,6 +78,30 @@ const fn on(mount: &'static str, under: Under, count: u32) -> Setup {
         under,
         count,
     }
+}
+
+/// A server and its clients inside, against real syncs on ext4 as it is by default.
+const fn served(
+    test: &'static str,
+    flush_ms: u64,
+    served: Served,
+    counts: (u32, u32),
+    limit: Limit,
+) -> Row {
+    let synced = Synced {
+        flush: Duration::from_millis(flush_ms),
+        work: Work::Served(served),
+        value: Value::Rate,
+        ours: on(JOURNAL, Under::Sync, counts.0),
+        peer: on("", Under::Nothing, counts.1),
+    };
+    row(test, synced, limit)
+}
+
+/// A server whose clients are outside, against real syncs on the same file system.
+const fn outside(test: &'static str, served: Served, count: u32, limit: Limit) -> Row {
+    let peer = on(JOURNAL, Under::Nothing, count);
+    against(test, Work::Served(served), peer, limit)
 }
 
 const fn row(test: &'static str, synced: Synced, limit: Limit) -> Row {
