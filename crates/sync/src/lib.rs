@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod adaptive;
+mod descriptors;
 mod driver;
 mod drivers;
 mod epochs;

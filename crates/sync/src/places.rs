@@ -1,10 +1,10 @@
 //! Where calls by name change something: on the volume, where order is kept, or elsewhere.
 
-use std::fs;
 use std::io;
 use std::os::fd::RawFd;
 use std::path::Path;
 
+use rustix::fs::FileType;
 use rustix::process::Pid;
 use surmise_sys::memory;
 use surmise_sys::seccomp::Notification;
@@ -110,14 +110,13 @@ fn is_name_elsewhere(
     volume: u64,
 ) -> io::Result<bool> {
     let path = path_of(thread, base, name);
-    if whole {
-        if let Some(target) = Target::at(path.clone())? {
-            return Ok(is_elsewhere(&target, volume));
-        }
+    if whole && let Some(named) = Target::named(path.clone())? {
+        let target = match named.kind() {
+            FileType::Symlink => Target::at(path)?,
+            _ => Some(named),
+        };
         // What a link leads to may be made anywhere.
-        if fs::symlink_metadata(&path).is_ok() {
-            return Ok(true);
-        }
+        return Ok(target.is_none_or(|target| is_elsewhere(&target, volume)));
     }
     let holds = Target::at(path_of(thread, base, &parent(name)))?;
     // Nothing is made in what is not there.

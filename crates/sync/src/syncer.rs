@@ -7,16 +7,19 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
-use std::thread;
+use std::sync::mpsc::{self, Receiver};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
+use rustix::time::Timespec;
 use surmise_sys::seccomp::{Answer, Listener, Notification};
 use surmise_syscalls::{Handler, Row, row_numbered};
 
 use crate::adaptive::{Adaptive, Way};
+use crate::descriptors::Descriptors;
 use crate::driver::Driver;
 use crate::epochs::{Epochs, Promise, Stopped, Trigger};
 use crate::hazards::Hazards;
@@ -55,17 +58,10 @@ pub struct Syncer {
     options: Options,
     epochs: Epochs,
     hazards: Hazards,
+    descriptors: Descriptors,
     adaptive: Adaptive,
     /// Whether something was changed that the driver does not commit.
     changes_elsewhere: bool,
-}
-
-/// Why the loop ends.
-enum End {
-    /// The domain has ended.
-    Asked,
-    /// A commit has failed.
-    CommitFailed,
 }
 
 impl Syncer {
@@ -77,76 +73,60 @@ impl Syncer {
             options,
             epochs,
             hazards,
+            descriptors: Descriptors::default(),
             adaptive: Adaptive::new(),
             changes_elsewhere: false,
         }
     }
 
-    /// Hears and commits until `end` hangs up, and then commits once more.
+    /// Hears and commits until `end` hangs up, and then commits once more. A thread of its own hears until
+    /// there are no tasks, which on Linux before 6.11 it is not told: the caller's process should end soon.
     ///
     /// # Errors
     /// When a commit fails, or calls cannot be heard. Nothing that waits is released then.
-    pub fn run(mut self, end: BorrowedFd<'_>) -> Result<(), SyncerError> {
-        let failed = eventfd(0, EventfdFlags::CLOEXEC);
-        let failed = Arc::new(failed.map_err(|errno| SyncerError::Hear(errno.into()))?);
+    pub fn run(self, end: BorrowedFd<'_>) -> Result<(), SyncerError> {
+        let over = eventfd(0, EventfdFlags::CLOEXEC);
+        let over = Arc::new(over.map_err(|errno| SyncerError::Hear(errno.into()))?);
         let (epochs, options) = (self.epochs.clone(), self.options.clone());
-        let tell = Arc::clone(&failed);
-        let committer = thread::Builder::new()
-            .name("committer".into())
-            .spawn(move || {
-                let result = commit_until_end(&epochs, &options);
-                if result.is_err() {
-                    // It cannot be full.
-                    let _ = rustix::io::write(&tell, &1_u64.to_ne_bytes());
-                }
-                result
-            })
-            .map_err(SyncerError::Hear)?;
-        let heard = self.hear(end, failed.as_fd());
-        self.epochs.want(Trigger::End);
-        if heard.is_err() {
-            self.epochs.stop();
+        let committer = spawn("committer", &over, {
+            let epochs = epochs.clone();
+            move || commit_until_end(&epochs, &options)
+        })?;
+        let (sender, heard) = mpsc::channel();
+        spawn("listener", &over, move || {
+            // The other end may have gone.
+            let _ = sender.send(self.hear());
+        })?;
+        let result = await_end(end, &over, &epochs, &heard);
+        if result.is_err() {
+            epochs.stop();
         }
+        epochs.want(Trigger::End);
         let committed = committer.join().expect("a committer does not panic");
         committed.map_err(SyncerError::Commit)?;
-        heard.map(drop).map_err(SyncerError::Hear)
+        result.map_err(SyncerError::Hear)
     }
 
-    fn hear(&mut self, end: BorrowedFd<'_>, failed: BorrowedFd<'_>) -> io::Result<End> {
-        // When no task is left, the listener would be ready for ever.
-        let mut is_open = true;
+    /// Hears until no task is left, or nothing more is made durable.
+    fn hear(mut self) -> io::Result<()> {
         loop {
-            let mut polled = vec![
-                PollFd::from_borrowed_fd(end, PollFlags::IN),
-                PollFd::from_borrowed_fd(failed, PollFlags::IN),
-            ];
-            if is_open {
-                polled.push(PollFd::new(&self.listener, PollFlags::IN));
-            }
-            match rustix::event::poll(&mut polled, None) {
-                Ok(_) => {}
-                Err(Errno::INTR) => continue,
-                Err(errno) => return Err(errno.into()),
-            }
-            let ready: Vec<PollFlags> = polled.iter().map(PollFd::revents).collect();
-            if !ready[1].is_empty() {
-                return Ok(End::CommitFailed);
-            }
-            match ready.get(2) {
-                Some(ready) if ready.contains(PollFlags::IN) => {
-                    if let Some(call) = self.listener.receive()?
-                        && self.take(&call)?.is_err()
-                    {
-                        return Ok(End::CommitFailed);
-                    }
-                    continue;
+            let Some(call) = self.listener.receive()? else {
+                if self.is_alone()? {
+                    return Ok(());
                 }
-                Some(ready) => is_open = ready.is_empty(),
-                None => {}
+                continue;
+            };
+            if self.take(&call)?.is_err() {
+                return Ok(());
             }
-            if !ready[0].is_empty() {
-                return Ok(End::Asked);
-            }
+        }
+    }
+
+    fn is_alone(&self) -> io::Result<bool> {
+        let mut polled = [PollFd::new(&self.listener, PollFlags::IN)];
+        match rustix::event::poll(&mut polled, Some(&Timespec::default())) {
+            Ok(_) | Err(Errno::INTR) => Ok(polled[0].revents().contains(PollFlags::HUP)),
+            Err(errno) => Err(errno.into()),
         }
     }
 
@@ -221,14 +201,11 @@ impl Syncer {
 
     /// Whether a call's first argument leads to the volume, and to what a call can be answered for that did
     /// not look at it.
-    fn is_ordered(&self, call: &Notification, suits: impl Fn(&Target) -> bool) -> bool {
+    fn is_ordered(&mut self, call: &Notification, suits: impl Fn(&Target) -> bool) -> bool {
         let descriptor = call.arguments[0] as RawFd;
         let driver = &self.options.driver;
-        let look = || -> io::Result<bool> {
-            let Some(access) = Access::of(call.thread, descriptor)? else {
-                return Ok(false);
-            };
-            let Some(target) = Target::of_descriptor(call.thread, descriptor)? else {
+        let mut look = || -> io::Result<bool> {
+            let Some((access, target)) = self.descriptors.look(call.thread, descriptor)? else {
                 return Ok(false);
             };
             let is_fit = (access.reads || access.writes) && suits(&target);
@@ -297,6 +274,53 @@ impl Syncer {
         self.barrier()?;
         self.hazards.connects();
         Ok(Answer::Continue)
+    }
+}
+
+/// A thread that tells of its end, by which time its last word is said.
+fn spawn<T: Send + 'static>(
+    name: &str,
+    over: &Arc<OwnedFd>,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, SyncerError> {
+    let over = Arc::clone(over);
+    let run = move || {
+        let result = run();
+        // It cannot be full.
+        let _ = rustix::io::write(&*over, &1_u64.to_ne_bytes());
+        result
+    };
+    let thread = thread::Builder::new().name(name.into()).spawn(run);
+    thread.map_err(SyncerError::Hear)
+}
+
+/// Waits until `end` hangs up, a commit has failed, or calls cannot be heard, which is an error.
+fn await_end(
+    end: BorrowedFd<'_>,
+    over: &OwnedFd,
+    epochs: &Epochs,
+    heard: &Receiver<io::Result<()>>,
+) -> io::Result<()> {
+    loop {
+        let mut polled = [
+            PollFd::from_borrowed_fd(end, PollFlags::IN),
+            PollFd::new(over, PollFlags::IN),
+        ];
+        match rustix::event::poll(&mut polled, None) {
+            Ok(_) => {}
+            Err(Errno::INTR) => continue,
+            Err(errno) => return Err(errno.into()),
+        }
+        let [is_end, is_over] = polled.map(|polled| !polled.revents().is_empty());
+        if is_over {
+            let _ = rustix::io::read(over, &mut [0; 8]);
+            if let Ok(Err(error)) = heard.try_recv() {
+                return Err(error);
+            }
+        }
+        if is_end || epochs.is_stopped() {
+            return Ok(());
+        }
     }
 }
 

@@ -60,6 +60,20 @@ impl Target {
         }
     }
 
+    /// What is at a path, which may be a link itself; `None` where nothing is.
+    pub(crate) fn named(path: PathBuf) -> io::Result<Option<Self>> {
+        match lstat(&path) {
+            Ok(stat) => Ok(Some(Self { path, stat })),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::SRCH) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// What was found at a path.
+    pub(crate) fn new(path: PathBuf, stat: Stat) -> Self {
+        Self { path, stat }
+    }
+
     pub(crate) fn kind(&self) -> FileType {
         FileType::from_raw_mode(self.stat.st_mode)
     }
@@ -108,12 +122,17 @@ impl Access {
 
     pub(crate) fn at(link: &Path) -> io::Result<Option<Self>> {
         match lstat(link) {
-            Ok(link) => Ok(Some(Self {
-                reads: link.st_mode & 0o400 != 0,
-                writes: link.st_mode & 0o200 != 0,
-            })),
+            Ok(link) => Ok(Some(Self::of_link(&link))),
             Err(Errno::NOENT | Errno::SRCH) => Ok(None),
             Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// By the rights of the link.
+    pub(crate) fn of_link(link: &Stat) -> Self {
+        Self {
+            reads: link.st_mode & 0o400 != 0,
+            writes: link.st_mode & 0o200 != 0,
         }
     }
 }
@@ -136,7 +155,8 @@ pub(crate) fn path_of(thread: Pid, base: Base, name: &Path) -> PathBuf {
     }
 }
 
-fn descriptor_path(thread: Pid, descriptor: RawFd) -> PathBuf {
+/// Where /proc shows a descriptor.
+pub(crate) fn descriptor_path(thread: Pid, descriptor: RawFd) -> PathBuf {
     format!("/proc/{}/fd/{descriptor}", thread.as_raw_nonzero()).into()
 }
 
