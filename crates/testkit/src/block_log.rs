@@ -122,6 +122,11 @@ impl BlockLog {
         self.tell(Command::Become(loss));
     }
 
+    /// From here on every write and flush fails with `EIO`.
+    pub fn break_down(&self) {
+        self.tell(Command::Break);
+    }
+
     fn control(&self) -> PathBuf {
         self.place.join("served").join(CONTROL_NAME)
     }

@@ -2,6 +2,7 @@
 //! not kept they are real.
 
 mod crash;
+mod failure;
 
 use serde_json::Value;
 use surmise_testkit::Outcome;

@@ -30,6 +30,8 @@ pub enum Command {
     Stop,
     /// The disk becomes what a loss of power within the recording leaves.
     Become(PowerLoss),
+    /// Every write and flush fails.
+    Break,
 }
 
 impl Command {
@@ -37,6 +39,7 @@ impl Command {
         match self {
             Self::Record => "record".into(),
             Self::Stop => "stop".into(),
+            Self::Break => "break".into(),
             Self::Become(PowerLoss { flushes, seed }) => match seed {
                 None => format!("become {flushes}"),
                 Some(seed) => format!("become {flushes} {seed}"),
@@ -49,6 +52,7 @@ impl Command {
         Some(match words.next()? {
             "record" => Self::Record,
             "stop" => Self::Stop,
+            "break" => Self::Break,
             "become" => Self::Become(PowerLoss {
                 flushes: words.next()?.parse().ok()?,
                 seed: words.next().map(str::parse).transpose().ok()?,
@@ -68,6 +72,7 @@ struct State {
     content: Vec<u8>,
     recording: Recording,
     is_recording: bool,
+    is_broken: bool,
 }
 
 impl Disk {
@@ -76,6 +81,7 @@ impl Disk {
             content: vec![0; bytes],
             recording: Recording::default(),
             is_recording: false,
+            is_broken: false,
         };
         Self {
             state: Mutex::new(state),
@@ -105,6 +111,7 @@ impl State {
                 self.is_recording = true;
             }
             Command::Stop => self.is_recording = false,
+            Command::Break => self.is_broken = true,
             Command::Become(loss) => {
                 if loss.flushes >= self.recording.blocks().len() {
                     return Err(Errno::INVAL.into());
@@ -114,6 +121,15 @@ impl State {
             }
         }
         Ok(())
+    }
+
+    /// # Errors
+    /// `EIO` when the disk is broken.
+    fn check(&self) -> io::Result<()> {
+        match self.is_broken {
+            true => Err(Errno::IO.into()),
+            false => Ok(()),
+        }
     }
 
     fn told(&self) -> Vec<u8> {
@@ -175,6 +191,7 @@ impl FileSystem for Disk {
             let command = text.and_then(Command::of_text).ok_or(Errno::INVAL)?;
             state.obey(command)?;
         } else {
+            state.check()?;
             let at = write.offset as usize;
             let place = state.content.get_mut(at..at + write.data.len());
             place.ok_or(Errno::NOSPC)?.copy_from_slice(write.data);
@@ -187,6 +204,7 @@ impl FileSystem for Disk {
 
     fn fsync(&self, _: Caller, _: u64, _: u64, _: bool) -> io::Result<()> {
         let mut state = self.state();
+        state.check()?;
         if state.is_recording {
             state.recording.flush();
         }
