@@ -75,8 +75,8 @@ pub enum LaunchError {
         source: io::Error,
         /// Whether the command had started by then.
         started: bool,
-        /// An ability that this machine or user lacks, and how to get it.
-        missing: Option<String>,
+        /// What a person can do about it, where that is known.
+        hint: Option<String>,
     },
     /// Nothing in the domain can go on before a decision, and nobody is there to be asked. It runs on.
     #[error("everything in domain `{name}` waits for replies to held output")]
@@ -96,6 +96,10 @@ pub enum LaunchError {
         is_kept: bool,
     },
 }
+
+/// Under external synchrony, when the command did not come to its end.
+const SHOWN_IS_DURABLE: &str = "whatever was shown is durable, and nothing was shown of what came after it; \
+                                the command was ended";
 
 fn with_name(domain: &str) -> String {
     if domain.is_empty() {
@@ -128,7 +132,7 @@ impl LaunchError {
             ),
             Self::State(error) => Some(error.hint()),
             Self::IdMap(error) => Some(error.hint().into()),
-            Self::Step { missing, .. } => missing.clone(),
+            Self::Step { hint, .. } => hint.clone(),
             Self::Speculation { .. } => {
                 Some("`surmise doctor` tells all of it; without speculation commands run".into())
             }
@@ -140,9 +144,7 @@ impl LaunchError {
             Self::Killed { is_kept: true, .. } => {
                 Some("the domain is kept, with what was done until then: `surmise list`".into())
             }
-            Self::Killed { is_kept: false, .. } => {
-                Some("whatever was shown is durable; the command did not come to its end".into())
-            }
+            Self::Killed { is_kept: false, .. } => Some(SHOWN_IS_DURABLE.into()),
             Self::Directory { .. } | Self::NotFound { .. } | Self::NotExecutable { .. } => None,
         }
     }
@@ -164,7 +166,7 @@ impl LaunchError {
             what: what.into(),
             source: source.into(),
             started: false,
-            missing: None,
+            hint: None,
         }
     }
 
@@ -174,7 +176,7 @@ impl LaunchError {
             what: what.into(),
             source: source.into(),
             started: true,
-            missing: None,
+            hint: None,
         }
     }
 
@@ -184,6 +186,17 @@ impl LaunchError {
             Self::Killed { role, .. } => Self::Killed {
                 role,
                 is_kept: false,
+            },
+            Self::Step {
+                what,
+                source,
+                started: true,
+                hint: None,
+            } => Self::Step {
+                what,
+                source,
+                started: true,
+                hint: Some(SHOWN_IS_DURABLE.into()),
             },
             other => other,
         }
@@ -225,7 +238,7 @@ impl LaunchError {
                     None => io::Error::other(text),
                 },
                 started,
-                missing: None,
+                hint: None,
             },
         }
     }
@@ -238,17 +251,17 @@ impl LaunchError {
                 what,
                 source,
                 started: false,
-                missing: None,
+                hint: None,
             } => {
                 let abilities = Abilities::probe(state);
-                let missing = abilities.missing().map(|ability| {
+                let hint = abilities.missing().map(|ability| {
                     format!("{}: {}; {}", ability.name, ability.value, ability.hint)
                 });
                 Self::Step {
                     what,
                     source,
                     started: false,
-                    missing,
+                    hint,
                 }
             }
             other => other,

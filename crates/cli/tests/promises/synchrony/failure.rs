@@ -43,5 +43,6 @@ fn a_commit_that_fails_ends_the_domain_and_shows_nothing_more() {
             "{errors}"
         );
         assert!(errors.contains("Input/output error"), "{errors}");
+        assert!(errors.contains("whatever was shown is durable"), "{errors}");
     });
 }
