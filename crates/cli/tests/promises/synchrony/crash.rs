@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use surmise_testkit::{BlockLog, PowerLoss, surmise_binary, tell};
+use surmise_testkit::{BlockLog, PowerLoss, skip, surmise_binary, tell};
 
 const DISK_BYTES: usize = 64 << 20;
 const LIMIT: Duration = Duration::from_secs(600);
@@ -32,6 +32,36 @@ for n in range(1, 301):
     base.execute("insert into rows values (?, ?)", (n, "x" * 300))
     if n % 10 == 0:
         print(n, flush=True)
+"#;
+
+/// The same with a log that is written ahead, synced at every transaction.
+const TRANSACTING_AHEAD: &str = r#"
+import sqlite3
+base = sqlite3.connect("base", isolation_level=None)
+base.execute("pragma synchronous=full")
+assert base.execute("pragma journal_mode=wal").fetchone() == ("wal",)
+base.execute("create table if not exists rows (n integer primary key, text)")
+for n in range(1, 301):
+    base.execute("insert into rows values (?, ?)", (n, "x" * 300))
+    if n % 10 == 0:
+        print(n, flush=True)
+"#;
+
+/// Commits of git, which syncs each file by itself. Nothing is tidied up in the background.
+const COMMITTING: &str = r#"
+import subprocess
+def git(*arguments):
+    settings = ["core.fsync=all", "core.fsyncMethod=fsync", "gc.auto=0", "maintenance.auto=false",
+                "user.name=someone", "user.email=someone@example.org"]
+    subprocess.run(["git"] + [word for setting in settings for word in ("-c", setting)] + list(arguments),
+                   check=True, stdout=subprocess.DEVNULL)
+git("init", "--initial-branch=main", "repository")
+for n in range(1, 41):
+    with open("repository/file", "w") as file:
+        file.write("%d\n" % n)
+    git("-C", "repository", "add", "file")
+    git("-C", "repository", "commit", "--message=%d" % n)
+    print(n, flush=True)
 "#;
 
 /// Prints the number of rows, or fails where the base is damaged.
@@ -163,6 +193,30 @@ fn rows(directory: &Path) -> Option<usize> {
         .then(|| number.trim().parse().ok())?
 }
 
+/// The commits of the branch, where all of them are whole.
+fn commits(directory: &Path) -> Option<usize> {
+    let repository = directory.join("repository");
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git")
+            .args(["-c", "safe.directory=*", "-C"])
+            .arg(&repository)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .output()
+            .expect("start git");
+        let text = String::from_utf8(output.stdout).ok()?;
+        output.status.success().then_some(text)
+    };
+    // `git init` is many steps and syncs none of them for certain: before the first commit there
+    // is nothing to be whole.
+    if !repository.join(".git/refs/heads/main").exists() {
+        return Some(0);
+    }
+    git(&["fsck", "--strict"])?;
+    git(&["rev-list", "--count", "main"])?.trim().parse().ok()
+}
+
 fn replaced(directory: &Path) -> Option<usize> {
     let Ok(found) = std::fs::read_to_string(directory.join("current")) else {
         return Some(0);
@@ -206,6 +260,31 @@ fn transactions_that_were_shown_are_there() {
         "transactions_that_were_shown_are_there",
         (TRANSACTING, ""),
         rows,
+    );
+}
+
+#[test]
+fn transactions_of_a_log_that_were_shown_are_there() {
+    nothing_is_lost(
+        "transactions_of_a_log_that_were_shown_are_there",
+        (TRANSACTING_AHEAD, ""),
+        rows,
+    );
+}
+
+#[test]
+fn commits_that_were_shown_are_there() {
+    let git = Command::new("git")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .status();
+    if !git.is_ok_and(|status| status.success()) {
+        return skip("git is not installed");
+    }
+    nothing_is_lost(
+        "commits_that_were_shown_are_there",
+        (COMMITTING, ""),
+        commits,
     );
 }
 
