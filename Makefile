@@ -8,6 +8,7 @@ release = cargo rustc --release --locked --package surmise --bin surmise -- \
 
 MINUTES ?= 30
 SEEDS ?= 50
+STATES ?= 2000
 
 .PHONY: help build deb deb-test demo test lint bench bench-net bench-sync bench-rollback torture soak clean
 
@@ -84,6 +85,8 @@ soak:
 		&& SURMISE_KILLS=200 cargo test --locked --package surmise-domain --test launch -- \
 			--test-threads 3 at_random \
 		&& SURMISE_STATES=2000 cargo test --release --locked --package surmise-sync --test order \
+		&& SURMISE_STATES=$(STATES) cargo test --release --locked --package surmise --test promises -- \
+			--nocapture --test-threads 1 synchrony::crash:: \
 		&& SURMISE_EVERY_STEP=1 cargo test --release --locked --package surmise-commit --test trees -- \
 			--nocapture kills:: power:: \
 		&& scripts/soak $(MINUTES)

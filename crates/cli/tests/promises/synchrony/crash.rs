@@ -1,5 +1,8 @@
 //! Power losses while a command runs under external synchrony, and after it.
 
+mod kills;
+mod table;
+
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,11 +11,12 @@ use std::time::Duration;
 use surmise_testkit::{BlockLog, PowerLoss, skip, surmise_binary, tell};
 
 const DISK_BYTES: usize = 64 << 20;
-const LIMIT: Duration = Duration::from_secs(600);
 
-/// Lines appended to a file, each by itself and with a sync; now and then the number is put out.
+/// Lines appended to a file, each by itself and with a sync; now and then the number is put out, after which the
+/// program may be told to pause.
 const APPENDING: &str = r#"
-import os, sys
+import os, sys, time
+pause = float(sys.argv[3]) if len(sys.argv) > 3 else 0
 file = os.open("lines", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 os.fsync(os.open(".", os.O_RDONLY))
 for n in range(1, 601):
@@ -21,17 +25,20 @@ for n in range(1, 601):
         os.fsync(file)
     if n % int(sys.argv[2]) == 0:
         print(n, flush=True)
+        time.sleep(pause)
 "#;
 
-/// Rows of a base, each in a transaction of its own.
+/// Rows of a base, each in a transaction of its own; pauses likewise.
 const TRANSACTING: &str = r#"
-import sqlite3
+import sqlite3, sys, time
+pause = float(sys.argv[3]) if len(sys.argv) > 3 else 0
 base = sqlite3.connect("base", isolation_level=None)
 base.execute("create table if not exists rows (n integer primary key, text)")
 for n in range(1, 301):
     base.execute("insert into rows values (?, ?)", (n, "x" * 300))
     if n % 10 == 0:
         print(n, flush=True)
+        time.sleep(pause)
 "#;
 
 /// The same with a log that is written ahead, synced at every transaction.
@@ -97,6 +104,15 @@ struct Shown {
     number: usize,
 }
 
+/// Something of the domain is killed while the command runs.
+#[derive(Clone, Copy, Debug)]
+struct Kill {
+    /// The name of the process.
+    victim: &'static str,
+    /// When so many lines have been shown.
+    after: usize,
+}
+
 /// What power losses left.
 #[derive(Debug, Default)]
 struct Found {
@@ -110,22 +126,31 @@ struct Found {
 /// What a state holds: how far the program had come, or `None` for no state of it at all.
 type Look = fn(&Path) -> Option<usize>;
 
-fn losses(disk: &BlockLog, (options, command): (&str, &[&str]), look: Look) -> Found {
+fn losses(
+    disk: &BlockLog,
+    (options, command): (&str, &[&str]),
+    kill: Option<Kill>,
+    look: Look,
+) -> Found {
     disk.make_ext4();
     let mounted = disk.mount_with(options);
     disk.record();
-    let shown = show(disk, mounted.path(), command);
+    let shown = show(disk, mounted.path(), command, kill);
     drop(mounted);
     let flushes = disk.stop().len();
     let mut found = Found::default();
-    let states = states();
-    for state in 0..states {
-        // Every third state is exactly what a flush left.
-        let seed = (state % 3 > 0).then_some(state as u64);
-        let loss = PowerLoss {
-            flushes: state * flushes / states,
+    // The kills share the states.
+    let states = kill.map_or(states(), |_| states() / kills::COUNT);
+    let mut moments = moments(flushes, states);
+    // What matters most after a kill: the power fails when the last line is seen.
+    let last = shown.last().filter(|_| kill.is_some());
+    moments.extend(last.into_iter().flat_map(|shown| {
+        [None, Some(1), Some(2)].map(|seed| PowerLoss {
+            flushes: shown.flushes,
             seed,
-        };
+        })
+    }));
+    for loss in moments {
         disk.lose_power(loss);
         let recovered = disk.mount_with(options);
         let last = shown
@@ -143,7 +168,16 @@ fn losses(disk: &BlockLog, (options, command): (&str, &[&str]), look: Look) -> F
     found
 }
 
-fn show(disk: &BlockLog, directory: &Path, command: &[&str]) -> Vec<Shown> {
+/// Moments spread over all flushes. Every third state is exactly what a flush left.
+fn moments(flushes: usize, states: usize) -> Vec<PowerLoss> {
+    let moment = |state: usize| PowerLoss {
+        flushes: state * flushes / states,
+        seed: (!state.is_multiple_of(3)).then_some(state as u64),
+    };
+    (0..states).map(moment).collect()
+}
+
+fn show(disk: &BlockLog, directory: &Path, command: &[&str], kill: Option<Kill>) -> Vec<Shown> {
     let mut child = Command::new(command[0])
         .args(&command[1..])
         .current_dir(directory)
@@ -152,14 +186,33 @@ fn show(disk: &BlockLog, directory: &Path, command: &[&str]) -> Vec<Shown> {
         .spawn()
         .expect("start the command");
     let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-    let shown = lines.map(|line| Shown {
-        number: line.expect("a line").parse().expect("a number"),
-        flushes: disk.flushes(),
-    });
-    let shown: Vec<_> = shown.collect();
-    assert!(child.wait().expect("wait").success());
-    assert!(shown.len() >= 30, "{} lines", shown.len());
+    let mut shown = Vec::new();
+    for line in lines {
+        shown.push(Shown {
+            number: line.expect("a line").parse().expect("a number"),
+            flushes: disk.flushes(),
+        });
+        if let Some(kill) = kill.filter(|kill| kill.after == shown.len()) {
+            kill.strike(child.id());
+        }
+    }
+    let status = child.wait().expect("wait");
+    match kill {
+        None => {
+            assert!(status.success(), "{status}");
+            assert!(shown.len() >= 30, "{} lines", shown.len());
+        }
+        Some(kill) => {
+            assert!(!status.success(), "{status} after {kill:?}");
+            assert!(shown.len() >= kill.after, "{} lines", shown.len());
+        }
+    }
     shown
+}
+
+/// What one program and all its states may take.
+fn limit() -> Duration {
+    Duration::from_secs(600 + states() as u64)
 }
 
 fn states() -> usize {
@@ -228,12 +281,12 @@ fn replaced(directory: &Path) -> Option<usize> {
 #[track_caller]
 fn nothing_is_lost(test: &str, (program, every): (&str, &str), look: Look) {
     let name = format!("synchrony::crash::{test}");
-    BlockLog::with(&name, DISK_BYTES, LIMIT, |disk| {
+    BlockLog::with(&name, DISK_BYTES, limit(), |disk| {
         let binary = surmise_binary().display().to_string();
         let command = [
             &binary, "sync", "--", "python3", "-c", program, "sync", every,
         ];
-        let found = losses(disk, ("data=journal", &command), look);
+        let found = losses(disk, ("data=journal", &command), None, look);
         tell(format_args!("{test}: {found:?}"));
         assert_eq!((found.lost, found.damaged), (0, 0));
     });
@@ -274,11 +327,7 @@ fn transactions_of_a_log_that_were_shown_are_there() {
 
 #[test]
 fn commits_that_were_shown_are_there() {
-    let git = Command::new("git")
-        .arg("--version")
-        .stdout(Stdio::null())
-        .status();
-    if !git.is_ok_and(|status| status.success()) {
+    if !is_installed("git") {
         return skip("git is not installed");
     }
     nothing_is_lost(
@@ -301,10 +350,30 @@ fn replaced_files_that_were_shown_are_there() {
 #[test]
 fn without_synchrony_what_was_shown_is_lost() {
     let test = "synchrony::crash::without_synchrony_what_was_shown_is_lost";
-    BlockLog::with(test, DISK_BYTES, LIMIT, |disk| {
+    BlockLog::with(test, DISK_BYTES, limit(), |disk| {
         let command = ["python3", "-c", APPENDING, "no", "10"];
-        let found = losses(disk, ("", &command), lines);
+        let found = losses(disk, ("", &command), None, lines);
         tell(format_args!("without: {found:?}"));
         assert!(found.lost + found.damaged > 0, "{found:?}");
     });
+}
+
+/// Here the syncs are called, and something in between leaves them out.
+#[test]
+fn where_syncs_are_left_out_what_was_shown_is_lost() {
+    if !is_installed("eatmydata") {
+        return skip("eatmydata is not installed");
+    }
+    let test = "synchrony::crash::where_syncs_are_left_out_what_was_shown_is_lost";
+    BlockLog::with(test, DISK_BYTES, limit(), |disk| {
+        let command = ["eatmydata", "--", "python3", "-c", TRANSACTING];
+        let found = losses(disk, ("", &command), None, rows);
+        tell(format_args!("eatmydata: {found:?}"));
+        assert!(found.lost + found.damaged > 0, "{found:?}");
+    });
+}
+
+fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
 }

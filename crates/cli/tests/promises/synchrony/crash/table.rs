@@ -1,0 +1,68 @@
+//! The programs beside each other, under each way to sync: what power losses cost.
+
+use surmise_testkit::{BlockLog, skip, surmise_binary, tell};
+
+use super::{
+    APPENDING, COMMITTING, DISK_BYTES, Look, REPLACING, TRANSACTING, TRANSACTING_AHEAD, commits,
+    is_installed, limit, lines, losses, replaced, rows,
+};
+
+const PROGRAMS: [(&str, &str, Look); 5] = [
+    ("appended lines", APPENDING, lines),
+    ("sqlite, rollback journal", TRANSACTING, rows),
+    ("sqlite, write-ahead log", TRANSACTING_AHEAD, rows),
+    ("renamed over", REPLACING, replaced),
+    ("git commit", COMMITTING, commits),
+];
+
+/// How the program is run, and whether anything may be lost so.
+struct Way<'w> {
+    name: &'w str,
+    options: &'w str,
+    before: &'w [&'w str],
+    keeps: bool,
+}
+
+/// One line for each program and way: `program | way | states | lost | damaged`.
+#[test]
+fn each_program_is_compared_in_each_way() {
+    if std::env::var_os("SURMISE_STATES").is_none() {
+        return skip("it is long, and a part of make soak: SURMISE_STATES says how many states");
+    }
+    for program in ["eatmydata", "git"] {
+        if !is_installed(program) {
+            return skip(format_args!("{program} is not installed"));
+        }
+    }
+    let test = "synchrony::crash::table::each_program_is_compared_in_each_way";
+    let limit = 15 * limit();
+    BlockLog::with(test, DISK_BYTES, limit, |disk| {
+        let binary = surmise_binary().display().to_string();
+        let way = |name, options, before, keeps| Way {
+            name,
+            options,
+            before,
+            keeps,
+        };
+        let sync = [&binary, "sync", "--"];
+        let ways = [
+            way("real syncs, ordered", "", &[][..], true),
+            way("eatmydata, ordered", "", &["eatmydata", "--"], false),
+            way("surmise sync, data=journal", "data=journal", &sync, true),
+        ];
+        tell("program | way | states | lost | damaged");
+        for (name, program, look) in PROGRAMS {
+            for way in &ways {
+                let command = [way.before, &["python3", "-c", program, "sync", "10"]].concat();
+                let found = losses(disk, (way.options, &command), None, look);
+                let counts = (found.states, found.lost, found.damaged);
+                let (states, lost, damaged) = counts;
+                tell(format_args!(
+                    "{name} | {} | {states} | {lost} | {damaged}",
+                    way.name
+                ));
+                assert_eq!(lost + damaged == 0, way.keeps, "{name}, {}", way.name);
+            }
+        }
+    });
+}
