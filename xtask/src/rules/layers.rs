@@ -5,7 +5,7 @@ use crate::project::{Project, SourceFile};
 
 /// Each crate's directory, lowest first; crates of one row do not depend on each other.
 const LAYERS: &[&[&str]] = &[
-    &["syscalls", "engine", "journal", "rpc"],
+    &["syscalls", "engine", "journal", "predict", "rpc"],
     &["sys"],
     &["checkpoint", "fuse", "outbox", "sync"],
     &["view", "channels", "network", "speculation"],
@@ -23,7 +23,7 @@ const ASIDE: &[(&str, &[&str])] = &[
 ];
 
 /// Crates without input, output, clock or threads.
-const PURE: &[&str] = &["syscalls", "engine", "rpc"];
+const PURE: &[&str] = &["syscalls", "engine", "predict", "rpc"];
 
 const IMPURE: &[&str] = &[
     "std::fs",
