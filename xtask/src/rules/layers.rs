@@ -6,7 +6,7 @@ use crate::project::{Project, SourceFile};
 /// Each crate's directory, lowest first; crates of one row do not depend on each other.
 const LAYERS: &[&[&str]] = &[
     &["syscalls", "engine", "journal", "predict", "rpc"],
-    &["sys"],
+    &["sys", "grpc"],
     &["checkpoint", "fuse", "outbox", "sync"],
     &["view", "channels", "network", "speculation"],
     &["commit"],

@@ -4,7 +4,7 @@ use super::{Tree, place};
 use crate::effect::Effect;
 use crate::error::TreeError;
 use crate::id::{CallId, ScopeId};
-use crate::node::Act;
+use crate::node::{Act, Progress};
 
 /// Ends before the end.
 impl Tree {
@@ -13,9 +13,13 @@ impl Tree {
     ///
     /// # Errors
     ///
-    /// There is no such call.
+    /// There is no such call, or it has ended.
     pub fn abandon(&mut self, call: CallId, effects: &mut Vec<Effect>) -> Result<(), TreeError> {
-        let scope = self.known(call)?.scope;
+        let found = self.known(call)?;
+        if found.progress == Progress::Returned {
+            return Err(TreeError::UnknownCall(call));
+        }
+        let scope = found.scope;
         let scope = self.scopes.get_mut(&scope).expect("it has a call");
         let place = place(&scope.acts, call);
         scope.acts.remove(place);
