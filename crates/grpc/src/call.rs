@@ -5,7 +5,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 
 use surmise_predict::{Guess, User};
-use surmise_rpc::{Order, Peer, Request, Safety, Stamp};
+use surmise_rpc::{Order, Request, Safety, Stamp};
 use tonic::Status;
 
 use crate::known::Known;
@@ -56,7 +56,7 @@ impl<T, S> Call<T, S> {
     /// The method is of this class; see [`Methods`](crate::Methods). Toward a server that is not
     /// known to be aware, which any server is here, an aware method is unsafe.
     pub fn safety(mut self, class: Safety) -> Self {
-        self.request.safety = class.toward(Peer::Plain);
+        self.request.safety = class;
         self
     }
 

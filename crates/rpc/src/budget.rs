@@ -1,8 +1,10 @@
 //! How far ahead the work of one root may run.
 //!
-//! A budget is a number of open branches, on whatever machines. A call takes half of what is left to
-//! its server and gives it back with its answer, so what is open anywhere on behalf of a root never
-//! exceeds what the root began with. Where there is nothing left, calls run one after the other.
+//! A budget is a number of open branches, on whatever machines. A call takes a quarter of what is left
+//! to its server, if that knows what to do with it, and gives it back with its answer. So what is open
+//! anywhere on behalf of a root never exceeds what the root began with, and neither a long chain nor
+//! its servers' calls find nothing left soon. Where there is nothing left, calls run one after the
+//! other.
 
 /// What a scope, or the server of a call, may still open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +34,7 @@ impl Budget {
     /// Splits off what a call takes along that is made `depth` undecided predictions deep.
     pub(crate) fn lend(&mut self, depth: u32) -> Self {
         let depth = self.depth.saturating_sub(depth);
-        let branches = if depth == 0 { 0 } else { self.branches / 2 };
+        let branches = if depth == 0 { 0 } else { self.branches / 4 };
         self.branches -= branches;
         Self { branches, depth }
     }
@@ -54,11 +56,11 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 64 open branches, 16 deep, 4 a call.
+    /// 128 open branches, 16 deep, 4 a call.
     fn default() -> Self {
         Self {
             budget: Budget {
-                branches: 64,
+                branches: 128,
                 depth: 16,
             },
             fan_out_max: 4,
@@ -84,17 +86,17 @@ mod tests {
     #[test]
     fn what_is_lent_is_not_there_and_comes_back() {
         let mut budget = Budget {
-            branches: 5,
+            branches: 9,
             depth: 2,
         };
         let mut first = budget.lend(1);
         let mut second = budget.lend(2);
         assert_eq!((first.branches, first.depth), (2, 1));
         assert_eq!(second, Budget::NONE);
-        assert_eq!(budget.branches, 3);
+        assert_eq!(budget.branches, 7);
         budget.take_back(&mut first);
         budget.take_back(&mut second);
         budget.take_back(&mut first);
-        assert_eq!(budget.branches, 5);
+        assert_eq!(budget.branches, 9);
     }
 }

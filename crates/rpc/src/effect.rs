@@ -2,7 +2,7 @@
 
 use crate::budget::Budget;
 use crate::id::{CallId, RollbackId, ScopeId, WaiterId};
-use crate::safety::Safety;
+use crate::safety::{Peer, Safety};
 use crate::stamp::Order;
 
 /// One thing to do. Effects are carried out in the order in which they come.
@@ -56,8 +56,10 @@ pub enum Effect {
 /// A call as its scope makes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// What the method is worth with this server.
+    /// What the method does.
     pub safety: Safety,
+    /// What is known of the server.
+    pub peer: Peer,
     /// What the answer has to show.
     pub order: Order,
     /// Whether what the call comes to is what its scope comes to, unchanged.

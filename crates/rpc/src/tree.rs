@@ -12,7 +12,7 @@ use crate::effect::{Caller, Effect, Request, Standing};
 use crate::error::TreeError;
 use crate::id::{CallId, ScopeId};
 use crate::node::{Act, Call, Progress, Scope};
-use crate::safety::Safety;
+use crate::safety::{Peer, Safety};
 use crate::stamp::{Order, Seen, Stamp};
 
 /// The scopes and calls of one root: a program's, or those of one handler at a server. Every event
@@ -58,7 +58,8 @@ impl Tree {
     ) -> Result<CallId, TreeError> {
         let call = CallId(self.calls_made + 1);
         let caller = self.running(scope)?;
-        let may_go = caller.is_correct || request.safety != Safety::Unsafe;
+        let safety = request.safety.toward(request.peer);
+        let may_go = caller.is_correct || safety != Safety::Unsafe;
         caller.acts.push(Act::Call(call));
         self.calls_made += 1;
         self.calls.insert(call, Call::new(scope, request));
@@ -213,7 +214,10 @@ impl Tree {
     fn send(&mut self, call: CallId, effects: &mut Vec<Effect>) {
         let scope = self.calls[&call].scope;
         let speculative = !self.scopes[&scope].is_correct;
-        let budget = self.budget.lend(self.depth(scope));
+        let budget = match self.calls[&call].request.peer {
+            Peer::Plain => Budget::NONE,
+            Peer::Aware => self.budget.lend(self.depth(scope)),
+        };
         let found = self.known_mut(call);
         found.progress = Progress::Sent;
         found.commit_is_due = speculative;

@@ -67,14 +67,14 @@ async fn a_chain_runs_in_a_task_of_its_own() {
 async fn a_denied_branch_is_cancelled_and_undone() {
     let store = chain();
     let client = store.serve().await;
-    store.close("a");
-    store.close("x");
+    ["a", "b", "x"].iter().for_each(|key| store.close(key));
     let log = Arc::new(Mutex::new(Vec::new()));
     let run = Scope::root()
         .call(|| client.get("a"))
         .predict(entry("a", "x"))
         .then(async |scope: Scope, first: Entry| {
             let (undo, value) = (log.clone(), first.value.clone());
+            let _dropped = Logged::new(&log, "drop", &value);
             log.lock().unwrap().push(format!("do {value}"));
             scope.on_abort(move || undo.lock().unwrap().push(format!("undo {value}")));
             let next = scope.call(|| client.get(&first.value)).safe();
@@ -84,12 +84,31 @@ async fn a_denied_branch_is_cancelled_and_undone() {
     let answer = async {
         until(|| store.running.load(SeqCst) == 2).await;
         store.let_through("a");
+        // The read of x is never answered. Its handler is ended while that of b runs.
+        until(|| store.gets.load(SeqCst) == 3 && store.running.load(SeqCst) == 1).await;
+        store.let_through("b");
     };
     let (outcome, ()) = tokio::join!(run, answer);
     assert_eq!(outcome.unwrap(), "c");
-    assert_eq!(*log.lock().unwrap(), ["do x", "undo x", "do b"]);
-    // The read of x is never answered: its handler was ended.
-    until(|| store.running.load(SeqCst) == 0).await;
+    assert_eq!(
+        *log.lock().unwrap(),
+        ["do x", "undo x", "drop x", "do b", "drop b"]
+    );
+}
+
+/// Tells that it is dropped.
+struct Logged(Arc<Mutex<Vec<String>>>, String);
+
+impl Logged {
+    fn new(log: &Arc<Mutex<Vec<String>>>, what: &str, value: &str) -> Self {
+        Self(log.clone(), format!("{what} {value}"))
+    }
+}
+
+impl Drop for Logged {
+    fn drop(&mut self) {
+        self.0.lock().unwrap().push(self.1.clone());
+    }
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! root correct                            or `root speculative`; `root correct 8 branches 2 deep`
-//! call s0 safe -> c1                      `aware` or `unsafe`; then `stamped` or `snapshot`; `tail`
+//! call s0 safe -> c1                      `aware` or `unsafe`; then `plain`, `stamped` or `snapshot`, `tail`
 //!   send c1                               `send c1 speculatively`
 //! predict c1 -> s1                        or `-> nothing`
 //! answer c1 affirms s1 at 7               the stamp's place in the one history there is

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use surmise_rpc::{
-    Budget, CallId, Caller, Effect, Limits, Order, Request, RollbackId, Safety, ScopeId, Stamp,
-    Standing, Tree, TreeError, Verdict, WaiterId,
+    Budget, CallId, Caller, Effect, Limits, Order, Peer, Request, RollbackId, Safety, ScopeId,
+    Stamp, Standing, Tree, TreeError, Verdict, WaiterId,
 };
 
 /// Plays the events of a dialogue and compares all that is said.
@@ -108,12 +108,16 @@ fn tell(
 }
 
 fn request(how: &[&str]) -> Request {
-    let mut request = Request::default();
+    let mut request = Request {
+        peer: Peer::Aware,
+        ..Request::default()
+    };
     for word in how {
         match *word {
             "safe" => request.safety = Safety::Safe,
             "aware" => request.safety = Safety::Aware,
             "unsafe" => request.safety = Safety::Unsafe,
+            "plain" => request.peer = Peer::Plain,
             "stamped" => request.order = Order::Stamp,
             "snapshot" => request.order = Order::Snapshot,
             "tail" => request.is_tail = true,

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use fastrand::Rng;
-use surmise_rpc::Safety;
+use surmise_rpc::{Peer, Safety};
 
 /// What a program does in one scope, and what it comes to.
 #[derive(Debug)]
@@ -25,6 +25,7 @@ pub enum Step {
 pub struct Call {
     pub method: u64,
     pub safety: Safety,
+    pub peer: Peer,
     /// What follows, with the value that the call is answered with.
     pub then: Rc<Body>,
     /// Whether the body goes on when the call comes to an error.
@@ -91,6 +92,11 @@ fn call(rng: &mut Rng, shape: Shape) -> Rc<Call> {
     Rc::new(Call {
         method: rng.u64(..1000),
         safety,
+        peer: if rng.u32(..4) == 0 {
+            Peer::Plain
+        } else {
+            Peer::Aware
+        },
         then: Rc::new(body(rng, inner)),
         catches: rng.bool(),
         is_tail: false,

@@ -195,6 +195,7 @@ impl Shell {
                 let ids = calls.iter().map(|call| {
                     let request = Request {
                         safety: call.safety,
+                        peer: call.peer,
                         order: self.order,
                         is_tail: call.is_tail,
                     };
@@ -310,7 +311,7 @@ impl Shell {
     fn send(&mut self, call: CallId, speculative: bool) {
         let open = self.calls.get_mut(&call).expect("it is open");
         let scope = self.tree.standing(open.scope).expect("it has a call");
-        let safety = open.call.safety;
+        let safety = open.call.safety.toward(open.call.peer);
         assert!(!(speculative && safety == Safety::Unsafe), "{call} is sent");
         assert!(speculative || scope == Standing::Correct);
         open.served = Some(None);
