@@ -3,7 +3,8 @@
 //! Every future of a root (a call, a barrier) tells the tree what happened to it and finds in its
 //! inbox what follows from what happened to others. The futures of one root run in one task, unless
 //! the program moves a scope elsewhere; the lock is there for that, and is never held while code of
-//! the program runs.
+//! the program runs. Wakers are such code, too: to drop one may be to drop its task, and with that a
+//! call that takes the lock.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -69,22 +70,24 @@ impl Shared {
 
     /// The next instruction for a call, or none for now: then its task is woken with the next.
     pub fn poll_instruction(&self, call: CallId, context: &Context<'_>) -> Poll<Instruction> {
+        let waker = context.waker().clone();
         let mut state = self.lock();
         let inbox = state.inboxes.entry(call).or_default();
-        match inbox.instructions.pop_front() {
-            Some(instruction) => Poll::Ready(instruction),
-            None => {
-                inbox.waker = Some(context.waker().clone());
-                Poll::Pending
-            }
+        if let Some(instruction) = inbox.instructions.pop_front() {
+            return Poll::Ready(instruction);
         }
+        let former = inbox.waker.replace(waker);
+        drop(state);
+        drop(former);
+        Poll::Pending
     }
 
     /// A call's future is gone. If the call has not come to anything, nobody waits for that.
     pub fn leave_call(&self, call: CallId) {
         // It has ended, or was discarded with its scope: then there is nothing to abandon.
         let _ = self.tell(|tree, effects| tree.abandon(call, effects));
-        self.lock().inboxes.remove(&call);
+        let inbox = self.lock().inboxes.remove(&call);
+        drop(inbox);
     }
 
     /// Registers what undoes something that a scope did. If the scope is gone already, it is undone.
@@ -124,24 +127,28 @@ impl Shared {
         waiter: WaiterId,
         context: &Context<'_>,
     ) -> Poll<Result<(), TreeError>> {
+        let waker = context.waker().clone();
         let mut state = self.lock();
         let waiting = state.waiting.get_mut(&waiter);
         let waiting = waiting.expect("it is there until its future is not");
-        match waiting.is_over {
-            Some(over) => Poll::Ready(over),
-            None => {
-                waiting.waker = Some(context.waker().clone());
-                Poll::Pending
-            }
+        if let Some(over) = waiting.is_over {
+            return Poll::Ready(over);
         }
+        let former = waiting.waker.replace(waker);
+        drop(state);
+        drop(former);
+        Poll::Pending
     }
 
     /// A barrier's future is gone.
     pub fn leave_waiter(&self, waiter: WaiterId) {
         let mut state = self.lock();
-        if let Some(waiting) = state.waiting.remove(&waiter) {
+        let waiting = state.waiting.remove(&waiter);
+        if let Some(waiting) = &waiting {
             state.tree.leave(waiting.scope, waiter);
         }
+        drop(state);
+        drop(waiting);
     }
 
     /// What a scope rests on; none if it was discarded.

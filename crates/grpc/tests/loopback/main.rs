@@ -1,6 +1,7 @@
 //! Calls to a real server that knows nothing of speculation. When each read is answered, the test
 //! decides; nothing here depends on how long anything takes.
 
+mod figures;
 mod store;
 
 use std::num::NonZeroUsize;
