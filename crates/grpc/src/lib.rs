@@ -55,3 +55,8 @@ pub use methods::{DescriptorError, Methods};
 pub use scope::Scope;
 pub use surmise_rpc::{Budget, Limits, Order, Safety, Stamp};
 pub use tonic::Status;
+
+/// The guide's code, which has to compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/rpc.md")]
+pub struct Guide;
