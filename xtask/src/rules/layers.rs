@@ -5,8 +5,8 @@ use crate::project::{Project, SourceFile};
 
 /// Each crate's directory, lowest first; crates of one row do not depend on each other.
 const LAYERS: &[&[&str]] = &[
-    &["syscalls", "engine", "journal"],
-    &["sys"],
+    &["syscalls", "engine", "journal", "predict", "rpc"],
+    &["sys", "grpc"],
     &["checkpoint", "fuse", "outbox", "sync"],
     &["view", "channels", "network", "speculation"],
     &["commit"],
@@ -23,7 +23,7 @@ const ASIDE: &[(&str, &[&str])] = &[
 ];
 
 /// Crates without input, output, clock or threads.
-const PURE: &[&str] = &["syscalls", "engine"];
+const PURE: &[&str] = &["syscalls", "engine", "predict", "rpc"];
 
 const IMPURE: &[&str] = &[
     "std::fs",

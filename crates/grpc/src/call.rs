@@ -1,0 +1,166 @@
+//! A call, and what is known of its reply before it comes.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+
+use surmise_predict::{Guess, User};
+use surmise_rpc::{Order, Request, Safety, Stamp};
+use tonic::Status;
+
+use crate::known::Known;
+use crate::running::{Running, Watched};
+use crate::scope::Scope;
+
+/// A predicted value, when it comes.
+pub(crate) type Foreseeing<T> = Pin<Box<dyn Future<Output = Option<T>> + Send>>;
+
+/// What is done with the actual value, to predict better next time.
+pub(crate) type Learning<T> = Box<dyn FnOnce(&T) + Send>;
+
+/// A call that is not made yet; [`Call::then`] makes it.
+#[must_use = "a call is made by `then` or `value`"]
+pub struct Call<T, S> {
+    scope: Scope,
+    send: S,
+    request: Request,
+    same: fn(&T, &T) -> bool,
+    stamp: fn(&T) -> Option<Stamp>,
+    values: Vec<T>,
+    predictors: Vec<Foreseeing<T>>,
+    learn: Vec<Learning<T>>,
+}
+
+impl<T: Clone + PartialEq, S> Call<T, S> {
+    pub(crate) fn new(scope: Scope, send: S) -> Self {
+        Self {
+            scope,
+            send,
+            request: Request::default(),
+            same: T::eq,
+            stamp: |_| None,
+            values: Vec::new(),
+            predictors: Vec::new(),
+            learn: Vec::new(),
+        }
+    }
+}
+
+impl<T, S> Call<T, S> {
+    /// The method has no effects, so it may be called by a scope that speculates. Reads that take
+    /// locks have effects.
+    pub fn safe(self) -> Self {
+        self.safety(Safety::Safe)
+    }
+
+    /// The method is of this class; see [`Methods`](crate::Methods). Toward a server that is not
+    /// known to be aware, which any server is here, an aware method is unsafe.
+    pub fn safety(mut self, class: Safety) -> Self {
+        self.request.safety = class;
+        self
+    }
+
+    /// A reply that the call may have. Each value that differs gets a branch of its own, as far as
+    /// limits allow; best first.
+    pub fn predict(mut self, value: T) -> Self {
+        self.values.push(value);
+        self
+    }
+
+    /// A prediction that takes a while, such as a call of its own to a replica that is near. It
+    /// starts with the call, and is dropped when the reply comes first. It has to be safe.
+    pub fn predict_with(
+        mut self,
+        prediction: impl Future<Output = Option<T>> + Send + 'static,
+    ) -> Self {
+        self.predictors.push(Box::pin(prediction));
+        self
+    }
+
+    /// Has a predictor predict the reply to this request of this user, and learn the actual one.
+    pub fn predict_by<Q, P>(mut self, known: &Known<P>, user: User, request: Q) -> Self
+    where
+        P: surmise_predict::Predictor<Q, T> + Send + 'static,
+        Q: Send + 'static,
+        T: 'static,
+    {
+        let guesses = known.predict(&user, &request);
+        self.values
+            .extend(guesses.into_iter().map(|guess: Guess<T>| guess.value));
+        let known = known.clone();
+        self.learn
+            .push(Box::new(move |actual| known.learn(&user, &request, actual)));
+        self
+    }
+
+    /// Compares predictions with the reply by `same`, an equivalence, instead of all of the message:
+    /// for replies of which a part always differs.
+    pub fn compared_by(mut self, same: fn(&T, &T) -> bool) -> Self {
+        self.same = same;
+        self
+    }
+
+    /// The reply may not be older than those that this scope rests on, by the stamp in it.
+    pub fn ordered(mut self, order: Order, stamp: fn(&T) -> Option<Stamp>) -> Self {
+        self.request.order = order;
+        self.stamp = stamp;
+        self
+    }
+
+    /// Makes the call. What follows it runs with each predicted value and with the actual one, in a
+    /// scope of its own; the one that had the actual value counts, as if there had been no others.
+    ///
+    /// `follow` is run several times, at once: `async |scope, value| …`, which borrows what it uses,
+    /// or `move |scope, value| async move { … }` with clones.
+    ///
+    /// # Errors
+    ///
+    /// The call's own, however it was predicted, and those of what follows it.
+    pub async fn then<K, F, B, R, E>(self, follow: K) -> Result<R, E>
+    where
+        T: Clone,
+        S: FnMut() -> F,
+        F: Future<Output = Result<T, Status>>,
+        K: Fn(Scope, T) -> B,
+        B: Future<Output = Result<R, E>>,
+        E: From<Status>,
+    {
+        let Self { scope, request, .. } = self;
+        let shared = scope.shared;
+        let made = shared.tell(|tree, effects| tree.call(scope.id, request, effects));
+        let gone = |_| Status::cancelled("what this code rested on was denied");
+        let call = made.map_err(gone)?;
+        let watched = Watched {
+            send: self.send,
+            stamp: self.stamp,
+            predictors: self.predictors,
+            learn: self.learn,
+        };
+        let mut running = Running::new(shared, call, watched, self.same);
+        running.predict_all(self.values, &follow);
+        poll_fn(|context| running.poll(context, &follow)).await
+    }
+
+    /// Makes the call, and runs nothing ahead.
+    ///
+    /// # Errors
+    ///
+    /// The call's own.
+    pub async fn value<F>(self) -> Result<T, Status>
+    where
+        T: Clone,
+        S: FnMut() -> F,
+        F: Future<Output = Result<T, Status>>,
+    {
+        self.then(async |_, value| Ok(value)).await
+    }
+}
+
+impl<T, S> fmt::Debug for Call<T, S> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = formatter.debug_struct("Call");
+        shown.field("request", &self.request);
+        shown.field("predictions", &self.values.len());
+        shown.finish_non_exhaustive()
+    }
+}

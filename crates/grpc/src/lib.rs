@@ -1,0 +1,62 @@
+//! Speculative gRPC calls: what follows a call runs ahead on its predicted reply.
+//!
+//! Two calls, of which the second needs what the first answers, take two round trips. If the first
+//! reply can be predicted, both are sent at once, and take one. A prediction that was wrong costs
+//! what was done with it, and changes nothing: results, errors and effects are those of calls made
+//! one after the other.
+//!
+//! ```no_run
+//! use surmise_grpc::{Scope, Status};
+//! # #[derive(Clone, PartialEq)] struct Profile { city: String }
+//! # #[derive(Clone, PartialEq)] struct Weather;
+//! # async fn profile(user: u32) -> Result<Profile, Status> { unimplemented!() }
+//! # async fn weather(city: &str) -> Result<Weather, Status> { unimplemented!() }
+//!
+//! # async fn example(cached: Profile) -> Result<Weather, Status> {
+//! let scope = Scope::root();
+//! let weather = scope
+//!     .call(|| profile(7))
+//!     .predict(cached)
+//!     .then(async |scope: Scope, profile: Profile| {
+//!         scope.call(|| weather(&profile.city)).safe().value().await
+//!     })
+//!     .await?;
+//! # Ok(weather)
+//! # }
+//! ```
+//!
+//! `profile` and `weather` are calls of any gRPC client to any gRPC server; neither knows of this.
+//! What follows a call ([`Call::then`]) is a closure, which may be run several times, at the same
+//! time, with different values. It gets a [`Scope`], in which it makes its own calls.
+//!
+//! # What code that follows a call may do
+//!
+//! * Make calls, in its scope. Those of methods that are [safe](Call::safe) are sent at once.
+//!   Others wait until nothing that the scope rests on is undecided, which is always right. What
+//!   nobody has said of a method is *unsafe*.
+//! * Change what it owns. It is dropped if a prediction is denied, at any `await`.
+//! * Change something else, if it says how to undo it: [`Scope::on_abort`].
+//! * Anything at all after [`Scope::confirmed`].
+//!
+//! Branches run in the task that awaits the call. To drop a call's future is to end everything that
+//! follows it.
+#![forbid(unsafe_code)]
+
+mod call;
+mod known;
+mod methods;
+mod running;
+mod scope;
+mod shared;
+
+pub use call::Call;
+pub use known::Known;
+pub use methods::{DescriptorError, Methods};
+pub use scope::Scope;
+pub use surmise_rpc::{Budget, Limits, Order, Safety, Stamp};
+pub use tonic::Status;
+
+/// The guide's code, which has to compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/rpc.md")]
+pub struct Guide;

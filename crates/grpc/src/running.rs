@@ -1,0 +1,220 @@
+//! A call under way: its stream, its predictors and its branches, as one future.
+//!
+//! Branches are polled by the call that they follow, and are not tasks of their own. So to drop the
+//! call is to drop all that follows it: no stream or task is left of a branch that was denied.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use surmise_rpc::{CallId, Predictions, ScopeId, Stamp};
+use tonic::Status;
+
+use crate::call::{Foreseeing, Learning};
+use crate::scope::Scope;
+use crate::shared::{Instruction, Shared};
+
+/// How the reply of a call, and predictions of it, come to be known.
+pub struct Watched<T, S> {
+    pub send: S,
+    pub stamp: fn(&T) -> Option<Stamp>,
+    pub predictors: Vec<Foreseeing<T>>,
+    pub learn: Vec<Learning<T>>,
+}
+
+/// `F` waits for the reply, `B` is what follows it.
+pub struct Running<T, S, F, B: Future> {
+    /// First, so that it is dropped first: rollbacks run before branches are dropped.
+    ended: Leave,
+    watched: Watched<T, S>,
+    reply: Option<Pin<Box<F>>>,
+    actual: Option<Result<T, Status>>,
+    predictions: Predictions<T>,
+    branches: Vec<Branch<B>>,
+}
+
+/// What follows the call, with one value.
+struct Branch<B: Future> {
+    id: ScopeId,
+    future: Pin<Box<B>>,
+    /// What it came to, once it has finished.
+    outcome: Option<B::Output>,
+}
+
+/// Tells the tree that the call's future is gone.
+struct Leave {
+    shared: Arc<Shared>,
+    call: CallId,
+}
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        self.shared.leave_call(self.call);
+    }
+}
+
+// Everything that is pinned is pinned by its own allocation.
+impl<T, S, F, B: Future> Unpin for Running<T, S, F, B> {}
+
+impl<T, S, F, B, R, E> Running<T, S, F, B>
+where
+    T: Clone,
+    S: FnMut() -> F,
+    F: Future<Output = Result<T, Status>>,
+    B: Future<Output = Result<R, E>>,
+    E: From<Status>,
+{
+    pub fn new(
+        shared: Arc<Shared>,
+        call: CallId,
+        watched: Watched<T, S>,
+        same: fn(&T, &T) -> bool,
+    ) -> Self {
+        Self {
+            ended: Leave { shared, call },
+            watched,
+            reply: None,
+            actual: None,
+            predictions: Predictions::by(same),
+            branches: Vec::new(),
+        }
+    }
+
+    /// Starts branches for values that are predicted from the beginning.
+    pub fn predict_all(&mut self, values: Vec<T>, follow: &impl Fn(Scope, T) -> B) {
+        for value in values {
+            self.predict(value, follow);
+        }
+    }
+
+    /// Goes on as far as it can. The reply is looked at first, since it may make the rest needless,
+    /// and since the call has to be sent before what follows it can take its time.
+    pub fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        follow: &impl Fn(Scope, T) -> B,
+    ) -> Poll<Result<R, E>> {
+        loop {
+            while let Poll::Ready(said) = self.shared().poll_instruction(self.ended.call, context) {
+                if let Some(outcome) = self.obey(said, follow) {
+                    return Poll::Ready(outcome);
+                }
+            }
+            let went_on = self.poll_reply(context)
+                || self.poll_predictors(context, follow)
+                || self.poll_branches(context);
+            if !went_on {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Follows an instruction. Returns what the call came to, if it has.
+    fn obey(&mut self, said: Instruction, follow: &impl Fn(Scope, T) -> B) -> Option<Result<R, E>> {
+        match said {
+            Instruction::Send => self.reply = Some(Box::pin((self.watched.send)())),
+            Instruction::Cancel => self.reply = None,
+            Instruction::Start(branch) => {
+                if let Some(Ok(value)) = &self.actual {
+                    self.start(branch, value.clone(), follow);
+                }
+            }
+            Instruction::Discard(branch) => {
+                self.predictions.remove(branch);
+                self.branches.retain(|one| one.id != branch);
+            }
+            Instruction::Return(branch) => {
+                let branch = self.branches.iter_mut().find(|one| one.id == branch);
+                return branch.and_then(|branch| branch.outcome.take());
+            }
+            Instruction::Fail => {
+                let failed = self.actual.take().and_then(Result::err);
+                return failed.map(|status| Err(status.into()));
+            }
+        }
+        None
+    }
+
+    fn poll_reply(&mut self, context: &mut Context<'_>) -> bool {
+        let Some(reply) = &mut self.reply else {
+            return false;
+        };
+        let Poll::Ready(actual) = reply.as_mut().poll(context) else {
+            return false;
+        };
+        self.reply = None;
+        let verdict = self.predictions.verdict(&actual);
+        let stamp = actual.as_ref().ok().and_then(self.watched.stamp);
+        if let Ok(value) = &actual {
+            for learn in self.watched.learn.drain(..) {
+                learn(value);
+            }
+        }
+        self.actual = Some(actual);
+        let call = self.ended.call;
+        // The call may have been discarded just now, by another task: then this is about to be
+        // dropped.
+        let _ = self
+            .shared()
+            .tell(|tree, effects| tree.answer(call, verdict, stamp, effects));
+        true
+    }
+
+    fn poll_predictors(
+        &mut self,
+        context: &mut Context<'_>,
+        follow: &impl Fn(Scope, T) -> B,
+    ) -> bool {
+        let mut came = Vec::new();
+        self.watched.predictors.retain_mut(|predictor| {
+            match predictor.as_mut().poll(context) {
+                Poll::Ready(value) => came.extend(value),
+                Poll::Pending => return true,
+            }
+            false
+        });
+        let is_any = !came.is_empty();
+        self.predict_all(came, follow);
+        is_any
+    }
+
+    fn poll_branches(&mut self, context: &mut Context<'_>) -> bool {
+        for branch in &mut self.branches {
+            if branch.outcome.is_some() {
+                continue;
+            }
+            if let Poll::Ready(outcome) = branch.future.as_mut().poll(context) {
+                branch.outcome = Some(outcome);
+                let id = branch.id;
+                let _ = self.shared().tell(|tree, effects| tree.finish(id, effects));
+                return true;
+            }
+        }
+        false
+    }
+
+    fn predict(&mut self, value: T, follow: &impl Fn(Scope, T) -> B) {
+        if self.predictions.branch(&value).is_some() {
+            return;
+        }
+        if let Some(branch) = self.shared().predict(self.ended.call) {
+            self.start(branch, value, follow);
+        }
+    }
+
+    fn start(&mut self, id: ScopeId, value: T, follow: &impl Fn(Scope, T) -> B) {
+        self.predictions.insert(id, value.clone());
+        let shared = self.ended.shared.clone();
+        let future = Box::pin(follow(Scope { shared, id }, value));
+        self.branches.push(Branch {
+            id,
+            future,
+            outcome: None,
+        });
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.ended.shared
+    }
+}

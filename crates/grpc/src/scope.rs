@@ -1,0 +1,99 @@
+//! The scope that code runs in.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use surmise_rpc::{Caller, Limits, ScopeId, Standing, WaiterId};
+use tonic::Status;
+
+use crate::call::Call;
+use crate::shared::Shared;
+
+/// What code rests on: nothing, for a program's own ([`Scope::root`]), or the predictions that it was
+/// started with. Code gets its scope as an argument, makes its calls with it, and hands it to what it
+/// calls. When a prediction is denied, the futures of its scope are dropped.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) id: ScopeId,
+}
+
+impl Scope {
+    /// A scope that rests on nothing. Calls of one operation share one; operations that have nothing
+    /// to do with each other each have their own.
+    pub fn root() -> Self {
+        Self::root_with(Limits::default())
+    }
+
+    /// A scope that rests on nothing, in which no more is run ahead than this.
+    pub fn root_with(limits: Limits) -> Self {
+        Self {
+            shared: Arc::new(Shared::new(Caller::Correct, limits)),
+            id: ScopeId::ROOT,
+        }
+    }
+
+    /// A call in this scope. `send` sends the request and waits for the reply, by whatever client
+    /// there is. It is run once, or, where order is kept, again when the reply was read too early.
+    ///
+    /// The call is [`Unsafe`](surmise_rpc::Safety::Unsafe) unless it is said to be [`Call::safe`].
+    pub fn call<T, S, F>(&self, send: S) -> Call<T, S>
+    where
+        T: Clone + PartialEq,
+        S: FnMut() -> F,
+        F: Future<Output = Result<T, Status>>,
+    {
+        Call::new(self.clone(), send)
+    }
+
+    /// Whether anything that this scope rests on is undecided.
+    pub fn is_speculative(&self) -> bool {
+        self.shared.standing(self.id) != Some(Standing::Correct)
+    }
+
+    /// Waits until nothing that this scope rests on is undecided; then the scope has happened, and
+    /// may do what cannot be undone. In a scope that a denied prediction ends, code ends here.
+    ///
+    /// # Errors
+    ///
+    /// `CANCELLED`, where the scope is gone and its code runs on because it was moved to a task of
+    /// its own, which nobody drops.
+    pub async fn confirmed(&self) -> Result<(), Status> {
+        let gone = |_| Status::cancelled("what this code rested on was denied");
+        let waiter = self.shared.wait(self.id).map_err(gone)?;
+        let confirmed = Confirmed {
+            shared: &self.shared,
+            waiter,
+        };
+        confirmed.await.map_err(gone)
+    }
+
+    /// Says how to undo something that this scope has done. It is run if the scope is discarded:
+    /// after what the scope's calls and later rollbacks undo, and before its futures are dropped. If
+    /// the scope is confirmed, it is dropped. It does not wait, and knows nothing of its scope.
+    pub fn on_abort(&self, undo: impl FnOnce() + Send + 'static) {
+        self.shared.on_abort(self.id, Box::new(undo));
+    }
+}
+
+/// Waits at a barrier.
+struct Confirmed<'a> {
+    shared: &'a Shared,
+    waiter: WaiterId,
+}
+
+impl Future for Confirmed<'_> {
+    type Output = Result<(), surmise_rpc::TreeError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.shared.poll_waiter(self.waiter, context)
+    }
+}
+
+impl Drop for Confirmed<'_> {
+    fn drop(&mut self) {
+        self.shared.leave_waiter(self.waiter);
+    }
+}

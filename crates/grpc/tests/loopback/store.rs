@@ -1,0 +1,224 @@
+//! A gRPC service that knows nothing of speculation, on this machine's loopback, and a client of it.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tonic::body::Body;
+use tonic::client::Grpc;
+use tonic::codegen::{Service, http};
+use tonic::server::{NamedService, UnaryService};
+use tonic::transport::server::TcpIncoming;
+use tonic::transport::{Channel, Server};
+use tonic::{Request, Response, Status};
+use tonic_prost::ProstCodec;
+
+/// A request or a reply.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Entry {
+    #[prost(string, tag = "1")]
+    pub key: String,
+    #[prost(string, tag = "2")]
+    pub value: String,
+    /// Of the store, when it was read.
+    #[prost(uint64, tag = "3")]
+    pub revision: u64,
+}
+
+/// The service: `Get` takes a while, `Put` has an effect.
+#[derive(Clone, Default)]
+pub struct Store {
+    pub entries: Arc<Mutex<BTreeMap<String, String>>>,
+    pub revision: Arc<AtomicUsize>,
+    /// What a `Get` waits for before it reads: the test decides when it is answered.
+    pub gates: Arc<Mutex<BTreeMap<String, Arc<tokio::sync::Semaphore>>>>,
+    pub gets: Arc<AtomicUsize>,
+    pub puts: Arc<AtomicUsize>,
+    /// Handlers of `Get` that are running.
+    pub running: Arc<AtomicUsize>,
+}
+
+impl Store {
+    pub fn with(entries: &[(&str, &str)]) -> Self {
+        let store = Self::default();
+        let owned = entries
+            .iter()
+            .map(|(key, value)| (key.to_string(), value.to_string()));
+        store.entries.lock().unwrap().extend(owned);
+        store
+    }
+
+    /// From now on, reads of this key wait until they are let through.
+    pub fn close(&self, key: &str) {
+        let gate = Arc::new(tokio::sync::Semaphore::new(0));
+        self.gates.lock().unwrap().insert(key.to_owned(), gate);
+    }
+
+    /// Lets one read of this key through.
+    pub fn let_through(&self, key: &str) {
+        self.gates.lock().unwrap()[key].add_permits(1);
+    }
+
+    pub async fn serve(&self) -> Client {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address: SocketAddr = listener.local_addr().unwrap();
+        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+        let server = Server::builder().add_service(self.clone());
+        tokio::spawn(server.serve_with_incoming(incoming));
+        let endpoint = Channel::from_shared(format!("http://{address}")).unwrap();
+        Client(endpoint.tcp_nodelay(true).connect().await.unwrap())
+    }
+
+    async fn get(&self, key: &str) -> Result<Entry, Status> {
+        self.gets.fetch_add(1, Ordering::SeqCst);
+        self.running.fetch_add(1, Ordering::SeqCst);
+        let _running = Running(self.running.clone());
+        let gate = self.gates.lock().unwrap().get(key).cloned();
+        if let Some(gate) = gate {
+            gate.acquire().await.unwrap().forget();
+        }
+        let value = self.entries.lock().unwrap().get(key).cloned();
+        Ok(Entry {
+            key: key.to_owned(),
+            value: value.ok_or_else(|| Status::not_found(key))?,
+            revision: self.revision.load(Ordering::SeqCst) as u64,
+        })
+    }
+
+    async fn put(&self, entry: Entry) -> Result<Entry, Status> {
+        self.puts.fetch_add(1, Ordering::SeqCst);
+        self.revision.fetch_add(1, Ordering::SeqCst);
+        let mut entries = self.entries.lock().unwrap();
+        entries.insert(entry.key.clone(), entry.value.clone());
+        Ok(entry)
+    }
+}
+
+struct Running(Arc<AtomicUsize>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// An ordinary client.
+#[derive(Clone)]
+pub struct Client(Channel);
+
+impl Client {
+    pub async fn get(&self, key: &str) -> Result<Entry, Status> {
+        let key = key.to_owned();
+        self.call(
+            "/test.Store/Get",
+            Entry {
+                key,
+                ..Entry::default()
+            },
+        )
+        .await
+    }
+
+    pub async fn put(&self, key: &str, value: &str) -> Result<Entry, Status> {
+        let (key, value) = (key.to_owned(), value.to_owned());
+        self.call(
+            "/test.Store/Put",
+            Entry {
+                key,
+                value,
+                revision: 0,
+            },
+        )
+        .await
+    }
+
+    async fn call(&self, path: &'static str, request: Entry) -> Result<Entry, Status> {
+        let mut client = Grpc::new(self.0.clone());
+        let ready = client.ready().await;
+        ready.map_err(|error| Status::unavailable(error.to_string()))?;
+        let path = http::uri::PathAndQuery::from_static(path);
+        let codec = ProstCodec::<Entry, Entry>::default();
+        let reply = client.unary(Request::new(request), path, codec).await?;
+        Ok(reply.into_inner())
+    }
+}
+
+/// What the store answers when nobody writes.
+pub fn entry(key: &str, value: &str) -> Entry {
+    let (key, value) = (key.to_owned(), value.to_owned());
+    Entry {
+        key,
+        value,
+        revision: 0,
+    }
+}
+
+/// Waits until something is so, which has to be soon.
+pub async fn until(what: impl Fn() -> bool) {
+    let soon = async {
+        while !what() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), soon)
+        .await
+        .expect("it happens in time");
+}
+
+type Pinned<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+impl NamedService for Store {
+    const NAME: &'static str = "test.Store";
+}
+
+impl Service<http::Request<Body>> for Store {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = Pinned<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let handler = Handler {
+            store: self.clone(),
+            writes: request.uri().path().ends_with("Put"),
+        };
+        Box::pin(async move {
+            let codec = ProstCodec::<Entry, Entry>::default();
+            Ok(tonic::server::Grpc::new(codec)
+                .unary(handler, request)
+                .await)
+        })
+    }
+}
+
+struct Handler {
+    store: Store,
+    writes: bool,
+}
+
+impl UnaryService<Entry> for Handler {
+    type Response = Entry;
+    type Future = Pinned<Result<Response<Entry>, Status>>;
+
+    fn call(&mut self, request: Request<Entry>) -> Self::Future {
+        let (store, writes) = (self.store.clone(), self.writes);
+        Box::pin(async move {
+            let entry = request.into_inner();
+            let reply = match writes {
+                true => store.put(entry).await,
+                false => store.get(&entry.key).await,
+            };
+            reply.map(Response::new)
+        })
+    }
+}
