@@ -56,13 +56,15 @@ for n in range(1, 301):
 
 /// Commits of git, which syncs each file by itself. Nothing is tidied up in the background.
 const COMMITTING: &str = r#"
-import subprocess
+import os, subprocess
 def git(*arguments):
     settings = ["core.fsync=all", "core.fsyncMethod=fsync", "gc.auto=0", "maintenance.auto=false",
                 "user.name=someone", "user.email=someone@example.org"]
     subprocess.run(["git"] + [word for setting in settings for word in ("-c", setting)] + list(arguments),
                    check=True, stdout=subprocess.DEVNULL)
 git("init", "--initial-branch=main", "repository")
+# Git never syncs what init has made, such as its settings.
+os.sync()
 for n in range(1, 41):
     with open("repository/file", "w") as file:
         file.write("%d\n" % n)
