@@ -116,8 +116,13 @@ impl Epochs {
         stats::put_off(&self.words);
     }
 
-    /// What output depends on that was taken from a task before; `None` if all of that is durable.
+    /// What output depends on that was taken from a task before; `None` if all of that is durable. After a
+    /// stop that is what never will be: who hears calls may have gone, so syncs may have gone astray
+    /// unheard.
     pub fn of_output(&self) -> Option<Epoch> {
+        if self.is_stopped() {
+            return Some(Epoch(u64::MAX));
+        }
         let epoch = match self.promise {
             Promise::Fsync => self.promised(),
             // Nobody hears of writes, so there may always have been some.

@@ -272,6 +272,7 @@ fn when_the_syncer_is_killed_the_domain_ends_and_shows_nothing_more() {
             if [ "$(cat /proc/$pid/comm)" = surmise-sync ]; then syncer=$pid; fi
         done
         kill -STOP $syncer
+        while cat /proc/$syncer/task/*/status | grep ^State: | grep -vq T; do sleep 0.05; done
         (echo > ../go) &
         sleep 0.3
         kill -9 $syncer

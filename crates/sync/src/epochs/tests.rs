@@ -66,6 +66,17 @@ fn output_before_any_promise_waits_for_nothing() {
 }
 
 #[test]
+fn after_a_stop_nothing_is_released_even_if_nothing_was_promised() {
+    for promise in [Promise::Fsync, Promise::Write] {
+        let epochs = epochs(promise);
+        epochs.stop();
+        assert_eq!(epochs.release(), Err(Stopped));
+        let epoch = epochs.of_output().expect("an epoch");
+        assert!(!epochs.is_durable(epoch) && epochs.await_event(epoch));
+    }
+}
+
+#[test]
 fn output_after_a_promise_waits_for_a_commit_that_begins_later() {
     let epochs = epochs(Promise::Fsync);
     epochs.promise();

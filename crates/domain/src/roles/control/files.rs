@@ -45,6 +45,14 @@ impl FilesRole {
         }
     }
 
+    /// It has gone, and the domain is to end, whose last listener goes with its pid 1, and a moment before
+    /// its tasks. Nothing is shown any more of what they do in that moment.
+    pub(super) fn gone(&self) {
+        if let Some(epochs) = &self.epochs {
+            epochs.stop();
+        }
+    }
+
     /// Tells it that nobody needs it any more.
     pub(super) fn end(&self) {
         let _ = rustix::net::shutdown(&self.link, rustix::net::Shutdown::Write);

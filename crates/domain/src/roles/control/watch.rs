@@ -222,7 +222,10 @@ impl<'a> Watch<'a> {
             Event::RelaySaid => self.hear_relay(),
             Event::FilesSaid => self.hear_files(),
             Event::FilesDied | Event::RelayDied | Event::SpeculatorDied => {
-                self.heard.files_died |= event == Event::FilesDied;
+                if event == Event::FilesDied {
+                    self.roles.files.gone();
+                    self.heard.files_died = true;
+                }
                 self.heard.relay_died |= event == Event::RelayDied;
                 self.heard.speculator_died |= event == Event::SpeculatorDied;
                 self.kill_at.get_or_insert(Instant::now() + NOTICE);
@@ -264,6 +267,7 @@ impl<'a> Watch<'a> {
             Some(_) => Ok(()),
             // It has died, or is about to.
             None => {
+                self.roles.files.gone();
                 self.heard.files_died = true;
                 self.kill_at.get_or_insert(Instant::now() + NOTICE);
                 Ok(())
