@@ -3,7 +3,7 @@
 //! Every step looks first whether it is done, by the inode that it finds, so taking all of them
 //! again from the start is how a commit is resumed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -298,9 +298,12 @@ impl<'s, 'p, 'a, 'b> Apply<'s, 'p, 'a, 'b> {
 pub(crate) fn report(site: &Site<'_>, left: &[Left]) -> Report {
     let kept = site.plan().removals.iter();
     let kept = kept.filter(|removal| removal.is_kept);
+    // A link that could not be made is left once more when it is to be placed.
+    let mut told = HashSet::new();
     Report {
         left: left
             .iter()
+            .filter(|left| told.insert((&left.path, left.reason)))
             .map(|left| Leftover {
                 path: PathBuf::from(&left.path),
                 reason: left.reason,

@@ -29,7 +29,7 @@ pub struct Leftover {
 }
 
 /// Why a commit left something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[repr(u8)]
 pub enum Reason {
     /// The domain removed it, but it changed or was replaced in the meantime.

@@ -221,12 +221,17 @@ impl<'m> Builder<'m> {
         }
     }
 
-    /// Every place where a real inode may be once names have changed.
+    /// Every place where a real inode may be once names have changed. A directory that moved outside and
+    /// was left to whoever moved it is no such place: the plan does without it.
     fn whereabouts(&mut self, id: NodeId, key: InodeKey) -> Vec<Place> {
-        let bound: Vec<Name<'m>> = self.names.bound(id).iter().map(name_of).collect();
-        let lost: Vec<Name<'m>> = self.names.lost(key).iter().map(name_of).collect();
-        let mut places: Vec<Place> = bound.into_iter().map(|name| self.place(name)).collect();
-        places.extend(self.names.origin(id).map(|name| self.place(name)));
+        let has = |name: &Name<'m>| !self.leaves_unedited(name.0);
+        let names = |entries: &[Entry<'m>]| -> Vec<Name<'m>> {
+            entries.iter().map(name_of).filter(has).collect()
+        };
+        let mut found = names(self.names.bound(id));
+        found.extend(self.names.origin(id).filter(has));
+        let lost = names(self.names.lost(key));
+        let mut places: Vec<Place> = found.into_iter().map(|name| self.place(name)).collect();
         for name in lost {
             if let Some(temporary) = self.set_aside.get(&name).cloned() {
                 places.push(Place {

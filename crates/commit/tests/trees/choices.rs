@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::harness::{Act, World, plant_files};
-use surmise_commit::{CommitError, ConflictKind, Winner};
+use surmise_commit::{CommitError, ConflictKind, Reason, Winner};
 use surmise_testkit::{Facets, TreeSnapshot, assert_same_tree};
 
 fn write(path: &str) -> Act {
@@ -142,6 +142,26 @@ fn what_cannot_be_without_a_change_that_is_left_out_is_left_out_with_it() {
         |root| fs::rename(root.join("d"), root.join("elsewhere")).unwrap(),
         [("elsewhere/e/g", Some("g")), ("a", Some("ours"))],
     );
+}
+
+/// S5: the file of a further name is not looked for where a directory was moved away; that is told.
+#[test]
+fn a_further_name_of_what_moved_away_with_its_directory_is_not_given() {
+    let acts = [
+        Act::Unlink("a".into()),
+        Act::Link("d/f".into(), "a".into()),
+        write("b"),
+    ];
+    let world = world(&acts, |root| {
+        fs::rename(root.join("d"), root.join("elsewhere")).unwrap();
+    });
+    let report = world.commit_for(Winner::Theirs, &["d"]).expect("settled");
+    let left: Vec<_> = report.left.iter().map(|left| left.reason).collect();
+    assert_eq!(left, [Reason::Gone]);
+    assert!(report.left[0].path.ends_with("a"), "{report:?}");
+    for (path, wanted) in [("a", "a"), ("b", "ours"), ("elsewhere/f", "f")] {
+        assert_eq!(text(&world, path).as_deref(), Some(wanted), "{path}");
+    }
 }
 
 /// S5: the nearest choice counts, and a conflict without one stops the commit.
