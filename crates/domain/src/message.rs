@@ -52,6 +52,15 @@ pub(crate) struct Listening {
     pub(crate) descriptor: RawFd,
 }
 
+/// From pid 1 to the relay process, each followed by the descriptor.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Handed {
+    /// The outer side of the domain's terminal.
+    Terminal,
+    /// A copy of the listener.
+    Listener,
+}
+
 /// From control to the view, for a commit of a running domain. [`Report::Done`] or
 /// [`Report::NotDone`] answers each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

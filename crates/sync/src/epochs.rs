@@ -117,8 +117,7 @@ impl Epochs {
     }
 
     /// What output depends on that was taken from a task before; `None` if all of that is durable. After a
-    /// stop that is what never will be: who hears calls may have gone, so syncs may have gone astray
-    /// unheard.
+    /// stop that is what never will be: the domain is to end, and shows nothing more.
     pub fn of_output(&self) -> Option<Epoch> {
         if self.is_stopped() {
             return Some(Epoch(u64::MAX));

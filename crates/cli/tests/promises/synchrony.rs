@@ -275,7 +275,11 @@ fn when_the_syncer_is_killed_the_domain_ends_and_shows_nothing_more() {
         while cat /proc/$syncer/task/*/status | grep ^State: | grep -vq T; do sleep 0.05; done
         (echo > ../go) &
         sleep 0.3
+        # Others notice before control does.
+        kill -STOP $control
         kill -9 $syncer
+        sleep 0.3
+        kill -CONT $control
         wait $run || echo $?
         cat ../out ../err"#;
     on_a_volume(script, |outcome| {

@@ -23,7 +23,7 @@ use crate::capabilities;
 use crate::command::Execution;
 use crate::dial::Switchboard;
 use crate::gate;
-use crate::message::{Failure, Link, Listening, Order, Report};
+use crate::message::{Failure, Handed, Link, Listening, Order, Report};
 use crate::mounts;
 use crate::processes::Processes;
 use running::Running;
@@ -159,7 +159,7 @@ impl Init<'_> {
             .send(&Report::Started)
             .map_err(Failure::at("tell control"))?;
         command.go();
-        let listener = self.take_listener(&command)?;
+        self.take_listener(&command)?;
         capabilities::confine().map_err(Failure::at("drop capabilities"))?;
         Ok(Running {
             init: self,
@@ -167,7 +167,6 @@ impl Init<'_> {
             children,
             command: command.process,
             terminal,
-            _listener: listener,
             switchboard: self.gate.as_ref().map(|gate| &gate.switchboard),
             stopped: false,
             exit: None,
@@ -236,32 +235,40 @@ impl Init<'_> {
                 .map_err(Failure::at("put the command in the foreground"))?;
         }
         // If the relay process has died, its end is the first event.
-        let _ = self.relay.send_descriptor(outer.as_fd());
+        let _ = self.hand(&Handed::Terminal, outer.as_fd());
         Ok((command, terminal))
     }
 
-    /// Takes the listener from the command's process, which waits for that, and gives who hears a copy. This one lives as long as the domain: so when who hears is killed, calls wait for the end
-    /// instead of failing. `None` where nobody hears, or the process has failed, which its own report
-    /// tells.
-    fn take_listener(&self, command: &Prepared) -> Result<Option<Listener>, Failure> {
+    /// Gives the relay process a descriptor.
+    fn hand(&self, what: &Handed, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        self.relay.send(what)?;
+        self.relay.send_descriptor(descriptor)
+    }
+
+    /// Takes the listener from the command's process, which waits for that, and gives it to who hears; nothing
+    /// is to be done where nobody does, or where the process has failed, which its own report tells.
+    ///
+    /// Without a listener a call that is to be heard fails, and a program may take that for success: sync(2)
+    /// has no errors. So a call must never find none while anybody is left who shows what comes after it.
+    /// That is the relay process: it has a copy before the command begins. When who hears is killed, calls
+    /// wait for the end of their domain, whoever notices first and in whatever order the others die.
+    fn take_listener(&self, command: &Prepared) -> Result<(), Failure> {
         let failed = Failure::at("take the listener");
         let Some(hearer) = &self.listener else {
-            return Ok(None);
+            return Ok(());
         };
         let heard = command.link.receive();
         let Some(Listening { descriptor }) = heard.map_err(Failure::at("hear of the listener"))?
         else {
-            return Ok(None);
+            return Ok(());
         };
-        match command.listener(descriptor).map_err(failed)? {
-            Some(listener) => {
-                // If it has died, its end is the first event.
-                let _ = hearer.send_descriptor(listener.as_fd());
-                command.go();
-                Ok(Some(listener))
-            }
-            None => Ok(None),
+        if let Some(listener) = command.listener(descriptor).map_err(failed)? {
+            // If either has died, its end is the first event.
+            let _ = hearer.send_descriptor(listener.as_fd());
+            let _ = self.hand(&Handed::Listener, listener.as_fd());
+            command.go();
         }
+        Ok(())
     }
 
     /// The life of a process that this one makes, the command's until its exec; returns the exit status.

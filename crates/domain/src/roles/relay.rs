@@ -7,7 +7,7 @@
 pub(crate) mod network;
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ use crate::gate;
 use crate::held;
 use crate::launch::LostStream;
 use crate::lock::Serving;
-use crate::message::{Delivery, Failure, Link, RelayOrder, RelayReport};
+use crate::message::{Delivery, Failure, Handed, Link, RelayOrder, RelayReport};
 use crate::roles::view::raise_limit;
 use network::{Network, NetworkPlan};
 
@@ -49,7 +49,7 @@ const LEAVING_MAX: Duration = Duration::from_secs(1);
 pub(crate) struct Relay {
     /// To control; control's end is closed when control dies.
     pub(crate) control: Link,
-    /// From pid 1: the domain's terminal.
+    /// From pid 1: the domain's terminal, and its listener.
     pub(crate) init: Link,
     pub(crate) outer: Outer,
     /// Whether the terminal's keys go to the domain from the start.
@@ -132,6 +132,7 @@ impl Relay {
             let mut running = Running {
                 control: &control,
                 init: Some(init),
+                _listener: None,
                 channels,
                 epochs,
                 plan: network,
@@ -180,6 +181,8 @@ struct Running<'a> {
     control: &'a Arc<Link>,
     /// `None` when pid 1 has ended.
     init: Option<Link>,
+    /// Held only: no call goes unheard while there is anybody to show what comes after it.
+    _listener: Option<OwnedFd>,
     channels: Channels,
     epochs: Option<Epochs>,
     /// Until the gate is there.
@@ -301,11 +304,14 @@ impl Running<'_> {
         let Some(init) = &self.init else {
             return Ok(());
         };
-        match init
-            .receive_descriptor()
-            .map_err(Failure::at("receive the domain's terminal"))?
-        {
-            Some(terminal) => self.channels.attach_terminal(terminal),
+        let failed = Failure::at("receive what pid 1 hands over");
+        let handed = init.receive().and_then(|handed| match handed {
+            Some(handed) => Ok(init.receive_descriptor()?.map(|fd| (handed, fd))),
+            None => Ok(None),
+        });
+        match handed.map_err(failed)? {
+            Some((Handed::Terminal, outer)) => self.channels.attach_terminal(outer),
+            Some((Handed::Listener, listener)) => self._listener = Some(listener),
             None => self.init = None,
         }
         Ok(())

@@ -45,8 +45,7 @@ impl FilesRole {
         }
     }
 
-    /// It has gone, and the domain is to end, whose last listener goes with its pid 1, and a moment before
-    /// its tasks. Nothing is shown any more of what they do in that moment.
+    /// It has gone: what waits for a commit waits for none, and the domain is to end.
     pub(super) fn gone(&self) {
         if let Some(epochs) = &self.epochs {
             epochs.stop();

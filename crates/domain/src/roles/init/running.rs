@@ -11,7 +11,6 @@ use rustix::process::{Pid, Signal, WaitOptions};
 use rustix::time::Timespec;
 use surmise_channels::InnerTerminal;
 use surmise_sys::process::Child;
-use surmise_sys::seccomp::Listener;
 use surmise_sys::signals::SignalFd;
 
 use super::{Cut, Init};
@@ -32,8 +31,6 @@ pub(super) struct Running<'a> {
     pub(super) children: SignalFd,
     pub(super) command: Child,
     pub(super) terminal: Option<InnerTerminal>,
-    /// Held only: see `take_listener`.
-    pub(super) _listener: Option<Listener>,
     /// Until the relay process asks no more.
     pub(super) switchboard: Option<&'a Switchboard>,
     /// Whether control was told that the command was stopped.
