@@ -16,4 +16,4 @@ pub use check::{Health, check};
 pub use create::{BYTES_MIN, create};
 pub use error::VolumeError;
 pub use mounted::{MountedVolume, mounted};
-pub use mounting::{mount, unmount};
+pub use mounting::{mount, mount_privately, unmount};

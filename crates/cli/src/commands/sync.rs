@@ -4,10 +4,12 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use surmise_domain::{Boundary, Launch, LaunchError, Policy, Verdict};
+use surmise_sync::volume::mount_privately;
 use surmise_sync::{Driver, Guarantee, Options, Promise, driver_of};
 
 use crate::failure::Failure;
@@ -33,6 +35,13 @@ pub struct Arguments {
     /// A directory on the file system whose fsyncs are put off; without it, the current directory
     #[arg(long, value_name = "PATH")]
     on: Option<PathBuf>,
+
+    /// Mount the volume in FILE on DIR for the command alone, and put its fsyncs off (root)
+    ///
+    /// Nobody outside sees its files, so nobody reads there what is not durable. It is unmounted when the
+    /// command has ended.
+    #[arg(long, value_name = "FILE:DIR", conflicts_with = "on")]
+    volume: Option<PrivateVolume>,
 
     /// What whoever sees output may rely on
     #[arg(
@@ -74,6 +83,28 @@ pub struct Arguments {
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
+}
+
+/// A volume, and where it is to be mounted.
+#[derive(Clone)]
+struct PrivateVolume {
+    file: PathBuf,
+    directory: PathBuf,
+}
+
+impl FromStr for PrivateVolume {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parts = text.rsplit_once(':');
+        let (file, directory) = parts
+            .filter(|(file, directory)| !file.is_empty() && !directory.is_empty())
+            .ok_or("a file and a directory with a colon in between: base.img:/mnt")?;
+        Ok(Self {
+            file: file.into(),
+            directory: directory.into(),
+        })
+    }
 }
 
 /// What output may rely on.
@@ -118,6 +149,7 @@ const AFTER_HELP: &str = "\
 Examples:
   surmise sync -- sqlite3 shop.db < orders.sql
   surmise sync --on /mnt --stats -- chroot /mnt apt-get install -y hello
+  sudo surmise sync --volume base.img:/mnt -- make -C /mnt/project
   surmise sync --promise write -- ./build.sh
 
 Exit status:
@@ -130,10 +162,14 @@ impl Arguments {
     pub fn execute(self) -> Result<ExitCode, Failure> {
         surmise_domain::check_outside()?;
         let directory = launch::directory()?;
-        let on = self.on.as_deref().unwrap_or(&directory);
-        let driver = match driver_of(on) {
+        if let Some(PrivateVolume { file, directory }) = &self.volume {
+            mount_privately(file, directory)?;
+        }
+        let volume = self.volume.as_ref().map(|volume| &volume.directory);
+        let on = self.on.as_ref().or(volume);
+        let driver = match driver_of(on.unwrap_or(&directory)) {
             Ok(driver) => driver,
-            Err(error) if self.on.is_some() => {
+            Err(error) if on.is_some() => {
                 return Err(Failure::new(error).hint(NO_DRIVER));
             }
             Err(error) => {

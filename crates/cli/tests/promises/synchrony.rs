@@ -1,4 +1,4 @@
-//! S33, S34, S35: what `surmise sync` shows is durable, its syncs fail as they should, and where the order is
+//! S33, S34, S35, S36: what `surmise sync` shows is durable, its syncs fail as they should, and where the order is
 //! not kept they are real.
 
 mod crash;
@@ -145,6 +145,45 @@ while not os.path.exists("end"):
 }
 
 /// Each of these changes something in no order with the commits.
+/// S36: nobody outside sees its files; who mounts the same volume does, though each has mounts of its own.
+#[test]
+fn a_volume_is_mounted_for_the_command_alone() {
+    let script = r#"
+        surmise volume create 64M v.img
+        mkfifo go
+        surmise sync --volume v.img:m --stats --json -- \
+            sh -c 'echo one > m/file; sync m/file; echo begun; read line < go' > out 2> err &
+        run=$!
+        while ! grep -q begun out; do sleep 0.05; done
+        ls m
+        (cd m; surmise sync --volume ../v.img:. -- cat file)
+        surmise volume list
+        if surmise volume check v.img; then echo unused; fi
+        echo > go
+        wait $run
+        cat err
+        for try in $(seq 100); do
+            if surmise volume check v.img 2> failed; then break; fi
+            sleep 0.1
+        done"#;
+    as_each_user(|setting| {
+        let Some(outcome) = mounting(setting, script) else {
+            setting.succeed(&["volume", "create", "32M", "v.img"]);
+            let refused = setting.surmise(&["sync", "--volume", "v.img:.", "--", "true"]);
+            let refused = refused.outcome();
+            assert_eq!(refused.code, 125, "{refused:?}");
+            assert!(refused.stderr.contains("Hint: root can"), "{refused:?}");
+            return;
+        };
+        let lines: Vec<_> = outcome.stdout.lines().collect();
+        assert_eq!(lines[0], "one", "{outcome:?}");
+        let stats: Value = serde_json::from_str(lines[1]).expect("statistics");
+        assert_eq!(stats["put_off"], 1, "{stats}");
+        assert_eq!(lines[2..], ["v.img is whole."], "{outcome:?}");
+        assert!(outcome.stderr.contains("v.img is in use"), "{outcome:?}");
+    });
+}
+
 #[test]
 fn where_no_order_is_kept_syncs_are_real() {
     let script = r#"

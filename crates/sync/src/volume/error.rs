@@ -71,6 +71,9 @@ pub enum VolumeError {
         /// What it said.
         told: String,
     },
+    /// Mounts of its own were not to be had.
+    #[error("mount for this command alone: {0}")]
+    Namespace(#[source] io::Error),
     /// The file system was mounted, did not keep the order, and was unmounted again.
     #[error(transparent)]
     Unordered(#[from] NoDriver),
@@ -96,6 +99,9 @@ impl VolumeError {
                 if matches!(*program, "mount" | "umount" | "losetup") && is_for_root(told) =>
             {
                 "root can: sudo surmise volume …".into()
+            }
+            Self::Namespace(source) if source.kind() == io::ErrorKind::PermissionDenied => {
+                "root can: sudo surmise sync --volume …".into()
             }
             _ => return None,
         })

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
+use surmise_sys::mounts;
 
 use super::superblock;
 use super::tool::{LOOP, MOUNT, UNMOUNT};
@@ -45,6 +46,25 @@ pub fn mount(file: &Path, directory: &Path) -> Result<(), VolumeError> {
         return Err(lack.into());
     }
     Ok(())
+}
+
+/// The same for the calling thread and what it starts from now on: nobody outside finds the volume's files,
+/// and it is unmounted when the last of them has ended. Where the current directory is covered by the volume, it
+/// is the volume's from then on.
+///
+/// # Errors
+/// As [`VolumeError`] says; then nothing is mounted.
+pub fn mount_privately(file: &Path, directory: &Path) -> Result<(), VolumeError> {
+    let error = |what, path: &Path| {
+        let path = path.to_owned();
+        move |source| VolumeError::Path { what, path, source }
+    };
+    let current = std::env::current_dir().map_err(error("find", Path::new(".")))?;
+    // A relative path would go on leading to what the volume covers.
+    let directory = directory.canonicalize().map_err(error("find", directory))?;
+    mounts::enter_new().map_err(VolumeError::Namespace)?;
+    mount(file, &directory)?;
+    std::env::set_current_dir(&current).map_err(error("go on in", &current))
 }
 
 /// Unmounts the volume that was mounted on `directory` last; its loop device goes with its last mount.
