@@ -8,7 +8,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use surmise_testkit::{BlockLog, surmise_binary, tell};
 
-use super::{APPENDING, DISK_BYTES, Kill, Look, TRANSACTING, limit, lines, losses, rows};
+use super::ledger::states;
+use super::programs::{LINES, Program, ROLLBACK};
+use super::trial::Trial;
+use super::{DISK_BYTES, limit, named};
 
 /// How long the last process of a domain may take to end.
 const END_LIMIT: Duration = Duration::from_secs(60);
@@ -25,8 +28,14 @@ const MOMENTS: [usize; 3] = [1, 7, 20];
 /// Seconds after each line, so that the program is still there when it is seen.
 const PAUSE: &str = "0.02";
 
-/// How many kills a program lives through.
-pub(super) const COUNT: usize = VICTIMS.len() * MOMENTS.len();
+/// Something of the domain is killed while the command runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kill {
+    /// The name of the process.
+    victim: &'static str,
+    /// When so many lines have been shown.
+    pub(super) after: usize,
+}
 
 /// A process whose end is waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,19 +110,25 @@ impl Kill {
     }
 }
 
-fn nothing_shown_is_lost(test: &str, program: &str, look: Look) {
-    let name = format!("synchrony::crash::kills::{test}");
+fn nothing_shown_is_lost(test: &str, program: &Program) {
+    let name = named(&format!("kills::{test}"));
     BlockLog::with(&name, DISK_BYTES, limit(), |disk| {
         let binary = surmise_binary().display().to_string();
-        let command = [
-            &binary, "sync", "--", "python3", "-c", program, "sync", "10", PAUSE,
-        ];
+        let command = program.command(&[&binary, "sync", "--"], &["sync", "10", PAUSE]);
         for victim in VICTIMS {
             for after in MOMENTS {
                 let kill = Kill { victim, after };
-                let found = losses(disk, ("data=journal", &command), Some(kill), look);
+                let found = Trial {
+                    program,
+                    command: &command,
+                    options: "data=journal",
+                    kill: Some(kill),
+                    // The kills share the states.
+                    states: states() / (VICTIMS.len() * MOMENTS.len()),
+                }
+                .run(disk);
                 tell(format_args!("{test}: {kill:?}: {found:?}"));
-                assert_eq!((found.lost, found.damaged), (0, 0), "{kill:?}");
+                assert_eq!(found.wrong(), 0, "{kill:?}: {found:?}");
             }
         }
     });
@@ -121,14 +136,10 @@ fn nothing_shown_is_lost(test: &str, program: &str, look: Look) {
 
 #[test]
 fn lines_shown_before_a_kill_are_there() {
-    nothing_shown_is_lost("lines_shown_before_a_kill_are_there", APPENDING, lines);
+    nothing_shown_is_lost("lines_shown_before_a_kill_are_there", &LINES);
 }
 
 #[test]
 fn transactions_shown_before_a_kill_are_there() {
-    nothing_shown_is_lost(
-        "transactions_shown_before_a_kill_are_there",
-        TRANSACTING,
-        rows,
-    );
+    nothing_shown_is_lost("transactions_shown_before_a_kill_are_there", &ROLLBACK);
 }

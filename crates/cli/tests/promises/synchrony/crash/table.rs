@@ -2,18 +2,11 @@
 
 use surmise_testkit::{BlockLog, skip, surmise_binary, tell};
 
-use super::{
-    APPENDING, COMMITTING, DISK_BYTES, Look, REPLACING, TRANSACTING, TRANSACTING_AHEAD, commits,
-    is_installed, limit, lines, losses, replaced, rows,
-};
-
-const PROGRAMS: [(&str, &str, Look); 5] = [
-    ("appended lines", APPENDING, lines),
-    ("sqlite, rollback journal", TRANSACTING, rows),
-    ("sqlite, write-ahead log", TRANSACTING_AHEAD, rows),
-    ("renamed over", REPLACING, replaced),
-    ("git commit", COMMITTING, commits),
-];
+use super::ledger::states;
+use super::postgres::{self, POSTGRES};
+use super::programs::{AHEAD, COMMITS, LINES, RENAMED, ROLLBACK};
+use super::trial::Trial;
+use super::{DISK_BYTES, is_installed, limit, named};
 
 /// How the program is run.
 struct Way<'w> {
@@ -44,9 +37,12 @@ fn each_program_is_compared_in_each_way() {
             return skip(format_args!("{program} is not installed"));
         }
     }
-    let test = "synchrony::crash::table::each_program_is_compared_in_each_way";
-    let limit = 15 * limit();
-    BlockLog::with(test, DISK_BYTES, limit, |disk| {
+    if postgres::programs().is_none() {
+        return skip("PostgreSQL is not installed");
+    }
+    let test = named("table::each_program_is_compared_in_each_way");
+    let programs = [LINES, ROLLBACK, AHEAD, RENAMED, COMMITS, POSTGRES];
+    BlockLog::with(&test, DISK_BYTES, 18 * limit(), |disk| {
         let binary = surmise_binary().display().to_string();
         let way = |name, options, before, bound| Way {
             name,
@@ -68,15 +64,20 @@ fn each_program_is_compared_in_each_way() {
         tell("program | way | states | lost | damaged");
         for way in &ways {
             let mut wrong = 0;
-            for (name, program, look) in PROGRAMS {
-                let command = [way.before, &["python3", "-c", program, "sync", "10"]].concat();
-                let found = losses(disk, (way.options, &command), None, look);
-                let (states, lost, damaged) = (found.states, found.lost, found.damaged);
+            for program in &programs {
+                let found = Trial {
+                    program,
+                    command: &program.command(way.before, &["sync", "10"]),
+                    options: way.options,
+                    kill: None,
+                    states: states(),
+                }
+                .run(disk);
                 tell(format_args!(
-                    "{name} | {} | {states} | {lost} | {damaged}",
-                    way.name
+                    "{} | {} | {} | {} | {}",
+                    program.name, way.name, found.states, found.lost, found.damaged
                 ));
-                wrong += lost + damaged;
+                wrong += found.wrong();
             }
             match way.bound {
                 Bound::None => assert_eq!(wrong, 0, "{}", way.name),
