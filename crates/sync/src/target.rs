@@ -13,14 +13,12 @@ use surmise_sys::memory;
 
 /// Types of file systems that keep nothing over a loss of power (statfs(2)): what is written there waits for
 /// nothing.
-const FLEETING: [u32; 15] = [
+const FLEETING: [u32; 13] = [
     0x0102_1994, // tmpfs
     0x8584_58f6, // ramfs
     0x0000_9fa0, // proc
     0x6265_6572, // sysfs
     0x0000_1cd1, // devpts
-    0x5049_5045, // pipes
-    0x534f_434b, // sockets
     0x0904_1934, // anonymous inodes
     0x6e73_6673, // namespaces
     0x9584_58f6, // hugetlbfs
@@ -30,6 +28,9 @@ const FLEETING: [u32; 15] = [
     0x6462_6720, // debugfs
     0x7472_6163, // tracefs
 ];
+
+/// Those of pipes and sockets that have no name.
+const NAMELESS: [u32; 2] = [0x5049_5045, 0x534f_434b];
 
 /// Devices of a domain that nothing leaves by: memory, terminals of its own.
 const HARMLESS_MAJORS: [u32; 10] = [1, 5, 136, 137, 138, 139, 140, 141, 142, 143];
@@ -96,14 +97,14 @@ impl Target {
             FileType::CharacterDevice => HARMLESS_MAJORS.contains(&major(self.stat.st_rdev)),
             FileType::BlockDevice => false,
             // By name anybody may have it open at the other end; without one only the domain and its relay.
-            FileType::Fifo | FileType::Socket => self.is_fleeting(),
-            _ => self.is_fleeting(),
+            FileType::Fifo | FileType::Socket => self.is_of(&NAMELESS),
+            _ => self.is_of(&FLEETING),
         }
     }
 
-    fn is_fleeting(&self) -> bool {
+    fn is_of(&self, types: &[u32]) -> bool {
         // The kernel tells the number as a signed one on some machines.
-        statfs(&self.path).is_ok_and(|found| FLEETING.contains(&(found.f_type as u32)))
+        statfs(&self.path).is_ok_and(|found| types.contains(&(found.f_type as u32)))
     }
 }
 

@@ -196,7 +196,7 @@ if kind == "mapped":
     kept = mmap.mmap(file, 4096)
 elif kind == "read":
     kept = mmap.mmap(os.open("file", os.O_RDONLY), 4096, prot=mmap.PROT_READ)
-elif kind == "elsewhere":
+elif kind in ("elsewhere", "named"):
     kept = open(sys.argv[2], "w")
 elif kind == "closed":
     open(sys.argv[2], "w").close()
@@ -219,25 +219,32 @@ for _ in range(10):
     os.fsync(file)
 END
         python3 -c 'import socket, time; s = socket.socket(socket.AF_UNIX); s.bind("../socket"); s.listen(); time.sleep(600)' &
+        server=$!
         while ! [ -S ../socket ]; do sleep 0.05; done
-        for kind in mapped elsewhere outside born read closed inside null; do
-            case $kind in outside) where=../socket ;; *) where=../elsewhere ;; esac
+        mount -t tmpfs tmpfs ../n
+        mkfifo ../n/fifo
+        for kind in mapped elsewhere named outside born read closed inside null; do
+            case $kind in
+                outside) where=../socket ;;
+                named) where=../n/fifo; cat ../n/fifo & ;;
+                *) where=../elsewhere ;;
+            esac
             surmise sync --stats --json -- python3 ../hazards.py $kind $where 2> ../told
             echo "$kind $(tail -n 1 ../told)"
         done
-        kill $!"#;
+        kill $server"#;
     on_a_volume(script, |outcome| {
         for line in outcome.stdout.lines() {
             let (kind, told) = line.split_once(' ').expect("a kind");
             let stats: Value = serde_json::from_str(told).expect("JSON");
             let wanted = match kind {
-                "mapped" | "elsewhere" | "outside" | "born" => (0, 10),
+                "mapped" | "elsewhere" | "named" | "outside" | "born" => (0, 10),
                 _ => (10, 0),
             };
             let found = (stats["put_off"].as_u64(), stats["real"].as_u64());
             assert_eq!(found, (Some(wanted.0), Some(wanted.1)), "{kind}: {stats}");
         }
-        assert_eq!(outcome.stdout.lines().count(), 8, "{outcome:?}");
+        assert_eq!(outcome.stdout.lines().count(), 9, "{outcome:?}");
     });
 }
 
