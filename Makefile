@@ -11,8 +11,8 @@ SEEDS ?= 50
 STATES ?= 2000
 COMMIT = $(shell git describe --always --dirty)
 
-.PHONY: help build deb deb-test demo test lint bench bench-net bench-sync bench-rollback torture soak \
-	soak-crash clean
+.PHONY: help build deb deb-test demo demo-rpc test lint bench bench-net bench-sync bench-rpc bench-rollback \
+	torture soak soak-crash clean
 
 help:
 	@echo 'make demo       build a C project under surmise: look, throw away, run again, commit'
@@ -24,6 +24,8 @@ help:
 	@echo 'make bench      compare with peers; table, JSON and pictures in target/bench/'
 	@echo 'make bench-net  the same for the network boundary, and for memory'
 	@echo 'make bench-sync fsyncs put off, beside real ones and eatmydata, on disks that flush in 0, 1 and 8 ms (root)'
+	@echo 'make demo-rpc   three nodes of etcd 50 ms from each other: ten dependent reads, plainly and running ahead'
+	@echo 'make bench-rpc  what running ahead saves calls that depend on each other, and what it costs'
 	@echo 'make torture    eleven real programs mispredicted and rolled back, SEEDS=50 times each, as each user'
 	@echo 'make bench-rollback  what checkpoints and rollbacks take, by their targets and beside CRIU'
 	@echo 'make soak       real programs, 1e6 random calls, pjdfstest, stress-ng, 8 domains at once, then property tests and the demo for MINUTES=30'
@@ -69,6 +71,16 @@ bench-net:
 bench-sync:
 	@$(call tools,bench) && $(release) \
 		&& cargo run --release --locked --package surmise-bench -- --suite sync --pairs 5
+
+# The example is one of the programs that are measured.
+bench-rpc:
+	@$(call tools,bench) && $(release) && cargo build --release --locked --package surmise-grpc --example etcd \
+		&& cargo run --release --locked --package surmise-bench -- --suite rpc --pairs 5
+
+demo-rpc:
+	@$(call tools,build) && scripts/fetch-peer etcd target/peers/etcd \
+		&& cargo run --release --locked --quiet --package surmise-grpc --example etcd -- \
+			--etcd target/peers/etcd/usr/bin/etcd
 
 torture:
 	@$(call tools,test) && SURMISE_SEEDS=$(SEEDS) cargo test --release --locked --package surmise \

@@ -11,6 +11,7 @@
     reason = "a benchmark talks to the terminal"
 )]
 
+mod calls;
 mod command;
 mod exchange;
 mod inputs;
@@ -34,6 +35,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
+use calls::trial::Trial;
 use exchange::client;
 use memory::Touch;
 use place::Place;
@@ -98,6 +100,14 @@ enum Inside {
         workload: Workload,
         count: u32,
     },
+    /// Make remote calls that depend on each other, and print what that took
+    #[command(hide = true)]
+    Calls {
+        /// The trial, as JSON
+        #[arg(value_parser = calls::trial::parse)]
+        trial: Trial,
+        how: How,
+    },
     /// Be a web server on a port of loopback that logs in the current directory
     #[command(hide = true)]
     Log { port: u16 },
@@ -109,6 +119,13 @@ enum Inside {
         #[arg(last = true, required = true)]
         command: Vec<OsString>,
     },
+}
+
+/// How calls are made.
+#[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
+enum How {
+    Plain,
+    Ahead,
 }
 
 fn main() -> ExitCode {
@@ -148,6 +165,11 @@ impl Inside {
             Self::Write { workload, count } => workload
                 .perform(*count)
                 .map_err(|error| format!("{workload:?}: {error}"))?,
+            Self::Calls { trial, how } => {
+                let found = trial.perform(*how == How::Ahead)?;
+                let found = serde_json::to_string(&found).map_err(|error| error.to_string())?;
+                println!("{found}");
+            }
             Self::Log { port } => {
                 sync::posts::serve(*port).map_err(|error| format!("serve: {error}"))?;
             }

@@ -68,6 +68,22 @@ impl Place {
         &self.bench
     }
 
+    /// An example of a crate, built beside this program.
+    pub fn example(&self, name: &str) -> Result<PathBuf, String> {
+        let profile = self
+            .own
+            .parent()
+            .ok_or("this program lies in no directory")?;
+        let path = profile.join("examples").join(name);
+        match path.exists() {
+            true => Ok(path),
+            false => Err(format!(
+                "{} is missing\nHint: make bench-rpc builds it",
+                path.display()
+            )),
+        }
+    }
+
     /// Where a program to compare with is installed; a script of ours does that.
     pub fn peer(&self, name: &str) -> Result<PathBuf, String> {
         let path = self.peers.join(name);

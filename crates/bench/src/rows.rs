@@ -2,8 +2,10 @@
 
 mod files;
 mod network;
+mod rpc;
 mod sync;
 
+use crate::calls::Calls;
 use crate::command::{Command, Peer, Timing};
 use crate::exchange::Exchange;
 use crate::inputs::Input;
@@ -47,6 +49,8 @@ pub enum What {
     Memory(Memory),
     /// A program that calls fsync(2), on file systems of its own.
     Sync(Synced),
+    /// Remote calls that depend on each other.
+    Calls(Calls),
 }
 
 impl Row {
@@ -55,7 +59,7 @@ impl Row {
         match &self.what {
             What::Command(command) => command.missing_program(),
             What::Sync(synced) => synced.missing_program(),
-            What::Exchange(_) | What::Memory(_) => None,
+            What::Exchange(_) | What::Memory(_) | What::Calls(_) => None,
         }
     }
 }
@@ -85,6 +89,12 @@ pub const SUITES: &[Suite] = &[
         has_rivals: false,
         needs_disks: true,
         rows: sync::SYNC,
+    },
+    Suite {
+        name: "rpc",
+        has_rivals: false,
+        needs_disks: false,
+        rows: rpc::RPC,
     },
 ];
 

@@ -1,5 +1,6 @@
 //! One row, measured in alternating pairs.
 
+use crate::calls;
 use crate::command;
 use crate::exchange;
 use crate::limit::Limit;
@@ -52,6 +53,7 @@ pub fn row(place: &Place, rivals: &Rivals, row: &Row, pairs: u32) -> Result<Vec<
             measure(place, row, exchange::Ready::new(place, exchange)?, pairs)
         }
         What::Memory(memory) => measure(place, row, memory::Ready::new(place, memory)?, pairs),
+        What::Calls(calls) => measure(place, row, calls::Ready::new(place, calls)?, pairs),
         What::Sync(synced) => measure(place, row, sync::Ready::new(place, synced)?, pairs),
     }
 }

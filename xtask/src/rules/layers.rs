@@ -18,7 +18,7 @@ const LAYERS: &[&[&str]] = &[
 const ASIDE: &[(&str, &[&str])] = &[
     // Its disks are files that it serves.
     ("testkit", &["fuse"]),
-    ("bench", &["testkit"]),
+    ("bench", &["testkit", "grpc"]),
     ("xtask", &[]),
 ];
 

@@ -1,0 +1,55 @@
+//! The suite `rpc`: what running ahead saves calls that depend on each other, and what it costs.
+
+use super::{Row, What};
+use crate::calls::trial::Trial;
+use crate::calls::{self, Calls, Value};
+use crate::limit::Limit;
+
+const ETCD: calls::What = calls::What::Etcd {
+    reads: 10,
+    delay_ms: 50,
+};
+
+pub(super) const RPC: &[Row] = &[
+    chain("4-calls-right-0", 4, 0, Limit::RatioMax(1.03)),
+    work("4-calls-right-0-work", 4, 0),
+    chain("4-calls-right-50", 4, 50, Limit::RatioMax(0.70)),
+    work("4-calls-right-50-work", 4, 50),
+    chain("4-calls-right-90", 4, 90, Limit::RatioMax(0.40)),
+    work("4-calls-right-90-work", 4, 90),
+    chain("4-calls-right-100", 4, 100, Limit::RatioMax(0.28)),
+    work("4-calls-right-100-work", 4, 100),
+    chain("8-calls-right-90", 8, 90, Limit::RatioMax(0.26)),
+    work("8-calls-right-90-work", 8, 90),
+    row("etcd-10-reads", ETCD, Value::Main, Limit::RatioMax(0.22)),
+    row("etcd-10-reads-work", ETCD, Value::Work, Limit::None),
+    own("null-call", Trial::Null, Limit::AddedMax(20.0)),
+    own(
+        "saturated-right-90",
+        Trial::Saturated { right: 90 },
+        Limit::RatioMin(0.9),
+    ),
+];
+
+const fn chain(test: &'static str, calls: u32, right: u32, limit: Limit) -> Row {
+    own(test, Trial::Chain { calls, right }, limit)
+}
+
+const fn work(test: &'static str, calls: u32, right: u32) -> Row {
+    let trial = Trial::Chain { calls, right };
+    row(test, calls::What::Own(trial), Value::Work, Limit::None)
+}
+
+const fn own(test: &'static str, trial: Trial, limit: Limit) -> Row {
+    row(test, calls::What::Own(trial), Value::Main, limit)
+}
+
+const fn row(test: &'static str, what: calls::What, value: Value, limit: Limit) -> Row {
+    Row {
+        test,
+        what: What::Calls(Calls { what, value }),
+        limit,
+        processor_limit: Limit::None,
+        pairs_max: u32::MAX,
+    }
+}
