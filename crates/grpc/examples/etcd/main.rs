@@ -8,7 +8,11 @@
 //! ```text
 //! make demo-rpc
 //! ```
-#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "an example shows what it does"
+)]
 
 mod chain;
 mod cluster;
@@ -17,12 +21,13 @@ mod proxy;
 mod shown;
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
 
 use chain::Reads;
-use cluster::Cluster;
+use cluster::{Cluster, ClusterError};
 use kv::Kv;
 
 /// Read a chain of keys from three nodes of etcd, plainly and with what follows running ahead
@@ -57,8 +62,20 @@ struct Way {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let arguments = Arguments::parse();
+async fn main() -> ExitCode {
+    match compare(&Arguments::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("Error: {error}");
+            if let Some(ClusterError::Start { .. }) = error.downcast_ref() {
+                eprintln!("Hint: `make demo-rpc` fetches it; --etcd says where it is");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn compare(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     if !arguments.json {
         println!(
             "Starting three nodes, {} ms from each other ...",
