@@ -132,6 +132,7 @@ impl Measured for Ready<'_> {
     }
 
     fn sample(&mut self, place: &Place, side: Side) -> Result<Sample, String> {
+        place.reset(None)?;
         let (found, sample) = self.find(place, side)?;
         let value = match self.calls.value {
             Value::Main => found.value,
