@@ -47,7 +47,7 @@ pub use ordinary::become_ordinary_user;
 pub use outcome::Outcome;
 pub use run::Run;
 pub use scratch::Scratch;
-pub use skip::{is_root, skip, tell};
+pub use skip::{is_installed, is_root, skip, tell};
 pub use snapshot::{Entry, Kind, TreeSnapshot};
 pub use terminal::Act;
 pub use tmux::Tmux;
