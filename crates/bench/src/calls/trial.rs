@@ -23,7 +23,8 @@ const CHAINS_EACH: u64 = 100;
 /// What is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Trial {
-    /// Chains of so many calls of 10 ms, of whose replies so many in a hundred are predicted right: ms a chain.
+    /// Chains of so many calls of 10 ms, of whose replies so many in a hundred are predicted right: ms a
+    /// chain.
     Chain { calls: u32, right: u32 },
     /// Calls of handlers that do nothing, none of them predicted: us a call.
     Null,

@@ -56,7 +56,8 @@ pub enum ClusterError {
 }
 
 impl Cluster {
-    /// Starts the nodes, and what makes them `one_way` far from each other, and waits until they have a leader.
+    /// Starts the nodes, and what makes them `one_way` far from each other, and waits until they have a
+    /// leader.
     pub async fn start(program: &Path, one_way: Duration) -> Result<Self, ClusterError> {
         let data = TempDir::new()?;
         let mut proxies = JoinSet::new();

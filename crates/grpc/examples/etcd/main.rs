@@ -1,9 +1,9 @@
-//! Ten reads of etcd, each of a key that the read before it has found, by an ordinary client and by a speculative
-//! one.
+//! Ten reads of etcd, each of a key that the read before it has found, by an ordinary client and by a
+//! speculative one.
 //!
-//! Three unmodified nodes run on this machine, as far from each other as `--delay` says. A linearizable read has
-//! to ask other nodes whether it is up to date. A serializable read answers at once with what the nearest node
-//! has, which may be old: so it makes no result, but a very good prediction.
+//! Three unmodified nodes run on this machine, as far from each other as `--delay` says. A linearizable read
+//! has to ask other nodes whether it is up to date. A serializable read answers at once with what the nearest
+//! node has, which may be old: so it makes no result, but a very good prediction.
 //!
 //! ```text
 //! make demo-rpc

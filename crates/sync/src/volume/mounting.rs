@@ -49,8 +49,8 @@ pub fn mount(file: &Path, directory: &Path) -> Result<(), VolumeError> {
 }
 
 /// The same for the calling thread and what it starts from now on: nobody outside finds the volume's files,
-/// and it is unmounted when the last of them has ended. Where the current directory is covered by the volume, it
-/// is the volume's from then on.
+/// and it is unmounted when the last of them has ended. Where the current directory is covered by the
+/// volume, it is the volume's from then on.
 ///
 /// # Errors
 /// As [`VolumeError`] says; then nothing is mounted.

@@ -9,7 +9,7 @@ mod trial;
 
 use std::time::Duration;
 
-use surmise_testkit::{BlockLog, skip, surmise_binary, tell};
+use surmise_testkit::{BlockLog, is_installed, skip, surmise_binary, tell};
 
 use ledger::{Ledger, states};
 use postgres::POSTGRES;
@@ -132,9 +132,4 @@ fn where_syncs_are_left_out_what_was_shown_is_lost() {
     }
     let test = "where_syncs_are_left_out_what_was_shown_is_lost";
     something_is_lost(test, &ROLLBACK, &["eatmydata", "--"], "sync");
-}
-
-fn is_installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
 }

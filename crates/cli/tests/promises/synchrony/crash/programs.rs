@@ -44,8 +44,8 @@ pub(super) const AHEAD: Program = Program::new("sqlite, write-ahead log", TRANSA
 pub(super) const RENAMED: Program = Program::new("renamed over", REPLACING, replaced);
 pub(super) const COMMITS: Program = Program::new("git commit", COMMITTING, commits);
 
-/// Lines appended to a file, each by itself and with a sync; now and then the number is put out, after which the
-/// program may be told to pause.
+/// Lines appended to a file, each by itself and with a sync; now and then the number is put out, after
+/// which the program may be told to pause.
 const APPENDING: &str = r#"
 import os, sys, time
 pause = float(sys.argv[3]) if len(sys.argv) > 3 else 0

@@ -1,12 +1,15 @@
 //! The programs beside each other, under each way to sync: what power losses cost.
 
-use surmise_testkit::{BlockLog, skip, surmise_binary, tell};
+use surmise_testkit::{BlockLog, is_installed, skip, surmise_binary, tell};
 
 use super::ledger::states;
 use super::postgres::{self, POSTGRES};
 use super::programs::{AHEAD, COMMITS, LINES, RENAMED, ROLLBACK};
 use super::trial::Trial;
-use super::{DISK_BYTES, is_installed, limit, named};
+use super::{DISK_BYTES, limit, named};
+
+/// How many ways there are to sync.
+const WAYS: usize = 3;
 
 /// How the program is run.
 struct Way<'w> {
@@ -42,7 +45,8 @@ fn each_program_is_compared_in_each_way() {
     }
     let test = named("table::each_program_is_compared_in_each_way");
     let programs = [LINES, ROLLBACK, AHEAD, RENAMED, COMMITS, POSTGRES];
-    BlockLog::with(&test, DISK_BYTES, 18 * limit(), |disk| {
+    let limit = (programs.len() * WAYS) as u32 * limit();
+    BlockLog::with(&test, DISK_BYTES, limit, |disk| {
         let binary = surmise_binary().display().to_string();
         let way = |name, options, before, bound| Way {
             name,
@@ -51,7 +55,7 @@ fn each_program_is_compared_in_each_way() {
             bound,
         };
         let sync = [&binary, "sync", "--"];
-        let ways = [
+        let ways: [_; WAYS] = [
             way("real syncs, ordered", "", &[][..], Bound::Any),
             way("eatmydata, ordered", "", &["eatmydata", "--"], Bound::Some),
             way(
