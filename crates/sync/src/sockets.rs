@@ -3,14 +3,16 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::stat;
+use rustix::fs::{FileType, stat};
+use rustix::io::Errno;
 use surmise_sys::memory;
 use surmise_sys::seccomp::Notification;
 
-use crate::target::{Base, path_of};
+use crate::target::{Base, Target, path_of};
 
 /// `sa_family_t` of unix(7).
 const AF_UNIX: u16 = 1;
@@ -27,10 +29,32 @@ const MESSAGE_OF_MANY: u64 = 64;
 /// The kernel sends no more of them at once (`UIO_MAXIOV`).
 const MANY_MAX: u64 = 1024;
 
-/// Whether a call reaches a socket by a name behind which nobody of the domain listens. Where that cannot be
-/// told it is taken to.
-pub(crate) fn reaches_outside(call: &Notification, name: &str) -> bool {
-    reaches(call, name).unwrap_or(true)
+/// Whom a call reaches by the name of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Nobody, or somebody of the domain.
+    Inside,
+    /// Nobody: nothing has the name. That is the call's error, for a moment later somebody outside may
+    /// have it.
+    Missing(Errno),
+    /// Somebody outside, or it cannot be told.
+    Outside,
+}
+
+/// Whom a call reaches.
+pub(crate) fn reach(call: &Notification, name: &str) -> Reach {
+    let reach = reach_by_name(call, name).unwrap_or(Reach::Outside);
+    match reach {
+        // What else is wrong with it comes first.
+        Reach::Missing(_) if !is_socket(call) => Reach::Inside,
+        reach => reach,
+    }
+}
+
+/// Whether the call's descriptor is a socket; if not, the call fails and reaches nobody.
+fn is_socket(call: &Notification) -> bool {
+    let found = Target::of_descriptor(call.thread, call.arguments[0] as RawFd);
+    found.is_ok_and(|found| found.is_some_and(|found| found.kind() == FileType::Socket))
 }
 
 /// The name that a socket is bound to, if it is one of a file system.
@@ -39,40 +63,43 @@ pub(crate) fn bound_name(call: &Notification) -> io::Result<Option<PathBuf>> {
     name_at(call, address, length)
 }
 
-fn reaches(call: &Notification, name: &str) -> io::Result<bool> {
+fn reach_by_name(call: &Notification, name: &str) -> io::Result<Reach> {
     let [_, first, second, _, address, length] = call.arguments;
     match name {
-        "connect" => is_outside(call, first, second),
-        "sendto" => is_outside(call, address, length),
-        "sendmsg" => message_reaches(call, first),
+        "connect" => of_address(call, first, second),
+        "sendto" => of_address(call, address, length),
+        "sendmsg" => of_message(call, first),
         _ => {
             for message in 0..second.min(MANY_MAX) {
-                if message_reaches(call, first.wrapping_add(message * MESSAGE_OF_MANY))? {
-                    return Ok(true);
+                let message = first.wrapping_add(message * MESSAGE_OF_MANY);
+                // Those before it are sent, so a missing name is not the error of the call.
+                if of_message(call, message)? != Reach::Inside {
+                    return Ok(Reach::Outside);
                 }
             }
-            Ok(false)
+            Ok(Reach::Inside)
         }
     }
 }
 
-fn message_reaches(call: &Notification, message: u64) -> io::Result<bool> {
+fn of_message(call: &Notification, message: u64) -> io::Result<Reach> {
     let mut head = [0; MESSAGE];
     memory::read(call.thread, message, &mut head)?;
     let (address, length) = head.split_at(8);
     let address = u64::from_ne_bytes(address.try_into().expect("eight bytes"));
     let length = u32::from_ne_bytes(length.try_into().expect("four bytes"));
-    is_outside(call, address, length.into())
+    of_address(call, address, length.into())
 }
 
-fn is_outside(call: &Notification, address: u64, length: u64) -> io::Result<bool> {
+fn of_address(call: &Notification, address: u64, length: u64) -> io::Result<Reach> {
     let Some(name) = name_at(call, address, length)? else {
-        return Ok(false);
+        return Ok(Reach::Inside);
     };
     let path = path_of(call.thread, Base::Working, &name);
-    let Ok(found) = stat(&path) else {
-        // Nobody is reached.
-        return Ok(false);
+    let found = match stat(&path) {
+        Ok(found) => found,
+        Err(errno @ (Errno::NOENT | Errno::NOTDIR)) => return Ok(Reach::Missing(errno)),
+        Err(errno) => return Err(errno.into()),
     };
     // All that are bound in the domain's own network, by the names that they were bound to.
     let list = fs::read(format!("/proc/{}/net/unix", call.thread.as_raw_nonzero()))?;
@@ -80,10 +107,11 @@ fn is_outside(call: &Notification, address: u64, length: u64) -> io::Result<bool
         let bound = stat(path_of(call.thread, Base::Working, bound));
         bound.is_ok_and(|bound| (bound.st_dev, bound.st_ino) == (found.st_dev, found.st_ino))
     };
-    Ok(!list
-        .split(|byte| *byte == b'\n')
-        .filter_map(name_in)
-        .any(is_it))
+    let mut names = list.split(|byte| *byte == b'\n').filter_map(name_in);
+    Ok(match names.any(is_it) {
+        true => Reach::Inside,
+        false => Reach::Outside,
+    })
 }
 
 /// The name in a line of /proc/net/unix (unix(7)), if it is one of a file system.

@@ -24,7 +24,7 @@ use crate::driver::Driver;
 use crate::epochs::{Epochs, Promise, Stopped, Trigger};
 use crate::hazards::Hazards;
 use crate::places::{self, Change};
-use crate::sockets;
+use crate::sockets::{self, Reach};
 use crate::target::{Access, Target};
 
 /// How a domain's syncs are put off.
@@ -265,8 +265,10 @@ impl Syncer {
             }
             return Ok(Answer::Continue);
         }
-        if !sockets::reaches_outside(call, row.name()) {
-            return Ok(Answer::Continue);
+        match sockets::reach(call, row.name()) {
+            Reach::Inside => return Ok(Answer::Continue),
+            Reach::Missing(errno) => return Ok(Answer::Error(errno)),
+            Reach::Outside => {}
         }
         if self.options.promise == Promise::Write {
             return Ok(Answer::Error(Errno::CONNREFUSED));

@@ -211,6 +211,13 @@ elif kind == "inside":
     listening.listen()
     kept = socket.socket(socket.AF_UNIX)
     kept.connect("inside")
+elif kind == "absent":
+    for name in ["absent", "file/absent"]:
+        try:
+            socket.socket(socket.AF_UNIX).connect(name)
+            sys.exit("connected to nobody")
+        except (FileNotFoundError, NotADirectoryError):
+            pass
 elif kind == "null":
     kept = open("/dev/null", "w")
 elif kind == "born":
@@ -225,7 +232,7 @@ END
         while ! [ -S ../socket ]; do sleep 0.05; done
         mount -t tmpfs tmpfs ../n
         mkfifo ../n/fifo
-        for kind in mapped elsewhere named outside born read closed inside null; do
+        for kind in mapped elsewhere named outside born read closed inside absent null; do
             case $kind in
                 outside) where=../socket ;;
                 named) where=../n/fifo; cat ../n/fifo & ;;
@@ -246,7 +253,7 @@ END
             let found = (stats["put_off"].as_u64(), stats["real"].as_u64());
             assert_eq!(found, (Some(wanted.0), Some(wanted.1)), "{kind}: {stats}");
         }
-        assert_eq!(outcome.stdout.lines().count(), 9, "{outcome:?}");
+        assert_eq!(outcome.stdout.lines().count(), 10, "{outcome:?}");
     });
 }
 
