@@ -118,7 +118,8 @@ impl Synced {
             Work::Sqlite => Some(PYTHON),
             Work::Postmark => Some("postmark"),
             Work::UntarMake => Some("make"),
-            Work::Served(served) => served.missing_program(),
+            // Its programs lie elsewhere.
+            Work::Served(served) => return served.missing_program(),
         };
         let eatmydata = (self.peer.under == Under::Eatmydata).then_some("eatmydata");
         let mut needed = of_work.into_iter().chain(eatmydata);
