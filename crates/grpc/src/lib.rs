@@ -43,13 +43,16 @@
 #![forbid(unsafe_code)]
 
 mod call;
+mod endpoint;
 mod known;
 mod methods;
 mod running;
 mod scope;
 mod shared;
+mod unsent;
 
 pub use call::Call;
+pub use endpoint::bear_cancelled_calls;
 pub use known::Known;
 pub use methods::{DescriptorError, Methods};
 pub use scope::Scope;

@@ -14,6 +14,7 @@ use tonic::Status;
 use crate::call::{Foreseeing, Learning};
 use crate::scope::Scope;
 use crate::shared::{Instruction, Shared};
+use crate::unsent::{TRIES_MAX, was_never_sent};
 
 /// How the reply of a call, and predictions of it, come to be known.
 pub struct Watched<T, S> {
@@ -30,6 +31,8 @@ pub struct Running<T, S, F, B: Future> {
     watched: Watched<T, S>,
     reply: Option<Pin<Box<F>>>,
     actual: Option<Result<T, Status>>,
+    /// How often the call has been sent again because it was never sent.
+    retries: u32,
     predictions: Predictions<T>,
     branches: Vec<Branch<B>>,
 }
@@ -76,6 +79,7 @@ where
             watched,
             reply: None,
             actual: None,
+            retries: 0,
             predictions: Predictions::by(same),
             branches: Vec::new(),
         }
@@ -143,6 +147,11 @@ where
         let Poll::Ready(actual) = reply.as_mut().poll(context) else {
             return false;
         };
+        if matches!(&actual, Err(status) if was_never_sent(status)) && self.retries < TRIES_MAX {
+            self.retries += 1;
+            self.reply = Some(Box::pin((self.watched.send)()));
+            return true;
+        }
         self.reply = None;
         let verdict = self.predictions.verdict(&actual);
         let stamp = actual.as_ref().ok().and_then(self.watched.stamp);

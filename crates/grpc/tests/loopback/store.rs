@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use surmise_grpc::bear_cancelled_calls;
 use tokio::net::TcpListener;
 use tonic::body::Body;
 use tonic::client::Grpc;
@@ -67,13 +68,16 @@ impl Store {
     }
 
     pub async fn serve(&self) -> Client {
+        Client::connect(self.listen().await).await
+    }
+
+    pub async fn listen(&self) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address: SocketAddr = listener.local_addr().unwrap();
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
         let server = Server::builder().add_service(self.clone());
         tokio::spawn(server.serve_with_incoming(incoming));
-        let endpoint = Channel::from_shared(format!("http://{address}")).unwrap();
-        Client(endpoint.tcp_nodelay(true).connect().await.unwrap())
+        address
     }
 
     async fn get(&self, key: &str) -> Result<Entry, Status> {
@@ -114,6 +118,12 @@ impl Drop for Running {
 pub struct Client(Channel);
 
 impl Client {
+    pub async fn connect(address: SocketAddr) -> Self {
+        let endpoint = Channel::from_shared(format!("http://{address}")).unwrap();
+        let endpoint = bear_cancelled_calls(endpoint.tcp_nodelay(true));
+        Self(endpoint.connect().await.unwrap())
+    }
+
     pub async fn get(&self, key: &str) -> Result<Entry, Status> {
         let key = key.to_owned();
         self.call(
