@@ -10,10 +10,12 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use prost::bytes::Buf;
 use surmise_grpc::bear_cancelled_calls;
 use tokio::net::TcpListener;
 use tonic::body::Body;
 use tonic::client::Grpc;
+use tonic::codec::{Codec, DecodeBuf, Decoder};
 use tonic::codegen::{Service, http};
 use tonic::server::{NamedService, UnaryService};
 use tonic::transport::server::TcpIncoming;
@@ -149,7 +151,7 @@ impl Client {
         .await
     }
 
-    async fn call(&self, path: &'static str, request: Entry) -> Result<Entry, Status> {
+    pub async fn call(&self, path: &'static str, request: Entry) -> Result<Entry, Status> {
         let mut client = Grpc::new(self.0.clone());
         let ready = client.ready().await;
         ready.map_err(|error| Status::unavailable(error.to_string()))?;
@@ -157,6 +159,61 @@ impl Client {
         let codec = ProstCodec::<Entry, Entry>::default();
         let reply = client.unary(Request::new(request), path, codec).await?;
         Ok(reply.into_inner())
+    }
+}
+
+impl Client {
+    /// The replies to a call with these metadata, as they are on the wire.
+    pub async fn frames(
+        &self,
+        path: &'static str,
+        request: Entry,
+        metadata: &[(&'static str, &'static str)],
+    ) -> Vec<Vec<u8>> {
+        let mut client = Grpc::new(self.0.clone());
+        client.ready().await.unwrap();
+        let mut request = Request::new(tonic::codegen::tokio_stream::once(request));
+        for (name, value) in metadata {
+            let value = value.parse().unwrap();
+            request.metadata_mut().insert(*name, value);
+        }
+        let path = http::uri::PathAndQuery::from_static(path);
+        let replies = client.streaming(request, path, Frames).await.unwrap();
+        let mut replies = replies.into_inner();
+        let mut frames = Vec::new();
+        while let Some(frame) = replies.message().await.unwrap() {
+            frames.push(frame);
+        }
+        frames
+    }
+}
+
+/// Sends entries, and takes whatever comes.
+struct Frames;
+
+impl Codec for Frames {
+    type Encode = Entry;
+    type Decode = Vec<u8>;
+    type Encoder = <ProstCodec<Entry, Entry> as Codec>::Encoder;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self::Encoder {
+        ProstCodec::<Entry, Entry>::default().encoder()
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl Decoder for Frames {
+    type Item = Vec<u8>;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Vec<u8>>, Status> {
+        let mut bytes = vec![0; buffer.remaining()];
+        buffer.copy_to_slice(&mut bytes);
+        Ok(Some(bytes))
     }
 }
 
@@ -182,7 +239,7 @@ pub async fn until(what: impl Fn() -> bool) {
         .expect("it happens in time");
 }
 
-type Pinned<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub type Pinned<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 impl NamedService for Store {
     const NAME: &'static str = "test.Store";

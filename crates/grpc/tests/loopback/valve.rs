@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 /// Stands between clients and a server.
 #[derive(Clone)]
-pub struct Valve(Arc<watch::Sender<bool>>);
+pub struct Valve(Arc<watch::Sender<bool>>, Arc<watch::Sender<bool>>);
 
 impl Valve {
     /// An open one before this server, and its address.
@@ -18,6 +18,7 @@ impl Valve {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (sender, receiver) = watch::channel(true);
+        let (cut, is_cut) = watch::channel(false);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let server = TcpStream::connect(server).await.unwrap();
@@ -25,11 +26,23 @@ impl Valve {
                 server.set_nodelay(true).unwrap();
                 let (mut from_client, to_client) = client.into_split();
                 let (from_server, mut to_server) = server.into_split();
-                tokio::spawn(async move { copy(&mut from_client, &mut to_server).await });
-                tokio::spawn(let_back(from_server, to_client, receiver.clone()));
+                let back = let_back(from_server, to_client, receiver.clone());
+                let mut is_cut = is_cut.clone();
+                tokio::spawn(async move {
+                    tokio::select! {
+                        _ = copy(&mut from_client, &mut to_server) => {}
+                        () = back => {}
+                        _ = is_cut.wait_for(|is_cut| *is_cut) => {}
+                    }
+                });
             }
         });
-        (Self(Arc::new(sender)), address)
+        (Self(Arc::new(sender), Arc::new(cut)), address)
+    }
+
+    /// Ends all connections, with no word to anybody.
+    pub fn cut(&self) {
+        self.1.send_replace(true);
     }
 
     pub fn close(&self) {
