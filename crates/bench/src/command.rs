@@ -1,11 +1,11 @@
 //! A row that tells how long a command takes.
 
-use std::env;
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::Path;
 
 use rustix::fs::Advice;
+use surmise_testkit::is_installed;
 
 use crate::inputs::Input;
 use crate::measure::{Cost, Sample, middle, run};
@@ -171,12 +171,6 @@ impl Timing {
             _ => Err(format!("no times were told, but {said:?}")),
         }
     }
-}
-
-/// Whether a program is found by its name, or is there by its path.
-pub fn is_installed(program: &str) -> bool {
-    let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path).any(|directory| directory.join(program).is_file())
 }
 
 fn flush(directory: &Path) -> Result<(), String> {

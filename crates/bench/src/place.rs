@@ -3,6 +3,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -177,6 +178,13 @@ pub fn remove(directory: &Path) -> Result<(), String> {
         fs::remove_dir_all(directory).map_err(|error| about("remove", directory, &error))?;
     }
     Ok(())
+}
+
+/// An address on loopback whose port nobody has: for a server that takes its port as an argument.
+pub fn free_address() -> Result<SocketAddr, String> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .and_then(|listener| listener.local_addr())
+        .map_err(|error| format!("find a free port: {error}"))
 }
 
 /// Runs a command that must end with 0.

@@ -15,9 +15,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use surmise_testkit::DelayedDisk;
+use surmise_testkit::{DelayedDisk, is_installed};
 
-use crate::command::is_installed;
 use crate::measure::{Sample, run};
 use crate::place::{Place, about, succeed};
 use crate::run::{Measured, Side};

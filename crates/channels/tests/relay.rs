@@ -6,7 +6,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -16,7 +16,8 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::time::Timespec;
 use surmise_channels::{Channels, Held, Sink, Streams, block_signals};
-use surmise_sync::{Driver, Epochs, Guarantee, Promise, Trigger};
+use surmise_sync::testing::InMemory;
+use surmise_sync::{Epochs, Promise, Trigger};
 use surmise_sys::process;
 use surmise_testkit::watchdog;
 
@@ -281,7 +282,9 @@ fn relay(directory: &Path) {
         if let Some(epochs) = epochs {
             take(directory, "promise", || epochs.promise());
             take(directory, "commit", || {
-                epochs.commit(&Memory, Trigger::Output).expect("a commit");
+                epochs
+                    .commit(&InMemory(|| Ok(())), Trigger::Output)
+                    .expect("a commit");
             });
             take(directory, "stop", || epochs.stop());
         }
@@ -306,40 +309,6 @@ fn take(directory: &Path, order: &str, work: impl FnOnce()) {
     if order.exists() {
         work();
         fs::remove_file(order).expect("remove");
-    }
-}
-
-/// What is in memory is as durable as anything here.
-#[derive(Debug)]
-struct Memory;
-
-impl Driver for Memory {
-    fn name(&self) -> &'static str {
-        "memory"
-    }
-
-    fn guarantee(&self) -> Guarantee {
-        Guarantee::Ordered
-    }
-
-    fn device(&self) -> u64 {
-        0
-    }
-
-    fn covers_all(&self) -> bool {
-        true
-    }
-
-    fn descriptor(&self) -> BorrowedFd<'_> {
-        rustix::stdio::stdin()
-    }
-
-    fn covers(&self, _: BorrowedFd<'_>) -> io::Result<bool> {
-        Ok(true)
-    }
-
-    fn commit(&self) -> io::Result<()> {
-        Ok(())
     }
 }
 

@@ -80,8 +80,8 @@ impl Process {
             || is_zombie(self.pid, self.pid)
     }
 
-    /// Whether it has ended, or does so within `patience`: one that was killed is no tracee any more before it
-    /// is seen to have ended.
+    /// Whether it has ended, or does so within `patience`: one that was killed is no tracee any more
+    /// before it is seen to have ended.
     pub fn ends_within(&self, patience: Duration) -> bool {
         const PAUSE: Duration = Duration::from_millis(1);
         let deadline = Instant::now() + patience;

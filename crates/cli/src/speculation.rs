@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::time::Duration;
 
 use serde::Serialize;
 use surmise_speculation::{Effort, Stats, Torture};
 
 use crate::report;
-use crate::summary::count;
+use crate::summary::{counted, time};
 use crate::table::Table;
 
 /// How probable a misprediction is where nobody says it.
@@ -113,20 +112,6 @@ fn write(stats: &Stats, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-fn counted(number: u64, noun: &str) -> String {
-    count(usize::try_from(number).unwrap_or(usize::MAX), noun)
-}
-
-/// A duration with three digits or so.
-fn time(time: Duration) -> String {
-    let micros = time.as_micros();
-    match micros {
-        0..1_000 => format!("{micros} us"),
-        1_000..1_000_000 => format!("{:.1} ms", time.as_secs_f64() * 1e3),
-        _ => format!("{:.1} s", time.as_secs_f64()),
-    }
-}
-
 /// The same for programs.
 #[derive(Serialize)]
 pub struct Object<'a> {
@@ -186,6 +171,8 @@ impl From<Effort> for Work {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

@@ -1,6 +1,7 @@
 //! A domain's changes in short, for standard error.
 
 use std::io::Write;
+use std::time::Duration;
 
 use surmise_commit::{ChangeKind, Changes};
 use surmise_domain::Domain;
@@ -85,6 +86,21 @@ pub fn count(number: usize, noun: &str) -> String {
     }
 }
 
+/// [`count`] of what is counted in 64 bits.
+pub fn counted(number: u64, noun: &str) -> String {
+    count(usize::try_from(number).unwrap_or(usize::MAX), noun)
+}
+
+/// A duration with three digits or so.
+pub fn time(time: Duration) -> String {
+    let micros = time.as_micros();
+    match micros {
+        0..1_000 => format!("{micros} us"),
+        1_000..1_000_000 => format!("{:.1} ms", time.as_secs_f64() * 1e3),
+        _ => format!("{:.1} s", time.as_secs_f64()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,5 +129,13 @@ mod tests {
         assert_eq!(count(1, "change"), "1 change");
         assert_eq!(count(0, "change"), "0 changes");
         assert_eq!(count(2, "process"), "2 processes");
+    }
+
+    #[test]
+    fn a_time_has_a_unit_that_suits_it() {
+        assert_eq!(time(Duration::from_micros(999)), "999 us");
+        assert_eq!(time(Duration::from_micros(1_000)), "1.0 ms");
+        assert_eq!(time(Duration::from_micros(2_345)), "2.3 ms");
+        assert_eq!(time(Duration::from_secs(1)), "1.0 s");
     }
 }

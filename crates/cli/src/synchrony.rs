@@ -8,7 +8,7 @@ use surmise_sync::{Commits, Stats};
 
 use crate::failure::Failure;
 use crate::report;
-use crate::summary::count;
+use crate::summary::{counted, time};
 
 /// Nobody loses more than this in a loss of power without having been told that it is durable.
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -101,19 +101,6 @@ fn triggers(commits: &Commits) -> String {
     match told.is_empty() {
         true => String::new(),
         false => format!(": {}", told.join(", ")),
-    }
-}
-
-fn counted(number: u64, noun: &str) -> String {
-    count(usize::try_from(number).unwrap_or(usize::MAX), noun)
-}
-
-fn time(time: Duration) -> String {
-    let micros = time.as_micros();
-    match micros {
-        0..1_000 => format!("{micros} us"),
-        1_000..1_000_000 => format!("{:.1} ms", time.as_secs_f64() * 1e3),
-        _ => format!("{:.1} s", time.as_secs_f64()),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use surmise_testkit::{Run, Scratch, skip, surmise_binary};
+use surmise_testkit::{Run, Scratch, is_installed, skip, surmise_binary};
 
 /// Of the package bash-completion: what bash knows of other commands.
 const BASH_COMPLETION: &str = "/usr/share/bash-completion/bash_completion";
@@ -88,9 +88,4 @@ fn completes(shell: &str, arguments: &str, prompt: &str, setup: &str, command: &
         .assert_success();
     let left = Run::surmise(&scratch, ["list", "--names"]).outcome();
     left.assert_success().assert_stdout("walrus\n");
-}
-
-fn is_installed(program: &str) -> bool {
-    let search = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&search).any(|directory| Path::new(&directory).join(program).is_file())
 }

@@ -5,23 +5,37 @@
 //! what was done with it, and changes nothing: results, errors and effects are those of calls made
 //! one after the other.
 //!
-//! ```no_run
+//! ```
 //! use surmise_grpc::{Scope, Status};
 //! # #[derive(Clone, PartialEq)] struct Profile { city: String }
-//! # #[derive(Clone, PartialEq)] struct Weather;
-//! # async fn profile(user: u32) -> Result<Profile, Status> { unimplemented!() }
-//! # async fn weather(city: &str) -> Result<Weather, Status> { unimplemented!() }
+//! # #[derive(Clone, PartialEq)] struct Weather { celsius: i32 }
+//! # async fn profile(user: u32) -> Result<Profile, Status> {
+//! #     let cities = ["Bergen", "Lima"];
+//! #     let city = cities.get(user as usize).ok_or_else(|| Status::not_found("no such user"))?;
+//! #     Ok(Profile { city: city.to_string() })
+//! # }
+//! # async fn weather(city: &str) -> Result<Weather, Status> {
+//! #     Ok(Weather { celsius: if city == "Lima" { 19 } else { 7 } })
+//! # }
 //!
-//! # async fn example(cached: Profile) -> Result<Weather, Status> {
+//! # async fn example(user: u32, cached: Profile) -> Result<Weather, Status> {
 //! let scope = Scope::root();
 //! let weather = scope
-//!     .call(|| profile(7))
+//!     .call(|| profile(user))
 //!     .predict(cached)
 //!     .then(async |scope: Scope, profile: Profile| {
 //!         scope.call(|| weather(&profile.city)).safe().value().await
 //!     })
 //!     .await?;
 //! # Ok(weather)
+//! # }
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! #     for city in ["Lima", "Bergen"] {
+//! #         let cached = Profile { city: city.to_owned() };
+//! #         assert_eq!(example(1, cached).await.unwrap().celsius, 19);
+//! #     }
+//! #     assert!(example(2, Profile { city: "Lima".to_owned() }).await.is_err());
 //! # }
 //! ```
 //!
@@ -76,7 +90,7 @@ pub use server::Server;
 pub use surmise_rpc::{Budget, Limits, Order, Safety, Stamp};
 pub use tonic::Status;
 
-/// The guide's code, which has to compile.
+/// The guide's code, which is run.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/rpc.md")]
 pub struct Guide;

@@ -187,8 +187,8 @@ impl Relay {
         Ok((relay, RelayHandle { mailer }))
     }
 
-    /// Relays until it is told to stop, or has finished, or the gate is gone. Then everything that was sent to held
-    /// channels is in the outbox, and all connections are closed.
+    /// Relays until it is told to stop, or has finished, or the gate is gone. Then everything that was sent
+    /// to held channels is in the outbox, and all connections are closed.
     ///
     /// # Errors
     /// As `epoll_wait` and `epoll_ctl`: the kernel has no memory left.

@@ -144,8 +144,8 @@ impl Speculator {
         Ok(())
     }
 
-    /// Carries out a plan. What a process has changed is undone while it stands still and before its memory is
-    /// restored, of which a part may be in files.
+    /// Carries out a plan. What a process has changed is undone while it stands still and before its memory
+    /// is restored, of which a part may be in files.
     fn carry_out(&mut self, plan: &Plan, occasion: &mut Occasion) -> Result<(), SpeculatorError> {
         let mut restored = 0;
         let (mut oldest, changes) = self.take_changes(plan)?;

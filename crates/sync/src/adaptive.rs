@@ -1,6 +1,6 @@
-//! When it does not pay to put syncs off: where whoever is outside waits for the outcome of nearly each one, as a
-//! database's clients do, there is a commit for each sync all the same, and the way through the syncer and the
-//! relay comes on top. Then syncs are real for a while, until it is tried again.
+//! When it does not pay to put syncs off: where whoever is outside waits for the outcome of nearly each one,
+//! as a database's clients do, there is a commit for each sync all the same, and the way through the syncer
+//! and the relay comes on top. Then syncs are real for a while, until it is tried again.
 
 /// After how many syncs that were put off it is looked at what they were good for.
 const WINDOW: u32 = 64;
@@ -8,7 +8,8 @@ const WINDOW: u32 = 64;
 /// How many of ten syncs in a window have to cost a commit, for the next ones to be real.
 const COSTLY: u64 = 8;
 
-/// How many syncs are real before some are put off again.
+/// How many syncs are real before some are put off again: where it never pays, a window of each 1088 syncs,
+/// or 6 %, is put off in vain.
 const REAL: u32 = 1024;
 
 /// Whether the next sync is put off.

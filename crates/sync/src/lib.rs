@@ -24,6 +24,8 @@ mod stats;
 mod syncer;
 mod tally;
 mod target;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod volume;
 
 pub use driver::{Driver, Guarantee, NoDriver, driver_of};

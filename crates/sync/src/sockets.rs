@@ -23,6 +23,8 @@ const MESSAGE: usize = 12;
 
 /// The size of one structure of sendmmsg(2).
 const MESSAGE_OF_MANY: u64 = 64;
+
+/// The kernel sends no more of them at once (`UIO_MAXIOV`).
 const MANY_MAX: u64 = 1024;
 
 /// Whether a call reaches a socket by a name behind which nobody of the domain listens. Where that cannot be

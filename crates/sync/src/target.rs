@@ -95,8 +95,8 @@ impl Target {
         match self.kind() {
             FileType::CharacterDevice => HARMLESS_MAJORS.contains(&major(self.stat.st_rdev)),
             FileType::BlockDevice => false,
-            // By name anybody may have it open at the other end; without one only the domain and its relay.
-            FileType::Fifo | FileType::Socket => self.is_fleeting(),
+            // A FIFO or a socket, too: by its name anybody may have the other end open, but one without a
+            // name is the domain's and its relay's alone, and on a file system that keeps nothing.
             _ => self.is_fleeting(),
         }
     }

@@ -70,8 +70,8 @@ impl Deref for SharedWords {
     type Target = Words;
 
     fn deref(&self) -> &Words {
-        // SAFETY: the mapping is large enough, aligned to a page, and lives as long as this value; the atomics
-        // have a value for whatever a file holds.
+        // SAFETY: the mapping is large enough, aligned to a page, and lives as long as this value; the
+        // atomics have a value for whatever a file holds.
         unsafe { self.0.as_ref() }
     }
 }

@@ -23,3 +23,9 @@ pub fn tell(line: impl std::fmt::Display) {
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
+
+/// Whether a program is found by its name, or is there by its path.
+pub fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+}

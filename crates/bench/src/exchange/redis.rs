@@ -1,15 +1,16 @@
 //! A Redis server of our own, outside, and `redis-benchmark` as its client.
 
-use std::env;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::place::Place;
+use surmise_testkit::is_installed;
+
+use crate::place::{Place, free_address};
 
 const CLIENT: &str = "redis-benchmark";
 
@@ -37,7 +38,7 @@ impl Redis {
             ));
         };
         place.reset(None)?;
-        let address = free_address().map_err(|error| format!("find a free port: {error}"))?;
+        let address = free_address()?;
         let child = Command::new(server)
             .arg0(SERVERS[0])
             .args(["--bind", &address.ip().to_string()])
@@ -100,15 +101,6 @@ pub fn rate(said: &str) -> Option<f64> {
         .lines()
         .find_map(|line| line.strip_prefix("\"GET\","))?;
     row.split(',').next()?.trim_matches('"').parse().ok()
-}
-
-fn is_installed(program: &str) -> bool {
-    let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path).any(|directory| directory.join(program).is_file())
-}
-
-fn free_address() -> io::Result<SocketAddr> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }
 
 fn ping(address: SocketAddr) -> io::Result<()> {

@@ -23,7 +23,6 @@ const MANY_APPENDS: u32 = 100_000;
 const MANY_INSERTIONS: u32 = 10_000;
 const MANY_FILES: u32 = 15_000;
 
-const TWENTY: Limit = Limit::RatioMin(20.0);
 const NOT_SLOWER: Limit = Limit::RatioMin(0.9);
 /// In ms: two flushes, and what is written between them.
 const ONE_COMMIT: Limit = Limit::AddedMax(3.0);
@@ -40,20 +39,20 @@ pub(super) const SYNC: &[Row] = &[
     ordered("untar-make-ordered", Work::UntarMake, 1),
     ordered("sqlite-ordered", Work::Sqlite, INSERTIONS),
     // Against syncs that are real, with so many as take a second or so.
-    real("append-0ms", 0, APPEND, (MANY_APPENDS, 10_000), 10.0),
-    real("sqlite-0ms", 0, Work::Sqlite, (MANY_INSERTIONS, 1500), 4.0),
-    real("files-0ms", 0, SMALL_FILES, (MANY_FILES, 3000), 5.0),
-    real("append-1ms", 1, APPEND, (MANY_APPENDS, 400), 100.0),
-    real("sqlite-1ms", 1, Work::Sqlite, (MANY_INSERTIONS, 120), 60.0),
-    real("files-1ms", 1, SMALL_FILES, (MANY_FILES, 250), 60.0),
-    real("append-8ms", 8, APPEND, (MANY_APPENDS, 60), 200.0),
-    real("sqlite-8ms", 8, Work::Sqlite, (MANY_INSERTIONS, 20), 100.0),
-    real("files-8ms", 8, SMALL_FILES, (MANY_FILES, 40), 150.0),
+    real("append-0ms", 0, APPEND, (MANY_APPENDS, 10_000), times(10.0)),
+    real("sqlite-0ms", 0, Work::Sqlite, (MANY_INSERTIONS, 1500), times(4.0)),
+    real("files-0ms", 0, SMALL_FILES, (MANY_FILES, 3000), times(5.0)),
+    real("append-1ms", 1, APPEND, (MANY_APPENDS, 400), times(100.0)),
+    real("sqlite-1ms", 1, Work::Sqlite, (MANY_INSERTIONS, 120), times(60.0)),
+    real("files-1ms", 1, SMALL_FILES, (MANY_FILES, 250), times(60.0)),
+    real("append-8ms", 8, APPEND, (MANY_APPENDS, 60), times(200.0)),
+    real("sqlite-8ms", 8, Work::Sqlite, (MANY_INSERTIONS, 20), times(100.0)),
+    real("files-8ms", 8, SMALL_FILES, (MANY_FILES, 40), times(150.0)),
     // A database and its clients, inside.
     served("pgbench-inside-1-1ms", 1, Served::Inside(1), (2000, 300), Limit::None),
     served("pgbench-inside-8-1ms", 1, Served::Inside(8), (500, 100), Limit::None),
-    served("pgbench-inside-1-8ms", 8, Served::Inside(1), (2000, 50), TWENTY),
-    served("pgbench-inside-8-8ms", 8, Served::Inside(8), (500, 20), TWENTY),
+    served("pgbench-inside-1-8ms", 8, Served::Inside(1), (2000, 50), times(20.0)),
+    served("pgbench-inside-8-8ms", 8, Served::Inside(8), (500, 20), times(20.0)),
     // Clients outside, to whom each answer is output.
     outside("pgbench-outside-1", Served::Outside(1), 500, NOT_SLOWER),
     outside("pgbench-outside-8", Served::Outside(8), 100, NOT_SLOWER),
@@ -72,6 +71,10 @@ const fn tell(every: u32) -> Work {
     Work::Own(Workload::AppendAndTell(every))
 }
 
+const fn times(min: f64) -> Limit {
+    Limit::RatioMin(min)
+}
+
 const fn on(mount: &'static str, under: Under, count: u32) -> Setup {
     Setup {
         mount,
@@ -88,14 +91,7 @@ const fn served(
     counts: (u32, u32),
     limit: Limit,
 ) -> Row {
-    let synced = Synced {
-        flush: Duration::from_millis(flush_ms),
-        work: Work::Served(served),
-        value: Value::Rate,
-        ours: on(JOURNAL, Under::Sync, counts.0),
-        peer: on("", Under::Nothing, counts.1),
-    };
-    row(test, synced, limit)
+    real(test, flush_ms, Work::Served(served), counts, limit)
 }
 
 /// A server whose clients are outside, against real syncs on the same file system.
@@ -162,7 +158,7 @@ const fn real(
     flush_ms: u64,
     work: Work,
     counts: (u32, u32),
-    times_min: f64,
+    limit: Limit,
 ) -> Row {
     let synced = Synced {
         flush: Duration::from_millis(flush_ms),
@@ -171,5 +167,5 @@ const fn real(
         ours: on(JOURNAL, Under::Sync, counts.0),
         peer: on("", Under::Nothing, counts.1),
     };
-    row(test, synced, Limit::RatioMin(times_min))
+    row(test, synced, limit)
 }

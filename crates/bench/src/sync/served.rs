@@ -1,8 +1,7 @@
 //! A row whose program is a server, on the row's disk, and whose clients may be outside.
 
 use std::ffi::OsString;
-use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::thread;
@@ -12,7 +11,7 @@ use rustix::process::{Pid, Signal};
 
 use super::{Setup, postgres, posts};
 use crate::measure::{Clock, Sample, command, run, wait};
-use crate::place::{Place, about};
+use crate::place::{Place, about, free_address};
 
 /// A server, and what its clients do.
 #[derive(Clone, Copy)]
@@ -50,7 +49,7 @@ impl Served {
     /// Measures once, in `directory`. Each client does as much as the setup says.
     pub fn sample(self, place: &Place, directory: &Path, setup: Setup) -> Result<Sample, String> {
         postgres::own(directory).map_err(|error| about("give away", directory, &error))?;
-        let address = free_address().map_err(|error| format!("find a free port: {error}"))?;
+        let address = free_address()?;
         let clock = Clock::start()?;
         let value = match self {
             Self::Inside(clients) => {
@@ -96,10 +95,6 @@ fn said_rate(said: &str) -> Result<f64, String> {
     postgres::rate(said).ok_or_else(|| format!("pgbench gave no rate but {said:?}"))
 }
 
-fn free_address() -> io::Result<SocketAddr> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
-}
-
 fn published(
     place: &Place,
     setup: Setup,
@@ -126,11 +121,10 @@ impl Server {
             .stdout(Stdio::null())
             .spawn()
             .map_err(|error| format!("start a server: {error}"))?;
-        let ended = |status| format!("the server ended: {status}");
         let end = Instant::now() + START_MAX;
         while !is_there() {
             if let Ok(Some(status)) = child.try_wait() {
-                return Err(ended(status));
+                return Err(format!("the server ended: {status}"));
             }
             if Instant::now() > end {
                 drop(Self(Some(child)));

@@ -24,9 +24,9 @@ use crate::synchrony;
 /// that waits shares one commit.
 ///
 /// That takes a file system that keeps the order of changes: a volume (`surmise volume`), ext4 mounted with
-/// data=journal, or ext4 with nodelalloc and the attribute j on the directory. On any other one, and while the
-/// command has files of the volume mapped for writing, files elsewhere open for writing, or a connection to a
-/// Unix socket outside, its fsyncs are real ones.
+/// data=journal, or ext4 with nodelalloc and the attribute j on the directory. On any other one, and while
+/// the command has files of the volume mapped for writing, files elsewhere open for writing, or a connection
+/// to a Unix socket outside, its fsyncs are real ones.
 #[derive(clap::Args)]
 #[command(override_usage = "surmise sync [OPTIONS] [--] <CMD>...", after_help = AFTER_HELP)]
 pub struct Arguments {

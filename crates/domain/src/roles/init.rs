@@ -245,8 +245,8 @@ impl Init<'_> {
         self.relay.send_descriptor(descriptor)
     }
 
-    /// Takes the listener from the command's process, which waits for that, and gives it to who hears; nothing
-    /// is to be done where nobody does, or where the process has failed, which its own report tells.
+    /// Takes the listener from the command's process, which waits for that, and gives it to who hears;
+    /// nothing is to be done where nobody does, or where the process has failed, which its own report tells.
     ///
     /// Without a listener a call that is to be heard fails, and a program may take that for success: sync(2)
     /// has no errors. So a call must never find none while anybody is left who shows what comes after it.

@@ -35,29 +35,8 @@
 
 mod script;
 
-macro_rules! dialogues {
-    ($($name:ident)*) => {
-        $(
-            #[test]
-            fn $name() {
-                script::check(include_str!(concat!(stringify!($name), ".txt")));
-            }
-        )*
-
-        #[test]
-        fn every_dialogue_is_held() {
-            let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/dialogues");
-            let held = [$(concat!(stringify!($name), ".txt")),*];
-            let names = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name());
-            let texts = names.filter_map(|name| name.into_string().ok().filter(|name| name.ends_with(".txt")));
-            for name in texts {
-                assert!(held.contains(&name.as_str()), "{name} is not in the list of dialogues");
-            }
-        }
-    };
-}
-
-dialogues! {
+surmise_testkit::dialogues! {
+    script::check:
     output_waits_for_consent
     denied_consent_drops
     running_commit_goes_on_under_a_new_consent

@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -10,7 +9,8 @@ use std::time::Duration;
 
 use rustix::net::{RecvFlags, SendFlags};
 use surmise_network::{Event, Verdict};
-use surmise_sync::{Driver, Epochs, Guarantee, Promise, Trigger};
+use surmise_sync::testing::InMemory;
+use surmise_sync::{Epochs, Promise, Trigger};
 
 use crate::held::{held, waits_after};
 use crate::servers::{accept, failure, listen, nobody, nobody_came, read_all, read_some};
@@ -278,7 +278,9 @@ fn promising_each(promise: Promise, mut options: Options) -> (World, Epochs) {
 
 /// Keeps all promises.
 pub fn commit(epochs: &Epochs) {
-    epochs.commit(&Memory, Trigger::Output).expect("a commit");
+    epochs
+        .commit(&InMemory(|| Ok(())), Trigger::Output)
+        .expect("a commit");
 }
 
 /// Gives what must not leave the time to come.
@@ -306,40 +308,6 @@ impl Committer {
 impl Drop for Committer {
     fn drop(&mut self) {
         self.0.store(true, Ordering::SeqCst);
-    }
-}
-
-/// What is in memory is as durable as anything here.
-#[derive(Debug)]
-struct Memory;
-
-impl Driver for Memory {
-    fn name(&self) -> &'static str {
-        "memory"
-    }
-
-    fn guarantee(&self) -> Guarantee {
-        Guarantee::Ordered
-    }
-
-    fn device(&self) -> u64 {
-        0
-    }
-
-    fn covers_all(&self) -> bool {
-        true
-    }
-
-    fn descriptor(&self) -> BorrowedFd<'_> {
-        rustix::stdio::stdin()
-    }
-
-    fn covers(&self, _: BorrowedFd<'_>) -> io::Result<bool> {
-        Ok(true)
-    }
-
-    fn commit(&self) -> io::Result<()> {
-        Ok(())
     }
 }
 

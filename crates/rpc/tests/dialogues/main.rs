@@ -30,29 +30,8 @@
 
 mod script;
 
-macro_rules! dialogues {
-    ($($name:ident)*) => {
-        $(
-            #[test]
-            fn $name() {
-                script::check(include_str!(concat!(stringify!($name), ".txt")));
-            }
-        )*
-
-        #[test]
-        fn every_dialogue_is_held() {
-            let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/dialogues");
-            let held = [$(concat!(stringify!($name), ".txt")),*];
-            let names = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name());
-            let texts = names.filter_map(|name| name.into_string().ok().filter(|name| name.ends_with(".txt")));
-            for name in texts {
-                assert!(held.contains(&name.as_str()), "{name} is not in the list of dialogues");
-            }
-        }
-    };
-}
-
-dialogues! {
+surmise_testkit::dialogues! {
+    script::check:
     figure_3_three_calls_overlap
     figure_5_a_call_is_as_correct_as_its_caller
     figure_5_a_branch_changes_its_standing

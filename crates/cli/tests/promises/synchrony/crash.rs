@@ -8,12 +8,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use surmise_testkit::{BlockLog, PowerLoss, skip, surmise_binary, tell};
+use surmise_testkit::{BlockLog, PowerLoss, is_installed, skip, surmise_binary, tell};
 
 const DISK_BYTES: usize = 64 << 20;
 
-/// Lines appended to a file, each by itself and with a sync; now and then the number is put out, after which the
-/// program may be told to pause.
+/// Lines appended to a file, each by itself and with a sync; now and then the number is put out, after
+/// which the program may be told to pause.
 const APPENDING: &str = r#"
 import os, sys, time
 pause = float(sys.argv[3]) if len(sys.argv) > 3 else 0
@@ -373,9 +373,4 @@ fn where_syncs_are_left_out_what_was_shown_is_lost() {
         tell(format_args!("eatmydata: {found:?}"));
         assert!(found.lost + found.damaged > 0, "{found:?}");
     });
-}
-
-fn is_installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
 }

@@ -203,8 +203,8 @@ impl Heard {
         }
     }
 
-    /// The view's own report comes first, or the syncer's: without it, nothing else works. A status is `None` where
-    /// it cannot be known.
+    /// The view's own report comes first, or the syncer's: without it, nothing else works. A status is
+    /// `None` where it cannot be known.
     fn verdict(
         self,
         job: &Job<'_>,

@@ -13,11 +13,11 @@ use super::{APPENDING, DISK_BYTES, Kill, Look, TRANSACTING, limit, lines, losses
 /// How long the last process of a domain may take to end.
 const END_LIMIT: Duration = Duration::from_secs(60);
 
-/// The supervisor, which the caller started and which has the name of the command.
-const SUPERVISOR: &str = "surmise";
+/// Control, which the caller started, has the name of the command.
+const CONTROL: &str = "surmise";
 
 /// The processes of a domain, by the names they give themselves.
-const VICTIMS: [&str; 4] = [SUPERVISOR, "surmise-sync", "surmise-relay", "surmise-init"];
+const VICTIMS: [&str; 4] = [CONTROL, "surmise-sync", "surmise-relay", "surmise-init"];
 
 /// After how many shown lines.
 const MOMENTS: [usize; 3] = [1, 7, 20];
@@ -80,11 +80,11 @@ fn family(root: i32) -> Vec<Process> {
 
 impl Kill {
     /// Kills the victim and waits for the end of the whole domain.
-    pub(super) fn strike(self, supervisor: u32) {
-        let supervisor = i32::try_from(supervisor).expect("a pid");
-        let family = family(supervisor);
+    pub(super) fn strike(self, control: u32) {
+        let control = i32::try_from(control).expect("a pid");
+        let family = family(control);
         let is_victim = |process: &&Process| match self.victim {
-            SUPERVISOR => process.pid == supervisor,
+            CONTROL => process.pid == control,
             name => process.name == name,
         };
         let victim = family

@@ -1,10 +1,10 @@
 //! The programs beside each other, under each way to sync: what power losses cost.
 
-use surmise_testkit::{BlockLog, skip, surmise_binary, tell};
+use surmise_testkit::{BlockLog, is_installed, skip, surmise_binary, tell};
 
 use super::{
     APPENDING, COMMITTING, DISK_BYTES, Look, REPLACING, TRANSACTING, TRANSACTING_AHEAD, commits,
-    is_installed, limit, lines, losses, replaced, rows,
+    limit, lines, losses, replaced, rows,
 };
 
 const PROGRAMS: [(&str, &str, Look); 5] = [
@@ -14,6 +14,9 @@ const PROGRAMS: [(&str, &str, Look); 5] = [
     ("renamed over", REPLACING, replaced),
     ("git commit", COMMITTING, commits),
 ];
+
+/// How many ways there are to sync.
+const WAYS: usize = 3;
 
 /// How the program is run.
 struct Way<'w> {
@@ -45,7 +48,7 @@ fn each_program_is_compared_in_each_way() {
         }
     }
     let test = "synchrony::crash::table::each_program_is_compared_in_each_way";
-    let limit = 15 * limit();
+    let limit = (PROGRAMS.len() * WAYS) as u32 * limit();
     BlockLog::with(test, DISK_BYTES, limit, |disk| {
         let binary = surmise_binary().display().to_string();
         let way = |name, options, before, bound| Way {
@@ -55,7 +58,7 @@ fn each_program_is_compared_in_each_way() {
             bound,
         };
         let sync = [&binary, "sync", "--"];
-        let ways = [
+        let ways: [_; WAYS] = [
             way("real syncs, ordered", "", &[][..], Bound::Any),
             way("eatmydata, ordered", "", &["eatmydata", "--"], Bound::Some),
             way(
