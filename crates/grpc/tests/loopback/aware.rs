@@ -199,12 +199,13 @@ async fn an_old_server_runs_nothing_unsafe_for_a_new_client_that_speculates() {
 /// Whatever a caller says that it may, a server that grants it nothing runs nothing ahead for it.
 #[tokio::test]
 async fn a_forged_budget_is_clamped() {
-    let ([_, middle, last], _) = chain("end").await;
+    let mut last = Hop::last();
+    last.predicts = Some("end");
     let mut granted = Granted::default();
     granted.limits.budget.depth = 0;
     let strict = Hop {
         callers: Callers::new(granted),
-        ..Hop::before(middle_server(&middle).await)
+        ..Hop::before(last.serve().await)
     };
     let client = Client::connect(strict.listen().await).await;
     let forged = [
@@ -219,12 +220,24 @@ async fn a_forged_budget_is_clamped() {
     };
     let (frames, ()) = tokio::join!(frames, steps);
     // The actual reply (field 2) alone: nothing was run ahead with what the last one predicted.
+    let frames = frames.unwrap();
     let kinds: Vec<u8> = frames.iter().map(|frame| frame[0] >> 3).collect();
     assert_eq!(kinds, [2]);
 }
 
-async fn middle_server(middle: &Hop) -> surmise_grpc::Server {
-    connect(middle.listen().await).await
+/// The caller ends its stream as it should, but has said nothing of a commit.
+#[tokio::test]
+async fn an_end_without_a_commit_is_an_abort() {
+    let hop = Hop::last();
+    let client = Client::connect(hop.listen().await).await;
+    hop.gate.add_permits(1);
+    let speculative = [("surmise", "spec")];
+    let frames = client.frames("/test.Hop/Do", entry("k", ""), &speculative);
+    assert_eq!(frames.await.unwrap_err().code(), tonic::Code::Cancelled);
+    // Whether the handler had begun, or had come to its end, is left to chance.
+    until(|| hop.running.load(SeqCst) == 0).await;
+    let count = |what: &str| hop.log().iter().filter(|line| *line == what).count();
+    assert_eq!(count("undo k"), count("do k"));
 }
 
 /// Beyond the limit of undecided calls, a call is not begun before its commit; it does not fail.

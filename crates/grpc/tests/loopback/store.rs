@@ -169,7 +169,7 @@ impl Client {
         path: &'static str,
         request: Entry,
         metadata: &[(&'static str, &'static str)],
-    ) -> Vec<Vec<u8>> {
+    ) -> Result<Vec<Vec<u8>>, Status> {
         let mut client = Grpc::new(self.0.clone());
         client.ready().await.unwrap();
         let mut request = Request::new(tonic::codegen::tokio_stream::once(request));
@@ -178,13 +178,13 @@ impl Client {
             request.metadata_mut().insert(*name, value);
         }
         let path = http::uri::PathAndQuery::from_static(path);
-        let replies = client.streaming(request, path, Frames).await.unwrap();
+        let replies = client.streaming(request, path, Frames).await?;
         let mut replies = replies.into_inner();
         let mut frames = Vec::new();
-        while let Some(frame) = replies.message().await.unwrap() {
+        while let Some(frame) = replies.message().await? {
             frames.push(frame);
         }
-        frames
+        Ok(frames)
     }
 }
 
