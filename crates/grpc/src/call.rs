@@ -3,13 +3,17 @@
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::sync::Arc;
 
+use prost::Message;
 use surmise_predict::{Guess, User};
-use surmise_rpc::{Order, Request, Safety, Stamp};
+use surmise_rpc::{Order, Peer, Request, Safety, Stamp};
 use tonic::Status;
 
+use crate::context::Context;
 use crate::known::Known;
-use crate::running::{Running, Watched};
+use crate::line::Line;
+use crate::running::{Foresee, Running, Watched};
 use crate::scope::Scope;
 
 /// A predicted value, when it comes.
@@ -29,6 +33,7 @@ pub struct Call<T, S> {
     values: Vec<T>,
     predictors: Vec<Foreseeing<T>>,
     learn: Vec<Learning<T>>,
+    line: Option<Arc<Line<T>>>,
 }
 
 impl<T: Clone + PartialEq, S> Call<T, S> {
@@ -42,7 +47,14 @@ impl<T: Clone + PartialEq, S> Call<T, S> {
             values: Vec::new(),
             predictors: Vec::new(),
             learn: Vec::new(),
+            line: None,
         }
+    }
+
+    pub(crate) fn to(mut self, peer: Peer, line: Arc<Line<T>>) -> Self {
+        self.request.peer = peer;
+        self.line = Some(line);
+        self
     }
 }
 
@@ -53,8 +65,14 @@ impl<T, S> Call<T, S> {
         self.safety(Safety::Safe)
     }
 
+    /// The server keeps the effects of the method back, or undoes them, unless the caller is
+    /// confirmed. So a scope that speculates may call it, once the server has shown that it is aware.
+    pub fn aware(self) -> Self {
+        self.safety(Safety::Aware)
+    }
+
     /// The method is of this class; see [`Methods`](crate::Methods). Toward a server that is not
-    /// known to be aware, which any server is here, an aware method is unsafe.
+    /// known to be aware, an aware method is unsafe. See [`Scope::call_to`].
     pub fn safety(mut self, class: Safety) -> Self {
         self.request.safety = class;
         self
@@ -125,6 +143,48 @@ impl<T, S> Call<T, S> {
         B: Future<Output = Result<R, E>>,
         E: From<Status>,
     {
+        self.run(follow, None).await
+    }
+
+    /// As [`Call::then`], in a handler whose reply is what this comes to, unchanged: as the last
+    /// thing that the handler does, or a branch whose own call was made so. What a branch comes to
+    /// while its prediction is undecided is then a prediction for the handler's caller.
+    ///
+    /// # Errors
+    ///
+    /// The call's own, however it was predicted, and those of what follows it.
+    pub async fn then_reply<K, F, B, R>(
+        mut self,
+        context: &Context<R>,
+        follow: K,
+    ) -> Result<R, Status>
+    where
+        T: Clone,
+        S: FnMut() -> F,
+        F: Future<Output = Result<T, Status>>,
+        K: Fn(Scope, T) -> B,
+        B: Future<Output = Result<R, Status>>,
+        R: Message,
+    {
+        self.request.is_tail = true;
+        let foresee = |outcome: &Result<R, Status>| {
+            // Errors are not predicted.
+            if let Ok(value) = outcome {
+                context.predict(value);
+            }
+        };
+        self.run(follow, Some(&foresee)).await
+    }
+
+    async fn run<K, F, B, R, E>(self, follow: K, foresee: Option<Foresee<'_, R, E>>) -> Result<R, E>
+    where
+        T: Clone,
+        S: FnMut() -> F,
+        F: Future<Output = Result<T, Status>>,
+        K: Fn(Scope, T) -> B,
+        B: Future<Output = Result<R, E>>,
+        E: From<Status>,
+    {
         let Self { scope, request, .. } = self;
         let shared = scope.shared;
         let made = shared.tell(|tree, effects| tree.call(scope.id, request, effects));
@@ -132,13 +192,14 @@ impl<T, S> Call<T, S> {
         let call = made.map_err(gone)?;
         let watched = Watched {
             send: self.send,
+            line: self.line,
             stamp: self.stamp,
             predictors: self.predictors,
             learn: self.learn,
         };
         let mut running = Running::new(shared, call, watched, self.same);
         running.predict_all(self.values, &follow);
-        poll_fn(|context| running.poll(context, &follow)).await
+        poll_fn(|task| running.poll(task, &follow, foresee)).await
     }
 
     /// Makes the call, and runs nothing ahead.

@@ -52,21 +52,41 @@
 //! * Change something else, if it says how to undo it: [`Scope::on_abort`].
 //! * Anything at all after [`Scope::confirmed`].
 //!
+//! # Servers that are aware
+//!
+//! A server that answers by [`Callers`] predicts its own replies and holds its effects back for a
+//! caller that speculates; [`Scope::call_to`] calls it. Its handlers get a [`Context`], which is a
+//! scope.
+//!
 //! Branches run in the task that awaits the call. To drop a call's future is to end everything that
 //! follows it.
 #![forbid(unsafe_code)]
 
 mod call;
+mod callers;
+mod context;
+mod conversation;
+mod endpoint;
 mod known;
+mod line;
 mod methods;
 mod running;
 mod scope;
+mod served;
+mod server;
 mod shared;
+mod streams;
+mod unsent;
+mod wire;
 
 pub use call::Call;
+pub use callers::{Callers, Granted};
+pub use context::Context;
+pub use endpoint::bear_cancelled_calls;
 pub use known::Known;
 pub use methods::{DescriptorError, Methods};
-pub use scope::Scope;
+pub use scope::{CallTo, Scope};
+pub use server::Server;
 pub use surmise_rpc::{Budget, Limits, Order, Safety, Stamp};
 pub use tonic::Status;
 

@@ -12,16 +12,23 @@ use surmise_rpc::{CallId, Predictions, ScopeId, Stamp};
 use tonic::Status;
 
 use crate::call::{Foreseeing, Learning};
+use crate::line::Line;
 use crate::scope::Scope;
 use crate::shared::{Instruction, Shared};
+use crate::unsent::{TRIES_MAX, was_never_sent};
 
 /// How the reply of a call, and predictions of it, come to be known.
 pub struct Watched<T, S> {
     pub send: S,
+    /// Of a call to a server that may be aware.
+    pub line: Option<Arc<Line<T>>>,
     pub stamp: fn(&T) -> Option<Stamp>,
     pub predictors: Vec<Foreseeing<T>>,
     pub learn: Vec<Learning<T>>,
 }
+
+/// What is done with what a branch comes to that may be what the root comes to.
+pub type Foresee<'a, R, E> = &'a (dyn Fn(&Result<R, E>) + Sync);
 
 /// `F` waits for the reply, `B` is what follows it.
 pub struct Running<T, S, F, B: Future> {
@@ -30,6 +37,8 @@ pub struct Running<T, S, F, B: Future> {
     watched: Watched<T, S>,
     reply: Option<Pin<Box<F>>>,
     actual: Option<Result<T, Status>>,
+    /// How often the call has been sent again because it was never sent.
+    retries: u32,
     predictions: Predictions<T>,
     branches: Vec<Branch<B>>,
 }
@@ -76,6 +85,7 @@ where
             watched,
             reply: None,
             actual: None,
+            retries: 0,
             predictions: Predictions::by(same),
             branches: Vec::new(),
         }
@@ -94,10 +104,11 @@ where
         &mut self,
         context: &mut Context<'_>,
         follow: &impl Fn(Scope, T) -> B,
+        foresee: Option<Foresee<'_, R, E>>,
     ) -> Poll<Result<R, E>> {
         loop {
             while let Poll::Ready(said) = self.shared().poll_instruction(self.ended.call, context) {
-                if let Some(outcome) = self.obey(said, follow) {
+                if let Some(outcome) = self.obey(said, follow, foresee) {
                     return Poll::Ready(outcome);
                 }
             }
@@ -111,9 +122,21 @@ where
     }
 
     /// Follows an instruction. Returns what the call came to, if it has.
-    fn obey(&mut self, said: Instruction, follow: &impl Fn(Scope, T) -> B) -> Option<Result<R, E>> {
+    fn obey(
+        &mut self,
+        said: Instruction,
+        follow: &impl Fn(Scope, T) -> B,
+        foresee: Option<Foresee<'_, R, E>>,
+    ) -> Option<Result<R, E>> {
         match said {
-            Instruction::Send => self.reply = Some(Box::pin((self.watched.send)())),
+            Instruction::Send => self.send(),
+            Instruction::Foresee(branch) => {
+                let branch = self.branches.iter().find(|one| one.id == branch);
+                let outcome = branch.and_then(|branch| branch.outcome.as_ref());
+                if let (Some(foresee), Some(outcome)) = (foresee, outcome) {
+                    foresee(outcome);
+                }
+            }
             Instruction::Cancel => self.reply = None,
             Instruction::Start(branch) => {
                 if let Some(Ok(value)) = &self.actual {
@@ -136,6 +159,14 @@ where
         None
     }
 
+    fn send(&mut self) {
+        let call = self.ended.call;
+        if let Some(line) = &self.watched.line {
+            self.shared().open_stream(call, |offer| line.open(offer));
+        }
+        self.reply = Some(Box::pin((self.watched.send)()));
+    }
+
     fn poll_reply(&mut self, context: &mut Context<'_>) -> bool {
         let Some(reply) = &mut self.reply else {
             return false;
@@ -143,9 +174,15 @@ where
         let Poll::Ready(actual) = reply.as_mut().poll(context) else {
             return false;
         };
+        if matches!(&actual, Err(status) if was_never_sent(status)) && self.retries < TRIES_MAX {
+            self.retries += 1;
+            self.send();
+            return true;
+        }
         self.reply = None;
         let verdict = self.predictions.verdict(&actual);
-        let stamp = actual.as_ref().ok().and_then(self.watched.stamp);
+        let said = self.watched.line.as_ref().and_then(|line| line.stamp());
+        let stamp = said.or_else(|| actual.as_ref().ok().and_then(self.watched.stamp));
         if let Ok(value) = &actual {
             for learn in self.watched.learn.drain(..) {
                 learn(value);
@@ -166,7 +203,9 @@ where
         context: &mut Context<'_>,
         follow: &impl Fn(Scope, T) -> B,
     ) -> bool {
-        let mut came = Vec::new();
+        let line = self.watched.line.as_ref();
+        let said = line.map(|line| line.take_predictions());
+        let mut came: Vec<_> = said.into_iter().flatten().collect();
         self.watched.predictors.retain_mut(|predictor| {
             match predictor.as_mut().poll(context) {
                 Poll::Ready(value) => came.extend(value),

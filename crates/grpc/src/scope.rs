@@ -5,11 +5,25 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use prost::Message;
 use surmise_rpc::{Caller, Limits, ScopeId, Standing, WaiterId};
 use tonic::Status;
+use tonic::codegen::http::uri::PathAndQuery;
 
 use crate::call::Call;
+use crate::conversation::Question;
+use crate::line::Line;
+use crate::server::Server;
 use crate::shared::Shared;
+use crate::streams::unheard;
+use crate::wire::message;
+
+/// Asks an aware server, and waits for its actual reply.
+pub type Sending<T> =
+    Box<dyn FnMut() -> Pin<Box<dyn Future<Output = Result<T, Status>> + Send>> + Send>;
+
+/// A call to a server that may be aware.
+pub type CallTo<T> = Call<T, Sending<T>>;
 
 /// What code rests on: nothing, for a program's own ([`Scope::root`]), or the predictions that it was
 /// started with. Code gets its scope as an argument, makes its calls with it, and hands it to what it
@@ -46,6 +60,40 @@ impl Scope {
         F: Future<Output = Result<T, Status>>,
     {
         Call::new(self.clone(), send)
+    }
+
+    /// A call in this scope to a server that may be aware, as [`Scope::call`]. If it is, what it
+    /// predicts is run ahead with, it may open branches of its own within this root's budget, and
+    /// methods that are [`Call::aware`] are called also by a scope that speculates.
+    ///
+    /// It has to be made in a Tokio runtime.
+    pub fn call_to<Q, T>(&self, server: &Server, path: PathAndQuery, request: &Q) -> CallTo<T>
+    where
+        Q: Message,
+        T: Message + Default + Clone + PartialEq + 'static,
+    {
+        let question = Question {
+            server: server.clone(),
+            path,
+            request: request.encode_to_vec().into(),
+        };
+        let line = Arc::new(Line::new(question, message::<T>));
+        let replies = line.clone();
+        let send: Sending<T> = Box::new(move || Box::pin(replies.clone().reply()));
+        Call::new(self.clone(), send).to(server.peer(), line)
+    }
+
+    /// Waits until the servers have ended what was committed to them in this root, and with that have
+    /// said that they did so. Calls need not wait for this; whoever has to know does.
+    ///
+    /// # Errors
+    ///
+    /// That of the first stream that was lost. Its server may have taken back what it did.
+    pub async fn settled(&self) -> Result<(), Status> {
+        while let Some(ended) = self.shared.next_unsettled() {
+            ended.await.map_err(|_| unheard()).and_then(|end| end)?;
+        }
+        self.shared.take_lost().map_or(Ok(()), Err)
     }
 
     /// Whether anything that this scope rests on is undecided.

@@ -13,8 +13,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use surmise_rpc::{
-    CallId, Caller, Effect, Limits, RollbackId, ScopeId, Standing, Tree, TreeError, WaiterId,
+    CallId, Caller, Effect, Limits, Offer, RollbackId, ScopeId, Standing, Tree, TreeError, WaiterId,
 };
+use tokio::sync::oneshot;
+use tonic::Status;
+
+use crate::conversation::Control;
+use crate::streams::{Ended, Streams};
 
 /// What undoes something that a scope did.
 pub type Undo = Box<dyn FnOnce() + Send>;
@@ -33,6 +38,7 @@ pub enum Instruction {
     Return(ScopeId),
     Fail,
     Discard(ScopeId),
+    Foresee(ScopeId),
 }
 
 impl Shared {
@@ -43,6 +49,7 @@ impl Shared {
             callers: BTreeMap::new(),
             waiting: BTreeMap::new(),
             rollbacks: BTreeMap::new(),
+            streams: Streams::default(),
             made: 0,
         };
         Self {
@@ -86,8 +93,33 @@ impl Shared {
     pub fn leave_call(&self, call: CallId) {
         // It has ended, or was discarded with its scope: then there is nothing to abandon.
         let _ = self.tell(|tree, effects| tree.abandon(call, effects));
-        let inbox = self.lock().inboxes.remove(&call);
-        drop(inbox);
+        let mut state = self.lock();
+        let inbox = state.inboxes.remove(&call);
+        let stream = state.streams.leave(call);
+        drop(state);
+        drop((inbox, stream));
+    }
+
+    /// Opens a call's stream, as it is to be opened now. If it was decided meanwhile, that is said.
+    pub fn open_stream(&self, call: CallId, open: impl FnOnce(Offer) -> Control) {
+        let offer = self.lock().streams.offer(call);
+        if let Some(offer) = offer {
+            let control = open(offer);
+            let decided = self.lock().streams.opened(call, offer, control);
+            if let Some(decided) = decided {
+                self.lock().streams.commit_now(decided);
+            }
+        }
+    }
+
+    /// What was committed and lost.
+    pub fn take_lost(&self) -> Option<Status> {
+        self.lock().streams.take_lost()
+    }
+
+    /// What is to be waited for until nothing that was committed is unheard.
+    pub fn next_unsettled(&self) -> Option<Ended> {
+        self.lock().streams.next_unsettled()
     }
 
     /// Registers what undoes something that a scope did. If the scope is gone already, it is undone.
@@ -186,6 +218,7 @@ struct State {
     callers: BTreeMap<ScopeId, CallId>,
     waiting: BTreeMap<WaiterId, Waiting>,
     rollbacks: BTreeMap<RollbackId, Undo>,
+    streams: Streams,
     made: u64,
 }
 
@@ -208,6 +241,9 @@ struct Outside {
     /// What is never to be undone: dropping it is code of the program as well.
     kept: Vec<Undo>,
     wakers: Vec<Waker>,
+    /// Streams that are aborted by dropping them.
+    streams: Vec<Control>,
+    commits: Vec<oneshot::Sender<()>>,
 }
 
 impl Outside {
@@ -215,6 +251,11 @@ impl Outside {
     fn carry_out(self) {
         self.undone.into_iter().for_each(|undo| undo());
         drop(self.kept);
+        drop(self.streams);
+        // A stream that was lost has said so at its end.
+        for commit in self.commits {
+            let _ = commit.send(());
+        }
         self.wakers.into_iter().for_each(Waker::wake);
     }
 }
@@ -222,8 +263,32 @@ impl Outside {
 impl State {
     fn route(&mut self, effect: Effect, outside: &mut Outside) {
         match effect {
-            Effect::Send { call, .. } => self.instruct(call, Instruction::Send, outside),
-            Effect::Cancel(call) => self.instruct(call, Instruction::Cancel, outside),
+            Effect::Send {
+                call,
+                speculative,
+                budget,
+            } => {
+                let caller = match speculative {
+                    true => Caller::Speculative,
+                    false => Caller::Correct,
+                };
+                let former = self.streams.send(call, Offer { caller, budget });
+                outside.streams.extend(former);
+                self.instruct(call, Instruction::Send, outside);
+            }
+            Effect::Cancel(call) => {
+                outside.streams.extend(self.streams.remove(call));
+                self.instruct(call, Instruction::Cancel, outside);
+            }
+            Effect::Commit(call) => {
+                let runs = self.inboxes.contains_key(&call);
+                outside.commits.extend(self.streams.commit(call, runs));
+            }
+            Effect::Foresee(branch) => {
+                if let Some(call) = self.callers.get(&branch) {
+                    self.instruct(*call, Instruction::Foresee(branch), outside);
+                }
+            }
             Effect::Start { call, branch } => {
                 self.callers.insert(branch, call);
                 self.instruct(call, Instruction::Start(branch), outside);
@@ -237,9 +302,6 @@ impl State {
             Effect::Wake(waiter) => self.end_wait(waiter, Ok(()), outside),
             Effect::Rollback(rollback) => outside.undone.extend(self.rollbacks.remove(&rollback)),
             Effect::Forget(rollback) => outside.kept.extend(self.rollbacks.remove(&rollback)),
-            // Of a server that knows nothing of speculation, only safe methods are called by a scope
-            // that speculates: there is nothing to commit. What travels ahead is a handler's.
-            Effect::Commit(_) | Effect::Foresee(_) => {}
         }
     }
 

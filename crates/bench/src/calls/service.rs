@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use surmise_grpc::Status;
+use surmise_grpc::{Status, bear_cancelled_calls};
 use tokio::net::TcpListener;
 use tonic::body::Body;
 use tonic::client::Grpc;
@@ -55,7 +55,7 @@ impl Step {
         tokio::spawn(server.serve_with_incoming(incoming));
         let endpoint = Channel::from_shared(format!("http://{address}"));
         let endpoint = endpoint.map_err(|error| wrong(&error))?.tcp_nodelay(true);
-        let connected = endpoint.connect().await;
+        let connected = bear_cancelled_calls(endpoint).connect().await;
         connected.map(Client).map_err(|error| wrong(&error))
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use surmise_grpc::{Stamp, Status};
+use surmise_grpc::{Stamp, Status, bear_cancelled_calls};
 use tonic::Request;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
@@ -52,9 +52,10 @@ pub struct Kv {
 
 impl Kv {
     pub async fn connect(address: String) -> Result<Self, tonic::transport::Error> {
-        let channel = Channel::from_shared(address).expect("an address");
+        let endpoint = Channel::from_shared(address).expect("an address");
+        let endpoint = bear_cancelled_calls(endpoint.tcp_nodelay(true));
         Ok(Self {
-            channel: channel.tcp_nodelay(true).connect().await?,
+            channel: endpoint.connect().await?,
             reads: Arc::default(),
         })
     }

@@ -1,8 +1,12 @@
 //! Calls to a real server that knows nothing of speculation. When each read is answered, the test
 //! decides; nothing here depends on how long anything takes.
 
+mod aware;
+mod connections;
 mod figures;
+mod hop;
 mod store;
+mod valve;
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::Ordering::SeqCst;

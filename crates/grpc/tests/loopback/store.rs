@@ -10,9 +10,12 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use prost::bytes::Buf;
+use surmise_grpc::bear_cancelled_calls;
 use tokio::net::TcpListener;
 use tonic::body::Body;
 use tonic::client::Grpc;
+use tonic::codec::{Codec, DecodeBuf, Decoder};
 use tonic::codegen::{Service, http};
 use tonic::server::{NamedService, UnaryService};
 use tonic::transport::server::TcpIncoming;
@@ -67,13 +70,16 @@ impl Store {
     }
 
     pub async fn serve(&self) -> Client {
+        Client::connect(self.listen().await).await
+    }
+
+    pub async fn listen(&self) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address: SocketAddr = listener.local_addr().unwrap();
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
         let server = Server::builder().add_service(self.clone());
         tokio::spawn(server.serve_with_incoming(incoming));
-        let endpoint = Channel::from_shared(format!("http://{address}")).unwrap();
-        Client(endpoint.tcp_nodelay(true).connect().await.unwrap())
+        address
     }
 
     async fn get(&self, key: &str) -> Result<Entry, Status> {
@@ -114,6 +120,12 @@ impl Drop for Running {
 pub struct Client(Channel);
 
 impl Client {
+    pub async fn connect(address: SocketAddr) -> Self {
+        let endpoint = Channel::from_shared(format!("http://{address}")).unwrap();
+        let endpoint = bear_cancelled_calls(endpoint.tcp_nodelay(true));
+        Self(endpoint.connect().await.unwrap())
+    }
+
     pub async fn get(&self, key: &str) -> Result<Entry, Status> {
         let key = key.to_owned();
         self.call(
@@ -139,7 +151,7 @@ impl Client {
         .await
     }
 
-    async fn call(&self, path: &'static str, request: Entry) -> Result<Entry, Status> {
+    pub async fn call(&self, path: &'static str, request: Entry) -> Result<Entry, Status> {
         let mut client = Grpc::new(self.0.clone());
         let ready = client.ready().await;
         ready.map_err(|error| Status::unavailable(error.to_string()))?;
@@ -147,6 +159,61 @@ impl Client {
         let codec = ProstCodec::<Entry, Entry>::default();
         let reply = client.unary(Request::new(request), path, codec).await?;
         Ok(reply.into_inner())
+    }
+}
+
+impl Client {
+    /// The replies to a call with these metadata, as they are on the wire.
+    pub async fn frames(
+        &self,
+        path: &'static str,
+        request: Entry,
+        metadata: &[(&'static str, &'static str)],
+    ) -> Result<Vec<Vec<u8>>, Status> {
+        let mut client = Grpc::new(self.0.clone());
+        client.ready().await.unwrap();
+        let mut request = Request::new(tonic::codegen::tokio_stream::once(request));
+        for (name, value) in metadata {
+            let value = value.parse().unwrap();
+            request.metadata_mut().insert(*name, value);
+        }
+        let path = http::uri::PathAndQuery::from_static(path);
+        let replies = client.streaming(request, path, Frames).await?;
+        let mut replies = replies.into_inner();
+        let mut frames = Vec::new();
+        while let Some(frame) = replies.message().await? {
+            frames.push(frame);
+        }
+        Ok(frames)
+    }
+}
+
+/// Sends entries, and takes whatever comes.
+struct Frames;
+
+impl Codec for Frames {
+    type Encode = Entry;
+    type Decode = Vec<u8>;
+    type Encoder = <ProstCodec<Entry, Entry> as Codec>::Encoder;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self::Encoder {
+        ProstCodec::<Entry, Entry>::default().encoder()
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl Decoder for Frames {
+    type Item = Vec<u8>;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Vec<u8>>, Status> {
+        let mut bytes = vec![0; buffer.remaining()];
+        buffer.copy_to_slice(&mut bytes);
+        Ok(Some(bytes))
     }
 }
 
@@ -172,7 +239,7 @@ pub async fn until(what: impl Fn() -> bool) {
         .expect("it happens in time");
 }
 
-type Pinned<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub type Pinned<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 impl NamedService for Store {
     const NAME: &'static str = "test.Store";

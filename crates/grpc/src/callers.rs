@@ -1,0 +1,149 @@
+//! An aware server's side of calls: who may call ahead, and how much.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use prost::Message;
+use surmise_rpc::{Limits, Offer};
+use tonic::body::Body;
+use tonic::codegen::http;
+use tonic::server::Grpc;
+use tonic::{Request, Status};
+
+use crate::context::Context;
+use crate::served::{Ahead, Plain};
+use crate::wire::{BUDGET, DEPTH, Raw, SURMISE};
+
+/// What a server grants its callers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// What each call may open for its caller, here and further on, whatever the caller says that it
+    /// may.
+    pub limits: Limits,
+    /// Undecided calls of one address that are worked on at the same time. More wait for their commit
+    /// before their handlers start.
+    pub undecided_max: usize,
+    /// How long a call may be undecided. Then it is undone, and its caller makes it again when it is
+    /// confirmed. If it had been answered, [`Scope::settled`](crate::Scope::settled) tells the caller.
+    pub undecided_for: Duration,
+}
+
+impl Default for Granted {
+    /// The limits of a program; 64 undecided calls, each for a minute.
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            undecided_max: 64,
+            undecided_for: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Answers calls of callers that speculate, and of any others. Clones count together.
+///
+/// A unary method is served by [`Callers::unary`], where generated code would have
+/// `tonic::server::Grpc::unary`; its path and its messages stay as they are.
+#[derive(Clone, Default)]
+pub struct Callers {
+    granted: Granted,
+    undecided: Arc<Mutex<BTreeMap<Option<IpAddr>, usize>>>,
+}
+
+impl Callers {
+    /// Grants this to each.
+    pub fn new(granted: Granted) -> Self {
+        Self {
+            granted,
+            undecided: Arc::default(),
+        }
+    }
+
+    /// Serves one call of a unary method. A caller that knows nothing of this gets a plain reply.
+    ///
+    /// The handler's effects have to be those of an aware method: made after
+    /// [`Context::confirmed`], or undone by [`Context::on_abort`]. Its errors are told when its caller
+    /// is confirmed; its value and its predictions at once.
+    pub async fn unary<Q, T, H, F>(
+        &self,
+        request: http::Request<Body>,
+        handler: H,
+    ) -> http::Response<Body>
+    where
+        Q: Message + Default + 'static,
+        T: Message + 'static,
+        H: FnOnce(Context<T>, Request<Q>) -> F + Send + 'static,
+        F: Future<Output = Result<T, Status>> + Send + 'static,
+    {
+        match self.offer(request.headers()) {
+            Some(offer) => {
+                let service = Ahead::new(self.clone(), offer, handler);
+                Grpc::new(Raw).streaming(service, request).await
+            }
+            None => {
+                let service = Plain::new(self.granted.limits, handler);
+                Grpc::new(Raw).unary(service, request).await
+            }
+        }
+    }
+
+    fn offer(&self, headers: &http::HeaderMap) -> Option<Offer> {
+        let header = |name| headers.get(name)?.to_str().ok();
+        let granted = self.granted.limits.budget;
+        Offer::read(header(SURMISE), header(DEPTH), header(BUDGET), granted)
+    }
+
+    pub(crate) fn granted(&self) -> Granted {
+        self.granted
+    }
+
+    /// Counts an undecided call of this address, until what is returned is dropped. None, if there
+    /// are enough.
+    pub(crate) fn admit(&self, address: Option<IpAddr>) -> Option<Admitted> {
+        let mut undecided = self.lock();
+        let count = undecided.entry(address).or_default();
+        if *count >= self.granted.undecided_max {
+            return None;
+        }
+        *count += 1;
+        let callers = self.clone();
+        Some(Admitted { callers, address })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Option<IpAddr>, usize>> {
+        // Nothing panics with it.
+        self.undecided
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Callers {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Callers")
+            .field("granted", &self.granted)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One of the undecided calls of an address.
+pub struct Admitted {
+    callers: Callers,
+    address: Option<IpAddr>,
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        let mut undecided = self.callers.lock();
+        if let Some(count) = undecided.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                undecided.remove(&self.address);
+            }
+        }
+    }
+}

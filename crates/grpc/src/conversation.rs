@@ -1,0 +1,219 @@
+//! One call in the protocol of aware servers, from the request to the end of both streams.
+//!
+//! It is a task of its own, since it outlives the call: the value of a call that was made by a scope
+//! which speculates may be there long before that scope is confirmed. Whoever drops its [`Control`]
+//! without a commit drops both streams, which is the abort.
+
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use prost::bytes::Bytes;
+use surmise_rpc::{Budget, Caller, Offer, Received, Reply, Stamp};
+use tokio::sync::{mpsc, oneshot};
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::codegen::tokio_stream::Stream;
+use tonic::metadata::MetadataMap;
+use tonic::{Request, Status};
+
+use crate::server::Server;
+use crate::unsent::was_never_sent;
+use crate::wire::{AGAIN, BUDGET, DEPTH, Raw, SURMISE, decode};
+
+/// What a server said.
+pub enum Event {
+    Prediction(Bytes),
+    /// The last event.
+    Actual(Result<(Bytes, Option<Stamp>), Status>),
+}
+
+/// Decides a conversation. To drop it is to abort.
+#[derive(Debug)]
+pub struct Control {
+    pub commit: oneshot::Sender<()>,
+    /// Both streams have come to their ends, so the server has heard all that was said.
+    pub ended: oneshot::Receiver<Result<(), Status>>,
+}
+
+/// What is asked, and of whom.
+#[derive(Clone, Debug)]
+pub struct Question {
+    pub server: Server,
+    pub path: PathAndQuery,
+    pub request: Bytes,
+}
+
+impl Question {
+    /// Begins a conversation. What is said in it is heard by the receiver; to drop that before the
+    /// actual value is to abort.
+    pub fn ask(&self, offer: Offer) -> (Control, mpsc::UnboundedReceiver<Event>) {
+        let (events, hear) = mpsc::unbounded_channel();
+        let (commit, committed) = oneshot::channel();
+        let (end, ended) = oneshot::channel();
+        let question = self.clone();
+        tokio::spawn(async move {
+            if let Some(outcome) = question.converse(offer, events, committed).await {
+                // Nobody may wait for it.
+                let _ = end.send(outcome);
+            }
+        });
+        (Control { commit, ended }, hear)
+    }
+
+    /// None, if it was aborted.
+    async fn converse(
+        &self,
+        offer: Offer,
+        events: mpsc::UnboundedSender<Event>,
+        committed: oneshot::Receiver<()>,
+    ) -> Option<Result<(), Status>> {
+        let mut committed = Some(committed);
+        match self.round(offer, &events, &mut committed).await? {
+            // The server would not wait so long for the decision, and has undone what it did.
+            Err(status) if offer.caller == Caller::Speculative && is_to_come_again(&status) => {
+                if let Some(committed) = committed.take() {
+                    committed.await.ok()?;
+                }
+                let offer = Offer {
+                    caller: Caller::Correct,
+                    budget: Budget::NONE,
+                };
+                self.round(offer, &events, &mut None).await
+            }
+            outcome => Some(outcome),
+        }
+    }
+
+    /// Asks once. None, if it was aborted; `committed` is taken when it is decided.
+    async fn round(
+        &self,
+        offer: Offer,
+        events: &mpsc::UnboundedSender<Event>,
+        committed: &mut Option<oneshot::Receiver<()>>,
+    ) -> Option<Result<(), Status>> {
+        let (say, said) = mpsc::unbounded_channel();
+        // The receiver is here until the request takes it.
+        let _ = say.send(self.request.clone());
+        let mut say = (offer.caller == Caller::Speculative).then_some(say);
+        let is_answered = AtomicBool::new(false);
+        let mut exchange = pin!(self.exchange(offer, Said(said), events, &is_answered));
+        loop {
+            tokio::select! {
+                biased;
+                is_committed = decision(committed) => {
+                    is_committed.then_some(())?;
+                    *committed = None;
+                    if let Some(say) = say.take() {
+                        // If the request has failed, so does the exchange.
+                        let _ = say.send(Bytes::new());
+                    }
+                }
+                // Whoever has had the answer hears no more. That may be while this waits, so it is
+                // looked at again.
+                () = events.closed(), if !is_answered.load(Ordering::Relaxed) => {
+                    if !is_answered.load(Ordering::Relaxed) {
+                        return None;
+                    }
+                }
+                outcome = &mut exchange => return Some(outcome),
+            }
+        }
+    }
+
+    /// Sends, and tells of each reply.
+    async fn exchange(
+        &self,
+        offer: Offer,
+        said: Said,
+        events: &mpsc::UnboundedSender<Event>,
+        is_answered: &AtomicBool,
+    ) -> Result<(), Status> {
+        let answer = |actual: Result<(Bytes, Option<Stamp>), Status>| {
+            is_answered.store(true, Ordering::Relaxed);
+            // If nobody hears it, the scope has gone on without it or is discarded.
+            let _ = events.send(Event::Actual(actual));
+        };
+        let outcome = self.hear(offer, said, events, &answer).await;
+        let is_over = is_answered.load(Ordering::Relaxed);
+        match outcome {
+            Err(status) if !is_over && is_to_come_again(&status) => Err(status),
+            Err(status) if !is_over => {
+                // What was never sent has no effects whose commit could be lost.
+                let lost = (!was_never_sent(&status)).then(|| status.clone());
+                answer(Err(status));
+                lost.map_or(Ok(()), Err)
+            }
+            other => other,
+        }
+    }
+
+    async fn hear(
+        &self,
+        offer: Offer,
+        said: Said,
+        events: &mpsc::UnboundedSender<Event>,
+        answer: &impl Fn(Result<(Bytes, Option<Stamp>), Status>),
+    ) -> Result<(), Status> {
+        let mut client = Grpc::new(self.server.channel.clone());
+        let ready = client.ready().await;
+        ready.map_err(|error| Status::unavailable(error.to_string()))?;
+        let mut request = Request::new(said);
+        announce(offer, request.metadata_mut());
+        let reply = client.streaming(request, self.path.clone(), Raw).await?;
+        let is_aware = reply
+            .metadata()
+            .get(SURMISE)
+            .is_some_and(|echo| echo == "1");
+        self.server.learn(is_aware);
+        let mut frames = reply.into_inner();
+        let mut received = Received::new();
+        while let Some(message) = frames.message().await? {
+            if !is_aware {
+                answer(Ok((message, None)));
+                continue;
+            }
+            let heard = received.receive(decode(message)?);
+            match heard.map_err(|error| Status::internal(error.to_string()))? {
+                Reply::Prediction(value) => drop(events.send(Event::Prediction(value))),
+                Reply::Actual(value, stamp) => answer(Ok((value, stamp))),
+            }
+        }
+        match is_aware && !received.is_answered() {
+            true => Err(Status::internal("the stream ended without an actual reply")),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Waits for the decision, and whether it is a commit; for ever, where there is none to come.
+async fn decision(committed: &mut Option<oneshot::Receiver<()>>) -> bool {
+    match committed {
+        Some(committed) => committed.await.is_ok(),
+        None => std::future::pending().await,
+    }
+}
+
+fn is_to_come_again(status: &Status) -> bool {
+    status
+        .metadata()
+        .get(SURMISE)
+        .is_some_and(|said| said == AGAIN)
+}
+
+fn announce(offer: Offer, metadata: &mut MetadataMap) {
+    metadata.insert(SURMISE, offer.surmise().parse().expect("it is ASCII"));
+    metadata.insert(DEPTH, offer.budget.depth.into());
+    metadata.insert(BUDGET, offer.budget.branches.into());
+}
+
+/// The request stream. It ends when nobody can say more.
+struct Said(mpsc::UnboundedReceiver<Bytes>);
+
+impl Stream for Said {
+    type Item = Bytes;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        self.0.poll_recv(context)
+    }
+}

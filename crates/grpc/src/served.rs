@@ -1,0 +1,277 @@
+//! One call at an aware server, from its request to the end of both streams.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as Task, Poll};
+
+use prost::Message;
+use prost::bytes::Bytes;
+use surmise_rpc::{Caller, Decision, Heard, Limits, Offer, ScopeId};
+use tokio::sync::mpsc;
+use tonic::codegen::tokio_stream::Stream;
+use tonic::server::{StreamingService, UnaryService};
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::callers::Callers;
+use crate::context::{Context, Replies};
+use crate::scope::Scope;
+use crate::shared::Shared;
+use crate::wire::{AGAIN, SURMISE, message};
+
+type Pinned<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Serves a caller that knows nothing of speculation.
+pub struct Plain<H, Q, T> {
+    limits: Limits,
+    /// Until it is called, once.
+    handler: Option<H>,
+    messages: PhantomData<fn(Q) -> T>,
+}
+
+impl<H, Q, T> Plain<H, Q, T> {
+    pub fn new(limits: Limits, handler: H) -> Self {
+        Self {
+            limits,
+            handler: Some(handler),
+            messages: PhantomData,
+        }
+    }
+}
+
+impl<H, Q, T, F> UnaryService<Bytes> for Plain<H, Q, T>
+where
+    Q: Message + Default,
+    T: Message + 'static,
+    H: FnOnce(Context<T>, Request<Q>) -> F + Send + 'static,
+    F: Future<Output = Result<T, Status>> + Send + 'static,
+{
+    type Response = Bytes;
+    type Future = Pinned<Result<Response<Bytes>, Status>>;
+
+    fn call(&mut self, request: Request<Bytes>) -> Self::Future {
+        let handler = self.handler.take().expect("a call is served once");
+        let context = Context::new(Scope::root_with(self.limits), Arc::new(Replies::new(None)));
+        Box::pin(async move {
+            let (metadata, extensions, bytes) = request.into_parts();
+            let request = Request::from_parts(metadata, extensions, message(bytes)?);
+            let reply = handler(context, request).await?;
+            Ok(Response::new(reply.encode_to_vec().into()))
+        })
+    }
+}
+
+/// Serves a caller that takes predictions, and may speculate.
+pub struct Ahead<H, Q, T> {
+    callers: Callers,
+    offer: Offer,
+    /// Until it is called, once.
+    handler: Option<H>,
+    messages: PhantomData<fn(Q) -> T>,
+}
+
+impl<H, Q, T> Ahead<H, Q, T> {
+    pub fn new(callers: Callers, offer: Offer, handler: H) -> Self {
+        Self {
+            callers,
+            offer,
+            handler: Some(handler),
+            messages: PhantomData,
+        }
+    }
+}
+
+impl<H, Q, T, F> StreamingService<Bytes> for Ahead<H, Q, T>
+where
+    Q: Message + Default + 'static,
+    T: Message + 'static,
+    H: FnOnce(Context<T>, Request<Q>) -> F + Send + 'static,
+    F: Future<Output = Result<T, Status>> + Send + 'static,
+{
+    type Response = Bytes;
+    type ResponseStream = Served;
+    type Future = Pinned<Result<Response<Served>, Status>>;
+
+    fn call(&mut self, request: Request<Streaming<Bytes>>) -> Self::Future {
+        let handler = self.handler.take().expect("a call is served once");
+        let (callers, offer) = (self.callers.clone(), self.offer);
+        Box::pin(async move {
+            let address = request.remote_addr().map(|address| address.ip());
+            let (metadata, extensions, mut said) = request.into_parts();
+            let first = said.message().await?;
+            let first = first.ok_or_else(|| Status::invalid_argument("there is no request"))?;
+            let request = Request::from_parts(metadata, extensions, message(first)?);
+
+            let mut limits = callers.granted().limits;
+            limits.budget = offer.budget;
+            let shared = Arc::new(Shared::new(offer.caller, limits));
+            let (send, frames) = mpsc::unbounded_channel();
+            let replies = Arc::new(Replies::new(Some(send)));
+            let scope = Scope {
+                shared: shared.clone(),
+                id: ScopeId::ROOT,
+            };
+            let context = Context::new(scope, replies.clone());
+            let call = Call {
+                said: (offer.caller == Caller::Speculative).then_some(said),
+                shared,
+                replies,
+            };
+            let work = async move {
+                let limit = tokio::time::sleep(callers.granted().undecided_for);
+                let admitted = callers.admit(address);
+                let mut call = call;
+                if admitted.is_none() && !call.is_decided_by(limit).await {
+                    return;
+                }
+                let limit = tokio::time::sleep(callers.granted().undecided_for);
+                call.serve(handler(context, request), limit).await;
+                drop(admitted);
+            };
+            let mut response = Response::new(Served {
+                work: Some(Box::pin(work)),
+                frames,
+            });
+            let echo = "1".parse().expect("it is ASCII");
+            response.metadata_mut().insert(SURMISE, echo);
+            Ok(response)
+        })
+    }
+}
+
+/// One call, of a caller that takes predictions.
+struct Call {
+    /// What the caller says, while it is to say something.
+    said: Option<Streaming<Bytes>>,
+    shared: Arc<Shared>,
+    replies: Arc<Replies>,
+}
+
+impl Call {
+    /// Waits for the caller's decision, with nothing begun. Returns whether the call is to go on.
+    async fn is_decided_by(&mut self, limit: impl Future<Output = ()>) -> bool {
+        let Some(said) = &mut self.said else {
+            return true;
+        };
+        let decision = tokio::select! {
+            decision = hear(said) => decision,
+            () = limit => {
+                self.replies.fail(undecided());
+                return false;
+            }
+        };
+        self.decide(decision)
+    }
+
+    /// Runs the handler, and what follows from its caller's decision.
+    async fn serve<T, F>(mut self, handler: F, limit: impl Future<Output = ()>)
+    where
+        T: Message,
+        F: Future<Output = Result<T, Status>>,
+    {
+        let mut handler = Box::pin(handler);
+        let mut limit = Box::pin(limit);
+        // After the handler, so that it is dropped before it: rollbacks come first.
+        let _aborted = Aborted(self.shared.clone());
+        let mut outcome = None;
+        while outcome.is_none() || self.said.is_some() {
+            tokio::select! {
+                biased;
+                decision = heard(&mut self.said) => if !self.decide(decision) {
+                    return;
+                },
+                () = &mut limit, if self.said.is_some() => {
+                    self.replies.fail(undecided());
+                    return;
+                }
+                came = &mut handler, if outcome.is_none() => outcome = Some(came.map(|value| {
+                    // The caller may go on with it at once, as it is still to commit. An error waits:
+                    // it ends the stream, and with that a commit could not be heard.
+                    self.replies.actual(value.encode_to_vec().into());
+                })),
+            }
+        }
+        // The end of the stream says that the commit has been heard, by all further servers, too.
+        let scope = Scope {
+            shared: self.shared.clone(),
+            id: ScopeId::ROOT,
+        };
+        let settled = scope.settled().await;
+        if let Err(status) = outcome.unwrap_or(Ok(())).and(settled) {
+            self.replies.fail(status);
+        }
+    }
+
+    /// Whether the call goes on.
+    fn decide(&mut self, decision: Decision) -> bool {
+        self.said = None;
+        let committed = decision == Decision::Commit
+            // It is pending until this, and is discarded only with the call.
+            && self.shared.tell(|tree, effects| tree.commit(effects)).is_ok();
+        if !committed {
+            self.replies
+                .fail(Status::cancelled("the caller has aborted"));
+        }
+        committed
+    }
+}
+
+/// Waits for the decision of a caller that has one to make; else for ever.
+async fn heard(said: &mut Option<Streaming<Bytes>>) -> Decision {
+    match said {
+        Some(said) => hear(said).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What ends a call that nobody has decided in time. What it did has been undone when this is sent, so
+/// its caller may make it again.
+fn undecided() -> Status {
+    let mut status = Status::aborted("the call was undecided for too long");
+    let again = AGAIN.parse().expect("it is ASCII");
+    status.metadata_mut().insert(SURMISE, again);
+    status
+}
+
+async fn hear(said: &mut Streaming<Bytes>) -> Decision {
+    let heard = match said.message().await {
+        Ok(Some(message)) => Heard::Message(message.len()),
+        Ok(None) => Heard::End,
+        Err(_) => Heard::Lost,
+    };
+    heard.decision()
+}
+
+/// Ends a root whose stream is gone.
+struct Aborted(Arc<Shared>);
+
+impl Drop for Aborted {
+    fn drop(&mut self) {
+        // What was committed, and has nothing open, stays as it is.
+        let _ = self.0.tell(|tree, effects| tree.abort(effects));
+    }
+}
+
+/// The reply stream. The call is worked on while it is polled, and ends when it is dropped.
+pub struct Served {
+    work: Option<Pinned<()>>,
+    frames: mpsc::UnboundedReceiver<Result<Bytes, Status>>,
+}
+
+impl Stream for Served {
+    type Item = Result<Bytes, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(work) = &mut self.work
+            && work.as_mut().poll(task).is_ready()
+        {
+            self.work = None;
+        }
+        match self.frames.poll_recv(task) {
+            // Somebody may have kept the context, but nothing will be said any more.
+            Poll::Pending if self.work.is_none() => Poll::Ready(None),
+            next => next,
+        }
+    }
+}

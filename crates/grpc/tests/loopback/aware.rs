@@ -1,0 +1,298 @@
+//! Calls over servers that are aware, and between those that are and those that are not.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use surmise_grpc::{Callers, Granted, Scope, Status};
+use tonic::codegen::http::uri::PathAndQuery;
+
+use crate::hop::{Hop, connect, make};
+use crate::store::{Client, Entry, Store, entry, until};
+use crate::valve::Valve;
+
+/// Three servers of which one asks the next, with the first's clients' end.
+async fn chain(predicts: &'static str) -> ([Hop; 3], surmise_grpc::Server) {
+    let mut last = Hop::last();
+    last.predicts = Some(predicts);
+    let middle = Hop::before(last.serve().await);
+    last.gate.add_permits(1);
+    let first = Hop::before(middle.serve().await);
+    last.gate.add_permits(1);
+    let server = first.serve().await;
+    for hop in [&last, &middle] {
+        until(|| hop.running.load(SeqCst) == 0).await;
+        hop.log.lock().unwrap().clear();
+    }
+    ([first, middle, last], server)
+}
+
+/// What the last of three servers predicts travels up by itself; what follows at the client runs ahead,
+/// up to the commit of an effect.
+#[tokio::test]
+async fn three_hops_with_right_predictions_overlap() {
+    let ([_, _, last], server) = chain("end").await;
+    let effects = Hop::last();
+    let effects_server = effects.serve().await;
+    let scope = Scope::root();
+    let run = make(&scope, &server, "k").then(async |scope: Scope, reply: Entry| {
+        assert!(scope.is_speculative());
+        effects.gate.add_permits(1);
+        let effect = make(&scope, &effects_server, &reply.value).value().await?;
+        // It has replied, and the last of the three has not.
+        assert!(scope.is_speculative());
+        last.gate.add_permits(1);
+        scope.confirmed().await?;
+        Ok::<_, Status>((reply.value, effect.value))
+    });
+    let (reply, effect) = run.await.unwrap();
+    assert_eq!((&*reply, &*effect), ("end<<", "end"));
+    scope.settled().await.unwrap();
+    assert_eq!(effects.log(), ["do end<<", "drop end<<"]);
+    until(|| last.running.load(SeqCst) == 0).await;
+    assert_eq!(last.log(), ["do k", "drop k"]);
+}
+
+#[tokio::test]
+async fn three_hops_with_wrong_predictions_are_as_if_there_were_none() {
+    let ([_, _, last], server) = chain("wrong").await;
+    let effects = Hop::last();
+    let effects_server = effects.serve().await;
+    let scope = Scope::root();
+    let run = make(&scope, &server, "k").then(async |scope: Scope, reply: Entry| {
+        let effect = make(&scope, &effects_server, &reply.value);
+        Ok::<_, Status>((reply.value.clone(), effect.value().await?.value))
+    });
+    let steps = async {
+        until(|| effects.log() == ["do wrong<<"]).await;
+        last.gate.add_permits(1);
+        // The rollback comes before what the handler owns is dropped.
+        until(|| effects.log().len() == 4).await;
+        effects.gate.add_permits(1);
+    };
+    let (outcome, ()) = tokio::join!(run, steps);
+    let (reply, effect) = outcome.unwrap();
+    assert_eq!((&*reply, &*effect), ("end<<", "end"));
+    scope.settled().await.unwrap();
+    let log = effects.log();
+    let of = |word: &str| -> Vec<_> { log.iter().filter(|line| line.ends_with(word)).collect() };
+    assert_eq!(
+        of("wrong<<"),
+        ["do wrong<<", "undo wrong<<", "drop wrong<<"]
+    );
+    until(|| effects.log().len() == 5).await;
+    assert_eq!(of("end<<")[0], "do end<<");
+}
+
+#[tokio::test]
+async fn an_abort_reaches_the_leaf() {
+    let (hops, server) = chain("end").await;
+    let store = Store::with(&[("a", "b")]);
+    let client = store.serve().await;
+    store.close("a");
+    let run = Scope::root()
+        .call(|| client.get("a"))
+        .predict(entry("a", "x"))
+        .then(async |scope: Scope, first: Entry| match &*first.value {
+            "x" => make(&scope, &server, "k").value().await,
+            _ => Ok::<_, Status>(first),
+        });
+    let steps = async {
+        until(|| hops[2].running.load(SeqCst) == 1).await;
+        store.let_through("a");
+    };
+    let (outcome, ()) = tokio::join!(run, steps);
+    assert_eq!(outcome.unwrap().value, "b");
+    for hop in &hops {
+        until(|| hop.log().len() == 3).await;
+        assert_eq!(hop.log(), ["do k", "undo k", "drop k"]);
+    }
+}
+
+/// The call has been answered, and its caller is gone before it is confirmed.
+#[tokio::test]
+async fn a_lost_connection_without_a_commit_is_an_abort() {
+    let hop = Hop::last();
+    let (valve, address) = Valve::before(hop.listen().await).await;
+    let server = connect(address).await;
+    hop.gate.add_permits(2);
+    make(&Scope::root(), &server, "first")
+        .value()
+        .await
+        .unwrap();
+    let store = Store::with(&[("a", "b")]);
+    let client = store.serve().await;
+    store.close("a");
+    let is_answered = AtomicBool::new(false);
+    let scope = Scope::root();
+    let run = scope
+        .call(|| client.get("a"))
+        .predict(entry("a", "b"))
+        .then(async |scope: Scope, _| {
+            let reply = make(&scope, &server, "k").value().await;
+            is_answered.store(true, SeqCst);
+            reply
+        });
+    let steps = async {
+        until(|| is_answered.load(SeqCst)).await;
+        valve.cut();
+        until(|| hop.log().contains(&"undo k".to_owned())).await;
+        store.let_through("a");
+    };
+    let (outcome, ()) = tokio::join!(run, steps);
+    assert_eq!(hop.log()[2..], ["do k", "drop k", "undo k"]);
+    // The client has had its answer. That the commit was not heard is known where it is asked.
+    assert_eq!(outcome.unwrap(), entry("k", "end"));
+    assert!(scope.settled().await.is_err());
+}
+
+#[tokio::test]
+async fn an_old_client_gets_a_plain_reply_from_a_new_server() {
+    let hop = Hop::last();
+    let client = Client::connect(hop.listen().await).await;
+    hop.gate.add_permits(1);
+    let reply = client.call("/test.Hop/Do", entry("k", "")).await.unwrap();
+    assert_eq!(reply, entry("k", "end"));
+    until(|| hop.log() == ["do k", "drop k"]).await;
+}
+
+/// Safe methods are called ahead, as before; what is said to be aware is not, since nobody there would
+/// wait for a commit.
+#[tokio::test]
+async fn an_old_server_runs_nothing_unsafe_for_a_new_client_that_speculates() {
+    let store = Store::with(&[("a", "b"), ("b", "c")]);
+    let server = connect(store.listen().await).await;
+    store.close("a");
+    let get = PathAndQuery::from_static("/test.Store/Get");
+    let put = PathAndQuery::from_static("/test.Store/Put");
+    let scope = Scope::root();
+    let call = scope.call_to::<_, Entry>(&server, get.clone(), &entry("a", ""));
+    let run = call.predict(entry("a", "x")).predict(entry("a", "b")).then(
+        async |scope: Scope, first: Entry| {
+            let written = entry("seen", &first.value);
+            let write = scope.call_to::<_, Entry>(&server, put.clone(), &written);
+            let write = write.aware().predict(written);
+            write
+                .then(async |scope: Scope, _| {
+                    let read = scope.call_to::<_, Entry>(&server, get.clone(), &first);
+                    read.safe().value().await
+                })
+                .await?;
+            let read = scope.call_to::<_, Entry>(&server, get.clone(), &entry("b", ""));
+            Ok::<_, Status>(read.safe().value().await?.value)
+        },
+    );
+    let steps = async {
+        until(|| store.gets.load(SeqCst) == 3).await;
+        assert_eq!(store.puts.load(SeqCst), 0);
+        store.let_through("a");
+        store.let_through("a");
+        store.let_through("a");
+    };
+    let (outcome, ()) = tokio::join!(run, steps);
+    assert_eq!(outcome.unwrap(), "c");
+    assert!(!server.is_aware());
+    assert_eq!(store.puts.load(SeqCst), 1);
+    assert_eq!(store.entries.lock().unwrap()["seen"], "b");
+}
+
+/// Whatever a caller says that it may, a server that grants it nothing runs nothing ahead for it.
+#[tokio::test]
+async fn a_forged_budget_is_clamped() {
+    let mut last = Hop::last();
+    last.predicts = Some("end");
+    let mut granted = Granted::default();
+    granted.limits.budget.depth = 0;
+    let strict = Hop {
+        callers: Callers::new(granted),
+        ..Hop::before(last.serve().await)
+    };
+    let client = Client::connect(strict.listen().await).await;
+    let forged = [
+        ("surmise", "1"),
+        ("surmise-depth", "4000000000"),
+        ("surmise-budget", "4000000000"),
+    ];
+    let frames = client.frames("/test.Hop/Do", entry("k", ""), &forged);
+    let steps = async {
+        until(|| last.running.load(SeqCst) == 1).await;
+        last.gate.add_permits(1);
+    };
+    let (frames, ()) = tokio::join!(frames, steps);
+    // The actual reply (field 2) alone: nothing was run ahead with what the last one predicted.
+    let frames = frames.unwrap();
+    let kinds: Vec<u8> = frames.iter().map(|frame| frame[0] >> 3).collect();
+    assert_eq!(kinds, [2]);
+}
+
+/// The caller ends its stream as it should, but has said nothing of a commit.
+#[tokio::test]
+async fn an_end_without_a_commit_is_an_abort() {
+    let hop = Hop::last();
+    let client = Client::connect(hop.listen().await).await;
+    hop.gate.add_permits(1);
+    let speculative = [("surmise", "spec")];
+    let frames = client.frames("/test.Hop/Do", entry("k", ""), &speculative);
+    assert_eq!(frames.await.unwrap_err().code(), tonic::Code::Cancelled);
+    // Whether the handler had begun, or had come to its end, is left to chance.
+    until(|| hop.running.load(SeqCst) == 0).await;
+    let count = |what: &str| hop.log().iter().filter(|line| *line == what).count();
+    assert_eq!(count("undo k"), count("do k"));
+}
+
+/// Beyond the limit of undecided calls, a call is not begun before its commit; it does not fail.
+#[tokio::test]
+async fn too_many_undecided_calls_wait_for_their_commit() {
+    let granted = Granted {
+        undecided_max: 0,
+        ..Granted::default()
+    };
+    assert_eq!(called_ahead(granted, &[]).await, ["do k", "drop k"]);
+}
+
+/// A call that nobody decides in time is undone, and made again by its caller once that is confirmed.
+#[tokio::test]
+async fn a_call_that_is_undecided_for_too_long_is_made_again() {
+    let granted = Granted {
+        undecided_for: Duration::from_millis(20),
+        ..Granted::default()
+    };
+    let undone = ["do k", "undo k", "drop k"];
+    let log = called_ahead(granted, &undone).await;
+    assert_eq!(log[..3], undone);
+    assert_eq!(log[3..], ["do k", "drop k"]);
+}
+
+/// What a server does that grants this, when it is called by a scope that speculates, and that is
+/// confirmed when the server has come `ahead` as far as this.
+async fn called_ahead(granted: Granted, ahead: &[&str]) -> Vec<String> {
+    let hop = Hop {
+        callers: Callers::new(granted),
+        ..Hop::last()
+    };
+    let server = hop.serve().await;
+    hop.log.lock().unwrap().clear();
+    let store = Store::with(&[("a", "b")]);
+    let client = store.serve().await;
+    store.close("a");
+    let is_asked = AtomicBool::new(false);
+    let scope = Scope::root();
+    let run = scope
+        .call(|| client.get("a"))
+        .predict(entry("a", "b"))
+        .then(async |scope: Scope, _| {
+            is_asked.store(true, SeqCst);
+            make(&scope, &server, "k").value().await
+        });
+    let steps = async {
+        until(|| is_asked.load(SeqCst) && store.running.load(SeqCst) == 1).await;
+        until(|| hop.log() == ahead).await;
+        hop.gate.add_permits(1);
+        store.let_through("a");
+    };
+    let (outcome, ()) = tokio::join!(run, steps);
+    assert_eq!(outcome.unwrap().value, "end");
+    scope.settled().await.unwrap();
+    until(|| hop.running.load(SeqCst) == 0).await;
+    hop.log()
+}

@@ -1,0 +1,62 @@
+//! What becomes of a connection on which many calls are cancelled, and of calls whose connection is lost.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use surmise_grpc::{Scope, Status};
+use tokio::task::JoinSet;
+
+use crate::store::{Client, Entry, Store, entry, until};
+use crate::valve::Valve;
+
+/// The replies to 1500 calls of denied branches are under way when the calls are cancelled. The
+/// connection stays, and so does the call that was on it before all of them. The client's HTTP/2 would
+/// have closed it after 1024 frames.
+#[tokio::test]
+async fn late_replies_to_cancelled_calls_do_not_close_the_connection() {
+    let (store, first) = (Store::with(&[("x", "late")]), Store::with(&[("a", "b")]));
+    let (valve, address) = Valve::before(store.listen().await).await;
+    let client = Client::connect(address).await;
+    let first_client = first.serve().await;
+    store.close("old");
+    store
+        .entries
+        .lock()
+        .unwrap()
+        .insert("old".into(), "kept".into());
+    let old = client.clone();
+    let old = tokio::spawn(async move { old.get("old").await });
+    until(|| store.running.load(SeqCst) == 1).await;
+    for round in 1..=10 {
+        valve.close();
+        first.close("a");
+        let mut runs = JoinSet::new();
+        for _ in 0..150 {
+            let (client, first_client) = (client.clone(), first_client.clone());
+            runs.spawn(async move {
+                let (client, first_client) = (&client, &first_client);
+                Scope::root()
+                    .call(|| first_client.get("a"))
+                    .predict(entry("a", "x"))
+                    .then(async |scope: Scope, first: Entry| match &*first.value {
+                        "x" => scope.call(|| client.get("x")).safe().value().await,
+                        _ => Ok::<_, Status>(first),
+                    })
+                    .await
+            });
+        }
+        // All are answered but the one call from before; and the answers are on their way.
+        until(|| store.gets.load(SeqCst) == 1 + 150 * round).await;
+        until(|| store.running.load(SeqCst) == 1).await;
+        until(|| first.running.load(SeqCst) == 150).await;
+        (0..150).for_each(|_| first.let_through("a"));
+        while let Some(run) = runs.join_next().await {
+            assert_eq!(run.unwrap().unwrap().value, "b");
+        }
+        valve.open();
+        // A round trip, behind everything that was late.
+        assert_eq!(client.get("x").await.unwrap().value, "late");
+        store.gets.fetch_sub(1, SeqCst);
+    }
+    store.let_through("old");
+    assert_eq!(old.await.unwrap().unwrap().value, "kept");
+}
