@@ -1,5 +1,6 @@
 //! A row in which remote calls depend on each other, compared with the same calls one after the other.
 
+mod hops;
 mod service;
 pub mod trial;
 

@@ -166,7 +166,7 @@ impl Value {
         }
         match name(arg).as_str() {
             "CMD" => Self::Command,
-            "PATH" => Self::Path,
+            "PATH" | "FILE:DIR" => Self::Path,
             "DIR" => Self::Directory,
             "HOST[:PORT]" => Self::Host,
             _ => Self::Free,

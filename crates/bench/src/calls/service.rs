@@ -24,58 +24,99 @@ const PATH: &str = "/bench.Step/Next";
 
 /// A request, or a reply.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-struct Place {
+pub struct Place {
     #[prost(uint64, tag = "1")]
-    number: u64,
+    pub number: u64,
 }
 
-/// Answers a number with the next one, after a while.
-#[derive(Clone)]
-pub struct Step {
-    takes: Duration,
-    /// For how long handlers have run, in ns.
-    worked: Arc<AtomicU64>,
-}
+/// For how long handlers have run, in ns.
+pub type Worked = Arc<AtomicU64>;
 
-impl Step {
-    /// A service whose handlers take so long.
-    pub fn new(takes: Duration) -> Self {
-        let worked = Arc::default();
-        Self { takes, worked }
-    }
-
-    /// Serves on a port of loopback, and connects to it.
-    pub async fn serve(&self) -> Result<Client, String> {
-        let wrong = |error: &dyn std::fmt::Display| format!("serve: {error}");
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
-        let listener = listener.map_err(|error| wrong(&error))?;
-        let address = listener.local_addr().map_err(|error| wrong(&error))?;
-        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-        let server = Server::builder().add_service(self.clone());
-        tokio::spawn(server.serve_with_incoming(incoming));
-        let endpoint = Channel::from_shared(format!("http://{address}"));
-        let endpoint = endpoint.map_err(|error| wrong(&error))?.tcp_nodelay(true);
-        let connected = bear_cancelled_calls(endpoint).connect().await;
-        connected.map(Client).map_err(|error| wrong(&error))
-    }
-
-    /// For how long handlers have run, in ms.
-    #[expect(clippy::cast_precision_loss, reason = "exact below 100 days")]
-    pub fn worked_ms(&self) -> f64 {
-        self.worked.load(Ordering::Relaxed) as f64 / 1e6
-    }
+/// The same in ms.
+#[expect(clippy::cast_precision_loss, reason = "exact below 100 days")]
+pub fn ms(worked: &AtomicU64) -> f64 {
+    worked.load(Ordering::Relaxed) as f64 / 1e6
 }
 
 /// Counts how long a handler has run when it ends, or is ended.
-struct Working<'a> {
+pub struct Working<'a> {
     worked: &'a AtomicU64,
     since: Instant,
+}
+
+impl<'a> Working<'a> {
+    pub fn new(worked: &'a AtomicU64) -> Self {
+        let since = Instant::now();
+        Self { worked, since }
+    }
 }
 
 impl Drop for Working<'_> {
     fn drop(&mut self) {
         let ns = u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.worked.fetch_add(ns, Ordering::Relaxed);
+    }
+}
+
+/// Serves on a port of loopback, and connects to it.
+pub async fn serve<S>(service: S) -> Result<Channel, String>
+where
+    S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>
+        + NamedService
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+    S::Future: Send + 'static,
+{
+    let wrong = |error: &dyn std::fmt::Display| format!("serve: {error}");
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+    let listener = listener.map_err(|error| wrong(&error))?;
+    let address = listener.local_addr().map_err(|error| wrong(&error))?;
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let server = Server::builder().add_service(service);
+    tokio::spawn(server.serve_with_incoming(incoming));
+    let endpoint = Channel::from_shared(format!("http://{address}"));
+    let endpoint = endpoint.map_err(|error| wrong(&error))?.tcp_nodelay(true);
+    let connected = bear_cancelled_calls(endpoint).connect().await;
+    connected.map_err(|error| wrong(&error))
+}
+
+/// Answers a number with the next one, after a while; or with what another one makes of the next one.
+#[derive(Clone)]
+pub struct Step {
+    takes: Duration,
+    next: Option<Client>,
+    worked: Worked,
+}
+
+impl Step {
+    /// So many services in a row, each of which asks the next one before it works for so long: a client of
+    /// the first, and how long the handlers of each have run, those of the last one first.
+    pub async fn row(length: u32, takes: Duration) -> Result<(Client, Vec<Worked>), String> {
+        let (mut next, mut all) = (None, Vec::new());
+        for _ in 0..length {
+            let worked = Worked::default();
+            all.push(Arc::clone(&worked));
+            let step = Self {
+                takes,
+                next: next.take(),
+                worked,
+            };
+            next = Some(Client(serve(step).await?));
+        }
+        Ok((next.ok_or("a row of no services")?, all))
+    }
+
+    async fn answer(self, mut number: u64) -> Result<Place, Status> {
+        if let Some(next) = &self.next {
+            number = next.next(number).await?;
+        }
+        let _working = Working::new(&self.worked);
+        if !self.takes.is_zero() {
+            tokio::time::sleep(self.takes).await;
+        }
+        Ok(Place { number: number + 1 })
     }
 }
 
@@ -132,17 +173,7 @@ impl UnaryService<Place> for Handler {
 
     fn call(&mut self, request: Request<Place>) -> Self::Future {
         let Self(step) = self;
-        let step = step.clone();
-        Box::pin(async move {
-            let _working = Working {
-                worked: &step.worked,
-                since: Instant::now(),
-            };
-            if !step.takes.is_zero() {
-                tokio::time::sleep(step.takes).await;
-            }
-            let number = request.into_inner().number + 1;
-            Ok(Response::new(Place { number }))
-        })
+        let answer = step.clone().answer(request.into_inner().number);
+        Box::pin(async move { answer.await.map(Response::new) })
     }
 }

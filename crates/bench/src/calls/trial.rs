@@ -2,13 +2,16 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use surmise_grpc::{Scope, Status};
+use surmise_grpc::{Scope, Server, Status};
 use tokio::task::JoinSet;
 
-use super::service::{Client, Step};
+use super::hops::{self, Hop};
+use super::service::{self, Client, Step};
+use crate::measure::middle;
 
 /// Chains of a trial, one after the other: as many as an average takes.
 const CHAINS: u32 = 40;
@@ -20,14 +23,26 @@ const NULL_CALLS: u32 = 4000;
 const CLIENTS: u64 = 64;
 const CHAINS_EACH: u64 = 100;
 
+/// Calls that are given up.
+const ABORTS: u32 = 20;
+
+/// After which a server is taken never to know.
+const KNOWN_MAX: Duration = Duration::from_secs(5);
+
 /// What is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Trial {
     /// Chains of so many calls of 10 ms, of whose replies so many in a hundred are predicted right: ms a
     /// chain.
     Chain { calls: u32, right: u32 },
-    /// Calls of handlers that do nothing, none of them predicted: us a call.
-    Null,
+    /// A call of the first of so many servers, each of which asks the next one before it works for 10 ms; they
+    /// predict their replies rightly: ms a call.
+    Hops { servers: u32 },
+    /// How long it takes until the last of so many servers knows that the call was given up: ms.
+    Abort { servers: u32 },
+    /// Calls of handlers that do nothing, none of them predicted, of a server that knows of speculation, or
+    /// not: us a call.
+    Null { aware: bool },
     /// Chains of four such calls, so many at once that the processors are busy: chains a second.
     Saturated { right: u32 },
 }
@@ -49,82 +64,171 @@ pub fn parse(text: &str) -> Result<Trial, String> {
 impl Trial {
     pub fn unit(self) -> &'static str {
         match self {
-            Self::Chain { .. } => "ms",
-            Self::Null => "us",
+            Self::Chain { .. } | Self::Hops { .. } | Self::Abort { .. } => "ms",
+            Self::Null { .. } => "us",
             Self::Saturated { .. } => "/s",
+        }
+    }
+
+    /// How long a handler works.
+    fn takes(self) -> Duration {
+        match self {
+            Self::Chain { .. } | Self::Hops { .. } => Duration::from_millis(10),
+            // Until it is ended.
+            Self::Abort { .. } => Duration::from_secs(60),
+            Self::Null { .. } | Self::Saturated { .. } => Duration::ZERO,
         }
     }
 
     /// Tries it, running ahead or not.
     pub fn perform(self, is_ahead: bool) -> Result<Found, String> {
         let runtime = tokio::runtime::Runtime::new().map_err(|error| error.to_string())?;
-        let tried = runtime.block_on(async {
-            let takes = match self {
-                Self::Chain { .. } => Duration::from_millis(10),
-                Self::Null | Self::Saturated { .. } => Duration::ZERO,
-            };
-            let step = Step::new(takes);
-            let client = step.serve().await?;
-            // The connection is warm.
-            client.next(0).await.map_err(|status| status.to_string())?;
-            let before = step.worked_ms();
-            let tried = self.try_with(&client, is_ahead).await;
-            let (value, times) = tried.map_err(|status| status.to_string())?;
-            Ok(Found {
-                value,
-                work: (step.worked_ms() - before) / times,
-            })
-        });
+        let tried = runtime.block_on(self.try_it(is_ahead));
         // Handlers of calls that were dropped may be asleep still.
         runtime.shutdown_background();
         tried
     }
 
-    /// The value, and how many chains or calls there were.
-    async fn try_with(self, client: &Client, is_ahead: bool) -> Result<(f64, f64), Status> {
-        let begun = Instant::now();
-        match self {
-            Self::Chain { calls, right } => {
-                for number in 0..CHAINS {
-                    chain(client, is_ahead, calls, Odds::new(right, number.into())).await?;
-                }
-                let chains = f64::from(CHAINS);
-                Ok((begun.elapsed().as_secs_f64() * 1e3 / chains, chains))
-            }
-            Self::Null => {
-                for number in 0..NULL_CALLS {
-                    null(client, is_ahead, number.into()).await?;
-                }
-                let calls = f64::from(NULL_CALLS);
-                Ok((begun.elapsed().as_secs_f64() * 1e6 / calls, calls))
-            }
-            Self::Saturated { right } => {
-                let mut clients = JoinSet::new();
-                for number in 0..CLIENTS {
-                    let client = client.clone();
-                    clients.spawn(async move {
-                        for of in 0..CHAINS_EACH {
-                            let odds = Odds::new(right, number * CHAINS_EACH + of);
-                            chain(&client, is_ahead, 4, odds).await?;
-                        }
-                        Ok::<_, Status>(())
-                    });
-                }
-                while let Some(ended) = clients.join_next().await {
-                    ended.map_err(|error| Status::internal(error.to_string()))??;
-                }
-                #[expect(clippy::cast_precision_loss, reason = "some thousands")]
-                let chains = (CLIENTS * CHAINS_EACH) as f64;
-                Ok((chains / begun.elapsed().as_secs_f64(), chains))
-            }
-        }
+    async fn try_it(self, is_ahead: bool) -> Result<Found, String> {
+        let servers = match self {
+            Self::Hops { servers } | Self::Abort { servers } => servers,
+            _ => 1,
+        };
+        let is_aware = !matches!(
+            self,
+            Self::Chain { .. } | Self::Saturated { .. } | Self::Null { aware: false }
+        );
+        let (callee, worked) = if is_aware && is_ahead {
+            let (server, worked) = Hop::row(servers, self.takes()).await?;
+            (Callee::Aware(server), worked)
+        } else {
+            let (client, worked) = Step::row(servers, self.takes()).await?;
+            (Callee::Plain(client), worked)
+        };
+        let tried = match self {
+            Self::Chain { calls, right } => callee.chains(is_ahead, calls, right).await,
+            Self::Hops { servers } => callee.hops(servers).await,
+            Self::Abort { .. } => callee.abort(&worked[0]).await,
+            Self::Null { .. } => callee.null(is_ahead).await,
+            Self::Saturated { right } => callee.saturated(is_ahead, right).await,
+        };
+        let (value, times) = tried.map_err(|status| status.to_string())?;
+        let work: f64 = worked.iter().map(|worked| service::ms(worked)).sum();
+        Ok(Found {
+            value,
+            work: work / times,
+        })
     }
 }
 
-async fn null(client: &Client, is_ahead: bool, number: u64) -> Result<u64, Status> {
-    match is_ahead {
-        true => Scope::root().call(|| client.next(number)).value().await,
-        false => client.next(number).await,
+/// Who is called.
+enum Callee {
+    Plain(Client),
+    Aware(Server),
+}
+
+/// What was measured, and how many chains or calls there were.
+type Measured = Result<(f64, f64), Status>;
+
+impl Callee {
+    async fn call(&self, number: u64) -> Result<u64, Status> {
+        match self {
+            Self::Plain(client) => client.next(number).await,
+            Self::Aware(server) => {
+                let reply = hops::call(&Scope::root(), server, number).value().await;
+                Ok(reply?.number)
+            }
+        }
+    }
+
+    fn client(&self) -> Result<&Client, Status> {
+        match self {
+            Self::Plain(client) => Ok(client),
+            Self::Aware(_) => Err(Status::internal("chains are of plain servers")),
+        }
+    }
+
+    async fn chains(&self, is_ahead: bool, calls: u32, right: u32) -> Measured {
+        let client = self.client()?;
+        let begun = Instant::now();
+        for number in 0..CHAINS {
+            chain(client, is_ahead, calls, Odds::new(right, number.into())).await?;
+        }
+        let chains = f64::from(CHAINS);
+        Ok((begun.elapsed().as_secs_f64() * 1e3 / chains, chains))
+    }
+
+    async fn hops(&self, servers: u32) -> Measured {
+        // From their answers it is known who is aware.
+        self.call(0).await?;
+        let begun = Instant::now();
+        for _ in 0..CHAINS {
+            let found = self.call(0).await?;
+            if found != u64::from(servers) {
+                return Err(Status::internal(format!("{found} after {servers} servers")));
+            }
+        }
+        let calls = f64::from(CHAINS);
+        Ok((begun.elapsed().as_secs_f64() * 1e3 / calls, calls + 1.0))
+    }
+
+    async fn null(&self, is_ahead: bool) -> Measured {
+        self.call(0).await?;
+        let begun = Instant::now();
+        for number in 0..NULL_CALLS {
+            match (self, is_ahead) {
+                (Self::Plain(client), true) => {
+                    let call = Scope::root().call(|| client.next(number.into()));
+                    call.value().await?
+                }
+                _ => self.call(number.into()).await?,
+            };
+        }
+        let calls = f64::from(NULL_CALLS);
+        Ok((begun.elapsed().as_secs_f64() * 1e6 / calls, calls))
+    }
+
+    async fn saturated(&self, is_ahead: bool, right: u32) -> Measured {
+        let begun = Instant::now();
+        let mut clients = JoinSet::new();
+        for number in 0..CLIENTS {
+            let client = self.client()?.clone();
+            clients.spawn(async move {
+                for of in 0..CHAINS_EACH {
+                    let odds = Odds::new(right, number * CHAINS_EACH + of);
+                    chain(&client, is_ahead, 4, odds).await?;
+                }
+                Ok::<_, Status>(())
+            });
+        }
+        while let Some(ended) = clients.join_next().await {
+            ended.map_err(|error| Status::internal(error.to_string()))??;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "some thousands")]
+        let chains = (CLIENTS * CHAINS_EACH) as f64;
+        Ok((chains / begun.elapsed().as_secs_f64(), chains))
+    }
+
+    /// `last`: how long handlers of the last server have run, once they have ended.
+    async fn abort(&self, last: &AtomicU64) -> Measured {
+        let mut ms = Vec::new();
+        for _ in 0..ABORTS {
+            last.store(0, Ordering::Relaxed);
+            // By then all of them run.
+            let limit = Duration::from_millis(30);
+            if tokio::time::timeout(limit, self.call(0)).await.is_ok() {
+                return Err(Status::internal("it was answered too soon"));
+            }
+            let given_up = Instant::now();
+            while last.load(Ordering::Relaxed) == 0 {
+                tokio::task::yield_now().await;
+                if given_up.elapsed() > KNOWN_MAX {
+                    return Err(Status::internal("the last server never knew"));
+                }
+            }
+            ms.push(given_up.elapsed().as_secs_f64() * 1e3);
+        }
+        Ok((middle(ms), f64::from(ABORTS)))
     }
 }
 
@@ -197,6 +301,16 @@ mod tests {
             let of_chain = |odds: Odds| (1..=4).filter(move |call| odds.is_right(*call)).count();
             let count = odds.map(of_chain).sum::<usize>();
             assert!(count.abs_diff(right as usize * 40) < 100, "{count} of 4000");
+        }
+    }
+
+    #[test]
+    fn servers_that_predict_work_at_once_and_know_when_they_are_given_up() {
+        let found = Trial::Hops { servers: 3 }.perform(true).unwrap();
+        assert!(found.work > 3.0 * 9.0, "{found:?}");
+        for is_ahead in [false, true] {
+            let found = Trial::Abort { servers: 3 }.perform(is_ahead).unwrap();
+            assert!(found.value < 5000.0, "{found:?}");
         }
     }
 

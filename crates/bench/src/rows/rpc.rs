@@ -23,7 +23,22 @@ pub(super) const RPC: &[Row] = &[
     work("8-calls-right-90-work", 8, 90),
     row("etcd-10-reads", ETCD, Value::Main, Limit::RatioMax(0.22)),
     row("etcd-10-reads-work", ETCD, Value::Work, Limit::None),
-    own("null-call", Trial::Null, Limit::AddedMax(20.0)),
+    own("3-hops", Trial::Hops { servers: 3 }, Limit::RatioMax(0.42)),
+    own(
+        "3-hops-abort",
+        Trial::Abort { servers: 3 },
+        Limit::OursMax(2.0),
+    ),
+    own(
+        "null-call",
+        Trial::Null { aware: false },
+        Limit::AddedMax(20.0),
+    ),
+    own(
+        "null-call-aware",
+        Trial::Null { aware: true },
+        Limit::AddedMax(60.0),
+    ),
     own(
         "saturated-right-90",
         Trial::Saturated { right: 90 },
