@@ -2,11 +2,12 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use surmise_grpc::{Scope, Server, Status};
+use surmise_grpc::{Gate, Limits, Scope, Server, Status};
 use tokio::task::JoinSet;
 
 use super::hops::{self, Hop};
@@ -105,12 +106,13 @@ impl Trial {
             let (client, worked) = Step::row(servers, self.takes()).await?;
             (Callee::Plain(client), worked)
         };
+        let gate = is_ahead.then(|| Arc::new(Gate::new(Limits::default())));
         let tried = match self {
-            Self::Chain { calls, right } => callee.chains(is_ahead, calls, right).await,
+            Self::Chain { calls, right } => callee.chains(gate, calls, right).await,
             Self::Hops { servers } => callee.hops(servers).await,
             Self::Abort { .. } => callee.abort(&worked[0]).await,
             Self::Null { .. } => callee.null(is_ahead).await,
-            Self::Saturated { right } => callee.saturated(is_ahead, right).await,
+            Self::Saturated { right } => callee.saturated(gate, right).await,
         };
         let (value, times) = tried.map_err(|status| status.to_string())?;
         let work: f64 = worked.iter().map(|worked| service::ms(worked)).sum();
@@ -148,11 +150,17 @@ impl Callee {
         }
     }
 
-    async fn chains(&self, is_ahead: bool, calls: u32, right: u32) -> Measured {
+    async fn chains(&self, gate: Option<Arc<Gate>>, calls: u32, right: u32) -> Measured {
         let client = self.client()?;
         let begun = Instant::now();
         for number in 0..CHAINS {
-            chain(client, is_ahead, calls, Odds::new(right, number.into())).await?;
+            chain(
+                client,
+                gate.as_deref(),
+                calls,
+                Odds::new(right, number.into()),
+            )
+            .await?;
         }
         let chains = f64::from(CHAINS);
         Ok((begun.elapsed().as_secs_f64() * 1e3 / chains, chains))
@@ -188,15 +196,15 @@ impl Callee {
         Ok((begun.elapsed().as_secs_f64() * 1e6 / calls, calls))
     }
 
-    async fn saturated(&self, is_ahead: bool, right: u32) -> Measured {
+    async fn saturated(&self, gate: Option<Arc<Gate>>, right: u32) -> Measured {
         let begun = Instant::now();
         let mut clients = JoinSet::new();
         for number in 0..CLIENTS {
-            let client = self.client()?.clone();
+            let (client, gate) = (self.client()?.clone(), gate.clone());
             clients.spawn(async move {
                 for of in 0..CHAINS_EACH {
                     let odds = Odds::new(right, number * CHAINS_EACH + of);
-                    chain(&client, is_ahead, 4, odds).await?;
+                    chain(&client, gate.as_deref(), 4, odds).await?;
                 }
                 Ok::<_, Status>(())
             });
@@ -232,10 +240,10 @@ impl Callee {
     }
 }
 
-/// Counts by calls.
-async fn chain(client: &Client, is_ahead: bool, calls: u32, odds: Odds) -> Result<(), Status> {
-    let end = if is_ahead {
-        ahead(client, Scope::root(), 0, calls, odds).await?
+/// Counts by calls, running ahead where there is a gate.
+async fn chain(client: &Client, gate: Option<&Gate>, calls: u32, odds: Odds) -> Result<(), Status> {
+    let end = if let Some(gate) = gate {
+        ahead(client, gate.root(), 0, calls, odds).await?
     } else {
         let mut number = 0;
         for _ in 0..calls {
