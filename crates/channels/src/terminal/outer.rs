@@ -20,8 +20,8 @@ pub(super) struct Outer {
     saved: Option<Termios>,
     /// Whether keys shall go to the domain when that is possible.
     wanted: bool,
-    /// Whether they did before.
-    was_engaged: bool,
+    /// Whether the domain's terminal was made with the settings that this one has for the command.
+    is_copied: bool,
 }
 
 impl Outer {
@@ -30,7 +30,7 @@ impl Outer {
             terminal: Some(terminal),
             saved: None,
             wanted,
-            was_engaged: false,
+            is_copied: wanted,
         }
     }
 
@@ -59,8 +59,9 @@ impl Outer {
     /// Makes the terminal raw if keys are wanted and the caller is in the foreground. When that was done
     /// now, tells what was typed before.
     ///
-    /// The first time, `inner` gets the settings that this one has: before, in the background, they may
-    /// have been those of a shell that edits its line.
+    /// For a domain that began in the background, `inner` gets the settings that this one has the first time:
+    /// before, they may have been those of a shell that edits its line. Any other was made with them, and may
+    /// have got others from the command by now, such as not to show a password.
     pub(super) fn engage(&mut self, inner: &OwnedFd) -> Option<Vec<u8>> {
         if !self.is_waiting() || !self.is_in_foreground() {
             return None;
@@ -71,7 +72,7 @@ impl Outer {
         let mut raw = saved.clone();
         raw.make_raw();
         tcsetattr(terminal, OptionalActions::Now, &raw).ok()?;
-        if !std::mem::replace(&mut self.was_engaged, true) {
+        if !std::mem::replace(&mut self.is_copied, true) {
             // One that is gone needs none.
             let _ = tcsetattr(inner, OptionalActions::Now, &saved);
         }
