@@ -102,6 +102,8 @@ for n in range(1, 41):
         file.write("%d\n" % n)
     git("-C", "repository", "add", "file")
     git("-C", "repository", "commit", "--message=%d" % n)
+    # The last that git does is to rename a file that it has synced: it never asks for the name.
+    os.fsync(os.open("repository/.git/refs/heads", os.O_RDONLY))
     print(n, flush=True)
 "#;
 
