@@ -144,14 +144,13 @@ impl Epochs {
     ///
     /// # Errors
     /// When they never will be.
-    pub fn await_durable(&self, epoch: Epoch, trigger: Trigger) -> Result<(), Stopped> {
-        let begun = Instant::now();
+    pub(crate) fn await_durable(&self, epoch: Epoch, trigger: Trigger) -> Result<(), Stopped> {
         loop {
             let generation = self.words.signals[GENERATION].load(SeqCst);
             // Looked at before, so that the last commit before a stop counts.
             let stopped = self.is_stopped();
             if self.is_durable(epoch) {
-                break;
+                return Ok(());
             }
             if stopped {
                 return Err(Stopped);
@@ -159,10 +158,6 @@ impl Epochs {
             self.want(trigger);
             wait(&self.words.signals[GENERATION], generation, None);
         }
-        if trigger == Trigger::Output {
-            self.held(begun.elapsed());
-        }
-        Ok(())
     }
 
     /// Holds output that was taken from a task before, until what it depends on is durable.
@@ -171,13 +166,23 @@ impl Epochs {
     /// When that never will be.
     pub fn release(&self) -> Result<(), Stopped> {
         match self.of_output() {
-            Some(epoch) => self.await_durable(epoch, Trigger::Output),
+            Some(epoch) => self.hold(epoch, Instant::now()),
             None => Ok(()),
         }
     }
 
-    /// As [`Self::await_durable`], but the wait is the caller's: for this to become readable, and then to ask
-    /// again. False if the promises are kept by now. For one poller.
+    /// Holds output that was taken from a task at `since`, until these promises are kept.
+    ///
+    /// # Errors
+    /// When they never will be.
+    pub fn hold(&self, epoch: Epoch, since: Instant) -> Result<(), Stopped> {
+        self.await_durable(epoch, Trigger::Output)?;
+        self.held(since.elapsed());
+        Ok(())
+    }
+
+    /// As [`Self::hold`], but the wait is the caller's: for this to become readable, and then to ask again.
+    /// False if the promises are kept by now. For one poller.
     pub fn await_event(&self, epoch: Epoch) -> bool {
         self.words.signals[POLLED].store(1, SeqCst);
         if self.is_durable(epoch) {

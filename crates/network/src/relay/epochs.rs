@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use rustix::event::epoll::EventFlags;
 use rustix::event::{PollFd, PollFlags, poll};
-use surmise_sync::{Epoch, Epochs, Stopped, Trigger};
+use surmise_sync::{Epoch, Epochs, Stopped};
 
 use super::dns::Asker;
 use super::poller::{Kind, Poller, Token};
@@ -104,7 +104,7 @@ impl Latch {
     /// It never may.
     pub(crate) fn wait(&mut self) -> Result<(), Stopped> {
         if let (Some(epochs), Some(wait)) = (&self.epochs, self.wait) {
-            epochs.await_durable(wait.epoch, Trigger::Output)?;
+            epochs.hold(wait.epoch, wait.since)?;
             self.wait = None;
         }
         Ok(())

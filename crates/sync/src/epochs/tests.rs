@@ -36,6 +36,24 @@ fn after_a_stop_nothing_is_released_even_if_nothing_was_promised() {
 }
 
 #[test]
+fn held_is_told_from_when_output_was_taken() {
+    const SECOND: Duration = Duration::from_secs(1);
+    let epochs = epochs(Promise::Fsync);
+    epochs.promise();
+    let (epoch, now) = (epochs.of_output().expect("an epoch"), Instant::now());
+    commit(&epochs);
+    let taken = now
+        .checked_sub(SECOND)
+        .expect("the machine runs for a second");
+    epochs.hold(epoch, taken).expect("durable");
+    let stats = epochs.stats();
+    assert!(
+        stats.held == 1 && stats.hold_times.longest >= SECOND,
+        "{stats:?}"
+    );
+}
+
+#[test]
 fn output_after_a_promise_waits_for_a_commit_that_begins_later() {
     let epochs = epochs(Promise::Fsync);
     epochs.promise();
