@@ -8,12 +8,13 @@ use rustix::fs::{Mode, OFlags};
 /// Makes a TUN device named `name`, without a header before its packets, and opens it.
 ///
 /// `directory` is `/dev/net`, as an `O_PATH` descriptor. The device belongs to the network namespace
-/// that this thread is in, whatever it was when the directory was opened, and is gone once the
-/// descriptor is closed.
+/// that this thread is in, whatever it was when the directory was opened, and is gone with
+/// that.
 pub(super) fn open(directory: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let tun = rustix::fs::openat(directory, "tun", flags, Mode::empty())?;
     attach(tun.as_fd(), name)?;
+    leave_to_namespace(tun.as_fd())?;
     Ok(tun)
 }
 
@@ -28,6 +29,16 @@ fn attach(tun: BorrowedFd<'_>, name: &str) -> io::Result<()> {
     // SAFETY: TUNSETIFF reads and writes one ifreq, which outlives the call; its name ends with
     // a zero.
     match unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETIFF, &raw mut request) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Lets the device outlive its descriptor, until its network namespace is gone. To remove a device takes some
+/// 20 ms; the kernel does that by itself then, and nobody waits for it, as whoever closes the descriptor would.
+fn leave_to_namespace(tun: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: TUNSETPERSIST takes a number and touches no memory.
+    match unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETPERSIST, 1) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
