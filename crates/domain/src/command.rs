@@ -11,6 +11,7 @@ use std::process::Command;
 
 use rustix::process::DumpableBehavior;
 use surmise_channels::{Inner, KeptDescriptors};
+use surmise_sys::landlock;
 use surmise_sys::seccomp::{self, Privilege, Program};
 use surmise_sys::signals::SavedMask;
 
@@ -31,6 +32,8 @@ pub(crate) struct Execution<'a> {
     pub(crate) filter: &'a Program,
     /// Whether the filter tells somebody of calls.
     pub(crate) is_heard: bool,
+    /// The only directory below which anything may be changed by name, besides what is the domain's own.
+    pub(crate) confined: Option<&'a Path>,
     /// What control took over, and the command gets as it was.
     pub(crate) signals: &'a Signals,
     /// What the command gets of its caller's descriptors, besides its streams.
@@ -71,10 +74,20 @@ impl Execution<'_> {
         self.kept
             .pass_on()
             .map_err(Failure::at("pass on what is kept open"))?;
-        // While this process still has the right to: otherwise set-uid programs would do nothing.
+        // Both while this process still has the right to: otherwise set-uid programs would do nothing.
+        self.confine_changes()
+            .map_err(Failure::at("keep everything elsewhere as it is"))?;
         self.filter_calls(init)
             .map_err(Failure::at("install the system-call filter"))?;
         capabilities::confine().map_err(Failure::at("drop capabilities"))
+    }
+
+    fn confine_changes(&self) -> io::Result<()> {
+        let own = ["/dev", "/proc"].map(Path::new);
+        match self.confined {
+            Some(directory) => landlock::keep_changes_below(&[directory, own[0], own[1]]),
+            None => Ok(()),
+        }
     }
 
     fn filter_calls(&self, init: &Link) -> io::Result<()> {

@@ -6,6 +6,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::thread::{self, JoinHandle};
@@ -38,6 +39,9 @@ pub struct Options {
     pub interval: Duration,
     /// Whether each promise is to be kept at once, though nobody waits for it.
     pub eager: bool,
+    /// The only directory below which tasks change anything by name, if they are kept to one. Then calls that do
+    /// are not heard: they can be about the volume only.
+    pub confined: Option<PathBuf>,
 }
 
 /// Why the syncer could not go on.

@@ -9,6 +9,7 @@ pub mod abilities;
 pub mod behaviours;
 pub mod descriptors;
 pub mod id_map;
+pub mod landlock;
 pub mod memory;
 pub mod mounts;
 pub mod network;

@@ -7,16 +7,18 @@ use std::path::Path;
 use std::sync::atomic::Ordering::SeqCst;
 
 use rustix::event::{PollFd, PollFlags};
+use rustix::fs::{CWD, FileType, Mode, OFlags, mkdir, mknodat, open, rename, symlink, unlink};
+use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
-use rustix::process::{Signal, getpid, getppid};
+use rustix::process::{Signal, geteuid, getpid, getppid};
 use rustix::thread::UnshareFlags;
 use surmise_sys::abilities::Abilities;
 use surmise_sys::process::{self, clone, fork};
 use surmise_sys::shared::SharedWords;
-use surmise_sys::{descriptors, network, signals};
+use surmise_sys::{descriptors, landlock, network, signals};
 
 fn main() {
-    let tests: [fn(); 10] = [
+    let tests: [fn(); 11] = [
         a_copy_exits_with_what_its_closure_returns,
         a_copy_keeps_the_descriptors_it_is_told_to,
         a_panic_ends_only_the_copy,
@@ -27,6 +29,7 @@ fn main() {
         blocked_signals_are_read_from_a_descriptor,
         an_ignored_signal_is_given_back,
         abilities_are_found_and_leave_nothing,
+        changes_are_kept_below_a_directory,
     ];
     for test in tests {
         test();
@@ -171,3 +174,50 @@ fn abilities_are_found_and_leave_nothing() {
         .any(|ability| ability.required && !ability.have);
     assert_eq!(abilities.missing().is_some(), missing);
 }
+
+fn changes_are_kept_below_a_directory() {
+    if !geteuid().is_root() || !landlock::is_supported() {
+        return surmise_testkit::skip(
+            "to be kept from changes takes root, and Landlock of Linux 6.2",
+        );
+    }
+    let scratch = tempfile::tempdir().expect("a directory");
+    let [inside, outside] = ["in", "out"].map(|name| scratch.path().join(name));
+    for directory in [&inside, &outside] {
+        std::fs::create_dir(directory).expect("a directory");
+        std::fs::write(directory.join("file"), "").expect("a file");
+        mknodat(CWD, directory.join("fifo"), FileType::Fifo, Mode::RWXU, 0).expect("a FIFO");
+    }
+    let open = std::fs::File::create(outside.join("open")).expect("a file");
+    let child = fork(&[open.as_fd()], || {
+        landlock::keep_changes_below(&[&inside]).expect("kept");
+        assert_eq!(rustix::io::write(&open, b"x"), Ok(1));
+        assert!(std::fs::read(outside.join("file")).is_ok());
+        for (number, change) in CHANGES.iter().enumerate() {
+            assert_eq!(change(&inside), Ok(()), "{number}");
+            assert_eq!(change(&outside), Err(Errno::ACCESS), "{number}");
+        }
+        0
+    });
+    let status = child.expect("fork").wait().expect("wait");
+    assert_eq!(status.exit_status(), Some(0));
+}
+
+/// Each is one way to change something by name in a directory.
+const CHANGES: [fn(&Path) -> rustix::io::Result<()>; 8] = [
+    |at| open(at.join("file"), OFlags::WRONLY, Mode::empty()).map(drop),
+    |at| open(at.join("fifo"), OFlags::RDWR, Mode::empty()).map(drop),
+    |at| open(at.join("new"), OFlags::CREATE, Mode::RWXU).map(drop),
+    |at| {
+        open(
+            at.join("file"),
+            OFlags::RDONLY | OFlags::TRUNC,
+            Mode::empty(),
+        )
+        .map(drop)
+    },
+    |at| mkdir(at.join("directory"), Mode::RWXU),
+    |at| symlink("x", at.join("link")),
+    |at| rename(at.join("file"), at.join("moved")),
+    |at| unlink(at.join("fifo")),
+];

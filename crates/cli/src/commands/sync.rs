@@ -43,6 +43,20 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE:DIR", conflicts_with = "on")]
     volume: Option<PrivateVolume>,
 
+    /// With --volume, what becomes of changes that are not on it
+    ///
+    /// Where nothing else can be changed, calls that make, open, rename and remove files need not be looked
+    /// at, so they cost what they cost outside. Programs get EACCES for what they try elsewhere; files of their
+    /// own in /tmp go to the volume by TMPDIR.
+    #[arg(
+        long,
+        value_name = "WHAT",
+        default_value = "watched",
+        hide_default_value = true,
+        requires_if("read-only", "volume")
+    )]
+    elsewhere: Elsewhere,
+
     /// What whoever sees output may rely on
     #[arg(
         long,
@@ -107,6 +121,15 @@ impl FromStr for PrivateVolume {
     }
 }
 
+/// What becomes of changes that are not on the volume.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Elsewhere {
+    /// They are made, after what was promised is durable
+    Watched,
+    /// They fail
+    ReadOnly,
+}
+
 /// What output may rely on.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Relied {
@@ -150,6 +173,7 @@ Examples:
   surmise sync -- sqlite3 shop.db < orders.sql
   surmise sync --on /mnt --stats -- chroot /mnt apt-get install -y hello
   sudo surmise sync --volume base.img:/mnt -- make -C /mnt/project
+  sudo surmise sync --volume base.img:/mnt --elsewhere read-only -- sqlite3 /mnt/shop.db
   surmise sync --promise write -- ./build.sh
 
 Exit status:
@@ -162,6 +186,10 @@ impl Arguments {
     pub fn execute(self) -> Result<ExitCode, Failure> {
         surmise_domain::check_outside()?;
         let directory = launch::directory()?;
+        if self.elsewhere == Elsewhere::ReadOnly && !surmise_sys::landlock::is_supported() {
+            let error = "this kernel can't keep everything elsewhere read-only: it has no Landlock of version 3";
+            return Err(Failure::new(error).hint(NO_LANDLOCK));
+        }
         if let Some(PrivateVolume { file, directory }) = &self.volume {
             mount_privately(file, directory)?;
         }
@@ -214,7 +242,14 @@ impl Arguments {
             },
             interval: self.interval,
             eager: self.eager,
+            confined: self.confined(),
         }
+    }
+
+    /// The directory that the command may change, and no other.
+    fn confined(&self) -> Option<PathBuf> {
+        let volume = self.volume.as_ref()?;
+        (self.elsewhere == Elsewhere::ReadOnly).then(|| volume.directory.clone())
     }
 
     /// Becomes the command: there is nothing to do for it. Returns only if that fails.
@@ -229,5 +264,7 @@ impl Arguments {
     }
 }
 
+const NO_LANDLOCK: &str = "Linux has it since 6.2, if `landlock` is in /sys/kernel/security/lsm; without \
+                           --elsewhere, changes elsewhere are watched";
 const NO_DRIVER: &str = "`surmise volume create` makes a file system that does, in a file; without --on, \
                          every fsync is a real one";

@@ -1,4 +1,4 @@
-//! S33, S34, S35, S36: what `surmise sync` shows is durable, its syncs fail as they should, and where the
+//! S33, S34, S35, S36, S37: what `surmise sync` shows is durable, its syncs fail as they should, and where the
 //! order is not kept they are real.
 
 mod crash;
@@ -146,7 +146,6 @@ while not os.path.exists("end"):
     });
 }
 
-/// Each of these changes something in no order with the commits.
 /// S36: nobody outside sees its files; who mounts the same volume does, though each has mounts of its own.
 #[test]
 fn a_volume_is_mounted_for_the_command_alone() {
@@ -186,6 +185,32 @@ fn a_volume_is_mounted_for_the_command_alone() {
     });
 }
 
+/// S37.
+#[test]
+fn a_confined_command_changes_nothing_elsewhere_by_name() {
+    let script = r#"
+        surmise volume create 64M v.img
+        echo before > kept; mkfifo fifo
+        surmise sync --volume v.img:m --elsewhere read-only --stats --json -- timeout 60 sh -c '
+            echo one > m/file && mv m/file m/moved && ln m/moved m/name && rm m/name && mkfifo m/fifo
+            sync m/moved; cat m/moved; echo two > /dev/null && echo three > /dev/shm/file; cat /dev/shm/file
+            for change in "echo x > kept" "echo x > fifo" ": > new" "mkdir new" "ln -s a new" \
+                "mv kept new" "rm -f kept" "ln kept new" "mv m/moved new"
+            do (eval "$change") 2>&1 | grep -q "Permission denied" || echo "$change"; done
+            cat kept; cat m/moved'"#;
+    as_each_user(|setting| {
+        let watched = setting.surmise(&["sync", "--elsewhere", "read-only", "--", "true"]);
+        let watched = watched.outcome();
+        assert_eq!(watched.code, 2, "{watched:?}");
+        assert!(watched.stderr.contains("--volume"), "{watched:?}");
+        if let Some(outcome) = mounting(setting, script) {
+            assert_eq!(outcome.stdout, "one\nthree\nbefore\none\n", "{outcome:?}");
+            assert_eq!(stats(&outcome)["put_off"], 1, "{outcome:?}");
+        }
+    });
+}
+
+/// Each of these changes something in no order with the commits.
 #[test]
 fn where_no_order_is_kept_syncs_are_real() {
     let script = r#"

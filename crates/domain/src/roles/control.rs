@@ -61,6 +61,7 @@ pub(crate) fn supervise(
     let id_map = IdMap::of_caller()?;
     let filter = match (&job.launch.speculation, job.synchrony) {
         (Some(_), _) => Program::speculation(),
+        (None, Some(options)) if options.confined.is_some() => Program::confined_synchrony(),
         (None, Some(_)) => Program::synchrony(),
         (None, None) => Program::consent(),
     };
@@ -71,6 +72,9 @@ pub(crate) fn supervise(
         directory: &job.launch.directory,
         filter: &filter,
         is_heard: job.launch.speculation.is_some() || job.synchrony.is_some(),
+        confined: job
+            .synchrony
+            .and_then(|options| options.confined.as_deref()),
         signals: job.signals,
         kept: job.kept,
     };

@@ -7,6 +7,7 @@ use surmise_syscalls::{
 
 use super::assembler::{Assembler, Label, Test};
 use super::data::{self, Verdict, X32_BIT};
+use crate::landlock::GOVERNED;
 use crate::ptrace::call::CLONE_VESSEL;
 
 /// A compiled filter. Build it before the fork: installing it allocates nothing.
@@ -48,6 +49,12 @@ impl Program {
         Self::compile(Purpose::Synchrony)
     }
 
+    /// As [`Program::synchrony`], for a domain that is kept from changing anything elsewhere by name
+    /// ([`crate::landlock`]): calls that can do nothing else elsewhere are allowed, at no cost.
+    pub fn confined_synchrony() -> Self {
+        Self::compile(Purpose::ConfinedSynchrony)
+    }
+
     fn compile(purpose: Purpose) -> Self {
         let mut assembler = Assembler::default();
         let mut answers = Answers::default();
@@ -74,9 +81,18 @@ enum Purpose {
     Consent,
     Speculation,
     Synchrony,
+    ConfinedSynchrony,
 }
 
 impl Purpose {
+    /// What the filter is for where it is about this call.
+    fn toward(self, row: &Row) -> Self {
+        match self {
+            Self::ConfinedSynchrony if GOVERNED.contains(&row.name()) => Self::Consent,
+            purpose => purpose,
+        }
+    }
+
     /// What the filter answers where `disposition` says what happens.
     fn verdict(self, disposition: impl Fn(Kind) -> Disposition) -> Verdict {
         let contained = match disposition(Kind::Consent) {
@@ -91,7 +107,7 @@ impl Purpose {
         let is_heard = match self {
             Self::Consent => false,
             Self::Speculation => disposition(Kind::Prediction) != Disposition::Allow,
-            Self::Synchrony => matches!(
+            Self::Synchrony | Self::ConfinedSynchrony => matches!(
                 disposition(Kind::Epoch),
                 Disposition::Track | Disposition::Wait
             ),
@@ -117,7 +133,7 @@ fn ranges(assembler: &mut Assembler, answers: &mut Answers, purpose: Purpose) ->
     let mut ranges = Vec::new();
     for number in 0..=last {
         let target = match row_numbered(number) {
-            Some(row) => row_target(assembler, answers, purpose, row),
+            Some(row) => row_target(assembler, answers, purpose.toward(row), row),
             None => answers.label(assembler, unknown),
         };
         ranges.push(Range {

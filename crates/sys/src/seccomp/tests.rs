@@ -110,6 +110,25 @@ fn synchrony_tells_of_durability_and_of_what_may_reach_elsewhere_and_of_nothing_
 }
 
 #[test]
+fn confined_synchrony_is_silent_of_changes_by_name_and_like_synchrony_of_all_else() {
+    let (confined, synchrony) = (Program::confined_synchrony(), Program::synchrony());
+    let mut silent = Vec::new();
+    for row in rows() {
+        // Flags that create, where there are flags.
+        let call = native(row.number(), [0x41; 6]);
+        let [value, usual] = [&confined, &synchrony].map(|program| answer(program, &call).value);
+        if value != usual {
+            assert_eq!((value, usual), (ALLOW, NOTIFY), "{}", row.name());
+            silent.push(row.name());
+        }
+    }
+    let mut governed = crate::landlock::GOVERNED.to_vec();
+    governed.sort_unstable();
+    silent.sort_unstable();
+    assert_eq!(silent, governed);
+}
+
+#[test]
 fn every_exception_is_compiled_for_a_filter_that_tells() {
     for row in rows() {
         for exception in row.exceptions() {
@@ -359,11 +378,12 @@ fn synchronous(call: &Call) -> u32 {
     }
 }
 
-fn programs() -> [Program; 3] {
+fn programs() -> [Program; 4] {
     [
         Program::consent(),
         Program::speculation(),
         Program::synchrony(),
+        Program::confined_synchrony(),
     ]
 }
 
