@@ -83,6 +83,8 @@ pub enum Under {
     Sync,
     /// The same, and each sync has a commit made at once.
     Eager,
+    /// External synchrony, and nothing elsewhere can be changed by name.
+    Confined,
 }
 
 /// How large the disk is. It takes memory for what is ever written.
@@ -170,9 +172,21 @@ impl<'a> Ready<'a> {
         if let Work::Served(served) = self.synced.work {
             return served.sample(place, &directory, setup);
         }
+        let volume = format!(
+            "{}:{}",
+            self.disk.image().display(),
+            mounted.path().display()
+        );
+        let mut options = Vec::new();
+        if setup.under == Under::Confined {
+            options.extend(["--volume", &volume]);
+            // It is mounted for the command alone, over a directory that the command begins in.
+            drop(mounted);
+            fs::create_dir_all(&directory).map_err(|error| about("create", &directory, &error))?;
+        }
         let line = setup
             .under
-            .around(place, &[], self.words(place, setup.count));
+            .around(place, &options, self.words(place, setup.count));
         let cost = run(&line, place, &directory)?.cost;
         Ok(Sample {
             value: match self.synced.value {
@@ -217,6 +231,10 @@ impl Under {
                 .collect(),
             Self::Sync => place.synced(options, &command),
             Self::Eager => place.synced(&[&["--eager"], options].concat(), &command),
+            Self::Confined => {
+                let confined: &[&str] = &["--elsewhere", "read-only"];
+                place.synced(&[confined, options].concat(), &command)
+            }
         }
     }
 
@@ -226,6 +244,7 @@ impl Under {
             Self::Eatmydata => "eatmydata",
             Self::Sync => "surmise sync",
             Self::Eager => "surmise sync --eager",
+            Self::Confined => "surmise sync --elsewhere read-only",
         }
     }
 }
@@ -286,5 +305,7 @@ mod tests {
         assert_eq!(line(Under::Eatmydata), "eatmydata -- true");
         assert_eq!(line(Under::Sync), "surmise sync -- true");
         assert_eq!(line(Under::Eager), "surmise sync --eager -- true");
+        let confined = line(Under::Confined);
+        assert_eq!(confined, "surmise sync --elsewhere read-only -- true");
     }
 }

@@ -77,6 +77,11 @@ impl DelayedDisk {
         }
     }
 
+    /// The file below the loop device.
+    pub fn image(&self) -> PathBuf {
+        self.place.join("served").join(DISK_NAME)
+    }
+
     /// Makes an ext4 file system and mounts it with options of its own, as `mount -o` takes them.
     ///
     /// # Errors

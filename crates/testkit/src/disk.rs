@@ -76,10 +76,10 @@ impl Drop for Mounted {
 }
 
 /// Makes an ext4 file system with a journal of so many megabytes, whose parts are all written now: none is
-/// left to the kernel to write later.
+/// left to the kernel to write later. It passes for a volume, by its label.
 pub(crate) fn make_ext4(device: &Path, journal_megabytes: u32) -> Result<(), String> {
     let made = Command::new("mkfs.ext4")
-        .args(["-q", "-F", "-b", "4096", "-J"])
+        .args(["-q", "-F", "-L", "surmise", "-b", "4096", "-J"])
         .arg(format!("size={journal_megabytes}"))
         .args(["-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"])
         .arg(device)

@@ -33,6 +33,8 @@ pub(super) const SYNC: &[Row] = &[
     nothing("postmark-nothing", Work::Postmark, POSTMARK, 1.07),
     nothing("untar-make-nothing", Work::UntarMake, 1, 1.03),
     nothing("sqlite-nothing", Work::Sqlite, INSERTIONS, 1.3),
+    confined("postmark-confined", Work::Postmark, POSTMARK, 1.07),
+    confined("sqlite-confined", Work::Sqlite, INSERTIONS, 1.3),
     bound("append-nothing", APPEND, MANY_APPENDS),
     bound("files-nothing", SMALL_FILES, MANY_FILES),
     ordered("postmark-ordered", Work::Postmark, POSTMARK),
@@ -118,6 +120,19 @@ const fn nothing(test: &'static str, work: Work, count: u32, ratio_max: f64) -> 
         on(JOURNAL, Under::Eatmydata, count),
         Limit::RatioMax(ratio_max),
     )
+}
+
+/// The same on a volume that nobody else sees, where nothing elsewhere can be changed by name.
+const fn confined(test: &'static str, work: Work, count: u32, ratio_max: f64) -> Row {
+    let peer = on(JOURNAL, Under::Eatmydata, count);
+    let synced = Synced {
+        flush: Duration::from_millis(1),
+        work,
+        value: Value::Time,
+        ours: on(JOURNAL, Under::Confined, count),
+        peer,
+    };
+    row(test, synced, Limit::RatioMax(ratio_max))
 }
 
 /// The same without a limit: what is left to gain against real syncs.
