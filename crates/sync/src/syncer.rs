@@ -174,7 +174,9 @@ impl Syncer {
             "fsync" | "fdatasync" => self.is_ordered(call, Target::is_file),
             "syncfs" => self.is_ordered(call, |_| true),
             "sync" => !self.changes_elsewhere,
-            // Of a map, which no commit orders; or of a range, which promises nothing.
+            // It promises nothing: to write early what will be committed whole costs time only.
+            "sync_file_range" => is_range(call) && self.is_ordered(call, Target::is_file),
+            // Of a map, which no commit orders.
             _ => false,
         };
         if is_put_off && !self.hazards.exist(call.thread) && self.pays() {
@@ -328,6 +330,15 @@ fn await_end(
             return Ok(());
         }
     }
+}
+
+/// Whether the arguments of a `sync_file_range` besides its descriptor are such as the kernel takes.
+fn is_range(call: &Notification) -> bool {
+    /// SYNC_FILE_RANGE_WAIT_BEFORE, _WRITE and _WAIT_AFTER.
+    const FLAGS: u32 = 0x7;
+    let [_, offset, length, flags, ..] = call.arguments;
+    let end = offset.wrapping_add(length);
+    flags as u32 & !FLAGS == 0 && offset <= end && end <= i64::MAX as u64
 }
 
 /// A copy of a task's descriptor.

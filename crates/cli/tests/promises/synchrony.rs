@@ -47,8 +47,11 @@ unlinked = tempfile.TemporaryFile(dir=".")
 for descriptor in [file, read, path, directory, one, other, near.fileno(), null, proc, memory, unlinked.fileno(), 9999, -1]:
     for name in ["fsync", "fdatasync", "syncfs"]:
         call(name, descriptor)
-call("sync_file_range", file, ctypes.c_long(0), ctypes.c_long(0), 2)
-call("sync_file_range", one, ctypes.c_long(0), ctypes.c_long(0), 2)
+for descriptor in [file, path, directory, one, near.fileno(), -1]:
+    call("sync_file_range", descriptor, ctypes.c_long(0), ctypes.c_long(0), 2)
+most = 2 ** 63 - 1
+for offset, length, flags in [(most, 0, 7), (0, most, 0), (most, 1, 2), (-1, 0, 2), (4, -2, 2), (8, -8, 2), (0, 0, 8)]:
+    call("sync_file_range", file, ctypes.c_long(offset), ctypes.c_long(length), flags)
 call("sync")
 "#;
 
@@ -61,8 +64,8 @@ fn syncs_fail_as_they_do_outside() {
     on_a_volume(&script, |outcome| {
         let stats = stats(outcome);
         let put_off = stats["put_off"].as_u64().expect("a number");
-        // Of four descriptors, by each of three calls, and sync.
-        assert_eq!(put_off, 13, "{stats}");
+        // Of four descriptors, by each of three calls; sync; and ranges of two, and two more.
+        assert_eq!(put_off, 17, "{stats}");
         assert!(stats["real"].as_u64() > Some(0), "{stats}");
     });
 }
