@@ -289,12 +289,12 @@ impl Odds {
         Self { right, chain }
     }
 
+    /// Fractional parts of multiples of the golden section, shifted for each call: they are spread evenly, so
+    /// that also among some tens of chains as many predictions of each call are right as are asked for.
     fn is_right(self, call: u32) -> bool {
-        // SplitMix64.
-        let mut word = (self.chain << 8 | u64::from(call)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (word ^ (word >> 31)) % 100 < u64::from(self.right)
+        let shift = u64::from(call).wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
+        let word = self.chain.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        ((word.wrapping_add(shift) >> 32) * 100) >> 32 < u64::from(self.right)
     }
 }
 
@@ -304,11 +304,17 @@ mod tests {
 
     #[test]
     fn as_many_predictions_are_right_as_are_asked_for() {
-        for right in [0, 50, 90, 100] {
-            let odds = (0..1000).map(|chain| Odds::new(right, chain));
-            let of_chain = |odds: Odds| (1..=4).filter(move |call| odds.is_right(*call)).count();
-            let count = odds.map(of_chain).sum::<usize>();
-            assert!(count.abs_diff(right as usize * 40) < 100, "{count} of 4000");
+        for (right, call) in [0, 50, 90, 100]
+            .into_iter()
+            .flat_map(|right| (1..=8).map(move |call| (right, call)))
+        {
+            let chains = (0..CHAINS).map(|chain| Odds::new(right, chain.into()));
+            let count = chains.filter(|odds| odds.is_right(call)).count();
+            let wanted = (right * CHAINS / 100) as usize;
+            assert!(
+                count.abs_diff(wanted) <= 1,
+                "{count} of call {call}, not {wanted}"
+            );
         }
     }
 
