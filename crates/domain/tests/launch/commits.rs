@@ -309,11 +309,11 @@ fn asked_to_stop(setting: &Setting) {
         for _ in 0..5 {
             domain.work(setting);
             let before = writer::step(&work);
-            setting
+            let told = setting
                 .run_by(&[], &["--commit-until-apply", "t"])
                 .outcome();
             client_is_served(setting);
-            assert!(writer::step(&work) > before, "it was not committed");
+            assert!(writer::step(&work) > before, "not committed: {told:?}");
             no_leftovers(&work);
         }
         domain.end(setting);
