@@ -8,8 +8,10 @@
 //! | reply stream | frames, in that case; otherwise one reply, as of any unary method |
 //! | trailing metadata | `surmise: again`, with an error: undecided for too long, undone, to be sent again |
 //!
-//! A frame is a protobuf message: one of `prediction` (bytes, 1), `actual` (bytes, 2) and `actual_is`
-//! (uint32, 3), with `confidence` (float, 4) and `stamp` (5: `clock`, fixed64, 1; `at`, uint64, 2).
+//! A frame is the byte 7 and a protobuf message: one of `prediction` (bytes, 1), `actual` (bytes, 2) and `actual_is`
+//! (uint32, 3), with `confidence` (float, 4) and `stamp` (5: `clock`, fixed64, 1; `at`, uint64, 2). No protobuf
+//! message begins with that byte, which would be of wire type 7: so a frame is never taken for a reply, nor a
+//! reply for a frame, should the metadata have got lost that tell them apart.
 
 use prost::Message;
 use prost::bytes::{Buf, BufMut, Bytes};
@@ -22,6 +24,9 @@ pub const SURMISE: &str = "surmise";
 pub const AGAIN: &str = "again";
 pub const DEPTH: &str = "surmise-depth";
 pub const BUDGET: &str = "surmise-budget";
+
+/// What frames begin with, and messages cannot.
+const MARK: u8 = 7;
 
 /// Messages as they are on the wire, so that one stream carries requests and commits, or frames.
 #[derive(Clone, Copy, Debug, Default)]
@@ -106,11 +111,15 @@ pub fn encode(frame: Frame<Bytes>) -> Bytes {
         confidence,
         stamp,
     };
-    frame.encode_to_vec().into()
+    [&[MARK], &*frame.encode_to_vec()].concat().into()
 }
 
 /// Reads a frame. A kind that this version does not know is an error, since it may decide something.
-pub fn decode(bytes: Bytes) -> Result<Frame<Bytes>, Status> {
+pub fn decode(mut bytes: Bytes) -> Result<Frame<Bytes>, Status> {
+    if bytes.first() != Some(&MARK) {
+        return Err(Status::internal("a reply where a frame was promised"));
+    }
+    bytes.advance(1);
     let frame: WireFrame = message(bytes)?;
     let stamp = frame.stamp.map(|stamp| Stamp {
         clock: stamp.clock,
@@ -143,18 +152,22 @@ mod tests {
                     value: "a".into(),
                     confidence: 0.5,
                 },
-                &[0x0a, 1, b'a', 0x25, 0, 0, 0, 0x3f],
+                &[7, 0x0a, 1, b'a', 0x25, 0, 0, 0, 0x3f],
             ),
-            (Frame::Actual("".into(), None), &[0x12, 0]),
+            (Frame::Actual("".into(), None), &[7, 0x12, 0]),
             (
                 Frame::ActualIs(0, stamp),
-                &[0x18, 0, 0x2a, 11, 0x09, 1, 0, 0, 0, 0, 0, 0, 0, 0x10, 2],
+                &[7, 0x18, 0, 0x2a, 11, 0x09, 1, 0, 0, 0, 0, 0, 0, 0, 0x10, 2],
             ),
         ];
         for (frame, bytes) in frames {
             assert_eq!(encode(frame.clone()), bytes);
+            // Neither is taken for the other.
+            assert!(WireStamp::decode(bytes).is_err());
+            assert!(decode(Bytes::from_static(&bytes[1..])).is_err());
             assert_eq!(decode(Bytes::from_static(bytes)).unwrap(), frame);
         }
         assert!(decode(Bytes::new()).is_err());
+        assert!(decode(Bytes::from_static(&[7])).is_err());
     }
 }

@@ -221,7 +221,7 @@ async fn a_forged_budget_is_clamped() {
     let (frames, ()) = tokio::join!(frames, steps);
     // The actual reply (field 2) alone: nothing was run ahead with what the last one predicted.
     let frames = frames.unwrap();
-    let kinds: Vec<u8> = frames.iter().map(|frame| frame[0] >> 3).collect();
+    let kinds: Vec<u8> = frames.iter().map(|frame| frame[1] >> 3).collect();
     assert_eq!(kinds, [2]);
 }
 

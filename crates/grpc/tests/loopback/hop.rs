@@ -31,6 +31,8 @@ pub struct Hop {
     pub gate: Arc<Semaphore>,
     pub log: Arc<Mutex<Vec<String>>>,
     pub running: Arc<AtomicUsize>,
+    /// What was begun for a caller that was not confirmed.
+    pub ahead: Arc<Mutex<Vec<String>>>,
 }
 
 /// Tells that a handler is dropped.
@@ -52,6 +54,7 @@ impl Hop {
             gate: Arc::new(Semaphore::new(0)),
             log: Arc::default(),
             running: Arc::default(),
+            ahead: Arc::default(),
         }
     }
 
@@ -98,6 +101,9 @@ impl Hop {
         self.running.fetch_add(1, SeqCst);
         let _running = Running(self.clone(), key.clone());
         self.say("do", &key);
+        if context.is_speculative() {
+            self.ahead.lock().unwrap().push(key.clone());
+        }
         let (undo, undone) = (self.clone(), key.clone());
         context.on_abort(move || undo.say("undo", &undone));
         let Some(next) = &self.next else {

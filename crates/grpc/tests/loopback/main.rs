@@ -3,6 +3,7 @@
 
 mod aware;
 mod connections;
+mod faults;
 mod figures;
 mod hop;
 mod store;
