@@ -19,7 +19,7 @@ use tonic::{Request, Status};
 
 use crate::server::Server;
 use crate::unsent::was_never_sent;
-use crate::wire::{AGAIN, BUDGET, DEPTH, Raw, SURMISE, decode};
+use crate::wire::{AGAIN, BUDGET, DEPTH, Raw, SURMISE, decode, marked};
 
 /// What a server said.
 pub enum Event {
@@ -70,7 +70,8 @@ impl Question {
     ) -> Option<Result<(), Status>> {
         let mut committed = Some(committed);
         match self.round(offer, &events, &mut committed).await? {
-            // The server would not wait so long for the decision, and has undone what it did.
+            // The server would not wait so long for the decision, and has undone what it did; or it could not
+            // read the request.
             Err(status) if offer.caller == Caller::Speculative && is_to_come_again(&status) => {
                 if let Some(committed) = committed.take() {
                     committed.await.ok()?;
@@ -93,8 +94,12 @@ impl Question {
         committed: &mut Option<oneshot::Receiver<()>>,
     ) -> Option<Result<(), Status>> {
         let (say, said) = mpsc::unbounded_channel();
+        let request = match offer.caller {
+            Caller::Correct => self.request.clone(),
+            Caller::Speculative => marked(&self.request),
+        };
         // The receiver is here until the request takes it.
-        let _ = say.send(self.request.clone());
+        let _ = say.send(request);
         let mut say = (offer.caller == Caller::Speculative).then_some(say);
         let is_answered = AtomicBool::new(false);
         let mut exchange = pin!(self.exchange(offer, Said(said), events, &is_answered));
@@ -148,6 +153,19 @@ impl Question {
         }
     }
 
+    /// What a request came to that was answered with nothing but a status. A server that is not aware, or no
+    /// more, cannot read what is marked: it is asked again when that is not needed.
+    fn refused(&self, offer: Offer, mut status: Status) -> Status {
+        // A connection that is lost says nothing of its server.
+        let is_of_server = !status.metadata().is_empty();
+        if offer.caller == Caller::Speculative && is_of_server && !is_echoed(status.metadata()) {
+            self.server.learn(false);
+            let again = AGAIN.parse().expect("it is ASCII");
+            status.metadata_mut().insert(SURMISE, again);
+        }
+        status
+    }
+
     async fn hear(
         &self,
         offer: Offer,
@@ -160,11 +178,9 @@ impl Question {
         ready.map_err(|error| Status::unavailable(error.to_string()))?;
         let mut request = Request::new(said);
         announce(offer, request.metadata_mut());
-        let reply = client.streaming(request, self.path.clone(), Raw).await?;
-        let is_aware = reply
-            .metadata()
-            .get(SURMISE)
-            .is_some_and(|echo| echo == "1");
+        let reply = client.streaming(request, self.path.clone(), Raw).await;
+        let reply = reply.map_err(|status| self.refused(offer, status))?;
+        let is_aware = is_echoed(reply.metadata());
         self.server.learn(is_aware);
         let mut frames = reply.into_inner();
         let mut received = Received::new();
@@ -184,6 +200,10 @@ impl Question {
             false => Ok(()),
         }
     }
+}
+
+fn is_echoed(metadata: &MetadataMap) -> bool {
+    metadata.get(SURMISE).is_some_and(|echo| echo == "1")
 }
 
 /// Waits for the decision, and whether it is a commit; for ever, where there is none to come.

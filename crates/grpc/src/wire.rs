@@ -3,15 +3,17 @@
 //! | where | what |
 //! |---|---|
 //! | request metadata | `surmise: 1`, or `spec` if a commit has to follow; `surmise-depth`, `surmise-budget` |
-//! | request stream | the request; of a speculative caller also the commit, an empty message |
+//! | request stream | the request; of a speculative caller marked, and followed by the commit, an empty message |
 //! | reply metadata | `surmise: 1`, from an aware server to a caller that said so |
 //! | reply stream | frames, in that case; otherwise one reply, as of any unary method |
 //! | trailing metadata | `surmise: again`, with an error: undecided for too long, undone, to be sent again |
 //!
-//! A frame is the byte 7 and a protobuf message: one of `prediction` (bytes, 1), `actual` (bytes, 2) and `actual_is`
-//! (uint32, 3), with `confidence` (float, 4) and `stamp` (5: `clock`, fixed64, 1; `at`, uint64, 2). No protobuf
-//! message begins with that byte, which would be of wire type 7: so a frame is never taken for a reply, nor a
-//! reply for a frame, should the metadata have got lost that tell them apart.
+//! What is marked begins with the byte 7, as no protobuf message does, since that would be of wire type 7. So a
+//! server that knows nothing of speculation cannot run what it would not know to undo, and a frame is never taken
+//! for a reply, nor a reply for a frame, should the metadata get lost that tell them apart.
+//!
+//! A frame is marked, and a protobuf message: one of `prediction` (bytes, 1), `actual` (bytes, 2) and `actual_is`
+//! (uint32, 3), with `confidence` (float, 4) and `stamp` (5: `clock`, fixed64, 1; `at`, uint64, 2).
 
 use prost::Message;
 use prost::bytes::{Buf, BufMut, Bytes};
@@ -25,7 +27,6 @@ pub const AGAIN: &str = "again";
 pub const DEPTH: &str = "surmise-depth";
 pub const BUDGET: &str = "surmise-budget";
 
-/// What frames begin with, and messages cannot.
 const MARK: u8 = 7;
 
 /// Messages as they are on the wire, so that one stream carries requests and commits, or frames.
@@ -111,16 +112,23 @@ pub fn encode(frame: Frame<Bytes>) -> Bytes {
         confidence,
         stamp,
     };
-    [&[MARK], &*frame.encode_to_vec()].concat().into()
+    marked(&frame.encode_to_vec())
+}
+
+/// What no protobuf message is.
+pub fn marked(message: &[u8]) -> Bytes {
+    [&[MARK], message].concat().into()
+}
+
+/// What was marked; None, if it was not.
+pub fn unmarked(mut bytes: Bytes) -> Option<Bytes> {
+    (bytes.first() == Some(&MARK)).then(|| bytes.split_off(1))
 }
 
 /// Reads a frame. A kind that this version does not know is an error, since it may decide something.
-pub fn decode(mut bytes: Bytes) -> Result<Frame<Bytes>, Status> {
-    if bytes.first() != Some(&MARK) {
-        return Err(Status::internal("a reply where a frame was promised"));
-    }
-    bytes.advance(1);
-    let frame: WireFrame = message(bytes)?;
+pub fn decode(bytes: Bytes) -> Result<Frame<Bytes>, Status> {
+    let missing = || Status::internal("a reply where a frame was promised");
+    let frame: WireFrame = message(unmarked(bytes).ok_or_else(missing)?)?;
     let stamp = frame.stamp.map(|stamp| Stamp {
         clock: stamp.clock,
         at: stamp.at,
