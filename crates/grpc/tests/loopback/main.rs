@@ -6,8 +6,10 @@ mod connections;
 mod faults;
 mod figures;
 mod hop;
+mod many;
 mod store;
 mod valve;
+mod writers;
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::Ordering::SeqCst;

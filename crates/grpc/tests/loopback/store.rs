@@ -16,6 +16,8 @@ use tokio::net::TcpListener;
 use tonic::body::Body;
 use tonic::client::Grpc;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::codegen::tokio_stream::Stream;
+use tonic::codegen::tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::codegen::{Service, http};
 use tonic::server::{NamedService, UnaryService};
 use tonic::transport::server::TcpIncoming;
@@ -170,9 +172,29 @@ impl Client {
         request: Vec<u8>,
         metadata: &[(&'static str, &'static str)],
     ) -> Result<Vec<Vec<u8>>, Status> {
+        let said = tonic::codegen::tokio_stream::once(request);
+        self.exchange(path, said, metadata).await
+    }
+
+    /// The same for a caller that speculates, and does not decide as long as this is waited for.
+    pub async fn hold(&self, path: &'static str, request: Vec<u8>) -> Result<Vec<Vec<u8>>, Status> {
+        let (say, said) = tokio::sync::mpsc::unbounded_channel();
+        say.send(request).unwrap();
+        let said = UnboundedReceiverStream::new(said);
+        let replies = self.exchange(path, said, &[("surmise", "spec")]).await;
+        drop(say);
+        replies
+    }
+
+    async fn exchange(
+        &self,
+        path: &'static str,
+        said: impl Stream<Item = Vec<u8>> + Send + 'static,
+        metadata: &[(&'static str, &'static str)],
+    ) -> Result<Vec<Vec<u8>>, Status> {
         let mut client = Grpc::new(self.0.clone());
         client.ready().await.unwrap();
-        let mut request = Request::new(tonic::codegen::tokio_stream::once(request));
+        let mut request = Request::new(said);
         for (name, value) in metadata {
             let value = value.parse().unwrap();
             request.metadata_mut().insert(*name, value);
