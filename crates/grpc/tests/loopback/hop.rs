@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::{Context as Task, Poll};
 
-use surmise_grpc::{CallTo, Callers, Context, Scope, Server, Status};
+use surmise_grpc::{CallTo, Callers, Context, Scope, Server, Status, bear_cancelled_calls};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tonic::body::Body;
@@ -127,7 +127,8 @@ impl Hop {
 
 pub async fn connect(address: SocketAddr) -> Server {
     let endpoint = Channel::from_shared(format!("http://{address}")).unwrap();
-    Server::new(endpoint.tcp_nodelay(true).connect().await.unwrap())
+    let endpoint = bear_cancelled_calls(endpoint.tcp_nodelay(true));
+    Server::new(endpoint.connect().await.unwrap())
 }
 
 /// The call of `Do`.
