@@ -7,6 +7,7 @@ mod faults;
 mod figures;
 mod hop;
 mod many;
+mod nginx;
 mod store;
 mod valve;
 mod writers;
