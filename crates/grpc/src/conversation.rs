@@ -7,7 +7,6 @@
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use prost::bytes::Bytes;
 use surmise_rpc::{Budget, Caller, Offer, Received, Reply, Stamp};
@@ -16,7 +15,7 @@ use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::codegen::tokio_stream::Stream;
 use tonic::metadata::MetadataMap;
-use tonic::{Extensions, Request, Status};
+use tonic::{Request, Status};
 
 use crate::server::Server;
 use crate::unsent::was_never_sent;
@@ -43,8 +42,6 @@ pub struct Question {
     pub server: Server,
     pub path: PathAndQuery,
     pub request: Bytes,
-    pub metadata: MetadataMap,
-    pub extensions: Extensions,
 }
 
 impl Question {
@@ -64,44 +61,18 @@ impl Question {
         (Control { commit, ended }, hear)
     }
 
-    /// None, if it was aborted. A reply that has not come by the request's deadline never does.
+    /// None, if it was aborted.
     async fn converse(
         &self,
         offer: Offer,
         events: mpsc::UnboundedSender<Event>,
         committed: oneshot::Receiver<()>,
     ) -> Option<Result<(), Status>> {
-        let hearing = Hearing {
-            events,
-            is_answered: AtomicBool::new(false),
-        };
-        tokio::select! {
-            biased;
-            outcome = self.rounds(offer, &hearing, committed) => outcome,
-            () = hearing.misses(timeout(&self.metadata)) => {
-                hearing.answer(Err(Status::deadline_exceeded("the call took too long")));
-                None
-            }
-        }
-    }
-
-    /// None, if it was aborted.
-    async fn rounds(
-        &self,
-        offer: Offer,
-        hearing: &Hearing,
-        committed: oneshot::Receiver<()>,
-    ) -> Option<Result<(), Status>> {
         let mut committed = Some(committed);
-        match self.round(offer, hearing, &mut committed).await? {
+        match self.round(offer, &events, &mut committed).await? {
             // The server would not wait so long for the decision, and has undone what it did; or it could not
             // read the request.
-            Err(status)
-                if offer.caller == Caller::Speculative
-                    && is_to_come_again(&status)
-                    // Else somebody goes on with what it said the first time.
-                    && !hearing.is_answered() =>
-            {
+            Err(status) if offer.caller == Caller::Speculative && is_to_come_again(&status) => {
                 if let Some(committed) = committed.take() {
                     committed.await.ok()?;
                 }
@@ -109,7 +80,7 @@ impl Question {
                     caller: Caller::Correct,
                     budget: Budget::NONE,
                 };
-                self.round(offer, hearing, &mut None).await
+                self.round(offer, &events, &mut None).await
             }
             outcome => Some(outcome),
         }
@@ -119,7 +90,7 @@ impl Question {
     async fn round(
         &self,
         offer: Offer,
-        hearing: &Hearing,
+        events: &mpsc::UnboundedSender<Event>,
         committed: &mut Option<oneshot::Receiver<()>>,
     ) -> Option<Result<(), Status>> {
         let (say, said) = mpsc::unbounded_channel();
@@ -130,7 +101,8 @@ impl Question {
         // The receiver is here until the request takes it.
         let _ = say.send(request);
         let mut say = (offer.caller == Caller::Speculative).then_some(say);
-        let mut exchange = pin!(self.exchange(offer, Said(said), hearing));
+        let is_answered = AtomicBool::new(false);
+        let mut exchange = pin!(self.exchange(offer, Said(said), events, &is_answered));
         loop {
             tokio::select! {
                 biased;
@@ -144,8 +116,8 @@ impl Question {
                 }
                 // Whoever has had the answer hears no more. That may be while this waits, so it is
                 // looked at again.
-                () = hearing.events.closed(), if !hearing.is_answered() => {
-                    if !hearing.is_answered() {
+                () = events.closed(), if !is_answered.load(Ordering::Relaxed) => {
+                    if !is_answered.load(Ordering::Relaxed) {
                         return None;
                     }
                 }
@@ -155,14 +127,26 @@ impl Question {
     }
 
     /// Sends, and tells of each reply.
-    async fn exchange(&self, offer: Offer, said: Said, hearing: &Hearing) -> Result<(), Status> {
-        let outcome = self.hear(offer, said, hearing).await;
+    async fn exchange(
+        &self,
+        offer: Offer,
+        said: Said,
+        events: &mpsc::UnboundedSender<Event>,
+        is_answered: &AtomicBool,
+    ) -> Result<(), Status> {
+        let answer = |actual: Result<(Bytes, Option<Stamp>), Status>| {
+            is_answered.store(true, Ordering::Relaxed);
+            // If nobody hears it, the scope has gone on without it or is discarded.
+            let _ = events.send(Event::Actual(actual));
+        };
+        let outcome = self.hear(offer, said, events, &answer).await;
+        let is_over = is_answered.load(Ordering::Relaxed);
         match outcome {
-            Err(status) if !hearing.is_answered() && is_to_come_again(&status) => Err(status),
-            Err(status) if !hearing.is_answered() => {
+            Err(status) if !is_over && is_to_come_again(&status) => Err(status),
+            Err(status) if !is_over => {
                 // What was never sent has no effects whose commit could be lost.
                 let lost = (!was_never_sent(&status)).then(|| status.clone());
-                hearing.answer(Err(status));
+                answer(Err(status));
                 lost.map_or(Ok(()), Err)
             }
             other => other,
@@ -182,12 +166,17 @@ impl Question {
         status
     }
 
-    async fn hear(&self, offer: Offer, said: Said, hearing: &Hearing) -> Result<(), Status> {
+    async fn hear(
+        &self,
+        offer: Offer,
+        said: Said,
+        events: &mpsc::UnboundedSender<Event>,
+        answer: &impl Fn(Result<(Bytes, Option<Stamp>), Status>),
+    ) -> Result<(), Status> {
         let mut client = Grpc::new(self.server.channel.clone());
         let ready = client.ready().await;
         ready.map_err(|error| Status::unavailable(error.to_string()))?;
-        let (metadata, extensions) = (self.metadata.clone(), self.extensions.clone());
-        let mut request = Request::from_parts(metadata, extensions, said);
+        let mut request = Request::new(said);
         announce(offer, request.metadata_mut());
         let reply = client.streaming(request, self.path.clone(), Raw).await;
         let reply = reply.map_err(|status| self.refused(offer, status))?;
@@ -197,13 +186,13 @@ impl Question {
         let mut received = Received::new();
         while let Some(message) = frames.message().await? {
             if !is_aware {
-                hearing.answer(Ok((message, None)));
+                answer(Ok((message, None)));
                 continue;
             }
             let heard = received.receive(decode(message)?);
             match heard.map_err(|error| Status::internal(error.to_string()))? {
-                Reply::Prediction(value) => drop(hearing.events.send(Event::Prediction(value))),
-                Reply::Actual(value, stamp) => hearing.answer(Ok((value, stamp))),
+                Reply::Prediction(value) => drop(events.send(Event::Prediction(value))),
+                Reply::Actual(value, stamp) => answer(Ok((value, stamp))),
             }
         }
         match is_aware && !received.is_answered() {
@@ -211,51 +200,6 @@ impl Question {
             false => Ok(()),
         }
     }
-}
-
-/// Whoever hears the replies.
-struct Hearing {
-    events: mpsc::UnboundedSender<Event>,
-    is_answered: AtomicBool,
-}
-
-impl Hearing {
-    fn is_answered(&self) -> bool {
-        self.is_answered.load(Ordering::Relaxed)
-    }
-
-    fn answer(&self, actual: Result<(Bytes, Option<Stamp>), Status>) {
-        self.is_answered.store(true, Ordering::Relaxed);
-        // If nobody hears it, the scope has gone on without it or is discarded.
-        let _ = self.events.send(Event::Actual(actual));
-    }
-
-    /// Comes to its end if there is no answer within this time.
-    async fn misses(&self, limit: Option<Duration>) {
-        if let Some(limit) = limit {
-            tokio::time::sleep(limit).await;
-            if !self.is_answered() {
-                return;
-            }
-        }
-        std::future::pending().await
-    }
-}
-
-/// What [`Request::set_timeout`] has said: up to eight digits and a unit (gRPC over HTTP2, "Requests").
-fn timeout(metadata: &MetadataMap) -> Option<Duration> {
-    let text = metadata.get("grpc-timeout")?.to_str().ok()?;
-    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-    let number: u64 = number.parse().ok()?;
-    Some(match unit {
-        "H" => Duration::from_secs(number.saturating_mul(3600)),
-        "M" => Duration::from_secs(number.saturating_mul(60)),
-        "S" => Duration::from_secs(number),
-        "m" => Duration::from_millis(number),
-        "u" => Duration::from_micros(number),
-        "n" => Duration::from_nanos(number),
-        _ => return None,
-    })
 }
 
 fn is_echoed(metadata: &MetadataMap) -> bool {
@@ -291,36 +235,5 @@ impl Stream for Said {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         self.0.poll_recv(context)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_timeout_is_what_was_set() {
-        let read = |text: &str| {
-            let mut metadata = MetadataMap::new();
-            metadata.insert("grpc-timeout", text.parse().unwrap());
-            timeout(&metadata)
-        };
-        for set in [
-            Duration::from_millis(20),
-            Duration::from_secs(90),
-            Duration::from_nanos(7),
-        ] {
-            let mut request = Request::new(());
-            request.set_timeout(set);
-            assert_eq!(timeout(request.metadata()), Some(set));
-        }
-        assert_eq!(read("2H"), Some(Duration::from_secs(7200)));
-        assert_eq!(
-            read("18446744073709551615H"),
-            Some(Duration::from_secs(u64::MAX))
-        );
-        for wrong in ["", "S", "1", "1.5S", "1 S", "1d"] {
-            assert_eq!(read(wrong), None, "{wrong}");
-        }
     }
 }

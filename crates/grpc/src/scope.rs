@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 
 use prost::Message;
 use surmise_rpc::{Caller, Limits, ScopeId, Standing, WaiterId};
+use tonic::Status;
 use tonic::codegen::http::uri::PathAndQuery;
-use tonic::{Request, Status};
 
 use crate::call::Call;
 use crate::conversation::Question;
@@ -66,27 +66,16 @@ impl Scope {
     /// predicts is run ahead with, it may open branches of its own within this root's budget, and
     /// methods that are [`Call::aware`] are called also by a scope that speculates.
     ///
-    /// The request's metadata go with it, as a token or a tenant's name; its timeout
-    /// ([`Request::set_timeout`]) is that of the reply.
-    ///
     /// It has to be made in a Tokio runtime.
-    pub fn call_to<Q, T>(
-        &self,
-        server: &Server,
-        path: PathAndQuery,
-        request: Request<Q>,
-    ) -> CallTo<T>
+    pub fn call_to<Q, T>(&self, server: &Server, path: PathAndQuery, request: &Q) -> CallTo<T>
     where
         Q: Message,
         T: Message + Default + Clone + PartialEq + 'static,
     {
-        let (metadata, extensions, body) = request.into_parts();
         let question = Question {
             server: server.clone(),
             path,
-            request: body.encode_to_vec().into(),
-            metadata,
-            extensions,
+            request: request.encode_to_vec().into(),
         };
         let line = Arc::new(Line::new(question, message::<T>));
         let replies = line.clone();

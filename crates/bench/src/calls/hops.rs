@@ -74,9 +74,7 @@ impl Hop {
 /// A call of the next one.
 pub fn call(scope: &Scope, server: &Server, number: u64) -> CallTo<Place> {
     let path = PathAndQuery::from_static(PATH);
-    scope
-        .call_to(server, path, Request::new(Place { number }))
-        .aware()
+    scope.call_to(server, path, &Place { number }).aware()
 }
 
 type Pinned<T> = Pin<Box<dyn Future<Output = T> + Send>>;

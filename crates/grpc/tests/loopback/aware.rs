@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use prost::Message;
 use surmise_grpc::{Callers, Granted, Scope, Status};
-use tonic::Request;
 use tonic::codegen::http::uri::PathAndQuery;
 
 use crate::hop::{Hop, connect, make};
@@ -168,25 +167,19 @@ async fn an_old_server_runs_nothing_unsafe_for_a_new_client_that_speculates() {
     let get = PathAndQuery::from_static("/test.Store/Get");
     let put = PathAndQuery::from_static("/test.Store/Put");
     let scope = Scope::root();
-    let call = scope.call_to::<_, Entry>(&server, get.clone(), Request::new(entry("a", "")));
+    let call = scope.call_to::<_, Entry>(&server, get.clone(), &entry("a", ""));
     let run = call.predict(entry("a", "x")).predict(entry("a", "b")).then(
         async |scope: Scope, first: Entry| {
             let written = entry("seen", &first.value);
-            let write =
-                scope.call_to::<_, Entry>(&server, put.clone(), Request::new(written.clone()));
+            let write = scope.call_to::<_, Entry>(&server, put.clone(), &written);
             let write = write.aware().predict(written);
             write
                 .then(async |scope: Scope, _| {
-                    let read = scope.call_to::<_, Entry>(
-                        &server,
-                        get.clone(),
-                        Request::new(first.clone()),
-                    );
+                    let read = scope.call_to::<_, Entry>(&server, get.clone(), &first);
                     read.safe().value().await
                 })
                 .await?;
-            let read =
-                scope.call_to::<_, Entry>(&server, get.clone(), Request::new(entry("b", "")));
+            let read = scope.call_to::<_, Entry>(&server, get.clone(), &entry("b", ""));
             Ok::<_, Status>(read.safe().value().await?.value)
         },
     );
@@ -312,67 +305,6 @@ async fn a_call_that_is_undecided_for_too_long_is_made_again() {
     let log = called_ahead(granted, &undone).await;
     assert_eq!(log[..3], undone);
     assert_eq!(log[3..], ["do k", "drop k"]);
-}
-
-/// What was answered is not asked again, lest the answer be another one than somebody went on with: that it is
-/// undone is told.
-#[tokio::test]
-async fn an_answered_call_that_is_undecided_for_too_long_is_lost() {
-    let granted = Granted {
-        undecided_for: Duration::from_millis(20),
-        ..Granted::default()
-    };
-    let hop = Hop {
-        callers: Callers::new(granted),
-        ..Hop::last()
-    };
-    let server = hop.serve().await;
-    hop.gate.add_permits(1);
-    let store = Store::with(&[("a", "b")]);
-    let client = store.serve().await;
-    store.close("a");
-    let scope = Scope::root();
-    let call = scope.call(|| client.get("a")).predict(entry("a", "b"));
-    let run = call.then(async |scope: Scope, _| make(&scope, &server, "k").value().await);
-    let steps = async {
-        until(|| hop.log().contains(&"undo k".to_owned())).await;
-        store.let_through("a");
-    };
-    let (outcome, ()) = tokio::join!(run, steps);
-    assert_eq!(outcome.unwrap().value, "end");
-    assert_eq!(
-        scope.settled().await.unwrap_err().code(),
-        tonic::Code::Aborted
-    );
-    assert_eq!(hop.log(), ["do k", "drop k", "undo k"]);
-}
-
-/// A handler sees what its caller sends along; and a reply that takes longer than the caller waits is an error,
-/// and undone.
-#[tokio::test]
-async fn metadata_and_deadlines_go_with_a_call() {
-    let hop = Hop::last();
-    let server = hop.serve().await;
-    let mut request = Request::new(entry("k", ""));
-    request
-        .metadata_mut()
-        .insert("tenant", "north".parse().unwrap());
-    request.set_timeout(Duration::from_millis(30));
-    let path = PathAndQuery::from_static("/test.Hop/Do");
-    let call = Scope::root().call_to::<_, Entry>(&server, path, request);
-    let late = call.aware().value().await;
-    assert_eq!(late.unwrap_err().code(), tonic::Code::DeadlineExceeded);
-    until(|| hop.running.load(SeqCst) == 0).await;
-    assert_eq!(hop.tenants.lock().unwrap()[..], ["north"]);
-    // One that comes in time is not ended by it later.
-    hop.gate.add_permits(1);
-    let mut request = Request::new(entry("k", ""));
-    request.set_timeout(Duration::from_secs(60));
-    let path = PathAndQuery::from_static("/test.Hop/Do");
-    let scope = Scope::root();
-    let call = scope.call_to::<_, Entry>(&server, path, request);
-    assert_eq!(call.value().await.unwrap().value, "end");
-    scope.settled().await.unwrap();
 }
 
 /// What a server does that grants this, when it is called by a scope that speculates, and that is

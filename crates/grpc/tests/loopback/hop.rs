@@ -34,8 +34,6 @@ pub struct Hop {
     pub running: Arc<AtomicUsize>,
     /// What was begun for a caller that was not confirmed.
     pub ahead: Arc<Mutex<Vec<String>>>,
-    /// Whose calls there were, as far as these say.
-    pub tenants: Arc<Mutex<Vec<String>>>,
     /// Whether it answers as the version before this that knew nothing of speculation.
     pub is_old: Arc<AtomicBool>,
 }
@@ -61,7 +59,6 @@ impl Hop {
             running: Arc::default(),
             ahead: Arc::default(),
             is_old: Arc::default(),
-            tenants: Arc::default(),
         }
     }
 
@@ -137,9 +134,7 @@ pub async fn connect(address: SocketAddr) -> Server {
 /// The call of `Do`.
 pub fn make(scope: &Scope, server: &Server, key: &str) -> CallTo<Entry> {
     let path = PathAndQuery::from_static("/test.Hop/Do");
-    scope
-        .call_to(server, path, Request::new(entry(key, "")))
-        .aware()
+    scope.call_to(server, path, &entry(key, "")).aware()
 }
 
 impl NamedService for Hop {
@@ -164,9 +159,6 @@ impl Service<http::Request<Body>> for Hop {
         Box::pin(async move {
             let callers = hop.callers.clone();
             let handler = |context: Context<Entry>, request: Request<Entry>| {
-                let tenant = request.metadata().get("tenant");
-                let tenant = tenant.map(|tenant| tenant.to_str().unwrap().to_owned());
-                hop.tenants.lock().unwrap().extend(tenant);
                 hop.answer(context, request.into_inner().key)
             };
             Ok(callers.unary(request, handler).await)
