@@ -66,6 +66,7 @@ mod call;
 mod callers;
 mod context;
 mod conversation;
+mod deadline;
 mod endpoint;
 mod gate;
 mod known;

@@ -2,20 +2,23 @@
 
 use std::future::Future;
 use std::marker::PhantomData;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context as Task, Poll};
+use std::time::Duration;
 
 use prost::Message;
 use prost::bytes::Bytes;
 use surmise_rpc::{Caller, Decision, Heard, Limits, Offer, ScopeId};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tonic::codegen::tokio_stream::Stream;
 use tonic::server::{StreamingService, UnaryService};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::callers::Callers;
 use crate::context::{Context, Replies};
+use crate::deadline::{exceeded, passed, timeout};
 use crate::scope::Scope;
 use crate::shared::Shared;
 use crate::wire::{AGAIN, SURMISE, message};
@@ -115,6 +118,7 @@ where
             let context = Context::new(scope, replies.clone());
             let call = Call {
                 said: (offer.caller == Caller::Speculative).then_some(said),
+                timeout: timeout(request.metadata()),
                 shared,
                 replies,
             };
@@ -144,6 +148,8 @@ where
 struct Call {
     /// What the caller says, while it is to say something.
     said: Option<Streaming<Bytes>>,
+    /// How long it may take, once it is decided.
+    timeout: Option<Duration>,
     shared: Arc<Shared>,
     replies: Arc<Replies>,
 }
@@ -175,7 +181,13 @@ impl Call {
         // After the handler, so that it is dropped before it: rollbacks come first.
         let _aborted = Aborted(self.shared.clone());
         let mut outcome = None;
+        let mut due = pin!(passed(None));
         while outcome.is_none() || self.said.is_some() {
+            if self.said.is_none()
+                && let Some(timeout) = self.timeout.take()
+            {
+                due.set(passed(Instant::now().checked_add(timeout)));
+            }
             tokio::select! {
                 biased;
                 decision = heard(&mut self.said) => if !self.decide(decision) {
@@ -190,6 +202,10 @@ impl Call {
                     // it ends the stream, and with that a commit could not be heard.
                     self.replies.actual(value.encode_to_vec().into());
                 })),
+                () = &mut due, if outcome.is_none() => {
+                    self.replies.fail(exceeded());
+                    return;
+                }
             }
         }
         // The end of the stream says that the commit has been heard, by all further servers, too.

@@ -5,6 +5,7 @@ mod aware;
 mod connections;
 mod figures;
 mod hop;
+mod sent;
 mod store;
 mod valve;
 
