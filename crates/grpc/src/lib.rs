@@ -72,6 +72,7 @@ mod gate;
 mod known;
 mod line;
 mod methods;
+mod origin;
 mod running;
 mod scope;
 mod served;

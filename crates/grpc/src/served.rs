@@ -19,6 +19,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::callers::Callers;
 use crate::context::{Context, Replies};
 use crate::deadline::{exceeded, passed, timeout};
+use crate::origin::Origin;
 use crate::scope::Scope;
 use crate::shared::Shared;
 use crate::wire::{AGAIN, SURMISE, message};
@@ -100,7 +101,7 @@ where
         let handler = self.handler.take().expect("a call is served once");
         let (callers, offer) = (self.callers.clone(), self.offer);
         Box::pin(async move {
-            let address = request.remote_addr().map(|address| address.ip());
+            let origin = Origin::of(&request);
             let (metadata, extensions, mut said) = request.into_parts();
             let first = said.message().await?;
             let first = first.ok_or_else(|| Status::invalid_argument("there is no request"))?;
@@ -124,7 +125,7 @@ where
             };
             let work = async move {
                 let limit = tokio::time::sleep(callers.granted().undecided_for);
-                let admitted = callers.admit(address);
+                let admitted = callers.admit(origin);
                 let mut call = call;
                 if admitted.is_none() && !call.is_decided_by(limit).await {
                     return;

@@ -7,6 +7,7 @@ mod figures;
 mod hop;
 mod sent;
 mod store;
+mod tls;
 mod valve;
 
 use std::num::NonZeroUsize;
