@@ -185,7 +185,12 @@ impl<T, S> Call<T, S> {
         B: Future<Output = Result<R, E>>,
         E: From<Status>,
     {
-        let Self { scope, request, .. } = self;
+        let Self {
+            scope, mut request, ..
+        } = self;
+        if self.line.as_ref().is_some_and(|line| !line.may_go_ahead()) {
+            request.safety = Safety::Unsafe;
+        }
         let shared = scope.shared;
         let made = shared.tell(|tree, effects| tree.call(scope.id, request, effects));
         let gone = |_| Status::cancelled("what this code rested on was denied");

@@ -1,5 +1,6 @@
 //! A server, as a client that may speculate knows it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,6 +23,8 @@ type Intercept = dyn Fn(Request<()>) -> Result<Request<()>, Status> + Send + Syn
 pub struct Server {
     pub(crate) client: Grpc<Channel>,
     intercept: Option<Arc<Intercept>>,
+    /// The paths that may be called with predicted arguments, if not all.
+    ahead: Option<Arc<BTreeSet<String>>>,
     is_aware: Arc<AtomicBool>,
 }
 
@@ -31,6 +34,7 @@ impl Server {
         Self {
             client: Grpc::new(channel),
             intercept: None,
+            ahead: None,
             is_aware: Arc::default(),
         }
     }
@@ -43,6 +47,13 @@ impl Server {
     {
         // One that keeps a state has a copy for each call, as in tonic's clients, which are cloned.
         self.intercept = Some(Arc::new(move |request| interceptor.clone().call(request)));
+        self
+    }
+
+    /// Shows predicted arguments to these methods of the server alone, such as `/shop.Store/Get`; to none,
+    /// if there are none. A call of another one waits until its scope is confirmed, whatever its class.
+    pub fn ahead_only<P: Into<String>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
+        self.ahead = Some(Arc::new(paths.into_iter().map(Into::into).collect()));
         self
     }
 
@@ -81,6 +92,12 @@ impl Server {
             Some(intercept) => intercept(request),
             None => Ok(request),
         }
+    }
+
+    /// Whether a method may be shown arguments that are only predicted.
+    pub(crate) fn may_see_ahead(&self, path: &str) -> bool {
+        let ahead = self.ahead.as_ref();
+        ahead.is_none_or(|paths| paths.contains(path))
     }
 
     pub(crate) fn peer(&self) -> Peer {

@@ -183,3 +183,39 @@ async fn what_is_undecided_takes_nothing_off_a_deadline() {
     assert_eq!(outcome.unwrap(), entry("k", "end"));
     scope.settled().await.unwrap();
 }
+
+/// Of two safe calls with predicted arguments, the server may see one ahead.
+#[tokio::test]
+async fn predicted_arguments_are_shown_only_where_they_may_be() {
+    let store = Store::with(&[("a", "b"), ("b", "c")]);
+    let client = store.serve().await;
+    let open = connect(store.listen().await).await;
+    let path = PathAndQuery::from_static("/test.Store/Get");
+    let listed = open.clone().ahead_only([path.path()]);
+    let closed = open.clone().ahead_only(["/test.Store/Put"]);
+    store.close("a");
+    let scope = Scope::root();
+    let first = scope.call(|| client.get("a")).predict(entry("a", "b"));
+    let run = first.then(async |scope: Scope, first: Entry| {
+        let message = entry(&first.value, "");
+        let read = |server: &Server| {
+            let read = scope.call_to::<_, Entry>(server, path.clone(), &message);
+            read.safe().value()
+        };
+        let others = async {
+            assert_eq!(read(&listed).await?.value, "c");
+            assert_eq!(read(&open).await?.value, "c");
+            // That of `a` and these two, on one connection, behind which the third would have come.
+            assert_eq!(store.gets.load(SeqCst), 3);
+            store.let_through("a");
+            Ok::<_, Status>(())
+        };
+        let (value, others) = tokio::join!(read(&closed), others);
+        others?;
+        let value = value?.value;
+        assert!(!scope.is_speculative());
+        Ok::<_, Status>(value)
+    });
+    let outcome = tokio::time::timeout(ENDS, run).await;
+    assert_eq!(outcome.expect("it ends").unwrap(), "c");
+}
