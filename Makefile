@@ -12,7 +12,7 @@ STATES ?= 2000
 COMMIT = $(shell git describe --always --dirty)
 
 .PHONY: help build deb deb-test demo demo-rpc test lint bench bench-net bench-sync bench-rpc bench-rollback \
-	torture soak soak-crash clean
+	torture soak soak-crash soak-rpc clean
 
 help:
 	@echo 'make demo       build a C project under surmise: look, throw away, run again, commit'
@@ -30,6 +30,7 @@ help:
 	@echo 'make bench-rollback  what checkpoints and rollbacks take, by their targets and beside CRIU'
 	@echo 'make soak       real programs, 1e6 random calls, pjdfstest, stress-ng, 8 domains at once, then property tests and the demo for MINUTES=30'
 	@echo 'make soak-crash  power lost in STATES=2000 states of six programs under surmise sync; goes on where it was cut short'
+	@echo 'make soak-rpc   a fault at every frame, 100,000 calls, 10,000 held open, 10,000 chains while others write'
 	@echo 'make clean      remove target/'
 
 build:
@@ -100,7 +101,7 @@ soak:
 		&& SURMISE_KILLS=200 cargo test --locked --package surmise-domain --test launch -- \
 			--test-threads 3 at_random \
 		&& SURMISE_STATES=2000 cargo test --release --locked --package surmise-sync --test order \
-		&& $(MAKE) soak-crash \
+		&& $(MAKE) soak-crash && $(MAKE) soak-rpc \
 		&& SURMISE_EVERY_STEP=1 cargo test --release --locked --package surmise-commit --test trees -- \
 			--nocapture kills:: power:: \
 		&& scripts/soak $(MINUTES)
@@ -113,6 +114,11 @@ soak-crash:
 			--nocapture --test-threads 1 --skip table synchrony::crash:: \
 		&& SURMISE_STATES=60 cargo test --release --locked --package surmise --test promises -- \
 			--nocapture synchrony::crash::table
+
+soak-rpc:
+	@$(call tools,test) && SURMISE_CALLS=100000 SURMISE_HELD=10000 SURMISE_CHAINS=10000 \
+		cargo test --release --locked --package surmise-grpc --test loopback -- \
+			--nocapture faults:: many:: writers::
 
 clean:
 	rm -rf target

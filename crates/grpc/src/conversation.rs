@@ -20,7 +20,7 @@ use tonic::{Extensions, Request, Status};
 use crate::deadline::{Deadline, exceeded, is_expired, passed, timeout};
 use crate::server::Server;
 use crate::unsent::was_never_sent;
-use crate::wire::{AGAIN, BUDGET, DEPTH, Raw, SURMISE, decode};
+use crate::wire::{AGAIN, BUDGET, DEPTH, Raw, SURMISE, decode, marked};
 
 /// What a server said.
 pub enum Event {
@@ -74,8 +74,8 @@ impl Question {
     ) -> Option<Result<(), Status>> {
         let mut committed = Some(committed);
         match self.round(offer, &events, &mut committed).await? {
-            // The server would not wait so long for the decision, and has undone what it did. Or it has
-            // not begun to answer, and undoes it now: no commit was sent.
+            // The server would not wait so long for the decision, and has undone what it did; or it could not
+            // read the request; or it has not begun to answer, and undoes it now, as no commit was sent.
             Err(status)
                 if offer.caller == Caller::Speculative
                     && (is_to_come_again(&status)
@@ -102,14 +102,18 @@ impl Question {
         committed: &mut Option<oneshot::Receiver<()>>,
     ) -> Option<Result<(), Status>> {
         let (say, said) = mpsc::unbounded_channel();
+        let request = match offer.caller {
+            Caller::Correct => self.request.clone(),
+            Caller::Speculative => marked(&self.request),
+        };
         // The receiver is here until the request takes it.
-        let _ = say.send(self.request.clone());
+        let _ = say.send(request);
         let mut say = (offer.caller == Caller::Speculative).then_some(say);
         let is_answered = AtomicBool::new(false);
         let request = self.dress(offer, Said(said));
         let asked = request.as_ref().ok();
         let timeout = asked.and_then(|request| timeout(request.metadata()));
-        let mut exchange = pin!(self.exchange(request, events, &is_answered));
+        let mut exchange = pin!(self.exchange(offer, request, events, &is_answered));
         let mut due = pin!(passed(None));
         let mut is_timed = false;
         loop {
@@ -173,6 +177,7 @@ impl Question {
     /// Sends, and tells of each reply.
     async fn exchange(
         &self,
+        offer: Offer,
         request: Result<Request<Said>, Status>,
         events: &mpsc::UnboundedSender<Event>,
         is_answered: &AtomicBool,
@@ -183,7 +188,7 @@ impl Question {
             let _ = events.send(Event::Actual(actual));
         };
         let outcome = match request {
-            Ok(request) => self.hear(request, events, &answer).await,
+            Ok(request) => self.hear(offer, request, events, &answer).await,
             // It was refused by an interceptor, so it is not known to any server.
             Err(status) => {
                 answer(Err(status));
@@ -205,8 +210,22 @@ impl Question {
         }
     }
 
+    /// What a request came to that was answered with nothing but a status. A server that is not aware, or no
+    /// more, cannot read what is marked: it is asked again when that is not needed.
+    fn refused(&self, offer: Offer, mut status: Status) -> Status {
+        // A connection that is lost says nothing of its server.
+        let is_of_server = !status.metadata().is_empty();
+        if offer.caller == Caller::Speculative && is_of_server && !is_echoed(status.metadata()) {
+            self.server.learn(false);
+            let again = AGAIN.parse().expect("it is ASCII");
+            status.metadata_mut().insert(SURMISE, again);
+        }
+        status
+    }
+
     async fn hear(
         &self,
+        offer: Offer,
         request: Request<Said>,
         events: &mpsc::UnboundedSender<Event>,
         answer: &impl Fn(Result<(Bytes, Option<Stamp>), Status>),
@@ -214,11 +233,9 @@ impl Question {
         let mut client = self.server.client.clone();
         let ready = client.ready().await;
         ready.map_err(|error| Status::unavailable(error.to_string()))?;
-        let reply = client.streaming(request, self.path.clone(), Raw).await?;
-        let is_aware = reply
-            .metadata()
-            .get(SURMISE)
-            .is_some_and(|echo| echo == "1");
+        let reply = client.streaming(request, self.path.clone(), Raw).await;
+        let reply = reply.map_err(|status| self.refused(offer, status))?;
+        let is_aware = is_echoed(reply.metadata());
         self.server.learn(is_aware);
         let mut frames = reply.into_inner();
         let mut received = Received::new();
@@ -238,6 +255,10 @@ impl Question {
             false => Ok(()),
         }
     }
+}
+
+fn is_echoed(metadata: &MetadataMap) -> bool {
+    metadata.get(SURMISE).is_some_and(|echo| echo == "1")
 }
 
 /// Waits for the decision, and whether it is a commit; for ever, where there is none to come.

@@ -22,7 +22,7 @@ use crate::deadline::{exceeded, passed, timeout};
 use crate::origin::Origin;
 use crate::scope::Scope;
 use crate::shared::Shared;
-use crate::wire::{AGAIN, SURMISE, message};
+use crate::wire::{AGAIN, SURMISE, message, unmarked};
 
 type Pinned<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -105,6 +105,11 @@ where
             let (metadata, extensions, mut said) = request.into_parts();
             let first = said.message().await?;
             let first = first.ok_or_else(|| Status::invalid_argument("there is no request"))?;
+            let first = match offer.caller {
+                Caller::Correct => first,
+                Caller::Speculative => unmarked(first)
+                    .ok_or_else(|| Status::invalid_argument("the request is not marked"))?,
+            };
             let request = Request::from_parts(metadata, extensions, message(first)?);
 
             let mut limits = callers.granted().limits;

@@ -3,12 +3,16 @@
 //! | where | what |
 //! |---|---|
 //! | request metadata | `surmise: 1`, or `spec` if a commit has to follow; `surmise-depth`, `surmise-budget` |
-//! | request stream | the request; of a speculative caller also the commit, an empty message |
+//! | request stream | the request; of a speculative caller marked, and followed by the commit, an empty message |
 //! | reply metadata | `surmise: 1`, from an aware server to a caller that said so |
 //! | reply stream | frames, in that case; otherwise one reply, as of any unary method |
 //! | trailing metadata | `surmise: again`, with an error: undecided for too long, undone, to be sent again |
 //!
-//! A frame is a protobuf message: one of `prediction` (bytes, 1), `actual` (bytes, 2) and `actual_is`
+//! What is marked begins with the byte 7, as no protobuf message does, since that would be of wire type 7. So a
+//! server that knows nothing of speculation cannot run what it would not know to undo, and a frame is never taken
+//! for a reply, nor a reply for a frame, should the metadata get lost that tell them apart.
+//!
+//! A frame is marked, and a protobuf message: one of `prediction` (bytes, 1), `actual` (bytes, 2) and `actual_is`
 //! (uint32, 3), with `confidence` (float, 4) and `stamp` (5: `clock`, fixed64, 1; `at`, uint64, 2).
 
 use prost::Message;
@@ -22,6 +26,8 @@ pub const SURMISE: &str = "surmise";
 pub const AGAIN: &str = "again";
 pub const DEPTH: &str = "surmise-depth";
 pub const BUDGET: &str = "surmise-budget";
+
+const MARK: u8 = 7;
 
 /// Messages as they are on the wire, so that one stream carries requests and commits, or frames.
 #[derive(Clone, Copy, Debug, Default)]
@@ -106,12 +112,23 @@ pub fn encode(frame: Frame<Bytes>) -> Bytes {
         confidence,
         stamp,
     };
-    frame.encode_to_vec().into()
+    marked(&frame.encode_to_vec())
+}
+
+/// What no protobuf message is.
+pub fn marked(message: &[u8]) -> Bytes {
+    [&[MARK], message].concat().into()
+}
+
+/// What was marked; None, if it was not.
+pub fn unmarked(mut bytes: Bytes) -> Option<Bytes> {
+    (bytes.first() == Some(&MARK)).then(|| bytes.split_off(1))
 }
 
 /// Reads a frame. A kind that this version does not know is an error, since it may decide something.
 pub fn decode(bytes: Bytes) -> Result<Frame<Bytes>, Status> {
-    let frame: WireFrame = message(bytes)?;
+    let missing = || Status::internal("a reply where a frame was promised");
+    let frame: WireFrame = message(unmarked(bytes).ok_or_else(missing)?)?;
     let stamp = frame.stamp.map(|stamp| Stamp {
         clock: stamp.clock,
         at: stamp.at,
@@ -143,18 +160,22 @@ mod tests {
                     value: "a".into(),
                     confidence: 0.5,
                 },
-                &[0x0a, 1, b'a', 0x25, 0, 0, 0, 0x3f],
+                &[7, 0x0a, 1, b'a', 0x25, 0, 0, 0, 0x3f],
             ),
-            (Frame::Actual("".into(), None), &[0x12, 0]),
+            (Frame::Actual("".into(), None), &[7, 0x12, 0]),
             (
                 Frame::ActualIs(0, stamp),
-                &[0x18, 0, 0x2a, 11, 0x09, 1, 0, 0, 0, 0, 0, 0, 0, 0x10, 2],
+                &[7, 0x18, 0, 0x2a, 11, 0x09, 1, 0, 0, 0, 0, 0, 0, 0, 0x10, 2],
             ),
         ];
         for (frame, bytes) in frames {
             assert_eq!(encode(frame.clone()), bytes);
+            // Neither is taken for the other.
+            assert!(WireStamp::decode(bytes).is_err());
+            assert!(decode(Bytes::from_static(&bytes[1..])).is_err());
             assert_eq!(decode(Bytes::from_static(bytes)).unwrap(), frame);
         }
         assert!(decode(Bytes::new()).is_err());
+        assert!(decode(Bytes::from_static(&[7])).is_err());
     }
 }

@@ -309,16 +309,27 @@ fn asked_to_stop(setting: &Setting) {
         for _ in 0..5 {
             domain.work(setting);
             let before = writer::step(&work);
-            setting
-                .run_by(&[], &["--commit-until-apply", "t"])
-                .outcome();
+            let told = commit_until_apply(setting);
             client_is_served(setting);
-            assert!(writer::step(&work) > before, "it was not committed");
+            assert!(writer::step(&work) > before, "not committed: {told:?}");
             no_leftovers(&work);
         }
         domain.end(setting);
     });
     listener.check();
+}
+
+/// As soon as what the commit before has released is sent, for which no process is there any more.
+fn commit_until_apply(setting: &Setting) -> Outcome {
+    let started = Instant::now();
+    loop {
+        let words = ["--commit-until-apply", "t"];
+        let told = setting.run_by(&[], &words).outcome();
+        if !told.stderr.contains("a commit is under way") {
+            return told;
+        }
+        assert!(started.elapsed() < watchdog::LIMIT, "{told:?}");
+    }
 }
 
 /// Whether a signal waits for this process.

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
+use prost::Message;
 use surmise_grpc::{Callers, Granted, Scope, Status};
 use tonic::codegen::http::uri::PathAndQuery;
 
@@ -196,6 +197,41 @@ async fn an_old_server_runs_nothing_unsafe_for_a_new_client_that_speculates() {
     assert_eq!(store.entries.lock().unwrap()["seen"], "b");
 }
 
+/// What was known of a server may be of the one that was there before. It cannot read what it would not know to
+/// undo, and is asked again by a confirmed scope.
+#[tokio::test]
+async fn an_older_server_in_the_place_of_a_newer_one_runs_nothing_ahead() {
+    let hop = Hop::last();
+    let server = hop.serve().await;
+    hop.is_old.store(true, SeqCst);
+    let store = Store::with(&[("a", "b")]);
+    let client = store.serve().await;
+    for key in ["k", "later"] {
+        store.close("a");
+        let run = Scope::root()
+            .call(|| client.get("a"))
+            .predict(entry("a", "x"))
+            .predict(entry("a", "b"))
+            .then(async |scope: Scope, first: Entry| {
+                let key = format!("{key} {}", first.value);
+                make(&scope, &server, &key).value().await
+            });
+        let steps = async {
+            // The second time it is known from the beginning.
+            until(|| !server.is_aware() && store.running.load(SeqCst) == 1).await;
+            assert!(
+                hop.log().iter().all(|line| !line.contains(key)),
+                "{:?}",
+                hop.log()
+            );
+            store.let_through("a");
+        };
+        let (outcome, ()) = tokio::join!(run, steps);
+        assert_eq!(outcome.unwrap().value, "old");
+    }
+    assert_eq!(hop.log(), ["do k b", "do later b"]);
+}
+
 /// Whatever a caller says that it may, a server that grants it nothing runs nothing ahead for it.
 #[tokio::test]
 async fn a_forged_budget_is_clamped() {
@@ -213,7 +249,7 @@ async fn a_forged_budget_is_clamped() {
         ("surmise-depth", "4000000000"),
         ("surmise-budget", "4000000000"),
     ];
-    let frames = client.frames("/test.Hop/Do", entry("k", ""), &forged);
+    let frames = client.frames("/test.Hop/Do", entry("k", "").encode_to_vec(), &forged);
     let steps = async {
         until(|| last.running.load(SeqCst) == 1).await;
         last.gate.add_permits(1);
@@ -221,7 +257,7 @@ async fn a_forged_budget_is_clamped() {
     let (frames, ()) = tokio::join!(frames, steps);
     // The actual reply (field 2) alone: nothing was run ahead with what the last one predicted.
     let frames = frames.unwrap();
-    let kinds: Vec<u8> = frames.iter().map(|frame| frame[0] >> 3).collect();
+    let kinds: Vec<u8> = frames.iter().map(|frame| frame[1] >> 3).collect();
     assert_eq!(kinds, [2]);
 }
 
@@ -232,8 +268,16 @@ async fn an_end_without_a_commit_is_an_abort() {
     let client = Client::connect(hop.listen().await).await;
     hop.gate.add_permits(1);
     let speculative = [("surmise", "spec")];
-    let frames = client.frames("/test.Hop/Do", entry("k", ""), &speculative);
+    let request = entry("k", "").encode_to_vec();
+    let marked = [&[7], &*request].concat();
+    let frames = client.frames("/test.Hop/Do", marked, &speculative);
     assert_eq!(frames.await.unwrap_err().code(), tonic::Code::Cancelled);
+    // One that is not marked could be anybody's who knows of no commits.
+    let frames = client.frames("/test.Hop/Do", request, &speculative);
+    assert_eq!(
+        frames.await.unwrap_err().code(),
+        tonic::Code::InvalidArgument
+    );
     // Whether the handler had begun, or had come to its end, is left to chance.
     until(|| hop.running.load(SeqCst) == 0).await;
     let count = |what: &str| hop.log().iter().filter(|line| *line == what).count();

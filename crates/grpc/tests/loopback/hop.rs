@@ -2,20 +2,21 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::{Context as Task, Poll};
 
-use surmise_grpc::{CallTo, Callers, Context, Scope, Server, Status};
+use surmise_grpc::{CallTo, Callers, Context, Scope, Server, Status, bear_cancelled_calls};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
-use tonic::Request;
 use tonic::body::Body;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::codegen::{Service, http};
-use tonic::server::NamedService;
+use tonic::server::{Grpc, NamedService, UnaryService};
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{self, Channel};
+use tonic::{Request, Response};
+use tonic_prost::ProstCodec;
 
 use crate::store::{Entry, Pinned, entry, until};
 
@@ -31,6 +32,10 @@ pub struct Hop {
     pub gate: Arc<Semaphore>,
     pub log: Arc<Mutex<Vec<String>>>,
     pub running: Arc<AtomicUsize>,
+    /// What was begun for a caller that was not confirmed.
+    pub ahead: Arc<Mutex<Vec<String>>>,
+    /// Whether it answers as the version before this that knew nothing of speculation.
+    pub is_old: Arc<AtomicBool>,
 }
 
 /// Tells that a handler is dropped.
@@ -52,6 +57,8 @@ impl Hop {
             gate: Arc::new(Semaphore::new(0)),
             log: Arc::default(),
             running: Arc::default(),
+            ahead: Arc::default(),
+            is_old: Arc::default(),
         }
     }
 
@@ -98,6 +105,9 @@ impl Hop {
         self.running.fetch_add(1, SeqCst);
         let _running = Running(self.clone(), key.clone());
         self.say("do", &key);
+        if context.is_speculative() {
+            self.ahead.lock().unwrap().push(key.clone());
+        }
         let (undo, undone) = (self.clone(), key.clone());
         context.on_abort(move || undo.say("undo", &undone));
         let Some(next) = &self.next else {
@@ -117,7 +127,8 @@ impl Hop {
 
 pub async fn connect(address: SocketAddr) -> Server {
     let endpoint = Channel::from_shared(format!("http://{address}")).unwrap();
-    Server::new(endpoint.tcp_nodelay(true).connect().await.unwrap())
+    let endpoint = bear_cancelled_calls(endpoint.tcp_nodelay(true));
+    Server::new(endpoint.connect().await.unwrap())
 }
 
 /// The call of `Do`.
@@ -141,6 +152,10 @@ impl Service<http::Request<Body>> for Hop {
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let hop = self.clone();
+        if hop.is_old.load(SeqCst) {
+            let codec = ProstCodec::<Entry, Entry>::default();
+            return Box::pin(async move { Ok(Grpc::new(codec).unary(Old(hop), request).await) });
+        }
         Box::pin(async move {
             let callers = hop.callers.clone();
             let handler = |context: Context<Entry>, request: Request<Entry>| {
@@ -151,5 +166,19 @@ impl Service<http::Request<Body>> for Hop {
             };
             Ok(callers.unary(request, handler).await)
         })
+    }
+}
+
+/// The version before, which does what it is asked for.
+struct Old(Hop);
+
+impl UnaryService<Entry> for Old {
+    type Response = Entry;
+    type Future = Pinned<Result<Response<Entry>, Status>>;
+
+    fn call(&mut self, request: Request<Entry>) -> Self::Future {
+        let key = request.into_inner().key;
+        self.0.say("do", &key);
+        Box::pin(async move { Ok(Response::new(entry(&key, "old"))) })
     }
 }

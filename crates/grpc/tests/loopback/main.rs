@@ -3,12 +3,15 @@
 
 mod aware;
 mod connections;
+mod faults;
 mod figures;
 mod hop;
+mod many;
 mod sent;
 mod store;
 mod tls;
 mod valve;
+mod writers;
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::Ordering::SeqCst;

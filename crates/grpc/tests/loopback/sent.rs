@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
+use prost::Message;
 use surmise_grpc::{CallTo, Scope, Server, Status};
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::{Code, Request};
@@ -126,7 +127,7 @@ async fn a_server_ends_its_handler_at_the_deadline() {
     let hop = Hop::last();
     let client = Client::connect(hop.listen().await).await;
     let metadata = [("surmise", "1"), ("grpc-timeout", "500m")];
-    let frames = client.frames("/test.Hop/Do", entry("k", ""), &metadata);
+    let frames = client.frames("/test.Hop/Do", entry("k", "").encode_to_vec(), &metadata);
     let outcome = tokio::time::timeout(ENDS, frames).await;
     assert_eq!(
         outcome.expect("it ends").unwrap_err().code(),
@@ -142,7 +143,7 @@ async fn a_deadline_aborts_what_the_handler_has_called() {
     let first = Hop::before(last.serve().await);
     let client = Client::connect(first.listen().await).await;
     let metadata = [("surmise", "1"), ("grpc-timeout", "500m")];
-    let frames = client.frames("/test.Hop/Do", entry("k", ""), &metadata);
+    let frames = client.frames("/test.Hop/Do", entry("k", "").encode_to_vec(), &metadata);
     let frames = tokio::time::timeout(ENDS, frames);
     let begun = until(|| last.log().contains(&"do k".to_owned()));
     let (outcome, ()) = tokio::join!(frames, begun);

@@ -10,12 +10,14 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use prost::bytes::Buf;
+use prost::bytes::{Buf, BufMut};
 use surmise_grpc::bear_cancelled_calls;
 use tokio::net::TcpListener;
 use tonic::body::Body;
 use tonic::client::Grpc;
-use tonic::codec::{Codec, DecodeBuf, Decoder};
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::codegen::tokio_stream::Stream;
+use tonic::codegen::tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::codegen::{Service, http};
 use tonic::server::{NamedService, UnaryService};
 use tonic::transport::server::TcpIncoming;
@@ -163,16 +165,36 @@ impl Client {
 }
 
 impl Client {
-    /// The replies to a call with these metadata, as they are on the wire.
+    /// The replies to a request with these metadata, all as they are on the wire.
     pub async fn frames(
         &self,
         path: &'static str,
-        request: Entry,
+        request: Vec<u8>,
+        metadata: &[(&'static str, &'static str)],
+    ) -> Result<Vec<Vec<u8>>, Status> {
+        let said = tonic::codegen::tokio_stream::once(request);
+        self.exchange(path, said, metadata).await
+    }
+
+    /// The same for a caller that speculates, and does not decide as long as this is waited for.
+    pub async fn hold(&self, path: &'static str, request: Vec<u8>) -> Result<Vec<Vec<u8>>, Status> {
+        let (say, said) = tokio::sync::mpsc::unbounded_channel();
+        say.send(request).unwrap();
+        let said = UnboundedReceiverStream::new(said);
+        let replies = self.exchange(path, said, &[("surmise", "spec")]).await;
+        drop(say);
+        replies
+    }
+
+    async fn exchange(
+        &self,
+        path: &'static str,
+        said: impl Stream<Item = Vec<u8>> + Send + 'static,
         metadata: &[(&'static str, &'static str)],
     ) -> Result<Vec<Vec<u8>>, Status> {
         let mut client = Grpc::new(self.0.clone());
         client.ready().await.unwrap();
-        let mut request = Request::new(tonic::codegen::tokio_stream::once(request));
+        let mut request = Request::new(said);
         for (name, value) in metadata {
             let value = value.parse().unwrap();
             request.metadata_mut().insert(*name, value);
@@ -188,21 +210,31 @@ impl Client {
     }
 }
 
-/// Sends entries, and takes whatever comes.
+/// Sends whatever it is given, and takes whatever comes.
 struct Frames;
 
 impl Codec for Frames {
-    type Encode = Entry;
+    type Encode = Vec<u8>;
     type Decode = Vec<u8>;
-    type Encoder = <ProstCodec<Entry, Entry> as Codec>::Encoder;
+    type Encoder = Self;
     type Decoder = Self;
 
-    fn encoder(&mut self) -> Self::Encoder {
-        ProstCodec::<Entry, Entry>::default().encoder()
+    fn encoder(&mut self) -> Self {
+        Self
     }
 
     fn decoder(&mut self) -> Self {
         Self
+    }
+}
+
+impl Encoder for Frames {
+    type Item = Vec<u8>;
+    type Error = Status;
+
+    fn encode(&mut self, message: Vec<u8>, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        buffer.put_slice(&message);
+        Ok(())
     }
 }
 
