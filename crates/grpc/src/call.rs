@@ -185,6 +185,10 @@ impl<T, S> Call<T, S> {
         B: Future<Output = Result<R, E>>,
         E: From<Status>,
     {
+        let is_alone = self.line.is_none() && self.request.order == Order::None;
+        if is_alone && self.scope.shared.is_sequential(self.scope.id) {
+            return self.run_alone(follow).await;
+        }
         let Self {
             scope, mut request, ..
         } = self;
@@ -205,6 +209,22 @@ impl<T, S> Call<T, S> {
         let mut running = Running::new(shared, call, watched, self.same);
         running.predict_all(self.values, &follow);
         poll_fn(|task| running.poll(task, &follow, foresee)).await
+    }
+
+    /// As the sequential program does, whose scopes are one: for what follows can never be taken back.
+    async fn run_alone<K, F, B, R, E>(mut self, follow: K) -> Result<R, E>
+    where
+        S: FnMut() -> F,
+        F: Future<Output = Result<T, Status>>,
+        K: Fn(Scope, T) -> B,
+        B: Future<Output = Result<R, E>>,
+        E: From<Status>,
+    {
+        let actual = (self.send)().await?;
+        for learn in self.learn {
+            learn(&actual);
+        }
+        follow(self.scope, actual).await
     }
 
     /// Makes the call, and runs nothing ahead.

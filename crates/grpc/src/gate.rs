@@ -15,6 +15,10 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Of their time, in percent. Above, what is run ahead takes the place of what somebody waits for.
 const BUSY_MAX: u32 = 90;
 
+/// Below, there is room again. Some looks at workers that are busy all the time find less than the limit above, and with
+/// one for both, some of their calls were run ahead.
+const IDLE_MAX: u32 = 70;
+
 /// Makes scopes that run ahead only while the workers of a tokio runtime have time to spare.
 ///
 /// Where they have none, a call takes as long as the calls before it in the queue, and to run ahead is
@@ -76,10 +80,14 @@ impl Gate {
         if passed >= LOOK {
             let busy = busy(&self.runtime);
             let spent = busy.saturating_sub(last.busy);
+            let limit = match last.has_room {
+                true => BUSY_MAX,
+                false => IDLE_MAX,
+            };
             *last = Look {
                 at: now,
                 busy,
-                has_room: has_room(spent, passed, self.runtime.metrics().num_workers()),
+                has_room: is_below(limit, spent, passed, self.runtime.metrics().num_workers()),
             };
         }
         last.has_room
@@ -94,10 +102,10 @@ fn busy(runtime: &Handle) -> Duration {
         .sum()
 }
 
-/// Whether so many workers that were busy for so long in all had time to spare.
-fn has_room(busy: Duration, passed: Duration, workers: usize) -> bool {
+/// Whether so many workers that were busy for so long in all were so for less of their time, in percent.
+fn is_below(limit: u32, busy: Duration, passed: Duration, workers: usize) -> bool {
     let workers = u32::try_from(workers).unwrap_or(u32::MAX);
-    busy * 100 < passed.saturating_mul(workers).saturating_mul(BUSY_MAX)
+    busy * 100 < passed.saturating_mul(workers).saturating_mul(limit)
 }
 
 impl fmt::Debug for Gate {
@@ -122,7 +130,7 @@ mod tests {
     fn workers_have_room_until_nearly_all_their_time_is_spent() {
         let of = |busy_ms, workers| {
             let busy = Duration::from_millis(busy_ms);
-            has_room(busy, Duration::from_millis(10), workers)
+            is_below(BUSY_MAX, busy, Duration::from_millis(10), workers)
         };
         assert!(of(0, 2) && of(17, 2) && of(35, 4));
         assert!(!of(18, 2) && !of(20, 2) && !of(36, 4));

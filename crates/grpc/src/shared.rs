@@ -27,6 +27,8 @@ pub type Undo = Box<dyn FnOnce() + Send>;
 #[derive(Debug)]
 pub struct Shared {
     state: Mutex<State>,
+    /// Whether its limits let it run anything ahead.
+    runs_ahead: bool,
 }
 
 /// What a call's future is told.
@@ -54,7 +56,13 @@ impl Shared {
         };
         Self {
             state: Mutex::new(state),
+            runs_ahead: limits.budget.branches > 0 && limits.budget.depth > 0,
         }
+    }
+
+    /// Whether calls of this scope are made one after the other, so that none of them has to be told of another.
+    pub fn is_sequential(&self, scope: ScopeId) -> bool {
+        !self.runs_ahead && self.standing(scope) == Some(Standing::Correct)
     }
 
     /// Tells the tree of an event, and everybody what follows.

@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
 
 use store::{Entry, Store, entry, until};
-use surmise_grpc::{Known, Order, Scope, Stamp, Status};
+use surmise_grpc::{Budget, Known, Limits, Order, Scope, Stamp, Status};
 use surmise_predict::{Cache, User};
 
 /// The chain a → b → c: each entry's value is the next one's key.
@@ -206,6 +206,48 @@ async fn what_was_learned_for_one_user_is_predicted_to_that_user_only() {
     assert!(!runs_ahead("alice").await);
     assert!(runs_ahead("alice").await);
     assert!(!runs_ahead("bob").await);
+}
+
+/// Nothing that is known is predicted, but what comes is learned.
+#[tokio::test]
+async fn a_scope_without_a_budget_is_the_sequential_program() {
+    let store = chain();
+    let client = store.serve().await;
+    let entries_max = NonZeroUsize::new(10).unwrap();
+    let known = Known::new(Cache::new(entries_max, u64::MAX, |key: &String| {
+        key.clone()
+    }));
+    let run = async |scope: Scope, key: &str| {
+        let call = scope.call(|| client.get(key));
+        let call = call.predict_by(&known, User::of("alice"), key.to_owned());
+        let run = call.then(async |scope: Scope, first: Entry| {
+            let is_ahead = scope.is_speculative();
+            scope.on_abort(|| panic!("nothing is taken back"));
+            let put = scope.call(|| client.put("seen", &first.value));
+            put.value().await.map(|_| is_ahead)
+        });
+        run.await
+    };
+    let limits = Limits {
+        budget: Budget::NONE,
+        ..Limits::default()
+    };
+    for _ in 0..2 {
+        assert!(!run(Scope::root_with(limits), "a").await.unwrap());
+    }
+    assert_eq!((store.gets.load(SeqCst), store.puts.load(SeqCst)), (2, 2));
+    let missing = run(Scope::root_with(limits), "missing").await;
+    assert_eq!(missing.unwrap_err().code(), tonic::Code::NotFound);
+    // What was learned, a scope with a budget runs ahead with.
+    store.close("a");
+    let call = Scope::root().call(|| client.get("a"));
+    let call = call.predict_by(&known, User::of("alice"), "a".to_owned());
+    let run = call.then(async |scope: Scope, first: Entry| {
+        store.let_through("a");
+        scope.confirmed().await?;
+        Ok::<_, Status>(first)
+    });
+    assert_eq!(run.await.unwrap().value, "b");
 }
 
 /// The prediction is right by value, but what followed it was read before another wrote.
