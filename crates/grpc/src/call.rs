@@ -189,7 +189,12 @@ impl<T, S> Call<T, S> {
         if is_alone && self.scope.shared.is_sequential(self.scope.id) {
             return self.run_alone(follow).await;
         }
-        let Self { scope, request, .. } = self;
+        let Self {
+            scope, mut request, ..
+        } = self;
+        if self.line.as_ref().is_some_and(|line| !line.may_go_ahead()) {
+            request.safety = Safety::Unsafe;
+        }
         let shared = scope.shared;
         let made = shared.tell(|tree, effects| tree.call(scope.id, request, effects));
         let gone = |_| Status::cancelled("what this code rested on was denied");

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use tonic::server::Grpc;
 use tonic::{Request, Status};
 
 use crate::context::Context;
+use crate::origin::Origin;
 use crate::served::{Ahead, Plain};
 use crate::wire::{BUDGET, DEPTH, Raw, SURMISE};
 
@@ -24,8 +24,9 @@ pub struct Granted {
     /// What each call may open for its caller, here and further on, whatever the caller says that it
     /// may.
     pub limits: Limits,
-    /// Undecided calls of one address that are worked on at the same time. More wait for their commit
-    /// before their handlers start.
+    /// Undecided calls of one caller that are worked on at the same time. More wait for their commit
+    /// before their handlers start. A caller is who has one certificate, where the feature `tls` is on
+    /// and the server asks for certificates; else, who has one address.
     pub undecided_max: usize,
     /// How long a call may be undecided. Then it is undone, and its caller makes it again when it is
     /// confirmed. If it had been answered, [`Scope::settled`](crate::Scope::settled) tells the caller.
@@ -50,7 +51,7 @@ impl Default for Granted {
 #[derive(Clone, Default)]
 pub struct Callers {
     granted: Granted,
-    undecided: Arc<Mutex<BTreeMap<Option<IpAddr>, usize>>>,
+    undecided: Arc<Mutex<BTreeMap<Origin, usize>>>,
 }
 
 impl Callers {
@@ -100,20 +101,20 @@ impl Callers {
         self.granted
     }
 
-    /// Counts an undecided call of this address, until what is returned is dropped. None, if there
+    /// Counts an undecided call of this caller, until what is returned is dropped. None, if there
     /// are enough.
-    pub(crate) fn admit(&self, address: Option<IpAddr>) -> Option<Admitted> {
+    pub(crate) fn admit(&self, origin: Origin) -> Option<Admitted> {
         let mut undecided = self.lock();
-        let count = undecided.entry(address).or_default();
+        let count = undecided.entry(origin.clone()).or_default();
         if *count >= self.granted.undecided_max {
             return None;
         }
         *count += 1;
         let callers = self.clone();
-        Some(Admitted { callers, address })
+        Some(Admitted { callers, origin })
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Option<IpAddr>, usize>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Origin, usize>> {
         // Nothing panics with it.
         self.undecided
             .lock()
@@ -130,19 +131,19 @@ impl fmt::Debug for Callers {
     }
 }
 
-/// One of the undecided calls of an address.
+/// One of the undecided calls of a caller.
 pub struct Admitted {
     callers: Callers,
-    address: Option<IpAddr>,
+    origin: Origin,
 }
 
 impl Drop for Admitted {
     fn drop(&mut self) {
         let mut undecided = self.callers.lock();
-        if let Some(count) = undecided.get_mut(&self.address) {
+        if let Some(count) = undecided.get_mut(&self.origin) {
             *count -= 1;
             if *count == 0 {
-                undecided.remove(&self.address);
+                undecided.remove(&self.origin);
             }
         }
     }

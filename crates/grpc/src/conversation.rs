@@ -5,18 +5,19 @@
 //! without a commit drops both streams, which is the abort.
 
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use prost::bytes::Bytes;
 use surmise_rpc::{Budget, Caller, Offer, Received, Reply, Stamp};
 use tokio::sync::{mpsc, oneshot};
-use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::codegen::tokio_stream::Stream;
 use tonic::metadata::MetadataMap;
-use tonic::{Request, Status};
+use tonic::{Extensions, Request, Status};
 
+use crate::deadline::{Deadline, exceeded, is_expired, passed, timeout};
 use crate::server::Server;
 use crate::unsent::was_never_sent;
 use crate::wire::{AGAIN, BUDGET, DEPTH, Raw, SURMISE, decode, marked};
@@ -41,7 +42,10 @@ pub struct Control {
 pub struct Question {
     pub server: Server,
     pub path: PathAndQuery,
+    pub metadata: MetadataMap,
+    pub extensions: Extensions,
     pub request: Bytes,
+    pub deadline: Arc<Deadline>,
 }
 
 impl Question {
@@ -69,10 +73,18 @@ impl Question {
         committed: oneshot::Receiver<()>,
     ) -> Option<Result<(), Status>> {
         let mut committed = Some(committed);
-        match self.round(offer, &events, &mut committed).await? {
+        let is_answered = AtomicBool::new(false);
+        let round = self.round(offer, &events, &mut committed, &is_answered);
+        match round.await? {
             // The server would not wait so long for the decision, and has undone what it did; or it could not
-            // read the request.
-            Err(status) if offer.caller == Caller::Speculative && is_to_come_again(&status) => {
+            // read the request; or it has not begun to answer, and undoes it now, as no commit was sent.
+            Err(status)
+                if offer.caller == Caller::Speculative
+                    && (is_to_come_again(&status)
+                        || is_expired(&status) && committed.is_some())
+                    // Else somebody goes on with what it said the first time.
+                    && !is_answered.load(Ordering::Relaxed) =>
+            {
                 if let Some(committed) = committed.take() {
                     committed.await.ok()?;
                 }
@@ -80,7 +92,7 @@ impl Question {
                     caller: Caller::Correct,
                     budget: Budget::NONE,
                 };
-                self.round(offer, &events, &mut None).await
+                self.round(offer, &events, &mut None, &is_answered).await
             }
             outcome => Some(outcome),
         }
@@ -92,6 +104,7 @@ impl Question {
         offer: Offer,
         events: &mpsc::UnboundedSender<Event>,
         committed: &mut Option<oneshot::Receiver<()>>,
+        is_answered: &AtomicBool,
     ) -> Option<Result<(), Status>> {
         let (say, said) = mpsc::unbounded_channel();
         let request = match offer.caller {
@@ -101,9 +114,19 @@ impl Question {
         // The receiver is here until the request takes it.
         let _ = say.send(request);
         let mut say = (offer.caller == Caller::Speculative).then_some(say);
-        let is_answered = AtomicBool::new(false);
-        let mut exchange = pin!(self.exchange(offer, Said(said), events, &is_answered));
+        let request = self.dress(offer, Said(said));
+        let asked = request.as_ref().ok();
+        let timeout = asked.and_then(|request| timeout(request.metadata()));
+        let mut exchange = pin!(self.exchange(offer, request, events, is_answered));
+        let mut due = pin!(passed(None));
+        let mut is_timed = false;
         loop {
+            if say.is_none() && !is_timed {
+                is_timed = true;
+                due.set(passed(
+                    timeout.and_then(|timeout| self.deadline.of(timeout)),
+                ));
+            }
             tokio::select! {
                 biased;
                 is_committed = decision(committed) => {
@@ -121,16 +144,45 @@ impl Question {
                         return None;
                     }
                 }
-                outcome = &mut exchange => return Some(outcome),
+                outcome = &mut exchange => {
+                    let is_late = matches!(&outcome, Err(status) if is_expired(status));
+                    if is_late && say.is_none() {
+                        return Some(self.end_late(events));
+                    }
+                    return Some(outcome);
+                }
+                () = &mut due, if !is_answered.load(Ordering::Relaxed) => {
+                    // As above, the answer may have come while this waited.
+                    if !is_answered.load(Ordering::Relaxed) {
+                        return Some(self.end_late(events));
+                    }
+                }
             }
         }
+    }
+
+    /// Answers a call that has taken too long.
+    fn end_late(&self, events: &mpsc::UnboundedSender<Event>) -> Result<(), Status> {
+        // As in `exchange`.
+        let _ = events.send(Event::Actual(Err(exceeded())));
+        Err(exceeded())
+    }
+
+    /// The request with its metadata. What the protocol says of it comes last, so nobody can change it.
+    fn dress(&self, offer: Offer, said: Said) -> Result<Request<Said>, Status> {
+        let (metadata, extensions) = (self.metadata.clone(), self.extensions.clone());
+        let bare = Request::from_parts(metadata, extensions, ());
+        let (metadata, extensions, ()) = self.server.intercept(bare)?.into_parts();
+        let mut request = Request::from_parts(metadata, extensions, said);
+        announce(offer, request.metadata_mut());
+        Ok(request)
     }
 
     /// Sends, and tells of each reply.
     async fn exchange(
         &self,
         offer: Offer,
-        said: Said,
+        request: Result<Request<Said>, Status>,
         events: &mpsc::UnboundedSender<Event>,
         is_answered: &AtomicBool,
     ) -> Result<(), Status> {
@@ -139,10 +191,19 @@ impl Question {
             // If nobody hears it, the scope has gone on without it or is discarded.
             let _ = events.send(Event::Actual(actual));
         };
-        let outcome = self.hear(offer, said, events, &answer).await;
+        let outcome = match request {
+            Ok(request) => self.hear(offer, request, events, &answer).await,
+            // It was refused by an interceptor, so it is not known to any server.
+            Err(status) => {
+                answer(Err(status));
+                return Ok(());
+            }
+        };
         let is_over = is_answered.load(Ordering::Relaxed);
         match outcome {
-            Err(status) if !is_over && is_to_come_again(&status) => Err(status),
+            Err(status) if !is_over && (is_to_come_again(&status) || is_expired(&status)) => {
+                Err(status)
+            }
             Err(status) if !is_over => {
                 // What was never sent has no effects whose commit could be lost.
                 let lost = (!was_never_sent(&status)).then(|| status.clone());
@@ -169,15 +230,13 @@ impl Question {
     async fn hear(
         &self,
         offer: Offer,
-        said: Said,
+        request: Request<Said>,
         events: &mpsc::UnboundedSender<Event>,
         answer: &impl Fn(Result<(Bytes, Option<Stamp>), Status>),
     ) -> Result<(), Status> {
-        let mut client = Grpc::new(self.server.channel.clone());
+        let mut client = self.server.client.clone();
         let ready = client.ready().await;
         ready.map_err(|error| Status::unavailable(error.to_string()))?;
-        let mut request = Request::new(said);
-        announce(offer, request.metadata_mut());
         let reply = client.streaming(request, self.path.clone(), Raw).await;
         let reply = reply.map_err(|status| self.refused(offer, status))?;
         let is_aware = is_echoed(reply.metadata());

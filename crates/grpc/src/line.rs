@@ -57,6 +57,17 @@ impl<T> Line<T> {
         control
     }
 
+    /// Whether the server may see the request while its arguments are only predicted.
+    pub fn may_go_ahead(&self) -> bool {
+        let Question { server, path, .. } = &self.question;
+        server.may_see_ahead(path.path())
+    }
+
+    /// The call is made, or made again for another reason than that it was never sent.
+    pub fn renew(&self) {
+        self.question.deadline.renew();
+    }
+
     /// Waits for the actual reply. Predictions that come before are kept.
     pub async fn reply(self: Arc<Self>) -> Result<T, Status> {
         poll_fn(|context| self.poll_reply(context)).await

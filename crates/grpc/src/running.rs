@@ -129,7 +129,12 @@ where
         foresee: Option<Foresee<'_, R, E>>,
     ) -> Option<Result<R, E>> {
         match said {
-            Instruction::Send => self.send(),
+            Instruction::Send => {
+                if let Some(line) = &self.watched.line {
+                    line.renew();
+                }
+                self.send();
+            }
             Instruction::Foresee(branch) => {
                 let branch = self.branches.iter().find(|one| one.id == branch);
                 let outcome = branch.and_then(|branch| branch.outcome.as_ref());

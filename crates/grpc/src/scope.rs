@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 
 use prost::Message;
 use surmise_rpc::{Caller, Limits, ScopeId, Standing, WaiterId};
-use tonic::Status;
 use tonic::codegen::http::uri::PathAndQuery;
+use tonic::{IntoRequest, Status};
 
 use crate::call::Call;
 use crate::conversation::Question;
@@ -66,16 +66,29 @@ impl Scope {
     /// predicts is run ahead with, it may open branches of its own within this root's budget, and
     /// methods that are [`Call::aware`] are called also by a scope that speculates.
     ///
+    /// The request is a message, or a `tonic::Request` of one, with metadata, extensions and a timeout.
+    /// The timeout counts until the reply is there, from when the call is sent by a scope that is
+    /// confirmed: what is undecided takes nothing off it.
+    ///
     /// It has to be made in a Tokio runtime.
-    pub fn call_to<Q, T>(&self, server: &Server, path: PathAndQuery, request: &Q) -> CallTo<T>
+    pub fn call_to<'q, Q, T>(
+        &self,
+        server: &Server,
+        path: PathAndQuery,
+        request: impl IntoRequest<&'q Q>,
+    ) -> CallTo<T>
     where
-        Q: Message,
+        Q: Message + 'q,
         T: Message + Default + Clone + PartialEq + 'static,
     {
+        let (metadata, extensions, request) = request.into_request().into_parts();
         let question = Question {
             server: server.clone(),
             path,
+            metadata,
+            extensions,
             request: request.encode_to_vec().into(),
+            deadline: Arc::default(),
         };
         let line = Arc::new(Line::new(question, message::<T>));
         let replies = line.clone();

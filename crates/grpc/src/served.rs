@@ -2,20 +2,24 @@
 
 use std::future::Future;
 use std::marker::PhantomData;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context as Task, Poll};
+use std::time::Duration;
 
 use prost::Message;
 use prost::bytes::Bytes;
 use surmise_rpc::{Caller, Decision, Heard, Limits, Offer, ScopeId};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tonic::codegen::tokio_stream::Stream;
 use tonic::server::{StreamingService, UnaryService};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::callers::Callers;
 use crate::context::{Context, Replies};
+use crate::deadline::{exceeded, passed, timeout};
+use crate::origin::Origin;
 use crate::scope::Scope;
 use crate::shared::Shared;
 use crate::wire::{AGAIN, SURMISE, message, unmarked};
@@ -97,7 +101,7 @@ where
         let handler = self.handler.take().expect("a call is served once");
         let (callers, offer) = (self.callers.clone(), self.offer);
         Box::pin(async move {
-            let address = request.remote_addr().map(|address| address.ip());
+            let origin = Origin::of(&request);
             let (metadata, extensions, mut said) = request.into_parts();
             let first = said.message().await?;
             let first = first.ok_or_else(|| Status::invalid_argument("there is no request"))?;
@@ -120,12 +124,13 @@ where
             let context = Context::new(scope, replies.clone());
             let call = Call {
                 said: (offer.caller == Caller::Speculative).then_some(said),
+                timeout: timeout(request.metadata()),
                 shared,
                 replies,
             };
             let work = async move {
                 let limit = tokio::time::sleep(callers.granted().undecided_for);
-                let admitted = callers.admit(address);
+                let admitted = callers.admit(origin);
                 let mut call = call;
                 if admitted.is_none() && !call.is_decided_by(limit).await {
                     return;
@@ -149,6 +154,8 @@ where
 struct Call {
     /// What the caller says, while it is to say something.
     said: Option<Streaming<Bytes>>,
+    /// How long it may take, once it is decided.
+    timeout: Option<Duration>,
     shared: Arc<Shared>,
     replies: Arc<Replies>,
 }
@@ -180,7 +187,13 @@ impl Call {
         // After the handler, so that it is dropped before it: rollbacks come first.
         let _aborted = Aborted(self.shared.clone());
         let mut outcome = None;
+        let mut due = pin!(passed(None));
         while outcome.is_none() || self.said.is_some() {
+            if self.said.is_none()
+                && let Some(timeout) = self.timeout.take()
+            {
+                due.set(passed(Instant::now().checked_add(timeout)));
+            }
             tokio::select! {
                 biased;
                 decision = heard(&mut self.said) => if !self.decide(decision) {
@@ -195,6 +208,10 @@ impl Call {
                     // it ends the stream, and with that a commit could not be heard.
                     self.replies.actual(value.encode_to_vec().into());
                 })),
+                () = &mut due, if outcome.is_none() => {
+                    self.replies.fail(exceeded());
+                    return;
+                }
             }
         }
         // The end of the stream says that the commit has been heard, by all further servers, too.

@@ -27,12 +27,14 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+mod each;
 mod function;
 mod last_value;
 mod predictor;
 mod switch;
 
 pub use cache::Cache;
+pub use each::SwitchedEach;
 pub use function::Function;
 pub use last_value::LastValue;
 pub use predictor::{Asked, Guess, Predictor, User};

@@ -307,6 +307,37 @@ async fn a_call_that_is_undecided_for_too_long_is_made_again() {
     assert_eq!(log[3..], ["do k", "drop k"]);
 }
 
+/// What was answered is not asked again, lest the answer be another one than somebody went on with: that it is
+/// undone is told.
+#[tokio::test]
+async fn an_answered_call_that_is_undecided_for_too_long_is_lost() {
+    let granted = Granted {
+        undecided_for: Duration::from_millis(20),
+        ..Granted::default()
+    };
+    let hop = Hop {
+        callers: Callers::new(granted),
+        ..Hop::last()
+    };
+    let server = hop.serve().await;
+    hop.gate.add_permits(1);
+    let store = Store::with(&[("a", "b")]);
+    let client = store.serve().await;
+    store.close("a");
+    let scope = Scope::root();
+    let call = scope.call(|| client.get("a")).predict(entry("a", "b"));
+    let run = call.then(async |scope: Scope, _| make(&scope, &server, "k").value().await);
+    let steps = async {
+        until(|| hop.log().contains(&"undo k".to_owned())).await;
+        store.let_through("a");
+    };
+    let (outcome, ()) = tokio::join!(run, steps);
+    assert_eq!(outcome.unwrap().value, "end");
+    let told = scope.settled().await.unwrap_err();
+    assert_eq!(told.code(), tonic::Code::Aborted);
+    assert_eq!(hop.log(), ["do k", "drop k", "undo k"]);
+}
+
 /// What a server does that grants this, when it is called by a scope that speculates, and that is
 /// confirmed when the server has come `ahead` as far as this.
 async fn called_ahead(granted: Granted, ahead: &[&str]) -> Vec<String> {

@@ -159,6 +159,9 @@ impl Service<http::Request<Body>> for Hop {
         Box::pin(async move {
             let callers = hop.callers.clone();
             let handler = |context: Context<Entry>, request: Request<Entry>| {
+                if let Some(tenant) = request.metadata().get("tenant") {
+                    hop.say("tenant", tenant.to_str().unwrap());
+                }
                 hop.answer(context, request.into_inner().key)
             };
             Ok(callers.unary(request, handler).await)

@@ -8,7 +8,9 @@ mod figures;
 mod hop;
 mod many;
 mod nginx;
+mod sent;
 mod store;
+mod tls;
 mod valve;
 mod writers;
 

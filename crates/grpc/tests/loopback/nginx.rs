@@ -149,9 +149,9 @@ async fn old_and_new_understand_each_other() {
     let server = connect(nginx.address).await;
     hop.is_old.store(true, SeqCst);
     let get = tonic::codegen::http::uri::PathAndQuery::from_static("/test.Store/Get");
-    let request = tonic::Request::new(entry("b", ""));
+
     let call = Scope::root()
-        .call_to::<_, Entry>(&server, get, request)
+        .call_to::<_, Entry>(&server, get, &entry("b", ""))
         .aware();
     assert_eq!(call.value().await.unwrap().value, "c");
     assert!(!server.is_aware());
