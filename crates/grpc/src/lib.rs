@@ -79,6 +79,7 @@ mod served;
 mod server;
 mod shared;
 mod streams;
+mod telemetry;
 mod unsent;
 mod wire;
 

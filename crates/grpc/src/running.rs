@@ -8,13 +8,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use surmise_rpc::{CallId, Predictions, ScopeId, Stamp};
+use surmise_rpc::{CallId, Predictions, ScopeId, Stamp, Verdict};
 use tonic::Status;
 
 use crate::call::{Foreseeing, Learning};
 use crate::line::Line;
 use crate::scope::Scope;
 use crate::shared::{Instruction, Shared};
+use crate::telemetry::{Ahead, late};
 use crate::unsent::{TRIES_MAX, was_never_sent};
 
 /// How the reply of a call, and predictions of it, come to be known.
@@ -49,6 +50,8 @@ struct Branch<B: Future> {
     future: Pin<Box<B>>,
     /// What it came to, once it has finished.
     outcome: Option<B::Output>,
+    /// If it was started before the reply came.
+    ahead: Option<Ahead>,
 }
 
 /// Tells the tree that the call's future is gone.
@@ -150,7 +153,10 @@ where
             }
             Instruction::Discard(branch) => {
                 self.predictions.remove(branch);
-                self.branches.retain(|one| one.id != branch);
+                if let Some(at) = self.branches.iter().position(|one| one.id == branch) {
+                    let discarded = self.branches.remove(at);
+                    discarded.ahead.into_iter().for_each(Ahead::miss);
+                }
             }
             Instruction::Return(branch) => {
                 let branch = self.branches.iter_mut().find(|one| one.id == branch);
@@ -186,6 +192,15 @@ where
         }
         self.reply = None;
         let verdict = self.predictions.verdict(&actual);
+        if let Verdict::Affirms(right) = verdict {
+            let mut branches = self.branches.iter_mut();
+            let right = branches.find(|branch| branch.id == right);
+            right
+                .and_then(|branch| branch.ahead.as_mut())
+                .into_iter()
+                .for_each(Ahead::hit);
+        }
+        late(self.watched.predictors.len());
         let said = self.watched.line.as_ref().and_then(|line| line.stamp());
         let stamp = said.or_else(|| actual.as_ref().ok().and_then(self.watched.stamp));
         if let Ok(value) = &actual {
@@ -255,6 +270,7 @@ where
             id,
             future,
             outcome: None,
+            ahead: self.actual.is_none().then(Ahead::begin),
         });
     }
 

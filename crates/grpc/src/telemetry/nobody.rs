@@ -1,0 +1,19 @@
+//! Nobody is told.
+
+/// What follows a call, run ahead.
+pub struct Ahead;
+
+impl Ahead {
+    pub fn begin() -> Self {
+        Self
+    }
+
+    /// The reply has come, and it was right.
+    pub fn hit(&mut self) {}
+
+    /// It is discarded.
+    pub fn miss(self) {}
+}
+
+/// So many predictions came after the reply.
+pub fn late(_: usize) {}
