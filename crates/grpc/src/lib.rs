@@ -89,6 +89,8 @@ pub use context::Context;
 pub use endpoint::bear_cancelled_calls;
 pub use gate::Gate;
 pub use known::Known;
+#[cfg(feature = "reflection")]
+pub use methods::ReflectionError;
 pub use methods::{DescriptorError, Methods};
 pub use scope::{CallTo, Scope};
 pub use server::Server;

@@ -7,6 +7,7 @@ mod faults;
 mod figures;
 mod hop;
 mod many;
+mod methods;
 mod nginx;
 mod sent;
 mod store;
