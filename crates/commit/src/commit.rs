@@ -158,17 +158,15 @@ pub fn commit_on(
 /// # Errors
 /// [`CommitError`]; the commit can be resumed again.
 pub fn resume(directory: &Path, on_progress: &mut OnProgress<'_>) -> Result<Resumed, CommitError> {
-    let Some((mut journal, mut contents)) = cut_short(directory)? else {
-        return Ok(Resumed::Nothing);
+    let (mut journal, mut contents) = match cut_short(directory)? {
+        CutShort::Nothing => return Ok(Resumed::Nothing),
+        CutShort::BeforeItBegan => return Ok(Resumed::Undone),
+        CutShort::Begun(journal, contents) => (journal, contents),
     };
     let written = contents.written.take();
     let site = site(&contents)?;
     match contents.phase {
-        None => {
-            journal::discard(directory).map_err(journal_error)?;
-            Ok(Resumed::Undone)
-        }
-        Some(Phase::Staging | Phase::Undoing) => {
+        None | Some(Phase::Staging | Phase::Undoing) => {
             take_back(directory, journal, &contents, on_progress)?;
             Ok(Resumed::Undone)
         }
@@ -194,11 +192,10 @@ pub fn resume(directory: &Path, on_progress: &mut OnProgress<'_>) -> Result<Resu
 /// After `NothingToUndo`, `TooLate`, `Elsewhere` and `Changed` nothing has been done, and [`resume`] still
 /// finishes the commit. After any other, undo, or [`resume`], goes on taking back.
 pub fn undo(directory: &Path, on_progress: &mut OnProgress<'_>) -> Result<(), CommitError> {
-    if journal::is_cut_short(directory) {
-        return journal::discard(directory).map_err(journal_error);
-    }
-    let Some((mut journal, mut contents)) = cut_short(directory)? else {
-        return Err(CommitError::NothingToUndo);
+    let (mut journal, mut contents) = match cut_short(directory)? {
+        CutShort::Nothing => return Err(CommitError::NothingToUndo),
+        CutShort::BeforeItBegan => return Ok(()),
+        CutShort::Begun(journal, contents) => (journal, contents),
     };
     if contents.written.is_some() {
         return Err(CommitError::TooLate);
@@ -213,22 +210,32 @@ pub fn undo(directory: &Path, on_progress: &mut OnProgress<'_>) -> Result<(), Co
     take_back(directory, journal, &contents, on_progress)
 }
 
-/// The journal of a commit that was cut short, if there is one.
-fn cut_short(directory: &Path) -> Result<Option<(Journal, Contents)>, CommitError> {
-    if journal::is_cut_short(directory) {
+/// What there is of a commit that was cut short.
+enum CutShort {
+    Nothing,
+    /// A journal that did not say yet that staging begins, and is dropped. It may lack anything, also where
+    /// the tree is.
+    BeforeItBegan,
+    Begun(Journal, Box<Contents>),
+}
+
+fn cut_short(directory: &Path) -> Result<CutShort, CommitError> {
+    let found = match journal::is_cut_short(directory) {
+        true => None,
+        false => match Journal::open(directory)? {
+            None => return Ok(CutShort::Nothing),
+            Some(found) => Some(found),
+        },
+    };
+    let Some((journal, mut contents)) = found.filter(|(_, contents)| contents.phase.is_some())
+    else {
         journal::discard(directory).map_err(journal_error)?;
-        return Ok(None);
+        return Ok(CutShort::BeforeItBegan);
+    };
+    if contents.phase != Some(Phase::Done) {
+        renumber(&mut contents)?;
     }
-    let mut found = Journal::open(directory)?;
-    if let Some((_, contents)) = &mut found
-        && matches!(
-            contents.phase,
-            Some(Phase::Staging | Phase::Undoing | Phase::Applying)
-        )
-    {
-        renumber(contents)?;
-    }
-    Ok(found)
+    Ok(CutShort::Begun(journal, Box::new(contents)))
 }
 
 fn site(contents: &Contents) -> Result<Site<'_>, CommitError> {

@@ -310,6 +310,35 @@ fn without_a_commit_that_was_cut_short_there_is_nothing_to_undo() {
     assert_eq!(again.unwrap(), Resumed::Finished(Default::default()));
 }
 
+/// The journal of a commit that is killed before it says that staging begins may end anywhere.
+#[test]
+fn a_commit_that_was_cut_short_before_it_began_has_never_been() {
+    let world = World::new(plant);
+    world.act(&acts());
+    let at_stage = &mut |_: surmise_commit::Progress| ControlFlow::Break(());
+    assert!(world.commit_with(None, at_stage).is_err());
+    let path = world.state().join("commit");
+    let whole = fs::read(&path).unwrap();
+    let before = TreeSnapshot::of(world.real());
+    let ends: Vec<_> = (0..whole.len()).step_by(7).chain(0..100).collect();
+    let pending_at = |end: usize| {
+        fs::write(&path, &whole[..end]).unwrap();
+        pending(&world.state()).unwrap()
+    };
+    for end in ends {
+        for is_undone in [false, true] {
+            assert_eq!(pending_at(end), Some(Phase::Staging), "{end} bytes");
+            match is_undone {
+                true => undo(&world.state(), &mut |_| ControlFlow::Continue(())).unwrap(),
+                false => assert_eq!(world.resume(&[]), Resumed::Undone, "{end} bytes"),
+            }
+            assert_eq!(pending(&world.state()).unwrap(), None);
+        }
+    }
+    assert_same_tree(&before, &TreeSnapshot::of(world.real()), Facets::EXACT);
+    world.assert_commits();
+}
+
 /// Without its pre-images an undo must not pretend.
 #[test]
 fn a_journal_whose_kept_data_are_damaged_is_not_taken_back() {
