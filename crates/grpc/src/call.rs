@@ -196,9 +196,8 @@ impl<T, S> Call<T, S> {
             request.safety = Safety::Unsafe;
         }
         let shared = scope.shared;
-        let made = shared.tell(|tree, effects| tree.call(scope.id, request, effects));
         let gone = |_| Status::cancelled("what this code rested on was denied");
-        let call = made.map_err(gone)?;
+        let call = shared.call(scope.id, request).map_err(gone)?;
         let watched = Watched {
             send: self.send,
             line: self.line,
@@ -220,6 +219,7 @@ impl<T, S> Call<T, S> {
         B: Future<Output = Result<R, E>>,
         E: From<Status>,
     {
+        self.scope.shared.called_in_turn();
         let actual = (self.send)().await?;
         for learn in self.learn {
             learn(&actual);

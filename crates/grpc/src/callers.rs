@@ -7,14 +7,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use prost::Message;
-use surmise_rpc::{Limits, Offer};
+use surmise_rpc::{Limits, Offer, Waste};
 use tonic::body::Body;
 use tonic::codegen::http;
 use tonic::server::Grpc;
 use tonic::{Request, Status};
 
+use crate::allowance::Allowance;
 use crate::context::Context;
 use crate::origin::Origin;
+use crate::scope::Scope;
 use crate::served::{Ahead, Plain};
 use crate::wire::{BUDGET, DEPTH, Raw, SURMISE};
 
@@ -31,15 +33,19 @@ pub struct Granted {
     /// How long a call may be undecided. Then it is undone, and its caller makes it again when it is
     /// confirmed. If it had been answered, [`Scope::settled`](crate::Scope::settled) tells the caller.
     pub undecided_for: Duration,
+    /// What all handlers together may throw away of the calls that they make, if that is bounded; see
+    /// [`Gate::wasting_at_most`](crate::Gate::wasting_at_most).
+    pub waste: Option<Waste>,
 }
 
 impl Default for Granted {
-    /// The limits of a program; 64 undecided calls, each for a minute.
+    /// The limits of a program; 64 undecided calls, each for a minute; no bound on waste.
     fn default() -> Self {
         Self {
             limits: Limits::default(),
             undecided_max: 64,
             undecided_for: Duration::from_secs(60),
+            waste: None,
         }
     }
 }
@@ -51,6 +57,7 @@ impl Default for Granted {
 #[derive(Clone, Default)]
 pub struct Callers {
     granted: Granted,
+    allowance: Allowance,
     undecided: Arc<Mutex<BTreeMap<Origin, usize>>>,
 }
 
@@ -59,6 +66,7 @@ impl Callers {
     pub fn new(granted: Granted) -> Self {
         Self {
             granted,
+            allowance: Allowance::of(granted.waste),
             undecided: Arc::default(),
         }
     }
@@ -85,7 +93,7 @@ impl Callers {
                 Grpc::new(Raw).streaming(service, request).await
             }
             None => {
-                let service = Plain::new(self.granted.limits, handler);
+                let service = Plain::new(self.scope(), handler);
                 Grpc::new(Raw).unary(service, request).await
             }
         }
@@ -95,6 +103,15 @@ impl Callers {
         let header = |name| headers.get(name)?.to_str().ok();
         let granted = self.granted.limits.budget;
         Offer::read(header(SURMISE), header(DEPTH), header(BUDGET), granted)
+    }
+
+    /// For a handler whose caller knows nothing of speculation.
+    fn scope(&self) -> Scope {
+        Scope::root_within(self.granted.limits, self.allowance.clone())
+    }
+
+    pub(crate) fn allowance(&self) -> Allowance {
+        self.allowance.clone()
     }
 
     pub(crate) fn granted(&self) -> Granted {

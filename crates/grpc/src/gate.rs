@@ -1,12 +1,13 @@
-//! Whether there is anything to run ahead with.
+//! Whether there is anything to run ahead with: time of the workers, and what may be wasted.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use surmise_rpc::{Budget, Limits};
+use surmise_rpc::{Budget, Limits, Waste};
 use tokio::runtime::Handle;
 
+use crate::allowance::Allowance;
 use crate::scope::Scope;
 
 /// How long a look at the workers is good for. It takes some of them to tell busy from idle.
@@ -27,6 +28,7 @@ const IDLE_MAX: u32 = 70;
 pub struct Gate {
     runtime: Handle,
     limits: Limits,
+    allowance: Allowance,
     last: Mutex<Look>,
 }
 
@@ -55,21 +57,36 @@ impl Gate {
         Self {
             runtime,
             limits,
+            allowance: Allowance::default(),
             last,
         }
     }
 
-    /// A scope that rests on nothing, as [`Scope::root`]; while the workers are busy, one whose calls run
-    /// one after the other.
+    /// Bounds what all its scopes together throw away: calls that were sent ahead, and that a denied prediction
+    /// ends, or an abandoned call. While there have been as many as this allows, calls run one after the other,
+    /// which earns them the next.
+    ///
+    /// A call that is sent again, for the sake of order, counts once. What the servers of these calls throw away
+    /// is bounded there, by [`Granted::waste`](crate::Granted::waste).
+    pub fn wasting_at_most(self, waste: Waste) -> Self {
+        Self {
+            allowance: Allowance::of(Some(waste)),
+            ..self
+        }
+    }
+
+    /// A scope that rests on nothing, as [`Scope::root`]; while the workers are busy, or too much was wasted, one
+    /// whose calls run one after the other.
     pub fn root(&self) -> Scope {
-        let budget = match self.has_room() {
+        let budget = match self.has_room() && self.allowance.has_left() {
             true => self.limits.budget,
             false => Budget::NONE,
         };
-        Scope::root_with(Limits {
+        let limits = Limits {
             budget,
             ..self.limits
-        })
+        };
+        Scope::root_within(limits, self.allowance.clone())
     }
 
     /// Whether the workers had time to spare when they were last looked at.

@@ -62,6 +62,7 @@
 //! follows it.
 #![forbid(unsafe_code)]
 
+mod allowance;
 mod call;
 mod callers;
 mod context;
@@ -94,7 +95,7 @@ pub use methods::ReflectionError;
 pub use methods::{DescriptorError, Methods};
 pub use scope::{CallTo, Scope};
 pub use server::Server;
-pub use surmise_rpc::{Budget, Limits, Order, Safety, Stamp};
+pub use surmise_rpc::{Budget, Limits, Order, Safety, Stamp, Waste};
 pub use tonic::Status;
 
 /// The guide's code, which is run.

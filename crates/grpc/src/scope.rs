@@ -10,6 +10,7 @@ use surmise_rpc::{Caller, Limits, ScopeId, Standing, WaiterId};
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::{IntoRequest, Status};
 
+use crate::allowance::Allowance;
 use crate::call::Call;
 use crate::conversation::Question;
 use crate::line::Line;
@@ -43,8 +44,12 @@ impl Scope {
 
     /// A scope that rests on nothing, in which no more is run ahead than this.
     pub fn root_with(limits: Limits) -> Self {
+        Self::root_within(limits, Allowance::default())
+    }
+
+    pub(crate) fn root_within(limits: Limits, allowance: Allowance) -> Self {
         Self {
-            shared: Arc::new(Shared::new(Caller::Correct, limits)),
+            shared: Arc::new(Shared::new(Caller::Correct, limits, allowance)),
             id: ScopeId::ROOT,
         }
     }

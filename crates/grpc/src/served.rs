@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use prost::Message;
 use prost::bytes::Bytes;
-use surmise_rpc::{Caller, Decision, Heard, Limits, Offer, ScopeId};
+use surmise_rpc::{Caller, Decision, Heard, Offer, ScopeId};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tonic::codegen::tokio_stream::Stream;
@@ -28,16 +28,16 @@ type Pinned<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Serves a caller that knows nothing of speculation.
 pub struct Plain<H, Q, T> {
-    limits: Limits,
+    scope: Scope,
     /// Until it is called, once.
     handler: Option<H>,
     messages: PhantomData<fn(Q) -> T>,
 }
 
 impl<H, Q, T> Plain<H, Q, T> {
-    pub fn new(limits: Limits, handler: H) -> Self {
+    pub fn new(scope: Scope, handler: H) -> Self {
         Self {
-            limits,
+            scope,
             handler: Some(handler),
             messages: PhantomData,
         }
@@ -56,7 +56,7 @@ where
 
     fn call(&mut self, request: Request<Bytes>) -> Self::Future {
         let handler = self.handler.take().expect("a call is served once");
-        let context = Context::new(Scope::root_with(self.limits), Arc::new(Replies::new(None)));
+        let context = Context::new(self.scope.clone(), Arc::new(Replies::new(None)));
         Box::pin(async move {
             let (metadata, extensions, bytes) = request.into_parts();
             let request = Request::from_parts(metadata, extensions, message(bytes)?);
@@ -114,7 +114,7 @@ where
 
             let mut limits = callers.granted().limits;
             limits.budget = offer.budget;
-            let shared = Arc::new(Shared::new(offer.caller, limits));
+            let shared = Arc::new(Shared::new(offer.caller, limits, callers.allowance()));
             let (send, frames) = mpsc::unbounded_channel();
             let replies = Arc::new(Replies::new(Some(send)));
             let scope = Scope {

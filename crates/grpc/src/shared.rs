@@ -13,11 +13,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use surmise_rpc::{
-    CallId, Caller, Effect, Limits, Offer, RollbackId, ScopeId, Standing, Tree, TreeError, WaiterId,
+    CallId, Caller, Effect, Limits, Offer, Request, RollbackId, Safety, ScopeId, Standing, Tree,
+    TreeError, WaiterId,
 };
 use tokio::sync::oneshot;
 use tonic::Status;
 
+use crate::allowance::{Allowance, Became};
 use crate::conversation::Control;
 use crate::streams::{Ended, Streams};
 
@@ -29,6 +31,7 @@ pub struct Shared {
     state: Mutex<State>,
     /// Whether its limits let it run anything ahead.
     runs_ahead: bool,
+    allowance: Allowance,
 }
 
 /// What a call's future is told.
@@ -44,7 +47,7 @@ pub enum Instruction {
 }
 
 impl Shared {
-    pub fn new(caller: Caller, limits: Limits) -> Self {
+    pub fn new(caller: Caller, limits: Limits, allowance: Allowance) -> Self {
         let state = State {
             tree: Tree::new(caller, limits),
             inboxes: BTreeMap::new(),
@@ -57,6 +60,7 @@ impl Shared {
         Self {
             state: Mutex::new(state),
             runs_ahead: limits.budget.branches > 0 && limits.budget.depth > 0,
+            allowance,
         }
     }
 
@@ -73,8 +77,37 @@ impl Shared {
         self.act(|state, effects| event(&mut state.tree, effects))
     }
 
+    /// A call was made outside of the tree, by the sequential program.
+    pub fn called_in_turn(&self) {
+        let in_turn = 1;
+        self.allowance.settle(Became {
+            in_turn,
+            ..Became::default()
+        });
+    }
+
+    /// A scope makes a call. Where it would be sent ahead, and too much of that was for nothing, it waits.
+    pub fn call(&self, scope: ScopeId, mut request: Request) -> Result<CallId, TreeError> {
+        self.tell(|tree, effects| {
+            let safety = request.safety.toward(request.peer);
+            let is_ahead = tree.standing(scope)? != Standing::Correct && safety != Safety::Unsafe;
+            let is_taken = is_ahead && self.allowance.take();
+            if is_ahead && !is_taken {
+                request.safety = Safety::Unsafe;
+            }
+            let call = tree.call(scope, request, effects);
+            if call.is_err() && is_taken {
+                self.allowance.give_back();
+            }
+            call
+        })
+    }
+
     /// A branch for a predicted value of a call, if there may be one.
     pub fn predict(&self, call: CallId) -> Option<ScopeId> {
+        if !self.allowance.has_left() {
+            return None;
+        }
         let branch = self.act(|state, _| {
             let branch = state.tree.predict(call)?;
             state.callers.extend(branch.map(|branch| (branch, call)));
@@ -203,7 +236,12 @@ impl Shared {
         let mut effects = Vec::new();
         let mut outside = Outside::default();
         let mut state = self.lock();
+        let wasted = state.tree.calls_wasted();
         let answer = event(&mut state, &mut effects)?;
+        self.allowance.settle(Became {
+            wasted: state.tree.calls_wasted() - wasted,
+            ..became(&effects)
+        });
         for effect in effects {
             state.route(effect, &mut outside);
         }
@@ -217,6 +255,19 @@ impl Shared {
         // later ones, too. Drops have to go on meanwhile.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What effects say that calls became.
+fn became(effects: &[Effect]) -> Became {
+    let mut became = Became::default();
+    for effect in effects {
+        match effect {
+            Effect::Commit(_) => became.kept += 1,
+            Effect::Send { speculative, .. } => became.in_turn += u64::from(!speculative),
+            _ => {}
+        }
+    }
+    became
 }
 
 struct State {

@@ -71,6 +71,7 @@ mod replies;
 mod safety;
 mod stamp;
 mod tree;
+mod waste;
 
 pub use budget::{Budget, Limits};
 pub use comparison::{Predictions, Verdict};
@@ -82,3 +83,4 @@ pub use replies::{Frame, PREDICTIONS_MAX, Received, Reply, ReplyError, Sent};
 pub use safety::{Peer, Safety};
 pub use stamp::{Order, Stamp};
 pub use tree::Tree;
+pub use waste::{Account, Waste};

@@ -27,6 +27,8 @@ pub struct Tree {
     fan_out_max: u32,
     scopes_made: u64,
     calls_made: u64,
+    /// Calls that were sent ahead and thrown away.
+    calls_wasted: u64,
 }
 
 /// Calls and branches.
@@ -42,6 +44,7 @@ impl Tree {
             fan_out_max: limits.fan_out_max,
             scopes_made: 0,
             calls_made: 0,
+            calls_wasted: 0,
         }
     }
 
@@ -202,6 +205,12 @@ impl Tree {
     pub fn is_quiet(&self) -> bool {
         let returned = |call: &Call| call.progress == Progress::Returned;
         self.scopes.len() <= 1 && self.calls.values().all(returned)
+    }
+
+    /// How many calls were sent by scopes that speculated, and thrown away with them or given up by them. All
+    /// others of that kind come to an [`Effect::Commit`].
+    pub fn calls_wasted(&self) -> u64 {
+        self.calls_wasted
     }
 
     /// What may still be opened.

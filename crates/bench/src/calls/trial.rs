@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use surmise_grpc::{Gate, Limits, Scope, Server, Status};
+use surmise_grpc::{Gate, Limits, Scope, Server, Status, Waste};
 use tokio::task::JoinSet;
 
 use super::hops::{self, Hop};
@@ -34,8 +34,12 @@ const KNOWN_MAX: Duration = Duration::from_secs(5);
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Trial {
     /// Chains of so many calls of 10 ms, of whose replies so many in a hundred are predicted right: ms a
-    /// chain.
-    Chain { calls: u32, right: u32 },
+    /// chain. So many for a hundred of use may be wasted, if that is bounded.
+    Chain {
+        calls: u32,
+        right: u32,
+        wasted: Option<u32>,
+    },
     /// A call of the first of so many servers, each of which asks the next one before it works for 10 ms; they
     /// predict their replies rightly: ms a call.
     Hops { servers: u32 },
@@ -90,6 +94,17 @@ impl Trial {
         tried
     }
 
+    fn gate(self) -> Gate {
+        let gate = Gate::new(Limits::default());
+        match self {
+            Self::Chain {
+                wasted: Some(percent),
+                ..
+            } => gate.wasting_at_most(Waste { percent, burst: 4 }),
+            _ => gate,
+        }
+    }
+
     async fn try_it(self, is_ahead: bool) -> Result<Found, String> {
         let servers = match self {
             Self::Hops { servers } | Self::Abort { servers } => servers,
@@ -106,9 +121,9 @@ impl Trial {
             let (client, worked) = Step::row(servers, self.takes()).await?;
             (Callee::Plain(client), worked)
         };
-        let gate = is_ahead.then(|| Arc::new(Gate::new(Limits::default())));
+        let gate = is_ahead.then(|| Arc::new(self.gate()));
         let tried = match self {
-            Self::Chain { calls, right } => callee.chains(gate, calls, right).await,
+            Self::Chain { calls, right, .. } => callee.chains(gate, calls, right).await,
             Self::Hops { servers } => callee.hops(servers).await,
             Self::Abort { .. } => callee.abort(&worked[0]).await,
             Self::Null { .. } => callee.null(is_ahead).await,
@@ -330,7 +345,11 @@ mod tests {
 
     #[test]
     fn a_chain_ends_at_the_same_number_both_ways_and_wrong_predictions_cost_work() {
-        let trial = Trial::Chain { calls: 2, right: 0 };
+        let trial = Trial::Chain {
+            calls: 2,
+            right: 0,
+            wasted: None,
+        };
         let (plain, ahead) = (trial.perform(false).unwrap(), trial.perform(true).unwrap());
         assert!(plain.value > 0.0 && ahead.value > 0.0);
         assert!(ahead.work > plain.work, "{ahead:?} {plain:?}");

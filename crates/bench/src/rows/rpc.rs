@@ -10,6 +10,12 @@ const ETCD: calls::What = calls::What::Etcd {
     delay_ms: 50,
 };
 
+const BOUNDED: Trial = Trial::Chain {
+    calls: 4,
+    right: 50,
+    wasted: Some(25),
+};
+
 pub(super) const RPC: &[Row] = &[
     chain("4-calls-right-0", 4, 0, Limit::RatioMax(1.03)),
     work("4-calls-right-0-work", 4, 0),
@@ -19,6 +25,13 @@ pub(super) const RPC: &[Row] = &[
     work("4-calls-right-90-work", 4, 90),
     chain("4-calls-right-100", 4, 100, Limit::RatioMax(0.28)),
     work("4-calls-right-100-work", 4, 100),
+    own("4-calls-right-50-waste-25", BOUNDED, Limit::None),
+    row(
+        "4-calls-right-50-waste-25-work",
+        calls::What::Own(BOUNDED),
+        Value::Work,
+        Limit::None,
+    ),
     chain("8-calls-right-90", 8, 90, Limit::RatioMax(0.26)),
     work("8-calls-right-90-work", 8, 90),
     row("etcd-10-reads", ETCD, Value::Main, Limit::RatioMax(0.22)),
@@ -47,12 +60,20 @@ pub(super) const RPC: &[Row] = &[
 ];
 
 const fn chain(test: &'static str, calls: u32, right: u32, limit: Limit) -> Row {
-    own(test, Trial::Chain { calls, right }, limit)
+    own(test, unbounded(calls, right), limit)
 }
 
 const fn work(test: &'static str, calls: u32, right: u32) -> Row {
-    let trial = Trial::Chain { calls, right };
-    row(test, calls::What::Own(trial), Value::Work, Limit::None)
+    let what = calls::What::Own(unbounded(calls, right));
+    row(test, what, Value::Work, Limit::None)
+}
+
+const fn unbounded(calls: u32, right: u32) -> Trial {
+    Trial::Chain {
+        calls,
+        right,
+        wasted: None,
+    }
 }
 
 const fn own(test: &'static str, trial: Trial, limit: Limit) -> Row {

@@ -13,6 +13,7 @@ mod sent;
 mod store;
 mod tls;
 mod valve;
+mod waste;
 mod writers;
 
 use std::num::NonZeroUsize;

@@ -67,6 +67,7 @@ impl Tree {
             self.discard(*branch, effects);
         }
         self.budget.take_back(&mut found.lent);
+        self.calls_wasted += u64::from(found.commit_is_due);
         if found.is_under_way() {
             effects.push(Effect::Cancel(call));
         }

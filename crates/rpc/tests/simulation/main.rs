@@ -96,6 +96,10 @@ fn run(seed: u64, order: Order) -> BTreeMap<&'static str, usize> {
     assert!(shell.tentative.is_empty() && shell.locals.is_empty());
     assert!(shell.tree.is_quiet());
     assert_eq!(shell.tree.budget(), budget);
+    if order == Order::None {
+        // Else calls are sent again.
+        assert_every_call_is_kept_or_wasted(&shell);
+    }
     shell.counts
 }
 
@@ -116,6 +120,15 @@ fn abort(seed: u64) {
     assert!(shell.tentative.is_empty() && shell.locals.is_empty());
     assert!(shell.frames.is_empty() && shell.calls.is_empty());
     assert_eq!(shell.tree.budget(), Limits::default().budget);
+    assert_every_call_is_kept_or_wasted(&shell);
+}
+
+fn assert_every_call_is_kept_or_wasted(shell: &Shell) {
+    let count = |what| shell.counts.get(what).copied().unwrap_or(0) as u64;
+    assert_eq!(
+        count("send speculatively"),
+        count("commit") + shell.tree.calls_wasted()
+    );
 }
 
 fn is_inverted(seed: u64, order: Order) -> bool {
