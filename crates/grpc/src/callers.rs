@@ -9,16 +9,17 @@ use std::time::Duration;
 use prost::Message;
 use surmise_rpc::{Limits, Offer, Waste};
 use tonic::body::Body;
+use tonic::codec::CompressionEncoding;
 use tonic::codegen::http;
-use tonic::server::Grpc;
 use tonic::{Request, Status};
 
 use crate::allowance::Allowance;
-use crate::context::Context;
+use crate::context::{Context, Sizes};
+use crate::messages::Messages;
 use crate::origin::Origin;
 use crate::scope::Scope;
 use crate::served::{Ahead, Plain};
-use crate::wire::{BUDGET, DEPTH, Raw, SURMISE};
+use crate::wire::{BUDGET, DEPTH, SIZE, SIZE_MAX_USUAL, SURMISE};
 
 /// What a server grants its callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +59,7 @@ impl Default for Granted {
 pub struct Callers {
     granted: Granted,
     allowance: Allowance,
+    messages: Messages,
     undecided: Arc<Mutex<BTreeMap<Origin, usize>>>,
 }
 
@@ -67,8 +69,35 @@ impl Callers {
         Self {
             granted,
             allowance: Allowance::of(granted.waste),
+            messages: Messages::default(),
             undecided: Arc::default(),
         }
+    }
+
+    /// Takes requests that are compressed like this.
+    pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+        self.messages.accept(encoding);
+        self
+    }
+
+    /// Compresses replies to callers that take this.
+    pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+        self.messages.send(encoding);
+        self
+    }
+
+    /// The largest request that is taken, in bytes; 4 MiB, if nothing is said.
+    pub fn max_decoding_message_size(mut self, bytes: usize) -> Self {
+        self.messages.decode_at_most(bytes);
+        self
+    }
+
+    /// The largest reply that is sent, in bytes. A larger one is an error, as of any server; a larger prediction,
+    /// or one that is larger than its caller takes, is not sent. Of a caller that takes predictions, frames are
+    /// counted, before they are compressed; they are up to 32 bytes larger than what they carry.
+    pub fn max_encoding_message_size(mut self, bytes: usize) -> Self {
+        self.messages.encode_at_most(bytes);
+        self
     }
 
     /// Serves one call of a unary method. A caller that knows nothing of this gets a plain reply.
@@ -87,14 +116,19 @@ impl Callers {
         H: FnOnce(Context<T>, Request<Q>) -> F + Send + 'static,
         F: Future<Output = Result<T, Status>> + Send + 'static,
     {
+        let mut served = self.messages.served();
         match self.offer(request.headers()) {
             Some(offer) => {
-                let service = Ahead::new(self.clone(), offer, handler);
-                Grpc::new(Raw).streaming(service, request).await
+                let sizes = Sizes {
+                    sent: self.messages.encoding_max(),
+                    taken: taken(request.headers()),
+                };
+                let service = Ahead::new(self.clone(), offer, sizes, handler);
+                served.streaming(service, request).await
             }
             None => {
                 let service = Plain::new(self.scope(), handler);
-                Grpc::new(Raw).unary(service, request).await
+                served.unary(service, request).await
             }
         }
     }
@@ -137,6 +171,13 @@ impl Callers {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The largest frame that a caller says it takes.
+fn taken(headers: &http::HeaderMap) -> usize {
+    let said = headers.get(SIZE).and_then(|said| said.to_str().ok());
+    said.and_then(|said| said.parse().ok())
+        .unwrap_or(SIZE_MAX_USUAL)
 }
 
 impl fmt::Debug for Callers {

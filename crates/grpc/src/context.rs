@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prost::Message;
 use prost::bytes::Bytes;
-use surmise_rpc::{Frame, Sent, Stamp};
+use surmise_rpc::{Sent, Stamp};
 use tokio::sync::mpsc;
 use tonic::Status;
 
 use crate::scope::Scope;
-use crate::wire::encode;
+use crate::wire::{FRAME_ADDS_MAX, encode};
 
 /// A handler's root scope, and the way to its caller. `T` is what the handler replies with.
 ///
@@ -33,9 +33,8 @@ impl<T: Message> Context<T> {
 
     /// As [`Context::predict`], with how likely the prediction is right, from 0 to 1.
     pub fn predict_with(&self, value: &T, confidence: f32) {
-        let value = value.encode_to_vec().into();
-        let frame = self.replies.lock().sent.predict(value, confidence);
-        frame.into_iter().for_each(|frame| self.replies.send(frame));
+        self.replies
+            .predict(value.encode_to_vec().into(), confidence);
     }
 }
 
@@ -79,7 +78,22 @@ impl<T> fmt::Debug for Context<T> {
 pub struct Replies {
     said: Mutex<Said>,
     /// None, if the caller takes no more than a reply.
-    frames: Option<mpsc::UnboundedSender<Result<Bytes, Status>>>,
+    frames: Option<Frames>,
+}
+
+/// Where frames go.
+pub struct Frames {
+    pub send: mpsc::UnboundedSender<Result<Bytes, Status>>,
+    pub sizes: Sizes,
+}
+
+/// How large frames may be, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// By what the server says of its replies.
+    pub sent: usize,
+    /// By what the caller says of those that it takes.
+    pub taken: usize,
 }
 
 struct Said {
@@ -88,7 +102,7 @@ struct Said {
 }
 
 impl Replies {
-    pub fn new(frames: Option<mpsc::UnboundedSender<Result<Bytes, Status>>>) -> Self {
+    pub fn new(frames: Option<Frames>) -> Self {
         let said = Said {
             sent: Sent::new(),
             stamp: None,
@@ -99,24 +113,44 @@ impl Replies {
         }
     }
 
-    pub fn actual(&self, value: Bytes) {
-        let said = self.lock();
-        let frame = said.sent.actual(value, said.stamp);
-        drop(said);
-        self.send(frame);
-    }
-
-    pub fn fail(&self, status: Status) {
-        if let Some(frames) = &self.frames {
-            // If nobody takes it, the stream is gone, and with it the handler.
-            let _ = frames.send(Err(status));
+    /// One that is too large would fail the call, for no more than a guess.
+    fn predict(&self, value: Bytes, confidence: f32) {
+        let Some(Frames { sizes, .. }) = &self.frames else {
+            return;
+        };
+        if value.len().saturating_add(FRAME_ADDS_MAX) <= sizes.sent.min(sizes.taken) {
+            let frame = self.lock().sent.predict(value, confidence);
+            frame.into_iter().for_each(|frame| self.send(encode(frame)));
         }
     }
 
-    fn send(&self, frame: Frame<Bytes>) {
-        if let Some(frames) = &self.frames {
+    /// Tells the reply. One that is too large is an error of the call, and is treated as all of them; what sends
+    /// frames would end the stream at once.
+    pub fn actual(&self, value: Bytes) -> Result<(), Status> {
+        let said = self.lock();
+        let frame = encode(said.sent.actual(value, said.stamp));
+        drop(said);
+        let size_max = self.frames.as_ref().map(|frames| frames.sizes.sent);
+        if let Some(size_max) = size_max.filter(|size_max| frame.len() > *size_max) {
+            let size = frame.len();
+            let error = format!("a reply of {size} bytes, of at most {size_max} that are sent");
+            return Err(Status::out_of_range(error));
+        }
+        self.send(frame);
+        Ok(())
+    }
+
+    pub fn fail(&self, status: Status) {
+        if let Some(Frames { send, .. }) = &self.frames {
+            // If nobody takes it, the stream is gone, and with it the handler.
+            let _ = send.send(Err(status));
+        }
+    }
+
+    fn send(&self, frame: Bytes) {
+        if let Some(Frames { send, .. }) = &self.frames {
             // As above.
-            let _ = frames.send(Ok(encode(frame)));
+            let _ = send.send(Ok(frame));
         }
     }
 

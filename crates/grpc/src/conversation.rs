@@ -20,7 +20,7 @@ use tonic::{Extensions, Request, Status};
 use crate::deadline::{Deadline, exceeded, is_expired, passed, timeout};
 use crate::server::Server;
 use crate::unsent::was_never_sent;
-use crate::wire::{AGAIN, BUDGET, DEPTH, Raw, SURMISE, decode, marked};
+use crate::wire::{AGAIN, BUDGET, DEPTH, Raw, SIZE, SIZE_MAX_USUAL, SURMISE, decode, marked};
 
 /// What a server said.
 pub enum Event {
@@ -174,7 +174,7 @@ impl Question {
         let bare = Request::from_parts(metadata, extensions, ());
         let (metadata, extensions, ()) = self.server.intercept(bare)?.into_parts();
         let mut request = Request::from_parts(metadata, extensions, said);
-        announce(offer, request.metadata_mut());
+        announce(offer, self.server.decoding_max(), request.metadata_mut());
         Ok(request)
     }
 
@@ -204,11 +204,13 @@ impl Question {
             Err(status) if !is_over && (is_to_come_again(&status) || is_expired(&status)) => {
                 Err(status)
             }
-            Err(status) if !is_over => {
-                // What was never sent has no effects whose commit could be lost.
-                let lost = (!was_never_sent(&status)).then(|| status.clone());
-                answer(Err(status));
-                lost.map_or(Ok(()), Err)
+            Err(mut status) if !is_over => {
+                // What was never sent has no effects whose commit could be lost, and what a handler came to itself
+                // is told when the commit has been heard.
+                let is_heard = was_never_sent(&status) || is_echoed(status.metadata());
+                status.metadata_mut().remove(SURMISE);
+                answer(Err(status.clone()));
+                if is_heard { Ok(()) } else { Err(status) }
             }
             other => other,
         }
@@ -280,10 +282,13 @@ fn is_to_come_again(status: &Status) -> bool {
         .is_some_and(|said| said == AGAIN)
 }
 
-fn announce(offer: Offer, metadata: &mut MetadataMap) {
+fn announce(offer: Offer, size: usize, metadata: &mut MetadataMap) {
     metadata.insert(SURMISE, offer.surmise().parse().expect("it is ASCII"));
     metadata.insert(DEPTH, offer.budget.depth.into());
     metadata.insert(BUDGET, offer.budget.branches.into());
+    if size != SIZE_MAX_USUAL {
+        metadata.insert(SIZE, size.into());
+    }
 }
 
 /// The request stream. It ends when nobody can say more.

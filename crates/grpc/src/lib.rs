@@ -72,6 +72,7 @@ mod endpoint;
 mod gate;
 mod known;
 mod line;
+mod messages;
 mod methods;
 mod origin;
 mod running;

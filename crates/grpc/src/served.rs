@@ -17,7 +17,7 @@ use tonic::server::{StreamingService, UnaryService};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::callers::Callers;
-use crate::context::{Context, Replies};
+use crate::context::{Context, Frames, Replies, Sizes};
 use crate::deadline::{exceeded, passed, timeout};
 use crate::origin::Origin;
 use crate::scope::Scope;
@@ -70,16 +70,18 @@ where
 pub struct Ahead<H, Q, T> {
     callers: Callers,
     offer: Offer,
+    sizes: Sizes,
     /// Until it is called, once.
     handler: Option<H>,
     messages: PhantomData<fn(Q) -> T>,
 }
 
 impl<H, Q, T> Ahead<H, Q, T> {
-    pub fn new(callers: Callers, offer: Offer, handler: H) -> Self {
+    pub fn new(callers: Callers, offer: Offer, sizes: Sizes, handler: H) -> Self {
         Self {
             callers,
             offer,
+            sizes,
             handler: Some(handler),
             messages: PhantomData,
         }
@@ -99,7 +101,7 @@ where
 
     fn call(&mut self, request: Request<Streaming<Bytes>>) -> Self::Future {
         let handler = self.handler.take().expect("a call is served once");
-        let (callers, offer) = (self.callers.clone(), self.offer);
+        let (callers, offer, sizes) = (self.callers.clone(), self.offer, self.sizes);
         Box::pin(async move {
             let origin = Origin::of(&request);
             let (metadata, extensions, mut said) = request.into_parts();
@@ -116,7 +118,7 @@ where
             limits.budget = offer.budget;
             let shared = Arc::new(Shared::new(offer.caller, limits, callers.allowance()));
             let (send, frames) = mpsc::unbounded_channel();
-            let replies = Arc::new(Replies::new(Some(send)));
+            let replies = Arc::new(Replies::new(Some(Frames { send, sizes })));
             let scope = Scope {
                 shared: shared.clone(),
                 id: ScopeId::ROOT,
@@ -203,10 +205,10 @@ impl Call {
                     self.replies.fail(undecided());
                     return;
                 }
-                came = &mut handler, if outcome.is_none() => outcome = Some(came.map(|value| {
+                came = &mut handler, if outcome.is_none() => outcome = Some(came.and_then(|value| {
                     // The caller may go on with it at once, as it is still to commit. An error waits:
                     // it ends the stream, and with that a commit could not be heard.
-                    self.replies.actual(value.encode_to_vec().into());
+                    self.replies.actual(value.encode_to_vec().into())
                 })),
                 () = &mut due, if outcome.is_none() => {
                     self.replies.fail(exceeded());
@@ -214,14 +216,20 @@ impl Call {
                 }
             }
         }
-        // The end of the stream says that the commit has been heard, by all further servers, too.
+        // The end of the stream says that the commit has been heard, by all further servers, too; so does an error
+        // that is the handler's own, and says so.
         let scope = Scope {
             shared: self.shared.clone(),
             id: ScopeId::ROOT,
         };
         let settled = scope.settled().await;
-        if let Err(status) = outcome.unwrap_or(Ok(())).and(settled) {
-            self.replies.fail(status);
+        match (outcome, settled) {
+            (Some(Err(own)), settled) => {
+                let is_heard = settled.is_ok();
+                self.replies.fail(if is_heard { echoed(own) } else { own });
+            }
+            (_, Err(lost)) => self.replies.fail(lost),
+            (_, Ok(())) => {}
         }
     }
 
@@ -253,6 +261,13 @@ fn undecided() -> Status {
     let mut status = Status::aborted("the call was undecided for too long");
     let again = AGAIN.parse().expect("it is ASCII");
     status.metadata_mut().insert(SURMISE, again);
+    status
+}
+
+/// With this, an error is what the handler of a call came to, of which all was heard.
+fn echoed(mut status: Status) -> Status {
+    let echo = "1".parse().expect("it is ASCII");
+    status.metadata_mut().insert(SURMISE, echo);
     status
 }
 

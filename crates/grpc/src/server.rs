@@ -12,6 +12,8 @@ use tonic::service::Interceptor;
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
+use crate::wire::SIZE_MAX_USUAL;
+
 type Intercept = dyn Fn(Request<()>) -> Result<Request<()>, Status> + Send + Sync;
 
 /// A server that may be aware of speculation, which is found out by the first call to it. Clones know
@@ -25,6 +27,8 @@ pub struct Server {
     intercept: Option<Arc<Intercept>>,
     /// The paths that may be called with predicted arguments, if not all.
     ahead: Option<Arc<BTreeSet<String>>>,
+    /// The largest frame that is taken, in bytes.
+    decoding_max: usize,
     is_aware: Arc<AtomicBool>,
 }
 
@@ -35,6 +39,7 @@ impl Server {
             client: Grpc::new(channel),
             intercept: None,
             ahead: None,
+            decoding_max: SIZE_MAX_USUAL,
             is_aware: Arc::default(),
         }
     }
@@ -69,9 +74,10 @@ impl Server {
         self
     }
 
-    /// The largest reply that is taken, in bytes; 4 MiB, if nothing is said. A prediction comes as a
-    /// reply of its own.
+    /// The largest reply that is taken, in bytes; 4 MiB, if nothing is said. Of an aware server, frames are
+    /// counted, which are up to 32 bytes larger than what they carry. It does not send predictions that are larger.
     pub fn max_decoding_message_size(mut self, bytes: usize) -> Self {
+        self.decoding_max = bytes;
         self.client = self.client.max_decoding_message_size(bytes);
         self
     }
@@ -98,6 +104,10 @@ impl Server {
     pub(crate) fn may_see_ahead(&self, path: &str) -> bool {
         let ahead = self.ahead.as_ref();
         ahead.is_none_or(|paths| paths.contains(path))
+    }
+
+    pub(crate) fn decoding_max(&self) -> usize {
+        self.decoding_max
     }
 
     pub(crate) fn peer(&self) -> Peer {

@@ -2,11 +2,12 @@
 //!
 //! | where | what |
 //! |---|---|
-//! | request metadata | `surmise: 1`, or `spec` if a commit has to follow; `surmise-depth`, `surmise-budget` |
+//! | request metadata | `surmise: 1`, or `spec` if a commit has to follow; `surmise-depth`, `surmise-budget`; `surmise-size` |
 //! | request stream | the request; of a speculative caller marked, and followed by the commit, an empty message |
 //! | reply metadata | `surmise: 1`, from an aware server to a caller that said so |
 //! | reply stream | frames, in that case; otherwise one reply, as of any unary method |
-//! | trailing metadata | `surmise: again`, with an error: undecided for too long, undone, to be sent again |
+//! | trailing metadata | `surmise: 1`, with an error: what the handler came to, when all that was committed was heard |
+//! | | `surmise: again`, with an error: undecided for too long, undone, to be sent again |
 //!
 //! What is marked begins with the byte 7, as no protobuf message does, since that would be of wire type 7. So a
 //! server that knows nothing of speculation cannot run what it would not know to undo, and a frame is never taken
@@ -14,6 +15,9 @@
 //!
 //! A frame is marked, and a protobuf message: one of `prediction` (bytes, 1), `actual` (bytes, 2) and `actual_is`
 //! (uint32, 3), with `confidence` (float, 4) and `stamp` (5: `clock`, fixed64, 1; `at`, uint64, 2).
+//!
+//! `surmise-size` is the largest frame that the caller takes, in bytes; 4 MiB, if it does not say so. Predictions that
+//! would need a larger one are not sent.
 
 use prost::Message;
 use prost::bytes::{Buf, BufMut, Bytes};
@@ -26,6 +30,14 @@ pub const SURMISE: &str = "surmise";
 pub const AGAIN: &str = "again";
 pub const DEPTH: &str = "surmise-depth";
 pub const BUDGET: &str = "surmise-budget";
+pub const SIZE: &str = "surmise-size";
+
+/// The largest message that clients of gRPC take, where nobody says otherwise, in bytes.
+pub const SIZE_MAX_USUAL: usize = 4 << 20;
+
+/// By how much a frame is at most larger than what it carries, in bytes: the mark, a tag and a length of a field, and
+/// a confidence or a stamp.
+pub const FRAME_ADDS_MAX: usize = 32;
 
 const MARK: u8 = 7;
 

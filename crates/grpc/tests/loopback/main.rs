@@ -10,6 +10,7 @@ mod many;
 mod methods;
 mod nginx;
 mod sent;
+mod sizes;
 mod store;
 mod tls;
 mod valve;

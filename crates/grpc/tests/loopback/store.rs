@@ -15,7 +15,7 @@ use surmise_grpc::bear_cancelled_calls;
 use tokio::net::TcpListener;
 use tonic::body::Body;
 use tonic::client::Grpc;
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::codec::{Codec, CompressionEncoding, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::codegen::tokio_stream::Stream;
 use tonic::codegen::tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::codegen::{Service, http};
@@ -154,7 +154,20 @@ impl Client {
     }
 
     pub async fn call(&self, path: &'static str, request: Entry) -> Result<Entry, Status> {
-        let mut client = Grpc::new(self.0.clone());
+        Self::unary(Grpc::new(self.0.clone()), path, request).await
+    }
+
+    /// The same for a caller that takes compressed replies.
+    pub async fn compressed(&self, path: &'static str, request: Entry) -> Result<Entry, Status> {
+        let client = Grpc::new(self.0.clone()).accept_compressed(CompressionEncoding::Gzip);
+        Self::unary(client, path, request).await
+    }
+
+    async fn unary(
+        mut client: Grpc<Channel>,
+        path: &'static str,
+        request: Entry,
+    ) -> Result<Entry, Status> {
         let ready = client.ready().await;
         ready.map_err(|error| Status::unavailable(error.to_string()))?;
         let path = http::uri::PathAndQuery::from_static(path);
