@@ -11,6 +11,7 @@ mod methods;
 mod nginx;
 mod sent;
 mod sizes;
+mod snapshots;
 mod store;
 mod tls;
 mod valve;

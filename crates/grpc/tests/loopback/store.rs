@@ -41,6 +41,8 @@ pub struct Entry {
 #[derive(Clone, Default)]
 pub struct Store {
     pub entries: Arc<Mutex<BTreeMap<String, String>>>,
+    /// What was replaced, each with the first revision without it, oldest first.
+    former: Arc<Mutex<Vec<Entry>>>,
     pub revision: Arc<AtomicUsize>,
     /// What a `Get` waits for before it reads: the test decides when it is answered.
     pub gates: Arc<Mutex<BTreeMap<String, Arc<tokio::sync::Semaphore>>>>,
@@ -84,7 +86,8 @@ impl Store {
         address
     }
 
-    async fn get(&self, key: &str) -> Result<Entry, Status> {
+    /// The newest value; for another revision than 0, that of then.
+    async fn get(&self, key: &str, revision: u64) -> Result<Entry, Status> {
         self.gets.fetch_add(1, Ordering::SeqCst);
         self.running.fetch_add(1, Ordering::SeqCst);
         let _running = Running(self.running.clone());
@@ -92,19 +95,31 @@ impl Store {
         if let Some(gate) = gate {
             gate.acquire().await.unwrap().forget();
         }
-        let value = self.entries.lock().unwrap().get(key).cloned();
+        let entries = self.entries.lock().unwrap();
+        let newest = self.revision.load(Ordering::SeqCst) as u64;
+        let revision = if revision == 0 { newest } else { revision };
+        let former = self.former.lock().unwrap();
+        let mut replaced = former.iter().filter(|former| former.key == key);
+        let of_then = replaced.find(|former| former.revision > revision);
+        let value = of_then.map(|former| &former.value).or(entries.get(key));
         Ok(Entry {
             key: key.to_owned(),
-            value: value.ok_or_else(|| Status::not_found(key))?,
-            revision: self.revision.load(Ordering::SeqCst) as u64,
+            value: value.ok_or_else(|| Status::not_found(key))?.clone(),
+            revision,
         })
     }
 
     async fn put(&self, entry: Entry) -> Result<Entry, Status> {
         self.puts.fetch_add(1, Ordering::SeqCst);
-        self.revision.fetch_add(1, Ordering::SeqCst);
         let mut entries = self.entries.lock().unwrap();
-        entries.insert(entry.key.clone(), entry.value.clone());
+        let revision = self.revision.fetch_add(1, Ordering::SeqCst) as u64 + 1;
+        let former = entries.insert(entry.key.clone(), entry.value.clone());
+        let former = former.map(|value| Entry {
+            key: entry.key.clone(),
+            value,
+            revision,
+        });
+        self.former.lock().unwrap().extend(former);
         Ok(entry)
     }
 }
@@ -129,15 +144,17 @@ impl Client {
     }
 
     pub async fn get(&self, key: &str) -> Result<Entry, Status> {
-        let key = key.to_owned();
-        self.call(
-            "/test.Store/Get",
-            Entry {
-                key,
-                ..Entry::default()
-            },
-        )
-        .await
+        self.get_at(key, 0).await
+    }
+
+    /// As of a revision; 0 is the newest.
+    pub async fn get_at(&self, key: &str, revision: u64) -> Result<Entry, Status> {
+        let request = Entry {
+            key: key.to_owned(),
+            value: String::new(),
+            revision,
+        };
+        self.call("/test.Store/Get", request).await
     }
 
     pub async fn put(&self, key: &str, value: &str) -> Result<Entry, Status> {
@@ -328,7 +345,7 @@ impl UnaryService<Entry> for Handler {
             let entry = request.into_inner();
             let reply = match writes {
                 true => store.put(entry).await,
-                false => store.get(&entry.key).await,
+                false => store.get(&entry.key, entry.revision).await,
             };
             reply.map(Response::new)
         })

@@ -12,6 +12,9 @@ use tonic::transport::{self, Certificate, Channel, ClientTlsConfig, Identity, Se
 use crate::hop::{Hop, make};
 use crate::store::{Entry, Store, entry, until};
 
+/// Within which a test ends that has not failed.
+const ENDS: Duration = Duration::from_secs(20);
+
 /// Signs what servers and clients show each other.
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
@@ -53,12 +56,10 @@ impl Authority {
     }
 
     /// A client's end, which knows that the server is aware.
-    async fn connect(&self, client: &str, hop: &Hop, port: u16) -> Server {
+    async fn connect(&self, client: &Identity, hop: &Hop, port: u16) -> Server {
         let endpoint = Channel::from_shared(format!("https://127.0.0.1:{port}")).unwrap();
         let tls = ClientTlsConfig::new().domain_name("localhost");
-        let tls = tls
-            .ca_certificate(self.root())
-            .identity(self.identity(client));
+        let tls = tls.ca_certificate(self.root()).identity(client.clone());
         let endpoint = endpoint.tls_config(tls).unwrap().tcp_nodelay(true);
         let server = Server::new(endpoint.connect().await.unwrap());
         hop.gate.add_permits(1);
@@ -76,7 +77,9 @@ async fn commits_and_aborts_are_heard_over_tls() {
     let authority = Authority::new();
     let hop = Hop::last();
     let port = authority.serve(&hop).await;
-    let server = authority.connect("client", &hop, port).await;
+    let server = authority
+        .connect(&authority.identity("client"), &hop, port)
+        .await;
     let store = Store::with(&[("a", "b")]);
     let client = store.serve().await;
     store.close("a");
@@ -102,21 +105,26 @@ async fn commits_and_aborts_are_heard_over_tls() {
     assert_eq!(of(" b"), ["do b", "drop b"]);
 }
 
-/// Two clients of one address, each of which may have one undecided call.
-#[tokio::test]
-async fn clients_are_told_apart_by_their_certificates() {
-    let authority = Authority::new();
+/// Of which each caller may have one undecided call.
+fn strict() -> Hop {
     let granted = Granted {
         undecided_max: 1,
         ..Granted::default()
     };
-    let hop = Hop {
+    Hop {
         callers: Callers::new(granted),
         ..Hop::last()
-    };
+    }
+}
+
+/// Two clients of one address.
+#[tokio::test]
+async fn clients_are_told_apart_by_their_certificates() {
+    let (authority, hop) = (Authority::new(), strict());
     let port = authority.serve(&hop).await;
-    let one = authority.connect("one", &hop, port).await;
-    let other = authority.connect("other", &hop, port).await;
+    let identities = ["one", "other"].map(|name| authority.identity(name));
+    let one = authority.connect(&identities[0], &hop, port).await;
+    let other = authority.connect(&identities[1], &hop, port).await;
     let store = Store::with(&[("a", "b")]);
     let client = store.serve().await;
     store.close("a");
@@ -130,11 +138,47 @@ async fn clients_are_told_apart_by_their_certificates() {
         });
     let steps = async {
         let begun = until(|| hop.running.load(SeqCst) == 2);
-        let begun = tokio::time::timeout(Duration::from_secs(20), begun).await;
+        let begun = tokio::time::timeout(ENDS, begun).await;
         hop.gate.add_permits(2);
         store.let_through("a");
         begun.expect("neither waits for the other's commit");
     };
     let (outcome, ()) = tokio::join!(run, steps);
     assert_eq!(outcome.unwrap(), entry("2", "end"));
+}
+
+#[tokio::test]
+async fn connections_of_one_certificate_are_one_caller() {
+    let (authority, hop) = (Authority::new(), strict());
+    let port = authority.serve(&hop).await;
+    let identity = authority.identity("one");
+    let first = authority.connect(&identity, &hop, port).await;
+    let second = authority.connect(&identity, &hop, port).await;
+    let store = Store::with(&[("a", "b")]);
+    let client = store.serve().await;
+    store.close("a");
+    let call = Scope::root().call(|| client.get("a"));
+    let run = call.predict(entry("a", "b")).then(async |scope: Scope, _| {
+        let one = make(&scope, &first, "1").value();
+        let two = async {
+            until(|| hop.log() == ["do 1"]).await;
+            make(&scope, &second, "2").value().await
+        };
+        let (one, two) = tokio::join!(one, two);
+        one.and(two)
+    });
+    let steps = async {
+        until(|| hop.log() == ["do 1"]).await;
+        // What is sent behind the second call, over its connection, is answered. So it is there, and waits.
+        hop.gate.add_permits(2);
+        let behind = make(&Scope::root(), &second, "3").value().await;
+        assert_eq!(behind.unwrap(), entry("3", "end"));
+        assert!(!hop.log().contains(&"do 2".to_owned()));
+        hop.gate.add_permits(1);
+        store.let_through("a");
+    };
+    let both = async { tokio::join!(run, steps) };
+    let (outcome, ()) = tokio::time::timeout(ENDS, both).await.expect("it ends");
+    assert_eq!(outcome.unwrap(), entry("2", "end"));
+    assert_eq!(*hop.ahead.lock().unwrap(), ["1"]);
 }
