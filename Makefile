@@ -46,11 +46,14 @@ demo:
 	@$(call tools,demo) && $(release) && target/release/surmise demo
 
 test:
-	@$(call tools,test) && cargo test --workspace --locked --no-fail-fast
+	@$(call tools,test) && { status=0; \
+		cargo test --workspace --locked --no-fail-fast || status=$$?; \
+		cargo test --package surmise-grpc --locked --features explored --lib explored || status=$$?; \
+		exit $$status; }
 
 lint:
 	@$(call tools,lint) && cargo fmt --all --check \
-		&& cargo clippy --workspace --all-targets --locked -- -D warnings \
+		&& cargo clippy --workspace --all-targets --locked --features surmise-grpc/explored -- -D warnings \
 		&& cargo xtask tidy
 
 # As whoever calls it, and when that is root, as an ordinary user too.

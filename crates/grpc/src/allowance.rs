@@ -1,8 +1,10 @@
 //! How much of what is run ahead may be for nothing, for all roots that share this.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use surmise_rpc::{Account, Waste};
+
+use crate::lock::{Mutex, MutexGuard, PoisonError};
 
 /// By default there is no limit.
 #[derive(Clone, Debug, Default)]
@@ -32,13 +34,6 @@ impl Allowance {
     /// A call is to be sent ahead. Returns whether it may.
     pub fn take(&self) -> bool {
         self.account().is_none_or(|mut account| account.take())
-    }
-
-    /// A call that was to be sent ahead was not made.
-    pub fn give_back(&self) {
-        if let Some(mut account) = self.account() {
-            account.give_back();
-        }
     }
 
     pub fn settle(&self, became: Became) {

@@ -186,7 +186,7 @@ impl<T, S> Call<T, S> {
         E: From<Status>,
     {
         let is_alone = self.line.is_none() && self.request.order == Order::None;
-        if is_alone && self.scope.shared.is_sequential(self.scope.id) {
+        if is_alone && self.scope.shared.is_sequential(&self.scope.name) {
             return self.run_alone(follow).await;
         }
         let Self {
@@ -197,7 +197,7 @@ impl<T, S> Call<T, S> {
         }
         let shared = scope.shared;
         let gone = |_| Status::cancelled("what this code rested on was denied");
-        let call = shared.call(scope.id, request).map_err(gone)?;
+        let call = shared.call(&scope.name, request).map_err(gone)?;
         let watched = Watched {
             send: self.send,
             line: self.line,

@@ -49,6 +49,8 @@
 //!   Others wait until nothing that the scope rests on is undecided, which is always right. What
 //!   nobody has said of a method is *unsafe*.
 //! * Change what it owns. It is dropped if a prediction is denied, at any `await`.
+//! * Give its scope to tasks of its own, whether it waits for them or not. If a prediction is denied, their
+//!   calls fail with `CANCELLED`.
 //! * Change something else, if it says how to undo it: [`Scope::on_abort`].
 //! * Anything at all after [`Scope::confirmed`].
 //!
@@ -69,11 +71,15 @@ mod context;
 mod conversation;
 mod deadline;
 mod endpoint;
+#[cfg(all(test, feature = "explored"))]
+mod explored;
 mod gate;
 mod known;
 mod line;
+mod lock;
 mod messages;
 mod methods;
+mod names;
 mod origin;
 mod running;
 mod scope;

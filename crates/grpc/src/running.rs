@@ -162,6 +162,10 @@ where
                 let branch = self.branches.iter_mut().find(|one| one.id == branch);
                 return branch.and_then(|branch| branch.outcome.take());
             }
+            Instruction::GoneWithItsScope => {
+                let gone = Status::cancelled("what this code rested on was denied");
+                return Some(Err(gone.into()));
+            }
             Instruction::Fail => {
                 let failed = self.actual.take().and_then(Result::err);
                 return failed.map(|status| Err(status.into()));
@@ -265,7 +269,8 @@ where
     fn start(&mut self, id: ScopeId, value: T, follow: &impl Fn(Scope, T) -> B) {
         self.predictions.insert(id, value.clone());
         let shared = self.ended.shared.clone();
-        let future = Box::pin(follow(Scope { shared, id }, value));
+        let name = shared.name(id);
+        let future = Box::pin(follow(Scope { shared, name }, value));
         self.branches.push(Branch {
             id,
             future,

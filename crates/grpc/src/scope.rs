@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use prost::Message;
-use surmise_rpc::{Caller, Limits, ScopeId, Standing, WaiterId};
+use surmise_rpc::{Caller, Limits, Standing, WaiterId};
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::{IntoRequest, Status};
 
@@ -14,6 +14,7 @@ use crate::allowance::Allowance;
 use crate::call::Call;
 use crate::conversation::Question;
 use crate::line::Line;
+use crate::names::Name;
 use crate::server::Server;
 use crate::shared::Shared;
 use crate::streams::unheard;
@@ -29,10 +30,14 @@ pub type CallTo<T> = Call<T, Sending<T>>;
 /// What code rests on: nothing, for a program's own ([`Scope::root`]), or the predictions that it was
 /// started with. Code gets its scope as an argument, makes its calls with it, and hands it to what it
 /// calls. When a prediction is denied, the futures of its scope are dropped.
+///
+/// A task of its own that is given a scope is not dropped with it: its calls then fail, with `CANCELLED`. One that is
+/// left behind when the code that follows a call has come to its end goes on in the scope of that call, as if
+/// nothing had been run ahead.
 #[derive(Clone, Debug)]
 pub struct Scope {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) id: ScopeId,
+    pub(crate) name: Arc<Name>,
 }
 
 impl Scope {
@@ -48,9 +53,14 @@ impl Scope {
     }
 
     pub(crate) fn root_within(limits: Limits, allowance: Allowance) -> Self {
+        Self::root_of(Arc::new(Shared::new(Caller::Correct, limits, allowance)))
+    }
+
+    /// The root of this tree.
+    pub(crate) fn root_of(shared: Arc<Shared>) -> Self {
         Self {
-            shared: Arc::new(Shared::new(Caller::Correct, limits, allowance)),
-            id: ScopeId::ROOT,
+            shared,
+            name: Name::root(),
         }
     }
 
@@ -116,7 +126,7 @@ impl Scope {
 
     /// Whether anything that this scope rests on is undecided.
     pub fn is_speculative(&self) -> bool {
-        self.shared.standing(self.id) != Some(Standing::Correct)
+        self.shared.standing(&self.name) != Some(Standing::Correct)
     }
 
     /// Waits until nothing that this scope rests on is undecided; then the scope has happened, and
@@ -128,7 +138,7 @@ impl Scope {
     /// its own, which nobody drops.
     pub async fn confirmed(&self) -> Result<(), Status> {
         let gone = |_| Status::cancelled("what this code rested on was denied");
-        let waiter = self.shared.wait(self.id).map_err(gone)?;
+        let waiter = self.shared.wait(&self.name).map_err(gone)?;
         let confirmed = Confirmed {
             shared: &self.shared,
             waiter,
@@ -140,7 +150,7 @@ impl Scope {
     /// after what the scope's calls and later rollbacks undo, and before its futures are dropped. If
     /// the scope is confirmed, it is dropped. It does not wait, and knows nothing of its scope.
     pub fn on_abort(&self, undo: impl FnOnce() + Send + 'static) {
-        self.shared.on_abort(self.id, Box::new(undo));
+        self.shared.on_abort(&self.name, Box::new(undo));
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use prost::Message;
 use prost::bytes::Bytes;
-use surmise_rpc::{Caller, Decision, Heard, Offer, ScopeId};
+use surmise_rpc::{Caller, Decision, Heard, Offer, Standing};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tonic::codegen::tokio_stream::Stream;
@@ -19,6 +19,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::callers::Callers;
 use crate::context::{Context, Frames, Replies, Sizes};
 use crate::deadline::{exceeded, passed, timeout};
+use crate::names::Name;
 use crate::origin::Origin;
 use crate::scope::Scope;
 use crate::shared::Shared;
@@ -119,11 +120,7 @@ where
             let shared = Arc::new(Shared::new(offer.caller, limits, callers.allowance()));
             let (send, frames) = mpsc::unbounded_channel();
             let replies = Arc::new(Replies::new(Some(Frames { send, sizes })));
-            let scope = Scope {
-                shared: shared.clone(),
-                id: ScopeId::ROOT,
-            };
-            let context = Context::new(scope, replies.clone());
+            let context = Context::new(Scope::root_of(shared.clone()), replies.clone());
             let call = Call {
                 said: (offer.caller == Caller::Speculative).then_some(said),
                 timeout: timeout(request.metadata()),
@@ -218,11 +215,7 @@ impl Call {
         }
         // The end of the stream says that the commit has been heard, by all further servers, too; so does an error
         // that is the handler's own, and says so.
-        let scope = Scope {
-            shared: self.shared.clone(),
-            id: ScopeId::ROOT,
-        };
-        let settled = scope.settled().await;
+        let settled = Scope::root_of(self.shared.clone()).settled().await;
         match (outcome, settled) {
             (Some(Err(own)), settled) => {
                 let is_heard = settled.is_ok();
@@ -285,8 +278,10 @@ struct Aborted(Arc<Shared>);
 
 impl Drop for Aborted {
     fn drop(&mut self) {
-        // What was committed, and has nothing open, stays as it is.
-        let _ = self.0.tell(|tree, effects| tree.abort(effects));
+        // What was committed stays as it is, and so do tasks that the handler has left behind.
+        if self.0.standing(&Name::root()) != Some(Standing::Correct) {
+            let _ = self.0.tell(|tree, effects| tree.abort(effects));
+        }
     }
 }
 

@@ -6,25 +6,24 @@
 //! the program runs. Wakers are such code, too: to drop one may be to drop its task, and with that a
 //! call that takes the lock.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
-use std::mem;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+mod state;
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use surmise_rpc::{
     CallId, Caller, Effect, Limits, Offer, Request, RollbackId, Safety, ScopeId, Standing, Tree,
     TreeError, WaiterId,
 };
-use tokio::sync::oneshot;
 use tonic::Status;
 
 use crate::allowance::{Allowance, Became};
 use crate::conversation::Control;
-use crate::streams::{Ended, Streams};
-
-/// What undoes something that a scope did.
-pub type Undo = Box<dyn FnOnce() + Send>;
+use crate::lock::{Mutex, MutexGuard, PoisonError};
+use crate::names::Name;
+use crate::streams::Ended;
+use state::{Inbox, Outside, State, Waiting};
+pub use state::{Instruction, Undo};
 
 #[derive(Debug)]
 pub struct Shared {
@@ -34,38 +33,17 @@ pub struct Shared {
     allowance: Allowance,
 }
 
-/// What a call's future is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Instruction {
-    Send,
-    Cancel,
-    Start(ScopeId),
-    Return(ScopeId),
-    Fail,
-    Discard(ScopeId),
-    Foresee(ScopeId),
-}
-
 impl Shared {
     pub fn new(caller: Caller, limits: Limits, allowance: Allowance) -> Self {
-        let state = State {
-            tree: Tree::new(caller, limits),
-            inboxes: BTreeMap::new(),
-            callers: BTreeMap::new(),
-            waiting: BTreeMap::new(),
-            rollbacks: BTreeMap::new(),
-            streams: Streams::default(),
-            made: 0,
-        };
         Self {
-            state: Mutex::new(state),
+            state: Mutex::new(State::new(caller, limits)),
             runs_ahead: limits.budget.branches > 0 && limits.budget.depth > 0,
             allowance,
         }
     }
 
     /// Whether calls of this scope are made one after the other, so that none of them has to be told of another.
-    pub fn is_sequential(&self, scope: ScopeId) -> bool {
+    pub fn is_sequential(&self, scope: &Name) -> bool {
         !self.runs_ahead && self.standing(scope) == Some(Standing::Correct)
     }
 
@@ -87,19 +65,17 @@ impl Shared {
     }
 
     /// A scope makes a call. Where it would be sent ahead, and too much of that was for nothing, it waits.
-    pub fn call(&self, scope: ScopeId, mut request: Request) -> Result<CallId, TreeError> {
-        self.tell(|tree, effects| {
+    pub fn call(&self, scope: &Name, mut request: Request) -> Result<CallId, TreeError> {
+        self.act(|state, effects| {
+            let (tree, scope) = (&mut state.tree, scope.scope());
             let safety = request.safety.toward(request.peer);
             let is_ahead = tree.standing(scope)? != Standing::Correct && safety != Safety::Unsafe;
-            let is_taken = is_ahead && self.allowance.take();
-            if is_ahead && !is_taken {
+            if is_ahead && !self.allowance.take() {
                 request.safety = Safety::Unsafe;
             }
-            let call = tree.call(scope, request, effects);
-            if call.is_err() && is_taken {
-                self.allowance.give_back();
-            }
-            call
+            let call = tree.call(scope, request, effects)?;
+            state.inboxes.insert(call, Inbox::default());
+            Ok(call)
         })
     }
 
@@ -116,11 +92,22 @@ impl Shared {
         branch.ok().flatten()
     }
 
+    /// For the code of a branch.
+    pub fn name(&self, branch: ScopeId) -> Arc<Name> {
+        let mut state = self.lock();
+        match state.tree.standing(branch) {
+            Ok(_) => state.names.give(branch),
+            // Another task has discarded it meanwhile, and its code is about to be dropped.
+            Err(_) => Name::of(branch),
+        }
+    }
+
     /// The next instruction for a call, or none for now: then its task is woken with the next.
     pub fn poll_instruction(&self, call: CallId, context: &Context<'_>) -> Poll<Instruction> {
         let waker = context.waker().clone();
         let mut state = self.lock();
-        let inbox = state.inboxes.entry(call).or_default();
+        let inbox = state.inboxes.get_mut(&call);
+        let inbox = inbox.expect("it is there until its future is not");
         if let Some(instruction) = inbox.instructions.pop_front() {
             return Poll::Ready(instruction);
         }
@@ -164,11 +151,11 @@ impl Shared {
     }
 
     /// Registers what undoes something that a scope did. If the scope is gone already, it is undone.
-    pub fn on_abort(&self, scope: ScopeId, undo: Undo) {
+    pub fn on_abort(&self, scope: &Name, undo: Undo) {
         let mut undo = Some(undo);
         let registered = self.act(|state, effects| {
             let rollback = RollbackId(state.fresh());
-            state.tree.on_abort(scope, rollback, effects)?;
+            state.tree.on_abort(scope.scope(), rollback, effects)?;
             state
                 .rollbacks
                 .extend(undo.take().map(|undo| (rollback, undo)));
@@ -180,8 +167,9 @@ impl Shared {
     }
 
     /// Waits at a barrier.
-    pub fn wait(&self, scope: ScopeId) -> Result<WaiterId, TreeError> {
+    pub fn wait(&self, scope: &Name) -> Result<WaiterId, TreeError> {
         self.act(|state, effects| {
+            let scope = scope.scope();
             let waiter = WaiterId(state.fresh());
             state.tree.barrier(scope, waiter, effects)?;
             let waiting = Waiting {
@@ -225,8 +213,8 @@ impl Shared {
     }
 
     /// What a scope rests on; none if it was discarded.
-    pub fn standing(&self, scope: ScopeId) -> Option<Standing> {
-        self.lock().tree.standing(scope).ok()
+    pub fn standing(&self, scope: &Name) -> Option<Standing> {
+        self.lock().tree.standing(scope.scope()).ok()
     }
 
     fn act<A>(
@@ -242,8 +230,13 @@ impl Shared {
             wasted: state.tree.calls_wasted() - wasted,
             ..became(&effects)
         });
+        let is_discard = |effect: &Effect| matches!(effect, Effect::Discard(_));
+        let has_discarded = effects.iter().any(is_discard);
         for effect in effects {
             state.route(effect, &mut outside);
+        }
+        if has_discarded {
+            state.end_discarded(&mut outside);
         }
         drop(state);
         outside.carry_out();
@@ -268,146 +261,4 @@ fn became(effects: &[Effect]) -> Became {
         }
     }
     became
-}
-
-struct State {
-    tree: Tree,
-    inboxes: BTreeMap<CallId, Inbox>,
-    /// Whose branch each scope is.
-    callers: BTreeMap<ScopeId, CallId>,
-    waiting: BTreeMap<WaiterId, Waiting>,
-    rollbacks: BTreeMap<RollbackId, Undo>,
-    streams: Streams,
-    made: u64,
-}
-
-#[derive(Default)]
-struct Inbox {
-    instructions: VecDeque<Instruction>,
-    waker: Option<Waker>,
-}
-
-struct Waiting {
-    scope: ScopeId,
-    is_over: Option<Result<(), TreeError>>,
-    waker: Option<Waker>,
-}
-
-/// What is done without the lock: it runs code of others.
-#[derive(Default)]
-struct Outside {
-    undone: Vec<Undo>,
-    /// What is never to be undone: dropping it is code of the program as well.
-    kept: Vec<Undo>,
-    wakers: Vec<Waker>,
-    /// Streams that are aborted by dropping them.
-    streams: Vec<Control>,
-    commits: Vec<oneshot::Sender<()>>,
-}
-
-impl Outside {
-    /// Undoes first: whoever is woken may have its effects where something is undone.
-    fn carry_out(self) {
-        self.undone.into_iter().for_each(|undo| undo());
-        drop(self.kept);
-        drop(self.streams);
-        // A stream that was lost has said so at its end.
-        for commit in self.commits {
-            let _ = commit.send(());
-        }
-        self.wakers.into_iter().for_each(Waker::wake);
-    }
-}
-
-impl State {
-    fn route(&mut self, effect: Effect, outside: &mut Outside) {
-        match effect {
-            Effect::Send {
-                call,
-                speculative,
-                budget,
-            } => {
-                let caller = match speculative {
-                    true => Caller::Speculative,
-                    false => Caller::Correct,
-                };
-                let former = self.streams.send(call, Offer { caller, budget });
-                outside.streams.extend(former);
-                self.instruct(call, Instruction::Send, outside);
-            }
-            Effect::Cancel(call) => {
-                outside.streams.extend(self.streams.remove(call));
-                self.instruct(call, Instruction::Cancel, outside);
-            }
-            Effect::Commit(call) => {
-                let runs = self.inboxes.contains_key(&call);
-                outside.commits.extend(self.streams.commit(call, runs));
-            }
-            Effect::Foresee(branch) => {
-                if let Some(call) = self.callers.get(&branch) {
-                    self.instruct(*call, Instruction::Foresee(branch), outside);
-                }
-            }
-            Effect::Start { call, branch } => {
-                self.callers.insert(branch, call);
-                self.instruct(call, Instruction::Start(branch), outside);
-            }
-            Effect::Return { call, branch } => {
-                self.callers.remove(&branch);
-                self.instruct(call, Instruction::Return(branch), outside);
-            }
-            Effect::Fail(call) => self.instruct(call, Instruction::Fail, outside),
-            Effect::Discard(scope) => self.discard(scope, outside),
-            Effect::Wake(waiter) => self.end_wait(waiter, Ok(()), outside),
-            Effect::Rollback(rollback) => outside.undone.extend(self.rollbacks.remove(&rollback)),
-            Effect::Forget(rollback) => outside.kept.extend(self.rollbacks.remove(&rollback)),
-        }
-    }
-
-    fn instruct(&mut self, call: CallId, instruction: Instruction, outside: &mut Outside) {
-        // A call that is cancelled may have been discarded, and its future be gone.
-        let inbox = match instruction {
-            Instruction::Send => self.inboxes.entry(call).or_default(),
-            _ => match self.inboxes.get_mut(&call) {
-                Some(inbox) => inbox,
-                None => return,
-            },
-        };
-        inbox.instructions.push_back(instruction);
-        outside.wakers.extend(inbox.waker.take());
-    }
-
-    fn discard(&mut self, scope: ScopeId, outside: &mut Outside) {
-        if let Some(call) = self.callers.remove(&scope) {
-            self.instruct(call, Instruction::Discard(scope), outside);
-        }
-        let waiting = self.waiting.iter().filter(|(_, one)| one.scope == scope);
-        for waiter in waiting.map(|(waiter, _)| *waiter).collect::<Vec<_>>() {
-            self.end_wait(waiter, Err(TreeError::UnknownScope(scope)), outside);
-        }
-    }
-
-    fn end_wait(&mut self, waiter: WaiterId, over: Result<(), TreeError>, outside: &mut Outside) {
-        if let Some(waiting) = self.waiting.get_mut(&waiter) {
-            waiting.is_over = Some(over);
-            outside.wakers.extend(mem::take(&mut waiting.waker));
-        }
-    }
-
-    fn fresh(&mut self) -> u64 {
-        self.made += 1;
-        self.made
-    }
-}
-
-impl fmt::Debug for State {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What is kept for each of these is closures and wakers, which show nothing.
-        let mut shown = formatter.debug_struct("State");
-        shown.field("inboxes", &self.inboxes.len());
-        shown.field("callers", &self.callers);
-        shown.field("waiting", &self.waiting.len());
-        shown.field("rollbacks", &self.rollbacks.len());
-        shown.field("tree", &self.tree).finish_non_exhaustive()
-    }
 }

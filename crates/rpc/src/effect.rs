@@ -31,12 +31,14 @@ pub enum Effect {
         branch: ScopeId,
     },
     /// What this branch came to, when it finished, is what the call comes to. The branch is part of
-    /// the call's scope from now on.
+    /// the call's scope from now on, with all that is open in it.
     Return {
         /// The call.
         call: CallId,
         /// The branch.
         branch: ScopeId,
+        /// The call's scope.
+        into: ScopeId,
     },
     /// The call comes to the error that it was answered with.
     Fail(CallId),

@@ -29,17 +29,9 @@ pub enum TreeError {
         /// What was named.
         branch: ScopeId,
     },
-    /// A scope that has finished makes no calls, waits for nothing and does not finish again.
+    /// A scope finishes once.
     #[error("{0} has finished")]
     Finished(ScopeId),
-    /// A scope finishes after its calls: those that it does not wait for it abandons.
-    #[error("{scope} finishes while {call} is open")]
-    Open {
-        /// The scope.
-        scope: ScopeId,
-        /// One of its calls.
-        call: CallId,
-    },
     /// A root is committed once, and only where its caller speculates.
     #[error("the root is correct already")]
     Committed,

@@ -28,8 +28,8 @@
 //!
 //! # Structure
 //!
-//! Speculation is structured concurrency: a branch ends before its call does, and a call before its
-//! scope. So dependencies are the tree itself and have no names on the wire. A branch that has been
+//! Speculation is structured concurrency: a branch ends before its call does, and what it leaves open then belongs to its
+//! call's scope. So dependencies are the tree itself and have no names on the wire. A branch that has been
 //! affirmed and has finished becomes part of its call's scope, so a tree is as large as what is open
 //! or undecided in it, however many calls were made.
 //!

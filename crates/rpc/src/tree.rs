@@ -52,7 +52,7 @@ impl Tree {
     ///
     /// # Errors
     ///
-    /// There is no such scope, or it has finished.
+    /// There is no such scope.
     pub fn call(
         &mut self,
         scope: ScopeId,
@@ -60,7 +60,7 @@ impl Tree {
         effects: &mut Vec<Effect>,
     ) -> Result<CallId, TreeError> {
         let call = CallId(self.calls_made + 1);
-        let caller = self.running(scope)?;
+        let caller = self.open_mut(scope)?;
         let safety = request.safety.toward(request.peer);
         let may_go = caller.is_correct || safety != Safety::Unsafe;
         caller.acts.push(Act::Call(call));
@@ -158,26 +158,19 @@ impl Tree {
 
     /// What runs in a branch has come to its end, with a value or an error of its own. If the branch
     /// is affirmed, that is what its call comes to; else it waits, and travels ahead where it would
-    /// be what the root comes to.
+    /// be what the root comes to. Calls and waiters that it leaves behind, in tasks of their own, become
+    /// those of its call's scope.
     ///
     /// # Errors
     ///
-    /// There is no such branch, it has finished, or has an open call.
+    /// There is no such branch, or it has finished.
     pub fn finish(&mut self, branch: ScopeId, effects: &mut Vec<Effect>) -> Result<(), TreeError> {
-        let found = self.running(branch)?;
+        let found = self.open_mut(branch)?;
         let call = found.call.ok_or(TreeError::UnknownScope(branch))?;
-        let acts = found.acts.clone();
-        for act in acts {
-            if let Act::Call(open) = act
-                && self.calls[&open].progress != Progress::Returned
-            {
-                let scope = branch;
-                return Err(TreeError::Open { scope, call: open });
-            }
+        if found.is_finished {
+            return Err(TreeError::Finished(branch));
         }
-        let found = self.running(branch)?;
         found.is_finished = true;
-        found.waiters.clear();
         if !found.is_pending {
             self.return_from(call, branch, effects);
         } else if self.is_tail(call) {
@@ -205,6 +198,12 @@ impl Tree {
     pub fn is_quiet(&self) -> bool {
         let returned = |call: &Call| call.progress == Progress::Returned;
         self.scopes.len() <= 1 && self.calls.values().all(returned)
+    }
+
+    /// Whether a call has come to nothing yet, and still may.
+    pub fn is_open(&self, call: CallId) -> bool {
+        let found = self.calls.get(&call);
+        found.is_some_and(|call| call.progress != Progress::Returned)
     }
 
     /// How many calls were sent by scopes that speculated, and thrown away with them or given up by them. All
@@ -271,13 +270,15 @@ impl Tree {
 
     /// An affirmed branch has finished: it is part of its call's scope.
     fn return_from(&mut self, call: CallId, branch: ScopeId, effects: &mut Vec<Effect>) {
-        effects.push(Effect::Return { call, branch });
         let merged = self.scopes.remove(&branch).expect("it has finished");
         let found = self.known_mut(call);
         found.branches.clear();
-        let caller = found.scope;
-        let caller = self.scopes.get_mut(&caller).expect("it has a call");
+        let into = found.scope;
+        effects.push(Effect::Return { call, branch, into });
+        let caller = self.scopes.get_mut(&into).expect("it has a call");
         caller.seen.extend(merged.seen);
+        // If the caller is correct, so was the branch, and nobody waited there.
+        caller.waiters.extend(merged.waiters);
         self.end_call(call, merged.acts);
     }
 
@@ -342,13 +343,10 @@ impl Tree {
         depth
     }
 
-    fn running(&mut self, scope: ScopeId) -> Result<&mut Scope, TreeError> {
+    /// A scope that is not part of another again.
+    fn open_mut(&mut self, scope: ScopeId) -> Result<&mut Scope, TreeError> {
         let found = self.scopes.get_mut(&scope);
-        let found = found.ok_or(TreeError::UnknownScope(scope))?;
-        if found.is_finished {
-            return Err(TreeError::Finished(scope));
-        }
-        Ok(found)
+        found.ok_or(TreeError::UnknownScope(scope))
     }
 
     fn known(&self, call: CallId) -> Result<&Call, TreeError> {

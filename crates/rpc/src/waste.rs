@@ -59,12 +59,6 @@ impl Account {
         may
     }
 
-    /// A call that took its token was not sent.
-    pub fn give_back(&mut self) {
-        self.undecided -= 1;
-        self.put(TOKEN);
-    }
-
     /// So many calls were sent ahead, and are of use.
     pub fn keep(&mut self, calls: u64) {
         self.undecided -= calls;

@@ -372,3 +372,46 @@ async fn called_ahead(granted: Granted, ahead: &[&str]) -> Vec<String> {
     until(|| hop.running.load(SeqCst) == 0).await;
     hop.log()
 }
+
+/// A task that a handler leaves behind goes on, with what it has called; or is told that it has never been.
+#[tokio::test]
+async fn what_a_handler_leaves_behind_shares_the_callers_fate() {
+    let last = Hop::last();
+    let first = Hop {
+        leaves: true,
+        ..Hop::before(last.serve().await)
+    };
+    let server = connect(first.listen().await).await;
+    last.gate.add_permits(1);
+    let reply = make(&Scope::root(), &server, "first").value().await;
+    assert_eq!(reply.unwrap(), entry("first", "left"));
+    until(|| last.log().contains(&"drop first".to_owned())).await;
+    let (store, fates) = (Store::with(&[("a", "b")]), ["b", "x"]);
+    let client = store.serve().await;
+    store.close("a");
+    let scope = Scope::root();
+    let call = scope.call(|| client.get("a")).predict(entry("a", "x"));
+    let run = call.predict(entry("a", "b"));
+    let run = run
+        .then(async |scope: Scope, first: Entry| make(&scope, &server, &first.value).value().await);
+    let steps = async {
+        // Both have answered, and what they left behind waits.
+        let began = |fate: &&str| last.log().contains(&format!("do {fate}"));
+        until(|| fates.iter().all(began)).await;
+        until(|| first.running.load(SeqCst) == 0).await;
+        store.let_through("a");
+        until(|| last.log().contains(&"undo x".to_owned())).await;
+        last.gate.add_permits(1);
+    };
+    let (outcome, ()) = tokio::join!(run, steps);
+    assert_eq!(outcome.unwrap(), entry("b", "left"));
+    let left = |key: &str| {
+        let log = first.log();
+        let said = log
+            .into_iter()
+            .filter(|line| line.starts_with("left behind"));
+        said.filter(|line| line.contains(key)).count()
+    };
+    until(|| left("value: \"end\"") == 2 && left("Cancelled") == 1).await;
+    assert!(!last.log().contains(&"undo b".to_owned()));
+}

@@ -36,6 +36,8 @@ pub struct Hop {
     pub ahead: Arc<Mutex<Vec<String>>>,
     /// Whether it answers as the version before this that knew nothing of speculation.
     pub is_old: Arc<AtomicBool>,
+    /// Whether it does not wait for the next one's reply, which a task of its own logs.
+    pub leaves: bool,
 }
 
 /// Tells that a handler is dropped.
@@ -59,6 +61,7 @@ impl Hop {
             running: Arc::default(),
             ahead: Arc::default(),
             is_old: Arc::default(),
+            leaves: false,
         }
     }
 
@@ -118,6 +121,13 @@ impl Hop {
             return Ok(entry(&key, "end"));
         };
         let call = make(&context, next, &key);
+        if self.leaves {
+            let hop = self.clone();
+            tokio::spawn(
+                async move { hop.say("left behind", &format!("{:?}", call.value().await)) },
+            );
+            return Ok(entry(&key, "left"));
+        }
         call.then_reply(&context, async |_, reply: Entry| {
             Ok(entry(&key, &format!("{}<", reply.value)))
         })

@@ -16,14 +16,14 @@ impl Tree {
     ///
     /// # Errors
     ///
-    /// There is no such scope, or it has finished.
+    /// There is no such scope.
     pub fn barrier(
         &mut self,
         scope: ScopeId,
         waiter: WaiterId,
         effects: &mut Vec<Effect>,
     ) -> Result<(), TreeError> {
-        let found = self.running(scope)?;
+        let found = self.open_mut(scope)?;
         if found.is_correct {
             effects.push(Effect::Wake(waiter));
         } else {
@@ -44,14 +44,14 @@ impl Tree {
     ///
     /// # Errors
     ///
-    /// There is no such scope, or it has finished.
+    /// There is no such scope.
     pub fn on_abort(
         &mut self,
         scope: ScopeId,
         rollback: RollbackId,
         effects: &mut Vec<Effect>,
     ) -> Result<(), TreeError> {
-        let found = self.running(scope)?;
+        let found = self.open_mut(scope)?;
         if found.is_correct {
             effects.push(Effect::Forget(rollback));
         } else {

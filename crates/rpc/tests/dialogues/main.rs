@@ -40,6 +40,7 @@ surmise_testkit::dialogues! {
     unsafe_calls_wait_for_confirmation
     aware_calls_are_committed_in_order
     what_is_denied_is_undone_newest_first
+    what_is_left_open_belongs_to_the_calls_scope
     barriers_wait_for_every_ancestor
     an_error_denies_every_prediction
     results_travel_ahead

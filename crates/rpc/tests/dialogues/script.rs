@@ -155,7 +155,7 @@ fn show(effect: &Effect) -> String {
         Effect::Commit(call) => format!("commit c{}", call.0),
         Effect::Cancel(call) => format!("cancel c{}", call.0),
         Effect::Start { call, branch } => format!("start s{} of c{}", branch.0, call.0),
-        Effect::Return { call, branch } => format!("return s{} to c{}", branch.0, call.0),
+        Effect::Return { call, branch, .. } => format!("return s{} to c{}", branch.0, call.0),
         Effect::Fail(call) => format!("fail c{}", call.0),
         Effect::Foresee(branch) => format!("foresee s{}", branch.0),
         Effect::Wake(waiter) => format!("wake w{}", waiter.0),

@@ -278,7 +278,7 @@ impl Shell {
                     let value = answer(open.call.method, open.argument);
                     self.start(call, branch, value.expect("it has a value"));
                 }
-                Effect::Return { call, branch } => {
+                Effect::Return { call, branch, .. } => {
                     let frame = self.frames.remove(&branch).expect("it has finished");
                     let outcome = frame.outcome.expect("it has finished");
                     if let Some(foreseen) = self.foreseen.remove(&branch) {
