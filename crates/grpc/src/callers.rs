@@ -15,6 +15,7 @@ use tonic::{Request, Status};
 
 use crate::allowance::Allowance;
 use crate::context::{Context, Sizes};
+use crate::gate::Gate;
 use crate::messages::Messages;
 use crate::origin::Origin;
 use crate::scope::Scope;
@@ -60,6 +61,7 @@ pub struct Callers {
     granted: Granted,
     allowance: Allowance,
     messages: Messages,
+    gate: Option<Arc<Gate>>,
     undecided: Arc<Mutex<BTreeMap<Origin, usize>>>,
 }
 
@@ -70,8 +72,16 @@ impl Callers {
             granted,
             allowance: Allowance::of(granted.waste),
             messages: Messages::default(),
+            gate: None,
             undecided: Arc::default(),
         }
+    }
+
+    /// While the workers of this gate's runtime are busy, undecided calls wait for their commit before their handlers
+    /// start: what may be for nothing is put off first.
+    pub fn shedding_by(mut self, gate: Arc<Gate>) -> Self {
+        self.gate = Some(gate);
+        self
     }
 
     /// Takes requests that are compressed like this.
@@ -153,8 +163,11 @@ impl Callers {
     }
 
     /// Counts an undecided call of this caller, until what is returned is dropped. None, if there
-    /// are enough.
+    /// are enough, or the workers are busy.
     pub(crate) fn admit(&self, origin: Origin) -> Option<Admitted> {
+        if self.gate.as_ref().is_some_and(|gate| !gate.has_room()) {
+            return None;
+        }
         let mut undecided = self.lock();
         let count = undecided.entry(origin.clone()).or_default();
         if *count >= self.granted.undecided_max {

@@ -129,9 +129,11 @@ where
             };
             let work = async move {
                 let limit = tokio::time::sleep(callers.granted().undecided_for);
-                let admitted = callers.admit(origin);
                 let mut call = call;
-                if admitted.is_none() && !call.is_decided_by(limit).await {
+                let is_undecided = call.said.is_some();
+                let admitted = is_undecided.then(|| callers.admit(origin)).flatten();
+                let is_put_off = is_undecided && admitted.is_none();
+                if is_put_off && !call.is_decided_by(limit).await {
                     return;
                 }
                 let limit = tokio::time::sleep(callers.granted().undecided_for);

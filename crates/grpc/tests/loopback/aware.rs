@@ -1,11 +1,12 @@
 //! Calls over servers that are aware, and between those that are and those that are not.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use prost::Message;
-use surmise_grpc::{Callers, Granted, Scope, Status};
+use surmise_grpc::{Callers, Gate, Granted, Limits, Scope, Status};
 use tonic::codegen::http::uri::PathAndQuery;
 
 use crate::hop::{Hop, connect, make};
@@ -414,4 +415,52 @@ async fn what_a_handler_leaves_behind_shares_the_callers_fate() {
     };
     until(|| left("value: \"end\"") == 2 && left("Cancelled") == 1).await;
     assert!(!last.log().contains(&"undo b".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_busy_server_begins_undecided_calls_when_they_are_committed() {
+    let gate = Arc::new(Gate::new(Limits::default()));
+    let hop = Hop {
+        callers: Callers::default().shedding_by(gate.clone()),
+        ..Hop::last()
+    };
+    let server = hop.serve().await;
+    let store = Store::with(&[("a", "b")]);
+    let client = store.serve().await;
+    let run = async |behind: &str| {
+        store.close("a");
+        let call = Scope::root()
+            .call(|| client.get("a"))
+            .predict(entry("a", "b"));
+        let run = call.then(async |scope: Scope, _| make(&scope, &server, "k").value().await);
+        let steps = async {
+            until(|| store.running.load(SeqCst) == 1).await;
+            // What is sent behind the undecided call is answered, so that is there.
+            hop.gate.add_permits(2);
+            make(&Scope::root(), &server, behind).value().await.unwrap();
+            let has_begun = hop.log().contains(&"do k".to_owned());
+            store.let_through("a");
+            has_begun
+        };
+        let (outcome, has_begun) = tokio::join!(run, steps);
+        assert_eq!(outcome.unwrap(), entry("k", "end"));
+        hop.log.lock().unwrap().clear();
+        has_begun
+    };
+    // On a machine that is busy itself, the workers may seem so for a while.
+    let has_begun = async { while !run("first").await {} };
+    let has_begun = tokio::time::timeout(Duration::from_secs(20), has_begun).await;
+    has_begun.expect("the workers have room");
+    let spinning = [(); 4].map(|()| {
+        tokio::spawn(async {
+            loop {
+                tokio::task::yield_now().await
+            }
+        })
+    });
+    while gate.has_room() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(!run("second").await);
+    spinning.iter().for_each(tokio::task::JoinHandle::abort);
 }
