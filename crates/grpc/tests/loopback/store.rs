@@ -97,16 +97,24 @@ impl Store {
         }
         let entries = self.entries.lock().unwrap();
         let newest = self.revision.load(Ordering::SeqCst) as u64;
-        let revision = if revision == 0 { newest } else { revision };
-        let former = self.former.lock().unwrap();
-        let mut replaced = former.iter().filter(|former| former.key == key);
-        let of_then = replaced.find(|former| former.revision > revision);
-        let value = of_then.map(|former| &former.value).or(entries.get(key));
+        let former = match revision {
+            0 => None,
+            revision => self.former(key, revision),
+        };
+        let value = former.or_else(|| entries.get(key).cloned());
         Ok(Entry {
             key: key.to_owned(),
-            value: value.ok_or_else(|| Status::not_found(key))?.clone(),
-            revision,
+            value: value.ok_or_else(|| Status::not_found(key))?,
+            revision: if revision == 0 { newest } else { revision },
         })
+    }
+
+    /// What was the value at a revision, if it has been replaced since.
+    fn former(&self, key: &str, revision: u64) -> Option<String> {
+        let former = self.former.lock().unwrap();
+        let mut replaced = former.iter().filter(|former| former.key == key);
+        let of_then = replaced.find(|former| former.revision > revision)?;
+        Some(of_then.value.clone())
     }
 
     async fn put(&self, entry: Entry) -> Result<Entry, Status> {
