@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use surmise_rpc::{Budget, Limits, Waste};
 use tokio::runtime::Handle;
 
-use crate::allowance::Allowance;
 use crate::scope::Scope;
+use crate::scope::allowance::Allowance;
 
 /// How long a look at the workers is good for. It takes some of them to tell busy from idle.
 const LOOK: Duration = Duration::from_millis(5);

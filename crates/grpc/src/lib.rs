@@ -64,44 +64,25 @@
 //! follows it.
 #![forbid(unsafe_code)]
 
-mod allowance;
-mod call;
-mod callers;
-mod context;
-mod conversation;
+mod client;
 mod deadline;
-mod endpoint;
-#[cfg(all(test, feature = "explored"))]
-mod explored;
 mod gate;
 mod known;
-mod line;
 mod lock;
-mod messages;
 mod methods;
-mod names;
-mod origin;
-mod running;
 mod scope;
-mod served;
 mod server;
-mod shared;
-mod streams;
 mod telemetry;
-mod unsent;
 mod wire;
 
-pub use call::Call;
-pub use callers::{Callers, Granted};
-pub use context::Context;
-pub use endpoint::bear_cancelled_calls;
+pub use client::{Server, bear_cancelled_calls};
 pub use gate::Gate;
 pub use known::Known;
 #[cfg(feature = "reflection")]
 pub use methods::ReflectionError;
 pub use methods::{DescriptorError, Methods};
-pub use scope::{CallTo, Scope};
-pub use server::Server;
+pub use scope::{Call, CallTo, Scope};
+pub use server::{Callers, Context, Granted};
 pub use surmise_rpc::{Budget, Limits, Order, Safety, Stamp, Waste};
 pub use tonic::Status;
 

@@ -1,4 +1,12 @@
-//! The scope that code runs in.
+//! The scope that code runs in, and the calls that it makes there.
+
+pub mod allowance;
+pub mod call;
+#[cfg(all(test, feature = "explored"))]
+mod explored;
+pub mod names;
+mod running;
+pub mod shared;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,15 +18,15 @@ use surmise_rpc::{Caller, Limits, Standing, WaiterId};
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::{IntoRequest, Status};
 
-use crate::allowance::Allowance;
-use crate::call::Call;
-use crate::conversation::Question;
-use crate::line::Line;
-use crate::names::Name;
-use crate::server::Server;
-use crate::shared::Shared;
-use crate::streams::unheard;
+use crate::client::Server;
+use crate::client::conversation::Question;
+use crate::client::line::Line;
+use crate::client::streams::unheard;
+use crate::scope::allowance::Allowance;
+use crate::scope::names::Name;
+use crate::scope::shared::Shared;
 use crate::wire::message;
+pub use call::Call;
 
 /// Asks an aware server, and waits for its actual reply.
 pub type Sending<T> =

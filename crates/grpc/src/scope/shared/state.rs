@@ -10,9 +10,9 @@ use surmise_rpc::{
 };
 use tokio::sync::oneshot;
 
-use crate::conversation::Control;
-use crate::names::Names;
-use crate::streams::Streams;
+use crate::client::conversation::Control;
+use crate::client::streams::Streams;
+use crate::scope::names::Names;
 
 /// What undoes something that a scope did.
 pub type Undo = Box<dyn FnOnce() + Send>;

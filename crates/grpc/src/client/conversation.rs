@@ -17,9 +17,9 @@ use tonic::codegen::tokio_stream::Stream;
 use tonic::metadata::MetadataMap;
 use tonic::{Extensions, Request, Status};
 
+use crate::client::Server;
+use crate::client::unsent::was_never_sent;
 use crate::deadline::{Deadline, exceeded, is_expired, passed, timeout};
-use crate::server::Server;
-use crate::unsent::was_never_sent;
 use crate::wire::{AGAIN, BUDGET, DEPTH, Raw, SIZE, SIZE_MAX_USUAL, SURMISE, decode, marked};
 
 /// What a server said.

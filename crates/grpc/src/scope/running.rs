@@ -11,12 +11,12 @@ use std::task::{Context, Poll};
 use surmise_rpc::{CallId, Predictions, ScopeId, Stamp, Verdict};
 use tonic::Status;
 
-use crate::call::{Foreseeing, Learning};
-use crate::line::Line;
+use crate::client::line::Line;
+use crate::client::unsent::{TRIES_MAX, was_never_sent};
 use crate::scope::Scope;
-use crate::shared::{Instruction, Shared};
+use crate::scope::call::{Foreseeing, Learning};
+use crate::scope::shared::{Instruction, Shared};
 use crate::telemetry::{Ahead, late};
-use crate::unsent::{TRIES_MAX, was_never_sent};
 
 /// How the reply of a call, and predictions of it, come to be known.
 pub struct Watched<T, S> {

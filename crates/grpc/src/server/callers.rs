@@ -13,13 +13,13 @@ use tonic::codec::CompressionEncoding;
 use tonic::codegen::http;
 use tonic::{Request, Status};
 
-use crate::allowance::Allowance;
-use crate::context::{Context, Sizes};
 use crate::gate::Gate;
-use crate::messages::Messages;
-use crate::origin::Origin;
 use crate::scope::Scope;
-use crate::served::{Ahead, Plain};
+use crate::scope::allowance::Allowance;
+use crate::server::context::{Context, Sizes};
+use crate::server::messages::Messages;
+use crate::server::origin::Origin;
+use crate::server::served::{Ahead, Plain};
 use crate::wire::{BUDGET, DEPTH, SIZE, SIZE_MAX_USUAL, SURMISE};
 
 /// What a server grants its callers.

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 use tonic::Status;
 
-use crate::conversation::Control;
+use crate::client::conversation::Control;
 
 /// Tells that a server has ended its stream, having heard all that was said.
 pub type Ended = oneshot::Receiver<Result<(), Status>>;

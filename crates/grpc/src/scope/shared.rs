@@ -17,11 +17,11 @@ use surmise_rpc::{
 };
 use tonic::Status;
 
-use crate::allowance::{Allowance, Became};
-use crate::conversation::Control;
+use crate::client::conversation::Control;
+use crate::client::streams::Ended;
 use crate::lock::{Mutex, MutexGuard, PoisonError};
-use crate::names::Name;
-use crate::streams::Ended;
+use crate::scope::allowance::{Allowance, Became};
+use crate::scope::names::Name;
 use state::{Inbox, Outside, State, Waiting};
 pub use state::{Instruction, Undo};
 

@@ -16,13 +16,13 @@ use tonic::codegen::tokio_stream::Stream;
 use tonic::server::{StreamingService, UnaryService};
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::callers::Callers;
-use crate::context::{Context, Frames, Replies, Sizes};
 use crate::deadline::{exceeded, passed, timeout};
-use crate::names::Name;
-use crate::origin::Origin;
 use crate::scope::Scope;
-use crate::shared::Shared;
+use crate::scope::names::Name;
+use crate::scope::shared::Shared;
+use crate::server::callers::Callers;
+use crate::server::context::{Context, Frames, Replies, Sizes};
+use crate::server::origin::Origin;
 use crate::wire::{AGAIN, SURMISE, message, unmarked};
 
 type Pinned<T> = Pin<Box<dyn Future<Output = T> + Send>>;

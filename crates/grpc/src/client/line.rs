@@ -10,7 +10,7 @@ use surmise_rpc::{Caller, Offer, Peer, Stamp};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tonic::Status;
 
-use crate::conversation::{Control, Event, Question};
+use crate::client::conversation::{Control, Event, Question};
 
 /// Says what a call's future has it say, and keeps what the server says until that takes it.
 pub struct Line<T> {

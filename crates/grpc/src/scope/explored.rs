@@ -18,11 +18,11 @@ use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 use tonic::{Code, Status};
 
-use crate::allowance::Allowance;
-use crate::conversation::Control;
-use crate::names::Name;
+use crate::client::conversation::Control;
 use crate::scope::Scope;
-use crate::shared::{Instruction, Shared};
+use crate::scope::allowance::Allowance;
+use crate::scope::names::Name;
+use crate::scope::shared::{Instruction, Shared};
 
 /// Orders of each scenario, at random and by another strategy: one that changes its mind seldom, which finds what
 /// takes few unlucky moments.

@@ -10,11 +10,11 @@ use surmise_predict::{Guess, User};
 use surmise_rpc::{Order, Peer, Request, Safety, Stamp};
 use tonic::Status;
 
-use crate::context::Context;
+use crate::client::line::Line;
 use crate::known::Known;
-use crate::line::Line;
-use crate::running::{Foresee, Running, Watched};
 use crate::scope::Scope;
+use crate::scope::running::{Foresee, Running, Watched};
+use crate::server::Context;
 
 /// A predicted value, when it comes.
 pub(crate) type Foreseeing<T> = Pin<Box<dyn Future<Output = Option<T>> + Send>>;
