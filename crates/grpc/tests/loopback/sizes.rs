@@ -122,10 +122,10 @@ async fn plain_replies_are_compressed_for_who_takes_that() {
     );
 }
 
-#[tokio::test]
-async fn a_request_that_is_too_large_never_reaches_the_handler() {
+/// A hop whose `callers` refuse a call with a long key: an old client's, and a confirmed one.
+async fn refusing(callers: Callers) -> (Hop, Server, String) {
     let mut hop = Hop::last();
-    hop.callers = Callers::default().max_decoding_message_size(1000);
+    hop.callers = callers;
     let server = hop.serve().await;
     hop.gate.add_permits(3);
     let key = long();
@@ -134,6 +134,12 @@ async fn a_request_that_is_too_large_never_reaches_the_handler() {
     assert_eq!(refused.unwrap_err().code(), Code::OutOfRange);
     let refused = make(&Scope::root(), &server, &key).value().await;
     assert_eq!(refused.unwrap_err().code(), Code::OutOfRange);
+    (hop, server, key)
+}
+
+#[tokio::test]
+async fn a_request_that_is_too_large_never_reaches_the_handler() {
+    let (hop, server, key) = refusing(Callers::default().max_decoding_message_size(1000)).await;
     // What cannot be read was not said by an aware caller, as far as the server can tell, and it answers so.
     let refused = ahead(&server, &key, || !server.is_aware()).await;
     assert_eq!(refused.unwrap_err().code(), Code::OutOfRange);
@@ -143,16 +149,7 @@ async fn a_request_that_is_too_large_never_reaches_the_handler() {
 /// The handler has had its effects by then; they stay, as at any server, also where the caller was undecided.
 #[tokio::test]
 async fn a_reply_that_is_too_large_is_an_error_and_undoes_nothing() {
-    let mut hop = Hop::last();
-    hop.callers = Callers::default().max_encoding_message_size(1000);
-    let server = hop.serve().await;
-    hop.gate.add_permits(3);
-    let key = long();
-    let plain = Client::connect(hop.listen().await).await;
-    let refused = plain.call("/test.Hop/Do", entry(&key, "")).await;
-    assert_eq!(refused.unwrap_err().code(), Code::OutOfRange);
-    let refused = make(&Scope::root(), &server, &key).value().await;
-    assert_eq!(refused.unwrap_err().code(), Code::OutOfRange);
+    let (hop, server, key) = refusing(Callers::default().max_encoding_message_size(1000)).await;
     let has_ended = || {
         hop.log()
             .iter()

@@ -49,7 +49,10 @@ fn no_unsafe_handler_is_entered_for_a_denied_branch() {
 /// without a fault.
 fn strike_everywhere(what: &str, program: impl AsyncFn(Option<Fault>) -> Outcome) {
     let whole = run(program(None), usize::MAX);
-    let mut table = format!("{what}: frames struck, all as without, an error, committed, undone\n");
+    let mut table = format!(
+        "{what:<28} {:>7} {:>10} {:>7} {:>10} {:>7}\n",
+        "frames", "as without", "errors", "committed", "undone"
+    );
     let directions = [Toward::Server, Toward::Client];
     for (kind, toward) in KINDS
         .into_iter()
@@ -75,10 +78,12 @@ fn strike_everywhere(what: &str, program: impl AsyncFn(Option<Fault>) -> Outcome
             committed,
             undone,
         } = tally;
-        let row = format!(
-            "{kind:?} toward the {toward:?}: {frames} {same} {failed} {committed} {undone}"
-        );
-        writeln!(table, "{row}").unwrap();
+        let what = format!("{kind:?} toward the {toward:?}");
+        writeln!(
+            table,
+            "{what:<28} {frames:>7} {same:>10} {failed:>7} {committed:>10} {undone:>7}"
+        )
+        .unwrap();
     }
     #[expect(clippy::print_stdout, reason = "the table is a result")]
     {
