@@ -42,6 +42,9 @@ pub enum Effect {
     },
     /// The call comes to the error that it was answered with.
     Fail(CallId),
+    /// The call has never been, as its scope has not: it comes to nothing. Mostly whoever waits for it is about to be
+    /// dropped with the scope, but that may be a task of its own.
+    Vanish(CallId),
     /// What this branch came to is what the root will come to, if all that it rests on is affirmed:
     /// it is a prediction for the root's caller.
     Foresee(ScopeId),

@@ -228,7 +228,7 @@ fn open(shared: &Shared, call: CallId) -> Option<(Offer, oneshot::Receiver<()>)>
                 opened = Some((offer, committed));
                 Control { commit, ended }
             }),
-            Instruction::Cancel | Instruction::GoneWithItsScope => opened = None,
+            Instruction::Cancel | Instruction::Vanish => opened = None,
             other => panic!("{other:?}"),
         }
     }

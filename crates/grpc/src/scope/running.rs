@@ -162,7 +162,7 @@ where
                 let branch = self.branches.iter_mut().find(|one| one.id == branch);
                 return branch.and_then(|branch| branch.outcome.take());
             }
-            Instruction::GoneWithItsScope => {
+            Instruction::Vanish => {
                 let gone = Status::cancelled("what this code rested on was denied");
                 return Some(Err(gone.into()));
             }

@@ -230,13 +230,8 @@ impl Shared {
             wasted: state.tree.calls_wasted() - wasted,
             ..became(&effects)
         });
-        let is_discard = |effect: &Effect| matches!(effect, Effect::Discard(_));
-        let has_discarded = effects.iter().any(is_discard);
         for effect in effects {
             state.route(effect, &mut outside);
-        }
-        if has_discarded {
-            state.end_discarded(&mut outside);
         }
         drop(state);
         outside.carry_out();

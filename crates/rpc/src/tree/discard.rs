@@ -48,7 +48,13 @@ impl Tree {
         for act in found.acts.into_iter().rev() {
             match act {
                 Act::Rollback(rollback) => effects.push(Effect::Rollback(rollback)),
-                Act::Call(call) => self.discard_call(call, effects),
+                Act::Call(call) => {
+                    let is_open = self.is_open(call);
+                    self.discard_call(call, effects);
+                    if is_open {
+                        effects.push(Effect::Vanish(call));
+                    }
+                }
             }
         }
         effects.push(Effect::Discard(scope));

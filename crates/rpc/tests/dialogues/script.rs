@@ -154,6 +154,7 @@ fn show(effect: &Effect) -> String {
         }
         Effect::Commit(call) => format!("commit c{}", call.0),
         Effect::Cancel(call) => format!("cancel c{}", call.0),
+        Effect::Vanish(call) => format!("vanish c{}", call.0),
         Effect::Start { call, branch } => format!("start s{} of c{}", branch.0, call.0),
         Effect::Return { call, branch, .. } => format!("return s{} to c{}", branch.0, call.0),
         Effect::Fail(call) => format!("fail c{}", call.0),

@@ -55,6 +55,7 @@ fn the_programs_reach_every_effect() {
         "wake",
         "rollback",
         "forget",
+        "vanish",
         "discard",
         "a prediction over a limit",
     ] {

@@ -303,6 +303,9 @@ impl Shell {
                     let stays = self.locals.remove(&rollback);
                     self.stays.push(stays.expect("it is forgotten once"));
                 }
+                Effect::Vanish(call) => {
+                    self.calls.remove(&call).expect("it vanishes once");
+                }
                 Effect::Discard(scope) => self.discard(scope),
             }
         }
@@ -368,7 +371,7 @@ impl Shell {
     fn discard(&mut self, scope: ScopeId) {
         self.frames.remove(&scope).expect("it is discarded once");
         self.foreseen.remove(&scope);
-        self.calls.retain(|_, open| open.scope != scope);
+        assert!(self.calls.values().all(|open| open.scope != scope));
         for open in self.calls.values_mut() {
             open.predictions.remove(scope);
         }
@@ -397,6 +400,7 @@ impl Shell {
             Effect::Wake(_) => "wake",
             Effect::Rollback(_) => "rollback",
             Effect::Forget(_) => "forget",
+            Effect::Vanish(_) => "vanish",
             Effect::Discard(_) => "discard",
         });
     }

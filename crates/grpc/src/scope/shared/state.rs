@@ -28,7 +28,7 @@ pub enum Instruction {
     Discard(ScopeId),
     Foresee(ScopeId),
     /// To whoever waits for it elsewhere than in what was dropped.
-    GoneWithItsScope,
+    Vanish,
 }
 
 pub struct State {
@@ -48,7 +48,6 @@ pub struct State {
 pub struct Inbox {
     pub instructions: VecDeque<Instruction>,
     pub waker: Option<Waker>,
-    pub is_gone: bool,
 }
 
 pub struct Waiting {
@@ -138,6 +137,7 @@ impl State {
                 self.instruct(call, Instruction::Return(branch), outside);
             }
             Effect::Fail(call) => self.instruct(call, Instruction::Fail, outside),
+            Effect::Vanish(call) => self.instruct(call, Instruction::Vanish, outside),
             Effect::Discard(scope) => self.discard(scope, outside),
             Effect::Wake(waiter) => self.end_wait(waiter, Ok(()), outside),
             Effect::Rollback(rollback) => outside.undone.extend(self.rollbacks.remove(&rollback)),
@@ -162,18 +162,6 @@ impl State {
         let waiting = self.waiting.iter().filter(|(_, one)| one.scope == scope);
         for waiter in waiting.map(|(waiter, _)| *waiter).collect::<Vec<_>>() {
             self.end_wait(waiter, Err(TreeError::UnknownScope(scope)), outside);
-        }
-    }
-
-    /// The futures of calls that were discarded are dropped with their scopes. But one may be in a task of its
-    /// own, which would wait for ever.
-    pub fn end_discarded(&mut self, outside: &mut Outside) {
-        for (call, inbox) in &mut self.inboxes {
-            if !inbox.is_gone && !self.tree.is_open(*call) {
-                inbox.is_gone = true;
-                inbox.instructions.push_back(Instruction::GoneWithItsScope);
-                outside.wakers.extend(inbox.waker.take());
-            }
         }
     }
 
