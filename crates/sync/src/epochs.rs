@@ -5,6 +5,9 @@
 //! numbers are in memory that the processes of a domain share: whoever passes output on looks at them for
 //! every piece, and asks nobody.
 //!
+//! Programs often end what they do with a step that they do not sync: SQLite removes its journal, git renames its
+//! branch. So the first output after a promise is one itself, of all that was changed before it.
+//!
 //! The order of steps is what makes it right. A promise is counted before the call that was promised to
 //! returns, so also before anything that its task puts out afterwards; and output looks at the count after
 //! it was taken from the task. A commit looks at the count before it begins.
@@ -29,7 +32,8 @@ use crate::tally::Tally;
 /// What somebody outside may rely on when they see output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Promise {
-    /// What a task asked to be durable before is durable (fsync(2)).
+    /// What a task asked to be durable before is durable (fsync(2)); and of the first output after a sync that was put
+    /// off, whatever was changed until then.
     #[default]
     Fsync,
     /// Whatever a task wrote before is durable: what a program could rely on that had every write done
@@ -80,6 +84,10 @@ const WISHES: usize = 1;
 /// Whether a poller waits.
 const POLLED: usize = 2;
 const STOPPED: usize = 3;
+/// How many syncs were put off, and how many had been when output was last taken; of 32 bits, for being equal is
+/// all that counts.
+const PUT_OFF: usize = 4;
+const TAKEN: usize = 5;
 
 impl Epochs {
     /// Of a domain that is alone on its file system.
@@ -113,19 +121,37 @@ impl Epochs {
     /// told.
     pub fn promise(&self) {
         self.tally.promise();
+        self.words.signals[PUT_OFF].fetch_add(1, SeqCst);
         stats::put_off(&self.words);
     }
 
     /// What output depends on that was taken from a task before; `None` if all of that is durable. After a
     /// stop that is what never will be: the domain is to end, and shows nothing more.
     pub fn of_output(&self) -> Option<Epoch> {
+        let [put_off, taken] = [PUT_OFF, TAKEN].map(|count| self.words.signals[count].load(SeqCst));
+        let is_first = put_off != taken;
+        let epoch = self.awaited(is_first);
+        if is_first {
+            // After the promise: output of another stream that finds this equal finds that as well.
+            self.words.signals[TAKEN].store(put_off, SeqCst);
+        }
+        epoch
+    }
+
+    /// What a call depends on that others may see, and that is no output; else as [`Self::of_output`].
+    pub(crate) fn of_barrier(&self) -> Option<Epoch> {
+        self.awaited(false)
+    }
+
+    /// What has to be durable by now: what was promised, or whatever was changed.
+    fn awaited(&self, is_all: bool) -> Option<Epoch> {
         if self.is_stopped() {
             return Some(Epoch(u64::MAX));
         }
-        let epoch = match self.promise {
-            Promise::Fsync => self.promised(),
-            // Nobody hears of writes, so there may always have been some.
-            Promise::Write => Epoch(self.tally.promise()),
+        // Nobody hears of writes, so there may always have been some.
+        let epoch = match is_all || self.promise == Promise::Write {
+            true => Epoch(self.tally.promise()),
+            false => self.promised(),
         };
         (!self.is_durable(epoch)).then_some(epoch)
     }

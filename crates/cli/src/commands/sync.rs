@@ -133,7 +133,7 @@ enum Elsewhere {
 /// What output may rely on.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Relied {
-    /// What the command asked to be durable before is durable
+    /// What the command asked to be durable before is durable, and what it changed until it was shown
     Fsync,
     /// Whatever it wrote before is durable; other file systems can't be written meanwhile
     Write,

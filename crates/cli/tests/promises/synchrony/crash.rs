@@ -13,7 +13,7 @@ use surmise_testkit::{BlockLog, is_installed, skip, surmise_binary, tell};
 
 use ledger::{Ledger, states};
 use postgres::POSTGRES;
-use programs::{AHEAD, COMMITS, LINES, Program, RENAMED, ROLLBACK};
+use programs::{AHEAD, COMMITS, LINES, Program, RENAMED, RENAMED_LAST, ROLLBACK};
 use trial::Trial;
 
 const DISK_BYTES: usize = 64 << 20;
@@ -30,9 +30,15 @@ fn named(test: &str) -> String {
 
 #[track_caller]
 fn nothing_is_lost(test: &str, program: &Program, every: &str) {
+    nothing_is_lost_with(&[], test, program, every);
+}
+
+#[track_caller]
+fn nothing_is_lost_with(options: &[&str], test: &str, program: &Program, every: &str) {
     BlockLog::with(&named(test), DISK_BYTES, limit(), |disk| {
         let binary = surmise_binary().display().to_string();
-        let command = program.command(&[&binary, "sync", "--"], &["sync", every]);
+        let sync = [&[&*binary, "sync"], options, &["--"]].concat();
+        let command = program.command(&sync, &["sync", every]);
         // The arguments are a part of what was tried.
         let name = format!("{} {every}", program.name);
         let found = Ledger::of_environment().fill(&name, |states| {
@@ -98,6 +104,13 @@ fn commits_that_were_shown_are_there() {
 #[test]
 fn replaced_files_that_were_shown_are_there() {
     nothing_is_lost("replaced_files_that_were_shown_are_there", &RENAMED, "10");
+}
+
+/// What a program does last it may not ask for, and a commit may come before that.
+#[test]
+fn what_came_after_the_last_sync_is_there_when_it_was_shown() {
+    let test = "what_came_after_the_last_sync_is_there_when_it_was_shown";
+    nothing_is_lost_with(&["--interval", "20ms"], test, &RENAMED_LAST, "1");
 }
 
 /// What is lost of a program whose syncs do nothing.

@@ -42,6 +42,8 @@ pub(super) const LINES: Program = Program::new("appended lines", APPENDING, line
 pub(super) const ROLLBACK: Program = Program::new("sqlite, rollback journal", TRANSACTING, rows);
 pub(super) const AHEAD: Program = Program::new("sqlite, write-ahead log", TRANSACTING_AHEAD, rows);
 pub(super) const RENAMED: Program = Program::new("renamed over", REPLACING, replaced);
+pub(super) const RENAMED_LAST: Program =
+    Program::new("renamed after the sync", REPLACING_LAST, replaced);
 pub(super) const COMMITS: Program = Program::new("git commit", COMMITTING, commits);
 
 /// Lines appended to a file, each by itself and with a sync; now and then the number is put out, after
@@ -103,7 +105,6 @@ for n in range(1, 41):
     git("-C", "repository", "add", "file")
     git("-C", "repository", "commit", "--message=%d" % n)
     # The last that git does is to rename a file that it has synced: it never asks for the name.
-    os.fsync(os.open("repository/.git/refs/heads", os.O_RDONLY))
     print(n, flush=True)
 "#;
 
@@ -119,6 +120,19 @@ for n in range(1, 401):
     os.fsync(os.open(".", os.O_RDONLY))
     if n % 10 == 0:
         print(n, flush=True)
+"#;
+
+/// The same without a sync of the name, and with time for a commit before there is one.
+const REPLACING_LAST: &str = r#"
+import os, time
+for n in range(1, 41):
+    with open("new", "w") as new:
+        new.write("%07d" % n * 1000)
+        new.flush()
+        os.fsync(new.fileno())
+    time.sleep(0.05)
+    os.rename("new", "current")
+    print(n, flush=True)
 "#;
 
 /// Prints the number of rows, or fails where the base is damaged.
