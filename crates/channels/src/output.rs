@@ -214,9 +214,10 @@ impl Pump {
             return;
         }
         // A pipe holds no more.
+        let before = self.release.before();
         match rustix::io::read(inner, &mut *buffer) {
             Ok(0) => self.end_of_output(),
-            Ok(length) if self.release.wait().is_ok() => self
+            Ok(length) if self.release.take(before, length < buffer.len()).is_ok() => self
                 .queue
                 .push_back(Queued::Output(buffer[..length].to_vec())),
             Ok(_) => self.close_inner(),
@@ -298,11 +299,14 @@ impl Pump {
 
     fn take(&mut self, buffer: &mut [u8]) -> io::Result<()> {
         let inner = self.inner.as_ref().expect("it was ready");
+        let before = self.release.before();
         match rustix::io::read(inner, &mut *buffer) {
             Ok(0) => self.end_of_output(),
             Ok(length) => match &mut self.sink {
                 Some(sink) => return sink.write(&buffer[..length]),
-                None if self.release.wait().is_ok() => self.pending.fill(&buffer[..length]),
+                None if self.release.take(before, length < buffer.len()).is_ok() => {
+                    self.pending.fill(&buffer[..length])
+                }
                 // Nothing that the domain puts out may be seen any more; notes may.
                 None => self.close_inner(),
             },

@@ -253,12 +253,13 @@ impl Relay {
 
     /// A note comes after what was put out before it, which may not have been read yet.
     fn take_before_note(&mut self, buffer: &mut [u8]) {
+        let before = self.release.before();
         if let (Some(inner), None) = (&self.inner, &self.sink)
             && self.pause != Pause::Yes
             // It never waits. What fails will fail again.
             && let Ok(length @ 1..) = rustix::io::read(inner, &mut *buffer)
         {
-            match self.release.wait() {
+            match self.release.take(before, length < buffer.len()) {
                 Ok(()) => self
                     .queue
                     .push_back(Queued::Output(buffer[..length].to_vec())),
@@ -402,6 +403,7 @@ impl Relay {
         let Some(inner) = &self.inner else {
             return;
         };
+        let before = self.release.before();
         let length = match rustix::io::read(inner, &mut *buffer) {
             Err(Errno::AGAIN | Errno::INTR) => return,
             Ok(length @ 1..) => length,
@@ -414,13 +416,14 @@ impl Relay {
                 self.pause();
             }
         }
+        let is_all = length < buffer.len();
         let bytes = &buffer[..length];
         if let Some(sink) = &mut self.sink {
             if sink.write(bytes).is_err() {
                 self.inner = None;
             }
         } else if self.outer.terminal().is_some() {
-            match self.release.wait() {
+            match self.release.take(before, is_all) {
                 Ok(()) => self.screen.fill(&self.outer.as_it_is(bytes)),
                 // Nothing that the domain puts out may appear any more; notes may.
                 Err(_) => self.lose_inner(),

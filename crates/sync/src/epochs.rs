@@ -5,9 +5,6 @@
 //! numbers are in memory that the processes of a domain share: whoever passes output on looks at them for
 //! every piece, and asks nobody.
 //!
-//! Programs often end what they do with a step that they do not sync: SQLite removes its journal, git renames its
-//! branch. So the first output after a promise is one itself, of all that was changed before it.
-//!
 //! The order of steps is what makes it right. A promise is counted before the call that was promised to
 //! returns, so also before anything that its task puts out afterwards; and output looks at the count after
 //! it was taken from the task. A commit looks at the count before it begins.
@@ -26,6 +23,7 @@ use rustix::time::Timespec;
 use surmise_sys::shared::SharedWords;
 
 use crate::driver::Driver;
+use crate::outlet::PutOff;
 use crate::stats::{self, Stats};
 use crate::tally::Tally;
 
@@ -84,10 +82,6 @@ const WISHES: usize = 1;
 /// Whether a poller waits.
 const POLLED: usize = 2;
 const STOPPED: usize = 3;
-/// How many syncs were put off, and how many had been when output was last taken; of 32 bits, for being equal is
-/// all that counts.
-const PUT_OFF: usize = 4;
-const TAKEN: usize = 5;
 
 impl Epochs {
     /// Of a domain that is alone on its file system.
@@ -121,30 +115,32 @@ impl Epochs {
     /// told.
     pub fn promise(&self) {
         self.tally.promise();
-        self.words.signals[PUT_OFF].fetch_add(1, SeqCst);
         stats::put_off(&self.words);
     }
 
     /// What output depends on that was taken from a task before; `None` if all of that is durable. After a
     /// stop that is what never will be: the domain is to end, and shows nothing more.
     pub fn of_output(&self) -> Option<Epoch> {
-        let [put_off, taken] = [PUT_OFF, TAKEN].map(|count| self.words.signals[count].load(SeqCst));
-        let is_first = put_off != taken;
-        let epoch = self.awaited(is_first);
-        if is_first {
-            // After the promise: output of another stream that finds this equal finds that as well.
-            self.words.signals[TAKEN].store(put_off, SeqCst);
-        }
-        epoch
-    }
-
-    /// What a call depends on that others may see, and that is no output; else as [`Self::of_output`].
-    pub(crate) fn of_barrier(&self) -> Option<Epoch> {
         self.awaited(false)
     }
 
-    /// What has to be durable by now: what was promised, or whatever was changed.
-    fn awaited(&self, is_all: bool) -> Option<Epoch> {
+    /// How many promises this domain's tasks were made.
+    pub(crate) fn put_off(&self) -> PutOff {
+        PutOff(stats::count_put_off(&self.words))
+    }
+
+    /// How many of them anybody has shown something after, for certain.
+    pub(crate) fn shown(&self) -> PutOff {
+        PutOff(stats::shown(&self.words))
+    }
+
+    /// Something was shown after so many.
+    pub(crate) fn show(&self, put_off: PutOff) {
+        stats::show(&self.words, put_off.0);
+    }
+
+    /// What has to be durable by now, if it is not: what was promised, or whatever was changed.
+    pub(crate) fn awaited(&self, is_all: bool) -> Option<Epoch> {
         if self.is_stopped() {
             return Some(Epoch(u64::MAX));
         }
@@ -191,10 +187,12 @@ impl Epochs {
     /// # Errors
     /// When that never will be.
     pub fn release(&self) -> Result<(), Stopped> {
-        match self.of_output() {
-            Some(epoch) => self.hold(epoch, Instant::now()),
-            None => Ok(()),
-        }
+        self.await_release(self.of_output())
+    }
+
+    /// Holds output that was just taken and depends on this.
+    pub(crate) fn await_release(&self, epoch: Option<Epoch>) -> Result<(), Stopped> {
+        epoch.map_or(Ok(()), |epoch| self.hold(epoch, Instant::now()))
     }
 
     /// Holds output that was taken from a task at `since`, until these promises are kept.

@@ -63,13 +63,27 @@ const REAL: usize = 1;
 const HELD: usize = 2;
 const LONGEST: usize = 3;
 const SWITCHES: usize = 4;
+/// What was put off before something that was shown. Not told.
+const SHOWN: usize = 5;
 /// One for each trigger.
 const COMMITS: usize = 8;
 /// How many pieces of output waited how long: four counters for each doubling of the microseconds.
 const TIMES: std::ops::Range<usize> = 16..128;
 
 pub(crate) fn put_off(words: &SharedWords) {
-    words.counters[PUT_OFF].fetch_add(1, Relaxed);
+    words.counters[PUT_OFF].fetch_add(1, SeqCst);
+}
+
+pub(crate) fn count_put_off(words: &SharedWords) -> u64 {
+    words.counters[PUT_OFF].load(SeqCst)
+}
+
+pub(crate) fn shown(words: &SharedWords) -> u64 {
+    words.counters[SHOWN].load(SeqCst)
+}
+
+pub(crate) fn show(words: &SharedWords, put_off: u64) {
+    words.counters[SHOWN].fetch_max(put_off, SeqCst);
 }
 
 pub(crate) fn did_really(words: &SharedWords) {

@@ -162,7 +162,7 @@ impl Syncer {
 
     /// Waits until everything is durable that was promised so far.
     fn barrier(&self) -> Result<(), Stopped> {
-        match self.epochs.of_barrier() {
+        match self.epochs.of_output() {
             Some(epoch) => self.epochs.await_durable(epoch, Trigger::Barrier),
             None => Ok(()),
         }

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use rustix::event::epoll::EventFlags;
 use rustix::event::{PollFd, PollFlags, poll};
-use surmise_sync::{Epoch, Epochs, Stopped};
+use surmise_sync::{Epoch, Epochs, Outlet, Stopped};
 
 use super::dns::Asker;
 use super::poller::{Kind, Poller, Token};
@@ -32,9 +32,10 @@ struct Wait {
 }
 
 impl Wait {
-    /// For what was just taken from a program; `None` if it may leave.
-    fn of_output(epochs: &Epochs) -> Option<Self> {
-        let epoch = epochs.of_output()?;
+    /// For what was just taken from a program; `None` if it may leave. What else is on its way in the kernel cannot be
+    /// seen; mostly programs send in turn.
+    fn of_taken(outlet: &mut Outlet) -> Option<Self> {
+        let epoch = outlet.take_in_turn()?;
         let since = Instant::now();
         Some(Self { epoch, since })
     }
@@ -57,7 +58,7 @@ impl Wait {
 /// Holds back what one connection's program has sent. Without epochs it is always open.
 #[derive(Debug, Default)]
 pub(crate) struct Latch {
-    epochs: Option<Epochs>,
+    outlet: Option<Outlet>,
     wait: Option<Wait>,
 }
 
@@ -68,11 +69,11 @@ impl Latch {
     /// # Errors
     /// It never may leave.
     pub(crate) fn take(&mut self) -> Result<bool, Stopped> {
-        let Some(epochs) = &self.epochs else {
+        let Some(outlet) = &mut self.outlet else {
             return Ok(false);
         };
-        if let Some(wait) = Wait::of_output(epochs)
-            && !wait.is_over(epochs)?
+        if let Some(wait) = Wait::of_taken(outlet)
+            && !wait.is_over(outlet.epochs())?
         {
             self.wait = Some(wait);
         }
@@ -89,7 +90,7 @@ impl Latch {
     /// # Errors
     /// It never may.
     pub(crate) fn open(&mut self) -> Result<(), Stopped> {
-        if let (Some(epochs), Some(wait)) = (&self.epochs, self.wait)
+        if let (Some(epochs), Some(wait)) = (self.epochs(), self.wait)
             && wait.is_over(epochs)?
         {
             epochs.held(wait.since.elapsed());
@@ -103,7 +104,7 @@ impl Latch {
     /// # Errors
     /// It never may.
     pub(crate) fn wait(&mut self) -> Result<(), Stopped> {
-        if let (Some(epochs), Some(wait)) = (&self.epochs, self.wait) {
+        if let (Some(epochs), Some(wait)) = (self.epochs(), self.wait) {
             epochs.hold(wait.epoch, wait.since)?;
             self.wait = None;
         }
@@ -115,7 +116,11 @@ impl Latch {
     /// # Errors
     /// It never may.
     pub(crate) fn release(&self) -> Result<(), Stopped> {
-        release(self.epochs.as_ref())
+        release(self.epochs())
+    }
+
+    fn epochs(&self) -> Option<&Epochs> {
+        self.outlet.as_ref().map(Outlet::epochs)
     }
 }
 
@@ -165,8 +170,8 @@ impl Waiting {
 
     /// For a new connection.
     pub(crate) fn latch(&self) -> Latch {
-        let epochs = self.epochs.clone();
-        Latch { epochs, wait: None }
+        let outlet = self.epochs.clone().map(Outlet::new);
+        Latch { outlet, wait: None }
     }
 
     /// A piece was just taken from a program: whether it is none of the caller's business any more, since
@@ -175,7 +180,9 @@ impl Waiting {
         let Some(epochs) = &self.epochs else {
             return false;
         };
-        let wait = match (Wait::of_output(epochs), self.pieces.back()) {
+        // Each piece counts as the first of its way.
+        let outlet = &mut Outlet::new(epochs.clone());
+        let wait = match (Wait::of_taken(outlet), self.pieces.back()) {
             (Some(wait), _) => wait,
             // A commit has just come, whose event lets the others go on; it must not overtake them.
             (None, Some((last, _))) => *last,
