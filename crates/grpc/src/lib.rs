@@ -66,6 +66,8 @@
 
 mod client;
 mod deadline;
+#[cfg(all(test, feature = "explored"))]
+mod explored;
 mod gate;
 mod known;
 mod lock;

@@ -2,8 +2,6 @@
 
 pub mod allowance;
 pub mod call;
-#[cfg(all(test, feature = "explored"))]
-mod explored;
 pub mod names;
 mod running;
 pub mod shared;
@@ -21,7 +19,6 @@ use tonic::{IntoRequest, Status};
 use crate::client::Server;
 use crate::client::conversation::Question;
 use crate::client::line::Line;
-use crate::client::streams::unheard;
 use crate::scope::allowance::Allowance;
 use crate::scope::names::Name;
 use crate::scope::shared::Shared;
@@ -119,17 +116,16 @@ impl Scope {
         Call::new(self.clone(), send).to(server.peer(), line)
     }
 
-    /// Waits until the servers have ended what was committed to them in this root, and with that have
-    /// said that they did so. Calls need not wait for this; whoever has to know does.
+    /// Waits until the servers have ended what was committed to them in this root by now, and with that have said that
+    /// they did so. Calls need not wait for this; whoever has to know does. It waits as long as they take: whoever
+    /// waits no longer may drop it, and ask again.
     ///
     /// # Errors
     ///
-    /// That of the first stream that was lost. Its server may have taken back what it did.
+    /// That of the first commit that was lost, to everybody who asks from then on. Its server may have taken back what
+    /// it did.
     pub async fn settled(&self) -> Result<(), Status> {
-        while let Some(ended) = self.shared.next_unsettled() {
-            ended.await.map_err(|_| unheard()).and_then(|end| end)?;
-        }
-        self.shared.take_lost().map_or(Ok(()), Err)
+        self.shared.settled().await
     }
 
     /// Whether anything that this scope rests on is undecided.

@@ -1,7 +1,7 @@
 //! An aware server's side of calls.
 
 mod callers;
-mod context;
+pub mod context;
 mod messages;
 mod origin;
 mod served;

@@ -1,5 +1,6 @@
 //! What a predictor is asked, and what it says.
 
+use std::fmt;
 use std::sync::Arc;
 
 /// Predicts the results of one method.
@@ -42,17 +43,44 @@ pub struct Guess<V> {
 
 /// On whose behalf a call is made: whatever makes the server answer one caller differently from
 /// another. There is no default, since a default would be shared.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct User(Arc<[u8]>);
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct User(Option<Arc<[u8]>>);
 
 impl User {
-    /// The user of this name, token or certificate.
+    /// The user of this name, token or certificate. An empty one is a user, too, such as all who send no token.
     pub fn of(identity: impl AsRef<[u8]>) -> Self {
-        Self(identity.as_ref().into())
+        Self(Some(identity.as_ref().into()))
     }
 
-    /// The program itself: for clients all of whose calls are made with the same rights.
+    /// The program itself, which is no user's: for clients all of whose calls are made with the same rights.
     pub fn program() -> Self {
-        Self::of([])
+        Self(None)
+    }
+}
+
+impl fmt::Debug for User {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // It may be a token.
+        formatter.write_str(match self.0 {
+            Some(_) => "User::of(..)",
+            None => "User::program()",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_without_a_name_is_not_the_program() {
+        assert_ne!(User::of(""), User::program());
+        assert_eq!(User::of("alice"), User::of(b"alice"));
+    }
+
+    #[test]
+    fn tokens_are_not_printed() {
+        let shown = format!("{:?} {:?}", User::of("secret"), User::program());
+        assert_eq!(shown, "User::of(..) User::program()");
     }
 }

@@ -9,7 +9,7 @@ pub struct Thresholds {
     pub off_below: f64,
     /// At this rate it is switched on again. More than the other, so that it does not flicker.
     pub on_from: f64,
-    /// Calls before it is judged.
+    /// Calls before it is judged, of which 64 are remembered: more than that are as many as that.
     pub trial: u32,
 }
 
@@ -61,7 +61,8 @@ impl Switch {
     pub fn record(&mut self, is_right: bool) {
         self.hits = self.hits << 1 | u64::from(is_right);
         self.known = u64::BITS.min(self.known + 1);
-        let Some(rate) = self.rate().filter(|_| self.known >= self.thresholds.trial) else {
+        let trial = self.thresholds.trial.min(u64::BITS);
+        let Some(rate) = self.rate().filter(|_| self.known >= trial) else {
             return;
         };
         if rate < self.thresholds.off_below {
@@ -167,6 +168,17 @@ mod tests {
         assert!(!speaks[63]);
         // 26 of 64 are more than 40 %; the first of the equal ones was not foreseen.
         assert!(!speaks[64 + 25] && speaks[64 + 26]);
+    }
+
+    #[test]
+    fn a_trial_of_more_calls_than_are_remembered_comes_to_its_end() {
+        let trial = 1000;
+        let mut switch = Switch::new(Thresholds {
+            trial,
+            ..Thresholds::default()
+        });
+        (0..64).for_each(|_| switch.record(false));
+        assert!(!switch.is_on());
     }
 
     #[test]

@@ -29,26 +29,35 @@ pub enum Frame<V> {
 
 /// What a server has sent to one caller.
 #[derive(Debug)]
-pub struct Sent<V>(Vec<V>);
+pub struct Sent<V> {
+    predictions: Vec<V>,
+    is_answered: bool,
+}
 
 impl<V: Clone + PartialEq> Sent<V> {
     /// Nothing yet.
     pub fn new() -> Self {
-        Self(Vec::new())
+        Self {
+            predictions: Vec::new(),
+            is_answered: false,
+        }
     }
 
-    /// What is to be sent for a prediction: nothing, if it was sent before or there are enough.
+    /// What is to be sent for a prediction: nothing, if it was sent before, there are enough, or the actual value was
+    /// sent.
     pub fn predict(&mut self, value: V, confidence: f32) -> Option<Frame<V>> {
-        if self.0.len() >= PREDICTIONS_MAX || self.0.contains(&value) {
+        let is_enough = self.is_answered || self.predictions.len() >= PREDICTIONS_MAX;
+        if is_enough || self.predictions.contains(&value) {
             return None;
         }
-        self.0.push(value.clone());
+        self.predictions.push(value.clone());
         Some(Frame::Prediction { value, confidence })
     }
 
-    /// What is to be sent for the actual value.
-    pub fn actual(&self, value: V, stamp: Option<Stamp>) -> Frame<V> {
-        match self.0.iter().position(|sent| *sent == value) {
+    /// What is to be sent for the actual value, after which there is nothing to send.
+    pub fn actual(&mut self, value: V, stamp: Option<Stamp>) -> Frame<V> {
+        self.is_answered = true;
+        match self.predictions.iter().position(|sent| *sent == value) {
             // There are few.
             Some(index) => Frame::ActualIs(index as u32, stamp),
             None => Frame::Actual(value, stamp),
@@ -157,6 +166,7 @@ mod tests {
         assert_eq!(frame, Frame::ActualIs(1, None));
         let actual = received.receive(frame.clone());
         assert_eq!(actual, Ok(Reply::Actual("b", None)));
+        assert_eq!(sent.predict("c", 1.0), None);
         assert_eq!(received.receive(frame), Err(ReplyError::AfterActual));
     }
 

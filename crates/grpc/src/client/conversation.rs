@@ -206,8 +206,10 @@ impl Question {
             }
             Err(mut status) if !is_over => {
                 // What was never sent has no effects whose commit could be lost, and what a handler came to itself
-                // is told when the commit has been heard.
-                let is_heard = was_never_sent(&status) || is_echoed(status.metadata());
+                // is told when the commit has been heard. Where there was none to say, all is said by the error.
+                let is_heard = offer.caller == Caller::Correct
+                    || was_never_sent(&status)
+                    || is_echoed(status.metadata());
                 status.metadata_mut().remove(SURMISE);
                 answer(Err(status.clone()));
                 if is_heard { Ok(()) } else { Err(status) }

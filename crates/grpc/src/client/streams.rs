@@ -19,8 +19,10 @@ pub type Ended = oneshot::Receiver<Result<(), Status>>;
 #[derive(Debug, Default)]
 pub struct Streams {
     streams: BTreeMap<CallId, Stream>,
-    /// Those that were committed, and have not ended.
+    /// Those that were committed, and of which it is not known that they ended.
     unsettled: VecDeque<Ended>,
+    /// How many there are when the next looks which of them have.
+    many: usize,
     /// The first of those that were committed and lost.
     lost: Option<Status>,
 }
@@ -82,7 +84,7 @@ impl Streams {
         stream.control().map(|control| self.settle(control))
     }
 
-    /// Commits a stream that was opened too late to hear of it otherwise.
+    /// Commits a stream that was opened too late to hear of it otherwise, or that nothing has to be said in.
     pub fn commit_now(&mut self, control: Control) {
         // If it is lost, it has said so at its end.
         let _ = self.settle(control).send(());
@@ -93,25 +95,54 @@ impl Streams {
         self.streams.remove(&call).and_then(Stream::control)
     }
 
-    /// A call's future is gone. What is undecided stays until it is decided.
-    pub fn leave(&mut self, call: CallId) -> Option<Control> {
+    /// A call's future is gone. What is undecided stays until it is decided. What was answered, if the call was, is
+    /// heard to its end: its server may have committed something to others, and says there whether they heard it.
+    pub fn leave(&mut self, call: CallId, is_answered: bool) -> Option<Control> {
         match self.streams.get(&call)? {
-            Stream::Undecided(_) => None,
-            Stream::Due(_) | Stream::Plain(_) => self.remove(call),
+            Stream::Undecided(_) => return None,
+            Stream::Due(_) | Stream::Plain(_) => {}
+        }
+        match self.streams.remove(&call)? {
+            Stream::Plain(control) if is_answered => {
+                self.commit_now(control);
+                None
+            }
+            other => other.control(),
         }
     }
 
-    /// What was committed and lost, once.
-    pub fn take_lost(&mut self) -> Option<Status> {
-        self.lost.take()
+    /// The first error of what was committed and lost.
+    pub fn lost(&self) -> Result<(), Status> {
+        self.lost.clone().map_or(Ok(()), Err)
     }
 
+    /// What is to be waited for next. Whoever takes it says how it [ended](Self::ended), or brings it
+    /// [back](Self::unsettle).
     pub fn next_unsettled(&mut self) -> Option<Ended> {
         self.unsettled.pop_front()
     }
 
+    pub fn unsettle(&mut self, ended: Ended) {
+        self.unsettled.push_front(ended);
+    }
+
+    pub fn ended(&mut self, end: Result<(), Status>) {
+        if let Err(failed) = end {
+            self.lost.get_or_insert(failed);
+        }
+    }
+
     fn settle(&mut self, control: Control) -> oneshot::Sender<()> {
-        // Those that have ended well are forgotten, so this stays as small as what is open.
+        // Of those that have ended only an error is kept, so there are at most twice as many as are open.
+        if self.unsettled.len() >= self.many {
+            self.forget_ended();
+            self.many = 2 * self.unsettled.len().max(1);
+        }
+        self.unsettled.push_back(control.ended);
+        control.commit
+    }
+
+    fn forget_ended(&mut self) {
         let lost = &mut self.lost;
         self.unsettled.retain_mut(|ended| {
             let failed = match ended.try_recv() {
@@ -123,8 +154,6 @@ impl Streams {
             lost.get_or_insert(failed);
             false
         });
-        self.unsettled.push_back(control.ended);
-        control.commit
     }
 }
 

@@ -18,7 +18,7 @@ use surmise_rpc::{
 use tonic::Status;
 
 use crate::client::conversation::Control;
-use crate::client::streams::Ended;
+use crate::client::streams::{Ended, unheard};
 use crate::lock::{Mutex, MutexGuard, PoisonError};
 use crate::scope::allowance::{Allowance, Became};
 use crate::scope::names::Name;
@@ -31,6 +31,7 @@ pub struct Shared {
     /// Whether its limits let it run anything ahead.
     runs_ahead: bool,
     allowance: Allowance,
+    settling: tokio::sync::Mutex<()>,
 }
 
 impl Shared {
@@ -39,6 +40,7 @@ impl Shared {
             state: Mutex::new(State::new(caller, limits)),
             runs_ahead: limits.budget.branches > 0 && limits.budget.depth > 0,
             allowance,
+            settling: tokio::sync::Mutex::default(),
         }
     }
 
@@ -119,11 +121,13 @@ impl Shared {
 
     /// A call's future is gone. If the call has not come to anything, nobody waits for that.
     pub fn leave_call(&self, call: CallId) {
-        // It has ended, or was discarded with its scope: then there is nothing to abandon.
-        let _ = self.tell(|tree, effects| tree.abandon(call, effects));
+        // Else it was discarded with its scope, and its stream with it.
+        let is_answered = self
+            .tell(|tree, effects| tree.abandon(call, effects))
+            .is_err();
         let mut state = self.lock();
         let inbox = state.inboxes.remove(&call);
-        let stream = state.streams.leave(call);
+        let stream = state.streams.leave(call, is_answered);
         drop(state);
         drop((inbox, stream));
     }
@@ -140,14 +144,21 @@ impl Shared {
         }
     }
 
-    /// What was committed and lost.
-    pub fn take_lost(&self) -> Option<Status> {
-        self.lock().streams.take_lost()
-    }
-
-    /// What is to be waited for until nothing that was committed is unheard.
-    pub fn next_unsettled(&self) -> Option<Ended> {
-        self.lock().streams.next_unsettled()
+    /// Waits until all that was committed is heard. One waits at a time, since what it waits for is not among the rest.
+    pub async fn settled(&self) -> Result<(), Status> {
+        let _turn = self.settling.lock().await;
+        loop {
+            self.lock().streams.lost()?;
+            let Some(ended) = self.lock().streams.next_unsettled() else {
+                return Ok(());
+            };
+            let mut unsettled = Unsettled {
+                shared: self,
+                ended: Some(ended),
+            };
+            let end = unsettled.end().await;
+            self.lock().streams.ended(end);
+        }
     }
 
     /// Registers what undoes something that a scope did. If the scope is gone already, it is undone.
@@ -242,6 +253,29 @@ impl Shared {
         // Whoever panicked with the lock did so in an assertion of the tree, which stands for all
         // later ones, too. Drops have to go on meanwhile.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is waited for; and still is by the next, where its waiter gives up.
+struct Unsettled<'a> {
+    shared: &'a Shared,
+    ended: Option<Ended>,
+}
+
+impl Unsettled<'_> {
+    async fn end(&mut self) -> Result<(), Status> {
+        let ended = self.ended.as_mut().expect("it is waited for once");
+        let end = ended.await.unwrap_or_else(|_| Err(unheard()));
+        self.ended = None;
+        end
+    }
+}
+
+impl Drop for Unsettled<'_> {
+    fn drop(&mut self) {
+        if let Some(ended) = self.ended.take() {
+            self.shared.lock().streams.unsettle(ended);
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use prost::Message;
 use prost::bytes::Bytes;
@@ -11,6 +11,7 @@ use surmise_rpc::{Sent, Stamp};
 use tokio::sync::mpsc;
 use tonic::Status;
 
+use crate::lock::{Mutex, MutexGuard, PoisonError};
 use crate::scope::Scope;
 use crate::wire::{FRAME_ADDS_MAX, encode};
 
@@ -26,12 +27,14 @@ pub struct Context<T> {
 
 impl<T: Message> Context<T> {
     /// Tells the caller what the reply may be, before it is known. The caller runs ahead with it, and
-    /// nothing else depends on whether it is right.
+    /// nothing else depends on whether it is right. Nothing is told once the handler has replied, nor what is too large
+    /// for either side, nor more than 16 predictions of one reply.
     pub fn predict(&self, value: &T) {
         self.predict_with(value, 0.5);
     }
 
-    /// As [`Context::predict`], with how likely the prediction is right, from 0 to 1.
+    /// As [`Context::predict`], with how likely the prediction is right, from 0 to 1. It is said to the caller. This
+    /// library's own, which takes predictions as they come, makes no use of it.
     pub fn predict_with(&self, value: &T, confidence: f32) {
         self.replies
             .predict(value.encode_to_vec().into(), confidence);
@@ -76,6 +79,7 @@ impl<T> fmt::Debug for Context<T> {
 
 /// The replies to one caller.
 pub struct Replies {
+    /// Frames are sent with it: the caller counts them in the order in which they come.
     said: Mutex<Said>,
     /// None, if the caller takes no more than a reply.
     frames: Option<Frames>,
@@ -119,7 +123,8 @@ impl Replies {
             return;
         };
         if value.len().saturating_add(FRAME_ADDS_MAX) <= sizes.sent.min(sizes.taken) {
-            let frame = self.lock().sent.predict(value, confidence);
+            let mut said = self.lock();
+            let frame = said.sent.predict(value, confidence);
             frame.into_iter().for_each(|frame| self.send(encode(frame)));
         }
     }
@@ -127,9 +132,9 @@ impl Replies {
     /// Tells the reply. One that is too large is an error of the call, and is treated as all of them; what sends
     /// frames would end the stream at once.
     pub fn actual(&self, value: Bytes) -> Result<(), Status> {
-        let said = self.lock();
-        let frame = encode(said.sent.actual(value, said.stamp));
-        drop(said);
+        let mut said = self.lock();
+        let stamp = said.stamp;
+        let frame = encode(said.sent.actual(value, stamp));
         let size_max = self.frames.as_ref().map(|frames| frames.sizes.sent);
         if let Some(size_max) = size_max.filter(|size_max| frame.len() > *size_max) {
             let size = frame.len();

@@ -148,6 +148,34 @@ async fn a_lost_connection_without_a_commit_is_an_abort() {
     assert!(scope.settled().await.is_err());
 }
 
+/// The client's own call waits for no commit; one that its server has made ahead does, and is lost.
+#[tokio::test]
+async fn what_is_lost_further_on_is_told_to_whoever_asks() {
+    let (mut last, effects) = (Hop::last(), Hop::last());
+    last.predicts = Some("end");
+    let (valve, address) = Valve::before(effects.listen().await).await;
+    effects.gate.add_permits(3);
+    let behind = connect(address).await;
+    let first = make(&Scope::root(), &behind, "first").value();
+    assert_eq!(first.await.unwrap(), entry("first", "end"));
+    let mut middle = Hop::before(last.serve().await);
+    middle.then = Some(behind);
+    last.gate.add_permits(1);
+    let server = middle.serve().await;
+
+    let scope = Scope::root();
+    let steps = async {
+        until(|| effects.log().contains(&"drop k".to_owned())).await;
+        valve.cut();
+        until(|| effects.log().contains(&"undo k".to_owned())).await;
+        last.gate.add_permits(1);
+    };
+    let call = make(&scope, &server, "k").value();
+    let (reply, ()) = tokio::join!(call, steps);
+    assert_eq!(reply.unwrap(), entry("k", "end<"));
+    assert!(scope.settled().await.is_err());
+}
+
 #[tokio::test]
 async fn an_old_client_gets_a_plain_reply_from_a_new_server() {
     let hop = Hop::last();

@@ -26,6 +26,8 @@ pub struct Hop {
     pub callers: Callers,
     /// Whose reply it goes on with.
     pub next: Option<Server>,
+    /// Whom it calls with that reply.
+    pub then: Option<Server>,
     /// What the last one says before it knows.
     pub predicts: Option<&'static str>,
     /// What the last one waits for.
@@ -55,6 +57,7 @@ impl Hop {
         Self {
             callers: Callers::default(),
             next: None,
+            then: None,
             predicts: None,
             gate: Arc::new(Semaphore::new(0)),
             log: Arc::default(),
@@ -128,7 +131,10 @@ impl Hop {
             );
             return Ok(entry(&key, "left"));
         }
-        call.then_reply(&context, async |_, reply: Entry| {
+        call.then_reply(&context, async |scope: Scope, reply: Entry| {
+            if let Some(then) = &self.then {
+                make(&scope, then, &key).value().await?;
+            }
             Ok(entry(&key, &format!("{}<", reply.value)))
         })
         .await

@@ -33,8 +33,8 @@ async fn ahead(server: &Server, key: &str, happened: impl Fn() -> bool) -> Resul
         store.let_through("a");
     };
     let (outcome, ()) = tokio::join!(run, steps);
-    let settled = scope.settled().await;
-    assert_eq!(settled.is_ok(), server.is_aware(), "{settled:?}");
+    // An error is the call's own, and told by that.
+    scope.settled().await.unwrap();
     outcome
 }
 

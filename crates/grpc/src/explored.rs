@@ -1,4 +1,4 @@
-//! Scopes that several threads use, in many orders of what these do.
+//! Scopes and contexts that several threads use, in many orders of what these do.
 //!
 //! The tree has no threads, and a simulation of its own. What is explored here is the shell around it: that it is told
 //! each event whole, that nobody who waits is forgotten, and that what undoes or commits something is run once. Shuttle
@@ -6,16 +6,19 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
+use prost::Message;
 use shuttle::future::{block_on, spawn};
 use shuttle::thread;
-use surmise_rpc::{CallId, Caller, Limits, Offer, Peer, Request, Safety, Waste};
-use tokio::sync::oneshot;
+use surmise_rpc::{
+    CallId, Caller, Limits, Offer, Order, Peer, Received, Reply, Request, Safety, Waste,
+};
 use tokio::sync::oneshot::error::TryRecvError;
+use tokio::sync::{mpsc, oneshot};
 use tonic::{Code, Status};
 
 use crate::client::conversation::Control;
@@ -23,11 +26,22 @@ use crate::scope::Scope;
 use crate::scope::allowance::Allowance;
 use crate::scope::names::Name;
 use crate::scope::shared::{Instruction, Shared};
+use crate::server;
+use crate::server::context::{Frames, Replies, Sizes};
+use crate::wire::decode;
 
 /// Orders of each scenario, at random and by another strategy: one that changes its mind seldom, which finds what
 /// takes few unlucky moments.
 const ORDERS: usize = 3000;
 const CHANGES: usize = 3;
+
+/// A call that is sent ahead, and waits for its commit.
+const AWARE: Request = Request {
+    safety: Safety::Aware,
+    peer: Peer::Aware,
+    order: Order::None,
+    is_tail: false,
+};
 
 fn explore(scenario: impl Fn() + Clone + Send + Sync + 'static) {
     shuttle::check_random(scenario.clone(), ORDERS);
@@ -191,12 +205,7 @@ fn no_stream_misses_its_commit_and_none_outlives_an_abort() {
     for is_commit in [true, false] {
         explore(move || {
             let (shared, _) = root();
-            let request = Request {
-                safety: Safety::Aware,
-                peer: Peer::Aware,
-                ..Request::default()
-            };
-            let call = shared.call(&Name::root(), request).unwrap();
+            let call = shared.call(&Name::root(), AWARE).unwrap();
             let opener = {
                 let shared = shared.clone();
                 thread::spawn(move || open(&shared, call))
@@ -214,6 +223,17 @@ fn no_stream_misses_its_commit_and_none_outlives_an_abort() {
             }
         });
     }
+}
+
+/// A call of a scope that is undecided, whose stream ends as it is told.
+fn undecided(shared: &Shared) -> oneshot::Sender<Result<(), Status>> {
+    let call = shared.call(&Name::root(), AWARE).unwrap();
+    let (end, ended) = oneshot::channel();
+    shared.open_stream(call, |_| Control {
+        commit: oneshot::channel().0,
+        ended,
+    });
+    end
 }
 
 /// As the future of a call does, until it is told nothing more for now.
@@ -270,4 +290,83 @@ async fn wrong(allowance: Allowance, ahead: &AtomicUsize) {
         next.safe().value().await
     });
     assert_eq!(run.await.unwrap(), 2);
+}
+
+/// Several wait for what was committed, of whom some give up.
+#[test]
+fn nobody_is_told_that_all_is_heard_before_it_is() {
+    for end in [Ok(()), Err(Code::Unavailable)] {
+        explore(move || {
+            let is_ended = Arc::new(AtomicBool::new(false));
+            let (shared, scope) = root();
+            let ends = [(); 2].map(|()| undecided(&shared));
+            decide(&shared, true);
+            let waiting: Vec<_> = [true, false, false]
+                .map(|gives_up| {
+                    let (scope, is_ended) = (scope.clone(), is_ended.clone());
+                    thread::spawn(move || {
+                        let settled = async {
+                            let settled = scope.settled().await.map_err(|lost| lost.code());
+                            assert!(is_ended.load(SeqCst) || settled.is_err());
+                            Some(settled)
+                        };
+                        let no_longer = async {
+                            late(0).await.ok();
+                            None
+                        };
+                        block_on(async {
+                            tokio::select! {
+                                biased;
+                                settled = settled => settled,
+                                gone = no_longer, if gives_up => gone,
+                            }
+                        })
+                    })
+                })
+                .into();
+            for (last, ended) in ends.into_iter().enumerate() {
+                is_ended.store(last == 1, SeqCst);
+                let end = if last == 0 { end } else { Ok(()) };
+                ended
+                    .send(end.map_err(|code| Status::new(code, "")))
+                    .unwrap();
+            }
+            for settled in waiting {
+                assert!(settled.join().unwrap().is_none_or(|settled| settled == end));
+            }
+            // Also whoever asks later is told.
+            let later = block_on(scope.settled()).map_err(|lost| lost.code());
+            assert_eq!(later, end);
+        });
+    }
+}
+
+/// Several predict a handler's reply, and the handler replies.
+#[test]
+fn replies_are_sent_in_the_order_in_which_they_are_counted() {
+    explore(|| {
+        let (send, mut frames) = mpsc::unbounded_channel();
+        let sizes = Sizes {
+            sent: 100,
+            taken: 100,
+        };
+        let replies = Arc::new(Replies::new(Some(Frames { send, sizes })));
+        let context = server::Context::<String>::new(root().1, replies.clone());
+        let predicting: Vec<_> = ["a", "b"]
+            .map(|value| {
+                let context = context.clone();
+                thread::spawn(move || context.predict(&value.to_owned()))
+            })
+            .into();
+        let actual = "b".to_owned().encode_to_vec();
+        replies.actual(actual.clone().into()).unwrap();
+        predicting.into_iter().for_each(|one| one.join().unwrap());
+        let mut received = Received::new();
+        let mut last = None;
+        while let Ok(frame) = frames.try_recv() {
+            let heard = received.receive(decode(frame.unwrap()).unwrap());
+            last = Some(heard.expect("the server keeps to the protocol"));
+        }
+        assert_eq!(last, Some(Reply::Actual(actual.into(), None)));
+    });
 }
