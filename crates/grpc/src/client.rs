@@ -3,9 +3,9 @@
 pub mod conversation;
 mod endpoint;
 pub mod line;
+pub mod not_begun;
 mod server;
 pub mod streams;
-pub mod unsent;
 
 pub use endpoint::bear_cancelled_calls;
 pub use server::Server;

@@ -12,7 +12,7 @@ use thiserror::Error;
 #[cfg(feature = "reflection")]
 pub use reflection::ReflectionError;
 
-/// The classes of methods, by path. What is not known is unsafe.
+/// The classes of methods, by path, with or without the slash at its beginning. What is not known is unsafe.
 ///
 /// Services say it of their methods in their descriptors. `option idempotency_level = NO_SIDE_EFFECTS`,
 /// which is a part of protobuf, makes a method safe. `option (surmise.aware) = true`, of
@@ -51,14 +51,20 @@ impl Methods {
 
     /// Says what a method is, such as `/etcdserverpb.KV/Range`, whatever its descriptor does.
     pub fn class(mut self, path: impl Into<String>, class: Safety) -> Self {
-        self.configured.insert(path.into(), class);
+        self.configured.insert(bare(&path.into()).to_owned(), class);
         self
     }
 
     /// What a method is.
     pub fn of(&self, path: &str) -> Safety {
+        let path = bare(path);
         let configured = self.configured.get(path);
         let class = configured.or_else(|| self.described.get(path));
         class.copied().unwrap_or_default()
     }
+}
+
+/// How a path is told from others: without the slash that some leave out.
+pub fn bare(path: &str) -> &str {
+    path.strip_prefix('/').unwrap_or(path)
 }

@@ -18,7 +18,7 @@ use tonic::metadata::MetadataMap;
 use tonic::{Extensions, Request, Status};
 
 use crate::client::Server;
-use crate::client::unsent::was_never_sent;
+use crate::client::not_begun::was_not_begun;
 use crate::deadline::{Deadline, exceeded, is_expired, passed, timeout};
 use crate::wire::{AGAIN, BUDGET, DEPTH, Raw, SIZE, SIZE_MAX_USUAL, SURMISE, decode, marked};
 
@@ -205,10 +205,10 @@ impl Question {
                 Err(status)
             }
             Err(mut status) if !is_over => {
-                // What was never sent has no effects whose commit could be lost, and what a handler came to itself
+                // What was not begun has no effects whose commit could be lost, and what a handler came to itself
                 // is told when the commit has been heard. Where there was none to say, all is said by the error.
                 let is_heard = offer.caller == Caller::Correct
-                    || was_never_sent(&status)
+                    || was_not_begun(&status)
                     || is_echoed(status.metadata());
                 status.metadata_mut().remove(SURMISE);
                 answer(Err(status.clone()));

@@ -63,7 +63,7 @@ impl<T> Line<T> {
         server.may_see_ahead(path.path())
     }
 
-    /// The call is made, or made again for another reason than that it was never sent.
+    /// The call is made, or made again for another reason than that nobody had begun it.
     pub fn renew(&self) {
         self.question.deadline.renew();
     }

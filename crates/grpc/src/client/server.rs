@@ -12,12 +12,14 @@ use tonic::service::Interceptor;
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
+use crate::methods::bare;
 use crate::wire::SIZE_MAX_USUAL;
 
 type Intercept = dyn Fn(Request<()>) -> Result<Request<()>, Status> + Send + Sync;
 
-/// A server that may be aware of speculation, which is found out by the first call to it. Clones know
-/// the same. What is known of one channel is not known of another.
+/// A client's way to a server that may be aware of speculation, which is found out by the first call to it. Clones
+/// know the same. What is known of one channel is not known of another, so there is one of these for a server, made
+/// once. (tonic's `Server`, which serves, is another.)
 ///
 /// What a client that tonic generates is told by `with_interceptor`, `send_compressed`,
 /// `accept_compressed` and the sizes of messages, a server is told here by the same names.
@@ -58,7 +60,8 @@ impl Server {
     /// Shows predicted arguments to these methods of the server alone, such as `/shop.Store/Get`; to none,
     /// if there are none. A call of another one waits until its scope is confirmed, whatever its class.
     pub fn ahead_only<P: Into<String>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
-        self.ahead = Some(Arc::new(paths.into_iter().map(Into::into).collect()));
+        let paths = paths.into_iter().map(|path| bare(&path.into()).to_owned());
+        self.ahead = Some(Arc::new(paths.collect()));
         self
     }
 
@@ -103,7 +106,7 @@ impl Server {
     /// Whether a method may be shown arguments that are only predicted.
     pub(crate) fn may_see_ahead(&self, path: &str) -> bool {
         let ahead = self.ahead.as_ref();
-        ahead.is_none_or(|paths| paths.contains(path))
+        ahead.is_none_or(|paths| paths.contains(bare(path)))
     }
 
     pub(crate) fn decoding_max(&self) -> usize {

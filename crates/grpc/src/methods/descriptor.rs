@@ -57,7 +57,7 @@ impl Options {
     }
 }
 
-/// The paths and classes of the methods of a `FileDescriptorSet`.
+/// The bare paths and the classes of the methods of a `FileDescriptorSet`.
 pub fn of_set(bytes: &[u8]) -> Result<Vec<(String, Safety)>, DescriptorError> {
     let set: Set = decoded(bytes)?;
     Ok(set.file.iter().flat_map(File::classes).collect())
@@ -74,14 +74,14 @@ fn decoded<M: Message + Default>(bytes: &[u8]) -> Result<M, DescriptorError> {
 }
 
 impl File {
-    /// The paths and classes of all its methods.
+    /// The bare paths and the classes of all its methods.
     pub fn classes(&self) -> impl Iterator<Item = (String, Safety)> {
         let scope = match self.package.as_str() {
             "" => String::new(),
             package => format!("{package}."),
         };
         self.service.iter().flat_map(move |service| {
-            let service_path = format!("/{scope}{}/", service.name);
+            let service_path = format!("{scope}{}/", service.name);
             service.method.iter().map(move |method| {
                 let class = method.options.as_ref().map(Options::class);
                 let path = format!("{service_path}{}", method.name);

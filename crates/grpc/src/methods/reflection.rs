@@ -46,13 +46,14 @@ pub enum ReflectionError {
 
 impl Methods {
     /// Learns from a server, which has the service for reflection. It is believed what it says of services that it
-    /// lists, so this should not be asked for another server. Ask once, at the start: it is a call for each service.
+    /// lists, so this should not be asked for another server. Ask once, at the start: it is a call for each service,
+    /// with no limit of time.
     ///
-    /// What a server cannot describe although it lists it is unsafe.
+    /// A service that a server lists and does not find is unsafe.
     ///
     /// # Errors
     ///
-    /// The server has no reflection, or answers against its protocol.
+    /// The server has no reflection, refuses to describe a service for another reason, or answers against its protocol.
     pub async fn reflect<C>(mut self, client: C) -> Result<Self, ReflectionError>
     where
         C: GrpcService<Body> + Clone,
@@ -129,7 +130,7 @@ fn described(answer: MessageResponse, service: &str) -> Result<Classes, Reflecti
     };
     let files = files.iter().map(|file| descriptor::file(file));
     let files: Vec<File> = files.collect::<Result<_, _>>()?;
-    let own = format!("/{service}/");
+    let own = format!("{service}/");
     let classes = files.iter().flat_map(File::classes);
     Ok(classes.filter(|(path, _)| path.starts_with(&own)).collect())
 }

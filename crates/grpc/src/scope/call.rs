@@ -11,6 +11,7 @@ use surmise_rpc::{Order, Peer, Request, Safety, Stamp};
 use tonic::Status;
 
 use crate::client::line::Line;
+use crate::client::not_begun::{TRIES_MAX, was_not_begun};
 use crate::known::Known;
 use crate::scope::Scope;
 use crate::scope::running::{Foresee, Running, Watched};
@@ -220,7 +221,13 @@ impl<T, S> Call<T, S> {
         E: From<Status>,
     {
         self.scope.shared.called_in_turn();
-        let actual = (self.send)().await?;
+        let mut retries = 0;
+        let actual = loop {
+            match (self.send)().await {
+                Err(status) if was_not_begun(&status) && retries < TRIES_MAX => retries += 1,
+                answer => break answer?,
+            }
+        };
         for learn in self.learn {
             learn(&actual);
         }

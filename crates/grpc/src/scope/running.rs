@@ -12,7 +12,7 @@ use surmise_rpc::{CallId, Predictions, ScopeId, Stamp, Verdict};
 use tonic::Status;
 
 use crate::client::line::Line;
-use crate::client::unsent::{TRIES_MAX, was_never_sent};
+use crate::client::not_begun::{TRIES_MAX, was_not_begun};
 use crate::scope::Scope;
 use crate::scope::call::{Foreseeing, Learning};
 use crate::scope::shared::{Instruction, Shared};
@@ -38,7 +38,7 @@ pub struct Running<T, S, F, B: Future> {
     watched: Watched<T, S>,
     reply: Option<Pin<Box<F>>>,
     actual: Option<Result<T, Status>>,
-    /// How often the call has been sent again because it was never sent.
+    /// How often the call has been sent again because nobody had begun it.
     retries: u32,
     predictions: Predictions<T>,
     branches: Vec<Branch<B>>,
@@ -189,7 +189,7 @@ where
         let Poll::Ready(actual) = reply.as_mut().poll(context) else {
             return false;
         };
-        if matches!(&actual, Err(status) if was_never_sent(status)) && self.retries < TRIES_MAX {
+        if matches!(&actual, Err(status) if was_not_begun(status)) && self.retries < TRIES_MAX {
             self.retries += 1;
             self.send();
             return true;

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 
-use surmise_grpc::{Scope, Status};
+use surmise_grpc::{Budget, Limits, Scope, Status};
 use tokio::task::JoinSet;
+use tonic::transport::Server;
 
 use crate::store::{Client, Entry, Store, entry, until};
 use crate::valve::Valve;
@@ -59,4 +60,44 @@ async fn late_replies_to_cancelled_calls_do_not_close_the_connection() {
     }
     store.let_through("old");
     assert_eq!(old.await.unwrap().unwrap().value, "kept");
+}
+
+/// Calls with effects that wait for their turn on a connection when that is lost: none of them has left. Whether
+/// anything is run ahead makes no difference.
+#[tokio::test]
+async fn calls_that_were_never_sent_are_sent_again() {
+    let sequential = Limits {
+        budget: Budget::NONE,
+        ..Limits::default()
+    };
+    for limits in [Limits::default(), sequential] {
+        let store = Store::with(&[("held", "")]);
+        let one_at_a_time = Server::builder().max_concurrent_streams(1);
+        let server = store.listen_as(one_at_a_time).await;
+        let (valve, address) = Valve::before(server).await;
+        let client = Client::connect(address).await;
+        // The client has heard how many calls may be under way.
+        client.put("first", "").await.unwrap();
+        store.close("held");
+        let mut calls = JoinSet::new();
+        let held = client.clone();
+        calls.spawn(async move { held.get("held").await });
+        until(|| store.running.load(SeqCst) == 1).await;
+        for number in 0..10 {
+            let client = client.clone();
+            calls.spawn(async move {
+                let key = number.to_string();
+                let scope = Scope::root_with(limits);
+                scope.call(|| client.put(&key, "")).value().await
+            });
+        }
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        valve.cut();
+        let answered = calls.join_all().await.into_iter().flatten().count();
+        // The one that is held has left, and one may be on its way.
+        assert!(answered >= 9, "{answered} of 10, {limits:?}");
+        assert_eq!(store.puts.load(SeqCst), 1 + answered);
+    }
 }

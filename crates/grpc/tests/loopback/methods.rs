@@ -101,6 +101,16 @@ fn what_is_configured_counts_whenever_it_is_said() {
 }
 
 #[test]
+fn the_slash_at_the_beginning_of_a_path_may_be_left_out() {
+    for path in ["/shop.v1.Shop/Get", "shop.v1.Shop/Get"] {
+        let methods = Methods::new().class(path, Safety::Safe);
+        assert_eq!(methods.of("/shop.v1.Shop/Get"), Safety::Safe);
+        assert_eq!(methods.of("shop.v1.Shop/Get"), Safety::Safe);
+        assert_eq!(methods.of("//shop.v1.Shop/Get"), Safety::Unsafe);
+    }
+}
+
+#[test]
 fn what_is_no_descriptor_is_an_error() {
     assert!(Methods::new().describe(&[0xff, 0xff]).is_err());
 }

@@ -78,10 +78,14 @@ impl Store {
     }
 
     pub async fn listen(&self) -> SocketAddr {
+        self.listen_as(Server::builder()).await
+    }
+
+    pub async fn listen_as(&self, mut server: Server) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address: SocketAddr = listener.local_addr().unwrap();
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-        let server = Server::builder().add_service(self.clone());
+        let server = server.add_service(self.clone());
         tokio::spawn(server.serve_with_incoming(incoming));
         address
     }

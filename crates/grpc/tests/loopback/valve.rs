@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 /// Stands between clients and a server.
 #[derive(Clone)]
-pub struct Valve(Arc<watch::Sender<bool>>, Arc<watch::Sender<bool>>);
+pub struct Valve(Arc<watch::Sender<bool>>, Arc<watch::Sender<()>>);
 
 impl Valve {
     /// An open one before this server, and its address.
@@ -18,7 +18,8 @@ impl Valve {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (sender, receiver) = watch::channel(true);
-        let (cut, is_cut) = watch::channel(false);
+        let cut = Arc::new(watch::Sender::new(()));
+        let cuts = cut.clone();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let server = TcpStream::connect(server).await.unwrap();
@@ -27,22 +28,22 @@ impl Valve {
                 let (mut from_client, to_client) = client.into_split();
                 let (from_server, mut to_server) = server.into_split();
                 let back = let_back(from_server, to_client, receiver.clone());
-                let mut is_cut = is_cut.clone();
+                let mut cut = cuts.subscribe();
                 tokio::spawn(async move {
                     tokio::select! {
                         _ = copy(&mut from_client, &mut to_server) => {}
                         () = back => {}
-                        _ = is_cut.wait_for(|is_cut| *is_cut) => {}
+                        _ = cut.changed() => {}
                     }
                 });
             }
         });
-        (Self(Arc::new(sender), Arc::new(cut)), address)
+        (Self(Arc::new(sender), cut), address)
     }
 
-    /// Ends all connections, with no word to anybody.
+    /// Ends all connections that there are, with no word to anybody.
     pub fn cut(&self) {
-        self.1.send_replace(true);
+        self.1.send_replace(());
     }
 
     pub fn close(&self) {
