@@ -84,7 +84,7 @@ pub use known::Known;
 pub use methods::ReflectionError;
 pub use methods::{DescriptorError, Methods};
 pub use scope::{Call, CallTo, Scope};
-pub use server::{Callers, Context, Granted};
+pub use server::{AwareMethods, Callers, Context, Granted};
 pub use surmise_rpc::{Budget, Limits, Order, Safety, Stamp, Waste};
 pub use tonic::Status;
 

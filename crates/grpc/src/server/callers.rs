@@ -18,6 +18,7 @@ use crate::scope::Scope;
 use crate::scope::allowance::Allowance;
 use crate::server::context::{Context, Sizes};
 use crate::server::messages::Messages;
+use crate::server::methods::AwareMethods;
 use crate::server::origin::Origin;
 use crate::server::served::{Ahead, Plain};
 use crate::wire::{BUDGET, DEPTH, SIZE, SIZE_MAX_USUAL, SURMISE};
@@ -54,8 +55,8 @@ impl Default for Granted {
 
 /// Answers calls of callers that speculate, and of any others. Clones count together.
 ///
-/// A unary method is served by [`Callers::unary`], where generated code would have
-/// `tonic::server::Grpc::unary`; its path and its messages stay as they are.
+/// [`Callers::before`] makes methods of a generated service aware, whose paths and messages stay as they are. Below it is
+/// [`Callers::unary`], which stands where generated code has `tonic::server::Grpc::unary`.
 #[derive(Clone, Default)]
 pub struct Callers {
     granted: Granted,
@@ -108,6 +109,12 @@ impl Callers {
     pub fn max_encoding_message_size(mut self, bytes: usize) -> Self {
         self.messages.encode_at_most(bytes);
         self
+    }
+
+    /// Stands before a service, such as one that tonic has generated, and serves those of its methods that are named
+    /// then: [`AwareMethods::unary`]. What was set here counts for these; the service has its own.
+    pub fn before<S>(self, service: S) -> AwareMethods<S> {
+        AwareMethods::new(self, service)
     }
 
     /// Serves one call of a unary method. A caller that knows nothing of this gets a plain reply.

@@ -165,7 +165,7 @@ async fn what_is_lost_further_on_is_told_to_whoever_asks() {
 
     let scope = Scope::root();
     let steps = async {
-        until(|| effects.log().contains(&"drop k".to_owned())).await;
+        until(|| middle.log().contains(&"then k".to_owned())).await;
         valve.cut();
         until(|| effects.log().contains(&"undo k".to_owned())).await;
         last.gate.add_permits(1);

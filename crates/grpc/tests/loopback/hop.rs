@@ -107,7 +107,7 @@ impl Hop {
         self.log.lock().unwrap().push(format!("{what} {key}"));
     }
 
-    async fn answer(self, context: Context<Entry>, key: String) -> Result<Entry, Status> {
+    pub async fn answer(self, context: Context<Entry>, key: String) -> Result<Entry, Status> {
         self.running.fetch_add(1, SeqCst);
         let _running = Running(self.clone(), key.clone());
         self.say("do", &key);
@@ -134,6 +134,7 @@ impl Hop {
         call.then_reply(&context, async |scope: Scope, reply: Entry| {
             if let Some(then) = &self.then {
                 make(&scope, then, &key).value().await?;
+                self.say("then", &key);
             }
             Ok(entry(&key, &format!("{}<", reply.value)))
         })

@@ -2,6 +2,7 @@
 //! decides; nothing here depends on how long anything takes.
 
 mod aware;
+mod before;
 mod connections;
 mod faults;
 mod figures;
