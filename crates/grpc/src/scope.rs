@@ -102,6 +102,7 @@ impl Scope {
         T: Message + Default + Clone + PartialEq + 'static,
     {
         let (metadata, extensions, request) = request.into_request().into_parts();
+        let peer = server.peer(path.path());
         let question = Question {
             server: server.clone(),
             path,
@@ -110,10 +111,10 @@ impl Scope {
             request: request.encode_to_vec().into(),
             deadline: Arc::default(),
         };
-        let line = Arc::new(Line::new(question, message::<T>));
+        let line = Arc::new(Line::new(question, peer, message::<T>));
         let replies = line.clone();
         let send: Sending<T> = Box::new(move || Box::pin(replies.clone().reply()));
-        Call::new(self.clone(), send).to(server.peer(), line)
+        Call::new(self.clone(), send).to(peer, line)
     }
 
     /// Waits until the servers have ended what was committed to them in this root by now, and with that have said that

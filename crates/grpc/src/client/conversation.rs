@@ -224,7 +224,7 @@ impl Question {
         // A connection that is lost says nothing of its server.
         let is_of_server = !status.metadata().is_empty();
         if offer.caller == Caller::Speculative && is_of_server && !is_echoed(status.metadata()) {
-            self.server.learn(false);
+            self.server.learn(self.path.path(), false);
             let again = AGAIN.parse().expect("it is ASCII");
             status.metadata_mut().insert(SURMISE, again);
         }
@@ -244,7 +244,7 @@ impl Question {
         let reply = client.streaming(request, self.path.clone(), Raw).await;
         let reply = reply.map_err(|status| self.refused(offer, status))?;
         let is_aware = is_echoed(reply.metadata());
-        self.server.learn(is_aware);
+        self.server.learn(self.path.path(), is_aware);
         let mut frames = reply.into_inner();
         let mut received = Received::new();
         while let Some(message) = frames.message().await? {

@@ -15,7 +15,7 @@ use crate::client::conversation::{Control, Event, Question};
 /// Says what a call's future has it say, and keeps what the server says until that takes it.
 pub struct Line<T> {
     question: Question,
-    /// What was known of the server when the call was made.
+    /// What was known of the server's method when the call was made.
     peer: Peer,
     decode: fn(Bytes) -> Result<T, Status>,
     heard: Mutex<Heard<T>>,
@@ -28,15 +28,15 @@ struct Heard<T> {
 }
 
 impl<T> Line<T> {
-    pub fn new(question: Question, decode: fn(Bytes) -> Result<T, Status>) -> Self {
+    pub fn new(question: Question, peer: Peer, decode: fn(Bytes) -> Result<T, Status>) -> Self {
         let heard = Heard {
             events: None,
             predictions: VecDeque::new(),
             stamp: None,
         };
         Self {
-            peer: question.server.peer(),
             question,
+            peer,
             decode,
             heard: Mutex::new(heard),
         }
@@ -44,7 +44,7 @@ impl<T> Line<T> {
 
     /// Begins the conversation, or another one in its place.
     ///
-    /// A server that is not known to be aware would wait for the end of the request, which a
+    /// A method that is not known to be aware would wait for the end of the request, which a
     /// speculative caller owes it. Such a call is only made of a safe method, and for that it makes
     /// no difference who asks.
     pub fn open(&self, mut offer: Offer) -> Control {

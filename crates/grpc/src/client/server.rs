@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use surmise_rpc::Peer;
 use tonic::client::Grpc;
@@ -17,9 +16,9 @@ use crate::wire::SIZE_MAX_USUAL;
 
 type Intercept = dyn Fn(Request<()>) -> Result<Request<()>, Status> + Send + Sync;
 
-/// A client's way to a server that may be aware of speculation, which is found out by the first call to it. Clones
-/// know the same. What is known of one channel is not known of another, so there is one of these for a server, made
-/// once. (tonic's `Server`, which serves, is another.)
+/// A client's way to a server of which methods may be aware: by the answer to the first call of a method it is found out
+/// whether that one is. Clones know the same. What is known of one channel is not known of another, so there is one of
+/// these for a server, made once. (tonic's `Server`, which serves, is another.)
 ///
 /// What a client that tonic generates is told by `with_interceptor`, `send_compressed`,
 /// `accept_compressed` and the sizes of messages, a server is told here by the same names.
@@ -31,7 +30,8 @@ pub struct Server {
     ahead: Option<Arc<BTreeSet<String>>>,
     /// The largest frame that is taken, in bytes.
     decoding_max: usize,
-    is_aware: Arc<AtomicBool>,
+    /// The paths whose last answers were in the protocol of Surmise.
+    aware: Arc<RwLock<BTreeSet<String>>>,
 }
 
 impl Server {
@@ -42,7 +42,7 @@ impl Server {
             intercept: None,
             ahead: None,
             decoding_max: SIZE_MAX_USUAL,
-            is_aware: Arc::default(),
+            aware: Arc::default(),
         }
     }
 
@@ -91,9 +91,10 @@ impl Server {
         self
     }
 
-    /// Whether its last answer was in the protocol of Surmise.
-    pub fn is_aware(&self) -> bool {
-        self.is_aware.load(Ordering::Relaxed)
+    /// Whether the last answer of this method was in the protocol of Surmise.
+    pub fn is_aware(&self, path: &str) -> bool {
+        let aware = self.aware.read().unwrap_or_else(PoisonError::into_inner);
+        aware.contains(bare(path))
     }
 
     pub(crate) fn intercept(&self, request: Request<()>) -> Result<Request<()>, Status> {
@@ -113,15 +114,23 @@ impl Server {
         self.decoding_max
     }
 
-    pub(crate) fn peer(&self) -> Peer {
-        match self.is_aware() {
+    pub(crate) fn peer(&self, path: &str) -> Peer {
+        match self.is_aware(path) {
             true => Peer::Aware,
             false => Peer::Plain,
         }
     }
 
-    pub(crate) fn learn(&self, is_aware: bool) {
-        self.is_aware.store(is_aware, Ordering::Relaxed);
+    /// Most answers say what was known.
+    pub(crate) fn learn(&self, path: &str, is_aware: bool) {
+        if self.is_aware(path) == is_aware {
+            return;
+        }
+        let mut aware = self.aware.write().unwrap_or_else(PoisonError::into_inner);
+        match is_aware {
+            true => aware.insert(bare(path).to_owned()),
+            false => aware.remove(bare(path)),
+        };
     }
 }
 
@@ -129,7 +138,7 @@ impl fmt::Debug for Server {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = formatter.debug_struct("Server");
         shown.field("client", &self.client);
-        shown.field("is_aware", &self.is_aware());
+        shown.field("aware", &self.aware);
         shown.finish_non_exhaustive()
     }
 }

@@ -37,7 +37,11 @@ async fn an_aware_method_stands_before_a_service_that_knows_nothing() {
     let scope = Scope::root();
     let put = scope.call_to::<_, Entry>(&server, path, &entry("l", ""));
     assert_eq!(put.aware().value().await.unwrap(), entry("l", "end"));
-    assert!(server.is_aware());
+    // What another method is makes no difference.
+    let path = PathAndQuery::from_static("/test.Store/Get");
+    let get = scope.call_to::<_, Entry>(&server, path, &entry("a", ""));
+    assert_eq!(get.value().await.unwrap(), entry("a", "b"));
+    assert!(server.is_aware("/test.Store/Put") && !server.is_aware("/test.Store/Get"));
     until(|| hop.log() == ["do k", "drop k", "do l", "drop l"]).await;
     assert_eq!(store.puts.load(SeqCst), 0);
 }

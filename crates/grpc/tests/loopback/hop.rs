@@ -93,7 +93,7 @@ impl Hop {
             .value()
             .await
             .unwrap();
-        assert!(server.is_aware());
+        assert!(server.is_aware("/test.Hop/Do"));
         until(|| self.running.load(SeqCst) == 0).await;
         self.log.lock().unwrap().clear();
         server

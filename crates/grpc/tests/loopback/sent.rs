@@ -49,7 +49,7 @@ async fn metadata_and_interceptors_reach_the_handler_and_leave_the_protocol_alon
         let reply = make(&scope, &server, request).value().await;
         assert_eq!(reply.unwrap(), entry("k", "end"));
     }
-    assert!(server.is_aware());
+    assert!(server.is_aware("/test.Hop/Do"));
     until(|| hop.running.load(SeqCst) == 0).await;
     let log = hop.log();
     let tenants: Vec<_> = log

@@ -141,7 +141,7 @@ async fn refusing(callers: Callers) -> (Hop, Server, String) {
 async fn a_request_that_is_too_large_never_reaches_the_handler() {
     let (hop, server, key) = refusing(Callers::default().max_decoding_message_size(1000)).await;
     // What cannot be read was not said by an aware caller, as far as the server can tell, and it answers so.
-    let refused = ahead(&server, &key, || !server.is_aware()).await;
+    let refused = ahead(&server, &key, || !server.is_aware("/test.Hop/Do")).await;
     assert_eq!(refused.unwrap_err().code(), Code::OutOfRange);
     assert!(hop.log().is_empty());
 }

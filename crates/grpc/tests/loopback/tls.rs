@@ -65,7 +65,7 @@ impl Authority {
         hop.gate.add_permits(1);
         let first = make(&Scope::root(), &server, "first").value();
         assert_eq!(first.await.unwrap(), entry("first", "end"));
-        assert!(server.is_aware());
+        assert!(server.is_aware("/test.Hop/Do"));
         until(|| hop.running.load(SeqCst) == 0).await;
         hop.log.lock().unwrap().clear();
         server
