@@ -41,7 +41,7 @@
 //!
 //! `profile` and `weather` are calls of any gRPC client to any gRPC server; neither knows of this.
 //! What follows a call ([`Call::then`]) is a closure, which may be run several times, at the same
-//! time, with different values. It gets a [`Scope`], in which it makes its own calls.
+//! time, with different values. It gets a [`Scope`], in which it makes all its own calls.
 //!
 //! # What code that follows a call may do
 //!
@@ -88,7 +88,7 @@ pub use server::{AwareMethods, Callers, Context, Granted};
 pub use surmise_rpc::{Budget, Limits, Order, Safety, Stamp, Waste};
 pub use tonic::Status;
 
-/// The guide's code, which is run.
+/// The guide's code that is of no program.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/rpc.md")]
 pub struct Guide;

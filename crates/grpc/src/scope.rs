@@ -70,7 +70,8 @@ impl Scope {
     }
 
     /// A call in this scope. `send` sends the request and waits for the reply, by whatever client
-    /// there is. It is run once, or, where order is kept, again when the reply was read too early.
+    /// there is. It is run once; again where order is kept and the reply was read too early; and up to five times more
+    /// while its error says that nobody has begun the call.
     ///
     /// The call is [`Unsafe`](surmise_rpc::Safety::Unsafe) unless it is said to be [`Call::safe`].
     pub fn call<T, S, F>(&self, send: S) -> Call<T, S>
@@ -152,8 +153,9 @@ impl Scope {
     }
 
     /// Says how to undo something that this scope has done. It is run if the scope is discarded:
-    /// after what the scope's calls and later rollbacks undo, and before its futures are dropped. If
-    /// the scope is confirmed, it is dropped. It does not wait, and knows nothing of its scope.
+    /// after what the scope's calls and later rollbacks undo, and before its futures are dropped; at once, if it was
+    /// discarded before. If the scope is confirmed, it is dropped; an error of the code does not run it. It does not
+    /// wait, and knows nothing of its scope. What it undoes was there for a while: nobody else should have read it.
     pub fn on_abort(&self, undo: impl FnOnce() + Send + 'static) {
         self.shared.on_abort(&self.name, Box::new(undo));
     }

@@ -8,19 +8,19 @@ pub enum Safety {
     #[default]
     Unsafe,
     /// The server keeps the effects of the call back, or undoes them, unless a commit follows. This
-    /// is known of a server that has said so, not of a method; see [`Safety::toward`].
+    /// counts only where an answer has shown it; see [`Safety::toward`].
     Aware,
     /// The method has no effects, so a call that should never have been made does not matter.
     Safe,
 }
 
-/// What is known of the server that a call goes to.
+/// What is known of the method at the server that a call goes to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Peer {
     /// It may be any gRPC server.
     #[default]
     Plain,
-    /// It has answered an earlier call in the protocol of Surmise.
+    /// Its last answer was in the protocol of Surmise.
     Aware,
 }
 

@@ -17,7 +17,7 @@
 pub struct Waste {
     /// For every hundred that were of use.
     pub percent: u32,
-    /// Besides, while none is of use.
+    /// Besides, while none is of use; and how many may be undecided at a time, so nothing is sent ahead with 0.
     pub burst: u32,
 }
 

@@ -19,6 +19,7 @@ const ASIDE: &[(&str, &[&str])] = &[
     // Its disks are files that it serves.
     ("testkit", &["fuse"]),
     ("bench", &["testkit", "grpc"]),
+    ("guide", &["grpc", "predict"]),
     ("xtask", &[]),
 ];
 

@@ -1,9 +1,9 @@
-//! Libraries never print; only the command, the benchmarks and the chores talk to a terminal.
+//! Libraries never print; only the command, the benchmarks, the guides' programs and the chores talk to a terminal.
 
 use super::Finding;
 use crate::project::Project;
 
-const PRINTERS: &[&str] = &["cli", "bench", "xtask"];
+const PRINTERS: &[&str] = &["cli", "bench", "guide", "xtask"];
 
 const MACROS: &[&str] = &["println!", "print!", "eprintln!", "eprint!"];
 

@@ -47,11 +47,15 @@ fn check_file(file: &SourceFile) -> Vec<Finding> {
     findings
 }
 
+/// A library, a program, or one of several: a file of `src/bin`, or `main.rs` in a folder there.
 fn is_root(path: &str) -> bool {
-    ["src/lib.rs", "src/main.rs"]
-        .iter()
-        .any(|root| path.ends_with(root))
-        || path.contains("/src/bin/")
+    let parts: Vec<_> = path.rsplit('/').collect();
+    matches!(
+        parts[..],
+        ["lib.rs" | "main.rs", "src", ..]
+            | [_, "bin", "src", ..]
+            | ["main.rs", _, "bin", "src", ..]
+    )
 }
 
 /// An unsafe function says in its documentation what the caller owes; clippy sees to that.
@@ -81,6 +85,24 @@ mod tests {
             told(check, &files),
             ["crates/view/src/lib.rs: a crate's root forbids unsafe code"]
         );
+    }
+
+    #[test]
+    fn roots_are_libraries_and_programs() {
+        let roots = [
+            "crates/a/src/lib.rs",
+            "xtask/src/main.rs",
+            "a/src/bin/b.rs",
+            "a/src/bin/b/main.rs",
+        ];
+        assert!(roots.into_iter().all(is_root));
+        let others = [
+            "a/src/bin/b/c.rs",
+            "a/src/b.rs",
+            "a/examples/b/main.rs",
+            "a/build.rs",
+        ];
+        assert!(!others.into_iter().any(is_root));
     }
 
     #[test]

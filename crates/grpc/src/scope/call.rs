@@ -113,13 +113,17 @@ impl<T, S> Call<T, S> {
     }
 
     /// Compares predictions with the reply by `same`, an equivalence, instead of all of the message:
-    /// for replies of which a part always differs.
+    /// for replies of which a part always differs. What follows goes on with the message that was predicted, so it may
+    /// use no more of it than what is compared.
     pub fn compared_by(mut self, same: fn(&T, &T) -> bool) -> Self {
         self.same = same;
         self
     }
 
-    /// The reply may not be older than those that this scope rests on, by the stamp in it.
+    /// The reply may not be older than those that this scope rests on, as far as their calls are ordered too, by the
+    /// stamp in it. One that is older, or shows nothing, is asked for again when nothing is undecided that this rests on.
+    /// For [`Order::Snapshot`] the request has to ask for that very state. A stamp that an aware server gives
+    /// ([`Context::stamp`]) counts more than this one.
     pub fn ordered(mut self, order: Order, stamp: fn(&T) -> Option<Stamp>) -> Self {
         self.request.order = order;
         self.stamp = stamp;
@@ -127,7 +131,8 @@ impl<T, S> Call<T, S> {
     }
 
     /// Makes the call. What follows it runs with each predicted value and with the actual one, in a
-    /// scope of its own; the one that had the actual value counts, as if there had been no others.
+    /// scope of its own; the one that had the actual value counts, as if there had been no others. It makes all its
+    /// calls by the scope that it is given: a call past that is sent for every value, and cannot be taken back.
     ///
     /// `follow` is run several times, at once: `async |scope, value| …`, which borrows what it uses,
     /// or `move |scope, value| async move { … }` with clones.

@@ -120,7 +120,7 @@ impl Callers {
     /// Serves one call of a unary method. A caller that knows nothing of this gets a plain reply.
     ///
     /// The handler's effects have to be those of an aware method: made after
-    /// [`Context::confirmed`], or undone by [`Context::on_abort`]. Its errors are told when its caller
+    /// [`Scope::confirmed`], or undone by [`Scope::on_abort`]. Its errors are told when its caller
     /// is confirmed; its value and its predictions at once.
     pub async fn unary<Q, T, H, F>(
         &self,

@@ -1,0 +1,11 @@
+//! The services of the programs in `examples/`, which are those of the guides.
+#![forbid(unsafe_code)]
+#![expect(missing_docs, unused_qualifications, reason = "it is generated")]
+
+pub mod weather {
+    tonic::include_proto!("weather");
+}
+
+pub mod shop {
+    tonic::include_proto!("shop");
+}
