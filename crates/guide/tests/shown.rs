@@ -22,7 +22,7 @@ fn bare(text: &str) -> String {
 
 /// The blocks that a guide takes from elsewhere.
 fn blocks(guide: &str) -> Vec<String> {
-    let pieces = guide.split("```rust,ignore\n").skip(1);
+    let pieces = guide.split("```rs\n").skip(1);
     let block = |piece: &str| bare(piece.split("```").next().unwrap_or_default());
     pieces.map(block).collect()
 }
