@@ -1,8 +1,12 @@
 //! What becomes of a connection on which many calls are cancelled, and of calls whose connection is lost.
 
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
-use surmise_grpc::{Budget, Limits, Scope, Status};
+use surmise_grpc::{Budget, Gate, Limits, Scope, Status, Waste};
+use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tonic::transport::Server;
 
@@ -100,4 +104,58 @@ async fn calls_that_were_never_sent_are_sent_again() {
         assert!(answered >= 9, "{answered} of 10, {limits:?}");
         assert_eq!(store.puts.load(SeqCst), 1 + answered);
     }
+}
+
+/// A server that stands still closes a connection on which more than 20 calls were cancelled before it looked at them.
+/// No more are ahead where that is what may be wasted.
+#[tokio::test]
+async fn a_server_that_stands_still_keeps_the_connection_of_a_client_with_a_budget() {
+    let (store, first) = (Store::with(&[("x", "y")]), Store::with(&[("a", "b")]));
+    let (stand_still, standing_still) = mpsc::channel::<()>();
+    let (listening, listens) = mpsc::channel();
+    let served = store.clone();
+    thread::spawn(move || {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            listening.send(served.listen().await).unwrap();
+            until(|| served.gets.load(SeqCst) > 0).await;
+            // Nothing else runs there until the test lets it.
+            standing_still.recv().unwrap();
+            std::future::pending::<()>().await;
+        });
+    });
+    let client = Client::connect(listens.recv().unwrap()).await;
+    assert_eq!(client.get("x").await.unwrap(), entry("x", "y"));
+    let first_client = first.serve().await;
+    first.close("a");
+    let gate = Gate::new(Limits::default());
+    let gate = gate.wasting_at_most(Waste {
+        percent: 0,
+        burst: 20,
+    });
+    let mut runs = JoinSet::new();
+    for _ in 0..100 {
+        let (client, first_client, scope) = (client.clone(), first_client.clone(), gate.root());
+        runs.spawn(async move {
+            let (client, first_client) = (&client, &first_client);
+            let call = scope.call(|| first_client.get("a"));
+            let run = call.predict(entry("a", "x"));
+            run.then(async |scope: Scope, first: Entry| match &*first.value {
+                "x" => scope.call(|| client.get("x")).safe().value().await,
+                _ => Ok::<_, Status>(first),
+            })
+            .await
+        });
+    }
+    until(|| first.running.load(SeqCst) == 100).await;
+    // What is ahead is on the wire.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    (0..100).for_each(|_| first.let_through("a"));
+    for run in runs.join_all().await {
+        assert_eq!(run.unwrap(), entry("a", "b"));
+    }
+    let last = tokio::spawn(async move { client.get("x").await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    stand_still.send(()).unwrap();
+    assert_eq!(last.await.unwrap().unwrap(), entry("x", "y"));
 }
