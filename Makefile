@@ -30,7 +30,7 @@ help:
 	@echo 'make bench-rollback  what checkpoints and rollbacks take, by their targets and beside CRIU'
 	@echo 'make soak       real programs, 1e6 random calls, pjdfstest, stress-ng, 8 domains at once, then property tests and the demo for MINUTES=30'
 	@echo 'make soak-crash  power lost in STATES=2000 states of six programs under surmise sync; goes on where it was cut short'
-	@echo 'make soak-rpc   a fault at every frame, 100,000 calls, 10,000 held open, 10,000 chains while others write'
+	@echo 'make soak-rpc   a fault at every frame, 100,000 calls, 10,000 held open, 10,000 chains while others write, the guide'
 	@echo 'make clean      remove target/'
 
 build:
@@ -121,7 +121,8 @@ soak-crash:
 soak-rpc:
 	@$(call tools,test) && SURMISE_CALLS=100000 SURMISE_HELD=10000 SURMISE_CHAINS=10000 \
 		cargo test --release --locked --package surmise-grpc --test loopback -- \
-			--nocapture faults:: many:: writers::
+			--nocapture faults:: many:: writers:: \
+		&& scripts/follow-guide
 
 clean:
 	rm -rf target
