@@ -292,7 +292,7 @@ async fn wrong(allowance: Allowance, ahead: &AtomicUsize) {
     assert_eq!(run.await.unwrap(), 2);
 }
 
-/// Several wait for what was committed, of whom some give up.
+/// S40: several wait for what was committed, of whom some give up.
 #[test]
 fn nobody_is_told_that_all_is_heard_before_it_is() {
     for end in [Ok(()), Err(Code::Unavailable)] {

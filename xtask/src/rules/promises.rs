@@ -87,7 +87,8 @@ fn named(project: &Project) -> BTreeMap<u32, (&str, usize)> {
 
 fn is_test(file: &SourceFile) -> bool {
     // A program that is its own harness has its tests in such a table.
-    let has_tests = ["#[test]", "const TESTS: "].map(|mark| file.text.contains(mark));
+    let has_tests =
+        ["#[test]", "#[tokio::test", "const TESTS: "].map(|mark| file.text.contains(mark));
     file.crate_directory() != Some("xtask")
         && (has_tests.contains(&true) || file.is("py") && file.path.contains("tests/"))
 }
@@ -117,7 +118,7 @@ mod tests {
             ),
             (
                 "crates/cli/tests/b.rs",
-                "#[test]\nfn s3_three() {}\n// S4\nconst S5: u8 = 0;\n",
+                "#[tokio::test]\nasync fn s3_three() {}\n// S4\nconst S5: u8 = 0;\n",
             ),
             ("crates/cli/src/c.rs", "// S2 is kept here.\n"),
             (

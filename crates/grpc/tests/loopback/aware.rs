@@ -148,7 +148,7 @@ async fn a_lost_connection_without_a_commit_is_an_abort() {
     assert!(scope.settled().await.is_err());
 }
 
-/// The client's own call waits for no commit; one that its server has made ahead does, and is lost.
+/// S40: the client's own call waits for no commit; one that its server has made ahead does, and is lost.
 #[tokio::test]
 async fn what_is_lost_further_on_is_told_to_whoever_asks() {
     let (mut last, effects) = (Hop::last(), Hop::last());
@@ -261,7 +261,7 @@ async fn an_older_server_in_the_place_of_a_newer_one_runs_nothing_ahead() {
     assert_eq!(hop.log(), ["do k b", "do later b"]);
 }
 
-/// Whatever a caller says that it may, a server that grants it nothing runs nothing ahead for it.
+/// S43: whatever a caller says that it may, a server that grants it nothing runs nothing ahead for it.
 #[tokio::test]
 async fn a_forged_budget_is_clamped() {
     let mut last = Hop::last();

@@ -127,6 +127,7 @@ impl Drop for Logged {
     }
 }
 
+/// S39.
 #[tokio::test]
 async fn an_unsafe_call_is_sent_by_nobody_but_a_confirmed_scope() {
     let store = chain();
@@ -189,6 +190,7 @@ async fn a_predictor_may_make_a_call_of_its_own() {
     assert_eq!((store.gets.load(SeqCst), replica.gets.load(SeqCst)), (2, 1));
 }
 
+/// S41.
 #[tokio::test]
 async fn what_was_learned_for_one_user_is_predicted_to_that_user_only() {
     let store = chain();
@@ -256,7 +258,7 @@ async fn a_scope_without_a_budget_is_the_sequential_program() {
     assert_eq!(run.await.unwrap().value, "b");
 }
 
-/// The prediction is right by value, but what followed it was read before another wrote.
+/// S42: the prediction is right by value, but what followed it was read before another wrote.
 #[tokio::test]
 async fn what_was_read_too_early_is_read_again() {
     let store = chain();
@@ -287,6 +289,7 @@ async fn what_was_read_too_early_is_read_again() {
     assert_eq!(store.gets.load(SeqCst), 3);
 }
 
+/// S44.
 #[tokio::test]
 async fn to_drop_a_call_is_to_end_what_follows_it() {
     let store = chain();

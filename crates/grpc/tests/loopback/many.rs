@@ -18,7 +18,7 @@ fn number(variable: &str, usual: usize) -> usize {
     told.map_or(usual, |told| told.parse().expect("a number"))
 }
 
-/// Of a server that knows of nothing, and of two that are aware, half of them predicted wrongly: all come to
+/// S44: of a server that knows of nothing, and of two that are aware, half of them predicted wrongly: all come to
 /// their values, and no task, handler or entry of a scope is left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_left_of_many_calls() {
@@ -73,7 +73,7 @@ fn of_open(shown: &str) -> &str {
     &shown[..shown.find("scopes_made").expect("it is shown")]
 }
 
-/// One address holds calls open that it never decides. No more of them begin than it is granted; another is
+/// S43: one address holds calls open that it never decides. No more of them begin than it is granted; another is
 /// served meanwhile; and in the end all of them are undone.
 #[tokio::test]
 async fn one_peer_gets_its_share_and_no_more() {

@@ -185,7 +185,7 @@ async fn what_is_undecided_takes_nothing_off_a_deadline() {
     scope.settled().await.unwrap();
 }
 
-/// Of two safe calls with predicted arguments, the server may see one ahead.
+/// S39: of two safe calls with predicted arguments, the server may see one ahead.
 #[tokio::test]
 async fn predicted_arguments_are_shown_only_where_they_may_be() {
     let store = Store::with(&[("a", "b"), ("b", "c")]);

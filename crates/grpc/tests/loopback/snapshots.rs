@@ -1,4 +1,4 @@
-//! Chains that read one snapshot of a store, which is that of their first read: order `snapshot`.
+//! S42: chains that read one snapshot of a store, which is that of their first read: order `snapshot`.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;

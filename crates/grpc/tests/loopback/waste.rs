@@ -1,4 +1,4 @@
-//! A budget for wasted work: what is run ahead for nothing is bounded, and a bound that is reached costs time only.
+//! S43: a budget for wasted work: what is run ahead for nothing is bounded, and a bound that is reached costs time only.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;

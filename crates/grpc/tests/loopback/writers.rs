@@ -15,6 +15,7 @@ const KEYS: [&str; 4] = ["a", "b", "c", "d"];
 /// How many chains are run in each order, unless `SURMISE_CHAINS` says.
 const CHAINS: usize = 200;
 
+/// S42.
 #[tokio::test]
 async fn by_stamps_no_read_is_older_than_the_one_before_it() {
     let chains = std::env::var("SURMISE_CHAINS").ok();

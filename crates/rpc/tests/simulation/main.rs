@@ -1,4 +1,4 @@
-//! Random programs on the tree and one call after the other: the same results, errors and effects
+//! S38: random programs on the tree and one call after the other: the same results, errors and effects
 //! that stay, whatever is predicted and in whatever order answers come.
 
 mod program;

@@ -27,7 +27,7 @@ struct Tally {
     undone: usize,
 }
 
-/// An aware server is called by a scope that speculates: once rightly, once in vain.
+/// S40: an aware server is called by a scope that speculates: once rightly, once in vain.
 #[test]
 fn an_aware_server_commits_nothing_without_the_commits_message() {
     strike_everywhere("an aware server", async |fault| aware(fault, false).await);
@@ -39,7 +39,7 @@ fn nor_does_one_that_another_server_calls() {
     strike_everywhere("between servers", async |fault| aware(fault, true).await);
 }
 
-/// A server that knows of nothing gets what is unsafe from confirmed scopes only.
+/// S39: a server that knows of nothing gets what is unsafe from confirmed scopes only.
 #[test]
 fn no_unsafe_handler_is_entered_for_a_denied_branch() {
     strike_everywhere("a plain server", plain);
