@@ -1,12 +1,11 @@
 //! Calls over servers that are aware, and between those that are and those that are not.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use prost::Message;
-use surmise_grpc::{Callers, Gate, Granted, Limits, Scope, Status};
+use surmise_grpc::{Scope, Status};
 use tonic::codegen::http::uri::PathAndQuery;
 
 use crate::hop::{Hop, connect, make};
@@ -148,6 +147,55 @@ async fn a_lost_connection_without_a_commit_is_an_abort() {
     assert!(scope.settled().await.is_err());
 }
 
+/// The client's own call has been answered, and its server waits for what it has committed to others.
+#[tokio::test]
+async fn whoever_asks_waits_for_what_is_committed_further_on_and_others_do_not() {
+    let tasks = || {
+        tokio::runtime::Handle::current()
+            .metrics()
+            .num_alive_tasks()
+    };
+    for is_asked in [true, false] {
+        let (mut last, effects) = (Hop::last(), Hop::last());
+        last.predicts = Some("end");
+        let (valve, address) = Valve::before(effects.listen().await).await;
+        effects.gate.add_permits(3);
+        let behind = connect(address).await;
+        let first = make(&Scope::root(), &behind, "first").value();
+        assert_eq!(first.await.unwrap(), entry("first", "end"));
+        let mut middle = Hop::before(last.serve().await);
+        middle.then = Some(behind);
+        last.gate.add_permits(1);
+        let server = middle.serve().await;
+
+        let scope = Scope::root();
+        let steps = async {
+            until(|| middle.log().contains(&"then k".to_owned())).await;
+            valve.close();
+            last.gate.add_permits(1);
+        };
+        let call = make(&scope, &server, "k").value();
+        let (reply, ()) = tokio::join!(call, steps);
+        assert_eq!(reply.unwrap(), entry("k", "end<"));
+        if is_asked {
+            let soon = Duration::from_millis(50);
+            let settled = tokio::time::timeout(soon, scope.settled()).await;
+            assert!(settled.is_err(), "the end of no stream has come");
+            valve.open();
+            scope.settled().await.unwrap();
+        } else {
+            // What comes to its end by itself has had its time.
+            let mut with_root = usize::MAX;
+            while with_root != tasks() {
+                with_root = tasks();
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            drop(scope);
+            until(|| tasks() < with_root).await;
+        }
+    }
+}
+
 /// S40: the client's own call waits for no commit; one that its server has made ahead does, and is lost.
 #[tokio::test]
 async fn what_is_lost_further_on_is_told_to_whoever_asks() {
@@ -261,35 +309,6 @@ async fn an_older_server_in_the_place_of_a_newer_one_runs_nothing_ahead() {
     assert_eq!(hop.log(), ["do k b", "do later b"]);
 }
 
-/// S43: whatever a caller says that it may, a server that grants it nothing runs nothing ahead for it.
-#[tokio::test]
-async fn a_forged_budget_is_clamped() {
-    let mut last = Hop::last();
-    last.predicts = Some("end");
-    let mut granted = Granted::default();
-    granted.limits.budget.depth = 0;
-    let strict = Hop {
-        callers: Callers::new(granted),
-        ..Hop::before(last.serve().await)
-    };
-    let client = Client::connect(strict.listen().await).await;
-    let forged = [
-        ("surmise", "1"),
-        ("surmise-depth", "4000000000"),
-        ("surmise-budget", "4000000000"),
-    ];
-    let frames = client.frames("/test.Hop/Do", entry("k", "").encode_to_vec(), &forged);
-    let steps = async {
-        until(|| last.running.load(SeqCst) == 1).await;
-        last.gate.add_permits(1);
-    };
-    let (frames, ()) = tokio::join!(frames, steps);
-    // The actual reply (field 2) alone: nothing was run ahead with what the last one predicted.
-    let frames = frames.unwrap();
-    let kinds: Vec<u8> = frames.iter().map(|frame| frame[1] >> 3).collect();
-    assert_eq!(kinds, [2]);
-}
-
 /// The caller ends its stream as it should, but has said nothing of a commit.
 #[tokio::test]
 async fn an_end_without_a_commit_is_an_abort() {
@@ -311,95 +330,6 @@ async fn an_end_without_a_commit_is_an_abort() {
     until(|| hop.running.load(SeqCst) == 0).await;
     let count = |what: &str| hop.log().iter().filter(|line| *line == what).count();
     assert_eq!(count("undo k"), count("do k"));
-}
-
-/// Beyond the limit of undecided calls, a call is not begun before its commit; it does not fail.
-#[tokio::test]
-async fn too_many_undecided_calls_wait_for_their_commit() {
-    let granted = Granted {
-        undecided_max: 0,
-        ..Granted::default()
-    };
-    assert_eq!(called_ahead(granted, &[]).await, ["do k", "drop k"]);
-}
-
-/// A call that nobody decides in time is undone, and made again by its caller once that is confirmed.
-#[tokio::test]
-async fn a_call_that_is_undecided_for_too_long_is_made_again() {
-    let granted = Granted {
-        undecided_for: Duration::from_millis(20),
-        ..Granted::default()
-    };
-    let undone = ["do k", "undo k", "drop k"];
-    let log = called_ahead(granted, &undone).await;
-    assert_eq!(log[..3], undone);
-    assert_eq!(log[3..], ["do k", "drop k"]);
-}
-
-/// What was answered is not asked again, lest the answer be another one than somebody went on with: that it is
-/// undone is told.
-#[tokio::test]
-async fn an_answered_call_that_is_undecided_for_too_long_is_lost() {
-    let granted = Granted {
-        undecided_for: Duration::from_millis(20),
-        ..Granted::default()
-    };
-    let hop = Hop {
-        callers: Callers::new(granted),
-        ..Hop::last()
-    };
-    let server = hop.serve().await;
-    hop.gate.add_permits(1);
-    let store = Store::with(&[("a", "b")]);
-    let client = store.serve().await;
-    store.close("a");
-    let scope = Scope::root();
-    let call = scope.call(|| client.get("a")).predict(entry("a", "b"));
-    let run = call.then(async |scope: Scope, _| make(&scope, &server, "k").value().await);
-    let steps = async {
-        until(|| hop.log().contains(&"undo k".to_owned())).await;
-        store.let_through("a");
-    };
-    let (outcome, ()) = tokio::join!(run, steps);
-    assert_eq!(outcome.unwrap().value, "end");
-    let settled = tokio::time::timeout(Duration::from_secs(10), scope.settled());
-    let told = settled.await.expect("nothing is asked again").unwrap_err();
-    assert_eq!(told.code(), tonic::Code::Aborted);
-    assert_eq!(hop.log(), ["do k", "drop k", "undo k"]);
-}
-
-/// What a server does that grants this, when it is called by a scope that speculates, and that is
-/// confirmed when the server has come `ahead` as far as this.
-async fn called_ahead(granted: Granted, ahead: &[&str]) -> Vec<String> {
-    let hop = Hop {
-        callers: Callers::new(granted),
-        ..Hop::last()
-    };
-    let server = hop.serve().await;
-    hop.log.lock().unwrap().clear();
-    let store = Store::with(&[("a", "b")]);
-    let client = store.serve().await;
-    store.close("a");
-    let is_asked = AtomicBool::new(false);
-    let scope = Scope::root();
-    let run = scope
-        .call(|| client.get("a"))
-        .predict(entry("a", "b"))
-        .then(async |scope: Scope, _| {
-            is_asked.store(true, SeqCst);
-            make(&scope, &server, "k").value().await
-        });
-    let steps = async {
-        until(|| is_asked.load(SeqCst) && store.running.load(SeqCst) == 1).await;
-        until(|| hop.log() == ahead).await;
-        hop.gate.add_permits(1);
-        store.let_through("a");
-    };
-    let (outcome, ()) = tokio::join!(run, steps);
-    assert_eq!(outcome.unwrap().value, "end");
-    scope.settled().await.unwrap();
-    until(|| hop.running.load(SeqCst) == 0).await;
-    hop.log()
 }
 
 /// A task that a handler leaves behind goes on, with what it has called; or is told that it has never been.
@@ -443,52 +373,4 @@ async fn what_a_handler_leaves_behind_shares_the_callers_fate() {
     };
     until(|| left("value: \"end\"") == 2 && left("Cancelled") == 1).await;
     assert!(!last.log().contains(&"undo b".to_owned()));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_busy_server_begins_undecided_calls_when_they_are_committed() {
-    let gate = Arc::new(Gate::new(Limits::default()));
-    let hop = Hop {
-        callers: Callers::default().shedding_by(gate.clone()),
-        ..Hop::last()
-    };
-    let server = hop.serve().await;
-    let store = Store::with(&[("a", "b")]);
-    let client = store.serve().await;
-    let run = async |behind: &str| {
-        store.close("a");
-        let call = Scope::root()
-            .call(|| client.get("a"))
-            .predict(entry("a", "b"));
-        let run = call.then(async |scope: Scope, _| make(&scope, &server, "k").value().await);
-        let steps = async {
-            until(|| store.running.load(SeqCst) == 1).await;
-            // What is sent behind the undecided call is answered, so that is there.
-            hop.gate.add_permits(2);
-            make(&Scope::root(), &server, behind).value().await.unwrap();
-            let has_begun = hop.log().contains(&"do k".to_owned());
-            store.let_through("a");
-            has_begun
-        };
-        let (outcome, has_begun) = tokio::join!(run, steps);
-        assert_eq!(outcome.unwrap(), entry("k", "end"));
-        hop.log.lock().unwrap().clear();
-        has_begun
-    };
-    // On a machine that is busy itself, the workers may seem so for a while.
-    let has_begun = async { while !run("first").await {} };
-    let has_begun = tokio::time::timeout(Duration::from_secs(20), has_begun).await;
-    has_begun.expect("the workers have room");
-    let spinning = [(); 4].map(|()| {
-        tokio::spawn(async {
-            loop {
-                tokio::task::yield_now().await
-            }
-        })
-    });
-    while gate.has_room() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    assert!(!run("second").await);
-    spinning.iter().for_each(tokio::task::JoinHandle::abort);
 }

@@ -6,6 +6,7 @@ mod before;
 mod connections;
 mod faults;
 mod figures;
+mod granted;
 mod hop;
 mod many;
 mod methods;
