@@ -147,15 +147,17 @@ async fn a_lost_connection_without_a_commit_is_an_abort() {
     assert!(scope.settled().await.is_err());
 }
 
-/// The client's own call has been answered, and its server waits for what it has committed to others.
-#[tokio::test]
-async fn whoever_asks_waits_for_what_is_committed_further_on_and_others_do_not() {
-    let tasks = || {
-        tokio::runtime::Handle::current()
-            .metrics()
-            .num_alive_tasks()
-    };
-    for is_asked in [true, false] {
+/// A server that has been called by a scope that does not speculate, and has called another ahead itself.
+struct FurtherOn {
+    scope: Scope,
+    effects: Hop,
+    /// Between it and the other.
+    valve: Valve,
+}
+
+impl FurtherOn {
+    /// What the scope's call comes to. `meanwhile` comes after the other server's reply, and before the commit to it.
+    async fn call(meanwhile: impl AsyncFnOnce(&Self)) -> Self {
         let (mut last, effects) = (Hop::last(), Hop::last());
         last.predicts = Some("end");
         let (valve, address) = Valve::before(effects.listen().await).await;
@@ -168,60 +170,57 @@ async fn whoever_asks_waits_for_what_is_committed_further_on_and_others_do_not()
         last.gate.add_permits(1);
         let server = middle.serve().await;
 
-        let scope = Scope::root();
+        let called = Self {
+            scope: Scope::root(),
+            effects,
+            valve,
+        };
         let steps = async {
             until(|| middle.log().contains(&"then k".to_owned())).await;
-            valve.close();
+            meanwhile(&called).await;
             last.gate.add_permits(1);
         };
-        let call = make(&scope, &server, "k").value();
+        let call = make(&called.scope, &server, "k").value();
         let (reply, ()) = tokio::join!(call, steps);
         assert_eq!(reply.unwrap(), entry("k", "end<"));
-        if is_asked {
-            let soon = Duration::from_millis(50);
-            let settled = tokio::time::timeout(soon, scope.settled()).await;
-            assert!(settled.is_err(), "the end of no stream has come");
-            valve.open();
-            scope.settled().await.unwrap();
-        } else {
-            // What comes to its end by itself has had its time.
-            let mut with_root = usize::MAX;
-            while with_root != tasks() {
-                with_root = tasks();
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-            drop(scope);
-            until(|| tasks() < with_root).await;
-        }
+        called
     }
+}
+
+#[tokio::test]
+async fn whoever_asks_waits_for_what_is_committed_further_on() {
+    let FurtherOn { scope, valve, .. } = FurtherOn::call(async |called| called.valve.close()).await;
+    let soon = Duration::from_millis(50);
+    let settled = tokio::time::timeout(soon, scope.settled()).await;
+    assert!(settled.is_err(), "the end of no stream has come");
+    valve.open();
+    scope.settled().await.unwrap();
+}
+
+#[tokio::test]
+async fn nobody_waits_for_what_is_committed_further_on_when_nobody_asks() {
+    let runtime = tokio::runtime::Handle::current();
+    let tasks = || runtime.metrics().num_alive_tasks();
+    let called = FurtherOn::call(async |called| called.valve.close()).await;
+    // What comes to its end by itself has had its time.
+    let mut with_root = usize::MAX;
+    while with_root != tasks() {
+        with_root = tasks();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    drop(called.scope);
+    until(|| tasks() < with_root).await;
 }
 
 /// S40: the client's own call waits for no commit; one that its server has made ahead does, and is lost.
 #[tokio::test]
 async fn what_is_lost_further_on_is_told_to_whoever_asks() {
-    let (mut last, effects) = (Hop::last(), Hop::last());
-    last.predicts = Some("end");
-    let (valve, address) = Valve::before(effects.listen().await).await;
-    effects.gate.add_permits(3);
-    let behind = connect(address).await;
-    let first = make(&Scope::root(), &behind, "first").value();
-    assert_eq!(first.await.unwrap(), entry("first", "end"));
-    let mut middle = Hop::before(last.serve().await);
-    middle.then = Some(behind);
-    last.gate.add_permits(1);
-    let server = middle.serve().await;
-
-    let scope = Scope::root();
-    let steps = async {
-        until(|| middle.log().contains(&"then k".to_owned())).await;
-        valve.cut();
-        until(|| effects.log().contains(&"undo k".to_owned())).await;
-        last.gate.add_permits(1);
+    let cut = async |called: &FurtherOn| {
+        called.valve.cut();
+        until(|| called.effects.log().contains(&"undo k".to_owned())).await;
     };
-    let call = make(&scope, &server, "k").value();
-    let (reply, ()) = tokio::join!(call, steps);
-    assert_eq!(reply.unwrap(), entry("k", "end<"));
-    assert!(scope.settled().await.is_err());
+    let called = FurtherOn::call(cut).await;
+    assert!(called.scope.settled().await.is_err());
 }
 
 #[tokio::test]
