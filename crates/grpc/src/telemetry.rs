@@ -1,6 +1,8 @@
 //! What is told of what is run ahead: to OpenTelemetry, where the program has this feature, else to nobody, at
 //! no cost.
 //!
+//! All of it names the `rpc.method`, where that is known.
+//!
 //! | what | kind | says |
 //! |---|---|---|
 //! | `surmise.ahead` | span | what followed a call on a predicted reply; its `outcome` |

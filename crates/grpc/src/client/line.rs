@@ -11,6 +11,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tonic::Status;
 
 use crate::client::conversation::{Control, Event, Question};
+use crate::methods::bare;
 
 /// Says what a call's future has it say, and keeps what the server says until that takes it.
 pub struct Line<T> {
@@ -55,6 +56,11 @@ impl<T> Line<T> {
         let former = self.lock().events.replace(events);
         drop(former);
         control
+    }
+
+    /// The full name of the method.
+    pub fn method(&self) -> &str {
+        bare(self.question.path.path())
     }
 
     /// Whether the server may see the request while its arguments are only predicted.

@@ -27,6 +27,7 @@ pub(crate) type Learning<T> = Box<dyn FnOnce(&T) + Send>;
 #[must_use = "a call is made by `then` or `value`"]
 pub struct Call<T, S> {
     scope: Scope,
+    name: Option<&'static str>,
     send: S,
     request: Request,
     same: fn(&T, &T) -> bool,
@@ -41,6 +42,7 @@ impl<T: Clone + PartialEq, S> Call<T, S> {
     pub(crate) fn new(scope: Scope, send: S) -> Self {
         Self {
             scope,
+            name: None,
             send,
             request: Request::default(),
             same: T::eq,
@@ -60,6 +62,13 @@ impl<T: Clone + PartialEq, S> Call<T, S> {
 }
 
 impl<T, S> Call<T, S> {
+    /// Names the method where it is told what is run ahead, such as `weather.Weather/Find`. A call by
+    /// [`Scope::call_to`] is named by its path.
+    pub fn named(mut self, method: &'static str) -> Self {
+        self.name = Some(method);
+        self
+    }
+
     /// The method has no effects, so it may be called by a scope that speculates. Reads that take
     /// locks have effects.
     pub fn safe(self) -> Self {
@@ -205,6 +214,7 @@ impl<T, S> Call<T, S> {
         let gone = |_| Status::cancelled("what this code rested on was denied");
         let call = shared.call(&scope.name, request).map_err(gone)?;
         let watched = Watched {
+            name: self.name,
             send: self.send,
             line: self.line,
             stamp: self.stamp,

@@ -20,12 +20,22 @@ use crate::telemetry::{Ahead, late};
 
 /// How the reply of a call, and predictions of it, come to be known.
 pub struct Watched<T, S> {
+    /// What the program calls the method.
+    pub name: Option<&'static str>,
     pub send: S,
     /// Of a call to a server that may be aware.
     pub line: Option<Arc<Line<T>>>,
     pub stamp: fn(&T) -> Option<Stamp>,
     pub predictors: Vec<Foreseeing<T>>,
     pub learn: Vec<Learning<T>>,
+}
+
+impl<T, S> Watched<T, S> {
+    /// The method's full name, where it is known.
+    fn method(&self) -> Option<&str> {
+        let of_line = || self.line.as_ref().map(|line| line.method());
+        self.name.or_else(of_line)
+    }
 }
 
 /// What is done with what a branch comes to that may be what the root comes to.
@@ -204,7 +214,7 @@ where
                 .into_iter()
                 .for_each(Ahead::hit);
         }
-        late(self.watched.predictors.len());
+        late(self.watched.predictors.len(), self.watched.method());
         let said = self.watched.line.as_ref().and_then(|line| line.stamp());
         let stamp = said.or_else(|| actual.as_ref().ok().and_then(self.watched.stamp));
         if let Ok(value) = &actual {
@@ -275,7 +285,10 @@ where
             id,
             future,
             outcome: None,
-            ahead: self.actual.is_none().then(Ahead::begin),
+            ahead: self
+                .actual
+                .is_none()
+                .then(|| Ahead::begin(self.watched.method())),
         });
     }
 

@@ -4,7 +4,7 @@
 pub struct Ahead;
 
 impl Ahead {
-    pub fn begin() -> Self {
+    pub fn begin(_: Option<&str>) -> Self {
         Self
     }
 
@@ -15,5 +15,5 @@ impl Ahead {
     pub fn miss(self) {}
 }
 
-/// So many predictions came after the reply.
-pub fn late(_: usize) {}
+/// So many predictions of a method came after the reply.
+pub fn late(_: usize, _: Option<&str>) {}

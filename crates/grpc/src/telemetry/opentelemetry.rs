@@ -33,6 +33,7 @@ fn instruments() -> &'static Instruments {
 /// What follows a call, run ahead. To drop it is to abandon it.
 pub struct Ahead {
     begun: Instant,
+    method: Option<KeyValue>,
     span: BoxedSpan,
     outcome: Outcome,
 }
@@ -47,9 +48,10 @@ enum Outcome {
 }
 
 impl Ahead {
-    pub fn begin() -> Self {
+    pub fn begin(method: Option<&str>) -> Self {
         Self {
             begun: Instant::now(),
+            method: method.map(named),
             span: global::tracer(LIBRARY).start("surmise.ahead"),
             outcome: Outcome::Abandoned,
         }
@@ -78,18 +80,28 @@ impl Drop for Ahead {
             Outcome::Miss => ("miss", self.begun.elapsed(), wasted),
             Outcome::Abandoned => ("abandoned", self.begun.elapsed(), wasted),
         };
-        of.record(spent.as_secs_f64(), &[]);
-        let outcome = KeyValue::new("outcome", name);
-        predictions.add(1, std::slice::from_ref(&outcome));
-        self.span.set_attribute(outcome);
+        of.record(spent.as_secs_f64(), self.method.as_slice());
+        let told = told(name, self.method.take());
+        predictions.add(1, &told);
+        self.span.set_attributes(told);
         self.span.end();
     }
 }
 
-/// So many predictions came after the reply.
-pub fn late(count: usize) {
+/// So many predictions of a method came after the reply.
+pub fn late(count: usize, method: Option<&str>) {
     if count > 0 {
-        let outcome = KeyValue::new("outcome", "late");
-        instruments().predictions.add(count as u64, &[outcome]);
+        let told = told("late", method.map(named));
+        instruments().predictions.add(count as u64, &told);
     }
+}
+
+/// By its full name, as OpenTelemetry's conventions for RPC have it.
+fn named(method: &str) -> KeyValue {
+    KeyValue::new("rpc.method", method.to_owned())
+}
+
+fn told(outcome: &'static str, method: Option<KeyValue>) -> Vec<KeyValue> {
+    let outcome = KeyValue::new("outcome", outcome);
+    std::iter::once(outcome).chain(method).collect()
 }
