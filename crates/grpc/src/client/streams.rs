@@ -21,8 +21,8 @@ pub struct Streams {
     streams: BTreeMap<CallId, Stream>,
     /// Those that were committed, and of which it is not known that they ended.
     unsettled: VecDeque<Ended>,
-    /// How many there are when the next looks which of them have.
-    many: usize,
+    /// From so many on, those that have ended are forgotten.
+    forget_from: usize,
     /// The first of those that were committed and lost.
     lost: Option<Status>,
 }
@@ -134,9 +134,9 @@ impl Streams {
 
     fn settle(&mut self, control: Control) -> oneshot::Sender<()> {
         // Of those that have ended only an error is kept, so there are at most twice as many as are open.
-        if self.unsettled.len() >= self.many {
+        if self.unsettled.len() >= self.forget_from {
             self.forget_ended();
-            self.many = 2 * self.unsettled.len().max(1);
+            self.forget_from = 2 * self.unsettled.len().max(1);
         }
         self.unsettled.push_back(control.ended);
         control.commit
