@@ -1,5 +1,5 @@
 /* As image.c, for a process of five threads: one waits for a condition, one sleeps, one waits for events,
- * one computes; threads are born after the checkpoint. Prints "threads ok after N". */
+ * one computes; threads are born and a descriptor is closed after the checkpoint. Prints "threads ok after N". */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -103,6 +103,7 @@ int main(void) {
     advance();
     usleep(5000);
     volatile long local = 11;
+    int spare = eventfd(0, 0);
 
     long round = ask(1);
 
@@ -110,6 +111,11 @@ int main(void) {
         printf("round %ld: local %ld work %ld done %ld phase %ld\n", round, local, work, done, phase);
         fflush(stdout);
         _exit(3);
+    }
+    if (close(spare)) {
+        printf("round %ld: a descriptor is not there again\n", round);
+        fflush(stdout);
+        _exit(5);
     }
     struct rseq *area = (struct rseq *)((char *)__builtin_thread_pointer() + __rseq_offset);
     if ((int)area->cpu_id < 0) {

@@ -179,6 +179,8 @@ impl Held {
                     self.note(&stopped, stop)?;
                     proceed(stopped)?;
                 }
+                // As in `await_surely`: nobody is told of the end of a first thread before that of the others.
+                None if is_zombie(self.thread, self.thread) => return Err(Errno::SRCH.into()),
                 None => {}
             }
         }

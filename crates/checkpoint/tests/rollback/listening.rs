@@ -6,7 +6,7 @@ use std::os::fd::{BorrowedFd, RawFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::time::Timespec;
 use surmise_checkpoint::{Gate, PendingCall};
 use surmise_sys::ptrace::call;
@@ -17,6 +17,8 @@ pub struct Listening {
     listener: Listener,
     /// Calls of other processes that came while one was waited for.
     others: VecDeque<Notification>,
+    /// Kills that process when so many calls more are waited for.
+    pub kill: Option<(usize, Pid)>,
 }
 
 impl Listening {
@@ -24,6 +26,7 @@ impl Listening {
         Self {
             listener,
             others: VecDeque::new(),
+            kill: None,
         }
     }
 
@@ -58,6 +61,14 @@ impl Gate for Listening {
     }
 
     fn await_call(&mut self, thread: Pid) -> io::Result<Option<PendingCall>> {
+        self.kill = match self.kill.take() {
+            Some((0, process)) => {
+                kill_process(process, Signal::KILL)?;
+                None
+            }
+            Some((calls, process)) => Some((calls - 1, process)),
+            None => None,
+        };
         let soon = Timespec::try_from(Duration::from_millis(5)).expect("a short time");
         loop {
             let mut events = [PollFd::new(&self.listener, PollFlags::IN)];

@@ -79,6 +79,10 @@ const TESTS: &[Test] = &[
         moments::fatal_signal,
     ),
     (
+        "a kill that comes meanwhile ends the process",
+        moments::kill_meanwhile,
+    ),
+    (
         "a job's stop that comes meanwhile is kept",
         moments::stop_meanwhile,
     ),

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use rustix::process::{Pid, Signal};
-use surmise_checkpoint::Checkpoint;
+use rustix::process::{Pid, Signal, kill_process};
+use surmise_checkpoint::{Checkpoint, Traced};
 use surmise_sys::ptrace::Stopped;
 use surmise_sys::seccomp::Notification;
 
@@ -12,7 +12,7 @@ use surmise_testkit::watchdog::{self, LIMIT};
 
 use crate::commands::{BACK, COMMAND, Commands, DISCARD, TAKE};
 use crate::steps::change;
-use crate::tracee::{Script, Tracee};
+use crate::tracee::{Script, Tracee, pending};
 
 fn start(programs: &Path, name: &str, arguments: &[&str]) -> Tracee {
     let mut command = Command::new(programs.join(name));
@@ -49,7 +49,7 @@ pub fn nested(programs: &Path) {
 
 /// A signal comes while all threads are stopped.
 pub fn signal_meanwhile(programs: &Path) {
-    let send = |pid| rustix::process::kill_process(pid, Signal::USR1).expect("send");
+    let send = |pid| kill_process(pid, Signal::USR1).expect("send");
     let mut commands = Commands::new(20).meanwhile(send);
     let (output, status) = start(programs, "signals", &["halted"]).run(&mut commands);
     assert_eq!(
@@ -59,7 +59,7 @@ pub fn signal_meanwhile(programs: &Path) {
 }
 
 pub fn fatal_signal(programs: &Path) {
-    let send = |pid| rustix::process::kill_process(pid, Signal::USR1).expect("send");
+    let send = |pid| kill_process(pid, Signal::USR1).expect("send");
     let mut commands = Commands::new(20).meanwhile(send);
     let (output, status) = start(programs, "signals", &["fatal"]).run(&mut commands);
     assert_eq!((output.as_str(), status), ("", None));
@@ -68,7 +68,7 @@ pub fn fatal_signal(programs: &Path) {
 
 /// No mask keeps SIGSTOP out: it comes in the middle of what the thread does for its supervisor.
 pub fn stop_meanwhile(programs: &Path) {
-    let send = |pid| rustix::process::kill_process(pid, Signal::STOP).expect("send");
+    let send = |pid| kill_process(pid, Signal::STOP).expect("send");
     let mut commands = Commands::new(1).meanwhile(send);
     let mut tracee = start(programs, "rounds", &["40", "16", "8", "0"]);
     let (output, status) = tracee.run(&mut commands);
@@ -131,7 +131,7 @@ impl Script for AtSignal {
                 self.checkpoint = Some(tracee.checkpoint(call, 0));
             }
             BACK if self.rollbacks < 20 => {
-                let sent = rustix::process::kill_process(tracee.process.pid(), Signal::USR1);
+                let sent = kill_process(tracee.process.pid(), Signal::USR1);
                 sent.expect("send");
                 self.is_sent = true;
                 tracee.answer(call, 0);
@@ -153,12 +153,68 @@ impl Script for AtSignal {
                 let signals = self.meanwhile;
                 tracee.roll_back(None, Some(stopped), checkpoint, &mut |pid| {
                     for &signal in signals {
-                        rustix::process::kill_process(pid, signal).expect("send");
+                        kill_process(pid, signal).expect("send");
                     }
                 });
             }
             _ => tracee.take_signal(stopped),
         }
+    }
+}
+
+/// Rolls back, and the process is killed on the way.
+struct Killed {
+    checkpoint: Option<Checkpoint>,
+    /// How many calls of the rollback are waited for before it is killed.
+    after: usize,
+    /// Whether there were fewer.
+    is_restored: bool,
+}
+
+/// Whichever call of the rollback it is: nobody waits for what it would do next.
+pub fn kill_meanwhile(programs: &Path) {
+    let restored = (0..1000).position(|after| {
+        let mut script = Killed {
+            checkpoint: None,
+            after,
+            is_restored: false,
+        };
+        let (output, status) = start(programs, "threads", &[]).run(&mut script);
+        if !script.is_restored {
+            assert_eq!((output.as_str(), status), ("", None), "killed at {after}");
+        }
+        script.is_restored
+    });
+    let calls = restored.expect("a rollback that ends");
+    assert!(calls > 0, "no call is waited for");
+}
+
+impl Script for Killed {
+    fn hear(&mut self, tracee: &mut Tracee, name: &str, call: &Notification) {
+        if name != "kill" || call.arguments[0] != COMMAND || self.is_restored {
+            return tracee.let_pass(call);
+        }
+        match &mut self.checkpoint {
+            None => self.checkpoint = Some(tracee.checkpoint(call, 0)),
+            Some(checkpoint) => {
+                tracee.gate.kill = Some((self.after, tracee.process.pid()));
+                let gate = &mut tracee.gate;
+                let halted = tracee.process.halt(&[pending(call)], None, LIMIT, gate);
+                let restored = halted
+                    .is_ok_and(|halted| halted.roll_back(checkpoint, Traced::Still, gate).is_ok());
+                self.is_restored = tracee.gate.kill.take().is_some();
+                assert!(restored || !self.is_restored);
+                if self.is_restored {
+                    // It has been seen that it would go on.
+                    kill_process(tracee.process.pid(), Signal::KILL).expect("kill");
+                }
+            }
+        }
+    }
+
+    fn ended(&mut self) {
+        let checkpoint = self.checkpoint.take().expect("it was taken");
+        checkpoint.destroy().expect("destroy");
     }
 }
 
