@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
@@ -312,12 +313,10 @@ impl Link {
 
     fn receive_with<T: DeserializeOwned>(&self, flags: RecvFlags) -> io::Result<Option<T>> {
         let mut bytes = Vec::with_capacity(BYTES_MAX);
-        let received = rustix::io::retry_on_intr(|| {
-            rustix::net::recv(&self.0, spare_capacity(&mut bytes), flags)
-        });
+        let received =
+            beyond_reset(|| rustix::net::recv(&self.0, spare_capacity(&mut bytes), flags));
         match received {
-            // A role that dies with messages unread resets the pair.
-            Ok((0, _)) | Err(rustix::io::Errno::CONNRESET) => Ok(None),
+            Ok((0, _)) => Ok(None),
             Ok(_) => Ok(Some(serde_json::from_slice(&bytes)?)),
             Err(errno) => Err(errno.into()),
         }
@@ -349,7 +348,7 @@ impl Link {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut byte = [0];
-        rustix::io::retry_on_intr(|| {
+        beyond_reset(|| {
             rustix::net::recvmsg(
                 &self.0,
                 &mut [IoSliceMut::new(&mut byte)],
@@ -374,6 +373,15 @@ impl Link {
     }
 }
 
+/// A role that ends with messages unread resets the pair, which the kernel tells once, and before what that role still
+/// said.
+fn beyond_reset<T>(mut receive: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    match rustix::io::retry_on_intr(&mut receive) {
+        Err(Errno::CONNRESET) => rustix::io::retry_on_intr(receive),
+        received => received,
+    }
+}
+
 /// Readable when a message is there or the other end is closed.
 impl AsFd for Link {
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -384,6 +392,23 @@ impl AsFd for Link {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_said_is_heard_also_of_one_that_ended_with_messages_unread() {
+        let (one, two) = Link::pair().expect("a pair");
+        one.send(&Order::Signal(15)).expect("send");
+        two.send(&Order::Go).expect("send");
+        drop(one);
+        assert!(matches!(two.receive(), Ok(Some(Order::Signal(15)))));
+        assert!(matches!(two.receive::<Order>(), Ok(None)));
+
+        let (one, two) = Link::pair().expect("a pair");
+        one.send_descriptor(two.as_fd()).expect("send");
+        two.send(&Order::Go).expect("send");
+        drop(one);
+        assert!(matches!(two.receive_descriptor(), Ok(Some(_))));
+        assert!(matches!(two.receive_descriptor(), Ok(None)));
+    }
 
     #[test]
     fn messages_keep_their_bounds_and_an_end_is_seen() {

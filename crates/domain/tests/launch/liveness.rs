@@ -74,17 +74,18 @@ fn killed(setting: &Setting, script: &str, whom: impl FnOnce(&Roles) -> i32) -> 
 fn asked_at_any_time(setting: &Setting) {
     for delay in (1..24).map(|step| Duration::from_micros(step * 700)) {
         let after = format!("{}", delay.as_secs_f64());
-        setting
+        let outcome = setting
             .run_by(
                 &["timeout", "--foreground", "--signal=TERM", &after],
                 &["--", "sh", "-c", "echo x > f; ls / > /dev/null"],
             )
             .outcome();
-    }
-    for domain in setting.root().list().expect("list") {
-        let status = domain.status();
-        assert!(matches!(status, Status::Ended { .. }), "{status:?}");
-        domain.abort().expect("abort");
+        for domain in setting.root().list().expect("list") {
+            let status = domain.status();
+            let has_ended = matches!(status, Status::Ended { .. });
+            assert!(has_ended, "after {after} s: {status:?}, {outcome:?}");
+            domain.abort().expect("abort");
+        }
     }
 }
 
