@@ -33,12 +33,32 @@ pub struct Gate {
 }
 
 /// What the workers were seen to do.
-#[derive(Clone, Copy)]
 struct Look {
     at: Instant,
-    /// For how long all of them have been busy by then, since they were started.
-    busy: Duration,
+    workers: Vec<Worker>,
     has_room: bool,
+}
+
+/// What a worker has told by then, which it does when it parks, when it goes on, and now and then between.
+#[derive(Clone, Copy, Debug)]
+struct Worker {
+    /// For how long it has been busy since it was started.
+    busy: Duration,
+    /// How often it has parked and gone on: odd, while it is parked.
+    turns: u64,
+}
+
+impl Worker {
+    /// For how long it was busy of what has passed since. One that has not parked was so all the time, whatever it
+    /// has told: it may be long in one task.
+    fn spent(self, since: Self, passed: Duration) -> Duration {
+        let is_parked = !self.turns.is_multiple_of(2);
+        match self.turns == since.turns {
+            true if is_parked => Duration::ZERO,
+            true => passed,
+            false => self.busy.saturating_sub(since.busy).min(passed),
+        }
+    }
 }
 
 impl Gate {
@@ -51,7 +71,7 @@ impl Gate {
         let runtime = Handle::current();
         let last = Mutex::new(Look {
             at: Instant::now(),
-            busy: busy(&runtime),
+            workers: workers(&runtime),
             has_room: true,
         });
         Self {
@@ -95,28 +115,31 @@ impl Gate {
         let now = Instant::now();
         let passed = now.saturating_duration_since(last.at);
         if passed >= LOOK {
-            let busy = busy(&self.runtime);
-            let spent = busy.saturating_sub(last.busy);
+            let workers = workers(&self.runtime);
+            let since = workers.iter().zip(&last.workers);
+            let spent = since.map(|(now, then)| now.spent(*then, passed)).sum();
             let limit = match last.has_room {
                 true => BUSY_MAX,
                 false => IDLE_MAX,
             };
             *last = Look {
                 at: now,
-                busy,
-                has_room: is_below(limit, spent, passed, self.runtime.metrics().num_workers()),
+                has_room: is_below(limit, spent, passed, workers.len()),
+                workers,
             };
         }
         last.has_room
     }
 }
 
-fn busy(runtime: &Handle) -> Duration {
+fn workers(runtime: &Handle) -> Vec<Worker> {
     let metrics = runtime.metrics();
     let workers = 0..metrics.num_workers();
-    workers
-        .map(|worker| metrics.worker_total_busy_duration(worker))
-        .sum()
+    let told = workers.map(|worker| Worker {
+        busy: metrics.worker_total_busy_duration(worker),
+        turns: metrics.worker_park_unpark_count(worker),
+    });
+    told.collect()
 }
 
 /// Whether so many workers that were busy for so long in all were so for less of their time, in percent.
@@ -152,6 +175,23 @@ mod tests {
         assert!(of(0, 2) && of(17, 2) && of(35, 4));
         assert!(!of(18, 2) && !of(20, 2) && !of(36, 4));
         assert!(!of(9, 1));
+    }
+
+    #[test]
+    fn a_worker_that_does_not_park_is_busy_whatever_it_tells() {
+        let passed = Duration::from_millis(5);
+        let of = |told_ms: [u64; 2], turns: [u64; 2]| {
+            let [then, now] = [0, 1].map(|at| Worker {
+                busy: Duration::from_millis(told_ms[at]),
+                turns: turns[at],
+            });
+            now.spent(then, passed)
+        };
+        assert_eq!(of([7, 7], [2, 2]), passed);
+        assert_eq!(of([7, 7], [3, 3]), Duration::ZERO);
+        assert_eq!(of([7, 9], [2, 4]), Duration::from_millis(2));
+        // It tells of what was counted before.
+        assert_eq!(of([7, 99], [2, 3]), passed);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -170,9 +170,7 @@ async fn a_busy_server_begins_undecided_calls_when_they_are_committed() {
             }
         })
     });
-    while gate.has_room() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until(|| !gate.has_room()).await;
     // As above: they may seem to have room while the machine leaves them no time.
     let waits = async { while run("second").await {} };
     let waits = tokio::time::timeout(Duration::from_secs(20), waits).await;
