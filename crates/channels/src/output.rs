@@ -310,9 +310,9 @@ impl Pump {
                 // Nothing that the domain puts out may be seen any more; notes may.
                 None => self.close_inner(),
             },
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            // The other end of a socket was closed with something unread.
-            Err(Errno::CONNRESET) => self.end_of_output(),
+            // The other end of a socket was closed with something unread, which is told once: what was written before
+            // is still to come, or the end.
+            Err(Errno::AGAIN | Errno::INTR | Errno::CONNRESET) => {}
             Err(errno) => return Err(errno.into()),
         }
         Ok(())

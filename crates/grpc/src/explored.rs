@@ -343,7 +343,7 @@ fn nobody_is_told_that_all_is_heard_before_it_is() {
 
 /// Several predict a handler's reply, and the handler replies.
 #[test]
-fn replies_are_sent_in_the_order_in_which_they_are_counted() {
+fn what_is_predicted_after_the_reply_is_not_sent() {
     explore(|| {
         let (send, mut frames) = mpsc::unbounded_channel();
         let sizes = Sizes {

@@ -1,4 +1,4 @@
-//! The services of the programs in `examples/`, which are those of the guides.
+//! The services of the programs in `src/bin`, which are those of the guides.
 #![forbid(unsafe_code)]
 #![expect(missing_docs, unused_qualifications, reason = "it is generated")]
 

@@ -7,7 +7,20 @@ use tonic::Status;
 
 /// How often one call is sent again because it was not begun. A connection that closes takes what was
 /// queued for it along; the next try waits for a new one.
-pub const TRIES_MAX: u32 = 5;
+const TRIES_MAX: u32 = 5;
+
+/// How often a call has been sent again because nobody had begun it.
+#[derive(Default)]
+pub struct Tries(u32);
+
+impl Tries {
+    /// Whether it is sent again, having come to this.
+    pub fn again<T>(&mut self, answer: &Result<T, Status>) -> bool {
+        let again = self.0 < TRIES_MAX && matches!(answer, Err(status) if was_not_begun(status));
+        self.0 += u32::from(again);
+        again
+    }
+}
 
 /// Whether nobody has begun the call, so that it may be sent again, whatever it does.
 ///

@@ -98,9 +98,8 @@ impl Streams {
     /// A call's future is gone. What is undecided stays until it is decided. What was answered, if the call was, is
     /// heard to its end: its server may have committed something to others, and says there whether they heard it.
     pub fn leave(&mut self, call: CallId, is_answered: bool) -> Option<Control> {
-        match self.streams.get(&call)? {
-            Stream::Undecided(_) => return None,
-            Stream::Due(_) | Stream::Plain(_) => {}
+        if matches!(self.streams.get(&call)?, Stream::Undecided(_)) {
+            return None;
         }
         match self.streams.remove(&call)? {
             Stream::Plain(control) if is_answered => {

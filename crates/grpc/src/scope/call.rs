@@ -11,7 +11,7 @@ use surmise_rpc::{Order, Peer, Request, Safety, Stamp};
 use tonic::Status;
 
 use crate::client::line::Line;
-use crate::client::not_begun::{TRIES_MAX, was_not_begun};
+use crate::client::not_begun::Tries;
 use crate::known::Known;
 use crate::scope::Scope;
 use crate::scope::running::{Foresee, Running, Watched};
@@ -236,11 +236,11 @@ impl<T, S> Call<T, S> {
         E: From<Status>,
     {
         self.scope.shared.called_in_turn();
-        let mut retries = 0;
+        let mut tries = Tries::default();
         let actual = loop {
-            match (self.send)().await {
-                Err(status) if was_not_begun(&status) && retries < TRIES_MAX => retries += 1,
-                answer => break answer?,
+            let answer = (self.send)().await;
+            if !tries.again(&answer) {
+                break answer?;
             }
         };
         for learn in self.learn {

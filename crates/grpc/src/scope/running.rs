@@ -12,7 +12,7 @@ use surmise_rpc::{CallId, Predictions, ScopeId, Stamp, Verdict};
 use tonic::Status;
 
 use crate::client::line::Line;
-use crate::client::not_begun::{TRIES_MAX, was_not_begun};
+use crate::client::not_begun::Tries;
 use crate::scope::Scope;
 use crate::scope::call::{Foreseeing, Learning};
 use crate::scope::shared::{Instruction, Shared};
@@ -48,8 +48,7 @@ pub struct Running<T, S, F, B: Future> {
     watched: Watched<T, S>,
     reply: Option<Pin<Box<F>>>,
     actual: Option<Result<T, Status>>,
-    /// How often the call has been sent again because nobody had begun it.
-    retries: u32,
+    tries: Tries,
     predictions: Predictions<T>,
     branches: Vec<Branch<B>>,
 }
@@ -98,7 +97,7 @@ where
             watched,
             reply: None,
             actual: None,
-            retries: 0,
+            tries: Tries::default(),
             predictions: Predictions::by(same),
             branches: Vec::new(),
         }
@@ -199,8 +198,7 @@ where
         let Poll::Ready(actual) = reply.as_mut().poll(context) else {
             return false;
         };
-        if matches!(&actual, Err(status) if was_not_begun(status)) && self.retries < TRIES_MAX {
-            self.retries += 1;
+        if self.tries.again(&actual) {
             self.send();
             return true;
         }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as Task, Poll};
 
@@ -16,8 +15,7 @@ use tonic::{Request, Status};
 
 use crate::server::callers::Callers;
 use crate::server::context::Context;
-
-type Pinned<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+use crate::server::served::Pinned;
 
 type Serve = dyn Fn(http::Request<Body>) -> Pinned<http::Response<Body>> + Send + Sync;
 
@@ -42,7 +40,8 @@ impl<S> AwareMethods<S> {
 }
 
 impl<S: NamedService> AwareMethods<S> {
-    /// Serves a method, by its name in the service, as [`Callers::unary`] does. The service behind is asked for it no more.
+    /// Serves a method, by its name in the service, as [`Callers::unary`] does. The service behind is asked for it no
+    /// more. Nobody calls a name that the service does not have.
     pub fn unary<Q, T, H, F>(mut self, method: &str, handler: H) -> Self
     where
         Q: Message + Default + 'static,

@@ -25,7 +25,7 @@ use crate::server::context::{Context, Frames, Replies, Sizes};
 use crate::server::origin::Origin;
 use crate::wire::{AGAIN, SURMISE, message, unmarked};
 
-type Pinned<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub type Pinned<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Serves a caller that knows nothing of speculation.
 pub struct Plain<H, Q, T> {
