@@ -19,7 +19,7 @@ pub struct Contents<'d> {
 impl<'d> Contents<'d> {
     /// Those of `domain`.
     pub fn of(domain: &'d Domain) -> Result<Self, DecideError> {
-        let map = surmise_view::load(domain.directory())?;
+        let map = domain.contents()?;
         Ok(Self { domain, map })
     }
 

@@ -68,7 +68,7 @@ impl<'s, 'p, 'a, 'b> Apply<'s, 'p, 'a, 'b> {
                 self.each(&plan.edits, |edit| &edit.places[0], Self::edit)?;
                 self.steps.pause()?;
                 self.flush()?;
-                journal.written(&self.left).map_err(journal_error)?;
+                journal.written(&self.left).map_err(CommitError::journal)?;
             }
         }
         // A removal may take the last known name of a file that was edited, so edits must be over.
@@ -79,7 +79,7 @@ impl<'s, 'p, 'a, 'b> Apply<'s, 'p, 'a, 'b> {
         self.steps.pause()?;
         self.release_objects()?;
         self.steps.pause()?;
-        journal.end(&self.left).map_err(journal_error)?;
+        journal.end(&self.left).map_err(CommitError::journal)?;
         Ok(report(self.site, &self.left))
     }
 
@@ -348,8 +348,4 @@ fn key_of(site: &Site<'_>, item: Item) -> Option<InodeKey> {
         Item::Real(key) => Some(key),
         Item::Staged(staging) => site.staged(staging),
     }
-}
-
-fn journal_error(error: io::Error) -> CommitError {
-    CommitError::Journal(crate::journal::JournalError::Open(error.into()))
 }

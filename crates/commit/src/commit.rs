@@ -13,7 +13,7 @@ use crate::check::{Findings, conflicts};
 use crate::choice::{Settled, settle};
 use crate::devices::{Today, renumber, today};
 use crate::error::{CommitError, Conflict, Obstacle, ObstacleKind};
-use crate::journal::{self, Contents, Journal, JournalError, Phase};
+use crate::journal::{self, Contents, Journal, Phase};
 use crate::locate::Site;
 use crate::metadata::look;
 use crate::objects::Objects;
@@ -119,10 +119,10 @@ pub fn commit_on(
     let (mut plan, checks) = planned(request, &prefix, &keep, settled.as_ref())?;
     let read_changed = examine(request, &mut plan, &checks, &keep, &reads)?;
     let started = Journal::start(request.directory, request.root, &plan);
-    let mut journal = started.map_err(|error| {
-        // Nothing has begun; should this fail too, the next commit finds an empty plan and drops it.
+    let mut journal = started.map_err(|source| {
+        // Nothing has begun. Should this fail too, the next commit takes it back or begins anew.
         let _ = journal::discard(request.directory);
-        JournalError::from(error)
+        CommitError::journal(source)
     })?;
     let objects = Objects::of(request.directory, request.map);
     let mut site = open(&plan, request.root)?;
@@ -139,11 +139,11 @@ pub fn commit_on(
             let steps = Steps::new(on_progress, Activity::Undo, plan.stagings.len());
             let touched = plan.staged_in();
             undo_stage(&mut site, request.directory, &objects, &touched, steps)?;
-            journal::discard(request.directory).map_err(journal_error)?;
+            journal::discard(request.directory).map_err(CommitError::journal)?;
             return Err(error);
         }
     }
-    journal.go().map_err(journal_error)?;
+    journal.go().map_err(CommitError::journal)?;
     let steps = Steps::new(on_progress, Activity::Apply, plan.steps());
     let report = Apply::new(&site, &objects, steps).run(&mut journal, None)?;
     Ok(Report {
@@ -158,19 +158,17 @@ pub fn commit_on(
 /// # Errors
 /// [`CommitError`]; the commit can be resumed again.
 pub fn resume(directory: &Path, on_progress: &mut OnProgress<'_>) -> Result<Resumed, CommitError> {
-    let (mut journal, mut contents) = match cut_short(directory)? {
-        CutShort::Nothing => return Ok(Resumed::Nothing),
-        CutShort::BeforeItBegan => return Ok(Resumed::Undone),
-        CutShort::Begun(journal, contents) => (journal, contents),
+    let Some((mut journal, mut contents)) = cut_short(directory)? else {
+        return Ok(Resumed::Nothing);
     };
     let written = contents.written.take();
     let site = site(&contents)?;
     match contents.phase {
-        None | Some(Phase::Staging | Phase::Undoing) => {
+        Phase::Staging | Phase::Undoing => {
             take_back(directory, journal, &contents, on_progress)?;
             Ok(Resumed::Undone)
         }
-        Some(Phase::Applying) => {
+        Phase::Applying => {
             let objects = Objects::load(directory).map_err(|error| {
                 CommitError::apply(directory.join("log"), io::Error::other(error))
             })?;
@@ -178,7 +176,7 @@ pub fn resume(directory: &Path, on_progress: &mut OnProgress<'_>) -> Result<Resu
             let report = Apply::new(&site, &objects, steps).run(&mut journal, written)?;
             Ok(Resumed::Finished(report))
         }
-        Some(Phase::Done) => Ok(Resumed::Finished(report(
+        Phase::Done => Ok(Resumed::Finished(report(
             &site,
             &written.unwrap_or_default(),
         ))),
@@ -192,50 +190,31 @@ pub fn resume(directory: &Path, on_progress: &mut OnProgress<'_>) -> Result<Resu
 /// After `NothingToUndo`, `TooLate`, `Elsewhere` and `Changed` nothing has been done, and [`resume`] still
 /// finishes the commit. After any other, undo, or [`resume`], goes on taking back.
 pub fn undo(directory: &Path, on_progress: &mut OnProgress<'_>) -> Result<(), CommitError> {
-    let (mut journal, mut contents) = match cut_short(directory)? {
-        CutShort::Nothing => return Err(CommitError::NothingToUndo),
-        CutShort::BeforeItBegan => return Ok(()),
-        CutShort::Begun(journal, contents) => (journal, contents),
-    };
+    let (mut journal, mut contents) = cut_short(directory)?.ok_or(CommitError::NothingToUndo)?;
     if contents.written.is_some() {
         return Err(CommitError::TooLate);
     }
-    if contents.phase == Some(Phase::Applying) {
+    if contents.phase == Phase::Applying {
         let objects = Objects::of(directory, &Map::default());
         let site = site(&contents)?;
-        changed_since(&revert(&site, directory, &objects, &contents))?;
-        journal.undo().map_err(journal_error)?;
-        contents.phase = Some(Phase::Undoing);
+        let revert = revert(&site, directory, &objects, &contents);
+        revert.check_kept()?;
+        changed_since(&revert)?;
+        journal.undo().map_err(CommitError::journal)?;
+        contents.phase = Phase::Undoing;
     }
     take_back(directory, journal, &contents, on_progress)
 }
 
-/// What there is of a commit that was cut short.
-enum CutShort {
-    Nothing,
-    /// A journal that did not say yet that staging begins, and is dropped. It may lack anything, also where
-    /// the tree is.
-    BeforeItBegan,
-    Begun(Journal, Box<Contents>),
-}
-
-fn cut_short(directory: &Path) -> Result<CutShort, CommitError> {
-    let found = match journal::is_cut_short(directory) {
-        true => None,
-        false => match Journal::open(directory)? {
-            None => return Ok(CutShort::Nothing),
-            Some(found) => Some(found),
-        },
+/// The journal of a commit that was cut short; `None` where none was.
+fn cut_short(directory: &Path) -> Result<Option<(Journal, Contents)>, CommitError> {
+    let Some((journal, mut contents)) = Journal::open(directory)? else {
+        return Ok(None);
     };
-    let Some((journal, mut contents)) = found.filter(|(_, contents)| contents.phase.is_some())
-    else {
-        journal::discard(directory).map_err(journal_error)?;
-        return Ok(CutShort::BeforeItBegan);
-    };
-    if contents.phase != Some(Phase::Done) {
+    if contents.phase != Phase::Done {
         renumber(&mut contents)?;
     }
-    Ok(CutShort::Begun(journal, Box::new(contents)))
+    Ok(Some((journal, contents)))
 }
 
 fn site(contents: &Contents) -> Result<Site<'_>, CommitError> {
@@ -270,14 +249,15 @@ fn take_back(
 ) -> Result<(), CommitError> {
     let objects = Objects::of(directory, &Map::default());
     let mut site = site(contents)?;
-    let is_applied = contents.phase == Some(Phase::Undoing);
+    let is_applied = contents.phase == Phase::Undoing;
     if is_applied && !contents.is_reverted {
         let revert = revert(&site, directory, &objects, contents);
+        revert.check_kept()?;
         let steps = Steps::new(on_progress, Activity::Undo, revert.steps());
         revert.run(steps)?;
         // Only now may what was made go: an inode that is gone cannot be told from a later one that
         // has its number.
-        journal.reverted().map_err(journal_error)?;
+        journal.reverted().map_err(CommitError::journal)?;
     }
     let touched = match is_applied {
         true => contents.plan.touched(),
@@ -288,11 +268,11 @@ fn take_back(
     if is_applied {
         journal::note_undone(directory, change_times(&site)?)?;
     }
-    journal::discard(directory).map_err(journal_error)?;
+    journal::discard(directory).map_err(CommitError::journal)?;
     // Else a power loss might bring the journal back, and by then its names are somebody else's.
     std::fs::File::open(directory)
         .and_then(|directory| directory.sync_all())
-        .map_err(journal_error)
+        .map_err(CommitError::journal)
 }
 
 /// What is to be committed, where device numbers are others than they were.
@@ -467,6 +447,3 @@ fn prefix(name: &str) -> String {
     format!(".surmise-{name}-{random:016x}-")
 }
 
-fn journal_error(error: io::Error) -> CommitError {
-    CommitError::Journal(JournalError::Open(error.into()))
-}

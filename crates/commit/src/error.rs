@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use surmise_journal::OpenError;
 use surmise_view::ReadsUnknown;
 
 use crate::journal::JournalError;
@@ -63,9 +64,17 @@ pub enum CommitError {
     /// A commit has begun to remove what was there before, and only ever goes on.
     #[error("the commit has made all changes already, and has begun to remove what they replaced")]
     TooLate,
-    /// The journal could not be written.
+    /// The commit's journal, or the note of an earlier undo, could not be read or written.
     #[error("the commit's journal: {0}")]
     Journal(#[from] JournalError),
+    /// What a file held before the commit is not what was kept of it. Nothing was taken back.
+    #[error("{}: damaged: it is not what {} held before the commit", kept.display(), path.display())]
+    Preimage {
+        /// The file that was to be given its data back.
+        path: PathBuf,
+        /// What was kept of them.
+        kept: PathBuf,
+    },
     /// A commit of this domain has begun already; it is to be resumed first.
     #[error("a commit of this domain is under way")]
     UnderWay,
@@ -268,10 +277,30 @@ impl CommitError {
             }
             Self::TooLate => "commit again: it will finish",
             Self::Journal(_) => "check the space and the permissions of the state directory",
+            Self::Preimage { .. } => {
+                "nothing was taken back; commit again: it will finish"
+            }
             Self::UnderWay => {
                 "commit again without options: it will finish; or take it back with --undo"
             }
             Self::Stopped => "commit again: it will finish or begin anew",
+        }
+    }
+
+    /// For `map_err`: the commit's journal could not be written.
+    pub(crate) fn journal(error: impl Into<OpenError>) -> Self {
+        Self::Journal(JournalError::Open {
+            file: "commit",
+            source: error.into(),
+        })
+    }
+
+    /// Which log in the state directory could not be read, where that is the failure.
+    pub fn unreadable_log(&self) -> Option<(&'static str, &OpenError)> {
+        match self {
+            Self::Journal(JournalError::Open { file, source }) => Some((file, source)),
+            Self::ReadsUnknown(ReadsUnknown::Unreadable { source, .. }) => Some(("reads", source)),
+            _ => None,
         }
     }
 

@@ -1,8 +1,9 @@
 //! The journal of a commit: what a process needs that finishes, or undoes, what another began.
 //!
-//! # Format, tag `COMMIT`, version 1
+//! # Format, tag `COMMIT`, version 2
 //!
-//! The file `commit` in the domain's state directory, a log of `surmise-journal`. A frame is a tag
+//! The file `commit` in the domain's state directory, a log of `surmise-journal`. The log gets this name when
+//! all up to frame 9 is durable; what begins to write it uses `commit.new`. A frame is a tag
 //! byte and a value. Integers are little-endian; `bytes` is a `u32` length and that many bytes;
 //! `optional` is a byte 0, or a byte 1 and the value; `list` is a `u32` count and the values; an
 //! index is a `u64`; a `time` is `i64` seconds and `u32` nanoseconds; a `key` is device `u64` and
@@ -27,7 +28,7 @@
 //! | 14 | link | key, sources list of places, place, to place |
 //! | 15 | opened | directory index, permissions u16 |
 //! | 16 | made | staging index, size u64, modified `time` |
-//! | 17 | pre-image | edit index, metadata, data optional (size u64, list of (start u64, length u64)) |
+//! | 17 | pre-image | edit index, metadata, data optional (size u64, sum u32, list of (start u64, length u64)) |
 //! | 18 | undo | none: from here on the commit is only taken back |
 //! | 19 | reverted | none: what was there is back in place, and what was staged remains to be taken away |
 //!
@@ -38,9 +39,10 @@
 //!
 //! A pre-image is what an edited inode had before: every piece of metadata that the edit, or the kernel
 //! on its way, may change, and which bytes of its data will. Those bytes are in the file
-//! `commit.undo/EDIT` at their own offsets; a range that lies in no data of that file was zeros.
+//! `commit.undo/EDIT` at their own offsets; a range that lies in no data of that file was zeros. The sum is
+//! the CRC-32C of the bytes of all ranges, one after the other.
 //!
-//! A journal without frame 9 changed nothing. One without frame 11 is undone, and so is one with frame
+//! Frames 9, 11, 12, 13, 18 and 19 are durable before the commit goes on. A journal without frame 11 is undone, and so is one with frame
 //! 18; any other with frame 11 is done. Frame 18 never follows frame 12.
 
 mod codec;
@@ -60,15 +62,18 @@ use record::Frame;
 pub(crate) use record::{Left, Made, Staged};
 pub(crate) use undone::{Undone, note_undone, undone};
 
+const FILE: &str = "commit";
+
 const FORMAT: Format = Format {
     tag: "COMMIT",
-    version: 1,
+    version: 2,
 };
 
 /// How far a commit has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// It is being prepared, and can be undone without a trace.
+    #[default]
     Staging,
     /// It is being taken back after its first visible change, and only ever goes on so.
     Undoing,
@@ -92,7 +97,7 @@ pub(crate) struct Contents {
     pub(crate) staged: Vec<Staged>,
     pub(crate) made: Vec<Made>,
     pub(crate) preimages: Vec<Preimage>,
-    pub(crate) phase: Option<Phase>,
+    pub(crate) phase: Phase,
     pub(crate) is_reverted: bool,
     /// What was left, once names and files are written.
     pub(crate) written: Option<Vec<Left>>,
@@ -102,19 +107,32 @@ pub(crate) struct Contents {
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// The log itself.
-    #[error(transparent)]
-    Open(#[from] OpenError),
+    #[error("{file}: {source}")]
+    Open {
+        /// Its name in the state directory.
+        file: &'static str,
+        /// What is wrong.
+        source: OpenError,
+    },
     /// A frame that no Surmise of this version writes.
-    #[error("frame {0} of the journal is malformed")]
-    Malformed(u64),
+    #[error("{file}: record {frame} is malformed")]
+    Malformed {
+        /// The log's name in the state directory.
+        file: &'static str,
+        /// Which frame, counted from 1.
+        frame: u64,
+    },
 }
 
 impl Journal {
-    /// Starts the journal of a plan and puts all of the plan into it.
+    /// Starts the journal of a plan, with all of the plan in it. There is a journal when this returns, and none
+    /// of a part of the plan whenever it is cut short.
     pub(crate) fn start(directory: &Path, root: &Path, plan: &Plan) -> Result<Self, OpenError> {
         // What a kill left of an earlier commit, whose journal is gone.
         preimage::remove(directory)?;
-        let log = Log::create_at(&path(directory), FORMAT)?;
+        let unfinished = directory.join("commit.new");
+        remove_file(&unfinished)?;
+        let log = Log::create_at(&unfinished, FORMAT)?;
         let mut journal = Self { log };
         journal.append(&Frame::Head {
             root: root.as_os_str().to_owned(),
@@ -124,33 +142,19 @@ impl Journal {
         }
         journal.append(&Frame::Stage)?;
         journal.log.sync()?;
-        // The name of the journal must outlive a power loss, not only its bytes.
+        std::fs::rename(unfinished, path(directory))?;
         std::fs::File::open(directory)?.sync_all()?;
         Ok(journal)
     }
 
     /// Reads a journal back; `None` when there is none.
     pub(crate) fn open(directory: &Path) -> Result<Option<(Self, Contents)>, JournalError> {
-        let mut contents = Contents::default();
-        let mut malformed = None;
-        let opened = Log::open_at(
-            &path(directory),
-            FORMAT,
-            |sequence, payload| match Frame::decode(payload) {
-                Some(frame) => contents.take(frame),
-                None => malformed = malformed.or(Some(sequence)),
-            },
-        );
-        let log = match opened {
-            Err(OpenError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(None);
-            }
-            opened => opened?.0,
-        };
-        match malformed {
-            Some(sequence) => Err(JournalError::Malformed(sequence)),
-            None => Ok(Some((Self { log }, contents))),
-        }
+        let mut reading = Reading::default();
+        let opened = Log::open_at(&path(directory), FORMAT, |sequence, payload| {
+            reading.take(sequence, payload);
+        });
+        let found = reading.finish(opened.map(|(log, _)| log))?;
+        Ok(found.map(|(log, contents)| (Self { log }, contents)))
     }
 
     /// Notes what was staged.
@@ -229,11 +233,16 @@ pub fn forget(directory: &Path) -> io::Result<()> {
 
 /// Removes the journal of a commit that changed nothing, or that is complete, and then its pre-images.
 pub(crate) fn discard(directory: &Path) -> io::Result<()> {
-    match std::fs::remove_file(path(directory)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        removed => removed?,
-    }
+    remove_file(&path(directory))?;
+    remove_file(&directory.join("commit.new"))?;
     preimage::remove(directory)
+}
+
+fn remove_file(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
 }
 
 /// How far the journal in a domain's state directory says that a commit has come; `None` when none
@@ -242,24 +251,51 @@ pub(crate) fn discard(directory: &Path) -> io::Result<()> {
 /// # Errors
 /// [`JournalError`] when there is a journal that cannot be read.
 pub fn pending(directory: &Path) -> Result<Option<Phase>, JournalError> {
-    let mut contents = Contents::default();
-    let read = surmise_journal::read_at(&path(directory), FORMAT, |_, payload| {
-        if let Some(frame) = Frame::decode(payload) {
-            contents.take(frame);
-        }
+    let mut reading = Reading::default();
+    let read = surmise_journal::read_at(&path(directory), FORMAT, |sequence, payload| {
+        reading.take(sequence, payload);
     });
-    match read {
-        Ok(_) => Ok(Some(contents.phase.unwrap_or(Phase::Staging))),
-        Err(OpenError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        // A kill inside the first write: nothing had begun.
-        Err(OpenError::NotALog) if is_cut_short(directory) => Ok(Some(Phase::Staging)),
-        Err(error) => Err(error.into()),
-    }
+    let found = reading.finish(read)?;
+    Ok(found.map(|(_, contents)| contents.phase))
 }
 
-/// Whether the journal ends within its header.
-pub(crate) fn is_cut_short(directory: &Path) -> bool {
-    surmise_journal::is_cut_short(&path(directory))
+/// A journal that is being read.
+#[derive(Default)]
+struct Reading {
+    contents: Contents,
+    frames: u64,
+    /// Whether all of the plan is there.
+    has_plan: bool,
+    malformed: Option<u64>,
+}
+
+impl Reading {
+    fn take(&mut self, sequence: u64, payload: &[u8]) {
+        self.frames = sequence;
+        match Frame::decode(payload) {
+            Some(frame) => {
+                self.has_plan |= matches!(frame, Frame::Stage);
+                self.contents.take(frame);
+            }
+            None => self.malformed = self.malformed.or(Some(sequence)),
+        }
+    }
+
+    /// What is in the journal, with what came of opening it; `None` where there is no journal.
+    fn finish<T>(
+        self,
+        opened: Result<T, OpenError>,
+    ) -> Result<Option<(T, Contents)>, JournalError> {
+        match (opened, self.malformed) {
+            (Err(OpenError::Io(error)), _) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            (Err(source), _) => Err(JournalError::Open { file: FILE, source }),
+            (Ok(opened), None) if self.has_plan => Ok(Some((opened, self.contents))),
+            (Ok(_), malformed) => Err(JournalError::Malformed {
+                file: FILE,
+                frame: malformed.unwrap_or(self.frames),
+            }),
+        }
+    }
 }
 
 impl Contents {
@@ -275,22 +311,22 @@ impl Contents {
             Frame::Edit(edit) => self.plan.edits.push(edit),
             Frame::Removal(removal) => self.plan.removals.push(removal),
             Frame::Finish(finish) => self.plan.finishes.push(finish),
-            Frame::Stage => self.phase = Some(Phase::Staging),
+            Frame::Stage => self.phase = Phase::Staging,
             Frame::Staged(staged) => self.staged.push(staged),
             Frame::Made(made) => self.made.push(made),
             Frame::Preimage(preimage) => self.preimages.push(preimage),
-            Frame::Undo => self.phase = Some(Phase::Undoing),
+            Frame::Undo => self.phase = Phase::Undoing,
             Frame::Reverted => self.is_reverted = true,
-            Frame::Go => self.phase = Some(Phase::Applying),
+            Frame::Go => self.phase = Phase::Applying,
             Frame::Written { left } => self.written = Some(left),
             Frame::End { left } => {
                 self.written = Some(left);
-                self.phase = Some(Phase::Done);
+                self.phase = Phase::Done;
             }
         }
     }
 }
 
 fn path(directory: &Path) -> PathBuf {
-    directory.join("commit")
+    directory.join(FILE)
 }

@@ -43,6 +43,8 @@ pub(crate) struct Preimage {
 pub(crate) struct Data {
     /// The file's size before.
     pub(crate) size: u64,
+    /// CRC-32C of the bytes of all ranges, one after the other.
+    pub(crate) sum: u32,
     /// The bytes below that size that will be others: (start, length), ascending.
     pub(crate) ranges: Vec<(u64, u64)>,
 }
@@ -75,6 +77,50 @@ pub(crate) fn keep(
     flush
         .run()
         .map_err(|error| CommitError::stage(directory(state), error))
+}
+
+/// The first file of which something else is there by now than was kept, if there is one.
+///
+/// # Errors
+/// With the file that could not be read.
+pub(crate) fn damaged(
+    state: &Path,
+    preimages: &[Preimage],
+) -> Result<Option<(usize, PathBuf)>, (PathBuf, io::Error)> {
+    for preimage in preimages {
+        let Some(data) = &preimage.data else { continue };
+        let kept = path(state, preimage.edit);
+        match sum(&kept, data) {
+            Ok(sum) if sum == data.sum => {}
+            Ok(_) => return Ok(Some((preimage.edit, kept))),
+            Err(error) => return Err((kept, error)),
+        }
+    }
+    Ok(None)
+}
+
+/// The sum of what was kept of one file.
+fn sum(kept: &Path, data: &Data) -> io::Result<u32> {
+    let file = match File::open(kept) {
+        // All of it was zeros.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        file => Some(file?),
+    };
+    let mut sum = 0;
+    let mut buffer = vec![0; GRAIN];
+    for (start, length) in &data.ranges {
+        let (mut at, end) = (*start, start + length);
+        while at < end {
+            let run = usize::try_from(end - at).map_or(GRAIN, |left| left.min(GRAIN));
+            match &file {
+                Some(file) => read_padded(file, &mut buffer[..run], at)?,
+                None => buffer[..run].fill(0),
+            }
+            sum = crc32c::crc32c_append(sum, &buffer[..run]);
+            at += run as u64;
+        }
+    }
+    Ok(sum)
 }
 
 /// Removes what [`keep`] kept.
@@ -136,6 +182,7 @@ fn keep_one(
             let mut kept = Kept {
                 path,
                 file: None,
+                sum: 0,
                 ranges: Vec::new(),
             };
             let size = kept.take(&now, &objects.open(object)?)?;
@@ -144,6 +191,7 @@ fn keep_one(
             }
             Some(Data {
                 size,
+                sum: kept.sum,
                 ranges: kept.ranges,
             })
         }
@@ -182,6 +230,8 @@ struct Kept<'p> {
     path: &'p Path,
     /// Made when there is something to keep that is not zeros.
     file: Option<File>,
+    /// Of all that is in the ranges.
+    sum: u32,
     ranges: Vec<(u64, u64)>,
 }
 
@@ -219,6 +269,7 @@ impl Kept<'_> {
 
     fn keep(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
         let length = bytes.len() as u64;
+        self.sum = crc32c::crc32c_append(self.sum, bytes);
         match self.ranges.last_mut() {
             Some((start, kept)) if *start + *kept == at => *kept += length,
             _ => self.ranges.push((at, length)),

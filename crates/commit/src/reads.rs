@@ -37,7 +37,7 @@ pub(crate) struct Reads<'t> {
 
 impl<'t> Reads<'t> {
     /// # Errors
-    /// When it matters that they are not known.
+    /// When it matters that they are not known, or when they were and are damaged.
     pub(crate) fn load(
         state: &Path,
         terms: Terms<'t>,
@@ -45,7 +45,7 @@ impl<'t> Reads<'t> {
     ) -> Result<Self, CommitError> {
         let mut reads = match surmise_view::load_reads(state) {
             Ok(reads) => reads,
-            Err(unknown) if terms.is_strict => return Err(unknown.into()),
+            Err(unknown) if terms.is_strict || unknown.is_damage() => return Err(unknown.into()),
             Err(_) => Vec::new(),
         };
         if let Some(Today { renumbered, .. }) = today {

@@ -25,7 +25,7 @@ use crate::locate::Site;
 use crate::objects::Objects;
 use crate::opening::open_up;
 use crate::plan::{Aside, Item, Link, Place, Placement};
-use crate::preimage::Preimage;
+use crate::preimage::{self, Preimage};
 use crate::rename::{exchange, move_to_free, settle};
 use crate::steps::Steps;
 
@@ -45,6 +45,22 @@ impl Revert<'_, '_> {
     pub(crate) fn steps(&self) -> usize {
         let plan = self.site.plan();
         self.preimages.len() + plan.placements.len() + plan.asides.len() + plan.links.len()
+    }
+
+    /// Whether all that is to be put back is as it was kept.
+    pub(crate) fn check_kept(&self) -> Result<(), CommitError> {
+        match preimage::damaged(self.state, self.preimages) {
+            Ok(None) => Ok(()),
+            Ok(Some((edit, kept))) => {
+                let edit = self.site.plan().edits.get(edit);
+                let path = edit.map(|edit| self.site.path(&edit.places[0]));
+                Err(CommitError::Preimage {
+                    path: path.unwrap_or_default(),
+                    kept,
+                })
+            }
+            Err((kept, error)) => Err(CommitError::undo(kept, error)),
+        }
     }
 
     /// Takes every step back that is not taken back yet, down to the stage, and makes that durable.

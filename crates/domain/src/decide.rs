@@ -4,13 +4,15 @@ use std::io;
 use std::ops::ControlFlow;
 
 use surmise_commit::{Changes, CommitError, OnProgress, Report, Request, Resumed, Terms};
+use surmise_journal::{Damage, OpenError};
 use surmise_network::Resolver;
 use surmise_outbox::{Delivered, Delivery, DeliveryError, HeldChannel, OutboxError, Target};
-use surmise_view::LoadError;
+use surmise_view::{LoadError, Map, Salvaged};
 
 use crate::domain::{Domain, Reached};
 use crate::doorway::{Done, ReadChanged, Refusal, Wish};
 use crate::lock::Lock;
+use crate::seal::{Depth, SealError};
 use crate::state::StateError;
 use crate::visit;
 
@@ -70,9 +72,32 @@ impl Domain {
     /// What the domain changed so far. It may be running.
     ///
     /// # Errors
-    /// When the view's log cannot be read.
+    /// When the view's log cannot be read, or is damaged.
     pub fn changes(&self) -> Result<Changes, DecideError> {
-        Ok(Changes::of(&surmise_view::load(self.directory())?))
+        Ok(Changes::of(&self.map(Depth::Records)?))
+    }
+
+    /// The name map of what the domain changed so far, whose data are as they were written as far as
+    /// `depth` goes.
+    fn map(&self, depth: Depth) -> Result<Map, DecideError> {
+        self.check_seal(depth)?;
+        surmise_view::load(self.directory()).map_err(|error| self.told(error))
+    }
+
+    /// As [`Self::changes`], with the map from which to read what files hold.
+    ///
+    /// # Errors
+    /// As [`Self::changes`], also when the data of files are damaged.
+    pub fn contents(&self) -> Result<Map, DecideError> {
+        self.map(Depth::Data)
+    }
+
+    /// What can be read of what the domain changed, damaged or not.
+    ///
+    /// # Errors
+    /// When there is a log that cannot be read at all.
+    pub fn salvage(&self) -> Result<Salvaged, DecideError> {
+        Ok(surmise_view::salvage(self.directory())?)
     }
 
     /// What the domain holds at its boundary, in causal order. It may be running.
@@ -80,7 +105,8 @@ impl Domain {
     /// # Errors
     /// When the outbox cannot be read.
     pub fn held(&self) -> Result<Vec<HeldChannel>, DecideError> {
-        let held = surmise_outbox::load(self.directory())?;
+        self.check_seal(Depth::Records)?;
+        let held = surmise_outbox::load(self.directory()).map_err(|error| self.told(error))?;
         Ok(held.pending().cloned().collect())
     }
 
@@ -110,7 +136,8 @@ impl Domain {
     pub fn undo_commit(&self, on_progress: &mut OnProgress<'_>) -> Result<(), DecideError> {
         // Whose tasks stand still for a commit has control, and that holds the lock.
         let _lock = self.lock()?;
-        Ok(surmise_commit::undo(self.directory(), on_progress)?)
+        self.check_seal(Depth::Data)?;
+        surmise_commit::undo(self.directory(), on_progress).map_err(|error| self.told(error))
     }
 
     /// As [`Self::commit`], on somebody's terms. Conflicts can be settled only in a domain that has ended.
@@ -167,8 +194,12 @@ impl Domain {
         on_progress: &mut OnProgress<'_>,
         on_output: &mut OnOutput<'_>,
     ) -> Result<Committed, DecideError> {
+        // Before anything is applied: what cannot be sent afterwards, for one.
+        self.check_seal(Depth::Data)?;
+        self.held()?;
+        let resumed = surmise_commit::resume(self.directory(), on_progress);
         let (mut report, changes, delivery) =
-            match surmise_commit::resume(self.directory(), on_progress)? {
+            match resumed.map_err(|error| self.told(error))? {
                 Resumed::Finished(report) => (report, 0, self.delivery()?),
                 Resumed::Nothing | Resumed::Undone => self.commit_anew(terms, on_progress)?,
             };
@@ -189,7 +220,7 @@ impl Domain {
         terms: Terms<'_>,
         on_progress: &mut OnProgress<'_>,
     ) -> Result<(Report, usize, Option<Delivery>), DecideError> {
-        let map = surmise_view::load(self.directory())?;
+        let map = self.map(Depth::Records)?;
         let root = self.root();
         let request = Request {
             name: self.name(),
@@ -200,10 +231,11 @@ impl Domain {
         };
         if !self.held()?.is_empty() {
             // Nobody outside shall see a connection for a commit that a conflict ends.
-            surmise_commit::check_on(&request, terms)?;
+            surmise_commit::check_on(&request, terms).map_err(|error| self.told(error))?;
         }
         let delivery = self.delivery()?;
-        let report = surmise_commit::commit_on(&request, terms, on_progress)?;
+        let report = surmise_commit::commit_on(&request, terms, on_progress);
+        let report = report.map_err(|error| self.told(error))?;
         Ok((report, Changes::of(&map).len(), delivery))
     }
 
@@ -216,6 +248,20 @@ impl Domain {
         Ok(Some(Delivery::prepare(self.directory(), &mut resolve)?))
     }
 
+    /// The same error, as one of this domain's where it tells of damage.
+    fn told(&self, error: impl Into<DecideError>) -> DecideError {
+        let error = error.into();
+        let Some((file, damage)) = damage(&error) else {
+            return error;
+        };
+        StateError::seal(self.name())(SealError::Damaged {
+            path: self.directory().join(file),
+            offset: damage.offset,
+            what: damage.what.to_string(),
+        })
+        .into()
+    }
+
     /// Takes back a commit that was cut short before its first visible change, or while it was taken back.
     pub(crate) fn undo_staging(&self) {
         use surmise_commit::Phase;
@@ -225,6 +271,23 @@ impl Domain {
             // Should it fail, the journal stays, and a commit tells why.
             let _ = surmise_commit::resume(self.directory(), &mut |_| ControlFlow::Continue(()));
         }
+    }
+}
+
+/// Which of the domain's logs an error calls damaged, and where.
+fn damage(error: &DecideError) -> Option<(&'static str, Damage)> {
+    let (file, source) = match error {
+        DecideError::View(LoadError::Log { source, .. }) => ("log", source),
+        DecideError::Outbox(OutboxError::Open(source))
+        | DecideError::Delivery(DeliveryError::Outbox(OutboxError::Open(source))) => {
+            ("outbox", source)
+        }
+        DecideError::Commit(error) => error.unreadable_log()?,
+        _ => return None,
+    };
+    match source {
+        OpenError::Damaged(damage) => Some((file, *damage)),
+        _ => None,
     }
 }
 

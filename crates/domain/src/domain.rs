@@ -1,7 +1,5 @@
 //! One kept domain.
 
-use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,6 +9,7 @@ use crate::exit::Exit;
 use crate::lock::Lock;
 use crate::message::Link;
 use crate::record::{self, Record};
+use crate::seal::{self, Depth};
 use crate::state::{StateError, StateRoot};
 use crate::visit;
 
@@ -79,7 +78,7 @@ impl Domain {
 
     /// What it is doing now.
     pub fn status(&self) -> Status {
-        if self.directory.join(COMMIT).exists() {
+        if self.is_committing() {
             Status::Committing
         } else if let Some(pid) = Lock::holder(&self.directory) {
             Status::Running { pid }
@@ -156,19 +155,34 @@ impl Domain {
         matches!(doorway::is_open(&self.directory), Ok(false))
     }
 
-    /// Returns when all that the domain holds would survive a power loss.
+    /// Returns when all that the domain holds would survive a power loss, and is sealed: from then on a change
+    /// of it by anything but Surmise is told as damage.
     ///
     /// Whoever keeps a domain calls this; one that is committed or aborted next has no need to wait
-    /// for the disk.
+    /// for the disk. What another command works on meanwhile, that one makes durable.
     ///
     /// # Errors
-    /// When the disk fails or is full.
+    /// When the disk fails or is full, or has damaged the domain already.
     pub fn make_durable(&self) -> Result<(), StateError> {
-        let sync = || -> io::Result<()> {
-            // The whole file system: a domain may hold very many objects, each a file.
-            Ok(rustix::fs::syncfs(File::open(&self.directory)?)?)
+        let _lock = match self.lock() {
+            Err(StateError::Running { .. }) => return Ok(()),
+            locked => locked?,
         };
-        sync().map_err(StateError::at(&self.directory))
+        self.check_not_committing()?;
+        seal::make(&self.directory).map_err(StateError::seal(self.name()))
+    }
+
+    /// Whether all that is sealed of the domain is as it was.
+    ///
+    /// # Errors
+    /// [`StateError::Seal`].
+    pub(crate) fn check_seal(&self, depth: Depth) -> Result<(), StateError> {
+        let checked = seal::check(&self.directory, depth, self.is_committing());
+        checked.map_err(StateError::seal(self.name()))
+    }
+
+    fn is_committing(&self) -> bool {
+        self.directory.join(COMMIT).exists()
     }
 
     /// Throws it away, and the state root with it when it was the last one. A domain that runs is ended
@@ -194,7 +208,7 @@ impl Domain {
 
     /// What is done to a domain while its commit is unfinished would be lost with it.
     pub(crate) fn check_not_committing(&self) -> Result<(), StateError> {
-        if self.directory.join(COMMIT).exists() {
+        if self.is_committing() {
             let name = self.name().into();
             return Err(StateError::Committing { name });
         }

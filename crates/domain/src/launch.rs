@@ -19,8 +19,9 @@ use crate::nested;
 use crate::person::Person;
 use crate::record::{self, Record};
 use crate::roles::control::{self, Finished, Job};
+use crate::seal::{self, Depth};
 use crate::signals::Signals;
-use crate::state::StateRoot;
+use crate::state::{StateError, StateRoot};
 
 /// How long the kernel may take to show that it behaves as speculation needs it. A busy machine is no other
 /// kernel.
@@ -203,6 +204,9 @@ impl Domain {
         let signals = Signals::take_over().map_err(LaunchError::step("take over signals"))?;
         let lock = self.lock()?;
         self.check_not_committing()?;
+        self.check_seal(Depth::Data)?;
+        // Durably, before anything changes: a seal that came back would call that damage.
+        seal::remove(self.directory()).map_err(StateError::seal(self.name()))?;
         let root = self.root();
         let job = Job {
             name: self.name(),
@@ -218,7 +222,12 @@ impl Domain {
             lock: &lock,
         };
         let begin = || record::clear_exit(self.directory());
-        let finished = control::supervise(&job, ready.streams, begin)?;
+        let finished = control::supervise(&job, ready.streams, begin).inspect_err(|error| {
+            if !error.command_started() {
+                // It is at rest as before. Should this fail, it is kept without a seal.
+                let _ = seal::make(self.directory());
+            }
+        })?;
         record::write_exit(self.directory(), finished.ended.exit)?;
         Ok(finished.outcome(self.clone()))
     }

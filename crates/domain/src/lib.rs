@@ -47,6 +47,7 @@ mod record;
 mod remove;
 mod roles;
 mod running;
+mod seal;
 mod signals;
 mod stall;
 mod state;
@@ -65,6 +66,7 @@ pub use launch::{Launch, Lingering, LostStream, Outcome, Synced, check_outside, 
 pub use lock::Lock;
 pub use person::{Answer, Notice, Person, Question};
 pub use record::Record;
+pub use seal::SealError;
 pub use state::{StateError, StateRoot};
 pub use surmise_network::{Peer, Policy, Rule, Verdict};
 pub use surmise_outbox::{DeliveryError, HeldChannel, Sender, Target};

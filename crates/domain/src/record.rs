@@ -21,6 +21,7 @@ use surmise_network::{Policy, Verdict};
 
 use crate::boundary::Boundary;
 use crate::exit::Exit;
+use crate::seal;
 use crate::state::StateError;
 
 const RECORD: &str = "domain.json";
@@ -108,6 +109,8 @@ impl Record {
         };
         if let Ok(Versioned { version }) = serde_json::from_slice(&bytes)
             && version > VERSION
+            // A damaged one says anything; it can be listed and aborted all the same.
+            && !seal::is_record_damaged(state, RECORD)
         {
             let known = VERSION;
             return Err(StateError::Version {

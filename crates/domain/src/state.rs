@@ -12,6 +12,7 @@ use crate::domain::Domain;
 use crate::lock::Lock;
 use crate::record::Record;
 use crate::remove;
+use crate::seal::SealError;
 
 /// Names that start so are directories on their way out.
 const ABORTED: &str = ".aborted-";
@@ -83,6 +84,14 @@ pub enum StateError {
         /// The newest format that this program knows.
         known: u32,
     },
+    /// What is kept of the domain is not as it was, or could not be looked at.
+    #[error("{source}")]
+    Seal {
+        /// The domain's name.
+        name: String,
+        /// What is wrong.
+        source: SealError,
+    },
     /// A file or directory could not be read, written or removed.
     #[error("{}: {source}", path.display())]
     File {
@@ -123,7 +132,11 @@ impl StateError {
             Self::Version { .. } => {
                 "use the version of surmise that wrote it, or a later one".into()
             }
-            Self::File { .. } => "check the file's owner and mode, and the space left".into(),
+            Self::Seal {
+                name,
+                source: SealError::Damaged { .. },
+            } => damaged_hint(name),
+            Self::Seal { .. } | Self::File { .. } => "check the file's owner and mode, and the space left".into(),
         }
     }
 
@@ -131,6 +144,19 @@ impl StateError {
         let path = path.to_owned();
         move |source| Self::File { path, source }
     }
+
+    pub(crate) fn seal(name: &str) -> impl FnOnce(SealError) -> Self {
+        let name = name.to_owned();
+        move |source| Self::Seal { name, source }
+    }
+}
+
+/// What a person can do with a domain that is damaged.
+pub(crate) fn damaged_hint(name: &str) -> String {
+    format!(
+        "nothing was changed; `surmise diff --damaged {name}` shows what can be read of it, \
+         `surmise abort {name}` throws it away"
+    )
 }
 
 impl StateRoot {

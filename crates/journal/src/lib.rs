@@ -3,10 +3,10 @@
 //!
 //! A log is a header and a run of frames. A frame is appended with one write and is either whole or
 //! not there: recovery takes frames as long as each one's length, checksum and sequence number
-//! agree, and drops the rest, which was never synced. What a frame's payload means is its owner's
+//! agree, and drops a rest that was never durable. What a frame's payload means is its owner's
 //! affair (the view's name map, a commit's redo records).
 //!
-//! # Format, version 1 (all integers little-endian)
+//! # Format (all integers little-endian)
 //!
 //! | offset | bytes | header |
 //! |---|---|---|
@@ -14,6 +14,18 @@
 //! | 8 | 8 | the owner's format tag, ASCII, padded with NUL |
 //! | 16 | 4 | the owner's format version |
 //! | 20 | 4 | CRC-32C of bytes 0 to 19 |
+//! | 512 | 32 | a mark |
+//! | 1024 | 32 | a mark |
+//!
+//! | offset | bytes | mark |
+//! |---|---|---|
+//! | 0 | 8 | generation: the mark with the greater one counts |
+//! | 8 | 8 | where the last durable frame ends |
+//! | 16 | 8 | the number of frames up to there |
+//! | 24 | 4 | 1: the log is sealed, and ends there; 0: more may follow |
+//! | 28 | 4 | CRC-32C of the 28 bytes before |
+//!
+//! The first frame is at offset 1536 ([`HEADER_LENGTH`]).
 //!
 //! | offset | bytes | frame |
 //! |---|---|---|
@@ -21,16 +33,30 @@
 //! | 4 | 4 | CRC-32C of the sequence number and the payload |
 //! | 8 | 8 | sequence number: 1 for the first frame, then one more each |
 //! | 16 | n | payload |
+//!
+//! # Damage
+//!
+//! A mark is written when all before it is durable, and is made durable itself before anybody relies on
+//! that. So whatever a kill or a power loss does, a log has all that its newest mark says: one that lacks
+//! any of it is damaged, as is a sealed one with more. Behind the mark the last frames may be missing; an
+//! unreadable frame there with a whole one behind it is damage, too. A damaged log is never changed.
 #![forbid(unsafe_code)]
 
+mod damage;
 mod frame;
+mod header;
+mod scan;
 mod storage;
 
-pub use frame::{Format, HEADER_LENGTH, PAYLOAD_MAX};
+pub use damage::{Damage, Salvage, What};
+pub use frame::{FRAME_HEADER_LENGTH, PAYLOAD_MAX};
+pub use header::{Format, HEADER_LENGTH};
 pub use storage::Storage;
 
+use header::Mark;
+
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 
 /// Why a log could not be opened.
@@ -39,9 +65,9 @@ pub enum OpenError {
     /// The file could not be read or written.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The file is not a log, or its header is damaged.
-    #[error("not a Surmise log, or its header is damaged")]
-    NotALog,
+    /// The file lacks something that was in it, or was never a log.
+    #[error(transparent)]
+    Damaged(#[from] Damage),
     /// The file is a log of another owner.
     #[error("a log of format {found:?} where {wanted:?} was expected")]
     WrongFormat {
@@ -67,6 +93,8 @@ pub struct Recovery {
     pub frames: u64,
     /// Bytes dropped behind the last whole frame: an append that a kill or power loss cut short.
     pub dropped_bytes: u64,
+    /// Whether the log says that nothing follows.
+    pub is_sealed: bool,
 }
 
 /// A log that can be appended to.
@@ -75,6 +103,10 @@ pub struct Journal<S = File> {
     storage: S,
     end: u64,
     next: u64,
+    /// The newest one in the storage.
+    mark: Mark,
+    /// Whether nothing waits for the disk.
+    is_durable: bool,
     frame: Vec<u8>,
 }
 
@@ -103,7 +135,8 @@ impl Journal<File> {
     }
 }
 
-/// Whether the log at `path` ends within its header: its creation was cut short, so it holds nothing.
+/// Whether the log at `path` ends within its header. If it was never sealed, its creation was cut short, and
+/// it holds nothing.
 pub fn is_cut_short(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.len() < HEADER_LENGTH)
 }
@@ -114,26 +147,66 @@ pub fn read_at(
     format: Format,
     each: impl FnMut(u64, &[u8]),
 ) -> Result<Recovery, OpenError> {
-    let bytes = std::fs::read(path)?;
+    let bytes = read(path)?;
     format.check(&bytes)?;
-    Ok(frame::scan(&bytes, each))
+    Ok(scan::scan(&bytes, each)?)
+}
+
+/// Reads what can be read of a damaged log, in order. What a frame means may depend on one that cannot be.
+///
+/// # Errors
+/// When the file cannot be read, or is one of another version. Nothing else is in the way.
+pub fn salvage_at(
+    path: &Path,
+    format: Format,
+    each: impl FnMut(u64, &[u8]),
+) -> Result<Salvage, OpenError> {
+    let bytes = read(path)?;
+    match format.check(&bytes) {
+        Ok(()) | Err(OpenError::Damaged(_)) => Ok(scan::salvage(&bytes, each)),
+        Err(other) => Err(other),
+    }
+}
+
+/// Seals the log at `path`, whatever its format, of which all is durable and to which nobody appends. The seal
+/// counts when the caller has made the file durable. Returns the log's length in bytes.
+pub fn seal_at(path: &Path) -> Result<u64, OpenError> {
+    let mut file = File::options().read(true).write(true).open(path)?;
+    let bytes = file.read_all()?;
+    header::whole_header(&bytes)?;
+    let mut journal = Journal::recover(file, &bytes, |_, _| {})?.0;
+    journal.mark(true)?;
+    Ok(journal.end)
+}
+
+/// All of a file. Its header is read first, so that a mark never says more than what is read behind it.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let mut bytes = Vec::new();
+    (&mut file).take(HEADER_LENGTH).read_to_end(&mut bytes)?;
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 impl<S: Storage> Journal<S> {
     /// Starts a log on empty storage.
     pub fn create(mut storage: S, format: Format) -> Result<Self, OpenError> {
-        let header = format.header();
-        storage.write_at(0, &header)?;
+        storage.write_at(0, &format.header())?;
         Ok(Self {
             storage,
             end: HEADER_LENGTH,
             next: 1,
+            mark: Mark::FIRST,
+            is_durable: false,
             frame: Vec::new(),
         })
     }
 
     /// Recovers a log: calls `each` with the sequence number and payload of every whole frame,
     /// oldest first, and cuts off what lies behind the last one.
+    ///
+    /// # Errors
+    /// [`OpenError`], and the storage is as it was. `each` may have been called.
     pub fn open(
         mut storage: S,
         format: Format,
@@ -141,7 +214,15 @@ impl<S: Storage> Journal<S> {
     ) -> Result<(Self, Recovery), OpenError> {
         let bytes = storage.read_all()?;
         format.check(&bytes)?;
-        let recovery = frame::scan(&bytes, each);
+        Self::recover(storage, &bytes, each)
+    }
+
+    fn recover(
+        mut storage: S,
+        bytes: &[u8],
+        each: impl FnMut(u64, &[u8]),
+    ) -> Result<(Self, Recovery), OpenError> {
+        let recovery = scan::scan(bytes, each)?;
         let end = bytes.len() as u64 - recovery.dropped_bytes;
         if recovery.dropped_bytes > 0 {
             storage.truncate(end)?;
@@ -150,6 +231,8 @@ impl<S: Storage> Journal<S> {
             storage,
             end,
             next: recovery.frames + 1,
+            mark: Mark::newest(bytes)?,
+            is_durable: recovery.is_sealed,
             frame: Vec::new(),
         };
         Ok((journal, recovery))
@@ -164,6 +247,11 @@ impl<S: Storage> Journal<S> {
     pub fn append(&mut self, payload: &[u8]) -> io::Result<u64> {
         let sequence = self.next;
         frame::encode(&mut self.frame, sequence, payload)?;
+        if self.mark.is_sealed {
+            // Before anything follows the seal, also on the disk.
+            self.mark(false)?;
+            self.storage.sync()?;
+        }
         if let Err(error) = self.storage.write_at(self.end, &self.frame) {
             // A torn frame here would end the log for every later reader. Should the cut fail too,
             // the next append overwrites the same place, and recovery drops the tail.
@@ -172,6 +260,7 @@ impl<S: Storage> Journal<S> {
         }
         self.end += self.frame.len() as u64;
         self.next += 1;
+        self.is_durable = false;
         Ok(sequence)
     }
 
@@ -180,8 +269,26 @@ impl<S: Storage> Journal<S> {
         self.next - 1
     }
 
-    /// Makes every appended frame durable (fdatasync(2)).
+    /// Makes every appended frame durable (fdatasync(2)), and then a mark that says so: from then on a log
+    /// without these frames is a damaged one.
     pub fn sync(&mut self) -> io::Result<()> {
-        self.storage.sync()
+        if self.is_durable {
+            return Ok(());
+        }
+        self.storage.sync()?;
+        if self.end != self.mark.end {
+            self.mark(false)?;
+            self.storage.sync()?;
+        }
+        self.is_durable = true;
+        Ok(())
+    }
+
+    /// Says that everything up to here is durable, and whether this is the end.
+    fn mark(&mut self, is_sealed: bool) -> io::Result<()> {
+        let mark = self.mark.next(self.end, self.last_sequence(), is_sealed);
+        self.storage.write_at(mark.place() as u64, &mark.encode())?;
+        self.mark = mark;
+        Ok(())
     }
 }

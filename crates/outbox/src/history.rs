@@ -2,13 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use surmise_journal::HEADER_LENGTH;
+use surmise_journal::{FRAME_HEADER_LENGTH, HEADER_LENGTH};
 
 use crate::record::{DATA_OFFSET, Malformed, Record};
 use crate::{End, HeldState, HoldId, Piece, Sender, Target};
-
-/// Bytes before the payload of a frame, as the journal documents.
-const FRAME_HEADER_LENGTH: u64 = 16;
 
 /// The state of all holds after some frames.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! What one frame of the outbox says.
 //!
-//! # Format, tag `OUTBOX`, version 1
+//! # Format, tag `OUTBOX`, version 2
 //!
 //! The file `outbox` in the domain's state directory, a log of `surmise-journal`, made with the first
 //! hold. A frame is a tag byte and its fields. Integers are little-endian; `bytes` is a `u32` length
@@ -34,7 +34,7 @@ use crate::{End, HoldId, Host, PIECE_MAX, Sender, Target};
 
 pub(crate) const FORMAT: Format = Format {
     tag: "OUTBOX",
-    version: 1,
+    version: 2,
 };
 
 /// Bytes of a data frame's payload before the data: tag, hold and length.

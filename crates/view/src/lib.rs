@@ -39,5 +39,5 @@ pub use types::{
 };
 pub use view::{
     DirectoryEntry, Entry, LoadError, NewNode, OpenDirectory, OpenHow, Opened, RenameMode,
-    SetAttributes, Stale, StaleEntry, View, ViewConfig, Way, load,
+    Salvaged, SetAttributes, Stale, StaleEntry, View, ViewConfig, Way, load, salvage,
 };

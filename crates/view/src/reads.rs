@@ -6,7 +6,7 @@
 //! taken for a whole one: the last frame of a whole record is an end mark with the number of all reads.
 //! Whoever goes on after an end mark first says so, durably.
 //!
-//! # Format: the file `reads`, a journal with the tag `READS`, version 1
+//! # Format: the file `reads`, a journal with the tag `READS`, version 2
 //!
 //! A frame's payload begins with one byte.
 //!
@@ -34,7 +34,7 @@ use crate::types::{Identity, NodeId};
 
 const FORMAT: Format = Format {
     tag: "READS",
-    version: 1,
+    version: 2,
 };
 
 /// What a frame holds.
@@ -75,6 +75,16 @@ pub enum ReadsUnknown {
         /// What is wrong.
         source: OpenError,
     },
+}
+
+impl ReadsUnknown {
+    /// Whether all of it was known, and the record has been damaged since.
+    pub fn is_damage(&self) -> bool {
+        let Self::Unreadable { source, .. } = self else {
+            return false;
+        };
+        matches!(source, OpenError::Damaged(_))
+    }
 }
 
 /// What the domain of a state directory read since its consent began.

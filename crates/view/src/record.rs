@@ -1,6 +1,6 @@
 //! What one frame of the view's log says.
 //!
-//! # Format, tag `VIEW`, version 1
+//! # Format, tag `VIEW`, version 2
 //!
 //! A payload is the time of the operation (`i64` seconds, `u32` nanoseconds) and its records, which
 //! take effect together or not at all. Integers are little-endian; `bytes` is a `u32` length and

@@ -48,7 +48,7 @@ use undo::Decider;
 /// The format of the view's log.
 pub(crate) const LOG_FORMAT: Format = Format {
     tag: "VIEW",
-    version: 1,
+    version: 2,
 };
 
 /// Where a view keeps its changes and what it shows.
@@ -169,6 +169,47 @@ pub fn load(directory: &Path) -> Result<Map, LoadError> {
     undo_undecided(&mut map);
     map.prune();
     Ok(map)
+}
+
+/// What can be read of a view whose log is damaged.
+#[derive(Debug)]
+pub struct Salvaged {
+    /// What the operations that can be read make, as far as they fit together.
+    pub map: Map,
+    /// Operations that can be read.
+    pub operations: u64,
+    /// Of these, those that rest on one that cannot be, and are not in the map.
+    pub unfitting: u64,
+    /// Bytes of the log that cannot be read.
+    pub unread_bytes: u64,
+}
+
+/// Reads what can be read of a damaged view, without changing anything. Only to be shown: nothing says that
+/// the map is one that ever was.
+///
+/// # Errors
+/// When there is a log, and it cannot be read at all or is one of another version.
+pub fn salvage(directory: &Path) -> Result<Salvaged, LoadError> {
+    let path = directory.join("log");
+    let mut map = Map::default();
+    let mut unfitting = 0;
+    let salvage = surmise_journal::salvage_at(&path, LOG_FORMAT, |_, payload| {
+        let operation = Operation::decode(payload);
+        let fits = operation.is_ok_and(|operation| map.apply(&operation).is_ok());
+        unfitting += u64::from(!fits);
+    });
+    let salvage = match salvage {
+        Err(JournalError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Default::default(),
+        salvage => salvage.map_err(|source| LoadError::Log { path, source })?,
+    };
+    undo_undecided(&mut map);
+    map.prune();
+    Ok(Salvaged {
+        map,
+        operations: salvage.frames,
+        unfitting,
+        unread_bytes: salvage.unread_bytes,
+    })
 }
 
 impl View {

@@ -216,7 +216,7 @@ fields!(Preimage {
     metadata,
     data
 });
-fields!(Data { size, ranges });
+fields!(Data { size, sum, ranges });
 fields!(Left { path, reason });
 
 impl Element for Place {}

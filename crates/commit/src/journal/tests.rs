@@ -145,6 +145,7 @@ fn frames() -> Vec<Frame> {
             metadata: metadata(),
             data: Some(Data {
                 size: 1 << 40,
+                sum: 5,
                 ranges: vec![(0, 1), (1 << 33, 1 << 32)],
             }),
         }),

@@ -2,7 +2,7 @@
 //!
 //! An undo gives everything back but change times, which nobody can set. Without a note of them the
 //! domain's next commit would take the undo for somebody else's work. The file `undone` in the state
-//! directory is a log of `surmise-journal`, tag `UNDONE`, version 1. Each frame is a key and a time, as
+//! directory is a log of `surmise-journal`, tag `UNDONE`, version 2. Each frame is a key and a time, as
 //! in a commit's journal: the inode, and its change time when it was whole again. Later frames of one
 //! inode count.
 
@@ -17,9 +17,11 @@ use surmise_view::{InodeKey, Timestamp};
 use super::JournalError;
 use super::codec::Field;
 
+const FILE: &str = "undone";
+
 const FORMAT: Format = Format {
     tag: "UNDONE",
-    version: 1,
+    version: 2,
 };
 
 /// The change time of each inode that an undo gave back.
@@ -39,8 +41,8 @@ pub(crate) fn undone(state: &Path) -> Result<Undone, JournalError> {
     match (read, malformed) {
         (Err(OpenError::Io(error)), _) if error.kind() == io::ErrorKind::NotFound => Ok(undone),
         (Ok(_), None) => Ok(undone),
-        (Ok(_), Some(sequence)) => Err(JournalError::Malformed(sequence)),
-        (Err(error), _) => Err(error.into()),
+        (Ok(_), Some(frame)) => Err(JournalError::Malformed { file: FILE, frame }),
+        (Err(source), _) => Err(failed(source)),
     }
 }
 
@@ -53,27 +55,30 @@ pub(crate) fn note_undone(state: &Path, new: Undone) -> Result<(), JournalError>
     all.extend(new);
     let unfinished = state.join("undone.new");
     match std::fs::remove_file(&unfinished) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(opened(error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
         _ => {}
     }
-    let mut log = Log::create_at(&unfinished, FORMAT)?;
+    let mut log = Log::create_at(&unfinished, FORMAT).map_err(failed)?;
     for entry in all {
         let mut bytes = Vec::new();
         entry.put(&mut bytes);
-        log.append(&bytes).map_err(opened)?;
+        log.append(&bytes).map_err(failed)?;
     }
-    log.sync().map_err(opened)?;
-    std::fs::rename(unfinished, path(state)).map_err(opened)?;
-    let directory = File::open(state).map_err(opened)?;
-    directory.sync_all().map_err(opened)
+    log.sync().map_err(failed)?;
+    std::fs::rename(unfinished, path(state)).map_err(failed)?;
+    let directory = File::open(state).map_err(failed)?;
+    directory.sync_all().map_err(failed)
 }
 
 fn path(state: &Path) -> PathBuf {
-    state.join("undone")
+    state.join(FILE)
 }
 
-fn opened(error: io::Error) -> JournalError {
-    JournalError::Open(error.into())
+fn failed(error: impl Into<OpenError>) -> JournalError {
+    JournalError::Open {
+        file: FILE,
+        source: error.into(),
+    }
 }
 
 #[cfg(test)]

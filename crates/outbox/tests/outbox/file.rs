@@ -12,7 +12,7 @@ use crate::{curl, directory, tcp, udp};
 
 const FORMAT: Format = Format {
     tag: "OUTBOX",
-    version: 1,
+    version: 2,
 };
 
 /// One frame of every kind, with every kind of target; calls `each` after every frame.
@@ -189,7 +189,7 @@ fn another_version_is_refused_by_name() {
     let scratch = Scratch::new();
     let directory = directory(&scratch);
     let newer = Format {
-        version: 2,
+        version: FORMAT.version + 1,
         ..FORMAT
     };
     Journal::create_at(&directory.join("outbox"), newer).expect("create");
@@ -197,7 +197,7 @@ fn another_version_is_refused_by_name() {
         load(&directory).expect_err("another version"),
         Outbox::open(&directory).expect_err("another version"),
     ] {
-        let OutboxError::Open(OpenError::WrongVersion { found: 2, .. }) = error else {
+        let OutboxError::Open(OpenError::WrongVersion { found: 3, .. }) = error else {
             panic!("{error}");
         };
     }

@@ -1,0 +1,416 @@
+//! The seal of a domain that is kept: what its state directory held when nobody ran in it any more.
+//!
+//! A disk may lose a file, cut it short or change it. What is sealed and is not so any more is damaged: nothing
+//! of such a domain is committed, sent or shown as if it were whole. The logs end with marks of their own;
+//! all other files are summed up here.
+//!
+//! # Format: the file `seal`, a log of `surmise-journal` with the tag `SEAL`, version 1
+//!
+//! A frame is a byte, the path of a file below the state directory (its length as `u16`, and the bytes), the
+//! file's length in bytes (`u64`), and then, by the byte:
+//!
+//! | byte | file | what follows |
+//! |---|---|---|
+//! | 1 | a log | nothing: it has marks of its own, and may have grown since |
+//! | 2 | any other | for each block of 64 KiB that is not all zeros: its number (`u64`) and the CRC-32C of its bytes (`u32`) |
+//!
+//! A file of very many blocks has several frames, one after the other.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
+use surmise_journal::{Format, HEADER_LENGTH, Journal, OpenError};
+
+const FORMAT: Format = Format {
+    tag: "SEAL",
+    version: 1,
+};
+
+const SEAL: &str = "seal";
+
+/// The logs of a domain at rest.
+const LOGS: [&str; 4] = ["log", "reads", "outbox", "undone"];
+
+/// Files about the domain itself.
+const RECORDS: [&str; 2] = ["domain.json", "exit"];
+
+/// The data of files.
+const OBJECTS: &str = "objects";
+
+const LOG: u8 = 1;
+const FILE: u8 = 2;
+
+/// Bytes of one block.
+const BLOCK: usize = 64 << 10;
+
+/// Blocks of one frame.
+const BLOCKS_MAX: usize = 4096;
+
+/// Why a domain's state cannot be believed, or could not be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum SealError {
+    /// A file is not as it was.
+    #[error("{}: damaged at byte {offset}: {what}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where the damage begins, or the block of 64 KiB that has it.
+        offset: u64,
+        /// How it shows.
+        what: String,
+    },
+    /// The file could not be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which one.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// How much is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// All but the data of files: what tells of the domain and of its changes.
+    Records,
+    /// Everything.
+    Data,
+}
+
+/// One file under the seal.
+#[derive(Debug, PartialEq, Eq)]
+struct Entry {
+    path: PathBuf,
+    length: u64,
+    /// `None` for a log.
+    sums: Option<Sums>,
+}
+
+/// The number of each block that is not all zeros, and its sum.
+type Sums = Vec<(u64, u32)>;
+
+/// Seals the state directory `state`, durably. Nobody else changes anything in it meanwhile.
+pub(crate) fn make(state: &Path) -> Result<(), SealError> {
+    remove(state)?;
+    // Marks count from when they are on the disk, so what they tell of has to be there before. The whole
+    // file system: a domain may hold very many objects, each a file.
+    sync(state)?;
+    let unfinished = state.join("seal.new");
+    discard(&unfinished)?;
+    let failed = |error| SealError::of_log(&unfinished, error);
+    let mut seal = Journal::create_at(&unfinished, FORMAT).map_err(failed)?;
+    for entry in entries(state)? {
+        for frame in entry.frames() {
+            seal.append(&frame).map_err(SealError::at(&unfinished))?;
+        }
+    }
+    drop(seal);
+    surmise_journal::seal_at(&unfinished).map_err(failed)?;
+    sync(state)?;
+    // A seal is there when it is whole.
+    fs::rename(&unfinished, state.join(SEAL)).map_err(SealError::at(&unfinished))?;
+    sync_directory(state)
+}
+
+/// Takes the seal away, durably: what it covers is about to change. No seal is fine.
+pub(crate) fn remove(state: &Path) -> Result<(), SealError> {
+    match discard(&state.join(SEAL))? {
+        true => sync_directory(state),
+        false => Ok(()),
+    }
+}
+
+/// Whether everything under the seal is as it was. A domain without one was never at rest.
+///
+/// `is_committing`: a commit has begun. What it makes real are the objects themselves, which have left the
+/// directory then or are about to.
+pub(crate) fn check(state: &Path, depth: Depth, is_committing: bool) -> Result<(), SealError> {
+    let Some(entries) = read(state)? else {
+        return Ok(());
+    };
+    for entry in entries {
+        let is_object = entry.path.starts_with(OBJECTS);
+        if is_object && depth == Depth::Records {
+            continue;
+        }
+        match entry.check(state) {
+            Ok(()) => {}
+            Err(_) if is_object && is_committing && has_left(&state.join(&entry.path)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Whether `name`, one of the records, is sealed and not as it was.
+pub(crate) fn is_record_damaged(state: &Path, name: &str) -> bool {
+    let Ok(entries) = read(state) else {
+        return false;
+    };
+    let mut entries = entries.into_iter().flatten();
+    let entry = entries.find(|entry| entry.path == Path::new(name));
+    entry.is_some_and(|entry| entry.check(state).is_err())
+}
+
+/// Whether an object has another name by now, or none.
+fn has_left(path: &Path) -> bool {
+    fs::symlink_metadata(path).map_or(true, |metadata| metadata.nlink() > 1)
+}
+
+/// What is in the directory now. The logs are sealed on the way.
+fn entries(state: &Path) -> Result<Vec<Entry>, SealError> {
+    let mut entries = Vec::new();
+    for name in LOGS {
+        let path = state.join(name);
+        if surmise_journal::is_cut_short(&path) {
+            // A kill within the first write: the log has nothing, and is made anew when there is something.
+            discard(&path)?;
+        }
+        let length = match surmise_journal::seal_at(&path) {
+            Err(OpenError::Io(error)) if error.kind() == io::ErrorKind::NotFound => continue,
+            sealed => sealed.map_err(|error| SealError::of_log(&path, error))?,
+        };
+        entries.push(Entry {
+            path: name.into(),
+            length,
+            sums: None,
+        });
+    }
+    for name in RECORDS {
+        match Entry::of(state, name.into()) {
+            Err(error) if error.is_absent() => {}
+            entry => entries.push(entry?),
+        }
+    }
+    for shard in names(&state.join(OBJECTS))? {
+        let shard = Path::new(OBJECTS).join(shard);
+        for object in names(&state.join(&shard))? {
+            entries.push(Entry::of(state, shard.join(object))?);
+        }
+    }
+    Ok(entries)
+}
+
+/// All names in a directory; none where there is no directory.
+fn names(directory: &Path) -> Result<Vec<std::ffi::OsString>, SealError> {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(SealError::at(directory))?,
+    };
+    let names = entries.map(|entry| entry.map(|entry| entry.file_name()));
+    names.collect::<Result<_, _>>().map_err(SealError::at(directory))
+}
+
+fn read(state: &Path) -> Result<Option<Vec<Entry>>, SealError> {
+    let path = state.join(SEAL);
+    let mut entries: Vec<Entry> = Vec::new();
+    let mut malformed = None;
+    let read = surmise_journal::read_at(&path, FORMAT, |sequence, frame| {
+        match (Entry::decode(frame), entries.last_mut()) {
+            (None, _) => malformed = malformed.or(Some(sequence)),
+            (Some(more), Some(last)) if more.path == last.path => {
+                last.sums.get_or_insert_default().extend(more.sums.unwrap_or_default());
+            }
+            (Some(entry), _) => entries.push(entry),
+        }
+    });
+    match (read, malformed) {
+        (Err(OpenError::Io(error)), _) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        (Err(error), _) => Err(SealError::of_log(&path, error)),
+        (Ok(recovery), None) if recovery.is_sealed => Ok(Some(entries)),
+        (Ok(recovery), malformed) => Err(SealError::Damaged {
+            path,
+            offset: HEADER_LENGTH,
+            what: format!("record {} of {}", malformed.unwrap_or_default(), recovery.frames),
+        }),
+    }
+}
+
+impl Entry {
+    /// Of any file but a log, as it is now.
+    fn of(state: &Path, path: PathBuf) -> Result<Self, SealError> {
+        let whole = state.join(&path);
+        let summed = || -> io::Result<_> {
+            let file = File::open(&whole)?;
+            let length = file.metadata()?.len();
+            Ok((length, sums(&file, length)?))
+        };
+        let (length, sums) = summed().map_err(SealError::at(&whole))?;
+        Ok(Self {
+            path,
+            length,
+            sums: Some(sums),
+        })
+    }
+
+    fn check(&self, state: &Path) -> Result<(), SealError> {
+        let path = state.join(&self.path);
+        let damaged = |offset, what: String| SealError::Damaged {
+            path: path.clone(),
+            offset,
+            what,
+        };
+        let length = match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(damaged(0, "the file is gone".into()));
+            }
+            metadata => metadata.map_err(SealError::at(&path))?.len(),
+        };
+        let is_length_right = match self.sums {
+            // What follows the seal has the log's own marks.
+            None => length >= self.length,
+            Some(_) => length == self.length,
+        };
+        if !is_length_right {
+            let what = format!("the file has {length} bytes and had {}", self.length);
+            return Err(damaged(length.min(self.length), what));
+        }
+        let Some(sealed) = &self.sums else {
+            return Ok(());
+        };
+        let file = File::open(&path).map_err(SealError::at(&path))?;
+        let now = sums(&file, length).map_err(SealError::at(&path))?;
+        match first_difference(sealed, &now) {
+            None => Ok(()),
+            Some(block) => {
+                let what = "its data are not those that were on disk".into();
+                Err(damaged(block * BLOCK as u64, what))
+            }
+        }
+    }
+
+    fn frames(&self) -> Vec<Vec<u8>> {
+        let begin = |kind: u8| {
+            let path = self.path.as_os_str().as_bytes();
+            let mut frame = vec![kind];
+            frame.extend_from_slice(&(path.len() as u16).to_le_bytes());
+            frame.extend_from_slice(path);
+            frame.extend_from_slice(&self.length.to_le_bytes());
+            frame
+        };
+        let Some(sums) = &self.sums else {
+            return vec![begin(LOG)];
+        };
+        let frame = |sums: &[(u64, u32)]| {
+            let mut frame = begin(FILE);
+            for (block, sum) in sums {
+                frame.extend_from_slice(&block.to_le_bytes());
+                frame.extend_from_slice(&sum.to_le_bytes());
+            }
+            frame
+        };
+        match sums.is_empty() {
+            true => vec![frame(&[])],
+            false => sums.chunks(BLOCKS_MAX).map(frame).collect(),
+        }
+    }
+
+    fn decode(frame: &[u8]) -> Option<Self> {
+        let (kind, rest) = frame.split_first()?;
+        let (length, rest) = rest.split_first_chunk()?;
+        let (path, rest) = rest.split_at_checked(u16::from_le_bytes(*length).into())?;
+        let (length, rest) = rest.split_first_chunk()?;
+        let sum = |bytes: &[u8; 12]| {
+            let (block, sum) = bytes.split_first_chunk()?;
+            Some((u64::from_le_bytes(*block), u32::from_le_bytes(*sum.first_chunk()?)))
+        };
+        let (sums, rest) = rest.as_chunks();
+        let sums = match *kind {
+            LOG if sums.is_empty() => None,
+            FILE => Some(sums.iter().map(sum).collect::<Option<_>>()?),
+            _ => return None,
+        };
+        rest.is_empty().then(|| Self {
+            path: std::ffi::OsStr::from_bytes(path).into(),
+            length: u64::from_le_bytes(*length),
+            sums,
+        })
+    }
+}
+
+/// The sums of a file of so many bytes. Whether zeros are a hole does not matter: a file system may make one
+/// of the other.
+fn sums(file: &File, length: u64) -> io::Result<Sums> {
+    let mut sums = Sums::new();
+    let mut bytes = vec![0; BLOCK];
+    let mut at = 0;
+    while at < length {
+        at = match rustix::fs::seek(file, SeekFrom::Data(at)) {
+            Err(Errno::NXIO) => break,
+            // Of a file system that does not know.
+            Err(Errno::INVAL) => at,
+            data => data? / BLOCK as u64 * BLOCK as u64,
+        };
+        let size = usize::try_from(length - at).map_or(BLOCK, |left| left.min(BLOCK));
+        let block = &mut bytes[..size];
+        file.read_exact_at(block, at)?;
+        if block.iter().any(|byte| *byte != 0) {
+            sums.push((at / BLOCK as u64, crc32c::crc32c(block)));
+        }
+        at += size as u64;
+    }
+    Ok(sums)
+}
+
+/// The first block that is in one of both only, or has another sum.
+fn first_difference(one: &Sums, two: &Sums) -> Option<u64> {
+    let differs = one.iter().zip(two).find(|(one, two)| one != two);
+    match (differs, one.len().cmp(&two.len())) {
+        (Some((one, two)), _) => Some(one.0.min(two.0)),
+        (None, std::cmp::Ordering::Less) => Some(two[one.len()].0),
+        (None, std::cmp::Ordering::Equal) => None,
+        (None, std::cmp::Ordering::Greater) => Some(one[two.len()].0),
+    }
+}
+
+fn sync(state: &Path) -> Result<(), SealError> {
+    let directory = File::open(state).map_err(SealError::at(state))?;
+    rustix::fs::syncfs(directory).map_err(|errno| SealError::at(state)(errno.into()))
+}
+
+fn sync_directory(state: &Path) -> Result<(), SealError> {
+    let synced = File::open(state).and_then(|directory| directory.sync_all());
+    synced.map_err(SealError::at(state))
+}
+
+/// Whether it was there.
+fn discard(path: &Path) -> Result<bool, SealError> {
+    match fs::remove_file(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(SealError::at(path)(error)),
+    }
+}
+
+impl SealError {
+    fn at(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::File { path, source }
+    }
+
+    fn of_log(path: &Path, error: OpenError) -> Self {
+        let path = path.to_owned();
+        match error {
+            OpenError::Damaged(damage) => Self::Damaged {
+                path,
+                offset: damage.offset,
+                what: damage.what.to_string(),
+            },
+            OpenError::Io(source) => Self::File { path, source },
+            other => Self::File {
+                path,
+                source: io::Error::other(other),
+            },
+        }
+    }
+
+    fn is_absent(&self) -> bool {
+        matches!(self, Self::File { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}

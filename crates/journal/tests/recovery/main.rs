@@ -1,0 +1,307 @@
+//! What a log holds after every way in which an append can be cut short, and that damage is told from
+//! that.
+
+mod disk;
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use disk::Disk;
+use surmise_journal::{
+    Damage, Format, HEADER_LENGTH, Journal, OpenError, Recovery, What, read_at, salvage_at, seal_at,
+};
+
+const FORMAT: Format = Format {
+    tag: "TEST",
+    version: 3,
+};
+
+const FRAMES: [&[u8]; 4] = [b"one", b"", b"three is longer", &[7; 300]];
+
+type Payloads = Vec<Vec<u8>>;
+
+fn read(bytes: &[u8]) -> Result<(Payloads, Recovery), Damage> {
+    let mut disk = Disk::of(bytes);
+    let mut seen = Payloads::new();
+    let opened = Journal::open(&mut disk, FORMAT, |sequence, payload| {
+        assert_eq!(sequence, seen.len() as u64 + 1);
+        seen.push(payload.to_vec());
+    });
+    match opened.map(|(_, recovery)| recovery) {
+        Ok(recovery) => Ok((seen, recovery)),
+        Err(OpenError::Damaged(damage)) => {
+            assert_eq!(disk.bytes, bytes, "a damaged log is left as it is");
+            Err(damage)
+        }
+        Err(other) => panic!("{other}"),
+    }
+}
+
+/// A log of these frames, of which so many are made durable together.
+fn written(payloads: &[&[u8]], durable: usize) -> Vec<u8> {
+    let mut disk = Disk::default();
+    let mut journal = Journal::create(&mut disk, FORMAT).expect("create");
+    for (index, payload) in payloads.iter().enumerate() {
+        journal.append(payload).expect("append");
+        if index + 1 == durable {
+            journal.sync().expect("sync");
+        }
+    }
+    disk.bytes
+}
+
+fn sealed(payloads: &[&[u8]]) -> Vec<u8> {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("log");
+    fs::write(&path, written(payloads, payloads.len())).expect("written");
+    let length = seal_at(&path).expect("sealed");
+    let bytes = fs::read(&path).expect("read");
+    assert_eq!(length, bytes.len() as u64);
+    bytes
+}
+
+/// Where each frame ends, the header first.
+fn ends(payloads: &[&[u8]]) -> Vec<usize> {
+    let mut end = HEADER_LENGTH as usize;
+    let mut ends = vec![end];
+    ends.extend(payloads.iter().map(|payload| {
+        end += 16 + payload.len();
+        end
+    }));
+    ends
+}
+
+#[test]
+fn every_cut_of_what_was_not_durable_keeps_exactly_the_whole_frames() {
+    let bytes = written(&FRAMES, 0);
+    let ends = ends(&FRAMES);
+    assert_eq!(ends[4], bytes.len());
+    for cut in HEADER_LENGTH as usize..=bytes.len() {
+        let whole = ends.iter().filter(|end| **end <= cut).count() - 1;
+        let (seen, recovery) = read(&bytes[..cut]).expect("cut short");
+        assert_eq!(seen, FRAMES[..whole], "cut at {cut}");
+        assert_eq!(recovery.dropped_bytes as usize, cut - ends[whole]);
+    }
+}
+
+#[test]
+fn every_cut_of_what_was_durable_is_damage() {
+    let ends = ends(&FRAMES);
+    for durable in 1..=FRAMES.len() {
+        let bytes = written(&FRAMES, durable);
+        for cut in 0..ends[durable] {
+            let damage = read(&bytes[..cut]).expect_err("damage");
+            let is_short = matches!(damage.what, What::Short { .. });
+            assert!(is_short || cut < HEADER_LENGTH as usize, "{cut}: {damage}");
+        }
+        for cut in ends[durable]..=bytes.len() {
+            let (seen, _) = read(&bytes[..cut]).expect("cut short");
+            assert!(seen.len() >= durable);
+        }
+    }
+}
+
+/// Either all is read that was there, or it is damage; and nothing is read that was not there.
+#[test]
+fn every_flipped_bit_of_a_sealed_log_changes_nothing_or_is_damage() {
+    let bytes = sealed(&FRAMES);
+    let (mut same, mut damaged) = (0, 0);
+    for bit in 0..bytes.len() * 8 {
+        let mut flipped = bytes.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        match read(&flipped) {
+            Ok((seen, _)) => {
+                assert_eq!(seen, FRAMES, "bit {bit}");
+                same += 1;
+            }
+            Err(_) => damaged += 1,
+        }
+    }
+    // What is between the marks means nothing, and one of two marks is enough.
+    let meaningless = (HEADER_LENGTH as usize - 24) * 8;
+    assert_eq!((same, damaged), (meaningless, bytes.len() * 8 - meaningless));
+    for cut in 0..bytes.len() {
+        read(&bytes[..cut]).expect_err("a sealed log is never shorter");
+    }
+    let longer = [&bytes[..], b"x"].concat();
+    let damage = read(&longer).expect_err("a sealed log is never longer");
+    assert_eq!(damage.what, What::BehindSeal);
+    assert_eq!(damage.offset as usize, bytes.len());
+}
+
+#[test]
+fn an_unreadable_frame_with_a_whole_one_behind_it_is_damage() {
+    let bytes = written(&FRAMES, 0);
+    let ends = ends(&FRAMES);
+    for byte in ends[0]..bytes.len() {
+        let mut flipped = bytes.clone();
+        flipped[byte] ^= 0x10;
+        let frame = ends.iter().filter(|end| **end <= byte).count() - 1;
+        match read(&flipped) {
+            // Of the last frame nobody can say that it is not one that was cut short.
+            Ok((seen, _)) => {
+                assert_eq!(frame, 3);
+                assert_eq!(seen, FRAMES[..3]);
+            }
+            Err(damage) => {
+                assert_eq!(damage.what, What::Before, "byte {byte}");
+                assert_eq!(damage.offset as usize, ends[frame]);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_can_be_read_of_a_damaged_log_is_read() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("log");
+    let bytes = sealed(&FRAMES);
+    let salvaged = |path: &Path| {
+        let mut seen = Vec::new();
+        let salvage = salvage_at(path, FORMAT, |sequence, payload| {
+            seen.push((sequence, payload.to_vec()));
+        });
+        (seen, salvage.expect("readable"))
+    };
+    for (byte, frame) in [(0, None), (600, None), (1600 - 50, Some(1)), (bytes.len() - 1, Some(4))] {
+        let mut flipped = bytes.clone();
+        flipped[byte] ^= 1;
+        fs::write(&path, &flipped).expect("written");
+        let (seen, salvage) = salvaged(&path);
+        let numbers: Vec<_> = (1..=4).filter(|number| Some(*number) != frame).collect();
+        assert_eq!(seen.iter().map(|seen| seen.0).collect::<Vec<_>>(), numbers, "{byte}");
+        let lost = frame.map_or(0, |frame| 16 + FRAMES[frame as usize - 1].len());
+        assert_eq!(salvage.unread_bytes as usize, lost);
+        assert_eq!(fs::read(&path).expect("read"), flipped, "left as it is");
+    }
+    for cut in 0..bytes.len() {
+        fs::write(&path, &bytes[..cut]).expect("written");
+        let whole = ends(&FRAMES).iter().filter(|end| **end <= cut).count();
+        assert_eq!(salvaged(&path).0.len(), whole.saturating_sub(1));
+    }
+}
+
+/// Whatever a power loss leaves, what was durable is there, and nothing of it is called damage.
+#[test]
+fn a_power_loss_takes_only_what_was_not_durable() {
+    let mut random = fastrand::Rng::with_seed(7);
+    let (mut lost, mut holes) = (0, 0);
+    for _ in 0..4000 {
+        let mut disk = Disk::default();
+        let mut journal = Journal::create(&mut disk, FORMAT).expect("create");
+        journal.sync().expect("sync");
+        let (mut all, mut durable) = (Payloads::new(), 0);
+        for _ in 0..random.usize(1..12) {
+            let payload: Vec<u8> = (0..random.usize(0..900)).map(|_| random.u8(1..)).collect();
+            journal.append(&payload).expect("append");
+            all.push(payload);
+            if random.u8(0..4) == 0 {
+                journal.sync().expect("sync");
+                durable = all.len();
+            }
+        }
+        for _ in 0..8 {
+            let bytes = disk.after_power_loss(&mut random);
+            let (seen, recovery) = read(&bytes).expect("a power loss is no damage");
+            assert!((durable..=all.len()).contains(&seen.len()));
+            assert_eq!(seen, all[..seen.len()]);
+            lost += usize::from(seen.len() < all.len());
+            holes += usize::from(recovery.dropped_bytes > 0);
+        }
+    }
+    assert!(lost > 1000 && holes > 1000, "{lost} {holes}");
+}
+
+/// As the last test, of the moments in which a seal is broken and a mark is written.
+#[test]
+fn a_power_loss_while_a_mark_is_written_is_no_damage() {
+    let mut random = fastrand::Rng::with_seed(11);
+    for _ in 0..500 {
+        let mut disk = Disk::of(&sealed(&FRAMES));
+        let (mut journal, recovery) = Journal::open(&mut disk, FORMAT, |_, _| {}).expect("open");
+        assert!(recovery.is_sealed);
+        journal.append(b"behind").expect("append");
+        for _ in 0..8 {
+            let bytes = disk.after_power_loss(&mut random);
+            let (seen, _) = read(&bytes).expect("a power loss is no damage");
+            assert!(seen.starts_with(&FRAMES.map(<[u8]>::to_vec)));
+        }
+    }
+}
+
+#[test]
+fn a_failed_append_leaves_the_log_as_it_was() {
+    let mut disk = Disk::of(&written(&[b"kept"], 1));
+    disk.room = Some(disk.bytes.len() + 10);
+    let (mut journal, _) = Journal::open(&mut disk, FORMAT, |_, _| {}).expect("open");
+    let error = journal.append(&[7; 100]).expect_err("the disk is full");
+    assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    assert_eq!(journal.last_sequence(), 1);
+    assert_eq!(read(&disk.bytes).expect("whole").0, [b"kept".to_vec()]);
+}
+
+#[test]
+fn appends_go_on_after_a_torn_tail() {
+    let bytes = written(&[b"one", b"two"], 1);
+    let mut disk = Disk::of(&bytes[..bytes.len() - 1]);
+    let (mut journal, recovery) = Journal::open(&mut disk, FORMAT, |_, _| {}).expect("open");
+    assert_eq!(recovery.frames, 1);
+    assert_eq!(journal.append(b"again").expect("append"), 2);
+    let (seen, _) = read(&disk.bytes).expect("whole");
+    assert_eq!(seen, [b"one".to_vec(), b"again".to_vec()]);
+}
+
+#[test]
+fn a_log_is_read_while_its_owner_appends() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("log");
+    let mut journal = Journal::create_at(&path, FORMAT).expect("create");
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for number in 0_u64..2000 {
+                journal.append(&number.to_le_bytes()).expect("append");
+                journal.sync().expect("sync");
+            }
+        });
+        let mut last = 0;
+        while !writer.is_finished() {
+            let recovery = read_at(&path, FORMAT, |_, _| {}).expect("never damaged");
+            assert!(recovery.frames >= last);
+            last = recovery.frames;
+        }
+    });
+}
+
+#[test]
+fn other_formats_and_versions_are_refused_by_name() {
+    let bytes = written(&[], 0);
+    let open = |bytes: &[u8], format| {
+        let mut disk = Disk::of(bytes);
+        Journal::open(&mut disk, format, |_, _| {}).map(|_| ())
+    };
+    let other = Format {
+        tag: "OTHER",
+        version: 3,
+    };
+    let newer = Format {
+        version: 4,
+        ..FORMAT
+    };
+    assert!(matches!(
+        open(&bytes, other),
+        Err(OpenError::WrongFormat { found, .. }) if found == "TEST"
+    ));
+    assert!(matches!(
+        open(&bytes, newer),
+        Err(OpenError::WrongVersion {
+            found: 3,
+            wanted: 4
+        })
+    ));
+    for length in 0..HEADER_LENGTH as usize {
+        let short = open(&bytes[..length], FORMAT);
+        let is_damaged = matches!(&short, Err(OpenError::Damaged(damage)) if damage.what == What::Header);
+        assert!(is_damaged, "{length}: {short:?}");
+    }
+}
