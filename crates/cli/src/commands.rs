@@ -4,7 +4,7 @@ mod abort;
 mod commit;
 mod completions;
 mod demo;
-mod diff;
+pub mod diff;
 mod doctor;
 mod list;
 mod man;

@@ -9,6 +9,7 @@ mod boundary;
 mod commands;
 mod commit;
 mod completion;
+mod damaged;
 mod demo;
 mod failure;
 mod held;

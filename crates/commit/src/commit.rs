@@ -446,4 +446,3 @@ fn prefix(name: &str) -> String {
     let name: String = name.chars().take(32).collect();
     format!(".surmise-{name}-{random:016x}-")
 }
-

@@ -277,9 +277,7 @@ impl CommitError {
             }
             Self::TooLate => "commit again: it will finish",
             Self::Journal(_) => "check the space and the permissions of the state directory",
-            Self::Preimage { .. } => {
-                "nothing was taken back; commit again: it will finish"
-            }
+            Self::Preimage { .. } => "nothing was taken back; commit again: it will finish",
             Self::UnderWay => {
                 "commit again without options: it will finish; or take it back with --undo"
             }
@@ -293,6 +291,13 @@ impl CommitError {
             file: "commit",
             source: error.into(),
         })
+    }
+
+    /// Whether what the state directory holds of the commit is damaged.
+    pub fn is_damage(&self) -> bool {
+        let is_damaged = |source: &OpenError| matches!(source, OpenError::Damaged(_));
+        let log = self.unreadable_log();
+        log.is_some_and(|(_, source)| is_damaged(source)) || matches!(self, Self::Preimage { .. })
     }
 
     /// Which log in the state directory could not be read, where that is the failure.

@@ -56,6 +56,16 @@ pub enum DecideError {
     Link(#[source] io::Error),
 }
 
+impl DecideError {
+    /// Whether the domain is damaged.
+    pub fn is_damage(&self) -> bool {
+        let Self::State(StateError::Seal { source, .. }) = self else {
+            return false;
+        };
+        matches!(source, SealError::Damaged { .. })
+    }
+}
+
 /// What a commit did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
@@ -100,6 +110,32 @@ impl Domain {
         Ok(surmise_view::salvage(self.directory())?)
     }
 
+    /// Whether nothing of the domain is damaged. What else may be wrong with it is told when it is used.
+    ///
+    /// # Errors
+    /// [`StateError::Seal`].
+    pub(crate) fn check_whole(&self) -> Result<(), StateError> {
+        for found in [self.contents().map(drop), self.held().map(drop)] {
+            if let Err(DecideError::State(error)) = found {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything by which the domain shows to be damaged, a line each.
+    pub fn damages(&self) -> Vec<String> {
+        let pending = surmise_commit::pending(self.directory()).map_err(CommitError::from);
+        let found = [
+            self.contents().err(),
+            self.held().err(),
+            pending.err().map(|error| self.told(error)),
+        ];
+        let mut lines: Vec<_> = found.iter().flatten().map(ToString::to_string).collect();
+        lines.dedup();
+        lines
+    }
+
     /// What the domain holds at its boundary, in causal order. It may be running.
     ///
     /// # Errors
@@ -136,8 +172,16 @@ impl Domain {
     pub fn undo_commit(&self, on_progress: &mut OnProgress<'_>) -> Result<(), DecideError> {
         // Whose tasks stand still for a commit has control, and that holds the lock.
         let _lock = self.lock()?;
-        self.check_seal(Depth::Data)?;
-        surmise_commit::undo(self.directory(), on_progress).map_err(|error| self.told(error))
+        self.check_seal(Depth::Records)?;
+        match surmise_commit::undo(self.directory(), on_progress) {
+            // Files are compared with the objects that were written into them. An undo may do without some, but
+            // nobody is told to have changed what a damaged one does not have.
+            Err(error @ CommitError::Changed(_)) => {
+                self.check_seal(Depth::Data)?;
+                Err(error.into())
+            }
+            undone => undone.map_err(|error| self.told(error)),
+        }
     }
 
     /// As [`Self::commit`], on somebody's terms. Conflicts can be settled only in a domain that has ended.
@@ -179,7 +223,8 @@ impl Domain {
     /// # Errors
     /// When an earlier commit is past its first visible change.
     fn check_nothing_to_finish(&self) -> Result<(), DecideError> {
-        self.undo_staging();
+        // Should it fail, what is asked next tells.
+        let _ = self.undo_staging();
         let pending = surmise_commit::pending(self.directory()).map_err(CommitError::from)?;
         match pending {
             Some(_) => Err(CommitError::UnderWay.into()),
@@ -198,11 +243,10 @@ impl Domain {
         self.check_seal(Depth::Data)?;
         self.held()?;
         let resumed = surmise_commit::resume(self.directory(), on_progress);
-        let (mut report, changes, delivery) =
-            match resumed.map_err(|error| self.told(error))? {
-                Resumed::Finished(report) => (report, 0, self.delivery()?),
-                Resumed::Nothing | Resumed::Undone => self.commit_anew(terms, on_progress)?,
-            };
+        let (mut report, changes, delivery) = match resumed.map_err(|error| self.told(error))? {
+            Resumed::Finished(report) => (report, 0, self.delivery()?),
+            Resumed::Nothing | Resumed::Undone => self.commit_anew(terms, on_progress)?,
+        };
         let delivered = delivery.map(|delivery| delivery.deliver(on_output));
         self.root().remove(self.name())?;
         // Directories that the domain removed and that held its state until now.
@@ -254,22 +298,30 @@ impl Domain {
         let Some((file, damage)) = damage(&error) else {
             return error;
         };
-        StateError::seal(self.name())(SealError::Damaged {
+        let source = SealError::Damaged {
             path: self.directory().join(file),
             offset: damage.offset,
             what: damage.what.to_string(),
-        })
-        .into()
+        };
+        self.seal_error(source).into()
+    }
+
+    /// Takes back a commit that was cut short, of a domain of which other parts may be damaged.
+    pub(crate) fn undo_commit_quietly(&self) -> Result<(), CommitError> {
+        surmise_commit::undo(self.directory(), &mut |_| ControlFlow::Continue(()))
     }
 
     /// Takes back a commit that was cut short before its first visible change, or while it was taken back.
-    pub(crate) fn undo_staging(&self) {
+    /// Should it fail, the journal stays, and a commit tells why.
+    pub(crate) fn undo_staging(&self) -> Result<(), CommitError> {
         use surmise_commit::Phase;
 
-        if let Ok(Some(Phase::Staging | Phase::Undoing)) = surmise_commit::pending(self.directory())
-        {
-            // Should it fail, the journal stays, and a commit tells why.
-            let _ = surmise_commit::resume(self.directory(), &mut |_| ControlFlow::Continue(()));
+        match surmise_commit::pending(self.directory())? {
+            Some(Phase::Staging | Phase::Undoing) => {
+                let mut on_progress = |_| ControlFlow::Continue(());
+                surmise_commit::resume(self.directory(), &mut on_progress).map(drop)
+            }
+            _ => Ok(()),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::exit::Exit;
 use crate::lock::Lock;
 use crate::message::Link;
 use crate::record::{self, Record};
-use crate::seal::{self, Depth};
+use crate::seal::{self, Depth, SealError};
 use crate::state::{StateError, StateRoot};
 use crate::visit;
 
@@ -45,6 +45,16 @@ pub enum Status {
     Interrupted,
     /// A commit was begun and is not finished.
     Committing,
+}
+
+/// What has become of a domain that was thrown away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aborted {
+    /// Outside, nothing is as the domain would have it.
+    Whole,
+    /// A commit of it had been cut short, and could neither be finished nor taken back, since the domain is
+    /// damaged. What it had changed outside stays so.
+    CommittedInPart,
 }
 
 /// Whom a wish has come to.
@@ -169,7 +179,7 @@ impl Domain {
             locked => locked?,
         };
         self.check_not_committing()?;
-        seal::make(&self.directory).map_err(StateError::seal(self.name()))
+        seal::make(&self.directory).map_err(|source| self.seal_error(source))
     }
 
     /// Whether all that is sealed of the domain is as it was.
@@ -178,7 +188,15 @@ impl Domain {
     /// [`StateError::Seal`].
     pub(crate) fn check_seal(&self, depth: Depth) -> Result<(), StateError> {
         let checked = seal::check(&self.directory, depth, self.is_committing());
-        checked.map_err(StateError::seal(self.name()))
+        checked.map_err(|source| self.seal_error(source))
+    }
+
+    pub(crate) fn seal_error(&self, source: SealError) -> StateError {
+        StateError::Seal {
+            name: self.name().into(),
+            is_committing: self.is_committing(),
+            source,
+        }
     }
 
     fn is_committing(&self) -> bool {
@@ -188,12 +206,13 @@ impl Domain {
     /// Throws it away, and the state root with it when it was the last one. A domain that runs is ended
     /// first.
     ///
-    /// A commit that was cut short before its first visible change is taken back.
+    /// A commit that was cut short before its first visible change is taken back; so is any that cannot be
+    /// finished, since the domain is damaged.
     ///
     /// # Errors
     /// When it is in use or was committed in part, or when something cannot be removed; what is
     /// left then is no domain any more and goes with the next abort.
-    pub fn abort(self) -> Result<(), StateError> {
+    pub fn abort(self) -> Result<Aborted, StateError> {
         let _lock = match self.reach(Wish::Abort)? {
             Reached::Ended(lock) => lock,
             Reached::Running(link) => {
@@ -201,9 +220,19 @@ impl Domain {
                 self.lock_when_ended()?
             }
         };
-        self.undo_staging();
-        self.check_not_committing()?;
-        self.root().remove(self.name())
+        let undone = self.undo_staging();
+        let is_damaged = self.is_committing()
+            && (undone.is_err_and(|error| error.is_damage()) || self.check_whole().is_err());
+        // Nobody can finish that commit any more, so it is taken back if that can be.
+        let aborted = match is_damaged && self.undo_commit_quietly().is_err() {
+            true => Aborted::CommittedInPart,
+            false => {
+                self.check_not_committing()?;
+                Aborted::Whole
+            }
+        };
+        self.root().remove(self.name())?;
+        Ok(aborted)
     }
 
     /// What is done to a domain while its commit is unfinished would be lost with it.

@@ -19,9 +19,9 @@ use crate::nested;
 use crate::person::Person;
 use crate::record::{self, Record};
 use crate::roles::control::{self, Finished, Job};
-use crate::seal::{self, Depth};
+use crate::seal;
 use crate::signals::Signals;
-use crate::state::{StateError, StateRoot};
+use crate::state::StateRoot;
 
 /// How long the kernel may take to show that it behaves as speculation needs it. A busy machine is no other
 /// kernel.
@@ -204,9 +204,9 @@ impl Domain {
         let signals = Signals::take_over().map_err(LaunchError::step("take over signals"))?;
         let lock = self.lock()?;
         self.check_not_committing()?;
-        self.check_seal(Depth::Data)?;
+        self.check_whole()?;
         // Durably, before anything changes: a seal that came back would call that damage.
-        seal::remove(self.directory()).map_err(StateError::seal(self.name()))?;
+        seal::remove(self.directory()).map_err(|source| self.seal_error(source))?;
         let root = self.root();
         let job = Job {
             name: self.name(),

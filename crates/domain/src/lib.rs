@@ -57,7 +57,7 @@ mod visit;
 
 pub use boundary::Boundary;
 pub use decide::{Committed, DecideError, OnOutput};
-pub use domain::{Domain, Status};
+pub use domain::{Aborted, Domain, Status};
 pub use doorway::{Done, ReadChanged, Refusal};
 pub use error::LaunchError;
 pub use exit::Exit;

@@ -204,7 +204,9 @@ fn names(directory: &Path) -> Result<Vec<std::ffi::OsString>, SealError> {
         entries => entries.map_err(SealError::at(directory))?,
     };
     let names = entries.map(|entry| entry.map(|entry| entry.file_name()));
-    names.collect::<Result<_, _>>().map_err(SealError::at(directory))
+    names
+        .collect::<Result<_, _>>()
+        .map_err(SealError::at(directory))
 }
 
 fn read(state: &Path) -> Result<Option<Vec<Entry>>, SealError> {
@@ -215,7 +217,9 @@ fn read(state: &Path) -> Result<Option<Vec<Entry>>, SealError> {
         match (Entry::decode(frame), entries.last_mut()) {
             (None, _) => malformed = malformed.or(Some(sequence)),
             (Some(more), Some(last)) if more.path == last.path => {
-                last.sums.get_or_insert_default().extend(more.sums.unwrap_or_default());
+                last.sums
+                    .get_or_insert_default()
+                    .extend(more.sums.unwrap_or_default());
             }
             (Some(entry), _) => entries.push(entry),
         }
@@ -227,7 +231,11 @@ fn read(state: &Path) -> Result<Option<Vec<Entry>>, SealError> {
         (Ok(recovery), malformed) => Err(SealError::Damaged {
             path,
             offset: HEADER_LENGTH,
-            what: format!("record {} of {}", malformed.unwrap_or_default(), recovery.frames),
+            what: format!(
+                "record {} of {}",
+                malformed.unwrap_or_default(),
+                recovery.frames
+            ),
         }),
     }
 }
@@ -318,7 +326,10 @@ impl Entry {
         let (length, rest) = rest.split_first_chunk()?;
         let sum = |bytes: &[u8; 12]| {
             let (block, sum) = bytes.split_first_chunk()?;
-            Some((u64::from_le_bytes(*block), u32::from_le_bytes(*sum.first_chunk()?)))
+            Some((
+                u64::from_le_bytes(*block),
+                u32::from_le_bytes(*sum.first_chunk()?),
+            ))
         };
         let (sums, rest) = rest.as_chunks();
         let sums = match *kind {

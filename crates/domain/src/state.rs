@@ -89,6 +89,8 @@ pub enum StateError {
     Seal {
         /// The domain's name.
         name: String,
+        /// Whether a commit of it was cut short.
+        is_committing: bool,
         /// What is wrong.
         source: SealError,
     },
@@ -134,9 +136,12 @@ impl StateError {
             }
             Self::Seal {
                 name,
+                is_committing,
                 source: SealError::Damaged { .. },
-            } => damaged_hint(name),
-            Self::Seal { .. } | Self::File { .. } => "check the file's owner and mode, and the space left".into(),
+            } => damaged_hint(name, *is_committing),
+            Self::Seal { .. } | Self::File { .. } => {
+                "check the file's owner and mode, and the space left".into()
+            }
         }
     }
 
@@ -144,18 +149,17 @@ impl StateError {
         let path = path.to_owned();
         move |source| Self::File { path, source }
     }
-
-    pub(crate) fn seal(name: &str) -> impl FnOnce(SealError) -> Self {
-        let name = name.to_owned();
-        move |source| Self::Seal { name, source }
-    }
 }
 
 /// What a person can do with a domain that is damaged.
-pub(crate) fn damaged_hint(name: &str) -> String {
+fn damaged_hint(name: &str, is_committing: bool) -> String {
+    let undo = match is_committing {
+        true => format!("`surmise commit --undo {name}` may still take the commit back, "),
+        false => String::new(),
+    };
     format!(
-        "nothing was changed; `surmise diff --damaged {name}` shows what can be read of it, \
-         `surmise abort {name}` throws it away"
+        "nothing was changed now; {undo}`surmise diff --damaged {name}` shows what can be read of the \
+         domain, `surmise abort {name}` throws it away"
     )
 }
 

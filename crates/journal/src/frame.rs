@@ -62,7 +62,9 @@ impl<'b> Frame<'b> {
 
 /// How many bytes the frame at the beginning of `bytes` says that it has, as far as there are so many.
 pub(crate) fn claimed_length(bytes: &[u8]) -> usize {
-    let payload = bytes.get(..4).map_or(0, |length| u32_at(length, 0) as usize);
+    let payload = bytes
+        .get(..4)
+        .map_or(0, |length| u32_at(length, 0) as usize);
     BEFORE_PAYLOAD.saturating_add(payload).min(bytes.len())
 }
 

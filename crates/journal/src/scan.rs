@@ -36,7 +36,13 @@ pub(crate) fn scan(bytes: &[u8], mut each: impl FnMut(u64, &[u8])) -> Result<Rec
     }
     if frames_at_mark != Some(mark.frames) {
         return Err(match at as u64 {
-            at if length < mark.end => Damage::at(at, What::Short { length, was: mark.end }),
+            at if length < mark.end => Damage::at(
+                at,
+                What::Short {
+                    length,
+                    was: mark.end,
+                },
+            ),
             at => Damage::at(at, What::Durable),
         });
     }

@@ -199,7 +199,9 @@ pub fn salvage(directory: &Path) -> Result<Salvaged, LoadError> {
         unfitting += u64::from(!fits);
     });
     let salvage = match salvage {
-        Err(JournalError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Default::default(),
+        Err(JournalError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
+            Default::default()
+        }
         salvage => salvage.map_err(|source| LoadError::Log { path, source })?,
     };
     undo_undecided(&mut map);

@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 
-use surmise_domain::{Domain, StateError, StateRoot, Status};
+use surmise_domain::{Aborted, Domain, StateError, StateRoot, Status};
 
 use crate::failure::Failure;
+use crate::report;
 
 /// Throw a domain's changes away
 ///
@@ -45,13 +46,18 @@ impl Arguments {
         };
         let mut failed = None;
         for domain in domains {
+            let name = domain.name().to_owned();
             match domain.abort() {
                 // All are gone when somebody else was quicker, too.
                 Err(StateError::Unknown { .. }) if self.all => {}
                 Err(error) => {
                     failed.get_or_insert(error);
                 }
-                Ok(()) => {}
+                Ok(Aborted::Whole) => {}
+                Ok(Aborted::CommittedInPart) => report::note(format_args!(
+                    "a commit of {name} had been cut short, and what it takes to take it back is \
+                     damaged: what it had changed outside stays"
+                )),
             }
         }
         match failed {

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use surmise_commit::Changes;
 use surmise_domain::{Domain, StateRoot};
 
+use crate::damaged;
 use crate::failure::Failure;
 use crate::held;
 use crate::launch;
@@ -34,6 +35,10 @@ pub struct Arguments {
     #[arg(short, long)]
     patch: bool,
 
+    /// Show what can be read of a domain that is damaged, and say what cannot
+    #[arg(long, conflicts_with = "patch")]
+    damaged: bool,
+
     /// Only changes at or below these paths
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
@@ -45,6 +50,9 @@ impl Arguments {
         let domain = StateRoot::locate()?.open(&self.name)?;
         let base = launch::directory()?;
         let wanted: Vec<_> = self.paths.iter().map(|path| resolve(&base, path)).collect();
+        if self.damaged {
+            return damaged::show(&domain, &wanted, &base);
+        }
         let changes = domain.changes()?.below(&wanted);
         if self.patch {
             print_patch(&domain, &changes, &base)?;
@@ -60,7 +68,11 @@ impl Arguments {
     }
 }
 
-fn print_lines(changes: &Changes, held: &[held::Row], base: &Path) -> Result<(), Failure> {
+pub(crate) fn print_lines(
+    changes: &Changes,
+    held: &[held::Row],
+    base: &Path,
+) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     for change in changes {
         writeln!(out, "{}", change.line(base))?;

@@ -32,6 +32,7 @@ Status:
   exited N     it exited with status N
   signal N     signal N ended it
   interrupted  Surmise ended before it did, or the machine; the changes up to then are there
+  damaged      a file of it is not as it was; `surmise diff --damaged NAME` tells
   committing   a commit was cut short; `surmise commit NAME` finishes it, and
                `surmise commit --undo NAME` takes it back";
 
@@ -78,15 +79,17 @@ impl Row {
         let record = domain.record();
         let status = domain.status();
         let settled = status != Status::Committing;
+        let changes = settled.then(|| domain.changes());
         Self {
             name: domain.name().to_owned(),
-            status: status_text(status),
+            status: match &changes {
+                Some(Err(error)) if error.is_damage() => "damaged".to_owned(),
+                _ => status_text(status),
+            },
             created: record.created,
             command: command_line(&record.command),
             directory: record.directory.display().to_string(),
-            changes: settled
-                .then(|| domain.changes().ok().map(|changes| changes.len()))
-                .flatten(),
+            changes: changes.and_then(|changes| Some(changes.ok()?.len())),
             // One that can't be read must not hide the others.
             held: held::rows(domain).unwrap_or_default(),
         }

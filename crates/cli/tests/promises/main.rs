@@ -4,6 +4,7 @@ mod boundary;
 mod boundary_table;
 mod coherence;
 mod commit;
+mod damage;
 mod diff;
 mod files;
 mod large;

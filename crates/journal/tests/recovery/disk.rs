@@ -56,7 +56,8 @@ impl Storage for &mut Disk {
         });
         self.bytes.resize(self.bytes.len().max(offset + fits), 0);
         self.bytes[offset..offset + fits].copy_from_slice(&bytes[..fits]);
-        self.dirty.extend(offset / BLOCK..(offset + fits).div_ceil(BLOCK));
+        self.dirty
+            .extend(offset / BLOCK..(offset + fits).div_ceil(BLOCK));
         if fits < bytes.len() {
             return Err(io::Error::from(io::ErrorKind::StorageFull));
         }

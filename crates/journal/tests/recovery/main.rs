@@ -120,7 +120,10 @@ fn every_flipped_bit_of_a_sealed_log_changes_nothing_or_is_damage() {
     }
     // What is between the marks means nothing, and one of two marks is enough.
     let meaningless = (HEADER_LENGTH as usize - 24) * 8;
-    assert_eq!((same, damaged), (meaningless, bytes.len() * 8 - meaningless));
+    assert_eq!(
+        (same, damaged),
+        (meaningless, bytes.len() * 8 - meaningless)
+    );
     for cut in 0..bytes.len() {
         read(&bytes[..cut]).expect_err("a sealed log is never shorter");
     }
@@ -164,13 +167,22 @@ fn what_can_be_read_of_a_damaged_log_is_read() {
         });
         (seen, salvage.expect("readable"))
     };
-    for (byte, frame) in [(0, None), (600, None), (1600 - 50, Some(1)), (bytes.len() - 1, Some(4))] {
+    for (byte, frame) in [
+        (0, None),
+        (600, None),
+        (1600 - 50, Some(1)),
+        (bytes.len() - 1, Some(4)),
+    ] {
         let mut flipped = bytes.clone();
         flipped[byte] ^= 1;
         fs::write(&path, &flipped).expect("written");
         let (seen, salvage) = salvaged(&path);
         let numbers: Vec<_> = (1..=4).filter(|number| Some(*number) != frame).collect();
-        assert_eq!(seen.iter().map(|seen| seen.0).collect::<Vec<_>>(), numbers, "{byte}");
+        assert_eq!(
+            seen.iter().map(|seen| seen.0).collect::<Vec<_>>(),
+            numbers,
+            "{byte}"
+        );
         let lost = frame.map_or(0, |frame| 16 + FRAMES[frame as usize - 1].len());
         assert_eq!(salvage.unread_bytes as usize, lost);
         assert_eq!(fs::read(&path).expect("read"), flipped, "left as it is");
@@ -301,7 +313,8 @@ fn other_formats_and_versions_are_refused_by_name() {
     ));
     for length in 0..HEADER_LENGTH as usize {
         let short = open(&bytes[..length], FORMAT);
-        let is_damaged = matches!(&short, Err(OpenError::Damaged(damage)) if damage.what == What::Header);
+        let is_damaged =
+            matches!(&short, Err(OpenError::Damaged(damage)) if damage.what == What::Header);
         assert!(is_damaged, "{length}: {short:?}");
     }
 }
