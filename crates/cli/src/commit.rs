@@ -17,8 +17,9 @@ use crate::summary::count;
 /// On a terminal, one that takes long shows how far it is. A signal that asks to stop stops it
 /// between two steps.
 pub fn commit(domain: Domain) -> Result<Committed, Failure> {
+    let name = domain.name().to_owned();
     let committed = commit_quietly(domain, Terms::default(), Display::on_terminal())?;
-    tell(&committed)?;
+    tell(&name, &committed)?;
     Ok(committed)
 }
 
@@ -51,10 +52,10 @@ pub fn commit_quietly(
 }
 
 /// Says what was sent and what was read and has changed, and fails with what was left.
-pub fn tell(committed: &Committed) -> Result<(), Failure> {
+pub fn tell(name: &str, committed: &Committed) -> Result<(), Failure> {
     tell_sent(committed);
     tell_read_changed(&committed.done.read_changed);
-    tell_left(committed)
+    tell_left(name, committed)
 }
 
 /// Takes back a commit of `domain` that was cut short. A signal that asks to stop stops it between two
@@ -134,7 +135,7 @@ fn tell_read_changed(changed: &ReadChanged) {
 }
 
 /// What someone outside was faster with, and what could not be sent, is not lost in silence.
-fn tell_left(committed: &Committed) -> Result<(), Failure> {
+fn tell_left(name: &str, committed: &Committed) -> Result<(), Failure> {
     let done = &committed.done;
     if !done.left.is_empty() {
         return Err(Failure::new(format_args!(
@@ -158,7 +159,10 @@ fn tell_left(committed: &Committed) -> Result<(), Failure> {
         count(done.unsent.len(), "held output")
     ))
     .details(lines)
-    .hint("the files are as the command left them; what was not sent has to be sent again by hand"))
+    .hint(format_args!(
+        "the files are as the command left them, and what was not sent is kept: `surmise commit --unsent rest \
+         {name}` sends the rest, `--unsent whole` all of it once more, `surmise abort {name}` drops it"
+    )))
 }
 
 #[cfg(test)]

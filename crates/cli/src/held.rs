@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use serde::Serialize;
-use surmise_domain::{Domain, HeldChannel};
+use surmise_domain::{Domain, HeldChannel, Status};
 
 use crate::failure::Failure;
 use crate::quote::plain;
@@ -15,6 +15,9 @@ pub struct Row {
     /// Where it goes.
     to: String,
     bytes: u64,
+    /// How many bytes an earlier commit has sent, where that could not send the rest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unsent_after: Option<u64>,
     /// Its first line, where that is text.
     #[serde(skip_serializing_if = "Option::is_none")]
     first_line: Option<String>,
@@ -32,7 +35,16 @@ struct Process {
 /// What `domain` holds, in the order in which it goes out.
 pub fn rows(domain: &Domain) -> Result<Vec<Row>, Failure> {
     let held = domain.held()?;
-    Ok(held.iter().map(Row::of).collect())
+    let mut rows: Vec<_> = held.iter().map(Row::of).collect();
+    if !matches!(domain.status(), Status::Running { .. }) {
+        let unsent = domain.unsent()?;
+        let unsent = unsent.iter().filter(|channel| !held.contains(channel));
+        rows.extend(unsent.map(|channel| Row {
+            unsent_after: Some(channel.sent),
+            ..Row::of(channel)
+        }));
+    }
+    Ok(rows)
 }
 
 impl Row {
@@ -40,6 +52,7 @@ impl Row {
         Self {
             to: channel.target.to_string(),
             bytes: channel.bytes,
+            unsent_after: None,
             first_line: channel.first_line.clone(),
             process: channel.sender.as_ref().map(|sender| Process {
                 pid: sender.pid,
@@ -56,7 +69,11 @@ impl Row {
     /// As `diff` shows it.
     pub fn line(&self) -> String {
         let bytes = usize::try_from(self.bytes).unwrap_or(usize::MAX);
-        let mut line = format!("H {} ({})", plain(&self.to), count(bytes, "byte"));
+        let bytes = count(bytes, "byte");
+        let mut line = match self.unsent_after {
+            None => format!("H {} ({bytes})", plain(&self.to)),
+            Some(sent) => format!("H {} ({bytes} unsent, {sent} sent)", plain(&self.to)),
+        };
         if let Some(first) = &self.first_line {
             line.push_str(": ");
             line.push_str(&plain(first));
@@ -94,6 +111,7 @@ mod tests {
         let row = |first_line: Option<&str>| Row {
             to: "127.0.0.1:8080".into(),
             bytes: 312,
+            unsent_after: None,
             first_line: first_line.map(Into::into),
             process: None,
         };

@@ -6,13 +6,16 @@ use std::ops::ControlFlow;
 use surmise_commit::{Changes, CommitError, OnProgress, Report, Request, Resumed, Terms};
 use surmise_journal::{Damage, OpenError};
 use surmise_network::Resolver;
-use surmise_outbox::{Delivered, Delivery, DeliveryError, HeldChannel, OutboxError, Target};
+use surmise_outbox::{
+    Cause, Delivered, Delivery, DeliveryError, HeldChannel, HeldState, Outbox, OutboxError, Resend,
+    Target,
+};
 use surmise_view::{LoadError, Map, Salvaged};
 
 use crate::domain::{Domain, Reached};
 use crate::doorway::{Done, ReadChanged, Refusal, Wish};
 use crate::lock::Lock;
-use crate::seal::{Depth, SealError};
+use crate::seal::{self, Depth, SealError};
 use crate::state::StateError;
 use crate::visit;
 
@@ -71,8 +74,19 @@ impl DecideError {
 pub struct Committed {
     /// What has become real, and what has not.
     pub done: Done,
-    /// Whether the domain runs on, under a new consent.
-    pub goes_on: bool,
+    /// What has become of the domain.
+    pub domain: After,
+}
+
+/// What has become of a domain that was committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum After {
+    /// It is no more.
+    Gone,
+    /// It runs on, under a new consent.
+    RunsOn,
+    /// It is kept with the held output that could not be sent ([`Status::Unsent`](crate::Status::Unsent)).
+    Unsent,
 }
 
 /// Takes held output that belongs on a terminal or a standard stream.
@@ -84,6 +98,9 @@ impl Domain {
     /// # Errors
     /// When the view's log cannot be read, or is damaged.
     pub fn changes(&self) -> Result<Changes, DecideError> {
+        if self.is_committed() {
+            return Ok(Changes::default());
+        }
         Ok(Changes::of(&self.map(Depth::Records)?))
     }
 
@@ -144,6 +161,50 @@ impl Domain {
         self.check_seal(Depth::Records)?;
         let held = surmise_outbox::load(self.directory()).map_err(|error| self.told(error))?;
         Ok(held.pending().cloned().collect())
+    }
+
+    /// Held output that a commit could not send, or not as a whole, in causal order. While the domain runs, also
+    /// what is being sent.
+    ///
+    /// # Errors
+    /// As [`Self::held`].
+    pub fn unsent(&self) -> Result<Vec<HeldChannel>, DecideError> {
+        self.check_seal(Depth::Records)?;
+        let held = surmise_outbox::load(self.directory()).map_err(|error| self.told(error))?;
+        // One that a commit did not even begin to send waits for the next one, and there is none.
+        let is_committed = self.is_committed();
+        let unsent = held.channels.iter().filter(|channel| match channel.state {
+            HeldState::Sending | HeldState::Failed { .. } => true,
+            HeldState::Open | HeldState::Finished(_) => is_committed,
+            HeldState::Sent | HeldState::Dropped => false,
+        });
+        Ok(unsent.cloned().collect())
+    }
+
+    /// Has the next commit send what an earlier one could not. Returns how many outputs there are.
+    ///
+    /// # Errors
+    /// When the domain runs or is in use, or its outbox cannot be read or written.
+    pub fn send_again(&self, what: Resend) -> Result<usize, DecideError> {
+        let _lock = self.lock()?;
+        self.check_seal(Depth::Records)?;
+        let outbox = Outbox::open(self.directory()).map_err(|error| self.told(error))?;
+        outbox.send_again(what).map_err(|error| self.told(error))
+    }
+
+    /// Whether all of its changes are real, and only the domain itself is left.
+    pub(crate) fn is_committed(&self) -> bool {
+        let pending = surmise_commit::pending(self.directory());
+        pending.is_ok_and(|phase| phase == Some(surmise_commit::Phase::Done))
+    }
+
+    /// Keeps what could not be sent, and nothing else: the changes are real. It is no loss if that fails: what
+    /// is left takes space, and goes with the rest.
+    fn keep_unsent(&self) {
+        let _ = seal::remove(self.directory()).and_then(|()| {
+            seal::forget_changes(self.directory())?;
+            seal::make(self.directory())
+        });
     }
 
     /// Makes everything that it did real, or finishes what a commit cut short has begun. A domain that
@@ -212,7 +273,7 @@ impl Domain {
                 done => {
                     return Ok(Committed {
                         done: done?,
-                        goes_on: true,
+                        domain: After::RunsOn,
                     });
                 }
             },
@@ -248,14 +309,29 @@ impl Domain {
             Resumed::Nothing | Resumed::Undone => self.commit_anew(terms, on_progress)?,
         };
         let delivered = delivery.map(|delivery| delivery.deliver(on_output));
+        let delivered = delivered.unwrap_or_default();
+        let unsent = self.unsent()?;
+        if !unsent.is_empty() {
+            self.keep_unsent();
+            return Ok(Committed {
+                done: Done {
+                    unsent: unsent
+                        .iter()
+                        .map(|channel| why_unsent(channel, &delivered))
+                        .collect(),
+                    ..done(changes, &report, delivered)
+                },
+                domain: After::Unsent,
+            });
+        }
         self.root().remove(self.name())?;
         // Directories that the domain removed and that held its state until now.
         if let Ok(left) = surmise_commit::finish_kept(&report.kept) {
             report.kept = left;
         }
         Ok(Committed {
-            done: done(changes, &report, delivered.unwrap_or_default()),
-            goes_on: false,
+            done: done(changes, &report, delivered),
+            domain: After::Gone,
         })
     }
 
@@ -285,7 +361,7 @@ impl Domain {
 
     /// Everybody whom held output is for is connected, and has got nothing yet.
     fn delivery(&self) -> Result<Option<Delivery>, DecideError> {
-        if self.held()?.is_empty() {
+        if self.held()?.is_empty() && self.unsent()?.is_empty() {
             return Ok(None);
         }
         let mut resolve = |name: &str| Resolver::system()?.lookup(name);
@@ -367,4 +443,17 @@ fn done(changes: usize, report: &Report, delivered: Delivered) -> Done {
             .collect(),
         is_sending: false,
     }
+}
+
+/// Where an output was to go that was not sent as a whole, by this commit or an earlier one; how much of it has
+/// left, and why not the rest.
+fn why_unsent(channel: &HeldChannel, delivered: &Delivered) -> (String, u64, String) {
+    let mut failed = delivered.failed.iter();
+    let failure = failed.find(|failure| failure.hold == channel.id);
+    let why = match (failure, channel.state) {
+        (Some(failure), _) => failure.source.to_string(),
+        (None, HeldState::Failed { errno }) => io::Error::from_raw_os_error(errno).to_string(),
+        (None, _) => Cause::Interrupted.to_string(),
+    };
+    (channel.target.to_string(), channel.sent, why)
 }

@@ -45,6 +45,8 @@ pub enum Status {
     Interrupted,
     /// A commit was begun and is not finished.
     Committing,
+    /// Its changes are committed. Held output is left that could not be sent.
+    Unsent,
 }
 
 /// What has become of a domain that was thrown away.
@@ -55,6 +57,8 @@ pub enum Aborted {
     /// A commit of it had been cut short, and could neither be finished nor taken back, since the domain is
     /// damaged. What it had changed outside stays so.
     CommittedInPart,
+    /// Its changes had been committed, and stay. Held output that could not be sent is thrown away.
+    Unsent,
 }
 
 /// Whom a wish has come to.
@@ -89,7 +93,10 @@ impl Domain {
     /// What it is doing now.
     pub fn status(&self) -> Status {
         if self.is_committing() {
-            Status::Committing
+            match self.is_unsent() {
+                true => Status::Unsent,
+                false => Status::Committing,
+            }
         } else if let Some(pid) = Lock::holder(&self.directory) {
             Status::Running { pid }
         } else if let Some(exit) = record::read_exit(&self.directory) {
@@ -101,7 +108,7 @@ impl Domain {
 
     /// Whether its command may run: also while a commit is under way, if the domain goes on after it.
     pub(crate) fn may_run(&self) -> bool {
-        matches!(self.status(), Status::Running { .. } | Status::Committing)
+        self.is_committing() || matches!(self.status(), Status::Running { .. })
     }
 
     /// Keeps every other command from working on it. Held by whoever runs, commits or aborts it.
@@ -199,6 +206,15 @@ impl Domain {
         }
     }
 
+    /// Whether nothing is left of it but held output, and nobody is at it.
+    fn is_unsent(&self) -> bool {
+        self.is_committed() && Lock::holder(&self.directory).is_none() && self.has_unsent()
+    }
+
+    fn has_unsent(&self) -> bool {
+        self.unsent().is_ok_and(|unsent| !unsent.is_empty())
+    }
+
     fn is_committing(&self) -> bool {
         self.directory.join(COMMIT).exists()
     }
@@ -226,6 +242,7 @@ impl Domain {
         // Nobody can finish that commit any more, so it is taken back if that can be.
         let aborted = match is_damaged && self.undo_commit_quietly().is_err() {
             true => Aborted::CommittedInPart,
+            false if self.is_committed() && !is_damaged && self.has_unsent() => Aborted::Unsent,
             false => {
                 self.check_not_committing()?;
                 Aborted::Whole

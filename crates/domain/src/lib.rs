@@ -56,7 +56,7 @@ mod terminal;
 mod visit;
 
 pub use boundary::Boundary;
-pub use decide::{Committed, DecideError, OnOutput};
+pub use decide::{After, Committed, DecideError, OnOutput};
 pub use domain::{Aborted, Domain, Status};
 pub use doorway::{Done, ReadChanged, Refusal};
 pub use error::LaunchError;
@@ -69,4 +69,4 @@ pub use record::Record;
 pub use seal::SealError;
 pub use state::{StateError, StateRoot};
 pub use surmise_network::{Peer, Policy, Rule, Verdict};
-pub use surmise_outbox::{DeliveryError, HeldChannel, Sender, Target};
+pub use surmise_outbox::{DeliveryError, HeldChannel, HeldState, Resend, Sender, Target};

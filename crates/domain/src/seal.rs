@@ -26,6 +26,8 @@ use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use surmise_journal::{Format, HEADER_LENGTH, Journal, OpenError};
 
+use crate::remove;
+
 const FORMAT: Format = Format {
     tag: "SEAL",
     version: 1,
@@ -124,6 +126,15 @@ pub(crate) fn remove(state: &Path) -> Result<(), SealError> {
         true => sync_directory(state),
         false => Ok(()),
     }
+}
+
+/// Removes what the domain changed, and all that a commit of it needs. Only of one that is not sealed.
+pub(crate) fn forget_changes(state: &Path) -> Result<(), SealError> {
+    for name in ["log", "reads", "undone", OBJECTS, "commit.undo"] {
+        let path = state.join(name);
+        remove::tree(&path).map_err(SealError::at(&path))?;
+    }
+    Ok(())
 }
 
 /// Whether everything under the seal is as it was. A domain without one was never at rest.

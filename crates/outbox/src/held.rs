@@ -63,6 +63,15 @@ pub enum HeldState {
 }
 
 impl Held {
+    /// The channels whose sending failed, or was interrupted if nobody is at it: the rest waits for somebody to
+    /// say what is to become of it.
+    pub fn unsent(&self) -> impl Iterator<Item = &HeldChannel> {
+        let is_unsent = |channel: &&HeldChannel| {
+            matches!(channel.state, HeldState::Sending | HeldState::Failed { .. })
+        };
+        self.channels.iter().filter(is_unsent)
+    }
+
     /// The channels that wait for a decision.
     pub fn pending(&self) -> impl Iterator<Item = &HeldChannel> {
         let waits = |channel: &&HeldChannel| {

@@ -28,7 +28,7 @@ pub(crate) struct Hold {
     pub(crate) sent: u64,
     pub(crate) end: Option<End>,
     stage: Stage,
-    /// What has not left, in order.
+    /// What has not left, in order; of one that is unsent, what was to leave then.
     pieces: VecDeque<Stored>,
 }
 
@@ -48,6 +48,12 @@ struct Stored {
     position: u64,
     offset: u64,
     length: u32,
+}
+
+impl Stored {
+    fn end(&self) -> u64 {
+        self.offset + u64::from(self.length)
+    }
 }
 
 impl Default for History {
@@ -91,6 +97,12 @@ impl History {
                 let follows = hold.stage == Stage::Sending || overturns;
                 follows && (hold.sent..=hold.bytes).contains(upto)
             }
+            Record::Left { upto, .. } => {
+                hold.stage == Stage::Sending && (hold.sent..=hold.bytes).contains(upto)
+            }
+            Record::Again { from, .. } => {
+                hold.is_unsent() && (hold.first_kept()..=hold.bytes).contains(from)
+            }
         }
     }
 
@@ -118,6 +130,8 @@ impl History {
             Record::Finished { end, .. } => hold.end = Some(*end),
             Record::Sending { .. } => hold.stage = Stage::Sending,
             Record::Sent { upto, errno, .. } => hold.settle(*upto, *errno),
+            Record::Left { upto, .. } => hold.sent = *upto,
+            Record::Again { from, .. } => hold.begin_again(*from),
             Record::Dropped { .. } => {
                 hold.stage = Stage::Dropped;
                 hold.pieces.clear();
@@ -170,22 +184,40 @@ impl Hold {
     fn settle(&mut self, upto: u64, errno: i32) {
         self.sent = upto;
         if errno != 0 {
+            // Its pieces stay: somebody may want them to be sent again.
             self.stage = Stage::Failed(errno);
-            self.pieces.clear();
             return;
         }
         self.stage = Stage::Released;
-        while let Some(first) = self.pieces.front_mut() {
-            let end = first.offset + u64::from(first.length);
-            if end > upto {
-                // The rest of a piece that left in part.
-                let gone = upto.saturating_sub(first.offset);
-                first.position += gone;
-                first.offset += gone;
-                first.length -= u32::try_from(gone).expect("a part of a piece is short");
-                break;
-            }
+        self.drop_first_while(|first| first.end() <= upto);
+        self.cut_first(upto);
+    }
+
+    /// What begins at `from` is to be sent. An empty datagram there may have left or not.
+    fn begin_again(&mut self, from: u64) {
+        self.sent = from;
+        self.drop_first_while(|first| first.length > 0 && first.end() <= from);
+        self.cut_first(from);
+        // Also a connection without a byte is to be made once more.
+        self.stage = match from {
+            0 => Stage::Held,
+            _ => Stage::Released,
+        };
+    }
+
+    fn drop_first_while(&mut self, has_left: impl Fn(&Stored) -> bool) {
+        while self.pieces.front().is_some_and(&has_left) {
             self.pieces.pop_front();
+        }
+    }
+
+    /// Takes what is before `upto` off the first piece.
+    fn cut_first(&mut self, upto: u64) {
+        if let Some(first) = self.pieces.front_mut() {
+            let gone = upto.saturating_sub(first.offset);
+            first.position += gone;
+            first.offset += gone;
+            first.length -= u32::try_from(gone).expect("a part of a piece is short");
         }
     }
 
@@ -198,7 +230,17 @@ impl Hold {
         }
     }
 
-    /// What has not left, in order.
+    /// Whether its sending failed, or was interrupted: nobody sends the rest.
+    pub(crate) fn is_unsent(&self) -> bool {
+        matches!(self.stage, Stage::Sending | Stage::Failed(_))
+    }
+
+    /// The first byte that could be sent again.
+    pub(crate) fn first_kept(&self) -> u64 {
+        self.pieces.front().map_or(self.bytes, |first| first.offset)
+    }
+
+    /// What has not left, in order; of one that was not sent as a whole, what was to leave.
     pub(crate) fn pieces(&self, id: HoldId) -> impl Iterator<Item = Piece> {
         self.pieces.iter().map(move |stored| Piece {
             hold: id,

@@ -25,7 +25,7 @@ mod writer;
 pub use delivery::{Cause, Delivered, Delivery, DeliveryError, Failure, Limits, Unreachable};
 pub use error::OutboxError;
 pub use held::{Held, HeldChannel, HeldState, load};
-pub use outbox::{Outbox, Pending, Piece, Step};
+pub use outbox::{Outbox, Pending, Piece, Resend, Step};
 pub use target::{End, HoldId, Host, Sender, Target};
 
 use std::path::{Path, PathBuf};

@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use surmise_journal::Journal;
 
 use crate::held::Fold;
-use crate::history::History;
+use crate::history::{History, Hold};
 use crate::record::{FORMAT, Record};
 use crate::writer::{Shared, Writer};
 use crate::{End, HoldId, OutboxError, PIECE_MAX, Sender, Target, path_in};
@@ -66,6 +66,15 @@ pub struct Piece {
     pub length: usize,
     /// Its first byte's place in the file, which orders pieces of all holds.
     pub(crate) position: u64,
+}
+
+/// What is to be sent of a hold that was not sent as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resend {
+    /// All of it, also what has left before.
+    Whole,
+    /// What is not known to have left.
+    Rest,
 }
 
 /// One step of sending some holds.
@@ -282,6 +291,42 @@ impl Outbox {
     pub fn mark_sending(&self, holds: &[HoldId]) -> Result<(), OutboxError> {
         let marks = holds.iter().map(|hold| Record::Sending { hold: *hold });
         self.handle.shared.note(marks.collect(), true)
+    }
+
+    /// Notes that of a hold that is being sent the bytes before `upto` have left so far, for whoever asks after
+    /// a kill. Never blocks.
+    pub fn mark_left(&self, hold: HoldId, upto: u64) {
+        self.handle.shared.progress(Record::Left { hold, upto });
+    }
+
+    /// Makes pending, durably, what was not sent of all holds whose sending failed or was interrupted: all of
+    /// it once more, or what is not known to have left. Only while nothing is being sent. Returns how many
+    /// holds there are.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn send_again(&self, what: Resend) -> Result<usize, OutboxError> {
+        self.settle();
+        let shared = &self.handle.shared;
+        let again: Vec<_> = {
+            let state = shared.state();
+            let unsent = state
+                .history
+                .holds
+                .iter()
+                .filter(|(_, hold)| hold.is_unsent());
+            let record = |(id, hold): (&HoldId, &Hold)| Record::Again {
+                hold: *id,
+                from: match what {
+                    Resend::Whole => hold.first_kept(),
+                    Resend::Rest => hold.sent,
+                },
+            };
+            unsent.map(record).collect()
+        };
+        let count = again.len();
+        shared.note(again, true)?;
+        Ok(count)
     }
 
     /// Notes that the bytes of `hold` before `upto`, counted from its first byte, have left. What

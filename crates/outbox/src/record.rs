@@ -14,6 +14,8 @@
 //! | 4 | [`Record::Dropped`] | hold |
 //! | 5 | [`Record::Sending`] | hold |
 //! | 6 | [`Record::Sent`] | hold, upto u64, error number i32, 0 for none |
+//! | 7 | [`Record::Left`] | hold, upto u64 |
+//! | 8 | [`Record::Again`] | hold, from u64 |
 //!
 //! Target: a byte 1 (TCP: host, port u16), 2 (UDP: host, port u16), 3 (standard output), 4 (standard
 //! error) or 5 (terminal). Host: a byte 4 and four bytes, 6 and sixteen bytes, or 0 and a name
@@ -23,7 +25,9 @@
 //! end, and only frames 3 follow frame 4. Frame 5 is durable before the first byte leaves; `upto` in
 //! frame 6 counts from the first byte of the hold. Data behind `upto`, or in frames after frame 6,
 //! has not left, and is pending again when the error is 0. A frame 5 without its frame 6 was
-//! interrupted: some, none or all of the data may have left, and it is not sent again.
+//! interrupted: what is before `upto` of the last frame 7 has left, and some, none or all of the rest. It is
+//! not sent again unless frame 8 says so, which also may follow a frame 6 with an error: the data from `from`
+//! on are pending.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -63,6 +67,10 @@ pub(crate) enum Record<'a> {
     Sending { hold: HoldId },
     /// The hold's bytes before `upto` have left; with an error number, no others will.
     Sent { hold: HoldId, upto: u64, errno: i32 },
+    /// Of a hold that is being sent, the bytes before `upto` have left so far.
+    Left { hold: HoldId, upto: u64 },
+    /// Of a hold that was not sent as a whole, the bytes from `from` on are to be sent.
+    Again { hold: HoldId, from: u64 },
 }
 
 impl Record<'_> {
@@ -73,7 +81,9 @@ impl Record<'_> {
             | Self::Finished { hold, .. }
             | Self::Dropped { hold }
             | Self::Sending { hold }
-            | Self::Sent { hold, .. } => *hold,
+            | Self::Sent { hold, .. }
+            | Self::Left { hold, .. }
+            | Self::Again { hold, .. } => *hold,
         }
     }
 
@@ -87,6 +97,8 @@ impl Record<'_> {
             Self::Dropped { .. } => 4,
             Self::Sending { .. } => 5,
             Self::Sent { .. } => 6,
+            Self::Left { .. } => 7,
+            Self::Again { .. } => 8,
         };
         payload.push(tag);
         payload.extend(self.hold().0.to_le_bytes());
@@ -108,6 +120,9 @@ impl Record<'_> {
             Self::Sent { upto, errno, .. } => {
                 payload.extend(upto.to_le_bytes());
                 payload.extend(errno.to_le_bytes());
+            }
+            Self::Left { upto: offset, .. } | Self::Again { from: offset, .. } => {
+                payload.extend(offset.to_le_bytes());
             }
         }
     }
@@ -143,6 +158,14 @@ impl<'a> Record<'a> {
                 hold,
                 upto: u64::from_le_bytes(reader.array()?),
                 errno: i32::from_le_bytes(reader.array()?),
+            },
+            7 => Self::Left {
+                hold,
+                upto: u64::from_le_bytes(reader.array()?),
+            },
+            8 => Self::Again {
+                hold,
+                from: u64::from_le_bytes(reader.array()?),
             },
             _ => return Err(Malformed),
         };

@@ -61,6 +61,9 @@ enum Request {
     Keep(Record<'static>),
     /// The program sent something to a hold after a failed write.
     Lost(HoldId),
+    /// How far a sending has come. Of use if the sender is killed; should it not be written, less is known
+    /// then.
+    Progress(Record<'static>),
     /// To be written whatever happened before, with an answer.
     Note {
         records: Vec<Record<'static>>,
@@ -117,6 +120,11 @@ impl Shared {
         self.push(&mut self.state(), request);
         let gone = || io::Error::other("the writer of the outbox has ended");
         answered.recv().unwrap_or_else(|_| Err(gone().into()))
+    }
+
+    /// Queues how far a sending has come.
+    pub(crate) fn progress(&self, record: Record<'static>) {
+        self.push(&mut self.state(), Request::Progress(record));
     }
 
     pub(crate) fn failure(&self) -> Option<io::Error> {
@@ -225,6 +233,7 @@ impl Writer {
                 match request {
                     Request::Keep(record) => self.keep(record),
                     Request::Lost(hold) => self.lose(hold),
+                    Request::Progress(record) => drop(self.write(&record)),
                     Request::Note {
                         records,
                         durable,

@@ -54,6 +54,9 @@ impl Arguments {
                     failed.get_or_insert(error);
                 }
                 Ok(Aborted::Whole) => {}
+                Ok(Aborted::Unsent) => report::note(format_args!(
+                    "the changes of {name} had been committed, and stay; what could not be sent is dropped"
+                )),
                 Ok(Aborted::CommittedInPart) => report::note(format_args!(
                     "a commit of {name} had been cut short, and what it takes to take it back is \
                      damaged: what it had changed outside stays"

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use surmise_commit::{Choice, Terms, Winner};
-use surmise_domain::{Committed, ReadChanged, StateRoot};
+use surmise_domain::{After, Committed, Domain, ReadChanged, Resend, StateRoot};
 
 use crate::commit::{commit_quietly, tell, undo};
 use crate::failure::{Failure, Plain};
@@ -29,7 +29,8 @@ Examples:
   surmise commit demo
   surmise commit --strict demo
   surmise commit --force-theirs Cargo.lock --force-ours src demo
-  surmise commit --undo demo")]
+  surmise commit --undo demo
+  surmise commit --unsent rest demo")]
 pub struct Arguments {
     /// The domain to commit
     name: String,
@@ -39,8 +40,15 @@ pub struct Arguments {
     /// Everything outside is as before the commit then, save for change times (ctime). If somebody has
     /// changed meanwhile what the commit had changed, those paths are listed and nothing is done. Once a
     /// commit has made all its changes and removes what they replaced, it can only be finished.
-    #[arg(long, conflicts_with_all = ["strict", "ours", "theirs"])]
+    #[arg(long, conflicts_with_all = ["strict", "ours", "theirs", "unsent"])]
     undo: bool,
+
+    /// Send held output that an earlier commit could not send as a whole
+    ///
+    /// `rest` sends what is not known to have left, `whole` sends all of it once more, each on a new
+    /// connection. Without this option such output stays where it is; `surmise abort` drops it.
+    #[arg(long, value_name = "PART")]
+    unsent: Option<Part>,
 
     /// Count it as a conflict, too, when a file that the command only read has changed outside since
     ///
@@ -73,7 +81,8 @@ pub struct Arguments {
     /// While it works, lines {"progress": {"activity", "done", "total", "seconds_left"}}; the activities
     /// are stage, keep, apply, send and undo, and seconds_left is null while the pace is not known. The
     /// last line is {"committed": {"name", "changes", "goes_on", "left", "read_changed", "sent", "unsent",
-    /// "sending"}}, {"undone": {"name"}} or {"failed": {"error", "details", "hint"}}. Held output of the
+    /// "sending"}}, {"undone": {"name"}} or {"failed": {"error", "details", "hint"}}. What is in "unsent" is
+    /// kept in the domain; "bytes" of it have left. Held output of the
     /// command itself goes to standard error. "read_changed" is {"count", "first"}: how many files that
     /// the command merely read had changed outside, and a line for each of the first of them.
     #[arg(long)]
@@ -93,8 +102,8 @@ impl Arguments {
         }
         match done? {
             Decided::Committed(committed) => {
-                tell(&committed)?;
-                if committed.goes_on {
+                tell(&self.name, &committed)?;
+                if committed.domain == After::RunsOn {
                     let changes = count(committed.done.changes, "change");
                     report::note(format_args!("{changes} committed; the command goes on"));
                 }
@@ -116,6 +125,9 @@ impl Arguments {
         if self.undo {
             undo(&domain, display)?;
             return Ok(Decided::Undone);
+        }
+        if let Some(part) = self.unsent {
+            send_again(&domain, part)?;
         }
         let terms = Terms {
             choices: &self.choices()?,
@@ -149,7 +161,7 @@ impl Arguments {
         Line::Committed {
             name: &self.name,
             changes: done.changes,
-            goes_on: committed.goes_on,
+            goes_on: committed.domain == After::RunsOn,
             left: &done.left,
             read_changed: &done.read_changed,
             sent: sent.map(|(to, bytes)| Sent { to, bytes: *bytes }).collect(),
@@ -162,6 +174,28 @@ impl Arguments {
                 .collect(),
             sending: done.is_sending,
         }
+    }
+}
+
+/// What is sent of an output that was not sent as a whole.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Part {
+    Rest,
+    Whole,
+}
+
+fn send_again(domain: &Domain, part: Part) -> Result<(), Failure> {
+    let what = match part {
+        Part::Rest => Resend::Rest,
+        Part::Whole => Resend::Whole,
+    };
+    match domain.send_again(what)? {
+        0 => Err(Failure::new(format_args!(
+            "nothing of domain `{}` is unsent",
+            domain.name()
+        ))
+        .hint("commit without --unsent")),
+        _ => Ok(()),
     }
 }
 

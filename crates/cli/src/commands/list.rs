@@ -34,7 +34,9 @@ Status:
   interrupted  Surmise ended before it did, or the machine; the changes up to then are there
   damaged      a file of it is not as it was; `surmise diff --damaged NAME` tells
   committing   a commit was cut short; `surmise commit NAME` finishes it, and
-               `surmise commit --undo NAME` takes it back";
+               `surmise commit --undo NAME` takes it back
+  unsent       the changes are committed, and held output could not be sent; `surmise commit
+               --unsent rest NAME` sends what is left, `surmise abort NAME` drops it";
 
 impl Arguments {
     /// Prints a line for each domain, oldest first.
@@ -107,6 +109,7 @@ fn status_text(status: Status) -> String {
         } => format!("signal {signal}"),
         Status::Interrupted => "interrupted".to_owned(),
         Status::Committing => "committing".to_owned(),
+        Status::Unsent => "unsent".to_owned(),
     }
 }
 

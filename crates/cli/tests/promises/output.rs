@@ -3,6 +3,7 @@
 mod prompts;
 mod sent;
 mod streams;
+mod unsent;
 
 use std::path::PathBuf;
 

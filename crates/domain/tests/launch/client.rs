@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use rustix::process::Signal;
 use surmise_commit::Activity;
-use surmise_domain::StateRoot;
+use surmise_domain::{After, StateRoot};
 use surmise_sys::signals::{self, SignalFd};
 
 /// Commits it, and tells on standard output what came of it. Ctrl-C asks it to stop, as does, if
@@ -36,7 +36,8 @@ pub fn main(root: &StateRoot, name: &str, until_apply: bool) -> ExitCode {
             }
             println!(
                 "committed {}, goes on: {}",
-                committed.done.changes, committed.goes_on
+                committed.done.changes,
+                committed.domain == After::RunsOn
             );
             ExitCode::SUCCESS
         }

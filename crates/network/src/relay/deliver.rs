@@ -170,7 +170,7 @@ impl Delivery<'_> {
         };
         match sent {
             Ok(()) if step.is_last => self.complete(step.hold),
-            Ok(()) => {}
+            Ok(()) => self.outbox.mark_left(step.hold, sending.sent),
             Err(error) => {
                 // The hold then counts as interrupted, which is as bad and as true.
                 let _ = self.outbox.mark_failed(step.hold, sending.sent, &error);

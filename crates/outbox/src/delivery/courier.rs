@@ -112,6 +112,7 @@ impl<'a> Courier<'a> {
         if let Some(piece) = &step.piece {
             self.outbox.read(piece, buffer)?;
             self.send(line, buffer)?;
+            self.outbox.mark_left(line.pending.hold, line.sent);
         }
         if step.is_last {
             self.finish(line)?;

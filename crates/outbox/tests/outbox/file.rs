@@ -4,8 +4,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use surmise_journal::{Format, Journal, OpenError, read_at};
-use surmise_outbox::{End, HeldState, HoldId, Host, Outbox, OutboxError, Target, load};
+use surmise_journal::{Format, HEADER_LENGTH, Journal, OpenError, read_at};
+use surmise_outbox::{End, HeldState, HoldId, Host, Outbox, OutboxError, Resend, Target, load};
 use surmise_testkit::Scratch;
 
 use crate::{curl, directory, tcp, udp};
@@ -42,8 +42,12 @@ fn every_record(directory: &Path, mut each: impl FnMut()) {
     step(&mut |outbox| outbox.mark_sending(&[HoldId(1)]).expect("mark"));
     step(&mut |outbox| outbox.mark_sent(HoldId(1), 16).expect("mark"));
     step(&mut |outbox| outbox.mark_sending(&[HoldId(2)]).expect("mark"));
+    step(&mut |outbox| outbox.mark_left(HoldId(2), 0));
     let refused = io::Error::from_raw_os_error(111);
     step(&mut |outbox| outbox.mark_failed(HoldId(2), 0, &refused).expect("mark"));
+    step(&mut |outbox| {
+        assert_eq!(outbox.send_again(Resend::Whole).expect("again"), 1);
+    });
     for target in [Target::Output, Target::Error, Target::Terminal] {
         step(&mut |outbox| {
             outbox.hold(target.clone(), None);
@@ -82,7 +86,9 @@ fn every_frame_is_as_documented() {
         hold(5, 1),
         with(6, 1, &[&[16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]]),
         hold(5, 2),
+        with(7, 2, &[&[0, 0, 0, 0, 0, 0, 0, 0]]),
         with(6, 2, &[&[0, 0, 0, 0, 0, 0, 0, 0, 111, 0, 0, 0]]),
+        with(8, 2, &[&[0, 0, 0, 0, 0, 0, 0, 0]]),
         with(1, 4, &[&[3, 0]]),
         with(1, 5, &[&[4, 0]]),
         with(1, 6, &[&[5, 0]]),
@@ -91,7 +97,7 @@ fn every_frame_is_as_documented() {
 }
 
 #[test]
-fn every_cut_keeps_exactly_the_whole_frames_and_is_gone_on_from() {
+fn every_cut_keeps_exactly_the_whole_frames_and_is_gone_on_from_or_is_damage() {
     let scratch = Scratch::new();
     let directory = directory(&scratch);
     let path = directory.join("outbox");
@@ -101,10 +107,19 @@ fn every_cut_keeps_exactly_the_whole_frames_and_is_gone_on_from() {
         states.push((length, load(&directory).expect("load")));
     });
     let bytes = fs::read(&path).expect("read");
-    assert_eq!(states.len(), 16);
-    assert_eq!(states[15].0, bytes.len());
+    assert_eq!(states.len(), 18);
+    assert_eq!(states[17].0, bytes.len());
+    // Where the notes on what leaves are made durable. A cut of those would have it sent twice.
+    let durable = states[14].0;
     for cut in 0..=bytes.len() {
         fs::write(&path, &bytes[..cut]).expect("write");
+        if (HEADER_LENGTH as usize..durable).contains(&cut) {
+            for error in [load(&directory).err(), Outbox::open(&directory).err()] {
+                let is_damage = matches!(error, Some(OutboxError::Open(OpenError::Damaged(_))));
+                assert!(is_damage, "cut at {cut}: {error:?}");
+            }
+            continue;
+        }
         let whole = states.iter().rev().find(|(length, _)| *length <= cut);
         let (_, wanted) = whole.expect("the first state has no bytes");
         assert_eq!(&load(&directory).expect("load"), wanted, "cut at {cut}");
@@ -131,7 +146,7 @@ fn the_states_of_all_holds_are_told() {
     let states: Vec<_> = held.channels.iter().map(|channel| channel.state).collect();
     let wanted = [
         HeldState::Sent,
-        HeldState::Failed { errno: 111 },
+        HeldState::Open,
         HeldState::Dropped,
         HeldState::Open,
         HeldState::Open,
@@ -139,7 +154,7 @@ fn the_states_of_all_holds_are_told() {
     ];
     assert_eq!(states, wanted);
     assert_eq!(held.channels[0].sender, curl());
-    assert_eq!(held.pending().count(), 3);
+    assert_eq!(held.pending().count(), 4);
 }
 
 #[test]
@@ -153,6 +168,10 @@ fn what_no_surmise_writes_is_refused_by_the_number_of_its_frame() {
         vec![],
         plain(0),
         plain(7),
+        plain(9),
+        // Nothing of it is being sent, and nothing has failed.
+        with(7, &[0; 8]),
+        with(8, &[0; 8]),
         opened(1),
         opened(0),
         plain(2),

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use proptest::prelude::*;
-use surmise_outbox::{End, HeldState, HoldId, Outbox, Target, load};
+use surmise_outbox::{End, HeldState, HoldId, Outbox, Resend, Target, load};
 
 use crate::{curl, tcp, udp};
 
@@ -20,6 +20,8 @@ pub enum Act {
     Sending(usize),
     Sent(usize, u8),
     Failed(usize, u8),
+    Left(usize, u8),
+    Again(Resend),
     Reopen,
 }
 
@@ -38,7 +40,9 @@ pub fn act() -> impl Strategy<Value = Act> {
         1 => hold.clone().prop_map(Act::Drop),
         3 => hold.clone().prop_map(Act::Sending),
         3 => (hold.clone(), any::<u8>()).prop_map(|(hold, part)| Act::Sent(hold, part)),
-        1 => (hold, any::<u8>()).prop_map(|(hold, part)| Act::Failed(hold, part)),
+        2 => (hold.clone(), any::<u8>()).prop_map(|(hold, part)| Act::Failed(hold, part)),
+        2 => (hold, any::<u8>()).prop_map(|(hold, part)| Act::Left(hold, part)),
+        1 => prop_oneof![Just(Resend::Whole), Just(Resend::Rest)].prop_map(Act::Again),
         1 => Just(Act::Reopen),
     ]
 }
@@ -61,6 +65,8 @@ struct Model {
     left: usize,
     /// How many bytes have left.
     sent: u64,
+    /// How many had left before the present sending.
+    released: u64,
     end: Option<End>,
     state: State,
 }
@@ -108,6 +114,23 @@ impl<'a> Both<'a> {
             }
             Act::Sent(index, part) => self.leave(index, part, false),
             Act::Failed(index, part) => self.leave(index, part, true),
+            Act::Left(index, part) => {
+                if let Some(hold) = self.holds.get_mut(index) {
+                    let upto = hold.part(part);
+                    self.outbox.mark_left(id(index), upto);
+                    if hold.state == State::Sending {
+                        hold.sent = upto;
+                    }
+                }
+            }
+            Act::Again(what) => {
+                let unsent = self.holds.iter_mut();
+                let unsent = unsent
+                    .filter(|hold| matches!(hold.state, State::Sending | State::Failed))
+                    .map(|hold| hold.begin_again(what))
+                    .count();
+                assert_eq!(self.outbox.send_again(what).expect("noted"), unsent);
+            }
             Act::Reopen => self.reopen(),
         }
     }
@@ -128,6 +151,7 @@ impl<'a> Both<'a> {
             appended: Vec::new(),
             left: 0,
             sent: 0,
+            released: 0,
             end: None,
             state: State::Held,
         });
@@ -161,11 +185,7 @@ impl<'a> Both<'a> {
         let Some(hold) = self.holds.get_mut(index) else {
             return;
         };
-        let part = match hold.target.is_datagrams() {
-            true => part / 128 * 255,
-            false => part,
-        };
-        let upto = hold.sent + (hold.total() - hold.sent) * u64::from(part) / 255;
+        let upto = hold.part(part);
         let error = io::Error::from_raw_os_error(ERRNO);
         let (done, state) = match is_failure {
             true => (
@@ -243,6 +263,33 @@ impl Model {
         lengths.sum()
     }
 
+    /// So many of 255 parts of what has not left, of datagrams all or nothing; counted from the first byte.
+    fn part(&self, part: u8) -> u64 {
+        let part = match self.target.is_datagrams() {
+            true => part / 128 * 255,
+            false => part,
+        };
+        self.sent + (self.total() - self.sent) * u64::from(part) / 255
+    }
+
+    fn begin_again(&mut self, what: Resend) {
+        self.sent = match what {
+            Resend::Whole => self.released,
+            Resend::Rest => self.sent,
+        };
+        self.released = self.sent;
+        self.state = match self.sent {
+            0 => State::Held,
+            _ => State::Released,
+        };
+        let mut end = 0;
+        let whole = self.appended.iter().take_while(|(_, bytes)| {
+            end += bytes.len() as u64;
+            end < self.sent || end == self.sent && !bytes.is_empty()
+        });
+        self.left = whole.count();
+    }
+
     fn is_pending(&self) -> bool {
         let has_rest = self.left < self.appended.len();
         self.state == State::Held || self.state == State::Released && has_rest
@@ -261,6 +308,10 @@ impl Model {
     fn leave(&mut self, upto: u64, state: State) {
         self.state = state;
         self.sent = upto;
+        if state == State::Failed {
+            return;
+        }
+        self.released = upto;
         let mut end = 0;
         let whole = self.appended.iter().take_while(|(_, bytes)| {
             end += bytes.len() as u64;
