@@ -1,4 +1,4 @@
-//! S45: what is kept of a domain is believed only as long as it is what was kept.
+//! S50: what is kept of a domain is believed only as long as it is what was kept.
 
 mod every_byte;
 mod half_committed;

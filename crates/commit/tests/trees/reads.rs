@@ -258,14 +258,10 @@ fn a_strict_commit_needs_to_know_what_was_read() {
         read(&view, "c");
     };
     let old = |world: &World| fs::remove_file(world.state().join("reads")).unwrap();
-    let damaged = |world: &World| fs::write(world.state().join("reads"), [b'x'; 100]).unwrap();
     type Case<'c> = (&'c dyn Fn(&World), fn(&ReadsUnknown) -> bool);
-    let cases: [Case<'_>; 3] = [
+    let cases: [Case<'_>; 2] = [
         (&killed, |why| matches!(why, ReadsUnknown::NotWhole)),
         (&old, |why| matches!(why, ReadsUnknown::Absent)),
-        (&damaged, |why| {
-            matches!(why, ReadsUnknown::Unreadable { .. })
-        }),
     ];
     for (what, why) in cases {
         let world = world(&["a"], &[Act::Create("made".into())]);
@@ -281,6 +277,24 @@ fn a_strict_commit_needs_to_know_what_was_read() {
         let report = world.commit().expect("no conflict");
         assert_eq!(report, Report::default());
     }
+}
+
+/// S50: what was known and is damaged is missed by every commit.
+#[test]
+fn no_commit_goes_without_what_was_read_where_that_is_damaged() {
+    let world = world(&["a"], &[Act::Create("made".into())]);
+    let path = world.state().join("reads");
+    fs::write(&path, [b'x'; 2000]).unwrap();
+    let before = TreeSnapshot::of(world.real());
+    for refused in [world.commit_on(STRICT), world.commit()] {
+        let Err(CommitError::ReadsUnknown(unknown)) = refused else {
+            panic!("{refused:?}");
+        };
+        assert!(unknown.is_damage(), "{unknown}");
+    }
+    assert_same_tree(&before, &TreeSnapshot::of(world.real()), Facets::EXACT);
+    fs::remove_file(&path).unwrap();
+    assert_eq!(world.commit().expect("committed"), Report::default());
 }
 
 /// S29: a domain that goes on is judged by what it read since.

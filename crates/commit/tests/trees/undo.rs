@@ -310,7 +310,8 @@ fn without_a_commit_that_was_cut_short_there_is_nothing_to_undo() {
     assert_eq!(again.unwrap(), Resumed::Finished(Default::default()));
 }
 
-/// The journal of a commit that is killed before it says that staging begins may end anywhere.
+/// What a commit that is killed before staging begins has written of its journal may end anywhere, and is no
+/// journal; one that lacks anything is damaged, and nothing is done by it.
 #[test]
 fn a_commit_that_was_cut_short_before_it_began_has_never_been() {
     let world = World::new(plant);
@@ -320,22 +321,25 @@ fn a_commit_that_was_cut_short_before_it_began_has_never_been() {
     let path = world.state().join("commit");
     let whole = fs::read(&path).unwrap();
     let before = TreeSnapshot::of(world.real());
-    let ends: Vec<_> = (0..whole.len()).step_by(7).chain(0..100).collect();
-    let pending_at = |end: usize| {
+    let on_progress = &mut |_: surmise_commit::Progress| ControlFlow::Continue(());
+    for end in (0..whole.len()).step_by(7).chain(0..100) {
         fs::write(&path, &whole[..end]).unwrap();
-        pending(&world.state()).unwrap()
-    };
-    for end in ends {
-        for is_undone in [false, true] {
-            assert_eq!(pending_at(end), Some(Phase::Staging), "{end} bytes");
-            match is_undone {
-                true => undo(&world.state(), &mut |_| ControlFlow::Continue(())).unwrap(),
-                false => assert_eq!(world.resume(&[]), Resumed::Undone, "{end} bytes"),
-            }
-            assert_eq!(pending(&world.state()).unwrap(), None);
+        let refused = [
+            pending(&world.state()).map_err(CommitError::from).err(),
+            undo(&world.state(), on_progress).err(),
+            resume(&world.state(), on_progress).err(),
+        ];
+        for error in refused {
+            assert!(error.is_some_and(|error| error.is_damage()), "{end} bytes");
         }
+        assert_eq!(fs::read(&path).unwrap(), whole[..end]);
     }
-    assert_same_tree(&before, &TreeSnapshot::of(world.real()), Facets::EXACT);
+    fs::write(&path, &whole).unwrap();
+    assert_eq!(pending(&world.state()).unwrap(), Some(Phase::Staging));
+    assert_eq!(world.resume(&[]), Resumed::Undone);
+    fs::write(path.with_extension("new"), &whole[..whole.len() / 2]).unwrap();
+    assert_eq!(pending(&world.state()).unwrap(), None);
+    world.assert_undone(&before);
     world.assert_commits();
 }
 

@@ -36,7 +36,7 @@ struct Counts {
     damaged: usize,
 }
 
-/// S45.
+/// S50.
 #[test]
 fn a_kept_domain_is_as_it_was_or_damaged_whatever_byte_is_another() {
     let setting = Setting {

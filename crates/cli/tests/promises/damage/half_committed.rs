@@ -41,7 +41,7 @@ struct Cut {
     between: TreeSnapshot,
 }
 
-/// S45.
+/// S50.
 #[test]
 fn a_commit_that_was_cut_short_is_finished_undone_or_left_whatever_byte_is_another() {
     let mut counts = Counts::default();

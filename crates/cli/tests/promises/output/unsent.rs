@@ -67,7 +67,7 @@ fn receive<'s>(
     scope.spawn(|| read_all(&mut server.accept()))
 }
 
-/// S46.
+/// S51.
 #[test]
 fn what_a_receiver_did_not_take_is_kept_and_its_rest_is_sent() {
     as_each_user(|setting| {
@@ -96,7 +96,7 @@ fn what_a_receiver_did_not_take_is_kept_and_its_rest_is_sent() {
     });
 }
 
-/// S46.
+/// S51.
 #[test]
 fn what_a_receiver_did_not_take_is_sent_once_more_or_dropped() {
     as_each_user(|setting| {
@@ -127,7 +127,7 @@ fn what_a_receiver_did_not_take_is_sent_once_more_or_dropped() {
     });
 }
 
-/// S46: a delivery that is killed has noted how far it had come.
+/// S51: a delivery that is killed has noted how far it had come.
 #[test]
 fn a_killed_delivery_tells_what_had_left() {
     as_each_user(|setting| {
