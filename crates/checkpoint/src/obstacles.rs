@@ -26,6 +26,8 @@ pub struct Suspicions {
     pub locks: bool,
     /// Filters its own calls, besides the supervisor's filters, which are so many.
     pub filters: Option<u32>,
+    /// Had its children be born into other namespaces than its own (unshare(2), setns(2)).
+    pub namespaces: bool,
 }
 
 /// What stands in the way of a checkpoint, as the end of a sentence about the process.
@@ -42,6 +44,12 @@ pub fn obstacle(process: Pid, suspicions: Suspicions) -> io::Result<Option<&'sta
     }
     if status.ignores(SIGTRAP) {
         return Ok(Some("ignores the signal by which calls are injected"));
+    }
+    if status.is_first_of_namespace() {
+        return Ok(Some("is the first process of a pid namespace"));
+    }
+    if suspicions.namespaces && bears_elsewhere(process)? {
+        return Ok(Some("has its children be born into another namespace"));
     }
     if let Some(filters) = suspicions.filters
         && status.filters() > filters
@@ -105,12 +113,47 @@ impl Status {
         count.and_then(|digits| digits.parse().ok()).unwrap_or(0)
     }
 
+    /// When the first process of a pid namespace ends, the kernel waits in its place until the others have
+    /// ended and were reaped, by their tracers as well. A vessel would be one of them, and its tracer may be
+    /// waiting for that very process.
+    fn is_first_of_namespace(&self) -> bool {
+        let numbers = self.field("NSpid:");
+        numbers.and_then(|numbers| numbers.split_ascii_whitespace().next_back()) == Some("1")
+    }
+
     fn ignores(&self, signal: u32) -> bool {
         let ignored = self
             .field("SigIgn:")
             .and_then(|mask| u64::from_str_radix(mask, 16).ok());
         ignored.is_some_and(|mask| mask & (1 << (signal - 1)) != 0)
     }
+}
+
+/// Whether a child of any of its threads, as a vessel is one, is not in the thread's own pid and time
+/// namespaces. The first one in a pid namespace is its pid 1: after its end nobody is born there any more. And
+/// once somebody is in a time namespace, its clocks cannot be set any more.
+fn bears_elsewhere(process: Pid) -> io::Result<bool> {
+    for thread in threads(process)? {
+        let namespaces = format!(
+            "/proc/{}/task/{}/ns",
+            process.as_raw_nonzero(),
+            thread.as_raw_nonzero()
+        );
+        for kind in ["pid", "time"] {
+            let own = match fs::read_link(format!("{namespaces}/{kind}")) {
+                // A kernel without such namespaces; or the thread has ended.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) if is_denied(&error) => return Ok(true),
+                own => own?,
+            };
+            // A pid namespace that nobody has been born into yet has no name.
+            let of_children = fs::read_link(format!("{namespaces}/{kind}_for_children")).ok();
+            if of_children != Some(own) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }
 
 fn shares_memory(process: Pid, other: Pid) -> io::Result<bool> {

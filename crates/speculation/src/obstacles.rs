@@ -92,6 +92,7 @@ impl Seen {
                 self.has_odd_sockets = true;
             }
             "mknod" | "mknodat" => self.has_fifos = true,
+            "unshare" | "setns" => self.suspicions.namespaces = true,
             "seccomp" => self.suspicions.filters = self.filters,
             "prctl" if arguments[0] == SET_SECCOMP => self.suspicions.filters = self.filters,
             // The only advice that is an event.

@@ -5,6 +5,7 @@ mod commands;
 mod leaks;
 mod listening;
 mod moments;
+mod namespaces;
 mod python;
 mod steps;
 mod tracee;
@@ -90,6 +91,10 @@ const TESTS: &[Test] = &[
     (
         "a process in vfork is busy, and goes on",
         waits::vfork_is_busy,
+    ),
+    (
+        "nobody gets a vessel in another namespace",
+        namespaces::no_vessel_elsewhere,
     ),
     ("python imports what it would", python::imports),
     (
