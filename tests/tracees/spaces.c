@@ -2,7 +2,8 @@
  *
  * spaces parent: its children are born into another pid namespace. spaces clock: and into another time
  * namespace, whose clock can be set until the first one is there. spaces killed: the first process of a
- * namespace, which has a child that works, is killed. Prints "spaces ok". */
+ * namespace, which has a child that works, is killed. spaces orphans: who adopts orphans finds no others. spaces
+ * init: nor does the first process of a namespace. Prints "spaces ok". */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -133,6 +135,51 @@ static void killed(void) {
     }
 }
 
+/* A child is killed, then its own child. The first one is there before this adopts orphans, if it does not yet. */
+static void adopt(int does_adopt) {
+    for (int round = 0; round < ROUNDS; round++) {
+        int told[2], found = 0;
+        pid_t orphan, got;
+        pipe(told);
+        pid_t child = bear();
+        if (child == 0) {
+            orphan = bear();
+            if (orphan)
+                write(told[1], &orphan, sizeof orphan);
+            for (;;)
+                look();
+        }
+        read(told[0], &orphan, sizeof orphan);
+        usleep(round * 1000);
+        if (!does_adopt)
+            does_adopt = !prctl(PR_SET_CHILD_SUBREAPER, 1);
+        usleep(2000);
+        kill(child, SIGKILL);
+        while ((got = waitpid(-1, 0, 0)) > 0) {
+            if (got != child && got != orphan)
+                printf("round %d: %d is neither %d nor %d\n", round, got, child, orphan), exit(1);
+            if (got == child)
+                kill(orphan, SIGKILL);
+            found++;
+        }
+        if (found != 2)
+            printf("round %d: %d children ended\n", round, found), exit(1);
+        close(told[0]);
+        close(told[1]);
+    }
+}
+
+static void first_process(void) {
+    if (unshare(CLONE_NEWUSER | CLONE_NEWPID))
+        fail("unshare");
+    pid_t first = bear();
+    if (first == 0) {
+        adopt(1);
+        exit(0);
+    }
+    expect(first, 0);
+}
+
 int main(int count, char **arguments) {
     if (count < 2)
         return 2;
@@ -142,6 +189,12 @@ int main(int count, char **arguments) {
         break;
     case 'c':
         clock_of_children();
+        break;
+    case 'o':
+        adopt(0);
+        break;
+    case 'i':
+        first_process();
         break;
     default:
         killed();

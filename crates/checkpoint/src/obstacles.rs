@@ -26,6 +26,8 @@ pub struct Suspicions {
     pub locks: bool,
     /// Filters its own calls, besides the supervisor's filters, which are so many.
     pub filters: Option<u32>,
+    /// Is in a pid namespace below that of the supervised program, which is so many below the supervisor's.
+    pub pid_namespaces: Option<usize>,
     /// Had its children be born into other namespaces than its own (unshare(2), setns(2)).
     pub namespaces: bool,
 }
@@ -45,8 +47,10 @@ pub fn obstacle(process: Pid, suspicions: Suspicions) -> io::Result<Option<&'sta
     if status.ignores(SIGTRAP) {
         return Ok(Some("ignores the signal by which calls are injected"));
     }
-    if status.is_first_of_namespace() {
-        return Ok(Some("is the first process of a pid namespace"));
+    if let Some(namespaces) = suspicions.pid_namespaces
+        && status.pid_namespaces() > namespaces
+    {
+        return Ok(Some("is in a pid namespace that was made since"));
     }
     if suspicions.namespaces && bears_elsewhere(process)? {
         return Ok(Some("has its children be born into another namespace"));
@@ -87,6 +91,14 @@ pub fn filters(process: Pid) -> io::Result<u32> {
     Ok(Status::of(process)?.filters())
 }
 
+/// In how many pid namespaces a process is, from this one's down.
+///
+/// # Errors
+/// As for reading /proc.
+pub fn pid_namespaces(process: Pid) -> io::Result<usize> {
+    Ok(Status::of(process)?.pid_namespaces())
+}
+
 const SIGTRAP: u32 = 5;
 
 /// What /proc/PID/status says (proc_pid_status(5)).
@@ -113,12 +125,14 @@ impl Status {
         count.and_then(|digits| digits.parse().ok()).unwrap_or(0)
     }
 
-    /// When the first process of a pid namespace ends, the kernel waits in its place until the others have
-    /// ended and were reaped, by their tracers as well. A vessel would be one of them, and its tracer may be
-    /// waiting for that very process.
-    fn is_first_of_namespace(&self) -> bool {
-        let numbers = self.field("NSpid:");
-        numbers.and_then(|numbers| numbers.split_ascii_whitespace().next_back()) == Some("1")
+    /// In how many pid namespaces it is.
+    ///
+    /// When the first process of one ends, the kernel waits in its place until the others have ended and were
+    /// reaped, by their tracers as well: a vessel's tracer may be waiting for that very process. And it
+    /// adopts the vessels of those that are killed, and would wait for children that nobody has borne.
+    fn pid_namespaces(&self) -> usize {
+        let numbers = self.field("NSpid:").unwrap_or_default();
+        numbers.split_ascii_whitespace().count()
     }
 
     fn ignores(&self, signal: u32) -> bool {

@@ -19,3 +19,10 @@ fn the_clock_of_children_can_be_set_before_the_first_is_born() {
 fn the_first_process_of_a_pid_namespace_can_be_killed() {
     prints("spaces", "./spaces killed", "spaces ok\n");
 }
+
+/// The vessels of a process that is killed are nobody's children.
+#[test]
+fn who_adopts_orphans_finds_none_but_those_that_were_borne() {
+    prints("spaces", "./spaces orphans", "spaces ok\n");
+    prints("spaces", "./spaces init", "spaces ok\n");
+}
