@@ -1,6 +1,8 @@
 //! A stopped thread of a process: what it was about to do, and calls that it makes meanwhile.
 
 mod departure;
+mod order;
+mod taken;
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -8,9 +10,11 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
-use surmise_sys::ptrace::{self, News, Registers, SignalInfo, Stop, Stopped};
+use surmise_sys::ptrace::{self, News, Queue, Registers, SignalInfo, Stop, Stopped};
 
 pub(crate) use departure::Departure;
+pub(crate) use order::restore as restore_order;
+use taken::{Returned, Taken};
 
 use crate::error::{CheckpointError, taking};
 use crate::gate::{Gate, PendingCall};
@@ -19,6 +23,11 @@ use crate::process::is_zombie;
 /// Every signal but SIGTRAP: nothing arrives while a thread works for the supervisor. The end of a step is
 /// a SIGTRAP that the kernel forces, and where that is blocked it takes the program's handler away.
 const ALL_SIGNALS: u64 = !(1 << 4);
+
+/// A signal's place in a mask.
+const fn bit(signal: i32) -> u64 {
+    1 << (signal - 1)
+}
 
 /// What a step ends in: SIGTRAP.
 const END_OF_STEP: i32 = Signal::TRAP.as_raw();
@@ -45,19 +54,17 @@ pub(crate) struct Held {
     mask: u64,
     /// Whether it has other registers and another mask than those, to make calls with all signals blocked.
     is_working: bool,
-    /// That it was about to take, in the order in which they came.
+    /// That it takes when it goes on, whatever its mask, in the order in which they came.
     signals: Vec<SignalInfo>,
+    /// That it was about to take, and that waits again.
+    returned: Option<Returned>,
     /// Whether this stop is one that a signal may be given in.
     takes_signal: bool,
+    /// Whether it was stopped as its job is.
+    is_job_stopped: bool,
 }
 
 impl Held {
-    /// Takes over a thread that has stopped to take a signal.
-    pub(crate) fn at_signal(stopped: Stopped) -> io::Result<Self> {
-        let signal = stopped.signal()?;
-        Self::new(stopped, false, vec![signal], true)
-    }
-
     /// Takes over one that is in a stop which is no signal's, and that waits for nobody else; `None` for
     /// one that is to be heard of first.
     fn at_rest(stopped: Stopped) -> io::Result<Option<Self>> {
@@ -69,26 +76,28 @@ impl Held {
 
     /// Takes over one that has executed nothing since its birth.
     pub(crate) fn resting(stopped: Stopped) -> io::Result<Self> {
-        Self::new(stopped, false, Vec::new(), false)
+        Self::new(stopped, false, Taken::default())
     }
 
-    fn new(
-        stopped: Stopped,
-        was_notifying: bool,
-        signals: Vec<SignalInfo>,
-        takes_signal: bool,
-    ) -> io::Result<Self> {
+    fn new(stopped: Stopped, was_notifying: bool, taken: Taken) -> io::Result<Self> {
         let registers = stopped.registers()?;
-        let mask = stopped.signal_mask()?;
+        let is_masked = taken.mask().is_some();
+        let mask = match taken.mask() {
+            Some(mask) => mask,
+            None => stopped.signal_mask()?,
+        };
+        let (signals, returned) = taken.settle(&stopped)?;
         Ok(Self {
             thread: stopped.thread(),
             stopped: Some(stopped),
             registers,
             was_notifying,
             mask,
-            is_working: false,
+            is_working: is_masked,
             signals,
-            takes_signal,
+            returned,
+            takes_signal: false,
+            is_job_stopped: false,
         })
     }
 
@@ -118,6 +127,11 @@ impl Held {
 
     pub(crate) fn mask(&self) -> u64 {
         self.mask
+    }
+
+    /// What waits for it alone.
+    fn own_signals(&self) -> io::Result<Vec<SignalInfo>> {
+        self.stopped()?.queued(Queue::Thread)
     }
 
     /// Has what it did that caused a signal never happened.
@@ -201,7 +215,10 @@ impl Held {
                 News::Stopped(stopped, Stop::Signal(_)) if stopped.signal()?.is_fault() => {
                     return Err(Errno::FAULT.into());
                 }
-                News::Stopped(stopped, _) => stopped.step()?,
+                News::Stopped(stopped, stop) => {
+                    self.is_job_stopped |= matches!(stop, Stop::Group(_));
+                    stopped.step()?;
+                }
             }
         }
     }
@@ -238,6 +255,8 @@ enum State {
         deadline: Option<Instant>,
         /// Whether it waited in a call that was answered.
         was_notifying: bool,
+        /// What it has stopped to take before.
+        taken: Taken,
     },
 }
 
@@ -274,7 +293,27 @@ impl Stopping {
         state(State::Coming {
             deadline,
             was_notifying,
+            taken: Taken::default(),
         })
+    }
+
+    /// Has one stop that has stopped to take a signal.
+    pub(crate) fn at_signal(stopped: Stopped) -> Result<Self, CheckpointError> {
+        let thread = stopped.thread();
+        let mut taken = Taken::default();
+        let asked = ptrace::interrupt(thread).and_then(|()| taken.refuse(stopped));
+        let state = match asked {
+            Err(error) if is_gone(&error) => State::Ended,
+            asked => {
+                asked.map_err(failed)?;
+                State::Coming {
+                    deadline: None,
+                    was_notifying: false,
+                    taken,
+                }
+            }
+        };
+        Ok(Self { thread, state })
     }
 
     pub(crate) fn thread(&self) -> Pid {
@@ -284,39 +323,32 @@ impl Stopping {
     /// Waits until it has stopped. `None`: it has ended.
     pub(crate) fn finish(self) -> Result<Option<Held>, CheckpointError> {
         let thread = self.thread;
-        let (deadline, was_notifying) = match self.state {
+        let (deadline, was_notifying, mut taken) = match self.state {
             State::Ended => return Ok(None),
             State::AtRest(held) => return Ok(Some(*held)),
             State::Coming {
                 deadline,
                 was_notifying,
-            } => (deadline, was_notifying),
+                taken,
+            } => (deadline, was_notifying, taken),
         };
-        let mut signals = Vec::new();
         loop {
-            let news = match deadline {
+            // One that has refused a signal blocks others until it is in its stop.
+            let news = match deadline.filter(|_| taken.mask().is_none()) {
                 Some(deadline) => await_news(thread, deadline),
                 None => await_surely(thread).map(Some),
             };
             match news.map_err(failed)? {
                 None => return Err(CheckpointError::Busy { thread }),
                 Some(News::Ended(_)) => return Ok(None),
-                Some(News::Stopped(stopped, Stop::Interrupt)) => {
-                    let held = Held::new(stopped, was_notifying, signals, false);
-                    return held.map_err(failed).map(Some);
+                // The stop that was asked for; in a job that is stopped it says so.
+                Some(News::Stopped(stopped, stop @ (Stop::Interrupt | Stop::Group(_)))) => {
+                    let mut held = Held::new(stopped, was_notifying, taken).map_err(failed)?;
+                    held.is_job_stopped = matches!(stop, Stop::Group(_));
+                    return Ok(Some(held));
                 }
                 Some(News::Stopped(stopped, Stop::Signal(_))) => {
-                    signals.push(stopped.signal().map_err(failed)?);
-                    stopped.go_on().map_err(failed)?;
-                }
-                Some(News::Stopped(stopped, Stop::Group(_))) => {
-                    if was_notifying {
-                        let registers = stopped.registers().map_err(failed)?;
-                        let again = stopped.set_registers(&registers.repeating());
-                        again.map_err(failed)?;
-                    }
-                    stopped.stay_stopped().map_err(failed)?;
-                    return Err(CheckpointError::Busy { thread });
+                    taken.refuse(stopped).map_err(failed)?;
                 }
                 Some(News::Stopped(stopped, Stop::Birth(_) | Stop::Exec)) => {
                     stopped.go_on().map_err(failed)?;

@@ -46,7 +46,7 @@ pub use checkpoint::Checkpoint;
 pub use descriptors::is_shared_with_relatives;
 pub use error::{CheckpointError, RollbackError};
 pub use gate::{Gate, PendingCall};
-pub use obstacles::{Suspicions, filters, obstacle};
+pub use obstacles::{Suspicions, filters, obstacle, pid_namespaces};
 pub use process::{Halted, Process, Traced};
 pub use rollback::Restored;
 pub use vessel::is_vessel;

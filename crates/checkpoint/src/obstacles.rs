@@ -26,6 +26,10 @@ pub struct Suspicions {
     pub locks: bool,
     /// Filters its own calls, besides the supervisor's filters, which are so many.
     pub filters: Option<u32>,
+    /// Is in a pid namespace below that of the supervised program, which is so many below the supervisor's.
+    pub pid_namespaces: Option<usize>,
+    /// Had its children be born into other namespaces than its own (unshare(2), setns(2)).
+    pub namespaces: bool,
 }
 
 /// What stands in the way of a checkpoint, as the end of a sentence about the process.
@@ -42,6 +46,14 @@ pub fn obstacle(process: Pid, suspicions: Suspicions) -> io::Result<Option<&'sta
     }
     if status.ignores(SIGTRAP) {
         return Ok(Some("ignores the signal by which calls are injected"));
+    }
+    if let Some(namespaces) = suspicions.pid_namespaces
+        && status.pid_namespaces() > namespaces
+    {
+        return Ok(Some("is in a pid namespace that was made since"));
+    }
+    if suspicions.namespaces && bears_elsewhere(process)? {
+        return Ok(Some("has its children be born into another namespace"));
     }
     if let Some(filters) = suspicions.filters
         && status.filters() > filters
@@ -79,6 +91,14 @@ pub fn filters(process: Pid) -> io::Result<u32> {
     Ok(Status::of(process)?.filters())
 }
 
+/// In how many pid namespaces a process is, from this one's down.
+///
+/// # Errors
+/// As for reading /proc.
+pub fn pid_namespaces(process: Pid) -> io::Result<usize> {
+    Ok(Status::of(process)?.pid_namespaces())
+}
+
 const SIGTRAP: u32 = 5;
 
 /// What /proc/PID/status says (proc_pid_status(5)).
@@ -105,12 +125,49 @@ impl Status {
         count.and_then(|digits| digits.parse().ok()).unwrap_or(0)
     }
 
+    /// In how many pid namespaces it is.
+    ///
+    /// When the first process of one ends, the kernel waits in its place until the others have ended and were
+    /// reaped, by their tracers as well: a vessel's tracer may be waiting for that very process. And it
+    /// adopts the vessels of those that are killed, and would wait for children that nobody has borne.
+    fn pid_namespaces(&self) -> usize {
+        let numbers = self.field("NSpid:").unwrap_or_default();
+        numbers.split_ascii_whitespace().count()
+    }
+
     fn ignores(&self, signal: u32) -> bool {
         let ignored = self
             .field("SigIgn:")
             .and_then(|mask| u64::from_str_radix(mask, 16).ok());
         ignored.is_some_and(|mask| mask & (1 << (signal - 1)) != 0)
     }
+}
+
+/// Whether a child of any of its threads, as a vessel is one, is not in the thread's own pid and time
+/// namespaces. The first one in a pid namespace is its pid 1: after its end nobody is born there any more. And
+/// once somebody is in a time namespace, its clocks cannot be set any more.
+fn bears_elsewhere(process: Pid) -> io::Result<bool> {
+    for thread in threads(process)? {
+        let namespaces = format!(
+            "/proc/{}/task/{}/ns",
+            process.as_raw_nonzero(),
+            thread.as_raw_nonzero()
+        );
+        for kind in ["pid", "time"] {
+            let own = match fs::read_link(format!("{namespaces}/{kind}")) {
+                // A kernel without such namespaces; or the thread has ended.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) if is_denied(&error) => return Ok(true),
+                own => own?,
+            };
+            // A pid namespace that nobody has been born into yet has no name.
+            let of_children = fs::read_link(format!("{namespaces}/{kind}_for_children")).ok();
+            if of_children != Some(own) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }
 
 fn shares_memory(process: Pid, other: Pid) -> io::Result<bool> {

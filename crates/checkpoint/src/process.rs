@@ -13,7 +13,7 @@ use surmise_sys::vdso;
 
 use crate::error::{CheckpointError, taking};
 use crate::gate::{Gate, PendingCall};
-use crate::held::{Departure, Hand, Held, Stopping, is_gone};
+use crate::held::{Departure, Hand, Held, Stopping, is_gone, restore_order};
 use crate::threads::Threads;
 use crate::vessel::{Children, Vessel};
 
@@ -126,17 +126,28 @@ impl Process {
         let was_traced = self.is_traced();
         let mut held = Vec::new();
         if let Some(stopped) = at_signal {
-            held.push(Held::at_signal(stopped).map_err(taking("look at a signal"))?);
+            held.extend(Stopping::at_signal(stopped)?.finish()?);
         }
-        match self.stop_all(pending, &mut held, patience, gate) {
+        let stopped = self.stop_all(pending, &mut held, patience, gate);
+        let stopped = stopped.and_then(|instruction| {
+            let restored = restore_order(&mut held, true, instruction);
+            restored.map_err(taking("put signals in order"))?;
+            Ok(instruction)
+        });
+        match stopped {
             Ok(instruction) => Ok(Halted {
                 process: self,
                 threads: held,
                 instruction,
             }),
             Err(error) => {
+                let instruction = self.find_instruction().ok();
+                if let Some(instruction) = instruction {
+                    // Fails only for threads that were killed, as all that follows.
+                    let _ = restore_order(&mut held, false, instruction);
+                }
                 for thread in held {
-                    self.undisturbed(thread, was_traced);
+                    undisturbed(thread, was_traced, instruction.unwrap_or(0));
                 }
                 if !was_traced {
                     self.traced.clear();
@@ -181,10 +192,14 @@ impl Process {
         if held.is_empty() {
             return Err(CheckpointError::Ended { process: self.pid });
         }
+        self.find_instruction().map_err(taking("find the vDSO"))
+    }
+
+    fn find_instruction(&mut self) -> io::Result<u64> {
         match self.instruction {
             Some(instruction) => Ok(instruction),
             None => {
-                let found = vdso::instruction(self.pid).map_err(taking("find the vDSO"))?;
+                let found = vdso::instruction(self.pid)?;
                 self.instruction = Some(found);
                 Ok(found)
             }
@@ -246,18 +261,18 @@ impl Process {
         self.traced.insert(thread);
         Ok(true)
     }
+}
 
-    /// Lets a thread go on as if it had not been stopped.
-    fn undisturbed(&self, thread: Held, traced: bool) {
-        let departure = Departure {
-            registers: thread.registers_undisturbed(),
-            extended: None,
-            mask: thread.mask(),
-            traced,
-        };
-        // Fails only for a thread that was killed.
-        let _ = thread.release(&departure, self.instruction.unwrap_or(0));
-    }
+/// Lets a thread go on as if it had not been stopped.
+fn undisturbed(thread: Held, traced: bool, instruction: u64) {
+    let departure = Departure {
+        registers: thread.registers_undisturbed(),
+        extended: None,
+        mask: thread.mask(),
+        traced,
+    };
+    // Fails only for a thread that was killed.
+    let _ = thread.release(&departure, instruction);
 }
 
 /// A process all of whose threads are stopped.

@@ -39,8 +39,8 @@ pub struct Restored {
 
 impl Halted<'_> {
     /// Makes the process what it was at the checkpoint, and lets it go on from there. Signals that a
-    /// thread was about to take it takes then, by the mask and handlers that it has again; but for those
-    /// that it has caused itself by what has never happened.
+    /// thread was about to take wait again, and are taken by the masks and handlers that there are again; but
+    /// for those that it has caused itself by what has never happened.
     ///
     /// All newer checkpoints of the process must have been discarded.
     ///

@@ -23,6 +23,7 @@ mod names;
 mod obstacles;
 mod options;
 mod outbox;
+mod reapers;
 mod records;
 mod speculator;
 mod stats;

@@ -8,6 +8,7 @@ use surmise_checkpoint::{Suspicions, obstacle};
 
 use crate::bystanders::Bystanders;
 use crate::names::Names;
+use crate::reapers::Reapers;
 use crate::task;
 
 /// What has been seen in the domain so far.
@@ -23,6 +24,7 @@ pub(crate) struct Seen {
     has_watches: bool,
     names: Names,
     bystanders: Bystanders,
+    reapers: Reapers,
     /// The processes that have borne others.
     parents: HashSet<Pid>,
 }
@@ -40,6 +42,7 @@ impl Seen {
     /// Looks at the command's process, before it has executed anything.
     pub(crate) fn begin(&mut self, process: Pid) -> io::Result<()> {
         self.filters = Some(surmise_checkpoint::filters(process)?);
+        self.suspicions.pid_namespaces = Some(surmise_checkpoint::pid_namespaces(process)?);
         self.bystanders = Bystanders::of(process)?;
         self.names.begin(process)
     }
@@ -55,6 +58,11 @@ impl Seen {
             }
             _ => false,
         };
+        if Reapers::are_made_by(name, arguments)
+            && let Some(process) = task::process_of(thread)?
+        {
+            self.reapers.add(process);
+        }
         if bears {
             self.parents.extend(task::process_of(thread)?);
         }
@@ -92,6 +100,7 @@ impl Seen {
                 self.has_odd_sockets = true;
             }
             "mknod" | "mknodat" => self.has_fifos = true,
+            "unshare" | "setns" => self.suspicions.namespaces = true,
             "seccomp" => self.suspicions.filters = self.filters,
             "prctl" if arguments[0] == SET_SECCOMP => self.suspicions.filters = self.filters,
             // The only advice that is an event.
@@ -145,6 +154,6 @@ impl Seen {
 
     /// Whether something about a process cannot be undone.
     pub(crate) fn obstructs(&self, process: Pid) -> io::Result<bool> {
-        Ok(obstacle(process, self.suspicions)?.is_some())
+        Ok(obstacle(process, self.suspicions)?.is_some() || self.reapers.are_above(process)?)
     }
 }

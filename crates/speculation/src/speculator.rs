@@ -25,6 +25,7 @@ use crate::member::Member;
 use crate::obstacles::Seen;
 use crate::options::Options;
 use crate::outbox::Outbox;
+use crate::reapers::Reapers;
 use crate::records::Records;
 use crate::stats::Stats;
 use crate::task;
@@ -198,14 +199,19 @@ impl Speculator {
 
     /// Decides everything, and guesses nothing for a moment.
     fn settle_all(&mut self, master: &dyn Master) -> Result<(), SpeculatorError> {
-        for process in self.members.keys().copied().collect::<Vec<_>>() {
-            self.decide_all(process, &mut Occasion::default())?;
-        }
+        self.decide_all_members(&mut Occasion::default())?;
         if let Some(torture) = &mut self.torture {
             torture.rest();
         }
         // If control has died, that is the next event.
         let _ = master.settled();
+        Ok(())
+    }
+
+    fn decide_all_members(&mut self, occasion: &mut Occasion) -> Result<(), SpeculatorError> {
+        for process in self.members.keys().copied().collect::<Vec<_>>() {
+            self.decide_all(process, occasion)?;
+        }
         Ok(())
     }
 
@@ -229,6 +235,9 @@ impl Speculator {
         self.decide_due(&mut occasion)?;
         self.make_way(call, name, &mut occasion)?;
         self.decide_for_others(call, &mut occasion)?;
+        if Reapers::are_made_by(name, &call.arguments) {
+            self.decide_all_members(&mut occasion)?;
+        }
         if occasion.call.is_none() {
             // Its process was stopped on the way: it makes the call again.
             return Ok(());

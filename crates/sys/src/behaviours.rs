@@ -131,6 +131,12 @@ pub const BEHAVIOURS: &[Behaviour] = &[
         purpose: "finding a new vessel",
         probe: vessels::newest_child_is_listed_last,
     },
+    Behaviour {
+        number: 14,
+        name: "a signal that is refused waits again where it came from",
+        purpose: "signals that come before a checkpoint or a rollback",
+        probe: calls::refused_signal_waits_again,
+    },
 ];
 
 /// Tries behaviours, all at once, so that what hangs takes `limit` and no more. The outcomes are in the

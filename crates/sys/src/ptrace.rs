@@ -5,6 +5,7 @@
 //! and rollback. A thread is named by its number in the caller's pid namespace.
 
 pub mod call;
+mod queue;
 mod registers;
 mod signal;
 
@@ -13,6 +14,7 @@ use std::mem::MaybeUninit;
 
 use rustix::process::Pid;
 
+pub use queue::Queue;
 pub use registers::Registers;
 pub use signal::SignalInfo;
 
@@ -343,7 +345,7 @@ impl Stopped {
     }
 
     /// As [`Self::step`], with a signal that it blocks: the kernel queues it again, with all that is told of
-    /// it. Only in a [`Stop::Signal`].
+    /// it, where that came from which the thread has stopped for. Only in a [`Stop::Signal`].
     ///
     /// # Errors
     /// `ESRCH`.

@@ -5,7 +5,8 @@ use std::io;
 use rustix::process::Signal;
 use surmise_sys::ptrace::{self, News, Registers, SignalInfo, Stopped};
 
-use super::{ALL_SIGNALS, Held};
+use super::taken::is_undone;
+use super::{ALL_SIGNALS, Held, bit};
 use crate::gate::Gate;
 
 const STOP: i32 = Signal::STOP.as_raw();
@@ -34,6 +35,11 @@ impl Held {
         if self.is_working || departure.mask != self.mask {
             stopped.set_signal_mask(departure.mask)?;
         }
+        if self.is_job_stopped && departure.traced {
+            // It comes to a stop at once that says whether its job is stopped still. One that is not traced any
+            // more the kernel stops by itself.
+            ptrace::interrupt(self.thread)?;
+        }
         match (signal, departure.traced) {
             (None, true) => stopped.go_on(),
             (None, false) => stopped.detach(),
@@ -45,6 +51,11 @@ impl Held {
     /// Comes to a stop in which it can be given a signal, and returns that. The kernel queues the others
     /// again when they are given to a thread that blocks them.
     fn queue_all_but_one(&mut self, instruction: u64) -> io::Result<Option<SignalInfo>> {
+        for place in (0..self.signals.len()).rev() {
+            if is_undone(self.stopped()?, &self.signals[place])? {
+                self.signals.remove(place);
+            }
+        }
         if !self.signals.is_empty() && !self.takes_signal {
             // The end of any call is such a stop; this one never notifies.
             self.begin(instruction, ptrace::call::GETPID, [0; 6])?;
@@ -52,7 +63,7 @@ impl Held {
         }
         loop {
             // What no mask keeps out could not be queued: it comes last.
-            let is_blocked = |held: &SignalInfo| ALL_SIGNALS & (1 << (held.number() - 1)) != 0;
+            let is_blocked = |held: &SignalInfo| ALL_SIGNALS & bit(held.number()) != 0;
             let is_kept_out = |held: &SignalInfo| is_blocked(held) && held.number() != STOP;
             let found = match self.signals.len() {
                 0 => return Ok(None),
@@ -63,9 +74,7 @@ impl Held {
                 return self.stop_and_trap();
             };
             let queued = self.signals.remove(found);
-            self.work(instruction, ptrace::call::GETPID, [0; 6])?;
-            self.take_stopped()?.step_with(&queued)?;
-            self.finish()?;
+            self.put(instruction, &queued)?;
         }
     }
 
@@ -76,13 +85,15 @@ impl Held {
         Ok(self.signals.pop())
     }
 
-    /// Has it end as a thread that calls exit(2), of which the process notices nothing else. Returns what it
-    /// was about to take.
+    /// Has it end as a thread that calls exit(2), of which the process notices nothing else. Returns what was
+    /// sent to it, and to its process if nothing can have that wait.
     pub(crate) fn exit(
         mut self,
         instruction: u64,
         gate: &mut dyn Gate,
     ) -> io::Result<Vec<SignalInfo>> {
+        let own = self.own_signals()?;
+        self.signals.extend(own);
         self.work(instruction, ptrace::call::EXIT, [0; 6])?;
         self.take_stopped()?.go_on()?;
         let call = self.await_call(gate, Stopped::go_on)?;

@@ -5,6 +5,7 @@ mod commands;
 mod leaks;
 mod listening;
 mod moments;
+mod namespaces;
 mod python;
 mod steps;
 mod tracee;
@@ -21,8 +22,9 @@ use commands::Commands;
 use tracee::{Tracee, compile};
 
 /// The programs in tests/tracees that take part.
-const PROGRAMS: [&str; 9] = [
-    "births", "image", "nested", "rounds", "shares", "signals", "threads", "vfork", "waits",
+const PROGRAMS: [&str; 10] = [
+    "births", "image", "nested", "order", "rounds", "shares", "signals", "threads", "vfork",
+    "waits",
 ];
 
 fn main() {
@@ -74,6 +76,11 @@ const TESTS: &[Test] = &[
         "a second signal is taken, too",
         moments::signals_at_rollback,
     ),
+    ("signals that wait come in order", moments::waiting_signals),
+    (
+        "a signal to a thread that is undone meets its process",
+        moments::signal_to_newborn,
+    ),
     (
         "a signal without a handler ends the process",
         moments::fatal_signal,
@@ -87,9 +94,14 @@ const TESTS: &[Test] = &[
         moments::stop_meanwhile,
     ),
     ("a halt ends no wait", waits::no_wait_ends),
+    ("a stopped job stays stopped", waits::stopped_job),
     (
         "a process in vfork is busy, and goes on",
         waits::vfork_is_busy,
+    ),
+    (
+        "nobody gets a vessel in another namespace",
+        namespaces::no_vessel_elsewhere,
     ),
     ("python imports what it would", python::imports),
     (

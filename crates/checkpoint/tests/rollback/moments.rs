@@ -8,6 +8,7 @@ use surmise_checkpoint::{Checkpoint, Traced};
 use surmise_sys::ptrace::Stopped;
 use surmise_sys::seccomp::Notification;
 
+use surmise_testkit::skip;
 use surmise_testkit::watchdog::{self, LIMIT};
 
 use crate::commands::{BACK, COMMAND, Commands, DISCARD, TAKE};
@@ -162,6 +163,46 @@ impl Script for AtSignal {
     }
 }
 
+/// Rolls back when any thread is about to take a signal that has waited since before the checkpoint.
+#[derive(Default)]
+struct AtEach {
+    checkpoint: Option<Checkpoint>,
+    rollbacks: u64,
+}
+
+/// Both threads may be about to take one.
+pub fn waiting_signals(programs: &Path) {
+    let mut tracee = start(programs, "order", &[]);
+    let (output, status) = tracee.run(&mut AtEach::default());
+    assert_eq!((output.as_str(), status), ("order ok after 20\n", Some(0)));
+}
+
+impl Script for AtEach {
+    fn hear(&mut self, tracee: &mut Tracee, name: &str, call: &Notification) {
+        if name != "kill" || call.arguments[0] != COMMAND {
+            return tracee.let_pass(call);
+        }
+        match (call.arguments[1], self.checkpoint.take()) {
+            (TAKE, None) => self.checkpoint = Some(tracee.checkpoint(call, 0)),
+            (DISCARD, Some(checkpoint)) => tracee.let_go(call, checkpoint),
+            (_, checkpoint) => {
+                self.checkpoint = checkpoint;
+                tracee.answer(call, self.rollbacks as i64);
+            }
+        }
+    }
+
+    fn signal(&mut self, tracee: &mut Tracee, stopped: Stopped) {
+        match &mut self.checkpoint {
+            Some(checkpoint) if self.rollbacks < 20 => {
+                self.rollbacks += 1;
+                tracee.roll_back(None, Some(stopped), checkpoint, &mut |_| ());
+            }
+            _ => tracee.take_signal(stopped),
+        }
+    }
+}
+
 /// Rolls back, and the process is killed on the way.
 struct Killed {
     checkpoint: Option<Checkpoint>,
@@ -224,6 +265,8 @@ struct AtBirth {
     rollbacks: u64,
     /// Whether the birth was heard of.
     is_told: bool,
+    /// Whether the new thread is sent a signal.
+    is_sent: bool,
 }
 
 /// Whether the supervisor has heard of a birth or not, the thread ends.
@@ -233,10 +276,34 @@ pub fn births(programs: &Path) {
             checkpoint: None,
             rollbacks: 0,
             is_told,
+            is_sent: false,
         };
         let (output, status) = start(programs, "births", &[]).run(&mut script);
         assert_eq!((output.as_str(), status), ("births ok after 50\n", Some(0)));
     }
+}
+
+/// What was sent to a thread that is undone meets its process.
+pub fn signal_to_newborn(programs: &Path) {
+    if Command::new("perl").arg("-v").output().is_err() {
+        return skip("sending a signal to a thread takes perl");
+    }
+    let mut script = AtBirth {
+        checkpoint: None,
+        rollbacks: 0,
+        is_told: true,
+        is_sent: true,
+    };
+    let (output, status) = start(programs, "births", &[]).run(&mut script);
+    assert_eq!((output.as_str(), status, script.rollbacks), ("", None, 1));
+}
+
+/// tgkill(2) of SIGTERM.
+fn terminate(process: Pid, thread: Pid) {
+    let [process, thread] = [process, thread].map(|number| number.as_raw_nonzero());
+    let call = format!("exit syscall(234, {process}, {thread}, 15)");
+    let status = Command::new("perl").args(["-e", &call]).status();
+    assert!(status.expect("start perl").success());
 }
 
 impl AtBirth {
@@ -277,7 +344,16 @@ impl Script for AtBirth {
     }
 
     /// Its own first stop may have been heard of before; then it runs.
-    fn birth(&mut self, tracee: &mut Tracee, _: Pid) {
+    fn birth(&mut self, tracee: &mut Tracee, thread: Pid) {
+        if self.is_sent && self.checkpoint.is_some() {
+            terminate(tracee.process.pid(), thread);
+        }
         self.roll_back(tracee);
+    }
+
+    fn ended(&mut self) {
+        if let Some(checkpoint) = self.checkpoint.take() {
+            checkpoint.destroy().expect("destroy");
+        }
     }
 }

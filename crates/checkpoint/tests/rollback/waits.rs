@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 use surmise_checkpoint::{CheckpointError, Process, Suspicions, Traced, is_vessel, obstacle};
 use surmise_sys::ptrace::Stopped;
 use surmise_sys::seccomp::Notification;
@@ -43,6 +43,26 @@ pub fn no_wait_ends(programs: &Path) {
     let mut failed = output.lines().filter(|line| !line.ends_with(" ok"));
     assert_eq!(failed.next(), None, "{output}");
     assert_eq!(output.lines().count(), all, "{output}");
+}
+
+/// A job that was stopped before is rolled back, and stays stopped until somebody continues it.
+pub fn stopped_job(programs: &Path) {
+    let place = tempfile::tempdir().expect("a directory");
+    let (reader, writer) = rustix::pipe::pipe().expect("pipe");
+    let mut command = Command::new(programs.join("waits"));
+    let mut tracee = Tracee::start(command.current_dir(place.path()), Some(reader));
+    let job = await_children(&mut tracee)[0];
+    kill_process(job, Signal::STOP).expect("stop");
+    let is_stopped = || read(job, "status").contains("State:\tT");
+    watchdog::until("it is stopped", LIMIT, is_stopped);
+    for _ in 0..HALTS {
+        halt_and_roll_back(&mut tracee, job);
+        watchdog::until("it is stopped again", LIMIT, is_stopped);
+        assert!(!read(job, "status").contains("tracing stop"));
+    }
+    kill_process(job, Signal::CONT).expect("continue");
+    let output = finish(&mut tracee, writer);
+    assert!(output.lines().all(|line| line.ends_with(" ok")), "{output}");
 }
 
 fn halt_and_roll_back(tracee: &mut Tracee, pid: Pid) {

@@ -3,6 +3,8 @@
 //! `SURMISE_SEEDS=50` has each tried with so many seeds; without it, with a few.
 
 mod input;
+mod queues;
+mod spaces;
 mod undone;
 
 use std::collections::BTreeSet;

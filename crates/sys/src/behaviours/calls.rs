@@ -1,4 +1,4 @@
-//! What holds for stopped threads that make calls: behaviours 4, 5, 6 and 12.
+//! What holds for stopped threads that make calls: behaviours 4, 5, 6, 12 and 14.
 
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
@@ -9,9 +9,9 @@ use rustix::process::Signal;
 
 use super::Deviation;
 use super::memory::Pages;
-use super::task::{Hand, Task, ensure, hear, tell};
+use super::task::{Hand, Task, ensure, hear, interrupted, tell};
 use crate::ptrace::call::{GETPID, RSEQ};
-use crate::ptrace::{self, News, RestartableSequences, Stop};
+use crate::ptrace::{self, News, Queue, RestartableSequences, Stop};
 
 fn own_number(hand: &mut Hand, task: &Task) -> Result<(), Deviation> {
     let result = hand.call(GETPID, [0; 6])?;
@@ -123,5 +123,31 @@ pub(super) fn restartable_sequences_are_told() -> Result<(), Deviation> {
     let told = tell(&hand)?;
     ensure(result == 0 && told == area, || {
         format!("registering {area:?} returns {result} and tells {told:?}")
+    })
+}
+
+/// 14: a signal that a thread was about to take waits again where it was taken from, if the thread blocks it by
+/// then: behind those that came since, with all that is told of it. Nothing is executed before the next stop.
+pub(super) fn refused_signal_waits_again() -> Result<(), Deviation> {
+    let task = Task::idle(&[], || {})?;
+    let hand = task.halt()?;
+    let mask = hand.stopped()?.signal_mask()?;
+    let undisturbed = hand.registers().undisturbed();
+    rustix::process::kill_process(task.pid(), Signal::USR1)?;
+    hand.go_on(&undisturbed)?;
+    let News::Stopped(taking, Stop::Signal(libc::SIGUSR1)) = ptrace::wait(task.pid())? else {
+        return Err(Deviation::Differs("a signal does not come".into()));
+    };
+    let (signal, before) = (taking.signal()?, taking.registers()?);
+    rustix::process::kill_process(task.pid(), Signal::USR2)?;
+    taking.set_signal_mask(mask)?;
+    ptrace::interrupt(task.pid())?;
+    taking.go_on_with(&signal)?;
+    let stopped = interrupted(task.pid())?;
+    let waiting = stopped.queued(Queue::Process)?;
+    let numbers: Vec<_> = waiting.iter().map(|info| info.number()).collect();
+    let is_back = waiting.last() == Some(&signal) && stopped.registers()? == before;
+    ensure(is_back && stopped.queued(Queue::Thread)?.is_empty(), || {
+        format!("signals {numbers:?} wait in place of one that was not taken")
     })
 }

@@ -41,6 +41,15 @@ impl SignalInfo {
     }
 }
 
+/// Whether all that is told of them is the same.
+impl PartialEq for SignalInfo {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes() == other.bytes()
+    }
+}
+
+impl Eq for SignalInfo {}
+
 impl fmt::Debug for SignalInfo {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter

@@ -7,7 +7,7 @@ use crate::setting::{Setting, as_each_user};
 
 /// Runs a program of tests/tracees, with these words around it, so often that guesses go wrong at each of its
 /// steps.
-fn prints(name: &str, script: &str, wanted: &str) {
+pub(super) fn prints(name: &str, script: &str, wanted: &str) {
     as_each_user(|setting| {
         compile(setting, &format!("{name}.c"), &["gcc", "-O1", "-pthread"]);
         let mut rollbacks = 0;
