@@ -369,7 +369,7 @@ fn aborted(setting: &Setting) {
             domain.outcome();
             census.end(setting);
             match thrown {
-                Ok(()) => assert!(writer::step(&work) >= before),
+                Ok(_) => assert!(writer::step(&work) >= before),
                 // It came too late: the commit is finished as it was begun.
                 Err(surmise_domain::StateError::Committing { .. }) => {
                     finish(setting, &told, before);

@@ -99,7 +99,7 @@ fn judge(domain: &Domain, seen: &Seen, counts: &mut Counts, what: &dyn Fn() -> S
         }
         Err(told) => {
             assert!(told.contains("damaged at byte"), "{}: {told}", what());
-            if counts.damaged % TRIED == 0 {
+            if counts.damaged.is_multiple_of(TRIED) {
                 refuse(domain, what);
             }
             counts.damaged += 1;
