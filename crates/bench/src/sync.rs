@@ -44,6 +44,8 @@ pub enum Work {
     Own(Workload),
     /// Single insertions into a database of SQLite, with a rollback journal.
     Sqlite,
+    /// The same, with a write-ahead log.
+    SqliteAhead,
     /// Mail and news, as PostMark has them: so many files, and as many transactions.
     Postmark,
     /// To unpack Lua and build it.
@@ -117,7 +119,7 @@ impl Synced {
     pub fn missing_program(&self) -> Option<&'static str> {
         let of_work = match self.work {
             Work::Own(_) => None,
-            Work::Sqlite => Some(PYTHON),
+            Work::Sqlite | Work::SqliteAhead => Some(PYTHON),
             Work::Postmark => Some("postmark"),
             Work::UntarMake => Some("make"),
             // Its programs lie elsewhere.
@@ -204,9 +206,8 @@ impl<'a> Ready<'a> {
                 let workload = serde_json::to_string(&workload).expect("plain data");
                 place.own(&["write".into(), workload.into(), count.to_string().into()])
             }
-            Work::Sqlite => [PYTHON, "-c", SQLITE, &count.to_string()]
-                .map(OsString::from)
-                .to_vec(),
+            Work::Sqlite => sqlite(count, "DELETE"),
+            Work::SqliteAhead => sqlite(count, "WAL"),
             Work::Postmark => ["postmark", workload::POSTMARK_FILE]
                 .map(OsString::from)
                 .to_vec(),
@@ -218,6 +219,12 @@ impl<'a> Ready<'a> {
             }
         }
     }
+}
+
+fn sqlite(count: u32, journal: &str) -> Vec<OsString> {
+    [PYTHON, "-c", SQLITE, &count.to_string(), journal]
+        .map(OsString::from)
+        .to_vec()
 }
 
 impl Under {

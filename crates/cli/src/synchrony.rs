@@ -4,9 +4,10 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use serde::Serialize;
-use surmise_sync::{Commits, Stats};
+use surmise_sync::{Commits, Counted, Reason, Stats};
 
 use crate::failure::Failure;
+use crate::quote::command_line;
 use crate::report;
 use crate::summary::{counted, time};
 
@@ -52,19 +53,25 @@ fn lines(stats: &Stats) -> Vec<String> {
     let Stats {
         put_off,
         real,
+        reasons,
         switches,
         commits,
         held,
         hold_times,
     } = stats;
-    let mut lines = vec![
-        format!(
-            "{} put off, {real} made at once{}",
-            counted(*put_off, "sync"),
-            switched(*switches)
-        ),
-        format!("{}{}", counted(commits.all(), "commit"), triggers(commits)),
-    ];
+    let mut lines = vec![format!(
+        "{} put off, {real} made at once{}",
+        counted(*put_off, "sync"),
+        switched(*switches)
+    )];
+    let because =
+        |Counted { reason, count }: &Counted| format!("  {count} because {}", why(reason));
+    lines.extend(reasons.iter().map(because));
+    lines.push(format!(
+        "{}{}",
+        counted(commits.all(), "commit"),
+        triggers(commits)
+    ));
     lines.push(match held {
         0 => "no output was held".to_owned(),
         _ => format!(
@@ -82,6 +89,38 @@ fn switched(switches: u64) -> String {
     match switches {
         0 => String::new(),
         _ => format!(" (by what paid, with {})", counted(switches, "change")),
+    }
+}
+
+fn why(reason: &Reason) -> String {
+    let word = |text: &String| command_line(&[text]);
+    match reason {
+        Reason::Mapped { file, program } => {
+            let (file, program) = (word(file), word(program));
+            format!("{program} had {file} mapped, shared and writable")
+        }
+        Reason::OpenElsewhere { file, program } => {
+            let (file, program) = (word(file), word(program));
+            format!("{program} had {file} open for writing, which is not on the volume")
+        }
+        Reason::Opening { call, program } => format!("{} was in a call of {call}", word(program)),
+        Reason::Connected { program } => {
+            format!("{} had connected to a Unix socket outside", word(program))
+        }
+        Reason::NotSeen { error } => {
+            format!("it could not be seen what they would rest on: {error}")
+        }
+        Reason::NotOfVolume => "they were asked for on another file system".to_owned(),
+        Reason::NotOrdered => {
+            "they were asked for files whose changes the file system does not order".to_owned()
+        }
+        Reason::NotSyncable => "they were asked for what cannot be synced".to_owned(),
+        Reason::OfMap => "they were asked for mapped memory (msync)".to_owned(),
+        Reason::ChangedElsewhere => {
+            "they were asked for everything, and files elsewhere had been changed".to_owned()
+        }
+        Reason::DoesNotPay => "nearly each one before had been waited for".to_owned(),
+        Reason::Further => "of further reasons".to_owned(),
     }
 }
 
@@ -109,6 +148,7 @@ fn triggers(commits: &Commits) -> String {
 struct Object<'a> {
     put_off: u64,
     real: u64,
+    reasons: &'a [Counted],
     switches: u64,
     commits: &'a Commits,
     held: u64,
@@ -122,6 +162,7 @@ impl<'a> From<&'a Stats> for Object<'a> {
         Self {
             put_off: stats.put_off,
             real: stats.real,
+            reasons: &stats.reasons,
             switches: stats.switches,
             commits: &stats.commits,
             held: stats.held,
@@ -150,10 +191,40 @@ mod tests {
     }
 
     #[test]
+    fn it_is_told_why_syncs_were_made_at_once() {
+        let mapped = Reason::Mapped {
+            file: "/mnt/a file".into(),
+            program: "\u{1b}[31mlmdb".into(),
+        };
+        let counted = |reason, count| Counted { reason, count };
+        let stats = Stats {
+            real: 12,
+            reasons: vec![counted(mapped, 9), counted(Reason::OfMap, 3)],
+            ..Stats::default()
+        };
+        assert_eq!(
+            lines(&stats)[..3],
+            [
+                "0 syncs put off, 12 made at once",
+                "  9 because '?[31mlmdb' had '/mnt/a file' mapped, shared and writable",
+                "  3 because they were asked for mapped memory (msync)",
+            ]
+        );
+        let json = serde_json::to_value(Object::from(&stats)).expect("JSON");
+        assert_eq!(json["reasons"][0]["reason"], "mapped");
+        assert_eq!(json["reasons"][0]["file"], "/mnt/a file");
+        assert_eq!(
+            json["reasons"][1],
+            serde_json::json!({"reason": "of-map", "count": 3})
+        );
+    }
+
+    #[test]
     fn what_was_done_is_told_in_three_lines() {
         let stats = Stats {
             put_off: 1000,
             real: 1,
+            reasons: Vec::new(),
             switches: 0,
             commits: Commits {
                 output: 2,

@@ -201,7 +201,7 @@ impl From<Process> for Sender {
     }
 }
 
-/// From pid 1, the command's process before its exec, or the view, to control.
+/// From pid 1, the command's process before its exec, the view, or the syncer, to control.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Report {
     /// The domain could not go on.
@@ -216,6 +216,8 @@ pub(crate) enum Report {
     Done,
     /// It could not be.
     NotDone(String),
+    /// Of the syncer, in the end: why syncs were made at once.
+    MadeAtOnce(Vec<surmise_sync::Counted>),
 }
 
 /// How a domain's processes ended.

@@ -6,15 +6,20 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::ops::Range;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{major, minor};
 use rustix::io::Errno;
 use rustix::process::Pid;
 use surmise_sys::seccomp::Notification;
 use surmise_sys::tracing;
+use surmise_syscalls::row_numbered;
 
+use crate::maps::shared_maps;
+use crate::reasons::{Reason, program, shown};
 use crate::target::{Access, Target};
+use crate::wal_index::{INDEX_END, WalIndexes};
 
 /// How long a look that has found something is good for. It costs more than the syncs that it spares.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -30,10 +35,12 @@ pub(crate) struct Hazards {
     opening: Vec<(Pid, u32)>,
     /// Some may be open.
     possible: bool,
-    /// When one was last seen.
-    seen: Option<Instant>,
-    /// A socket leads to somebody outside. Whether it was closed is not found out.
-    is_connected: bool,
+    /// When one was last seen, and which.
+    seen: Option<(Instant, Reason)>,
+    /// A socket leads to somebody outside: why syncs are real. Whether it was closed is not found out.
+    connected: Option<Reason>,
+    /// Shared maps that are no such way.
+    indexes: WalIndexes,
 }
 
 impl Hazards {
@@ -44,7 +51,8 @@ impl Hazards {
             opening: Vec::new(),
             possible: false,
             seen: None,
-            is_connected: false,
+            connected: None,
+            indexes: WalIndexes::default(),
         }
     }
 
@@ -55,29 +63,65 @@ impl Hazards {
     }
 
     /// This call is about to connect to somebody outside.
-    pub(crate) fn connects(&mut self) {
-        self.is_connected = true;
+    pub(crate) fn connects(&mut self, call: &Notification) {
+        self.connected.get_or_insert_with(|| Reason::Connected {
+            program: program(call.thread.as_raw_nonzero().get()),
+        });
     }
 
-    /// Whether there are any, as seen by a call of `thread`.
-    pub(crate) fn exist(&mut self, thread: Pid) -> bool {
-        if self.is_connected {
-            return true;
+    /// A call asks for a file of the volume to be durable.
+    pub(crate) fn asks_for(&mut self, file: &Target) {
+        // One that is mapped by now may not have been looked at.
+        if self.indexes.have(file.inode()) || self.possible && file.is_named(INDEX_END) {
+            self.indexes.want(file.inode());
         }
-        if !self.possible || self.seen.is_some_and(|seen| seen.elapsed() < AGAIN) {
-            return self.possible;
-        }
-        // What cannot be looked at may be one.
-        self.possible = self.look(thread).unwrap_or(true);
-        self.seen = self.possible.then(Instant::now);
-        self.possible
     }
 
-    fn look(&mut self, thread: Pid) -> io::Result<bool> {
+    /// A call of `thread` asks for what is mapped at some of its addresses to be durable.
+    pub(crate) fn asks_for_map(&mut self, thread: Pid, addresses: &Range<u64>) {
+        // What cannot be looked at now cannot be later, and is one then.
+        let maps = shared_maps(thread.as_raw_nonzero().get()).unwrap_or_default();
+        let of_volume = maps.iter().filter(|map| map.device == self.volume);
+        for map in of_volume.filter(|map| map.overlaps(addresses)) {
+            self.indexes.want(map.inode);
+        }
+    }
+
+    /// One of them, as seen by a call of `thread`, if there are any.
+    pub(crate) fn find(&mut self, thread: Pid) -> Option<Reason> {
+        if self.connected.is_some() {
+            return self.connected.clone();
+        }
+        if !self.indexes.stand() {
+            self.possible = true;
+        }
+        if !self.possible {
+            return None;
+        }
+        let seen = self.seen.take();
+        if let Some((when, _)) = &seen
+            && when.elapsed() < AGAIN
+        {
+            self.seen = seen;
+        } else {
+            // What cannot be looked at may be one.
+            let found = self
+                .look(thread)
+                .unwrap_or_else(|error| Some(not_seen(&error)));
+            self.possible = found.is_some();
+            self.seen = found.map(|reason| (Instant::now(), reason));
+        }
+        self.seen.as_ref().map(|(_, reason)| reason.clone())
+    }
+
+    fn look(&mut self, thread: Pid) -> io::Result<Option<Reason>> {
         self.opening
             .retain(|&(thread, number)| is_in_call(thread, number));
-        if !self.opening.is_empty() {
-            return Ok(true);
+        if let Some(&(thread, number)) = self.opening.first() {
+            return Ok(Some(Reason::Opening {
+                call: row_numbered(number).map_or_else(String::new, |row| row.name().to_owned()),
+                program: program(thread.as_raw_nonzero().get()),
+            }));
         }
         let init = match self.init {
             Some(init) => init,
@@ -88,28 +132,50 @@ impl Hazards {
             .iter()
             .map(|task| task.process.as_raw_nonzero())
             .collect();
+        self.indexes.clear();
         for process in processes {
-            match self.has_hazard(process.get()) {
+            match self.hazard_of(process.get(), init) {
                 Err(error) if is_gone(&error) => {}
-                Ok(false) => {}
+                Ok(None) => {}
                 found => return found,
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
-    fn has_hazard(&self, process: i32) -> io::Result<bool> {
+    fn hazard_of(&mut self, process: i32, init: Pid) -> io::Result<Option<Reason>> {
         for entry in fs::read_dir(format!("/proc/{process}/fd"))? {
             let link = entry?.path();
             let writes = Access::at(&link)?.is_some_and(|access| access.writes);
-            if writes && Target::at(link)?.is_some_and(|target| is_elsewhere(&target, self.volume))
+            if writes
+                && Target::at(link.clone())?
+                    .is_some_and(|target| is_elsewhere(&target, self.volume))
             {
-                return Ok(true);
+                return Ok(Some(Reason::OpenElsewhere {
+                    // It may be closed by now.
+                    file: shown(&fs::read_link(link).unwrap_or_default()),
+                    program: program(process),
+                }));
             }
         }
-        let maps = fs::read(format!("/proc/{process}/maps"))?;
-        let mut maps = maps.split(|byte| *byte == b'\n');
-        Ok(maps.any(|map| is_shared_map(map, self.volume)))
+        let maps = shared_maps(process)?;
+        // A path of a map begins where all processes of the domain began. One that has another root by now may be
+        // asked by pid 1's, which an ordinary user may not look at.
+        let init = init.as_raw_nonzero().get();
+        let roots = [process, init].map(|of| PathBuf::from(format!("/proc/{of}/root")));
+        let mut of_volume = maps.iter().filter(|map| map.device == self.volume);
+        let hazard = of_volume.find(|map| !self.indexes.take(map, &roots, self.volume));
+        Ok(hazard.map(|map| Reason::Mapped {
+            file: shown(&map.path),
+            program: program(process),
+        }))
+    }
+}
+
+/// What cannot be looked at may be anything.
+pub(crate) fn not_seen(error: &io::Error) -> Reason {
+    Reason::NotSeen {
+        error: error.to_string(),
     }
 }
 
@@ -118,16 +184,6 @@ impl Hazards {
 pub(crate) fn is_elsewhere(target: &Target, volume: u64) -> bool {
     let is_ordered = target.is_file() && target.device() == volume;
     !is_ordered && !target.is_harmless()
-}
-
-/// A line of proc_pid_maps(5): whether stores there change a file of the volume, in no order.
-fn is_shared_map(line: &[u8], volume: u64) -> bool {
-    let line = String::from_utf8_lossy(line);
-    let mut words = line.split_ascii_whitespace().skip(1);
-    let (Some(rights), Some(device)) = (words.next(), words.nth(1)) else {
-        return false;
-    };
-    rights.ends_with('s') && device == format!("{:02x}:{:02x}", major(volume), minor(volume))
 }
 
 /// Whether a thread may still be in the call that it was let make.
@@ -160,31 +216,4 @@ fn init_of(thread: Pid) -> io::Result<Pid> {
 fn is_gone(error: &io::Error) -> bool {
     let errno = Errno::from_io_error(error);
     matches!(errno, Some(Errno::NOENT | Errno::SRCH))
-}
-
-#[cfg(test)]
-mod tests {
-    use rustix::fs::makedev;
-
-    use super::*;
-
-    #[test]
-    fn a_shared_map_of_the_volume_is_found_by_its_device() {
-        let volume = makedev(7, 17);
-        let is_shared = |line: &str| is_shared_map(line.as_bytes(), volume);
-        assert!(is_shared(
-            "7f00-7f10 rw-s 00000000 07:11 42   /mnt/database-shm"
-        ));
-        // It may become writable again.
-        assert!(is_shared(
-            "7f00-7f10 r--s 00000000 07:11 42   /mnt/database-shm"
-        ));
-        assert!(!is_shared(
-            "7f00-7f10 rw-p 00000000 07:11 42   /mnt/program"
-        ));
-        assert!(!is_shared(
-            "7f00-7f10 rw-s 00000000 00:01 42   /dev/zero (deleted)"
-        ));
-        assert!(!is_shared(""));
-    }
 }

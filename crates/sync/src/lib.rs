@@ -17,9 +17,11 @@ mod driver;
 mod drivers;
 mod epochs;
 mod hazards;
+mod maps;
 mod mount;
 mod outlet;
 mod places;
+mod reasons;
 mod sockets;
 mod stats;
 mod syncer;
@@ -28,10 +30,12 @@ mod target;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod volume;
+mod wal_index;
 
 pub use driver::{Driver, Guarantee, NoDriver, driver_of};
 pub use epochs::{Epoch, Epochs, Promise, Stopped, Trigger};
 pub use mount::{Mount, MountError};
 pub use outlet::{Outlet, PutOff};
+pub use reasons::{Counted, Reason};
 pub use stats::{Commits, HoldTimes, Stats};
 pub use syncer::{Options, Syncer, SyncerError};

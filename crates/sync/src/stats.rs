@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use surmise_sys::shared::SharedWords;
 
 use crate::epochs::Trigger;
+use crate::reasons::Counted;
 
 /// What was done for a domain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +16,8 @@ pub struct Stats {
     pub put_off: u64,
     /// Calls that made durable by themselves what they were asked to.
     pub real: u64,
+    /// Why, those of most calls first. It is the syncer that knows, and tells in the end.
+    pub reasons: Vec<Counted>,
     /// How often it was found that to put syncs off does not pay, or may again.
     pub switches: u64,
     /// Commits, by what triggered them.
@@ -119,6 +122,7 @@ pub(crate) fn of(words: &SharedWords) -> Stats {
     Stats {
         put_off: count(PUT_OFF),
         real: count(REAL),
+        reasons: Vec::new(),
         switches: count(SWITCHES),
         commits: Commits {
             output: commits(Trigger::Output),

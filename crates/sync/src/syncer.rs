@@ -23,8 +23,9 @@ use crate::adaptive::{Adaptive, Way};
 use crate::descriptors::Descriptors;
 use crate::driver::Driver;
 use crate::epochs::{Epochs, Promise, Stopped, Trigger};
-use crate::hazards::Hazards;
+use crate::hazards::{Hazards, not_seen};
 use crate::places::{self, Change};
+use crate::reasons::{Counted, Reason, Reasons};
 use crate::sockets::{self, Reach};
 use crate::target::{Access, Target};
 
@@ -64,6 +65,7 @@ pub struct Syncer {
     hazards: Hazards,
     descriptors: Descriptors,
     adaptive: Adaptive,
+    reasons: Reasons,
     /// Whether something was changed that the driver does not commit.
     changes_elsewhere: bool,
 }
@@ -79,19 +81,22 @@ impl Syncer {
             hazards,
             descriptors: Descriptors::default(),
             adaptive: Adaptive::new(),
+            reasons: Reasons::default(),
             changes_elsewhere: false,
         }
     }
 
     /// Hears and commits until `end` hangs up, and then commits once more. A thread of its own hears until
     /// there are no tasks, which on Linux before 6.11 it is not told: the caller's process should end soon.
+    /// Returns why syncs were made at once.
     ///
     /// # Errors
     /// When a commit fails, or calls cannot be heard. Nothing that waits is released then.
-    pub fn run(self, end: BorrowedFd<'_>) -> Result<(), SyncerError> {
+    pub fn run(self, end: BorrowedFd<'_>) -> Result<Vec<Counted>, SyncerError> {
         let over = eventfd(0, EventfdFlags::CLOEXEC);
         let over = Arc::new(over.map_err(|errno| SyncerError::Hear(errno.into()))?);
         let (epochs, options) = (self.epochs.clone(), self.options.clone());
+        let reasons = self.reasons.clone();
         let committer = spawn("committer", &over, {
             let epochs = epochs.clone();
             move || commit_until_end(&epochs, &options)
@@ -108,7 +113,8 @@ impl Syncer {
         epochs.want(Trigger::End);
         let committed = committer.join().expect("a committer does not panic");
         committed.map_err(SyncerError::Commit)?;
-        result.map_err(SyncerError::Hear)
+        result.map_err(SyncerError::Hear)?;
+        Ok(reasons.counted())
     }
 
     /// Hears until no task is left, or nothing more is made durable.
@@ -170,61 +176,81 @@ impl Syncer {
 
     /// A call that asks for durability.
     fn durability(&mut self, call: &Notification, row: &Row) -> Result<Answer, Stopped> {
-        let is_put_off = match row.name() {
-            "fsync" | "fdatasync" => self.is_ordered(call, Target::is_file),
-            "syncfs" => self.is_ordered(call, |_| true),
-            "sync" => !self.changes_elsewhere,
-            // It promises nothing: to write early what will be committed whole costs time only.
-            "sync_file_range" => is_range(call) && self.is_ordered(call, Target::is_file),
-            // Of a map, which no commit orders.
-            _ => false,
-        };
-        if is_put_off && !self.hazards.exist(call.thread) && self.pays() {
+        let lack = self.lack(call, row);
+        let reason = lack.or_else(|| self.hazards.find(call.thread));
+        let Some(reason) = reason.or_else(|| self.does_not_pay()) else {
             self.epochs.promise();
             if self.options.eager {
                 self.epochs.want(Trigger::Eager);
             }
             return Ok(Answer::Value(0));
-        }
+        };
         self.epochs.did_really();
+        self.reasons.count(reason);
         // Something that is elsewhere must not become durable before.
         self.barrier()?;
         Ok(Answer::Continue)
     }
 
-    /// Whether to put a sync off pays, as far as those before tell.
-    fn pays(&mut self) -> bool {
+    /// What a call lacks to be put off, whatever goes on in the domain.
+    fn lack(&mut self, call: &Notification, row: &Row) -> Option<Reason> {
+        match row.name() {
+            "fsync" | "fdatasync" => self.lack_of_order(call, Target::is_file),
+            "syncfs" => self.lack_of_order(call, |_| true),
+            "sync" => self.changes_elsewhere.then_some(Reason::ChangedElsewhere),
+            // It promises nothing: to write early what will be committed whole costs time only.
+            "sync_file_range" if !is_range(call) => Some(Reason::NotSyncable),
+            "sync_file_range" => self.lack_of_order(call, Target::is_file),
+            // Of a map, which no commit orders.
+            _ => {
+                let [address, length, ..] = call.arguments;
+                let addresses = address..address.saturating_add(length);
+                self.hazards.asks_for_map(call.thread, &addresses);
+                Some(Reason::OfMap)
+            }
+        }
+    }
+
+    /// Whether to put a sync off does not pay, as far as those before tell.
+    fn does_not_pay(&mut self) -> Option<Reason> {
         if self.options.promise == Promise::Write {
             // Output costs a commit each time, whatever syncs do.
-            return true;
+            return None;
         }
         let (way, has_changed) = self.adaptive.next(self.epochs.commits_for_output());
         if has_changed {
             self.epochs.switched();
         }
-        way == Way::PutOff
+        (way == Way::Real).then_some(Reason::DoesNotPay)
     }
 
-    /// Whether a call's first argument leads to the volume, and to what a call can be answered for that did
-    /// not look at it.
-    fn is_ordered(&mut self, call: &Notification, suits: impl Fn(&Target) -> bool) -> bool {
+    /// Whether a call's first argument does not lead to the volume, or not to what a call can be answered for that
+    /// did not look at it.
+    fn lack_of_order(
+        &mut self,
+        call: &Notification,
+        suits: impl Fn(&Target) -> bool,
+    ) -> Option<Reason> {
         let descriptor = call.arguments[0] as RawFd;
         let driver = &self.options.driver;
-        let mut look = || -> io::Result<bool> {
-            let Some((access, target)) = self.descriptors.look(call.thread, descriptor)? else {
-                return Ok(false);
+        let mut look = || -> io::Result<Option<Reason>> {
+            let looked = self.descriptors.look(call.thread, descriptor)?;
+            let fits = |(access, target): &(Access, Target)| {
+                (access.reads || access.writes) && suits(target)
             };
-            let is_fit = (access.reads || access.writes) && suits(&target);
-            if !is_fit || target.device() != driver.device() {
-                return Ok(false);
+            let Some((_, target)) = looked.filter(fits) else {
+                return Ok(Some(Reason::NotSyncable));
+            };
+            if target.device() != driver.device() {
+                return Ok(Some(Reason::NotOfVolume));
             }
-            if driver.covers_all() {
-                return Ok(true);
-            }
-            driver.covers(descriptor_of(call.thread, descriptor)?.as_fd())
+            self.hazards.asks_for(&target);
+            let is_covered = driver.covers_all()
+                || driver.covers(descriptor_of(call.thread, descriptor)?.as_fd())?;
+            Ok((!is_covered).then_some(Reason::NotOrdered))
         };
         // What cannot be looked at is not promised.
-        look().unwrap_or(false)
+        look().unwrap_or_else(|error| Some(not_seen(&error)))
     }
 
     /// A call that changes something by its name.
@@ -280,7 +306,7 @@ impl Syncer {
             return Ok(Answer::Error(Errno::CONNREFUSED));
         }
         self.barrier()?;
-        self.hazards.connects();
+        self.hazards.connects(call);
         Ok(Answer::Continue)
     }
 }

@@ -83,6 +83,16 @@ impl Target {
         self.stat.st_dev
     }
 
+    pub(crate) fn inode(&self) -> u64 {
+        self.stat.st_ino
+    }
+
+    /// Whether the name that the kernel has for it, if it has one, ends in such a way.
+    pub(crate) fn is_named(&self, end: &str) -> bool {
+        let name = std::fs::read_link(&self.path);
+        name.is_ok_and(|name| name.as_os_str().as_bytes().ends_with(end.as_bytes()))
+    }
+
     /// Whether it is data or a name of a file system.
     pub(crate) fn is_file(&self) -> bool {
         matches!(

@@ -43,12 +43,15 @@ pub(super) const SYNC: &[Row] = &[
     // Against syncs that are real, with so many as take a second or so.
     real("append-0ms", 0, APPEND, (MANY_APPENDS, 10_000), times(10.0)),
     real("sqlite-0ms", 0, Work::Sqlite, (MANY_INSERTIONS, 1500), times(4.0)),
+    real("sqlite-wal-0ms", 0, Work::SqliteAhead, (INSERTIONS, 3000), times(4.0)),
     real("files-0ms", 0, SMALL_FILES, (MANY_FILES, 3000), times(5.0)),
     real("append-1ms", 1, APPEND, (MANY_APPENDS, 400), times(100.0)),
     real("sqlite-1ms", 1, Work::Sqlite, (MANY_INSERTIONS, 120), times(60.0)),
+    real("sqlite-wal-1ms", 1, Work::SqliteAhead, (INSERTIONS, 300), times(20.0)),
     real("files-1ms", 1, SMALL_FILES, (MANY_FILES, 250), times(60.0)),
     real("append-8ms", 8, APPEND, (MANY_APPENDS, 60), times(200.0)),
     real("sqlite-8ms", 8, Work::Sqlite, (MANY_INSERTIONS, 20), times(100.0)),
+    real("sqlite-wal-8ms", 8, Work::SqliteAhead, (INSERTIONS, 60), times(100.0)),
     real("files-8ms", 8, SMALL_FILES, (MANY_FILES, 40), times(150.0)),
     // A database and its clients, inside.
     served("pgbench-inside-1-1ms", 1, Served::Inside(1), (2000, 300), Limit::None),

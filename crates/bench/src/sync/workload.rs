@@ -23,11 +23,11 @@ pub enum Workload {
 /// Not the one that a version manager puts before it.
 pub const PYTHON: &str = "/usr/bin/python3";
 
-/// Its argument is the number of insertions, a transaction each.
+/// Its arguments are the number of insertions, a transaction each, and how the base keeps its journal.
 pub const SQLITE: &str = "\
 import sqlite3, sys
 base = sqlite3.connect('base.db', isolation_level=None)
-base.execute('PRAGMA journal_mode=DELETE')
+base.execute('PRAGMA journal_mode=' + sys.argv[2])
 base.execute('PRAGMA synchronous=FULL')
 base.execute('CREATE TABLE entries (id INTEGER PRIMARY KEY, text TEXT)')
 for number in range(int(sys.argv[1])):

@@ -27,8 +27,8 @@ use crate::synchrony;
 ///
 /// That takes a file system that keeps the order of changes: a volume (`surmise volume`), ext4 mounted with
 /// data=journal, or ext4 with nodelalloc and the attribute j on the directory. On any other one, and while
-/// the command has files of the volume mapped for writing, files elsewhere open for writing, or a connection
-/// to a Unix socket outside, its fsyncs are real ones.
+/// the command has files of the volume mapped for writing (other than the -shm files of SQLite), files elsewhere
+/// open for writing, or a connection to a Unix socket outside, its fsyncs are real ones: --stats tells why.
 #[derive(clap::Args)]
 #[command(override_usage = "surmise sync [OPTIONS] [--] <CMD>...", after_help = AFTER_HELP)]
 pub struct Arguments {
@@ -74,7 +74,7 @@ pub struct Arguments {
     #[arg(long)]
     eager: bool,
 
-    /// Print commits, what triggered them, and how long output was held on standard error afterwards
+    /// Print why fsyncs were real, what triggered commits, and how long output was held on standard error afterwards
     #[arg(long)]
     stats: bool,
 

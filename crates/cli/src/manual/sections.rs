@@ -17,6 +17,7 @@ pub fn of(command: &str) -> &'static [Section] {
         "surmise" => SURMISE,
         "run" => RUN,
         "shell" => SHELL,
+        "sync" => SYNC,
         "commit" => COMMIT,
         "list" | "diff" | "abort" => DECISIONS,
         "doctor" => DOCTOR,
@@ -115,6 +116,51 @@ const SHELL: &[Section] = &[
         entries: &[XDG_STATE_HOME, SHELL_VARIABLE],
     },
 ];
+
+const SYNC: &[Section] = &[Section {
+    title: "WHY FSYNCS WERE REAL",
+    text: "With --stats, a line for each reason says how many fsyncs were made at once because of it. With \
+               --json they are the objects of the list reasons, each with its count and these names in reason:",
+    entries: &[
+        (
+            "mapped",
+            "The process program had file, of the volume, mapped, shared and writable: its stores may become \
+                 durable before what was written earlier. Files BASE-shm of SQLite, beside BASE and BASE-wal, don't \
+                 count: SQLite makes them anew after a loss of power.",
+        ),
+        (
+            "open-elsewhere",
+            "The process program had file open for writing, which is not on the volume.",
+        ),
+        (
+            "opening",
+            "The process program was just mapping or opening such a file, in call.",
+        ),
+        (
+            "connected",
+            "The process program had connected to a Unix socket that somebody outside listens on. It counts \
+                 until the end.",
+        ),
+        (
+            "does-not-pay",
+            "Nearly each fsync before had been waited for by somebody outside, so it is tried again later.",
+        ),
+        (
+            "not-of-volume, not-ordered, not-syncable",
+            "The fsync was of something on another file system; of a file whose changes the volume does not \
+                 order, as it lacks the attribute j; or of nothing that can be synced, and the kernel says why.",
+        ),
+        (
+            "of-map, changed-elsewhere",
+            "It was an msync; or a sync, after a change of something that is not on the volume.",
+        ),
+        (
+            "not-seen",
+            "A process could not be looked at, for the reason in error.",
+        ),
+        ("further", "More different reasons than are told."),
+    ],
+}];
 
 const COMMIT: &[Section] = &[
     Section {

@@ -3,6 +3,7 @@
 
 mod crash;
 mod failure;
+mod write_ahead;
 
 use serde_json::Value;
 use surmise_testkit::Outcome;

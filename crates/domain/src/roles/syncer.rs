@@ -43,15 +43,18 @@ impl SyncerProcess {
                 let syncer = Syncer::new(listener, options, epochs.clone());
                 syncer.run(control.as_fd()).map_err(failure)
             }
-            None => Ok(()),
+            None => Ok(Vec::new()),
         });
-        let Err(failure) = synced else {
-            return 0;
+        let (report, status) = match synced {
+            Ok(reasons) => (Report::MadeAtOnce(reasons), 0),
+            Err(failure) => {
+                epochs.stop();
+                (Report::Failed(failure), 1)
+            }
         };
-        epochs.stop();
         // Control may be dead; then nobody is left to be told.
-        let _ = control.send(&Report::Failed(failure));
-        1
+        let _ = control.send(&report);
+        status
     }
 }
 

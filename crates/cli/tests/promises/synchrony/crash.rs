@@ -1,7 +1,9 @@
 //! Power losses while a command runs under external synchrony, and after it.
 
+mod ahead;
 mod kills;
 mod ledger;
+mod mapped;
 mod postgres;
 mod programs;
 mod table;
@@ -13,7 +15,7 @@ use surmise_testkit::{BlockLog, is_installed, skip, surmise_binary, tell};
 
 use ledger::{Ledger, states};
 use postgres::POSTGRES;
-use programs::{AHEAD, COMMITS, LINES, Program, RENAMED, RENAMED_LAST, ROLLBACK};
+use programs::{COMMITS, LINES, Program, RENAMED, RENAMED_LAST, ROLLBACK};
 use trial::Trial;
 
 const DISK_BYTES: usize = 64 << 20;
@@ -70,15 +72,6 @@ fn lines_that_are_all_shown_are_there() {
 #[test]
 fn transactions_that_were_shown_are_there() {
     nothing_is_lost("transactions_that_were_shown_are_there", &ROLLBACK, "10");
-}
-
-#[test]
-fn transactions_of_a_log_that_were_shown_are_there() {
-    nothing_is_lost(
-        "transactions_of_a_log_that_were_shown_are_there",
-        &AHEAD,
-        "10",
-    );
 }
 
 #[test]

@@ -87,8 +87,12 @@ impl Roles {
             .map_err(late("hear from who serves or commits the files"))?;
         watched?;
         let statuses = [files_status, relay_status, speculator_status];
+        let reasons = std::mem::take(&mut heard.made_at_once);
         let mut finished = heard.verdict(job, self.files.name, statuses)?;
-        finished.synchrony = epochs.map(Epochs::stats);
+        finished.synchrony = epochs.map(|epochs| surmise_sync::Stats {
+            reasons,
+            ..epochs.stats()
+        });
         Ok(finished)
     }
 
@@ -153,6 +157,8 @@ pub(super) struct Heard {
     pub(super) from_speculator: Option<Failure>,
     pub(super) lost: Vec<LostStream>,
     pub(super) speculation: Option<Stats>,
+    /// Why syncs were.
+    pub(super) made_at_once: Vec<surmise_sync::Counted>,
     pub(super) files_died: bool,
     pub(super) relay_died: bool,
     pub(super) speculator_died: bool,
@@ -177,7 +183,7 @@ impl Heard {
                 self.failure.get_or_insert(failure);
             }
             // An answer that nobody waits for any more.
-            Some(Report::Done | Report::NotDone(_)) => {}
+            Some(Report::Done | Report::NotDone(_) | Report::MadeAtOnce(_)) => {}
         }
         None
     }
@@ -185,8 +191,12 @@ impl Heard {
     /// All that the view or the syncer said, which has ended.
     fn hear_files_out(&mut self, files: &Link) -> io::Result<()> {
         while let Some(report) = files.receive()? {
-            if let Report::Failed(failure) = report {
-                self.from_files.get_or_insert(failure);
+            match report {
+                Report::Failed(failure) => {
+                    self.from_files.get_or_insert(failure);
+                }
+                Report::MadeAtOnce(reasons) => self.made_at_once = reasons,
+                _ => {}
             }
         }
         Ok(())

@@ -19,7 +19,7 @@ pub(super) struct Program {
 pub(super) type Look = fn(&Path) -> Option<usize>;
 
 impl Program {
-    const fn new(name: &'static str, source: &'static str, look: Look) -> Self {
+    pub(super) const fn new(name: &'static str, source: &'static str, look: Look) -> Self {
         Self {
             name,
             source,
@@ -40,7 +40,6 @@ impl Program {
 
 pub(super) const LINES: Program = Program::new("appended lines", APPENDING, lines);
 pub(super) const ROLLBACK: Program = Program::new("sqlite, rollback journal", TRANSACTING, rows);
-pub(super) const AHEAD: Program = Program::new("sqlite, write-ahead log", TRANSACTING_AHEAD, rows);
 pub(super) const RENAMED: Program = Program::new("renamed over", REPLACING, replaced);
 pub(super) const RENAMED_LAST: Program =
     Program::new("renamed after the sync", REPLACING_LAST, replaced);
@@ -73,19 +72,6 @@ for n in range(1, 301):
     if n % 10 == 0:
         print(n, flush=True)
         time.sleep(pause)
-"#;
-
-/// The same with a log that is written ahead, synced at every transaction.
-const TRANSACTING_AHEAD: &str = r#"
-import sqlite3
-base = sqlite3.connect("base", isolation_level=None)
-base.execute("pragma synchronous=full")
-assert base.execute("pragma journal_mode=wal").fetchone() == ("wal",)
-base.execute("create table if not exists rows (n integer primary key, text)")
-for n in range(1, 301):
-    base.execute("insert into rows values (?, ?)", (n, "x" * 300))
-    if n % 10 == 0:
-        print(n, flush=True)
 "#;
 
 /// Commits of git, which syncs each file by itself. Nothing is tidied up in the background.
@@ -136,7 +122,7 @@ for n in range(1, 41):
 "#;
 
 /// Prints the number of rows, or fails where the base is damaged.
-const CHECKING: &str = r#"
+pub(super) const CHECKING: &str = r#"
 import sqlite3
 base = sqlite3.connect("base")
 assert base.execute("pragma integrity_check").fetchone() == ("ok",)
@@ -157,9 +143,15 @@ fn lines(directory: &Path) -> Option<usize> {
     (is_right && found.len() == count * 8).then_some(count)
 }
 
-fn rows(directory: &Path) -> Option<usize> {
+/// The rows of a base of SQLite, where it is whole.
+pub(super) fn rows(directory: &Path) -> Option<usize> {
+    number(CHECKING, directory)
+}
+
+/// What a program of Python prints that looks at a state: one number; `None` where it fails.
+pub(super) fn number(source: &str, directory: &Path) -> Option<usize> {
     let checked = Command::new("python3")
-        .args(["-c", CHECKING])
+        .args(["-c", source])
         .current_dir(directory)
         .stderr(Stdio::null())
         .output()

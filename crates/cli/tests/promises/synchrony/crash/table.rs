@@ -2,9 +2,10 @@
 
 use surmise_testkit::{BlockLog, is_installed, skip, surmise_binary, tell};
 
+use super::ahead::AHEAD;
 use super::ledger::states;
 use super::postgres::{self, POSTGRES};
-use super::programs::{AHEAD, COMMITS, LINES, RENAMED, ROLLBACK};
+use super::programs::{COMMITS, LINES, RENAMED, ROLLBACK};
 use super::trial::Trial;
 use super::{DISK_BYTES, limit, named};
 
