@@ -52,10 +52,6 @@ impl Seen {
         let bears = match name {
             "fork" | "vfork" => true,
             "clone" => arguments[0] & task::CLONE_THREAD == 0,
-            // Its flags are the first word of what it points to.
-            "clone3" => {
-                task::word(thread, arguments[0]).is_ok_and(|flags| flags & task::CLONE_THREAD == 0)
-            }
             _ => false,
         };
         if Reapers::are_made_by(name, arguments)
@@ -88,8 +84,7 @@ impl Seen {
             "clone" if arguments[0] & (MEMORY | task::CLONE_THREAD) == MEMORY => {
                 self.suspicions.sharing_children = true;
             }
-            // Its flags are in memory, where they could change.
-            "clone3" | "vfork" => self.suspicions.sharing_children = true,
+            "vfork" => self.suspicions.sharing_children = true,
             "inotify_add_watch" => self.has_watches = true,
             // F_SETLEASE, F_NOTIFY of fcntl(2).
             "fcntl" if matches!(command as u32, 1024 | 1026) => self.has_watches = true,

@@ -11,7 +11,6 @@ const ALWAYS: &[&str] = &[
     "accept4",
     "clock_nanosleep",
     "clone",
-    "clone3",
     "epoll_create",
     "epoll_create1",
     "epoll_ctl",

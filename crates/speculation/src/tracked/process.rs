@@ -14,11 +14,6 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
         "umask" => Meeting::Note(Change::Umask),
         "chdir" | "fchdir" if !met.known.seen.has_jails() => Meeting::Note(Change::Directory),
         "clone" => thread(first),
-        // Its flags are the first word of what it points to.
-        "clone3" => match task::word(met.process, first) {
-            Ok(flags) => thread(flags),
-            Err(_) => Meeting::Wait,
-        },
         "getpgid" | "getsid" | "getpgrp" | "getppid" => Meeting::Pass("process"),
         _ => Meeting::Wait,
     })

@@ -2,6 +2,7 @@
 //! pid namespace.
 
 use crate::disposition::Disposition::{Allow, Hold, Track, Wait};
+use crate::disposition::ENOSYS;
 use crate::handler::Handler::{Children, Exec, Exit, Plain, Process};
 use crate::row::{Row, row};
 use crate::shape::Shape::{
@@ -26,7 +27,7 @@ pub(super) const ROWS: &[Row] = &[
     row(109, "setpgid",                 &[Pid, Pid],                               [Allow, Track, Allow], Process,  "journaled with the task"),
     row(112, "setsid",                  &[],                                       [Allow, Wait, Allow],  Plain,    "leaving a session cannot be undone"),
     row(135, "personality",             &[Flags],                                  [Allow, Wait, Allow],  Plain,    "not rolled back; no value of it opens foreign entry"),
-    row(157, "prctl",                   &[Command, Address, Address, Address, Address], [Allow, Wait, Allow],  Plain,    "few of its attributes are rolled back").except(exceptions::PRCTL),
+    row(157, "prctl",                   &[Command, Address, Address, Address, Address], [Allow, Wait, Allow],  Plain,    "few of its attributes are rolled back; strict seccomp is refused by the kernel").except(exceptions::PRCTL),
     row(158, "arch_prctl",              &[Command, Address],                       [Allow, Wait, Allow],  Plain,    "switches of the processor, not rolled back").except(exceptions::ARCH_PRCTL),
     row(161, "chroot",                  &[Path],                                   [Allow, Wait, Allow],  Plain,    "a root is not rolled back; no root here leads out"),
     row(202, "futex",                   &[Address, Command, Integer, In, Address, Integer], [Allow, Allow, Allow], Plain,    "memory, which the checkpoint holds").except(exceptions::FUTEX),
@@ -34,18 +35,18 @@ pub(super) const ROWS: &[Row] = &[
     row(219, "restart_syscall",         &[],                                       [Allow, Allow, Allow], Plain,    "continues a sleep"),
     row(231, "exit_group",              &[Integer],                                [Allow, Hold, Hold],   Exit,     "the end of a process is held until it is certain"),
     row(247, "waitid",                  &[Command, Pid, Out, Flags, Out],          [Allow, Track, Allow], Children, "observes a child"),
-    row(272, "unshare",                 &[Flags],                                  [Allow, Wait, Allow],  Plain,    "not rolled back; mounting is refused in a new namespace too"),
+    row(272, "unshare",                 &[Flags],                                  [Allow, Wait, Allow],  Plain,    "not rolled back; most need a new user namespace; mounting stays refused"),
     row(273, "set_robust_list",         &[Address, Length],                        [Allow, Allow, Allow], Plain,    "the checkpoint holds it"),
     row(274, "get_robust_list",         &[Pid, Out, Out],                          [Allow, Allow, Allow], Plain,    "the checkpoint holds it"),
     row(310, "process_vm_readv",        &[Pid, OutVectors, Integer, InVectors, Integer, Flags], [Allow, Wait, Allow],  Plain,    "observes the memory of another process"),
     row(311, "process_vm_writev",       &[Pid, InVectors, Integer, InVectors, Integer, Flags], [Allow, Wait, Allow],  Plain,    "modifies the memory of another process"),
     row(312, "kcmp",                    &[Pid, Pid, Command, Integer, Integer],    [Allow, Allow, Allow], Plain,    "compares kernel objects and shows no content"),
-    row(317, "seccomp",                 &[Command, Flags, InOut],                  [Allow, Wait, Allow],  Plain,    "a filter can never be removed"),
+    row(317, "seccomp",                 &[Command, Flags, InOut],                  [Allow, Wait, Allow],  Plain,    "a filter can never be removed; where there is one, strict mode is refused"),
     row(322, "execveat",                &[DirFd, Path, In, In, Flags],             [Allow, Track, Allow], Exec,     "undone in place"),
     row(334, "rseq",                    &[Address, Length, Flags, Integer],        [Allow, Allow, Allow], Plain,    "the checkpoint holds it"),
     row(335, "uretprobe",               &[],                                       [Allow, Allow, Allow], Plain,    "a probe's trampoline, called by the kernel's own page"),
     row(336, "uprobe",                  &[],                                       [Allow, Allow, Allow], Plain,    "a probe's trampoline, called by the kernel's own page"),
-    row(435, "clone3",                  &[InOut, Length],                          [Allow, Track, Allow], Process,  "a child born after the checkpoint dies in a rollback"),
+    row(435, "clone3",                  &[InOut, Length],                          [ENOSYS, ENOSYS, ENOSYS], Plain,  "a child may enter any control group, unseen by a filter; programs fall back"),
     row(444, "landlock_create_ruleset", &[In, Length, Flags],                      [Allow, Wait, Allow],  Plain,    "rules only take rights away"),
     row(445, "landlock_add_rule",       &[Fd, Command, In, Flags],                 [Allow, Wait, Allow],  Plain,    "rules only take rights away"),
     row(446, "landlock_restrict_self",  &[Fd, Flags],                              [Allow, Wait, Allow],  Plain,    "a restriction can never be lifted"),

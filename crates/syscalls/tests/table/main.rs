@@ -136,7 +136,10 @@ fn what_reaches_past_the_view_and_the_namespaces_is_refused_under_consent() {
             "io_uring_setup io_uring_enter io_uring_register",
             Errno::NoSys,
         ),
-        ("add_key request_key keyctl lookup_dcookie", Errno::NoSys),
+        (
+            "add_key request_key keyctl lookup_dcookie clone3",
+            Errno::NoSys,
+        ),
     ];
     for (names, errno) in refused {
         for name in names.split(' ') {
