@@ -42,6 +42,7 @@ mod message;
 mod mounts;
 mod nested;
 mod person;
+mod proc;
 mod processes;
 mod record;
 mod remove;

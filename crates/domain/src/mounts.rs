@@ -3,39 +3,25 @@
 //!
 //! Everything here happens in the domain's own mount namespace, as its pid 1.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::CString;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive,
-    mount_change, mount_remount, unmount,
+    mount_change, unmount,
 };
 
 use crate::devices;
 use crate::message::Failure;
 use crate::nested;
+use crate::proc::{self, Superuser};
 
 /// As much as one message carries.
 const READ_AHEAD_KIB: &str = "1024";
-
-const NO_PROGRAMS: MountFlags = MountFlags::NOSUID
-    .union(MountFlags::NODEV)
-    .union(MountFlags::NOEXEC);
-
-/// Parts of /proc through which whoever is the host's root by number sets the whole machine.
-/// A user namespace does not guard them: they ask for the number and for no capability.
-const MACHINE: [&str; 7] = [
-    "proc/sys",
-    "proc/sysrq-trigger",
-    "proc/irq",
-    "proc/bus",
-    "proc/fs",
-    "proc/acpi",
-    "proc/scsi",
-];
 
 /// Keeps what is mounted here from showing outside, and the other way round.
 pub(crate) fn make_private() -> Result<(), Failure> {
@@ -76,16 +62,18 @@ pub(crate) fn mount_real(mount_point: &Path) -> Result<(), Failure> {
 /// Mounts the rest below the root, which is a view that is being served by now, or the real one, and makes it
 /// the root. Nothing else of the host's mounts is left in the namespace afterwards.
 ///
-/// `sockets`: Unix sockets and FIFOs of the host that are themselves inside, too, not only their names.
-pub(crate) fn enter(mount_point: &Path, sockets: &[PathBuf]) -> Result<(), Failure> {
+/// `sockets`: Unix sockets and FIFOs of the host that are themselves inside, too,
+/// not only their names.
+pub(crate) fn enter(
+    mount_point: &Path,
+    superuser: Superuser,
+    sockets: &[PathBuf],
+) -> Result<(), Failure> {
     // From here on relative paths are inside, absolute ones on the host.
     rustix::process::chdir(mount_point).map_err(Failure::at("enter the root to be"))?;
     // Without, reading takes longer; only root may.
     let _ = read_further_ahead(".");
-    mount("proc", "proc", "proc", NO_PROGRAMS, None).map_err(Failure::at("mount /proc"))?;
-    for path in MACHINE {
-        make_read_only(path).map_err(Failure::at(format!("make /{path} read-only")))?;
-    }
+    proc::mount(superuser)?;
     devices::mount_all()?;
     if let Err(errno) = mount_bind_recursive("/sys", "sys")
         && errno != Errno::NOENT
@@ -120,18 +108,7 @@ fn read_further_ahead(mount_point: &str) -> std::io::Result<()> {
 fn show(path: &Path) -> std::io::Result<()> {
     let path = path.canonicalize()?;
     let inside = path.strip_prefix("/").unwrap_or(&path);
-    Ok(mount_bind(&path, inside)?)
-}
-
-fn make_read_only(path: impl AsRef<OsStr>) -> Result<(), Errno> {
-    let path = path.as_ref();
-    match mount_bind(path, path) {
-        Ok(()) => {}
-        // Not every kernel has every part.
-        Err(Errno::NOENT) => return Ok(()),
-        Err(errno) => return Err(errno),
-    }
-    // A namespace may not take away what the mount below was locked with.
-    let flags = MountFlags::BIND | MountFlags::RDONLY | NO_PROGRAMS;
-    mount_remount(path, flags, c"")
+    mount_bind(&path, inside)?;
+    // Sockets and FIFOs are reached as before; their modes, owners and times are the host's.
+    surmise_sys::mounts::make_read_only(&CString::new(inside.as_os_str().as_bytes())?)
 }

@@ -25,6 +25,7 @@ use crate::dial::Switchboard;
 use crate::gate;
 use crate::message::{Failure, Handed, Link, Listening, Order, Report};
 use crate::mounts;
+use crate::proc::Superuser;
 use crate::processes::Processes;
 use running::Running;
 
@@ -201,7 +202,7 @@ impl Init<'_> {
         rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
             .map_err(Failure::at("shield pid 1"))?;
         self.mount_root()?;
-        mounts::enter(self.mount_point, self.sockets)?;
+        mounts::enter(self.mount_point, self.superuser(), self.sockets)?;
         await_go(&first.link)?;
         // What this process shows in /proc is of its own network.
         Ok(network::join(first.process.as_fd()).map_err(Failure::at("join the network"))?)
@@ -211,12 +212,19 @@ impl Init<'_> {
         let Root::View(link) = &self.root else {
             return mounts::mount_real(self.mount_point);
         };
-        let set_uid = self.id_map.keeps_user(0);
+        let set_uid = self.superuser() == Superuser::OfMachine;
         let device = mounts::mount_view(self.mount_point, set_uid)?;
         link.send_descriptor(device.as_fd())
             .map_err(Failure::at("hand over the FUSE device"))?;
         // Whoever holds both the device and a file on its mount can hang in exit, so it is dropped here.
         Ok(())
+    }
+
+    fn superuser(&self) -> Superuser {
+        match self.id_map.keeps_user(0) {
+            true => Superuser::OfMachine,
+            false => Superuser::OfDomain,
+        }
     }
 
     /// Opens the domain's terminal, hands its outer side to the relay process, and makes the command's
