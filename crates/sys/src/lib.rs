@@ -8,6 +8,7 @@
 pub mod abilities;
 pub mod behaviours;
 pub mod descriptors;
+pub mod host_name;
 pub mod id_map;
 pub mod landlock;
 pub mod memory;

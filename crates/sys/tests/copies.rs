@@ -10,15 +10,19 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mkdir, mknodat, open, rename, symlink, unlink};
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
-use rustix::process::{Signal, geteuid, getpid, getppid};
-use rustix::thread::UnshareFlags;
+use rustix::process::{
+    DumpableBehavior, Signal, dumpable_behavior, getegid, geteuid, getpid, getppid,
+    set_dumpable_behavior,
+};
+use rustix::system::{setdomainname, sethostname, uname};
+use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags, set_capabilities};
 use surmise_sys::abilities::Abilities;
 use surmise_sys::process::{self, clone, fork};
 use surmise_sys::shared::SharedWords;
-use surmise_sys::{descriptors, landlock, network, signals};
+use surmise_sys::{descriptors, host_name, landlock, network, signals};
 
 fn main() {
-    let tests: [fn(); 11] = [
+    let tests: [fn(); 12] = [
         a_copy_exits_with_what_its_closure_returns,
         a_copy_keeps_the_descriptors_it_is_told_to,
         a_panic_ends_only_the_copy,
@@ -30,6 +34,7 @@ fn main() {
         an_ignored_signal_is_given_back,
         abilities_are_found_and_leave_nothing,
         changes_are_kept_below_a_directory,
+        a_host_name_is_set_without_a_capability,
     ];
     for test in tests {
         test();
@@ -201,6 +206,51 @@ fn changes_are_kept_below_a_directory() {
     });
     let status = child.expect("fork").wait().expect("wait");
     assert_eq!(status.exit_status(), Some(0));
+}
+
+/// By who owns the user namespace of a UTS namespace, and by nobody else.
+fn a_host_name_is_set_without_a_capability() {
+    if !Abilities::probe(&std::env::temp_dir()).user_namespaces.have {
+        return surmise_testkit::skip("this user may make no user namespaces");
+    }
+    let before = uname().nodename().to_owned();
+    let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
+    let child = clone(UnshareFlags::NEWUSER, &[], || {
+        map_ids(uid, gid).expect("ids in the new namespace");
+        signals::block(&[Signal::CHILD]).expect("block");
+        set_dumpable_behavior(DumpableBehavior::NotDumpable).expect("shielded");
+        host_name::enter_own().expect("a host name of its own");
+        assert_eq!(dumpable_behavior(), Ok(DumpableBehavior::NotDumpable));
+        let ends = signals::SignalFd::new(&[Signal::CHILD]).expect("a descriptor");
+        assert_eq!(ends.next().expect("a look"), None);
+        assert_eq!(uname().nodename(), &*before);
+        let none = CapabilitySets {
+            effective: CapabilitySet::empty(),
+            permitted: CapabilitySet::empty(),
+            inheritable: CapabilitySet::empty(),
+        };
+        set_capabilities(None, none).expect("drop capabilities");
+        sethostname(b"inner").expect("the owner may");
+        setdomainname(b"inner").expect("the owner may");
+        assert_eq!(uname().nodename(), c"inner");
+        // A further user namespace does not own it.
+        let other = clone(UnshareFlags::NEWUSER, &[], || {
+            u8::from(sethostname(b"other") == Err(Errno::PERM))
+        });
+        let status = other.expect("clone").wait().expect("wait");
+        assert_eq!(status.exit_status(), Some(1));
+        0
+    });
+    let status = child.expect("clone").wait().expect("wait");
+    assert_eq!(status.exit_status(), Some(0));
+    assert_eq!(uname().nodename(), &*before);
+}
+
+/// This user and group mean in the process' user namespace what they mean outside.
+fn map_ids(uid: u32, gid: u32) -> io::Result<()> {
+    std::fs::write("/proc/self/setgroups", "deny")?;
+    std::fs::write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
+    std::fs::write("/proc/self/gid_map", format!("{gid} {gid} 1"))
 }
 
 /// Each is one way to change something by name in a directory.

@@ -17,7 +17,7 @@ use surmise_channels::{Inner, InnerTerminal, TerminalSetup};
 use surmise_sys::process::{self, Child};
 use surmise_sys::seccomp::Listener;
 use surmise_sys::signals::{self, SavedMask, SignalFd};
-use surmise_sys::{id_map::IdMap, network};
+use surmise_sys::{host_name, id_map::IdMap, network};
 
 use crate::capabilities;
 use crate::command::Execution;
@@ -298,7 +298,13 @@ impl Init<'_> {
             // If pid 1 has died, so will this process.
             let _ = init.send(&Order::Go);
         }
-        await_go(init)
+        await_go(init)?;
+        // By now this process' numbers mean something in the domain's user namespace, and until its exec nobody is
+        // there who could trace it.
+        if part != Part::Network && self.superuser() == Superuser::OfMachine {
+            host_name::enter_own().map_err(Failure::at("make a host name of its own"))?;
+        }
+        Ok(())
     }
 
     fn make_network(&self) -> Result<(), Failure> {
