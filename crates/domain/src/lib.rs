@@ -36,6 +36,7 @@ mod files;
 mod gate;
 mod held;
 mod launch;
+mod limits;
 mod lines;
 mod lock;
 mod message;

@@ -20,6 +20,7 @@ use crate::dial;
 use crate::error::LaunchError;
 use crate::files::{self, UndecidedFiles, UndoLog};
 use crate::gate;
+use crate::limits;
 use crate::lock::Serving;
 use crate::message::Link;
 use crate::roles::init::{Init, InitGate};
@@ -99,7 +100,8 @@ pub(super) fn start(
         job: job.signals.have_terminal(),
         execution,
     };
-    match process::clone_with(NAMESPACES, init, Init::descriptors, Init::live) {
+    let start_init = || process::clone_with(NAMESPACES, init, Init::descriptors, Init::live);
+    match limits::with_raised(start_init) {
         Ok(init) => Ok(Roles {
             init,
             to_init,
