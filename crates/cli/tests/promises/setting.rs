@@ -39,6 +39,11 @@ impl Setting {
         self.user
     }
 
+    /// Whether the commands run as root.
+    pub fn is_root(&self) -> bool {
+        is_root() && self.user.is_none()
+    }
+
     /// `surmise` with these arguments, as the setting's user.
     pub fn surmise(&self, arguments: &[&str]) -> Run<'_> {
         self.as_user(Run::surmise(&self.scratch, arguments.iter().copied()))

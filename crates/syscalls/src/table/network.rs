@@ -23,7 +23,7 @@ pub(super) const ROWS: &[Row] = &[
     row( 51, "getsockname", &[Fd, Out, InOut],                      [Allow, Track, Allow], Network, "observes a socket"),
     row( 52, "getpeername", &[Fd, Out, InOut],                      [Allow, Track, Allow], Network, "observes a socket"),
     row( 53, "socketpair",  &[Integer, Integer, Integer, Out],      [Allow, Track, Allow], Network, "makes two sockets that stay inside"),
-    row( 54, "setsockopt",  &[Fd, Command, Integer, In, Length],    [Allow, Track, Allow], Network, "changes a socket"),
+    row( 54, "setsockopt",  &[Fd, Command, Integer, In, Length],    [Allow, Track, Allow], Network, "changes a socket; forced sizes take a right that the domain lacks"),
     row( 55, "getsockopt",  &[Fd, Command, Integer, Out, InOut],    [Allow, Track, Allow], Network, "observes a socket"),
     row(288, "accept4",     &[Fd, Out, InOut, Flags],               [Allow, Track, Allow], Network, "observes who connects"),
     row(299, "recvmmsg",    &[Fd, InOut, Length, Flags, In],        [Allow, Track, Allow], Network, "observes the sender's state; may add descriptors"),

@@ -19,7 +19,7 @@ pub(super) const ROWS: &[Row] = &[
     row(159, "adjtimex",         &[InOut],                    [Allow, Wait, Allow],  Plain, "to read it is harmless; to change it needs a right that the domain lacks"),
     row(164, "settimeofday",     &[In, In],                   [EPERM, Wait, Wait],   Plain, "the clock belongs to the machine"),
     row(201, "time",             &[Out],                      [Allow, Allow, Allow], Plain, "observes time alone"),
-    row(222, "timer_create",     &[Integer, In, Out],         [Allow, Wait, Allow],  Plain, "an armed timer is not rolled back"),
+    row(222, "timer_create",     &[Integer, In, Out],         [Allow, Wait, Allow],  Plain, "an armed timer is not rolled back; alarms take a right that the domain lacks"),
     row(223, "timer_settime",    &[Integer, Flags, In, Out],  [Allow, Wait, Allow],  Plain, "an armed timer is not rolled back"),
     row(224, "timer_gettime",    &[Integer, Out],             [Allow, Allow, Allow], Plain, "observes time alone"),
     row(225, "timer_getoverrun", &[Integer],                  [Allow, Allow, Allow], Plain, "observes time alone"),
