@@ -18,14 +18,17 @@ pub fn show(domain: &Domain, wanted: &[PathBuf], base: &Path) -> Result<ExitCode
     let changes = Changes::of(&salvaged.map).below(wanted);
     let held = held::rows(domain).unwrap_or_default();
     print_lines(&changes, &held, base)?;
-    if salvaged.unread_bytes == 0 && salvaged.unfitting == 0 {
-        report::note("all operations of the log can be read");
-    } else {
+    let (readable, unread) = (
+        count(number(salvaged.operations), "operation"),
+        count(number(salvaged.unread_bytes), "byte"),
+    );
+    report::note(format_args!(
+        "{readable} of the log can be read, and {unread} cannot"
+    ));
+    if salvaged.unfitting > 0 {
+        let unfitting = count(number(salvaged.unfitting), "operation");
         report::note(format_args!(
-            "{} of the log can be read, {} of its operations rest on one that cannot; {} cannot be read",
-            count(number(salvaged.operations), "operation"),
-            salvaged.unfitting,
-            count(number(salvaged.unread_bytes), "byte"),
+            "not shown: {unfitting} that can be read and build on what cannot"
         ));
     }
     domain.damages().iter().for_each(report::note);
