@@ -107,6 +107,8 @@ soak:
 		&& $(MAKE) soak-crash && $(MAKE) soak-rpc \
 		&& SURMISE_EVERY_STEP=1 cargo test --release --locked --package surmise-commit --test trees -- \
 			--nocapture kills:: power:: \
+		&& SURMISE_EVERY_STEP=1 cargo test --release --locked --package surmise --test promises -- \
+			--nocapture damage:: \
 		&& scripts/soak $(MINUTES)
 
 # What was tried of this very commit is not tried again, so it can be cut short at any time.
