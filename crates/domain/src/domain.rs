@@ -111,6 +111,11 @@ impl Domain {
         self.is_committing() || matches!(self.status(), Status::Running { .. })
     }
 
+    /// Whether it is still there: neither committed nor aborted.
+    pub fn exists(&self) -> bool {
+        self.directory.exists()
+    }
+
     /// Keeps every other command from working on it. Held by whoever runs, commits or aborts it.
     ///
     /// # Errors
@@ -134,6 +139,14 @@ impl Domain {
                 Err(StateError::Running { .. })
                     if self.directory.exists() && Instant::now() < deadline =>
                 {
+                    match wish {
+                        Wish::Abort => visit::wake(self),
+                        // It would be waited for in vain.
+                        Wish::Commit { .. } if visit::stopped(self).is_some() => {
+                            return Ok(Reached::Ended(self.lock()?));
+                        }
+                        Wish::Commit { .. } => {}
+                    }
                     thread::sleep(PAUSE);
                 }
                 locked => return Ok(Reached::Ended(self.known(locked)?)),
