@@ -21,7 +21,7 @@ use crate::record::{self, Record};
 use crate::roles::control::{self, Finished, Job};
 use crate::seal;
 use crate::signals::Signals;
-use crate::state::StateRoot;
+use crate::state::{StateError, StateRoot};
 
 /// How long the kernel may take to show that it behaves as speculation needs it. A busy machine is no other
 /// kernel.
