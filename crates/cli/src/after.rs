@@ -126,12 +126,15 @@ fn keep(domain: &Domain, pending: &Pending) -> Settled {
     }
 }
 
-/// Makes a domain that is kept durable, and tells, and returns, what a loss of power would take if that
-/// fails.
+/// Makes a domain that is kept durable, and tells, and returns, what is to be feared if that fails.
 pub fn made_durable(domain: &Domain) -> Vec<String> {
     let error = domain.make_durable().err();
     let missing: Vec<_> = error
-        .map(|error| format!("a loss of power may take the changes: {error}"))
+        .map(|error| {
+            format!(
+                "a loss of power may take the changes, and damage to them may not be told: {error}"
+            )
+        })
         .into_iter()
         .collect();
     missing.iter().for_each(report::note);

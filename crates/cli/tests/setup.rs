@@ -31,7 +31,10 @@ fn a_download_that_fails_is_told_with_the_tools_own_error() {
         skip("where /usr/bin has a toolchain nothing is downloaded");
         return;
     }
-    let curl = ("curl", "echo 'curl: (6) Could not resolve host' >&2; exit 6");
+    let curl = (
+        "curl",
+        "echo 'curl: (6) Could not resolve host' >&2; exit 6",
+    );
     let outcome = setup("build", &[curl]);
     outcome
         .assert_code(1)

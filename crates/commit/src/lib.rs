@@ -69,6 +69,7 @@ mod journal;
 mod kept;
 mod line;
 mod locate;
+mod marked;
 mod metadata;
 mod names;
 mod objects;

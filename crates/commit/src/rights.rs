@@ -127,7 +127,7 @@ impl Rights<'_, '_> {
             self.refuse(place, ObstacleKind::Sticky);
         }
         if is_locked(found.stx_attributes) {
-            self.refuse(place, ObstacleKind::Immutable);
+            self.refuse_marked(place);
         }
     }
 
@@ -141,7 +141,7 @@ impl Rights<'_, '_> {
                 return;
             };
             if is_locked(found.stx_attributes) {
-                self.refuse(place, ObstacleKind::Immutable);
+                self.refuse_marked(place);
             }
             let Some(attributes) = Attributes::of_statx(&found) else {
                 return;
@@ -336,6 +336,11 @@ impl Rights<'_, '_> {
 
     fn is_root(&self) -> bool {
         self.user == 0
+    }
+
+    fn refuse_marked(&mut self, place: &Place) {
+        self.refuse(place, ObstacleKind::Immutable);
+        self.findings.marked.push(place.clone());
     }
 
     fn refuse(&mut self, place: &Place, why: ObstacleKind) {
