@@ -19,8 +19,8 @@ pub(crate) struct Findings {
     pub(crate) obstacles: Vec<Obstacle>,
     /// What the user can write only after a change of its mode.
     pub(crate) opened: Vec<Opened>,
-    /// Files that are marked immutable or append-only.
-    pub(crate) marked: Vec<Place>,
+    /// Files that are flagged immutable or append-only.
+    pub(crate) flagged: Vec<Place>,
 }
 
 /// Looks for conflicts; `keep` are the directories that hold the domain's state. Reads only.
@@ -107,7 +107,7 @@ pub(crate) fn difference(
     }
 }
 
-/// What is wanted, with the change time that is found if our own undo, or the removal of a mark, left that.
+/// What is wanted, with the change time that is found if our own undo, or the removal of a flag, left that.
 pub(crate) fn as_undone(wanted: Identity, found: Option<Identity>, undone: &Undone) -> Identity {
     match (undone.get(&wanted.key()), found) {
         (Some(changed), Some(found)) if found.changed == *changed => Identity {

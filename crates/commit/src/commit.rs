@@ -13,9 +13,9 @@ use crate::check::{Findings, conflicts};
 use crate::choice::{Settled, settle};
 use crate::devices::{Today, renumber, today};
 use crate::error::{CommitError, Conflict, Obstacle, ObstacleKind};
+use crate::flagged;
 use crate::journal::{self, Contents, Journal, Phase};
 use crate::locate::Site;
-use crate::marked;
 use crate::metadata::look;
 use crate::objects::Objects;
 use crate::opening;
@@ -331,8 +331,8 @@ fn planned<'m>(
         }])
     })?;
     checks.undone = journal::undone(request.directory)?;
-    let unmarked = marked::unmarked(&open(&plan, request.root)?, request.directory, &checks);
-    checks.undone.extend(unmarked);
+    let unflagged = flagged::unflagged(&open(&plan, request.root)?, request.directory, &checks);
+    checks.undone.extend(unflagged);
     Ok((plan, checks))
 }
 
@@ -351,7 +351,7 @@ fn examine(
         if findings.conflicts.is_empty() {
             let objects = Objects::of(request.directory, request.map).with_undone(&checks.undone);
             obstacles(&site, &objects, &mut findings);
-            marked::note(&site, request.directory, checks, &findings.marked);
+            flagged::note(&site, request.directory, checks, &findings.flagged);
         }
         let opened = std::mem::take(&mut findings.opened);
         verdict(findings)?;

@@ -127,7 +127,7 @@ impl Rights<'_, '_> {
             self.refuse(place, ObstacleKind::Sticky);
         }
         if is_locked(found.stx_attributes) {
-            self.refuse_marked(place);
+            self.refuse_flagged(place);
         }
     }
 
@@ -141,7 +141,7 @@ impl Rights<'_, '_> {
                 return;
             };
             if is_locked(found.stx_attributes) {
-                self.refuse_marked(place);
+                self.refuse_flagged(place);
             }
             let Some(attributes) = Attributes::of_statx(&found) else {
                 return;
@@ -338,9 +338,9 @@ impl Rights<'_, '_> {
         self.user == 0
     }
 
-    fn refuse_marked(&mut self, place: &Place) {
+    fn refuse_flagged(&mut self, place: &Place) {
         self.refuse(place, ObstacleKind::Immutable);
-        self.findings.marked.push(place.clone());
+        self.findings.flagged.push(place.clone());
     }
 
     fn refuse(&mut self, place: &Place, why: ObstacleKind) {

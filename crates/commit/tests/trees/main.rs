@@ -1,12 +1,12 @@
 //! Commits and patches of views of real trees.
 
 mod choices;
+mod flags;
 mod full;
 mod harness;
 mod histories;
 mod kills;
 mod large;
-mod marks;
 mod patches;
 mod power;
 mod reads;

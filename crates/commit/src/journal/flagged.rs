@@ -1,7 +1,7 @@
-//! What files were that a commit could not change because of a mark.
+//! What files were that a commit could not change because of a flag.
 //!
-//! The file `marked` in the state directory is a log of `surmise-journal`, tag `MARKED`, version 1. Each frame
-//! is a state, as in a commit's journal, and a fingerprint ([`crate::marked`]): its length as `u32`, and the
+//! The file `flagged` in the state directory is a log of `surmise-journal`, tag `FLAGGED`, version 1. Each frame
+//! is a state, as in a commit's journal, and a fingerprint ([`crate::flagged`]): its length as `u32`, and the
 //! bytes.
 
 use std::collections::HashMap;
@@ -15,34 +15,34 @@ use surmise_view::{Identity, InodeKey};
 use super::codec::Field;
 
 const FORMAT: Format = Format {
-    tag: "MARKED",
+    tag: "FLAGGED",
     version: 1,
 };
 
 /// The state of each inode when its domain first used it, and its fingerprint, which it still had when it was
-/// found marked.
-pub(crate) type Marked = HashMap<InodeKey, (Identity, Vec<u8>)>;
+/// found flagged.
+pub(crate) type Flagged = HashMap<InodeKey, (Identity, Vec<u8>)>;
 
 /// Reads what earlier commits noted. What can't be read counts as not noted: then a change time that has moved
 /// on is a conflict, as everywhere.
-pub(crate) fn marked(state: &Path) -> Marked {
-    let mut marked = Marked::new();
+pub(crate) fn flagged(state: &Path) -> Flagged {
+    let mut flagged = Flagged::new();
     let read = read_at(&path(state), FORMAT, |_, payload| {
         let bytes = &mut &*payload;
         let entry: Option<(Identity, Vec<u8>)> = Field::take(bytes);
-        marked.extend(entry.map(|entry| (entry.0.key(), entry)));
+        flagged.extend(entry.map(|entry| (entry.0.key(), entry)));
     });
     match read {
-        Ok(_) => marked,
-        Err(_) => Marked::new(),
+        Ok(_) => flagged,
+        Err(_) => Flagged::new(),
     }
 }
 
 /// Adds to what earlier commits noted.
-pub(crate) fn note_marked(state: &Path, new: Marked) -> Result<(), OpenError> {
-    let mut all = marked(state);
+pub(crate) fn note_flagged(state: &Path, new: Flagged) -> Result<(), OpenError> {
+    let mut all = flagged(state);
     all.extend(new);
-    let unfinished = state.join("marked.new");
+    let unfinished = state.join("flagged.new");
     match std::fs::remove_file(&unfinished) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
         _ => {}
@@ -59,7 +59,7 @@ pub(crate) fn note_marked(state: &Path, new: Marked) -> Result<(), OpenError> {
 }
 
 fn path(state: &Path) -> PathBuf {
-    state.join("marked")
+    state.join("flagged")
 }
 
 #[cfg(test)]
@@ -85,17 +85,21 @@ mod tests {
             };
             (identity.key(), (identity, print.to_vec()))
         };
-        assert_eq!(marked(state.path()), Marked::new());
-        note_marked(state.path(), Marked::from([entry(1, b"a"), entry(2, b"b")])).unwrap();
-        std::fs::write(state.path().join("marked.new"), "a part").unwrap();
-        note_marked(state.path(), Marked::from([entry(2, b"c")])).unwrap();
-        let wanted = Marked::from([entry(1, b"a"), entry(2, b"c")]);
-        assert_eq!(marked(state.path()), wanted);
-        let path = state.path().join("marked");
+        assert_eq!(flagged(state.path()), Flagged::new());
+        note_flagged(
+            state.path(),
+            Flagged::from([entry(1, b"a"), entry(2, b"b")]),
+        )
+        .unwrap();
+        std::fs::write(state.path().join("flagged.new"), "a part").unwrap();
+        note_flagged(state.path(), Flagged::from([entry(2, b"c")])).unwrap();
+        let wanted = Flagged::from([entry(1, b"a"), entry(2, b"c")]);
+        assert_eq!(flagged(state.path()), wanted);
+        let path = state.path().join("flagged");
         let mut bytes = std::fs::read(&path).unwrap();
         let last = bytes.len() - 20;
         bytes[last] ^= 1;
         std::fs::write(&path, bytes).unwrap();
-        assert!(marked(state.path()).len() < 2);
+        assert!(flagged(state.path()).len() < 2);
     }
 }

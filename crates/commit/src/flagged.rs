@@ -1,6 +1,6 @@
-//! Files that are marked immutable or append-only (`chattr`) when a commit is to change them.
+//! Files that are flagged immutable or append-only (`chattr`) when a commit is to change them.
 //!
-//! Such a commit is refused, and its user takes the mark away. That moves the change time on, by which alone
+//! Such a commit is refused, and its user takes the flag away. That moves the change time on, by which alone
 //! nobody can tell whether the file was changed as well. So the refused commit notes what the file is: it still
 //! is in the state in which the domain found it. A later commit takes the file for unchanged if it differs from
 //! that state in its change time alone, and has the same fingerprint: data, mode, owner, number of names and
@@ -18,7 +18,7 @@ use rustix::fs::{CWD, Mode, OFlags};
 use sha1::{Digest, Sha1};
 use surmise_view::{FileKind, Identity};
 
-use crate::journal::{self, Marked, Undone};
+use crate::journal::{self, Flagged, Undone};
 use crate::locate::{Site, statx};
 use crate::metadata::{XATTR_BYTES_MAX, link, look, xattr};
 use crate::plan::{Checks, Place};
@@ -26,7 +26,7 @@ use crate::plan::{Checks, Place};
 /// Bytes that are read at once.
 const PIECE: usize = 1 << 16;
 
-/// Notes what the files at `places` are, which a commit has found marked and otherwise as the domain did. What
+/// Notes what the files at `places` are, which a commit has found flagged and otherwise as the domain did. What
 /// can't be read, or written down, is not noted: then its changed time will be a conflict.
 pub(crate) fn note(site: &Site<'_>, state: &Path, checks: &Checks<'_>, places: &[Place]) {
     if places.is_empty() {
@@ -36,32 +36,32 @@ pub(crate) fn note(site: &Site<'_>, state: &Path, checks: &Checks<'_>, places: &
     let states: HashMap<_, _> = states.map(|state| (state.key(), state)).collect();
     let found = places.iter().filter_map(|place| {
         let (identity, print) = fingerprint(site, place)?;
-        // Of the domain's first use: the mark may have come and gone before.
+        // Of the domain's first use: the flag may have come and gone before.
         let then = states.get(&identity.key())?;
         Some((identity.key(), (*then, print)))
     });
-    let found: Marked = found.collect();
+    let found: Flagged = found.collect();
     if !found.is_empty() {
-        let _ = journal::note_marked(state, found);
+        let _ = journal::note_flagged(state, found);
     }
 }
 
 /// The change times of files that are as they were when a commit noted them, but for these.
-pub(crate) fn unmarked(site: &Site<'_>, state: &Path, checks: &Checks<'_>) -> Undone {
-    let marked = journal::marked(state);
-    if marked.is_empty() {
+pub(crate) fn unflagged(site: &Site<'_>, state: &Path, checks: &Checks<'_>) -> Undone {
+    let flagged = journal::flagged(state);
+    if flagged.is_empty() {
         return Undone::new();
     }
-    let unmarked = checks.names.iter().filter_map(|name| {
+    let unflagged = checks.names.iter().filter_map(|name| {
         let wanted = name.state?;
-        let (then, print) = marked.get(&wanted.key())?;
+        let (then, print) = flagged.get(&wanted.key())?;
         let found = site.look(&name.place).ok()??.identity;
         let is_same = *then == wanted && found != wanted && found == changed_at(wanted, &found);
         let is_unchanged =
             || fingerprint(site, &name.place).is_some_and(|now| now == (found, print.clone()));
         (is_same && is_unchanged()).then_some((found.key(), found.changed))
     });
-    unmarked.collect()
+    unflagged.collect()
 }
 
 /// `state` with the change time of another.

@@ -1,5 +1,5 @@
-//! Files that are marked immutable when a commit is to change them: what the hint says works, and takes
-//! nobody's change for the removal of the mark.
+//! Files that are flagged immutable when a commit is to change them: what the hint says works, and takes
+//! nobody's change for the removal of the flag.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,17 +13,17 @@ use surmise_testkit::{is_root, skip};
 /// A file of which the domain keeps a part.
 const LARGE: usize = 3 << 20;
 
-/// Sets or takes away a mark; false where the file system knows none.
-fn mark(how: &str, path: &Path) -> bool {
+/// Sets or takes away a flag; false where the file system knows none.
+fn flag(how: &str, path: &Path) -> bool {
     let status = Command::new("chattr").arg(how).arg(path).status();
     status.is_ok_and(|status| status.success())
 }
 
-/// Plants files, marks them, changes them in the view, and expects the commit to be refused for the marks.
-/// `None` where nothing can be marked.
+/// Plants files, flags them, changes them in the view, and expects the commit to be refused for the flags.
+/// `None` where nothing can be flagged.
 fn refused() -> Option<World> {
     if !is_root() {
-        skip("to mark a file immutable takes root");
+        skip("to make a file immutable takes root");
         return None;
     }
     let world = World::new(|root| {
@@ -37,7 +37,7 @@ fn refused() -> Option<World> {
         Act::Write("large".into(), 9, b"changed".to_vec()),
     ];
     for name in ["a", "b", "large"] {
-        if !mark("+i", &real.join(name)) {
+        if !flag("+i", &real.join(name)) {
             skip("this file system knows no immutable files");
             return None;
         }
@@ -50,40 +50,40 @@ fn refused() -> Option<World> {
 #[track_caller]
 fn refuses(world: &World) {
     let Err(CommitError::Obstacles(obstacles)) = world.commit() else {
-        unmark(world);
+        unflag(world);
         panic!("not refused");
     };
     let mut kinds = obstacles.iter().map(|obstacle| &obstacle.why);
-    let is_marked = kinds.all(|why| matches!(why, ObstacleKind::Immutable));
-    if !is_marked || obstacles.len() != 3 {
-        unmark(world);
+    let is_flagged = kinds.all(|why| matches!(why, ObstacleKind::Immutable));
+    if !is_flagged || obstacles.len() != 3 {
+        unflag(world);
         panic!("{obstacles:?}");
     }
 }
 
-fn unmark(world: &World) {
+fn unflag(world: &World) {
     for name in ["a", "b", "large"] {
-        assert!(mark("-i", &world.real().join(name)));
+        assert!(flag("-i", &world.real().join(name)));
     }
 }
 
 #[test]
-fn the_removal_of_a_mark_is_no_conflict() {
+fn the_removal_of_a_flag_is_no_conflict() {
     let Some(world) = refused() else { return };
-    unmark(&world);
+    unflag(&world);
     // It may come and go.
     for name in ["a", "b", "large"] {
-        assert!(mark("+i", &world.real().join(name)));
+        assert!(flag("+i", &world.real().join(name)));
     }
     refuses(&world);
-    unmark(&world);
+    unflag(&world);
     world.assert_commits();
 }
 
 #[test]
-fn what_changed_beside_the_mark_is_a_conflict_though_its_times_were_put_back() {
+fn what_changed_beside_the_flag_is_a_conflict_though_its_times_were_put_back() {
     let Some(world) = refused() else { return };
-    unmark(&world);
+    unflag(&world);
     let real = world.real();
     let path = real.join("large");
     let before = fs::metadata(&path).unwrap().modified().unwrap();
