@@ -125,8 +125,12 @@ impl Domain {
     }
 
     /// Asks whoever runs it, or takes its lock when nobody does. A domain that is about to open its
-    /// doorway, or to end, is waited for a while.
-    pub(crate) fn reach(&self, wish: Wish) -> Result<Reached, StateError> {
+    /// doorway, or to end, is waited for a while, as long as `goes_on`, asked now and then, says so.
+    pub(crate) fn reach(
+        &self,
+        wish: Wish,
+        goes_on: &mut dyn FnMut(&Self) -> bool,
+    ) -> Result<Reached, StateError> {
         let deadline = Instant::now() + ENDING_MAX;
         loop {
             if self.may_run()
@@ -137,16 +141,8 @@ impl Domain {
             }
             match self.lock() {
                 Err(StateError::Running { .. })
-                    if self.directory.exists() && Instant::now() < deadline =>
+                    if self.directory.exists() && Instant::now() < deadline && goes_on(self) =>
                 {
-                    match wish {
-                        Wish::Abort => visit::wake(self),
-                        // It would be waited for in vain.
-                        Wish::Commit { .. } if visit::stopped(self).is_some() => {
-                            return Ok(Reached::Ended(self.lock()?));
-                        }
-                        Wish::Commit { .. } => {}
-                    }
                     thread::sleep(PAUSE);
                 }
                 locked => return Ok(Reached::Ended(self.known(locked)?)),
@@ -154,13 +150,16 @@ impl Domain {
         }
     }
 
-    /// As [`Self::lock`], and waits a while for a domain that is about to end.
-    pub(crate) fn lock_when_ended(&self) -> Result<Lock, StateError> {
+    /// As [`Self::lock`], and waits a while for a domain that is about to end, as [`Self::reach`] does.
+    pub(crate) fn lock_when_ended(
+        &self,
+        goes_on: &mut dyn FnMut(&Self) -> bool,
+    ) -> Result<Lock, StateError> {
         let deadline = Instant::now() + ENDING_MAX;
         loop {
             match self.lock() {
                 Err(StateError::Running { .. })
-                    if self.is_ending() && Instant::now() < deadline =>
+                    if self.is_ending() && Instant::now() < deadline && goes_on(self) =>
                 {
                     thread::sleep(PAUSE);
                 }
@@ -242,11 +241,16 @@ impl Domain {
     /// When it is in use or was committed in part, or when something cannot be removed; what is
     /// left then is no domain any more and goes with the next abort.
     pub fn abort(self) -> Result<Aborted, StateError> {
-        let _lock = match self.reach(Wish::Abort)? {
+        // It is to end, so whoever stopped it has lost nothing by that.
+        let mut wake = |domain: &Self| {
+            visit::wake(domain);
+            true
+        };
+        let _lock = match self.reach(Wish::Abort, &mut wake)? {
             Reached::Ended(lock) => lock,
             Reached::Running(link) => {
                 visit::end(&self, &link).map_err(StateError::at(&self.directory))?;
-                self.lock_when_ended()?
+                self.lock_when_ended(&mut wake)?
             }
         };
         let undone = self.undo_staging();
