@@ -284,7 +284,7 @@ fn asked_to_stop(setting: &Setting) {
     thread::scope(|scope| {
         let domain = Restless::start(scope, setting, &listener, 25);
         domain.work(setting);
-        // A commit that could not come to its end is not even begun: the tasks go on.
+        // A commit that waits for a role that is stopped is given up, and that is told.
         let relay = Victim::Relay.find(setting).expect("it runs");
         Roles::signal(relay, Signal::STOP);
         let told = commit(setting);

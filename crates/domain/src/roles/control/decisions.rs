@@ -22,8 +22,8 @@ use crate::stall::{Outside, Sampler};
 /// How often it is looked whether all tasks wait, while some task waits for a reply to held output.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// How often it is looked whether a commit under way waits for a role that is stopped.
-const COMMIT_LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How often it is looked whether a commit under way waits for a role that is stopped. One may be for a moment.
+const COMMIT_LOOK_EVERY: Duration = Duration::from_secs(4);
 
 /// How the domain gets on without its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -150,14 +150,11 @@ impl<'a> Decisions<'a> {
                 Ok(())
             }
             Wish::Commit { is_strict } => {
-                if let Some(stopped) = self.roles.stopped() {
-                    refuse(&visitor, stopped.refusal("nothing has changed"));
-                    return Ok(());
-                }
                 let init = self.roles.init.pid();
                 if let Some(speculator) = &self.roles.speculator {
                     speculator.settle()?;
                 }
+                self.commit_look = Instant::now() + COMMIT_LOOK_EVERY;
                 self.commit = RunningCommit::begin(visitor, is_strict, init, self.others());
                 Ok(())
             }

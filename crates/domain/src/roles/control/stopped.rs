@@ -8,9 +8,10 @@ use crate::running::StoppedRole;
 use crate::stopped::is_stopped;
 
 impl Roles {
-    /// Lets those go on that are stopped, since the domain is to end and none can end as it is.
+    /// Lets those go on that are stopped, since the domain is to end and none can end as it is. The speculator
+    /// is killed instead, if it does not let go of its tasks.
     pub(super) fn wake(&self) {
-        for (_, role) in self.named() {
+        for role in [&self.files.process, &self.relay, &self.init] {
             // Fails only if it has ended.
             let _ = role.signal(Signal::CONT);
         }
