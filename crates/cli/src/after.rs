@@ -4,6 +4,7 @@ use surmise_domain::{Domain, Exit};
 
 use crate::commit::commit;
 use crate::failure::Failure;
+use crate::kept::Kept;
 use crate::launch;
 use crate::pending::Pending;
 use crate::prompt::{self, Answer};
@@ -38,25 +39,41 @@ pub enum Fate {
     Unchanged,
 }
 
+/// What has become of a domain.
+pub struct Settled {
+    pub fate: Fate,
+    /// What could not be kept of it, for want of space say; a line each.
+    pub missing: Vec<String>,
+}
+
+impl From<Fate> for Settled {
+    fn from(fate: Fate) -> Self {
+        Self {
+            fate,
+            missing: Vec::new(),
+        }
+    }
+}
+
 /// Does with `domain`, in which a command has ended as `exit` says, what `choice` wants.
 pub fn settle(
     domain: Domain,
     exit: Exit,
     pending: &Pending,
     choice: Choice,
-) -> Result<Fate, Failure> {
+) -> Result<Settled, Failure> {
     if pending.is_empty() {
         domain.abort()?;
-        return Ok(Fate::Unchanged);
+        return Ok(Fate::Unchanged.into());
     }
     match choice {
         Choice::Ask => ask(domain),
-        Choice::Keep => keep(&domain, pending),
-        Choice::CommitIfZero => commit_if_zero(domain, exit, pending),
+        Choice::Keep => Ok(keep(&domain, pending)),
+        Choice::CommitIfZero => commit_if_zero(domain, exit, pending).map(Settled::from),
         Choice::ShowAndAbort => {
             pending.show()?;
             domain.abort()?;
-            Ok(Fate::Aborted)
+            Ok(Fate::Aborted.into())
         }
     }
 }
@@ -78,10 +95,12 @@ fn commit_if_zero(domain: Domain, exit: Exit, pending: &Pending) -> Result<Fate,
 fn commit_or_keep(domain: Domain) -> Result<(), Failure> {
     match commit(domain.clone()) {
         Ok(_) => Ok(()),
+        // The changes are committed, but for what the failure tells.
+        Err(failure) if !domain.exists() => Err(failure),
         Err(failure) => {
-            // The first error is the one to tell. There may be no domain any more.
+            // The first error is the one to tell.
             let _ = domain.make_durable();
-            Err(failure)
+            Err(failure.kept_in(Kept::of(&domain)))
         }
     }
 }
@@ -93,17 +112,36 @@ fn ended(exit: Exit) -> String {
     }
 }
 
-fn keep(domain: &Domain, pending: &Pending) -> Result<Fate, Failure> {
-    domain.make_durable()?;
+/// What a full disk takes of a domain must not take the command's status from its caller.
+fn keep(domain: &Domain, pending: &Pending) -> Settled {
+    let missing = made_durable(domain);
     let name = domain.name();
     report::note(format_args!(
         "{pending} kept in domain {name}; nothing has changed outside",
     ));
     report::follow_ups(name);
-    Ok(Fate::Kept)
+    Settled {
+        fate: Fate::Kept,
+        missing,
+    }
 }
 
-fn ask(domain: Domain) -> Result<Fate, Failure> {
+/// Makes a domain that is kept durable, and tells, and returns, what is to be feared if that fails.
+pub fn made_durable(domain: &Domain) -> Vec<String> {
+    let error = domain.make_durable().err();
+    let missing: Vec<_> = error
+        .map(|error| {
+            format!(
+                "a loss of power may take the changes, and damage to them may not be told: {error}"
+            )
+        })
+        .into_iter()
+        .collect();
+    missing.iter().for_each(report::note);
+    missing
+}
+
+fn ask(domain: Domain) -> Result<Settled, Failure> {
     let boundary = domain.record().boundary.clone();
     let mut pending = Pending::of(&domain)?;
     pending.show()?;
@@ -115,11 +153,11 @@ fn ask(domain: Domain) -> Result<Fate, Failure> {
             Some(Answer::Commit) => {
                 commit_or_keep(domain)?;
                 report::note(format_args!("{pending} committed"));
-                return Ok(Fate::Committed);
+                return Ok(Fate::Committed.into());
             }
             Some(Answer::Abort) => {
                 domain.abort()?;
-                return Ok(Fate::Aborted);
+                return Ok(Fate::Aborted.into());
             }
             Some(Answer::Diff) => summary::show_all(&domain, &pending)?,
             Some(Answer::Shell) => {
@@ -132,7 +170,7 @@ fn ask(domain: Domain) -> Result<Fate, Failure> {
                     Err(failure) => failure.tell(),
                 }
             }
-            Some(Answer::Keep) => return keep(&domain, &pending),
+            Some(Answer::Keep) => return Ok(keep(&domain, &pending)),
         }
     }
 }

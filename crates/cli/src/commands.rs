@@ -17,6 +17,7 @@ mod volume;
 use std::process::ExitCode;
 
 use crate::failure::Failure;
+use crate::json::Json;
 
 /// Exit status of `run`, `shell` and `sync` when Surmise itself fails; lower ones are the command's.
 const LAUNCH_FAILED: u8 = 125;
@@ -56,6 +57,25 @@ impl Command {
             Self::Syscalls(arguments) => arguments.execute(),
             Self::Completions(arguments) => arguments.execute(),
             Self::Man(arguments) => arguments.execute(),
+        }
+    }
+
+    /// Where the subcommand prints JSON, if it was asked to.
+    pub fn json(&self) -> Option<Json> {
+        match self {
+            Self::Run(arguments) => arguments.json(),
+            Self::List(arguments) => arguments.json(),
+            Self::Commit(arguments) => arguments.json(),
+            Self::Abort(arguments) => arguments.json(),
+            Self::Sync(arguments) => arguments.json(),
+            Self::Volume(arguments) => arguments.json(),
+            Self::Doctor(arguments) => arguments.json(),
+            Self::Syscalls(arguments) => arguments.json(),
+            Self::Diff(_)
+            | Self::Shell(_)
+            | Self::Demo(_)
+            | Self::Completions(_)
+            | Self::Man(_) => None,
         }
     }
 

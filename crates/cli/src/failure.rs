@@ -11,6 +11,9 @@ use surmise_sync::volume::VolumeError;
 
 use clap::builder::styling::{AnsiColor, Style};
 
+use crate::json::Json;
+use crate::kept::Kept;
+
 /// Why a subcommand could not do its work.
 #[derive(Debug)]
 pub struct Failure {
@@ -20,6 +23,10 @@ pub struct Failure {
     hint: Option<String>,
     /// The status to exit with, where it is not the subcommand's usual one.
     status: Option<u8>,
+    /// The domain that holds the changes, to go on with.
+    domain: Option<Kept>,
+    /// Whether the result that was printed as JSON has it already.
+    is_in_result: bool,
 }
 
 /// A [`Failure`] for a program that reads it.
@@ -28,6 +35,15 @@ pub struct Plain<'a> {
     error: &'a str,
     details: &'a [String],
     hint: Option<&'a str>,
+    domain: Option<&'a str>,
+    /// The exit status.
+    status: u8,
+}
+
+/// The line of JSON that tells of it.
+#[derive(Serialize)]
+struct Line<'a> {
+    failed: Plain<'a>,
 }
 
 #[derive(Debug)]
@@ -46,6 +62,8 @@ impl Failure {
             details: Vec::new(),
             hint: None,
             status: None,
+            domain: None,
+            is_in_result: false,
         }
     }
 
@@ -68,8 +86,24 @@ impl Failure {
         }
     }
 
-    /// The same as plain data.
-    pub fn plain(&self) -> Plain<'_> {
+    /// The same where the changes are kept in a domain.
+    pub fn kept_in(self, domain: Kept) -> Self {
+        Self {
+            domain: Some(domain),
+            ..self
+        }
+    }
+
+    /// The same where the result that was printed as JSON has it: it is not printed once more.
+    pub fn in_result(self) -> Self {
+        Self {
+            is_in_result: true,
+            ..self
+        }
+    }
+
+    /// The same as plain data, for a subcommand that usually exits with `failed`.
+    fn plain(&self, failed: u8) -> Plain<'_> {
         Plain {
             error: match &self.error {
                 Error::Told(error) => error,
@@ -77,16 +111,34 @@ impl Failure {
             },
             details: &self.details,
             hint: self.hint.as_deref(),
+            domain: self.domain.as_ref().map(Kept::name),
+            status: self.code(failed),
         }
     }
 
-    /// Prints it on standard error and returns the status to exit with: `failed` unless this
-    /// failure has a status of its own.
-    pub fn show(&self, failed: u8) -> ExitCode {
+    /// Prints it on standard error, and as JSON where that was asked for, and returns the status to exit
+    /// with: `failed` unless this failure has a status of its own.
+    pub fn show(&self, failed: u8, json: Option<Json>) -> ExitCode {
         self.tell();
+        if let Some(json) = json.filter(|_| !self.is_in_result) {
+            self.show_json(failed, json);
+        }
+        ExitCode::from(self.code(failed))
+    }
+
+    /// Prints it as JSON; the status to exit with is `failed` unless this failure has one of its own.
+    pub fn show_json(&self, failed: u8, json: Json) {
+        let line = Line {
+            failed: self.plain(failed),
+        };
+        // Where it can't be written, the status has to do.
+        let _ = json.print(&line);
+    }
+
+    fn code(&self, failed: u8) -> u8 {
         match self.error {
-            Error::ReaderGone => ExitCode::SUCCESS,
-            Error::Told(_) => ExitCode::from(self.status.unwrap_or(failed)),
+            Error::ReaderGone => 0,
+            Error::Told(_) => self.status.unwrap_or(failed),
         }
     }
 
@@ -104,6 +156,10 @@ impl Failure {
         if let Some(hint) = &self.hint {
             let _ = labelled(&mut stderr, AnsiColor::Cyan, "Hint", hint);
         }
+        drop(stderr);
+        if let Some(domain) = &self.domain {
+            domain.tell();
+        }
     }
 }
 
@@ -116,6 +172,8 @@ impl From<io::Error> for Failure {
                 details: Vec::new(),
                 hint: None,
                 status: None,
+                domain: None,
+                is_in_result: false,
             },
             _ => Self::new(format_args!("write to standard output: {error}")),
         }
@@ -131,9 +189,12 @@ impl From<StateError> for Failure {
 impl From<LaunchError> for Failure {
     fn from(error: LaunchError) -> Self {
         let status = Some(error.code());
+        // The hint tells how to go on with it.
+        let domain = error.domain().map(Kept::told);
         Self {
             hint: error.hint(),
             status,
+            domain,
             ..Self::new(&error)
         }
     }

@@ -14,6 +14,8 @@ mod demo;
 mod failure;
 mod held;
 mod interrupt;
+mod json;
+mod kept;
 mod launch;
 mod manual;
 mod pager;
@@ -32,10 +34,9 @@ mod summary;
 mod synchrony;
 mod table;
 mod terminal;
+mod usage;
 
 use std::process::ExitCode;
-
-use clap::Parser;
 
 /// Run commands with undo
 ///
@@ -44,7 +45,7 @@ use clap::Parser;
 /// diff`, make it real with `surmise commit`, throw it away with `surmise abort`.
 ///
 /// Surmise contains mistakes, not attackers: it is no protection against hostile programs.
-#[derive(Parser)]
+#[derive(clap::Parser)]
 #[command(name = "surmise", version, max_term_width = 100, after_help = AFTER_HELP)]
 struct Arguments {
     #[command(subcommand)]
@@ -66,10 +67,12 @@ Exit status:
   other  `run`, `shell` and `sync`: that of the command";
 
 fn main() -> ExitCode {
-    let Arguments { command } = Arguments::parse();
-    let failed = command.failed();
+    // For a commit, too: it holds many directories open.
+    surmise_sys::limits::raise_descriptors();
+    let Arguments { command } = usage::parsed();
+    let (failed, json) = (command.failed(), command.json());
     match command.execute() {
         Ok(exit) => exit,
-        Err(failure) => failure.show(failed),
+        Err(failure) => failure.show(failed, json),
     }
 }

@@ -34,7 +34,7 @@ impl Person for AtTerminal {
     }
 }
 
-const ANSWERS: &str = "[a]llow this host [h]old [n]o ";
+const ANSWERS: &str = "[a]llow this host [h]old [n]o, then Enter: ";
 
 fn asked(question: &Question) -> String {
     match question {

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use surmise_commit::{Activity, Progress};
 
+use crate::json::Json;
+
 /// Work that ends sooner needs no progress.
 const PATIENCE: Duration = Duration::from_millis(500);
 const REFRESH: Duration = Duration::from_millis(100);
@@ -72,7 +74,7 @@ impl Display {
                     progress: ProgressRow::of(progress, left),
                 };
                 // Who reads no more does not stop a commit.
-                let _ = print_json(&line);
+                let _ = Json::Out.print(&line);
             }
             Way::Nowhere => {}
         }
@@ -98,14 +100,6 @@ impl Display {
             },
         }
     }
-}
-
-/// Prints one value as a line of JSON on standard output.
-pub fn print_json(value: &impl Serialize) -> io::Result<()> {
-    let text = serde_json::to_string(value)?;
-    let mut out = anstream::stdout().lock();
-    writeln!(out, "{text}")?;
-    out.flush()
 }
 
 #[derive(Serialize)]

@@ -16,7 +16,23 @@ pub enum Answer {
 }
 
 /// The question, with the letters to answer by.
-pub const QUESTION: &str = "Commit? [y]es [n]o [d]iff [s]hell [k]eep ";
+pub const QUESTION: &str = "Commit? [y]es [n]o [d]iff [s]hell [k]eep, then Enter: ";
+
+/// The question before several domains are thrown away.
+pub const ABORT_ALL: &str = "Throw them away? [y]es [n]o, then Enter: ";
+
+/// What a line typed at a question of yes or no means; none if it is no answer. The end of input agrees to
+/// nothing.
+pub fn yes_or_no(line: Option<&str>) -> Option<bool> {
+    let Some(line) = line else {
+        return Some(false);
+    };
+    match line.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Some(true),
+        "n" | "no" => Some(false),
+        _ => None,
+    }
+}
 
 /// What a line typed at the question means; none if it is no answer. The end of input keeps: closing
 /// a terminal decides nothing.
@@ -61,8 +77,11 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_input_keeps() {
+    fn the_end_of_input_keeps_and_agrees_to_nothing() {
         assert_eq!(answer(None), Some(Answer::Keep));
+        assert_eq!(yes_or_no(None), Some(false));
+        assert_eq!(yes_or_no(Some("Y\n")), Some(true));
+        assert_eq!(yes_or_no(Some("\n")), None);
     }
 
     #[test]

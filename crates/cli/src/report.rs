@@ -65,15 +65,25 @@ fn named(processes: &[Lingering]) -> String {
 
 /// The commands to go on with for a domain that is kept.
 pub fn follow_ups(name: &str) {
-    let commands = [
-        ("diff", "show what changed"),
-        ("commit", "make it real"),
-        ("abort", "throw it away"),
-    ];
+    ways_on(
+        name,
+        &[
+            ("diff", "show what changed"),
+            ("commit", "make it real"),
+            ("abort", "throw it away"),
+        ],
+    );
+}
+
+/// Commands for the domain `name`, and what each is for.
+pub fn ways_on(name: &str, commands: &[(&str, &str)]) {
+    let lines = commands
+        .iter()
+        .map(|(command, purpose)| (format!("surmise {command} {name}"), purpose));
+    let lines: Vec<_> = lines.collect();
+    let width = lines.iter().map(|(line, _)| line.len()).max().unwrap_or(0);
     let mut stderr = anstream::stderr().lock();
-    for (command, purpose) in commands {
-        let line = format!("surmise {command} {name}");
-        let width = "surmise commit ".len() + name.len();
+    for (line, purpose) in lines {
         let _ = writeln!(stderr, "  {line:width$}  {purpose}");
     }
 }

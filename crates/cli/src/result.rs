@@ -1,15 +1,13 @@
 //! The result of a run for programs: `surmise run --json`.
 
-use std::io::Write;
-
 use serde::Serialize;
 use surmise_commit::Change;
 use surmise_domain::{Exit, Lingering};
 use surmise_speculation::Stats;
 
 use crate::after::Fate;
-use crate::failure::Failure;
 use crate::held;
+use crate::json::Json;
 use crate::pending::Pending;
 use crate::speculation;
 
@@ -18,6 +16,7 @@ pub struct RunResult<'a> {
     pub name: &'a str,
     pub exit: Exit,
     pub state: Fate,
+    pub missing: &'a [String],
     pub pending: &'a Pending,
     pub lingering: &'a [Lingering],
     pub speculation: Option<&'a Stats>,
@@ -33,6 +32,8 @@ struct Object<'a> {
     changes: Vec<Row>,
     held: &'a [held::Row],
     lingering: Vec<Process<'a>>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    missing: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     speculation: Option<speculation::Object<'a>>,
 }
@@ -53,10 +54,9 @@ struct Process<'a> {
 
 impl RunResult<'_> {
     /// Prints it as one line on standard error, since standard output is the command's.
-    pub fn print(&self) -> Result<(), Failure> {
-        let text = serde_json::to_string(&self.object()).map_err(Failure::new)?;
-        let _ = writeln!(anstream::stderr().lock(), "{text}");
-        Ok(())
+    pub fn print(&self) {
+        // As all remarks: what can't be written must not change what a run does.
+        let _ = Json::Err.print(&self.object());
     }
 
     fn object(&self) -> Object<'_> {
@@ -71,6 +71,7 @@ impl RunResult<'_> {
             changes: self.pending.changes.iter().map(Row::from).collect(),
             held: &self.pending.held,
             lingering: lingering.collect(),
+            missing: self.missing,
             speculation: self.speculation.map(speculation::Object::from),
         }
     }

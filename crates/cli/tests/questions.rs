@@ -97,3 +97,40 @@ fn a_question_waits_while_the_command_is_a_stopped_job() {
     terminal.keys(&["C-c"]);
     terminal.wait_for_last("$");
 }
+
+#[test]
+fn a_question_comes_again_when_its_job_goes_on() {
+    let scratch = Scratch::new();
+    let terminal = Tmux::start(&scratch);
+    let question = "[k]eep, then Enter:";
+    terminal.line("surmise run --name t -- touch made");
+    terminal.wait_for(question);
+    terminal.keys(&["C-z"]);
+    terminal.wait_for("Stopped");
+    terminal.line("clear");
+    terminal.wait_for_last("$");
+    terminal.line("fg");
+    terminal.wait_for(question);
+    terminal.line("y");
+    terminal.wait_for("1 change committed");
+    terminal.wait_for_last("$");
+    assert!(scratch.path("made").exists());
+}
+
+#[test]
+fn a_question_while_the_command_runs_comes_again_when_its_job_goes_on() {
+    let scratch = Scratch::new();
+    let terminal = Tmux::start(&scratch);
+    start(&terminal, &scratch, "hold", "one-by-one");
+    terminal.wait_for(ANSWERS);
+    terminal.keys(&["C-z"]);
+    terminal.wait_for("Stopped");
+    terminal.line("clear");
+    terminal.wait_for_last("$");
+    terminal.line("fg");
+    terminal.wait_for("then Enter:");
+    terminal.line("a");
+    terminal.wait_for("reply one");
+    terminal.keys(&["C-c"]);
+    terminal.wait_for_last("$");
+}

@@ -2,7 +2,7 @@
 
 use surmise_testkit::{Run, Scratch};
 
-const QUESTION: &str = "[k]eep ";
+const QUESTION: &str = "[k]eep, then Enter: ";
 
 fn run(scratch: &Scratch) -> Run<'_> {
     Run::surmise(scratch, ["run", "--name", "t", "--", "touch", "made"])

@@ -10,7 +10,7 @@ use surmise_view::{FileKind, Identity, InodeKey};
 use crate::error::{Conflict, ConflictKind, Obstacle, ObstacleKind};
 use crate::journal::Undone;
 use crate::locate::{Site, is_absent, is_same_state, look_at};
-use crate::plan::{Checks, Emptied, Expectation, Opened};
+use crate::plan::{Checks, Emptied, Expectation, Opened, Place};
 
 /// Everything that speaks against a commit.
 #[derive(Debug, Default)]
@@ -19,6 +19,8 @@ pub(crate) struct Findings {
     pub(crate) obstacles: Vec<Obstacle>,
     /// What the user can write only after a change of its mode.
     pub(crate) opened: Vec<Opened>,
+    /// Files that are flagged immutable or append-only.
+    pub(crate) flagged: Vec<Place>,
 }
 
 /// Looks for conflicts; `keep` are the directories that hold the domain's state. Reads only.
@@ -94,14 +96,7 @@ pub(crate) fn difference(
     found: Option<Identity>,
     undone: &Undone,
 ) -> Option<ConflictKind> {
-    // Our own undo moved the change time on.
-    let wanted = wanted.map(|wanted| match (undone.get(&wanted.key()), found) {
-        (Some(changed), Some(found)) if found.changed == *changed => Identity {
-            changed: *changed,
-            ..wanted
-        },
-        _ => wanted,
-    });
+    let wanted = wanted.map(|wanted| as_undone(wanted, found, undone));
     match (wanted, found) {
         (None, None) => None,
         (None, Some(_)) => Some(ConflictKind::Created),
@@ -109,6 +104,17 @@ pub(crate) fn difference(
         (Some(wanted), Some(found)) if is_same_state(&wanted, &found) => None,
         (Some(wanted), Some(found)) if wanted.same_inode(&found) => Some(ConflictKind::Changed),
         (Some(_), Some(_)) => Some(ConflictKind::Replaced),
+    }
+}
+
+/// What is wanted, with the change time that is found if our own undo, or the removal of a flag, left that.
+pub(crate) fn as_undone(wanted: Identity, found: Option<Identity>, undone: &Undone) -> Identity {
+    match (undone.get(&wanted.key()), found) {
+        (Some(changed), Some(found)) if found.changed == *changed => Identity {
+            changed: *changed,
+            ..wanted
+        },
+        _ => wanted,
     }
 }
 

@@ -13,6 +13,7 @@ use crate::check::{Findings, conflicts};
 use crate::choice::{Settled, settle};
 use crate::devices::{Today, renumber, today};
 use crate::error::{CommitError, Conflict, Obstacle, ObstacleKind};
+use crate::flagged;
 use crate::journal::{self, Contents, Journal, Phase};
 use crate::locate::Site;
 use crate::metadata::look;
@@ -124,7 +125,7 @@ pub fn commit_on(
         let _ = journal::discard(request.directory);
         CommitError::journal(source)
     })?;
-    let objects = Objects::of(request.directory, request.map);
+    let objects = Objects::of(request.directory, request.map).with_undone(&checks.undone);
     let mut site = open(&plan, request.root)?;
     let staged = stage(&mut site, &objects, &mut journal, on_progress)
         .and_then(|()| {
@@ -330,6 +331,8 @@ fn planned<'m>(
         }])
     })?;
     checks.undone = journal::undone(request.directory)?;
+    let unflagged = flagged::unflagged(&open(&plan, request.root)?, request.directory, &checks);
+    checks.undone.extend(unflagged);
     Ok((plan, checks))
 }
 
@@ -346,8 +349,9 @@ fn examine(
         let mut findings = conflicts(&site, checks, keep);
         let read_changed = reads.judge(&site, checks, &mut findings);
         if findings.conflicts.is_empty() {
-            let objects = Objects::of(request.directory, request.map);
+            let objects = Objects::of(request.directory, request.map).with_undone(&checks.undone);
             obstacles(&site, &objects, &mut findings);
+            flagged::note(&site, request.directory, checks, &findings.flagged);
         }
         let opened = std::mem::take(&mut findings.opened);
         verdict(findings)?;

@@ -195,8 +195,13 @@ pub enum ObstacleKind {
     #[error("its file system does not take its extended attributes: {0}")]
     Xattrs(#[source] io::Error),
     /// The file system is full.
-    #[error("needs {needed} bytes of space where {available} are free")]
+    #[error(
+        "the commit needs {needed} bytes on the file system at {}, where {available} are free",
+        file_system.display()
+    )]
     NoSpace {
+        /// Where it is mounted.
+        file_system: PathBuf,
         /// Bytes.
         needed: u64,
         /// Bytes.

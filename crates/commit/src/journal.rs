@@ -46,6 +46,7 @@
 //! 18; any other with frame 11 is done. Frame 18 never follows frame 12.
 
 mod codec;
+mod flagged;
 mod record;
 #[cfg(test)]
 mod tests;
@@ -58,6 +59,7 @@ use surmise_journal::{Format, Journal as Log, OpenError};
 
 use crate::plan::Plan;
 use crate::preimage::{self, Preimage};
+pub(crate) use flagged::{Flagged, flagged, note_flagged};
 use record::Frame;
 pub(crate) use record::{Left, Made, Staged};
 pub(crate) use undone::{Undone, note_undone, undone};

@@ -64,6 +64,7 @@ mod commit;
 mod copy;
 mod devices;
 mod error;
+mod flagged;
 mod flush;
 mod journal;
 mod kept;

@@ -5,7 +5,8 @@
 //! first run and one that resumes it use the same code. Every step is one name below one descriptor,
 //! and a symbolic link is never followed.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
 use std::num::NonZeroUsize;
@@ -18,7 +19,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 use surmise_view::{Attributes, Identity, InodeKey};
 
-use crate::plan::{Place, Plan, ROOT};
+use crate::plan::{Item, Place, Plan, ROOT};
 
 /// Descriptors kept open at most; well below the usual limit of 1024 a process.
 const OPEN_MAX: usize = 128;
@@ -31,6 +32,8 @@ pub(crate) struct Site<'p> {
     /// The inode of each staging, once it is made.
     staged: Vec<Option<InodeKey>>,
     open: RefCell<LruCache<usize, Rc<OwnedFd>>>,
+    /// The placement of what is staged at a place, once somebody asks.
+    placements: OnceCell<HashMap<Place, usize>>,
 }
 
 /// The flags with which a place is looked at.
@@ -48,6 +51,7 @@ impl<'p> Site<'p> {
             open: RefCell::new(LruCache::new(
                 NonZeroUsize::new(OPEN_MAX).expect("a positive constant"),
             )),
+            placements: OnceCell::new(),
         })
     }
 
@@ -101,6 +105,13 @@ impl<'p> Site<'p> {
         }
     }
 
+    /// A path for messages of what is to be: where what is staged at a place will have its name. Of the
+    /// stage's own names nobody has heard.
+    pub(crate) fn target_path(&self, place: &Place) -> PathBuf {
+        let placement = self.placements().get(place);
+        self.path(placement.map_or(place, |&placement| &self.plan.placements[placement].to))
+    }
+
     /// A path for messages: where a place was, or is to be.
     pub(crate) fn path(&self, place: &Place) -> PathBuf {
         let mut names = vec![place.name.as_os_str()];
@@ -118,6 +129,16 @@ impl<'p> Site<'p> {
         let mut path = self.root_path.clone();
         path.extend(names.into_iter().rev());
         path
+    }
+
+    fn placements(&self) -> &HashMap<Place, usize> {
+        self.placements.get_or_init(|| {
+            let placements = self.plan.placements.iter().enumerate();
+            placements
+                .filter(|(_, placement)| matches!(placement.item, Item::Staged(_)))
+                .map(|(index, placement)| (placement.from.clone(), index))
+                .collect()
+        })
     }
 
     fn find(&self, directory: usize, seeking: &mut Vec<usize>) -> io::Result<Rc<OwnedFd>> {

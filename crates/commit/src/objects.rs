@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::Statx;
 use surmise_view::{Borrowed, LoadError, Map, ObjectId, ObjectStore};
 
+use crate::check::as_undone;
+use crate::journal::Undone;
 use crate::locate::Site;
 use crate::metadata::look;
 use crate::plan::{Edit, Place};
@@ -16,6 +18,8 @@ use crate::plan::{Edit, Place};
 pub(crate) struct Objects {
     store: ObjectStore,
     borrowed: HashMap<ObjectId, Borrowed>,
+    /// Change times of real files that are as they were but for these.
+    undone: Undone,
 }
 
 impl Objects {
@@ -29,6 +33,15 @@ impl Objects {
         Self {
             store: ObjectStore::at(directory),
             borrowed: borrowed.collect(),
+            undone: Undone::new(),
+        }
+    }
+
+    /// The same where real files have these change times, and are otherwise as they were.
+    pub(crate) fn with_undone(self, undone: &Undone) -> Self {
+        Self {
+            undone: undone.clone(),
+            ..self
         }
     }
 
@@ -77,8 +90,8 @@ impl Objects {
             let inode = site.inode(place, edit.key).ok()??;
             Some((place, inode))
         })?;
-        let found = look(inode.as_fd()).ok();
-        let is_same = found.is_some_and(|found| found.identity == *borrowed.from());
+        let found = look(inode.as_fd()).ok().map(|found| found.identity);
+        let is_same = found == Some(as_undone(*borrowed.from(), found, &self.undone));
         (!is_same).then_some(place)
     }
 }

@@ -1,8 +1,11 @@
 //! Whether the user may do, and the file systems can take, what a commit will do.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, StatVfsMountFlags, Statx, StatxAttributes};
 use rustix::io::Errno;
@@ -10,7 +13,7 @@ use surmise_view::{Attributes, FileKind};
 
 use crate::check::Findings;
 use crate::error::{Obstacle, ObstacleKind};
-use crate::locate::{Site, statx};
+use crate::locate::{LOOK, Site, statx};
 use crate::metadata::link;
 use crate::objects::Objects;
 use crate::plan::{Content, Directory, Edit, Link, Metadata, Opened, Place, Plan, Staging};
@@ -77,6 +80,9 @@ impl Rights<'_, '_> {
                     });
                     None
                 }
+                None if found.is_some_and(|found| is_locked(found.stx_attributes)) => {
+                    Some(ObstacleKind::Immutable)
+                }
                 None => Some(refusal(error)),
             },
             Ok(()) => found
@@ -121,7 +127,7 @@ impl Rights<'_, '_> {
             self.refuse(place, ObstacleKind::Sticky);
         }
         if is_locked(found.stx_attributes) {
-            self.refuse(place, ObstacleKind::Immutable);
+            self.refuse_flagged(place);
         }
     }
 
@@ -135,7 +141,7 @@ impl Rights<'_, '_> {
                 return;
             };
             if is_locked(found.stx_attributes) {
-                self.refuse(place, ObstacleKind::Immutable);
+                self.refuse_flagged(place);
             }
             let Some(attributes) = Attributes::of_statx(&found) else {
                 return;
@@ -312,7 +318,15 @@ impl Rights<'_, '_> {
         if free.f_flag.contains(StatVfsMountFlags::RDONLY) {
             self.refuse(place, ObstacleKind::ReadOnly);
         } else if needed > available {
-            self.refuse(place, ObstacleKind::NoSpace { needed, available });
+            let file_system = mount_point(&directory);
+            self.refuse(
+                place,
+                ObstacleKind::NoSpace {
+                    file_system,
+                    needed,
+                    available,
+                },
+            );
         }
     }
 
@@ -324,8 +338,13 @@ impl Rights<'_, '_> {
         self.user == 0
     }
 
+    fn refuse_flagged(&mut self, place: &Place) {
+        self.refuse(place, ObstacleKind::Immutable);
+        self.findings.flagged.push(place.clone());
+    }
+
     fn refuse(&mut self, place: &Place, why: ObstacleKind) {
-        let path = self.site.path(place);
+        let path = self.site.target_path(place);
         self.findings.obstacles.push(Obstacle { path, why });
     }
 }
@@ -375,6 +394,32 @@ fn groups() -> HashSet<u32> {
         .chain([own])
         .map(rustix::fs::Gid::as_raw)
         .collect()
+}
+
+/// Where the file system of a directory is mounted, as far up as this process sees.
+fn mount_point(directory: &OwnedFd) -> PathBuf {
+    let path = |directory: &OwnedFd| {
+        let link = rustix::fs::readlinkat(CWD, link(directory.as_fd()), Vec::new());
+        link.map_or_else(
+            |_| PathBuf::from("/"),
+            |path| OsString::from_vec(path.into_bytes()).into(),
+        )
+    };
+    let up = |directory: &OwnedFd| rustix::fs::openat(directory, "..", LOOK, Mode::empty());
+    let is_root = |directory: &OwnedFd| {
+        statx(directory.as_fd(), "")
+            .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+    };
+    let Ok(mut at) = rustix::fs::openat(directory, ".", LOOK, Mode::empty()) else {
+        return path(directory);
+    };
+    while !is_root(&at) {
+        match up(&at) {
+            Ok(parent) => at = parent,
+            Err(_) => break,
+        }
+    }
+    path(&at)
 }
 
 /// Why a file cannot be opened for writing. Only an attempt tells whether a program runs from it.

@@ -253,7 +253,7 @@ impl Stage<'_, '_, '_, '_> {
     fn failure(&self, failure: Failure, place: &Place) -> CommitError {
         match failure {
             Failure::Io(error) => {
-                let path: PathBuf = self.site.path(place);
+                let path: PathBuf = self.site.target_path(place);
                 CommitError::stage(path, error)
             }
             Failure::Commit(error) => error,

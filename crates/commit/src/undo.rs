@@ -32,14 +32,14 @@ pub(crate) fn undo_stage(
     for (index, staging) in plan.stagings.iter().enumerate() {
         if staging.content == Content::Directory {
             open_up(site, index, &staging.place)
-                .map_err(|error| CommitError::stage(site.path(&staging.place), error))?;
+                .map_err(|error| CommitError::stage(site.target_path(&staging.place), error))?;
         }
     }
     for (index, staging) in plan.stagings.iter().enumerate().rev() {
         steps.step()?;
         let is_directory = staging.content == Content::Directory;
         unlink(site, index, &staging.place, is_directory)
-            .map_err(|error| CommitError::stage(site.path(&staging.place), error))?;
+            .map_err(|error| CommitError::stage(site.target_path(&staging.place), error))?;
         if let (Content::Regular { object: Some(id) }, Some(metadata)) =
             (&staging.content, &staging.metadata)
         {

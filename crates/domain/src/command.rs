@@ -11,9 +11,9 @@ use std::process::Command;
 
 use rustix::process::DumpableBehavior;
 use surmise_channels::{Inner, KeptDescriptors};
-use surmise_sys::landlock;
 use surmise_sys::seccomp::{self, Privilege, Program};
 use surmise_sys::signals::SavedMask;
+use surmise_sys::{landlock, limits};
 
 use crate::capabilities;
 use crate::message::{Failure, Link, Listening, Order};
@@ -79,7 +79,10 @@ impl Execution<'_> {
             .map_err(Failure::at("keep everything elsewhere as it is"))?;
         self.filter_calls(init)
             .map_err(Failure::at("install the system-call filter"))?;
-        capabilities::confine().map_err(Failure::at("drop capabilities"))
+        capabilities::confine().map_err(Failure::at("drop capabilities"))?;
+        // Last: what is open here may be more than that.
+        limits::give_back_descriptors()
+            .map_err(Failure::at("give the command its limit of open files"))
     }
 
     fn confine_changes(&self) -> io::Result<()> {

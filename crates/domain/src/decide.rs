@@ -3,7 +3,9 @@
 use std::io;
 use std::ops::ControlFlow;
 
-use surmise_commit::{Changes, CommitError, OnProgress, Report, Request, Resumed, Terms};
+use surmise_commit::{
+    Activity, Changes, CommitError, OnProgress, Progress, Report, Request, Resumed, Terms,
+};
 use surmise_journal::{Damage, OpenError};
 use surmise_network::Resolver;
 use surmise_outbox::{
@@ -257,7 +259,9 @@ impl Domain {
     ) -> Result<Committed, DecideError> {
         let is_strict = terms.is_strict;
         let reached = match terms.choices {
-            [] => self.reach(Wish::Commit { is_strict })?,
+            [] => self.reach(Wish::Commit { is_strict }, &mut |domain| {
+                waits_for(domain, on_progress)
+            })?,
             _ => Reached::Ended(self.lock()?),
         };
         let lock = match reached {
@@ -269,7 +273,9 @@ impl Domain {
             }
             Reached::Running(link) => match visit::commit(&self, &link, on_progress) {
                 // It ended before it heard, or meanwhile: what is left is committed below.
-                Err(DecideError::Ended { .. }) => self.lock_when_ended()?,
+                Err(DecideError::Ended { .. }) => {
+                    self.lock_when_ended(&mut |domain| waits_for(domain, on_progress))?
+                }
                 done => {
                     return Ok(Committed {
                         done: done?,
@@ -417,6 +423,16 @@ fn damage(error: &DecideError) -> Option<(&'static str, Damage)> {
         OpenError::Damaged(damage) => Some((file, *damage)),
         _ => None,
     }
+}
+
+/// Whether a commit still waits for the end of a domain: in vain, if that is stopped, and not if nobody wants to.
+fn waits_for(domain: &Domain, on_progress: &mut OnProgress<'_>) -> bool {
+    let nothing_yet = Progress {
+        activity: Activity::Stage,
+        done: 0,
+        total: 0,
+    };
+    visit::stopped(domain).is_none() && on_progress(nothing_yet).is_continue()
 }
 
 fn done(changes: usize, report: &Report, delivered: Delivered) -> Done {

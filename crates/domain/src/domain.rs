@@ -111,6 +111,11 @@ impl Domain {
         self.is_committing() || matches!(self.status(), Status::Running { .. })
     }
 
+    /// Whether it is still there: neither committed nor aborted.
+    pub fn exists(&self) -> bool {
+        self.directory.exists()
+    }
+
     /// Keeps every other command from working on it. Held by whoever runs, commits or aborts it.
     ///
     /// # Errors
@@ -120,8 +125,12 @@ impl Domain {
     }
 
     /// Asks whoever runs it, or takes its lock when nobody does. A domain that is about to open its
-    /// doorway, or to end, is waited for a while.
-    pub(crate) fn reach(&self, wish: Wish) -> Result<Reached, StateError> {
+    /// doorway, or to end, is waited for a while, as long as `goes_on`, asked now and then, says so.
+    pub(crate) fn reach(
+        &self,
+        wish: Wish,
+        goes_on: &mut dyn FnMut(&Self) -> bool,
+    ) -> Result<Reached, StateError> {
         let deadline = Instant::now() + ENDING_MAX;
         loop {
             if self.may_run()
@@ -132,7 +141,7 @@ impl Domain {
             }
             match self.lock() {
                 Err(StateError::Running { .. })
-                    if self.directory.exists() && Instant::now() < deadline =>
+                    if self.directory.exists() && Instant::now() < deadline && goes_on(self) =>
                 {
                     thread::sleep(PAUSE);
                 }
@@ -141,13 +150,16 @@ impl Domain {
         }
     }
 
-    /// As [`Self::lock`], and waits a while for a domain that is about to end.
-    pub(crate) fn lock_when_ended(&self) -> Result<Lock, StateError> {
+    /// As [`Self::lock`], and waits a while for a domain that is about to end, as [`Self::reach`] does.
+    pub(crate) fn lock_when_ended(
+        &self,
+        goes_on: &mut dyn FnMut(&Self) -> bool,
+    ) -> Result<Lock, StateError> {
         let deadline = Instant::now() + ENDING_MAX;
         loop {
             match self.lock() {
                 Err(StateError::Running { .. })
-                    if self.is_ending() && Instant::now() < deadline =>
+                    if self.is_ending() && Instant::now() < deadline && goes_on(self) =>
                 {
                     thread::sleep(PAUSE);
                 }
@@ -229,11 +241,16 @@ impl Domain {
     /// When it is in use or was committed in part, or when something cannot be removed; what is
     /// left then is no domain any more and goes with the next abort.
     pub fn abort(self) -> Result<Aborted, StateError> {
-        let _lock = match self.reach(Wish::Abort)? {
+        // It is to end, so whoever stopped it has lost nothing by that.
+        let mut wake = |domain: &Self| {
+            visit::wake(domain);
+            true
+        };
+        let _lock = match self.reach(Wish::Abort, &mut wake)? {
             Reached::Ended(lock) => lock,
             Reached::Running(link) => {
                 visit::end(&self, &link).map_err(StateError::at(&self.directory))?;
-                self.lock_when_ended()?
+                self.lock_when_ended(&mut wake)?
             }
         };
         let undone = self.undo_staging();

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
 use surmise_channels::{KeepError, StreamError};
 use surmise_sys::abilities::Abilities;
 use surmise_sys::behaviours::Deviation;
@@ -24,6 +25,14 @@ pub enum LaunchError {
     /// The command is an empty list.
     #[error("no command to run")]
     NoCommand,
+    /// Fewer files may be open at a time than a domain needs.
+    #[error("{limit} files may be open at a time; a domain needs {wanted}")]
+    FewDescriptors {
+        /// The hard limit.
+        limit: u64,
+        /// The least that does.
+        wanted: u64,
+    },
     /// A standard stream cannot be given to the command.
     #[error(transparent)]
     Stream(#[from] StreamError),
@@ -92,14 +101,43 @@ pub enum LaunchError {
     Killed {
         /// Which one.
         role: &'static str,
-        /// Whether the domain is kept.
-        is_kept: bool,
+        /// The name under which the domain is kept, if it is.
+        kept: Option<String>,
     },
 }
 
 /// Under external synchrony, when the command did not come to its end.
 const SHOWN_IS_DURABLE: &str = "whatever was shown is durable, and nothing was shown of what came after it; \
                                 the command was ended";
+
+fn kept_as(name: &str) -> String {
+    format!(
+        "what was done until then is kept: `surmise diff {name}` shows it, `surmise commit {name}` makes it \
+         real, `surmise abort {name}` throws it away"
+    )
+}
+
+fn too_many_files(error: &io::Error) -> Option<String> {
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::MFILE) => {
+            Some("raise the hard limit of open files (`ulimit -Hn` shows it)".into())
+        }
+        Some(Errno::NFILE) => {
+            Some("the machine has all files open that it may: sysctl fs.file-max".into())
+        }
+        _ => None,
+    }
+}
+
+fn no_space(error: &io::Error, state: &Path) -> Option<String> {
+    let is_full = error.kind() == io::ErrorKind::StorageFull;
+    is_full.then(|| {
+        format!(
+            "check the space left, and the inodes, at {}",
+            state.display()
+        )
+    })
+}
 
 fn with_name(domain: &str) -> String {
     if domain.is_empty() {
@@ -126,6 +164,11 @@ impl LaunchError {
                 Some("run the command itself: what it does is undone with this domain".into())
             }
             Self::NoCommand => Some("surmise run -- COMMAND".into()),
+            Self::FewDescriptors { .. } => Some(
+                "raise the hard limit where this shell got it (`ulimit -Hn` shows it; limits.conf(5), \
+                 LimitNOFILE= of systemd, docker --ulimit nofile=1024); root can: `ulimit -n 1024`"
+                    .into(),
+            ),
             Self::Stream(_) => Some("redirect it to a file, a pipe or /dev/null".into()),
             Self::Descriptor(_) => Some(
                 "what can be kept: pipes, sockets and the like, and files open for reading".into(),
@@ -141,11 +184,20 @@ impl LaunchError {
                  makes that real, sends what is held and lets it go on, `surmise abort {name}` ends it"
             )),
             Self::Aborted => Some("what it did since its last commit is thrown away".into()),
-            Self::Killed { is_kept: true, .. } => {
-                Some("the domain is kept, with what was done until then: `surmise list`".into())
-            }
-            Self::Killed { is_kept: false, .. } => Some(SHOWN_IS_DURABLE.into()),
+            Self::Killed {
+                kept: Some(name), ..
+            } => Some(kept_as(name)),
+            Self::Killed { kept: None, .. } => Some(SHOWN_IS_DURABLE.into()),
             Self::Directory { .. } | Self::NotFound { .. } | Self::NotExecutable { .. } => None,
+        }
+    }
+
+    /// The domain that is left, to go on with, where its name is known.
+    pub fn domain(&self) -> Option<&str> {
+        match self {
+            Self::Stalled { name } => Some(name),
+            Self::Killed { kept, .. } => kept.as_deref(),
+            _ => None,
         }
     }
 
@@ -180,12 +232,12 @@ impl LaunchError {
         }
     }
 
-    /// The same of a command whose domain is not kept.
-    pub(crate) fn of_nothing_kept(self) -> Self {
+    /// The same of a command whose domain is kept under this name, or that had none.
+    pub(crate) fn of_domain(self, name: Option<&str>) -> Self {
         match self {
             Self::Killed { role, .. } => Self::Killed {
                 role,
-                is_kept: false,
+                kept: name.map(Into::into),
             },
             Self::Step {
                 what,
@@ -196,7 +248,7 @@ impl LaunchError {
                 what,
                 source,
                 started: true,
-                hint: Some(SHOWN_IS_DURABLE.into()),
+                hint: Some(name.map_or_else(|| SHOWN_IS_DURABLE.into(), kept_as)),
             },
             other => other,
         }
@@ -204,10 +256,7 @@ impl LaunchError {
 
     /// For the end of a domain: one of its processes was killed.
     pub(crate) fn killed(role: &'static str) -> Self {
-        Self::Killed {
-            role,
-            is_kept: true,
-        }
+        Self::Killed { role, kept: None }
     }
 
     /// What another role reported. `started`: whether that was after the command's start.
@@ -253,9 +302,13 @@ impl LaunchError {
                 started: false,
                 hint: None,
             } => {
-                let abilities = Abilities::probe(state);
-                let hint = abilities.missing().map(|ability| {
-                    format!("{}: {}; {}", ability.name, ability.value, ability.hint)
+                // Whatever is tried without descriptors fails, too, and explains nothing.
+                let hint = too_many_files(&source).or_else(|| {
+                    let abilities = Abilities::probe(state);
+                    let missing = abilities.missing().map(|ability| {
+                        format!("{}: {}; {}", ability.name, ability.value, ability.hint)
+                    });
+                    missing.or_else(|| no_space(&source, state))
                 });
                 Self::Step {
                     what,

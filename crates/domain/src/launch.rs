@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use surmise_channels::{KeptDescriptors, Streams};
 use surmise_speculation::Stats;
-use surmise_sys::behaviours;
+use surmise_sys::{behaviours, limits};
 
 use crate::boundary::Boundary;
 use crate::command;
@@ -21,11 +21,14 @@ use crate::record::{self, Record};
 use crate::roles::control::{self, Finished, Job};
 use crate::seal;
 use crate::signals::Signals;
-use crate::state::StateRoot;
+use crate::state::{StateError, StateRoot};
 
 /// How long the kernel may take to show that it behaves as speculation needs it. A busy machine is no other
 /// kernel.
 const KERNEL_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Open files that each process of a domain may need. What a program opens inside is open in the view, too.
+const DESCRIPTORS_MIN: u64 = 64;
 
 /// What to run in a domain. The environment is the caller's.
 #[derive(Clone, Debug, Default)]
@@ -58,16 +61,22 @@ pub struct Outcome {
     pub lost: Vec<LostStream>,
     /// What was done for speculation, where the launch asked for it.
     pub speculation: Option<Stats>,
+    /// Why it is not written down how the command ended, if it is not: [`Domain::status`] says
+    /// [`Status::Interrupted`](crate::Status::Interrupted) then. All else is kept.
+    pub unrecorded: Option<StateError>,
 }
 
 impl Finished {
+    /// A full disk must not take the command's status from its caller.
     fn outcome(self, domain: Domain) -> Outcome {
+        let recorded = record::write_exit(domain.directory(), self.ended.exit);
         Outcome {
             domain,
             exit: self.ended.exit,
             lingering: self.ended.lingering,
             lost: self.lost,
             speculation: self.speculation,
+            unrecorded: recorded.err(),
         }
     }
 }
@@ -95,7 +104,8 @@ pub struct Lingering {
 ///
 /// The calling process must have one thread. While the command runs it forwards `INT`, `QUIT`, `TERM`
 /// and `HUP`; where it has a terminal, it stops and goes on with the command. `person` is told and
-/// asked what only a person can know.
+/// asked what only a person can know. The calling process' limit of open files is raised as far as it goes,
+/// and stays so; the command gets the one of before.
 ///
 /// # Errors
 /// When the command was not started, in which case no domain is left; when a role of the domain was
@@ -124,16 +134,16 @@ pub fn run(root: &StateRoot, launch: Launch, person: &dyn Person) -> Result<Outc
     // The record goes to disk while the other roles start.
     match control::supervise(&job, ready.streams, || record.write(&state)) {
         Ok(finished) => {
-            record::write_exit(&state, finished.ended.exit)?;
+            let outcome = finished.outcome(Domain::new(state, record));
             drop(lock);
-            Ok(finished.outcome(Domain::new(state, record)))
+            Ok(outcome)
         }
         Err(error) => {
             if !error.command_started() {
                 // The first error is the one to tell; what is left can be aborted by name.
                 let _ = root.remove(&name);
             }
-            Err(error)
+            Err(error.of_domain(Some(&name)))
         }
     }
 }
@@ -184,7 +194,7 @@ pub fn sync(
         lock: &lock,
     };
     let finished = control::supervise(&job, ready.streams, || Ok(()));
-    let finished = finished.map_err(LaunchError::of_nothing_kept)?;
+    let finished = finished.map_err(|error| error.of_domain(None))?;
     Ok(Synced {
         exit: finished.ended.exit,
         lingering: finished.ended.lingering,
@@ -222,13 +232,13 @@ impl Domain {
             lock: &lock,
         };
         let begin = || record::clear_exit(self.directory());
-        let finished = control::supervise(&job, ready.streams, begin).inspect_err(|error| {
+        let finished = control::supervise(&job, ready.streams, begin).map_err(|error| {
             if !error.command_started() {
                 // It is at rest as before. Should this fail, it is kept without a seal.
                 let _ = seal::make(self.directory());
             }
+            error.of_domain(Some(self.name()))
         })?;
-        record::write_exit(self.directory(), finished.ended.exit)?;
         Ok(finished.outcome(self.clone()))
     }
 }
@@ -257,6 +267,11 @@ impl Ready {
         check_outside()?;
         if launch.command.is_empty() {
             return Err(LaunchError::NoCommand);
+        }
+        let limit = limits::raise_descriptors();
+        if limit < DESCRIPTORS_MIN {
+            let wanted = DESCRIPTORS_MIN;
+            return Err(LaunchError::FewDescriptors { limit, wanted });
         }
         if launch.speculation.is_some()
             && let Some((behaviour, seen)) = behaviours::missing(KERNEL_PATIENCE)

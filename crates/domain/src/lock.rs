@@ -13,7 +13,8 @@ use rustix::io::Errno;
 
 use crate::state::StateError;
 
-const FILE: &str = "lock";
+/// Its name in a domain's directory.
+pub(crate) const FILE: &str = "lock";
 
 /// How often and how long to wait for somebody who only looks, and who may get no processor
 /// meanwhile.

@@ -3,7 +3,8 @@
 //! `domain.json`, format 2, is an object with
 //! `version` (2), `name`, `command` (program and arguments), `directory` (where it was started),
 //! `created` (seconds since 1970), `net` (the policy: `default`, and `rules` of `host`, `port` and
-//! `verdict`) and `sockets` (paths outside that it reaches).
+//! `verdict`), `sockets` (paths outside that it reaches) and `maker`
+//! ([`Maker`]; what is not known is left out, and earlier versions of Surmise left out all of it).
 //! A string that is not Unicode is an array of its bytes. In format 1, `net` was `"deny"` or
 //! `"allow"`, and there were no `sockets`.
 //! `exit` is `{"exited": status}` or `{"signaled": number}`.
@@ -21,6 +22,7 @@ use surmise_network::{Policy, Verdict};
 
 use crate::boundary::Boundary;
 use crate::exit::Exit;
+use crate::maker::Maker;
 use crate::seal;
 use crate::state::StateError;
 
@@ -39,6 +41,8 @@ pub struct Record {
     pub directory: PathBuf,
     /// When, in seconds since 1970.
     pub created: u64,
+    /// Who made it; `None` where that was not written down.
+    pub maker: Option<Maker>,
     /// What crosses its boundary: whom it reaches. The rest of a boundary is a command's, not the
     /// domain's, and not kept.
     pub boundary: Boundary,
@@ -55,6 +59,8 @@ struct Stored {
     net: Net,
     #[serde(default)]
     sockets: Vec<Text>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    maker: Option<Maker>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -92,6 +98,7 @@ impl Record {
             directory: directory.into(),
             // A clock before 1970 is wrong anyway.
             created: now.map(|since| since.as_secs()).unwrap_or_default(),
+            maker: Some(Maker::this()),
             boundary: boundary.kept(),
         }
     }
@@ -133,6 +140,7 @@ impl Record {
             command: Vec::new(),
             directory: PathBuf::from("/"),
             created: u64::try_from(metadata.ctime()).unwrap_or_default(),
+            maker: None,
             boundary: Boundary::default(),
         })
     }
@@ -151,6 +159,7 @@ impl Record {
                 .iter()
                 .map(|path| Text::from(path.clone().into_os_string()))
                 .collect(),
+            maker: self.maker.clone(),
         };
         let mut json = serde_json::to_vec(&stored).expect("a record is plain data");
         json.push(b'\n');
@@ -182,13 +191,17 @@ pub(crate) fn clear_exit(state: &Path) -> Result<(), StateError> {
 /// ([`Domain::make_durable`](crate::Domain::make_durable)).
 fn replace(state: &Path, name: &str, content: &[u8]) -> Result<(), StateError> {
     let path = state.join(name);
+    let unfinished = state.join(format!("{name}.new"));
     let write = || -> io::Result<()> {
-        let unfinished = state.join(format!("{name}.new"));
         let mut file = File::create(&unfinished)?;
         file.write_all(content)?;
         fs::rename(&unfinished, &path)
     };
-    write().map_err(StateError::at(&path))
+    write().map_err(|error| {
+        // It would take room on a full disk. The first error is the one to tell.
+        let _ = fs::remove_file(&unfinished);
+        StateError::at(&path)(error)
+    })
 }
 
 impl From<Stored> for Record {
@@ -198,6 +211,7 @@ impl From<Stored> for Record {
             command: stored.command.into_iter().map(OsString::from).collect(),
             directory: OsString::from(stored.directory).into(),
             created: stored.created,
+            maker: stored.maker,
             boundary: Boundary {
                 net: match stored.net {
                     Net::Policy(policy) => policy,
@@ -246,6 +260,11 @@ mod tests {
             command: vec!["sh".into(), OsString::from_vec(vec![0xff, b'a']), "".into()],
             directory: OsString::from_vec(b"/tmp/\xfe".to_vec()).into(),
             created: 1_700_000_000,
+            maker: Some(Maker {
+                label: Some("ci".into()),
+                login: Some(1000),
+                ..Maker::default()
+            }),
             boundary: Boundary {
                 net: Policy {
                     default: Verdict::Allow,
@@ -276,6 +295,7 @@ mod tests {
         fs::write(state.path().join("domain.json"), old).expect("write");
         let record = Record::read(state.path(), "t-1").expect("read");
         assert_eq!(record.boundary, Boundary::default());
+        assert_eq!(record.maker, None);
     }
 
     #[test]
@@ -288,7 +308,8 @@ mod tests {
             "{\"version\":2,\"name\":\"t-1\",\"command\":[\"sh\",[255,97],\"\"],\
              \"directory\":[47,116,109,112,47,254],\"created\":1700000000,\
              \"net\":{\"default\":\"allow\",\"rules\":[{\"host\":\"example.org\",\"port\":80,\
-             \"verdict\":\"hold\"}]},\"sockets\":[\"/run/agent\"]}\n"
+             \"verdict\":\"hold\"}]},\"sockets\":[\"/run/agent\"],\
+             \"maker\":{\"label\":\"ci\",\"login\":1000}}\n"
         );
         write_exit(state.path(), Exit::Signaled(9)).expect("write");
         let json = fs::read_to_string(state.path().join("exit")).expect("read");

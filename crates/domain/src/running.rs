@@ -34,6 +34,7 @@ use surmise_sys::tracing::Frozen;
 use crate::doorway::{Done, Refusal, Reply};
 use crate::message::{Delivery, Link, Order, RelayOrder, ViewOrder};
 use crate::roles::committer::{Committer, Outcome};
+use crate::stopped::is_stopped;
 
 /// How long tasks may take to come to a call boundary: one may wait for a disk.
 const FREEZE_MAX: Duration = Duration::from_secs(5);
@@ -60,6 +61,22 @@ pub(crate) struct Subject<'a> {
     pub(crate) state: &'a Path,
 }
 
+/// A role that somebody has stopped: it hears nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StoppedRole {
+    pub(crate) name: &'static str,
+    pub(crate) pid: Pid,
+}
+
+impl StoppedRole {
+    /// `what`: how things stand.
+    pub(crate) fn refusal(self, what: &str) -> Refusal {
+        let (name, pid) = (self.name, self.pid.as_raw_pid());
+        let error = format!("{name} of the domain is stopped");
+        Refusal::new(error, format!("{what}; `kill -CONT {pid}` lets it go on"))
+    }
+}
+
 /// A commit under way.
 pub(crate) struct RunningCommit {
     /// Who asked.
@@ -72,6 +89,11 @@ pub(crate) struct RunningCommit {
     is_strict: bool,
     /// Why nothing was committed, if so.
     refused: Option<Refusal>,
+    /// Why nothing is to be committed, as soon as the domain is at rest. Before that, an answer that comes
+    /// late would be taken for one to the next commit.
+    unwanted: Option<Refusal>,
+    /// Whether the client has had its last word.
+    is_told: bool,
     /// What went out, where that was faster than the view.
     released: Option<Delivery>,
     step: Step,
@@ -156,6 +178,8 @@ impl RunningCommit {
             committer: None,
             is_strict,
             refused: None,
+            unwanted: None,
+            is_told: false,
             released: None,
             step: Step::Quiet,
             done: Done::default(),
@@ -172,10 +196,36 @@ impl RunningCommit {
         (self.step <= Step::Prepare && self.refused.is_none()).then_some(self.rests_by)
     }
 
+    /// Sees whether anybody who is to answer can. `stopped`: the first role that can't.
+    pub(crate) fn look(&mut self, stopped: Option<StoppedRole>) {
+        let stopped = match (self.step, &self.committer) {
+            (Step::Apply | Step::Forget, Some((committer, _))) => {
+                is_stopped(committer.pid()).then(|| StoppedRole {
+                    name: "the committer",
+                    pid: committer.pid(),
+                })
+            }
+            // Who works is the committer alone.
+            (Step::Apply, _) => None,
+            _ => stopped,
+        };
+        if let Some(stopped) = stopped
+            && !self.is_told
+        {
+            self.tell_stopped(stopped);
+        }
+    }
+
     /// Takes in what was heard. What is sent to a role that has died is lost, and its end, another
     /// event, ends the domain.
     pub(crate) fn hear(&mut self, heard: Heard, subject: Subject<'_>, others: Others<'_>) -> Next {
         match (self.step, heard) {
+            (Step::Quiet | Step::Flush | Step::Prepare, Heard::Finished)
+                if self.unwanted.is_some() =>
+            {
+                let unwanted = self.unwanted.take().expect("just looked");
+                self.give_up(unwanted, others)
+            }
             (Step::Quiet, Heard::Finished) => {
                 let _ = others.init.send(&Order::Flush);
                 self.wait_for(Step::Flush)
@@ -350,8 +400,38 @@ impl RunningCommit {
     }
 
     fn tell(&self, reply: &Reply) {
+        if self.is_told {
+            return;
+        }
         // A client that has gone needs no answer; one that does not read gets none.
         let _ = self.client.try_send(reply);
+    }
+
+    /// A role is stopped, so nobody knows when this goes on: the client need not wait for that.
+    fn tell_stopped(&mut self, stopped: StoppedRole) {
+        match self.step {
+            _ if self.refused.is_some() => {
+                let refused = self.refused.clone().expect("just looked");
+                self.tell(&Reply::Failed(refused));
+            }
+            Step::Quiet | Step::Flush | Step::Prepare => {
+                let refusal = stopped.refusal("nothing has changed");
+                self.tell(&Reply::Failed(refusal.clone()));
+                self.unwanted = Some(refusal);
+            }
+            Step::Apply => self.tell(&Reply::Failed(
+                stopped.refusal("the commit has begun, and waits"),
+            )),
+            Step::Release => {
+                self.done.is_sending = true;
+                self.tell(&Reply::Done(self.done.clone()));
+            }
+            Step::Rebase | Step::Forget | Step::Choose | Step::GoOn => {
+                let what = "all changes are real, and the domain stands still";
+                self.tell(&Reply::Failed(stopped.refusal(what)));
+            }
+        }
+        self.is_told = true;
     }
 }
 

@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::domain::Domain;
-use crate::lock::Lock;
+use crate::lock::{self, Lock};
 use crate::record::Record;
 use crate::remove;
 use crate::seal::SealError;
@@ -261,9 +261,22 @@ impl StateRoot {
             match Lock::take(&directory, name) {
                 // Somebody has aborted it, taking it for one left behind.
                 Err(StateError::Unknown { .. }) => {}
+                Err(error @ StateError::File { .. }) => {
+                    self.remove_unused(&directory);
+                    return Err(error);
+                }
                 taken => return Ok((directory, taken?)),
             }
         }
+    }
+
+    /// Removes the directory of a domain that could not even be locked. Opens nothing: no descriptor may be
+    /// left, or no space.
+    fn remove_unused(&self, directory: &Path) {
+        // The first error is the one to tell; what is left can be aborted by name.
+        let _ = fs::remove_file(directory.join(lock::FILE));
+        let _ = fs::remove_dir(directory);
+        let _ = fs::remove_dir(&self.path);
     }
 
     /// Makes the directory of the domain `name`, and the root where there is none.
@@ -276,7 +289,11 @@ impl StateRoot {
                 }
                 // Also when the last domain was removed just now, and the root with it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => self.create_root()?,
-                Err(error) => return Err(StateError::at(directory)(error)),
+                Err(error) => {
+                    // Other domains may be there; then it stays.
+                    let _ = fs::remove_dir(&self.path);
+                    return Err(StateError::at(directory)(error));
+                }
             }
         }
     }

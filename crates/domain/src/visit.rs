@@ -1,6 +1,5 @@
 //! A visit to a running domain: a request, and what becomes of it.
 
-use std::fs;
 use std::io;
 use std::os::fd::AsFd;
 
@@ -16,6 +15,7 @@ use crate::domain::Domain;
 use crate::doorway::{Done, Reply};
 use crate::lock::Lock;
 use crate::message::Link;
+use crate::stopped::is_stopped;
 
 /// How often the visitor is asked whether it still wants to wait.
 const PATIENCE: Timespec = Timespec {
@@ -94,20 +94,24 @@ pub(crate) fn end(domain: &Domain, link: &Link) -> io::Result<()> {
             if link.receive::<Reply>()?.is_none() {
                 return Ok(());
             }
-        } else if let Some(control) = stopped(domain) {
-            // Fails only if it has ended.
-            let _ = rustix::process::kill_process(control, Signal::CONT);
+        } else {
+            wake(domain);
         }
     }
 }
 
 /// Control, if it is stopped, as a job of a shell is by Ctrl-Z: it hears nobody then.
-fn stopped(domain: &Domain) -> Option<Pid> {
+pub(crate) fn stopped(domain: &Domain) -> Option<Pid> {
     let control = Pid::from_raw(Lock::holder(domain.directory())?)?;
-    let stat = fs::read_to_string(format!("/proc/{}/stat", control.as_raw_nonzero())).ok()?;
-    // The name is in parentheses and may hold any character.
-    let (_, state) = stat.rsplit_once(") ")?;
-    state.starts_with('T').then_some(control)
+    is_stopped(control).then_some(control)
+}
+
+/// Lets control go on if it is stopped: the domain is to end.
+pub(crate) fn wake(domain: &Domain) {
+    if let Some(control) = stopped(domain) {
+        // Fails only if it has ended.
+        let _ = rustix::process::kill_process(control, Signal::CONT);
+    }
 }
 
 fn has_word(link: &Link) -> Result<bool, Errno> {

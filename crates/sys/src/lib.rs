@@ -11,6 +11,7 @@ pub mod descriptors;
 pub mod host_name;
 pub mod id_map;
 pub mod landlock;
+pub mod limits;
 pub mod memory;
 pub mod mounts;
 pub mod network;

@@ -8,9 +8,10 @@ use surmise_commit::{Choice, Terms, Winner};
 use surmise_domain::{After, Committed, Domain, ReadChanged, Resend, StateRoot};
 
 use crate::commit::{commit_quietly, tell, undo};
-use crate::failure::{Failure, Plain};
+use crate::failure::Failure;
+use crate::json::Json;
 use crate::paths;
-use crate::progress::{Display, print_json};
+use crate::progress::Display;
 use crate::report;
 use crate::summary::count;
 
@@ -81,7 +82,7 @@ pub struct Arguments {
     /// While it works, lines {"progress": {"activity", "done", "total", "seconds_left"}}; the activities
     /// are stage, keep, apply, send and undo, and seconds_left is null while the pace is not known. The
     /// last line is {"committed": {"name", "changes", "goes_on", "left", "read_changed", "sent", "unsent",
-    /// "sending"}}, {"undone": {"name"}} or {"failed": {"error", "details", "hint"}}. What is in "unsent" is
+    /// "sending"}}, {"undone": {"name"}} or {"failed": {"error", "details", "hint", "domain", "status"}}. What is in "unsent" is
     /// kept in the domain; "bytes" of it have left. Held output of the
     /// command itself goes to standard error. "read_changed" is {"count", "first"}: how many files that
     /// the command merely read had changed outside, and a line for each of the first of them.
@@ -90,19 +91,25 @@ pub struct Arguments {
 }
 
 impl Arguments {
+    /// Where it prints JSON, if it was asked to.
+    pub fn json(&self) -> Option<Json> {
+        self.json.then_some(Json::Out)
+    }
+
     /// Commits it, or takes a commit back.
     pub fn execute(self) -> Result<ExitCode, Failure> {
         let done = self.decide();
+        let decided = done?;
         if self.json {
-            let _ = match &done {
-                Ok(Decided::Committed(committed)) => print_json(&self.result(committed)),
-                Ok(Decided::Undone) => print_json(&Line::Undone { name: &self.name }),
-                Err(failure) => print_json(&Line::Failed(failure.plain())),
+            // As all remarks: what can't be written does not change what was done.
+            let _ = match &decided {
+                Decided::Committed(committed) => Json::Out.print(&self.result(committed)),
+                Decided::Undone => Json::Out.print(&Line::Undone { name: &self.name }),
             };
         }
-        match done? {
+        match decided {
             Decided::Committed(committed) => {
-                tell(&self.name, &committed)?;
+                tell(&self.name, &committed).map_err(Failure::in_result)?;
                 if committed.domain == After::RunsOn {
                     let changes = count(committed.done.changes, "change");
                     report::note(format_args!("{changes} committed; the command goes on"));
@@ -224,7 +231,6 @@ enum Line<'a> {
     Undone {
         name: &'a str,
     },
-    Failed(Plain<'a>),
 }
 
 #[derive(Serialize)]

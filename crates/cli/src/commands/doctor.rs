@@ -9,6 +9,7 @@ use surmise_sys::abilities::{Abilities, Ability};
 use surmise_sys::behaviours::{self, BEHAVIOURS, Deviation};
 
 use crate::failure::Failure;
+use crate::json::Json;
 use crate::table::Table;
 
 /// Tell what this machine and user can do, and how to get what is missing
@@ -22,6 +23,11 @@ pub struct Arguments {
 }
 
 impl Arguments {
+    /// Where it prints JSON, if it was asked to.
+    pub fn json(&self) -> Option<Json> {
+        self.json.then_some(Json::Out)
+    }
+
     /// Tries everything and prints what it found.
     pub fn execute(self) -> Result<ExitCode, Failure> {
         let state = StateRoot::locate()?;

@@ -5,11 +5,12 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
-use surmise_domain::{Domain, Exit, StateRoot, Status};
+use surmise_domain::{Domain, Exit, Maker, StateRoot, Status};
 
 use crate::failure::Failure;
 use crate::held;
-use crate::quote::command_line;
+use crate::json::Json;
+use crate::quote::{command_line, plain};
 use crate::table::Table;
 
 /// List the domains whose changes wait
@@ -36,9 +37,23 @@ Status:
   committing   a commit was cut short; `surmise commit NAME` finishes it, and
                `surmise commit --undo NAME` takes it back
   unsent       the changes are committed, and held output could not be sent; `surmise commit
-               --unsent rest NAME` sends what is left, `surmise abort NAME` drops it";
+               --unsent rest NAME` sends what is left, `surmise abort NAME` drops it
+
+By:
+  who made it: what SURMISE_MAKER was then, else who called sudo, else who had logged in; and the
+  program that started surmise. `surmise abort --all` takes what the same maker has made
+
+JSON:
+  An array of {\"name\", \"status\", \"created\", \"command\", \"directory\", \"maker\", \"changes\",
+  \"held\"}; maker is {\"label\", \"sudo_user\", \"login\", \"program\"}, without what is not known. If it
+  fails, {\"failed\": {\"error\", \"details\", \"hint\", \"domain\", \"status\"}}";
 
 impl Arguments {
+    /// Where it prints JSON, if it was asked to.
+    pub fn json(&self) -> Option<Json> {
+        self.json.then_some(Json::Out)
+    }
+
     /// Prints a line for each domain, oldest first.
     pub fn execute(self) -> Result<ExitCode, Failure> {
         let mut domains = StateRoot::locate()?.list()?;
@@ -70,6 +85,8 @@ struct Row {
     created: u64,
     command: String,
     directory: String,
+    /// Who made it; none where that was not written down.
+    maker: Option<Maker>,
     /// How many changes so far; none while a commit is under way, or if they can't be read.
     changes: Option<usize>,
     /// What is held until the commit.
@@ -91,6 +108,7 @@ impl Row {
             created: record.created,
             command: command_line(&record.command),
             directory: record.directory.display().to_string(),
+            maker: record.maker.clone(),
             changes: changes.and_then(|changes| Some(changes.ok()?.len())),
             // One that can't be read must not hide the others.
             held: held::rows(domain).unwrap_or_default(),
@@ -113,8 +131,8 @@ fn status_text(status: Status) -> String {
     }
 }
 
-fn table(rows: &[Row], now: SystemTime) -> Table<6> {
-    let mut table = Table::new(["NAME", "STATUS", "AGE", "CHANGES", "HELD", "COMMAND"]);
+fn table(rows: &[Row], now: SystemTime) -> Table<7> {
+    let mut table = Table::new(["NAME", "STATUS", "AGE", "CHANGES", "HELD", "BY", "COMMAND"]);
     for row in rows {
         let created = SystemTime::UNIX_EPOCH + Duration::from_secs(row.created);
         table.push([
@@ -124,10 +142,24 @@ fn table(rows: &[Row], now: SystemTime) -> Table<6> {
             row.changes
                 .map_or_else(|| "-".to_owned(), |changes| changes.to_string()),
             held_text(&row.held),
+            row.maker.as_ref().map_or_else(|| "-".into(), maker_text),
             row.command.clone(),
         ]);
     }
     table
+}
+
+/// The maker by its plainest mark, and by which program it was made.
+fn maker_text(maker: &Maker) -> String {
+    let login = maker.login.map(|user| format!("user {user}"));
+    let mark = maker.label.clone().or(maker.sudo_user.clone()).or(login);
+    let program = maker.program.as_deref();
+    let text = match (mark, program) {
+        (Some(mark), Some(program)) => format!("{mark} ({program})"),
+        (Some(mark), None) => mark,
+        (None, program) => program.unwrap_or("-").to_owned(),
+    };
+    plain(&text)
 }
 
 /// How many outputs, and how large they are together.
@@ -155,6 +187,26 @@ fn age(duration: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_maker_is_shown_by_its_plainest_mark() {
+        let by_program = Maker {
+            program: Some("bash".into()),
+            ..Maker::default()
+        };
+        assert_eq!(maker_text(&by_program), "bash");
+        let logged_in = Maker {
+            login: Some(1000),
+            ..by_program.clone()
+        };
+        assert_eq!(maker_text(&logged_in), "user 1000 (bash)");
+        let labelled = Maker {
+            label: Some("ci\u{1b}".into()),
+            sudo_user: Some("anna".into()),
+            ..Maker::default()
+        };
+        assert_eq!(maker_text(&labelled), "ci?");
+    }
 
     #[test]
     fn an_age_is_told_in_its_largest_whole_unit() {

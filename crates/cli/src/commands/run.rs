@@ -5,12 +5,16 @@ use std::process::ExitCode;
 
 use surmise_domain::{Launch, Outcome, StateRoot};
 
-use crate::after::{self, Choice};
+use crate::after::{self, Choice, Fate, Settled};
 use crate::boundary;
 use crate::failure::Failure;
+use crate::interrupt::Interrupts;
+use crate::json::Json;
+use crate::kept::Kept;
 use crate::launch;
 use crate::pending::Pending;
 use crate::person::AtTerminal;
+use crate::report;
 use crate::result::RunResult;
 use crate::speculation;
 use crate::terminal;
@@ -78,9 +82,17 @@ JSON:
   changes      {\"kind\", \"path\"} each, kind as in `surmise diff`; \"from\" is the old path
   held         {\"to\", \"bytes\", \"first_line\", \"process\"} of each held output
   lingering    {\"pid\", \"name\"} of each process that was ended
-  speculation  with --stats: what it tells, \"calls\" with the most frequent first";
+  missing      a line for each thing that could not be kept, for want of space say
+  speculation  with --stats: what it tells, \"calls\" with the most frequent first
+  If Surmise fails, it is {\"failed\": {\"error\", \"details\", \"hint\", \"domain\", \"status\"}}: domain
+  is the one that is left, if one is, and status the exit status";
 
 impl Arguments {
+    /// Where it prints JSON, if it was asked to.
+    pub fn json(&self) -> Option<Json> {
+        self.json.then_some(Json::Err)
+    }
+
     /// Runs the command and settles what becomes of its changes.
     pub fn execute(self) -> Result<ExitCode, Failure> {
         let choice = self.choice();
@@ -99,11 +111,23 @@ impl Arguments {
             exit,
             lingering,
             speculation,
+            unrecorded,
             ..
         } = launch::supervise(|| surmise_domain::run(&root, launch, &AtTerminal))?;
+        // Whoever reads the result gets one: a signal that comes now is too late.
+        let _interrupts = self
+            .json
+            .then(Interrupts::hold)
+            .transpose()
+            .map_err(Failure::new)?;
         let name = domain.name().to_owned();
-        let pending = Pending::of(&domain)?;
-        let state = after::settle(domain, exit, &pending, choice)?;
+        let pending = Pending::of(&domain).map_err(|failure| failure.kept_in(Kept::of(&domain)))?;
+        let Settled { fate, mut missing } = after::settle(domain, exit, &pending, choice)?;
+        if let (Fate::Kept, Some(error)) = (fate, &unrecorded) {
+            let text = format!("how the command ended is not written down: {error}");
+            report::note(&text);
+            missing.push(text);
+        }
         let stats = speculation.filter(|_| self.speculation.stats());
         if let Some(stats) = &stats
             && !self.json
@@ -114,12 +138,13 @@ impl Arguments {
             RunResult {
                 name: &name,
                 exit,
-                state,
+                state: fate,
+                missing: &missing,
                 pending: &pending,
                 lingering: &lingering,
                 speculation: stats.as_ref(),
             }
-            .print()?;
+            .print();
         }
         Ok(ExitCode::from(exit.code()))
     }

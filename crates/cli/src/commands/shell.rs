@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use surmise_domain::StateRoot;
 
+use crate::after;
 use crate::boundary;
 use crate::failure::Failure;
 use crate::launch;
@@ -47,7 +48,7 @@ impl Arguments {
         let before = &domain.record().boundary;
         let boundary = self.boundary.boundary_like(before, &launch::directory()?);
         let outcome = launch::enter(&domain, self.command, boundary, self.wait)?;
-        domain.make_durable()?;
+        after::made_durable(&domain);
         Ok(ExitCode::from(outcome.exit.code()))
     }
 }

@@ -13,6 +13,7 @@ use surmise_sync::volume::mount_privately;
 use surmise_sync::{Driver, Guarantee, Options, Promise, driver_of};
 
 use crate::failure::Failure;
+use crate::json::Json;
 use crate::launch;
 use crate::person::AtTerminal;
 use crate::report;
@@ -182,6 +183,11 @@ Exit status:
   then nothing was shown of what came after the last commit that succeeded";
 
 impl Arguments {
+    /// Where it prints JSON, if it was asked to.
+    pub fn json(&self) -> Option<Json> {
+        self.json.then_some(Json::Err)
+    }
+
     /// Runs the command.
     pub fn execute(self) -> Result<ExitCode, Failure> {
         surmise_domain::check_outside()?;
@@ -254,6 +260,8 @@ impl Arguments {
 
     /// Becomes the command: there is nothing to do for it. Returns only if that fails.
     fn replace_process(self) -> Failure {
+        // Where that fails, the command may open more files than its caller; it does no harm.
+        let _ = surmise_sys::limits::give_back_descriptors();
         let program = &self.command[0];
         let source = Command::new(program).args(&self.command[1..]).exec();
         let command = program.clone();

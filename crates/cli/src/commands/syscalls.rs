@@ -7,6 +7,7 @@ use serde::Serialize;
 use surmise_syscalls::{Exception, Kind, Row, rows};
 
 use crate::failure::Failure;
+use crate::json::Json;
 use crate::table::Table;
 
 /// Print what happens to each system call while something is undecided
@@ -22,6 +23,11 @@ pub struct Arguments {
 }
 
 impl Arguments {
+    /// Where it prints JSON, if it was asked to.
+    pub fn json(&self) -> Option<Json> {
+        self.json.then_some(Json::Out)
+    }
+
     /// Prints the table.
     pub fn execute(self) -> Result<ExitCode, Failure> {
         let mut out = anstream::stdout().lock();

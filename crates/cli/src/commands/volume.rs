@@ -8,6 +8,7 @@ use serde::Serialize;
 use surmise_sync::volume::{self, Health, MountedVolume};
 
 use crate::failure::Failure;
+use crate::json::Json;
 use crate::size::{Size, shown};
 use crate::table::Table;
 
@@ -72,6 +73,11 @@ enum Action {
 }
 
 impl Arguments {
+    /// Where it prints JSON, if it was asked to.
+    pub fn json(&self) -> Option<Json> {
+        matches!(self.action, Action::List { json: true }).then_some(Json::Out)
+    }
+
     /// Does it.
     pub fn execute(self) -> Result<ExitCode, Failure> {
         match self.action {

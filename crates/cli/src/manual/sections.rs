@@ -65,7 +65,11 @@ const SURMISE: &[Section] = &[
                 "NO_COLOR",
                 "If it is set and not empty, output has no colours.",
             ),
-            ("SURMISE_DOMAIN", "Inside a domain: its name."),
+            (
+                "SURMISE_DOMAIN",
+                "Inside a domain: its name; under surmise sync, `sync`.",
+            ),
+            SURMISE_MAKER,
         ],
     },
 ];
@@ -97,6 +101,11 @@ const RUN: &[Section] = &[
                  without their rights, so sudo does not work. Mounting, loading modules, io_uring \
                  and 32-bit programs are refused; surmise syscalls lists every call.",
             ),
+            (
+                "Limits",
+                "The caller's. Surmise's own processes open as many files as the hard limit lets \
+                 them; where that is below 64, no domain is started.",
+            ),
         ],
     },
     DOMAIN_FILES,
@@ -104,7 +113,7 @@ const RUN: &[Section] = &[
         title: "ENVIRONMENT",
         text: "The command gets the caller's environment, and SURMISE_DOMAIN, its domain's name. \
                Surmise itself looks at these:",
-        entries: &[XDG_STATE_HOME, PAGER],
+        entries: &[XDG_STATE_HOME, PAGER, SURMISE_MAKER],
     },
 ];
 
@@ -112,7 +121,8 @@ const SHELL: &[Section] = &[
     DOMAIN_FILES,
     Section {
         title: "ENVIRONMENT",
-        text: "",
+        text: "The command gets the caller's environment, and SURMISE_DOMAIN, its domain's name. \
+               Surmise itself looks at these:",
         entries: &[XDG_STATE_HOME, SHELL_VARIABLE],
     },
 ];
@@ -252,7 +262,7 @@ const DOMAIN_FILES: Section = Section {
 const STATE_ENVIRONMENT: Section = Section {
     title: "ENVIRONMENT",
     text: "",
-    entries: &[XDG_STATE_HOME],
+    entries: &[XDG_STATE_HOME, SURMISE_MAKER],
 };
 
 const DONE_OR_FAILED: Section = Section {
@@ -283,6 +293,12 @@ const XDG_STATE_HOME: Entry = (
 const SHELL_VARIABLE: Entry = (
     "SHELL",
     "What surmise shell runs if no command is given; /bin/sh if it is not set.",
+);
+
+const SURMISE_MAKER: Entry = (
+    "SURMISE_MAKER",
+    "A name for who makes a domain, for tools that share an account with people or with each other. \
+     surmise list shows it, and surmise abort --all takes what the same maker has made.",
 );
 
 const PAGER: Entry = (

@@ -21,7 +21,7 @@ pub(crate) struct Checks<'m> {
     pub(crate) times: HashMap<usize, Timestamp>,
     /// The node behind each of the plan's directories.
     pub(crate) nodes: Vec<NodeId>,
-    /// The change times that an undo of an earlier commit left.
+    /// The change times that an undo of an earlier commit left, or the removal of a flag.
     pub(crate) undone: Undone,
 }
 

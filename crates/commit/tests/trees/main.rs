@@ -1,6 +1,7 @@
 //! Commits and patches of views of real trees.
 
 mod choices;
+mod flags;
 mod full;
 mod harness;
 mod histories;

@@ -8,6 +8,7 @@ mod finish;
 mod inquiry;
 mod speculator;
 mod start;
+mod stopped;
 mod visitors;
 mod watch;
 
@@ -95,10 +96,7 @@ fn run(
         .map_err(LaunchError::from)
         .and_then(|()| go(roles))
         .and_then(|()| Ok(meanwhile()?));
-    let watched = begun.and_then(|()| {
-        let late = LaunchError::late_step("watch the domain");
-        watch(roles, job, &mut heard).map_err(late)
-    });
+    let watched = begun.and_then(|()| watch(roles, job, &mut heard));
     match watched {
         Ok(End::Detached) => Err(LaunchError::Stalled {
             name: job.name.into(),
@@ -116,14 +114,18 @@ fn go(roles: &Roles) -> Result<(), LaunchError> {
     }
 }
 
-/// Until pid 1 has ended, or the domain goes on without this process.
-fn watch(roles: &Roles, job: &Job<'_>, heard: &mut Heard) -> io::Result<End> {
-    let mut watch = Watch::new(roles, job, heard)?;
-    let end = watch.run()?;
+/// Until pid 1 has ended, or the domain goes on without this process. A domain that nobody could watch is not
+/// kept, although its command may have begun: it is one that failed to start.
+fn watch(roles: &Roles, job: &Job<'_>, heard: &mut Heard) -> Result<End, LaunchError> {
+    let watch = Watch::new(roles, job, heard);
+    let mut watch = watch.map_err(LaunchError::step("make the domain's socket"))?;
+    let late = LaunchError::late_step;
+    let end = watch.run().map_err(late("watch the domain"))?;
     if end == End::Detached {
         // A copy of this process goes on in its place; this one's copies of everything are closed
         // with it, and nobody misses them.
-        process::branch(|| u8::from(go_on_alone(watch, job).is_err()))?;
+        process::branch(|| u8::from(go_on_alone(watch, job).is_err()))
+            .map_err(late("leave the domain"))?;
     }
     Ok(end)
 }
@@ -142,6 +144,7 @@ fn go_on_alone(mut watch: Watch<'_>, job: &Job<'_>) -> io::Result<()> {
     let finished = roles
         .finish(job, heard, watched, Parent::Gone)
         .map_err(io::Error::other)?;
-    record::write_exit(job.state, finished.ended.exit).map_err(io::Error::other)?;
-    Ok(rustix::fs::syncfs(std::fs::File::open(job.state)?)?)
+    let recorded = record::write_exit(job.state, finished.ended.exit);
+    rustix::fs::syncfs(std::fs::File::open(job.state)?)?;
+    recorded.map_err(io::Error::other)
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
-use rustix::process::{Resource, Signal};
+use rustix::process::Signal;
 use rustix::time::Timespec;
 use surmise_channels::{Channels, Event, Held, MailSender, Mailbox, Outer, Sink, mailbox};
 use surmise_outbox::Outbox;
@@ -26,7 +26,6 @@ use crate::held;
 use crate::launch::LostStream;
 use crate::lock::Serving;
 use crate::message::{Delivery, Failure, Handed, Link, RelayOrder, RelayReport};
-use crate::roles::view::raise_limit;
 use network::{Network, NetworkPlan};
 
 /// What the caller's terminal may send to its process group, or whoever ends that: the relay process
@@ -163,8 +162,6 @@ fn prepare() -> Result<(), Failure> {
     for signal in IGNORED {
         signals::ignore(signal).map_err(Failure::at("ignore signals of the terminal"))?;
     }
-    // Two descriptors a connection; the soft limit guards programs that use select(2).
-    raise_limit(Resource::Nofile);
     surmise_channels::block_signals().map_err(Failure::at("block signals of the terminal"))?;
     Ok(())
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::process::{Resource, Rlimit, Signal};
 use surmise_sys::id_map::IdMap;
-use surmise_sys::signals;
+use surmise_sys::{limits, signals};
 use surmise_view::{InodeKey, Notifier, Server, View, ViewConfig};
 
 use crate::files::UndoLog;
@@ -99,8 +99,7 @@ impl ViewProcess<'_> {
 
     fn config(&self) -> io::Result<ViewConfig> {
         let root = rustix::fs::stat(self.root)?;
-        // The soft limit guards programs that use select(2); this one does not.
-        let limit = raise_limit(Resource::Nofile);
+        let limit = limits::raise_descriptors();
         let mut foreign_groups: Vec<u32> = rustix::process::getgroups()?
             .iter()
             .map(|group| group.as_raw())
@@ -141,7 +140,7 @@ fn detach() -> io::Result<()> {
     // The limit on a file's size is the command's, whose writes the kernel checks against it; here it
     // would be met by the log, and end the view by a signal. A hard limit holds here too: then calls
     // inside fail with EFBIG.
-    raise_limit(Resource::Fsize);
+    raise_file_size_limit();
     signals::ignore(Signal::XFSZ)?;
     // Memory that the kernel frees by writing to our files must not wait for us. Not every user
     // may ask for that.
@@ -149,18 +148,15 @@ fn detach() -> io::Result<()> {
     Ok(())
 }
 
-/// Raises a soft limit to the hard one and returns it.
-pub(crate) fn raise_limit(resource: Resource) -> u64 {
-    let limit = rustix::process::getrlimit(resource);
+/// Raises the soft limit on a file's size to the hard one.
+fn raise_file_size_limit() {
+    let limit = rustix::process::getrlimit(Resource::Fsize);
     let raised = Rlimit {
         current: limit.maximum,
         maximum: limit.maximum,
     };
-    let reached = match rustix::process::setrlimit(resource, raised) {
-        Ok(()) => limit.maximum,
-        Err(_) => limit.current,
-    };
-    reached.unwrap_or(u64::MAX)
+    // Where that fails, it stays.
+    let _ = rustix::process::setrlimit(Resource::Fsize, raised);
 }
 
 /// Carries out what control orders, until its end is closed: when the domain has ended, or control.

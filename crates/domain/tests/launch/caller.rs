@@ -31,8 +31,13 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
             "--in" => launch.directory = value().into(),
             "--net-hold" => launch.boundary.net.default = Verdict::Hold,
             "--hold-port" => launch.boundary.net.rules.push(hold_port(&value())),
-            "--commit" => return client::main(&root, &value(), false),
-            "--commit-until-apply" => return client::main(&root, &value(), true),
+            "--commit" => return client::main(&root, &value(), None),
+            "--commit-until-any" => {
+                return client::main(&root, &value(), Some(client::Until::Any));
+            }
+            "--commit-until-apply" => {
+                return client::main(&root, &value(), Some(client::Until::Apply));
+            }
             "--net-allow" => launch.boundary.net.default = Verdict::Allow,
             "--speculate" => {
                 launch.speculation = Some(surmise_speculation::Options { torture: None });

@@ -8,9 +8,17 @@ use surmise_commit::Activity;
 use surmise_domain::{After, StateRoot};
 use surmise_sys::signals::{self, SignalFd};
 
-/// Commits it, and tells on standard output what came of it. Ctrl-C asks it to stop, as does, if
-/// `until_apply`, the first news from beyond the point of no return.
-pub fn main(root: &StateRoot, name: &str, until_apply: bool) -> ExitCode {
+/// What of a commit's progress asks it to stop.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// Whatever is heard.
+    Any,
+    /// The first news from beyond the point of no return.
+    Apply,
+}
+
+/// Commits it, and tells on standard output what came of it. Ctrl-C asks it to stop, as does its progress.
+pub fn main(root: &StateRoot, name: &str, until: Option<Until>) -> ExitCode {
     let asked = [Signal::INT, Signal::TERM];
     let _mask = signals::block(&asked).expect("block signals");
     let stop = SignalFd::new(&asked).expect("watch signals");
@@ -20,8 +28,12 @@ pub fn main(root: &StateRoot, name: &str, until_apply: bool) -> ExitCode {
     };
     let committed = domain.commit(
         &mut |progress| {
-            let far = until_apply && progress.activity == Activity::Apply;
-            match far || matches!(stop.next(), Ok(Some(_))) {
+            let is_far = match until {
+                None => false,
+                Some(Until::Any) => true,
+                Some(Until::Apply) => progress.activity == Activity::Apply,
+            };
+            match is_far || matches!(stop.next(), Ok(Some(_))) {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
             }

@@ -22,6 +22,9 @@ use crate::stall::{Outside, Sampler};
 /// How often it is looked whether all tasks wait, while some task waits for a reply to held output.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
+/// How often it is looked whether a commit under way waits for a role that is stopped. One may be for a moment.
+const COMMIT_LOOK_EVERY: Duration = Duration::from_secs(4);
+
 /// How the domain gets on without its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Detaching {
@@ -40,6 +43,7 @@ pub(super) struct Decisions<'a> {
     job: &'a Job<'a>,
     consent: Consent,
     commit: Option<RunningCommit>,
+    commit_look: Instant,
     /// Who wants the domain to be aborted. They wait until it has ended.
     aborting: Vec<Link>,
     inquiry: Inquiry,
@@ -66,6 +70,7 @@ impl<'a> Decisions<'a> {
             job,
             consent: Consent::new().map_err(io::Error::other)?,
             commit: None,
+            commit_look: Instant::now(),
             aborting: Vec::new(),
             inquiry: Inquiry::default(),
             waiting: BTreeMap::new(),
@@ -94,14 +99,25 @@ impl<'a> Decisions<'a> {
         self.next_look
     }
 
-    /// When [`Self::give_up_commit`] is due.
-    pub(super) fn commit_deadline(&self) -> Option<Instant> {
-        self.commit.as_ref()?.deadline()
+    /// When [`Self::look_at_commit`] is due.
+    pub(super) fn next_commit_look(&self) -> Option<Instant> {
+        let deadline = self.commit.as_ref()?.deadline();
+        Some(deadline.map_or(self.commit_look, |at| at.min(self.commit_look)))
     }
 
-    /// The domain does not come to rest. Its tasks go on, and nothing is committed.
-    pub(super) fn give_up_commit(&mut self) -> io::Result<()> {
-        self.hear(Heard::Failed("the domain did not come to rest".into()))
+    /// Looks whether the commit under way gets on. If the domain does not come to rest, its tasks go on, and
+    /// nothing is committed.
+    pub(super) fn look_at_commit(&mut self) -> io::Result<()> {
+        let now = Instant::now();
+        let Some(commit) = &mut self.commit else {
+            return Ok(());
+        };
+        if commit.deadline().is_some_and(|at| at <= now) {
+            return self.hear(Heard::Failed("the domain did not come to rest".into()));
+        }
+        self.commit_look = now + COMMIT_LOOK_EVERY;
+        commit.look(self.roles.stopped());
+        Ok(())
     }
 
     /// Whether the domain is to go on without its caller, and is ready to.
@@ -138,6 +154,7 @@ impl<'a> Decisions<'a> {
                 if let Some(speculator) = &self.roles.speculator {
                     speculator.settle()?;
                 }
+                self.commit_look = Instant::now() + COMMIT_LOOK_EVERY;
                 self.commit = RunningCommit::begin(visitor, is_strict, init, self.others());
                 Ok(())
             }
@@ -415,6 +432,7 @@ impl<'a> Decisions<'a> {
         self.killed.get_or_insert_with(Instant::now);
         // Fails only if it has ended.
         let _ = self.roles.init.signal(Signal::KILL);
+        self.roles.wake();
         // A view that stands still for a commit answers nobody, and whoever waits for it cannot even
         // be killed: a task whose tracer is gone may. Nothing changes in the view any more.
         if self.commit.is_some() {

@@ -51,6 +51,7 @@ impl Roles {
             // Fails only if it has ended.
             let _ = self.init.signal(Signal::KILL);
         }
+        self.wake();
         let late = LaunchError::late_step;
         let waited = self.wait_for_init(parent);
         waited.map_err(late("wait for pid 1"))?;

@@ -104,14 +104,18 @@ impl<'a> Watch<'a> {
             if self.decisions.next_look().is_some_and(|at| at <= now) {
                 self.decisions.look()?;
             }
-            if self.decisions.commit_deadline().is_some_and(|at| at <= now) {
-                self.decisions.give_up_commit()?;
+            if self
+                .decisions
+                .next_commit_look()
+                .is_some_and(|at| at <= now)
+            {
+                self.decisions.look_at_commit()?;
             }
             let next = [
                 self.kill_at,
                 self.free_at(),
                 self.decisions.next_look(),
-                self.decisions.commit_deadline(),
+                self.decisions.next_commit_look(),
             ];
             let next = next.into_iter().flatten().min();
             let rest = next.map(|at| at.saturating_duration_since(now));
@@ -137,6 +141,7 @@ impl<'a> Watch<'a> {
         if self.kill_at.is_some_and(|at| at <= now) {
             // Fails only if it has ended.
             let _ = self.roles.init.signal(Signal::KILL);
+            self.roles.wake();
             self.kill_at = None;
             self.killed.get_or_insert(now);
         }
@@ -207,7 +212,10 @@ impl<'a> Watch<'a> {
             Event::Ended => Ok(()),
             Event::Signal => {
                 if let Some(signal) = self.job.signals.next()? {
-                    self.heard.asked_to_end |= is_end(signal);
+                    if is_end(signal) {
+                        self.heard.asked_to_end = true;
+                        self.roles.wake();
+                    }
                     // If it has died, its end is the next event.
                     let _ = self.roles.to_init.send(&Order::Signal(signal.as_raw()));
                 }
