@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::launch;
 use crate::pending::Pending;
 use crate::prompt::{self, Answer};
+use crate::refused::Telling;
 use crate::report;
 use crate::summary;
 use crate::terminal;
@@ -43,15 +44,15 @@ pub fn settle(
     domain: Domain,
     exit: Exit,
     pending: &Pending,
-    choice: Choice,
+    (choice, telling): (Choice, Telling),
 ) -> Result<Fate, Failure> {
     if pending.is_empty() {
         domain.abort()?;
         return Ok(Fate::Unchanged);
     }
     match choice {
-        Choice::Ask => ask(domain),
-        Choice::Keep => keep(&domain, pending),
+        Choice::Ask => ask(domain, telling),
+        Choice::Keep => keep(&domain, pending, telling),
         Choice::CommitIfZero => commit_if_zero(domain, exit, pending),
         Choice::ShowAndAbort => {
             pending.show()?;
@@ -93,8 +94,11 @@ fn ended(exit: Exit) -> String {
     }
 }
 
-fn keep(domain: &Domain, pending: &Pending) -> Result<Fate, Failure> {
+fn keep(domain: &Domain, pending: &Pending, telling: Telling) -> Result<Fate, Failure> {
     domain.make_durable()?;
+    if !telling.tells() {
+        return Ok(Fate::Kept);
+    }
     let name = domain.name();
     report::note(format_args!(
         "{pending} kept in domain {name}; nothing has changed outside",
@@ -103,7 +107,7 @@ fn keep(domain: &Domain, pending: &Pending) -> Result<Fate, Failure> {
     Ok(Fate::Kept)
 }
 
-fn ask(domain: Domain) -> Result<Fate, Failure> {
+fn ask(domain: Domain, telling: Telling) -> Result<Fate, Failure> {
     let boundary = domain.record().boundary.clone();
     let mut pending = Pending::of(&domain)?;
     pending.show()?;
@@ -123,7 +127,7 @@ fn ask(domain: Domain) -> Result<Fate, Failure> {
             }
             Some(Answer::Diff) => summary::show_all(&domain, &pending)?,
             Some(Answer::Shell) => {
-                match launch::enter(&domain, Vec::new(), boundary.clone(), false) {
+                match launch::enter(&domain, Vec::new(), boundary.clone(), false, telling) {
                     Ok(_) => {
                         pending = Pending::of(&domain)?;
                         pending.show()?;
@@ -132,7 +136,7 @@ fn ask(domain: Domain) -> Result<Fate, Failure> {
                     Err(failure) => failure.tell(),
                 }
             }
-            Some(Answer::Keep) => return keep(&domain, &pending),
+            Some(Answer::Keep) => return keep(&domain, &pending, telling),
         }
     }
 }

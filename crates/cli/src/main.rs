@@ -24,6 +24,7 @@ mod person;
 mod progress;
 mod prompt;
 mod quote;
+mod refused;
 mod report;
 mod result;
 mod size;

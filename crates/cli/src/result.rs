@@ -4,13 +4,14 @@ use std::io::Write;
 
 use serde::Serialize;
 use surmise_commit::Change;
-use surmise_domain::{Exit, Lingering};
+use surmise_domain::{Exit, Lingering, Refusals};
 use surmise_speculation::Stats;
 
 use crate::after::Fate;
 use crate::failure::Failure;
 use crate::held;
 use crate::pending::Pending;
+use crate::refused;
 use crate::speculation;
 
 /// What a run did.
@@ -20,6 +21,7 @@ pub struct RunResult<'a> {
     pub state: Fate,
     pub pending: &'a Pending,
     pub lingering: &'a [Lingering],
+    pub refusals: &'a Refusals,
     pub speculation: Option<&'a Stats>,
 }
 
@@ -33,6 +35,8 @@ struct Object<'a> {
     changes: Vec<Row>,
     held: &'a [held::Row],
     lingering: Vec<Process<'a>>,
+    refused: Vec<refused::Row<'a>>,
+    refused_more: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     speculation: Option<speculation::Object<'a>>,
 }
@@ -71,6 +75,8 @@ impl RunResult<'_> {
             changes: self.pending.changes.iter().map(Row::from).collect(),
             held: &self.pending.held,
             lingering: lingering.collect(),
+            refused: refused::Row::all(self.refusals),
+            refused_more: self.refusals.more,
             speculation: self.speculation.map(speculation::Object::from),
         }
     }

@@ -106,6 +106,8 @@ impl Observer {
     fn look(&self, call: &Notification, reach: Reach) -> io::Result<()> {
         let [descriptor, first, second, _, fifth, sixth] = call.arguments;
         match reach {
+            // The relay hears of datagrams itself, and there are many.
+            Reach::Datagram if self.boundary.has_gate => Ok(()),
             Reach::Address => self.reach(call, descriptor, (first, second)),
             Reach::Datagram => self.reach(call, descriptor, (fifth, sixth)),
             Reach::Process => {

@@ -3,6 +3,7 @@
 
 pub mod gate;
 mod listener;
+pub mod nameservers;
 mod netlink;
 mod nftables;
 mod owner;

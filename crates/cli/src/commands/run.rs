@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::launch;
 use crate::pending::Pending;
 use crate::person::AtTerminal;
+use crate::refused::Telling;
 use crate::result::RunResult;
 use crate::speculation;
 use crate::terminal;
@@ -51,6 +52,9 @@ pub struct Arguments {
     command: Vec<OsString>,
 
     #[command(flatten)]
+    telling: Telling,
+
+    #[command(flatten)]
     boundary: boundary::Options,
 
     #[command(flatten)]
@@ -72,12 +76,16 @@ Exit status:
   domain waits for the commit and nobody is there to decide: it goes on running then
 
 JSON:
-  {\"name\", \"exit\", \"state\", \"changes\", \"held\", \"lingering\"}
+  {\"name\", \"exit\", \"state\", \"changes\", \"held\", \"lingering\", \"refused\", \"refused_more\"}
   exit         the exit status
   state        committed, aborted, kept, or unchanged: nothing is left of the domain
   changes      {\"kind\", \"path\"} each, kind as in `surmise diff`; \"from\" is the old path
   held         {\"to\", \"bytes\", \"first_line\", \"process\"} of each held output
   lingering    {\"pid\", \"name\"} of each process that was ended
+  refused      {\"kind\", \"target\", \"program\", \"count\", \"allow\"} of each sort of attempt that the
+               boundary refused; kind is connection, datagram, name, socket, fifo, process or
+               call, program null if unknown, allow the option that allows it, or null
+  refused_more how many more attempts there were, beyond 200 sorts
   speculation  with --stats: what it tells, \"calls\" with the most frequent first";
 
 impl Arguments {
@@ -93,17 +101,21 @@ impl Arguments {
             directory,
             wait: self.wait,
             speculation: self.speculation.speculation(),
+            tells_refusals: self.telling.hears(self.json),
         };
         let Outcome {
             domain,
             exit,
             lingering,
+            refusals,
             speculation,
             ..
-        } = launch::supervise(|| surmise_domain::run(&root, launch, &AtTerminal))?;
+        } = launch::supervise(self.telling, || {
+            surmise_domain::run(&root, launch, &AtTerminal)
+        })?;
         let name = domain.name().to_owned();
         let pending = Pending::of(&domain)?;
-        let state = after::settle(domain, exit, &pending, choice)?;
+        let state = after::settle(domain, exit, &pending, (choice, self.telling))?;
         let stats = speculation.filter(|_| self.speculation.stats());
         if let Some(stats) = &stats
             && !self.json
@@ -117,6 +129,7 @@ impl Arguments {
                 state,
                 pending: &pending,
                 lingering: &lingering,
+                refusals: &refusals,
                 speculation: stats.as_ref(),
             }
             .print()?;

@@ -8,6 +8,7 @@ use surmise_domain::StateRoot;
 use crate::boundary;
 use crate::failure::Failure;
 use crate::launch;
+use crate::refused::Telling;
 
 /// Run a shell, or another command, inside a kept domain
 ///
@@ -29,6 +30,9 @@ pub struct Arguments {
     command: Vec<OsString>,
 
     #[command(flatten)]
+    telling: Telling,
+
+    #[command(flatten)]
     boundary: boundary::Options,
 }
 
@@ -46,7 +50,7 @@ impl Arguments {
         let domain = StateRoot::locate()?.open(&self.name)?;
         let before = &domain.record().boundary;
         let boundary = self.boundary.boundary_like(before, &launch::directory()?);
-        let outcome = launch::enter(&domain, self.command, boundary, self.wait)?;
+        let outcome = launch::enter(&domain, self.command, boundary, self.wait, self.telling)?;
         domain.make_durable()?;
         Ok(ExitCode::from(outcome.exit.code()))
     }

@@ -5,6 +5,7 @@
 //! own, so that whoever is slow outside stalls one channel.
 
 pub(crate) mod network;
+mod witness;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,16 +19,19 @@ use rustix::process::{Resource, Signal};
 use rustix::time::Timespec;
 use surmise_channels::{Channels, Event, Held, MailSender, Mailbox, Outer, Sink, mailbox};
 use surmise_outbox::Outbox;
+use surmise_refusals::Tally;
 use surmise_sync::Epochs;
+use surmise_sys::seccomp::Listener;
 use surmise_sys::signals;
 
 use crate::gate;
 use crate::held;
 use crate::launch::LostStream;
 use crate::lock::Serving;
-use crate::message::{Delivery, Failure, Handed, Link, RelayOrder, RelayReport};
+use crate::message::{Delivery, Failure, Handed, Link, Listened, RelayOrder, RelayReport};
+use crate::refusals::{Telling, in_messages};
 use crate::roles::view::raise_limit;
-use network::{Network, NetworkPlan};
+use network::{Network, NetworkPlan, Surroundings};
 
 /// What the caller's terminal may send to its process group, or whoever ends that: the relay process
 /// ends when the domain has, and when control has.
@@ -66,6 +70,8 @@ pub(crate) struct Relay {
     pub(crate) epochs: Option<Epochs>,
     /// What the network relay needs, where the domain's network has a gate.
     pub(crate) network: Option<NetworkPlan>,
+    /// How what is refused is told, if it is.
+    pub(crate) telling: Option<Telling>,
 }
 
 /// Who has something to say.
@@ -111,7 +117,9 @@ impl Relay {
             hold_terminal,
             epochs,
             network,
+            telling,
         } = self;
+        let tally = Tally::default();
         let control = Arc::new(control);
         let run = || {
             prepare()?;
@@ -137,6 +145,8 @@ impl Relay {
                 epochs,
                 plan: network,
                 network: None,
+                witness: telling.map(|telling| witness::Parts::new(telling, tally.clone())),
+                tally: tally.clone(),
                 ended,
                 network_ended,
                 finishing: false,
@@ -147,7 +157,12 @@ impl Relay {
             };
             running.run()
         };
-        match run() {
+        let end = run();
+        // If control is dead, nobody wants to know.
+        for part in in_messages(tally.refusals()) {
+            let _ = control.send(&RelayReport::RefusedInside(part));
+        }
+        match end {
             Ok(()) => 0,
             Err(failure) => {
                 // Control may be dead; then nobody is left to be told.
@@ -188,6 +203,10 @@ struct Running<'a> {
     /// Until the gate is there.
     plan: Option<NetworkPlan>,
     network: Option<Network>,
+    /// Until all is handed over that it takes.
+    witness: Option<witness::Parts>,
+    /// What was refused.
+    tally: Tally,
     /// For the network's thread, to tell of its end.
     ended: MailSender<()>,
     network_ended: Mailbox<()>,
@@ -280,10 +299,13 @@ impl Running<'_> {
         let network = plan
             .start(
                 gate,
-                outbox,
-                self.epochs.clone(),
-                Arc::clone(self.control),
-                self.ended.clone(),
+                Surroundings {
+                    outbox,
+                    epochs: self.epochs.clone(),
+                    control: Arc::clone(self.control),
+                    tally: self.tally.clone(),
+                    ended: self.ended.clone(),
+                },
             )
             .map_err(Failure::at("start the network relay"))?;
         if self.finishing {
@@ -311,10 +333,37 @@ impl Running<'_> {
         });
         match handed.map_err(failed)? {
             Some((Handed::Terminal, outer)) => self.channels.attach_terminal(outer),
-            Some((Handed::Listener, listener)) => self._listener = Some(listener),
+            Some((Handed::Nameserver, socket)) => {
+                if let Some(witness) = &mut self.witness {
+                    witness.nameserver(socket);
+                }
+            }
+            Some((Handed::Diagnostics, socket)) => {
+                if let Some(witness) = &mut self.witness {
+                    witness.diagnostics(socket);
+                }
+            }
+            Some((Handed::Listener(listened), listener)) => self.listen(listened, listener)?,
             None => self.init = None,
         }
         Ok(())
+    }
+
+    /// Has the listener heard, unless another process hears.
+    fn listen(&mut self, listened: Listened, listener: OwnedFd) -> Result<(), Failure> {
+        let Some(witness) = self.witness.take() else {
+            self._listener = Some(listener);
+            return Ok(());
+        };
+        let own = match witness.is_alone() {
+            true => Some(Listener::new(listener).map_err(Failure::at("listen"))?),
+            false => {
+                self._listener = Some(listener);
+                None
+            }
+        };
+        let started = witness.start(listened.network, own);
+        started.map_err(Failure::at("hear what is refused"))
     }
 
     fn obey(&mut self) -> Result<Option<End>, Failure> {

@@ -12,6 +12,7 @@ use crate::error::LaunchError;
 use crate::files::UndoLog;
 use crate::lock::Serving;
 use crate::message::Link;
+use crate::refusals::Telling;
 use crate::roles::init::Root;
 use crate::roles::syncer::SyncerProcess;
 use crate::roles::view::ViewProcess;
@@ -33,15 +34,14 @@ impl FilesRole {
     pub(super) fn start(
         job: &Job<'_>,
         id_map: &IdMap,
-        serving: &Serving,
+        (serving, telling): (&Serving, &Option<Telling>),
         undo_log: Option<UndoLog>,
     ) -> Result<(Self, Root, Option<Link>), LaunchError> {
         match job.synchrony {
             None => start_view(job, id_map, serving, undo_log)
                 .map(|(role, device)| (role, Root::View(device), None)),
-            Some(options) => {
-                start_syncer(options).map(|(role, listener)| (role, Root::Real, Some(listener)))
-            }
+            Some(options) => start_syncer(options, telling)
+                .map(|(role, listener)| (role, Root::Real, Some(listener))),
         }
     }
 
@@ -87,7 +87,10 @@ fn start_view(
     Ok((role, init_device))
 }
 
-fn start_syncer(options: &surmise_sync::Options) -> Result<(FilesRole, Link), LaunchError> {
+fn start_syncer(
+    options: &surmise_sync::Options,
+    telling: &Option<Telling>,
+) -> Result<(FilesRole, Link), LaunchError> {
     let epochs = Epochs::shared(options.driver.device(), options.promise)
         .map_err(LaunchError::step("count promises with other domains"))?;
     let (link, control) = pair()?;
@@ -97,6 +100,7 @@ fn start_syncer(options: &surmise_sync::Options) -> Result<(FilesRole, Link), La
         init,
         options: options.clone(),
         epochs: epochs.clone(),
+        telling: telling.clone(),
     };
     let process = process::fork_with(owned, SyncerProcess::descriptors, SyncerProcess::live)
         .map_err(LaunchError::step("start the syncer"))?;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::thread::UnshareFlags;
@@ -22,6 +23,7 @@ use crate::files::{self, UndecidedFiles, UndoLog};
 use crate::gate;
 use crate::lock::Serving;
 use crate::message::Link;
+use crate::refusals::Telling;
 use crate::roles::init::{Init, InitGate};
 use crate::roles::relay::Relay;
 use crate::roles::relay::network::NetworkPlan;
@@ -56,13 +58,13 @@ pub(super) struct Roles {
 pub(super) fn start(
     job: &Job<'_>,
     id_map: &IdMap,
-    execution: Execution<'_>,
+    (execution, telling): (Execution<'_>, Option<Telling>),
     streams: Streams,
 ) -> Result<Roles, LaunchError> {
     let serving =
         Serving::take(job.state).map_err(LaunchError::step("lock the view for its process"))?;
     let (undecided, undo_log) = files(job)?.unzip();
-    let (files, root, init_syncer) = FilesRole::start(job, id_map, &serving, undo_log)?;
+    let (files, root, init_syncer) = FilesRole::start(job, id_map, (&serving, &telling), undo_log)?;
     let terminal = streams
         .terminal()
         .map_err(LaunchError::step("look at the terminal"))?;
@@ -72,9 +74,9 @@ pub(super) fn start(
     let (init_relay, relay_init) = pair()?;
     let (network, gate) = network(&job.launch.boundary)?.unzip();
     let engage = terminal.as_ref().is_some_and(|setup| setup.foreground);
-    let held = (serving, files.epochs.clone());
-    let (relay, to_relay) = start_relay(job, held, outer, relay_init, engage, network)?;
-    let (speculator, init_speculator) = start_speculator(job, undecided)?.unzip();
+    let shared = (serving, files.epochs.clone(), telling.clone());
+    let (relay, to_relay) = start_relay(job, shared, outer, relay_init, engage, network)?;
+    let (speculator, init_speculator) = start_speculator(job, undecided, &telling)?.unzip();
     let mut outside = vec![pidfd_of(&files.process)?, pidfd_of(&relay)?];
     if let Some(speculator) = &speculator {
         outside.push(pidfd_of(&speculator.process)?);
@@ -94,6 +96,7 @@ pub(super) fn start(
         mount_point: job.state,
         id_map,
         gate,
+        nameservers: nameservers(&telling),
         sockets: &job.launch.boundary.sockets,
         wait: job.launch.wait,
         job: job.signals.have_terminal(),
@@ -127,6 +130,11 @@ fn files(job: &Job<'_>) -> Result<Option<(UndecidedFiles, UndoLog)>, LaunchError
     let pair = job.launch.speculation.as_ref().map(|_| files::pair());
     pair.transpose()
         .map_err(LaunchError::step("make a socket pair"))
+}
+
+/// Those that somebody inside is to answer for.
+fn nameservers(telling: &Option<Telling>) -> Vec<SocketAddr> {
+    telling.as_ref().map_or_else(Vec::new, Telling::nameservers)
 }
 
 /// What the relay process and pid 1 need for a network that has a gate.
@@ -172,7 +180,7 @@ fn pidfd_of(role: &Child) -> Result<OwnedFd, LaunchError> {
 /// `init`: from where the relay process gets the domain's terminal.
 fn start_relay(
     job: &Job<'_>,
-    (serving, epochs): (Serving, Option<Epochs>),
+    (serving, epochs, telling): (Serving, Option<Epochs>, Option<Telling>),
     outer: Outer,
     init: Link,
     engage: bool,
@@ -190,6 +198,7 @@ fn start_relay(
         hold_terminal: job.launch.boundary.hold_terminal,
         network,
         epochs,
+        telling,
     };
     let relay = process::fork_with(relay, Relay::descriptors, Relay::live)
         .map_err(LaunchError::step("start the relay process"))?;
@@ -200,6 +209,7 @@ fn start_relay(
 fn start_speculator(
     job: &Job<'_>,
     files: Option<UndecidedFiles>,
+    telling: &Option<Telling>,
 ) -> Result<Option<(SpeculatorRole, Link)>, LaunchError> {
     let (Some(options), Some(files)) = (job.launch.speculation.clone(), files) else {
         return Ok(None);
@@ -211,6 +221,7 @@ fn start_speculator(
         init,
         files,
         options,
+        telling: telling.clone(),
     };
     let descriptors = SpeculatorProcess::descriptors;
     let process = process::fork_with(owned, descriptors, SpeculatorProcess::live)
