@@ -63,7 +63,7 @@ pub(crate) enum Handed {
     Listener(Listened),
     /// A socket for a nameserver inside.
     Nameserver,
-    /// A socket by which it is found out who asks one; after all of them.
+    /// A socket by which it is found out whose a socket inside is, and who listens; before the listener.
     Diagnostics,
 }
 
@@ -376,19 +376,25 @@ impl Link {
         Ok(rights.next().and_then(|mut descriptors| descriptors.next()))
     }
 
-    /// The listener that pid 1 sends, and nothing more; `None` if it died before, or the command's process:
+    /// The listener that pid 1 sends, and a socket for diagnostics of the domain's network; `None` if it died before, or the command's process:
     /// its own report tells why.
-    pub(crate) fn receive_listener(self) -> Result<Option<(Listened, Listener)>, Failure> {
+    pub(crate) fn receive_listener(self) -> Result<Option<(Listened, Listener, OwnedFd)>, Failure> {
         let failed = Failure::at("receive the listener");
         let received = self.receive().and_then(|listened| match listened {
-            Some(listened) => Ok(self.receive_descriptor()?.map(|fd| (listened, fd))),
+            Some(listened) => {
+                let listener = self.receive_descriptor()?;
+                let diagnostics = self.receive_descriptor()?;
+                Ok(listener
+                    .zip(diagnostics)
+                    .map(|(one, other)| (listened, one, other)))
+            }
             None => Ok(None),
         });
-        let Some((listened, listener)) = received.map_err(failed)? else {
+        let Some((listened, listener, diagnostics)) = received.map_err(failed)? else {
             return Ok(None);
         };
         let listener = Listener::new(listener).map_err(Failure::at("listen"))?;
-        Ok(Some((listened, listener)))
+        Ok(Some((listened, listener, diagnostics)))
     }
 }
 

@@ -1,14 +1,16 @@
 //! What of a domain's boundary has to be known to tell what it refused.
 
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use surmise_network::{Loopback, Resolver};
-use surmise_refusals::{Caught, Refusals, Sockets};
+use surmise_refusals::{Caught, Observer, Refusals, Sockets, Tally};
 
 use crate::boundary::Boundary;
 use crate::error::LaunchError;
 use crate::launch::Launch;
+use crate::message::{Failure, Listened};
 
 /// How many refusals one message carries: as long as they get, they fit.
 const MESSAGE_MAX: usize = 16;
@@ -68,7 +70,7 @@ impl Telling {
     }
 
     /// The boundary of the domain whose network namespace has this inode.
-    pub(crate) fn boundary(&self, network: u64) -> surmise_refusals::Boundary {
+    fn boundary(&self, network: u64) -> surmise_refusals::Boundary {
         surmise_refusals::Boundary {
             network,
             ..self.boundary.clone()
@@ -106,6 +108,20 @@ fn sockets(allowed: Vec<PathBuf>, has_real_files: bool) -> Sockets {
     }
 }
 
+/// Who counts what is refused in a domain, if that is told. `diagnostics`: of its network namespace.
+pub(crate) fn observer(
+    telling: Option<&Telling>,
+    listened: Listened,
+    (tally, diagnostics): (&Tally, OwnedFd),
+) -> Result<Option<Observer>, Failure> {
+    let Some(telling) = telling else {
+        return Ok(None);
+    };
+    let boundary = telling.boundary(listened.network);
+    let observer = Observer::new(boundary, tally.clone(), diagnostics);
+    observer.map(Some).map_err(Failure::at("look at calls"))
+}
+
 /// Parts of it that each fit one message.
 pub(crate) fn in_messages(refusals: Refusals) -> Vec<Refusals> {
     let mut parts: Vec<_> = refusals
@@ -127,7 +143,7 @@ pub(crate) fn in_messages(refusals: Refusals) -> Vec<Refusals> {
 
 #[cfg(test)]
 mod tests {
-    use surmise_refusals::{Kind, Tally};
+    use surmise_refusals::Kind;
 
     use super::*;
     use crate::message::{Link, RelayReport};

@@ -1,77 +1,14 @@
-//! Which sockets of a network namespace have a name, as /proc/PID/net lists them.
+//! Which Unix sockets of a network namespace have a name, as /proc/PID/net lists them.
 
 use std::ffi::OsStr;
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// A state of /proc/net/tcp.
-const LISTENS: &str = "0A";
 /// The flag of a Unix socket that takes connections (`__SO_ACCEPTCON`).
 const TAKES_CONNECTIONS: &str = "00010000";
 /// The type of a Unix socket for datagrams.
 const DATAGRAMS: &str = "0002";
-
-/// What carries what is sent to a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Transport {
-    Tcp,
-    Udp,
-}
-
-/// Whether a server in the network namespace of `task`, a place in /proc, would get what is sent to
-/// `address`. What cannot be read has none.
-pub(crate) fn has_server(task: &Path, transport: Transport, address: SocketAddr) -> bool {
-    let lists = match transport {
-        Transport::Tcp => ["tcp", "tcp6"],
-        Transport::Udp => ["udp", "udp6"],
-    };
-    lists.iter().any(|list| {
-        let text = fs::read_to_string(task.join("net").join(list)).unwrap_or_default();
-        let mut lines = text.lines().skip(1);
-        lines.any(|line| serves(line, transport, address))
-    })
-}
-
-fn serves(line: &str, transport: Transport, address: SocketAddr) -> bool {
-    let mut words = line.split_ascii_whitespace().skip(1);
-    let (Some(local), Some(remote), Some(state)) = (words.next(), words.next(), words.next())
-    else {
-        return false;
-    };
-    let is_server = match transport {
-        Transport::Tcp => state == LISTENS,
-        Transport::Udp => remote.ends_with(":0000"),
-    };
-    let Some(bound) = is_server.then(|| parse(local)).flatten() else {
-        return false;
-    };
-    let host = bound.ip();
-    let is_meant = match host.is_unspecified() {
-        // One of IPv6 takes IPv4, too, unless it says otherwise, which is not listed.
-        true => host.is_ipv6() || address.is_ipv4(),
-        false => host == address.ip(),
-    };
-    is_meant && bound.port() == address.port()
-}
-
-/// `0100007F:1F90`: 32 bits at a time in the machine's order.
-fn parse(text: &str) -> Option<SocketAddr> {
-    let (host, port) = text.split_once(':')?;
-    let port = u16::from_str_radix(port, 16).ok()?;
-    let words = host.as_bytes().chunks(8).map(|word| {
-        let word = std::str::from_utf8(word).ok()?;
-        Some(u32::from_str_radix(word, 16).ok()?.to_ne_bytes())
-    });
-    let octets = words.collect::<Option<Vec<_>>>()?.concat();
-    let host = match octets.len() {
-        4 => Ipv4Addr::from(<[u8; 4]>::try_from(octets).ok()?).into(),
-        16 => IpAddr::from(Ipv6Addr::from(<[u8; 16]>::try_from(octets).ok()?)).to_canonical(),
-        _ => return None,
-    };
-    Some(SocketAddr::new(host, port))
-}
 
 /// The names of Unix sockets, in the network namespace of `task`, that take connections or datagrams; an
 /// abstract one begins with `@`, and so do its other zero bytes. None where they cannot be read.
@@ -107,53 +44,11 @@ pub(crate) fn file_name(name: &[u8]) -> Option<&OsStr> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{TcpListener, UdpSocket};
     use std::os::unix::net::UnixListener;
 
     use super::*;
 
     const OWN: &str = "/proc/thread-self";
-
-    #[test]
-    fn servers_are_found_by_the_addresses_that_they_serve() {
-        let serves_at = |transport, address| has_server(Path::new(OWN), transport, address);
-        for bound in ["127.0.0.1:0", "0.0.0.0:0"] {
-            let server = TcpListener::bind(bound).expect("listen");
-            let port = server.local_addr().expect("an address").port();
-            let here = SocketAddr::from(([127, 0, 0, 1], port));
-            assert!(serves_at(Transport::Tcp, here), "{bound}");
-            drop(server);
-            assert!(!serves_at(Transport::Tcp, here), "{bound}");
-        }
-        let server = UdpSocket::bind("127.0.0.1:0").expect("bind");
-        let address = server.local_addr().expect("an address");
-        assert!(serves_at(Transport::Udp, address));
-        let other = SocketAddr::from(([127, 0, 0, 2], address.port()));
-        assert!(!serves_at(Transport::Udp, other));
-    }
-
-    #[test]
-    fn a_server_of_ipv6_takes_what_is_sent_to_its_address_or_to_any() {
-        let line = |host: &str| {
-            format!(
-                "   0: {host}:1F90 {}:0000 0A 00000000:00000000",
-                "0".repeat(32)
-            )
-        };
-        let any = line(&"0".repeat(32));
-        let loopback = line("00000000000000000000000001000000");
-        let mapped = line("0000000000000000FFFF00000100007F");
-        for (address, served) in [
-            ("127.0.0.1:8080", [true, false, true]),
-            ("[::1]:8080", [true, true, false]),
-            ("[::1]:80", [false; 3]),
-        ] {
-            let address = address.parse().expect("an address");
-            let found =
-                [&any, &loopback, &mapped].map(|line| serves(line, Transport::Tcp, address));
-            assert_eq!(found, served, "{address}");
-        }
-    }
 
     #[test]
     fn servers_with_names_are_found_and_their_clients_are_not() {

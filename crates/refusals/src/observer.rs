@@ -4,16 +4,17 @@ mod sockets;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::RawFd;
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::path::PathBuf;
 
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use rustix::process::Pid;
+use surmise_sys::network;
+use surmise_sys::network::gate::has_listener;
 use surmise_sys::seccomp::{Answer, Notification};
 use surmise_syscalls::{Disposition, Kind as Column, Reach, Row, row_numbered};
 
 use crate::address::Address;
-use crate::listed::{self, Transport};
 use crate::refusal::Kind;
 use crate::tally::Tally;
 use crate::task;
@@ -59,17 +60,29 @@ pub enum Sockets {
 }
 
 /// Looks at calls for a [`Tally`].
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Observer {
     boundary: Boundary,
     tally: Tally,
+    /// To find servers, of the domain's network namespace and of the host's. Lists in /proc would take
+    /// milliseconds each time.
+    inside: OwnedFd,
+    outside: OwnedFd,
 }
 
 impl Observer {
-    /// One for a domain.
-    #[must_use]
-    pub fn new(boundary: Boundary, tally: Tally) -> Self {
-        Self { boundary, tally }
+    /// One for a domain. `inside`: a socket for diagnostics of its network namespace; the calling thread is
+    /// in the host's.
+    ///
+    /// # Errors
+    /// As `socket`.
+    pub fn new(boundary: Boundary, tally: Tally, inside: OwnedFd) -> io::Result<Self> {
+        Ok(Self {
+            boundary,
+            tally,
+            inside,
+            outside: network::diagnostics()?,
+        })
     }
 
     /// The answer to a call: the error with which the table refuses it, or that it runs. Either is counted,
@@ -187,17 +200,17 @@ impl Observer {
             Caught::Ports(ports) => ports.contains(&address.port()),
             Caught::All => true,
         };
-        if is_caught {
+        // Datagrams to loopback stay inside, whatever the options say.
+        if is_caught || kind != Kind::Connection {
             return;
         }
-        let transport = match kind {
-            Kind::Connection => Transport::Tcp,
-            _ => Transport::Udp,
-        };
+        let serves =
+            |diagnostics: &OwnedFd| has_listener(diagnostics.as_fd(), address).unwrap_or(false);
         let target = address.to_string();
-        if listed::has_server(&task::place(call.thread), transport, address) {
+        let is_missed = serves(&self.outside);
+        if serves(&self.inside) {
             self.tally.withdraw(kind, &target);
-        } else if listed::has_server(Path::new(OUTSIDE), transport, address) {
+        } else if is_missed {
             let allow = format!("--allow-net {target}");
             self.record(call, kind, &target, Some(allow));
         }

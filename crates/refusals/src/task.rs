@@ -2,7 +2,7 @@
 //! read the task's memory, which may have to come from the view.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 
@@ -62,8 +62,11 @@ pub(crate) fn has_process(thread: Pid, number: u64) -> Option<bool> {
 }
 
 fn status(place: &Path) -> Option<String> {
-    let bytes = fs::read(place.join("status")).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+    // Longer than any: in one piece it is of one moment.
+    let mut bytes = vec![0; 8 << 10];
+    let mut file = fs::File::open(place.join("status")).ok()?;
+    let length = file.read(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes[..length]).into_owned())
 }
 
 fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {

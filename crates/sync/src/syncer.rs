@@ -151,8 +151,11 @@ impl Syncer {
     }
 
     fn take(&mut self, call: &Notification) -> io::Result<Result<(), Stopped>> {
-        let observer = self.observer.clone();
-        if let Some(refused) = observer.as_ref().and_then(|observer| observer.refuse(call)) {
+        let refused = self
+            .observer
+            .as_ref()
+            .and_then(|observer| observer.refuse(call));
+        if let Some(refused) = refused {
             return self.listener.answer(call.id, refused).map(|_| Ok(()));
         }
         let answer = match row_numbered(call.number) {
@@ -162,7 +165,7 @@ impl Syncer {
         };
         match answer {
             Ok(answer) => {
-                let answer = match (answer, &observer) {
+                let answer = match (answer, &self.observer) {
                     (Answer::Continue, Some(observer)) => observer.answer(call),
                     (answer, _) => answer,
                 };

@@ -14,6 +14,7 @@ mod posix;
 mod power;
 mod programs;
 mod reads;
+mod refused;
 mod setting;
 mod speculation;
 mod synchrony;

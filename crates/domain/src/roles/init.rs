@@ -216,22 +216,12 @@ impl Init<'_> {
     /// Gives the relay process what it takes to answer for nameservers, as far as it can be had: without it
     /// programs are told that there is no way to them.
     fn serve_names(&self) {
-        let sockets = self.nameservers.iter();
-        let sockets: Vec<_> = sockets
-            .filter_map(|&at| nameservers::serve(at).ok())
-            .collect();
-        if sockets.is_empty() {
-            return;
-        }
-        let hand = || -> io::Result<()> {
-            for socket in &sockets {
-                self.hand(&Handed::Nameserver, socket.as_fd())?;
+        for &address in &self.nameservers {
+            if let Ok(socket) = nameservers::serve(address) {
+                // If the relay process has died, its end is the first event.
+                let _ = self.hand(&Handed::Nameserver, socket.as_fd());
             }
-            let diagnostics = nameservers::diagnostics()?;
-            self.hand(&Handed::Diagnostics, diagnostics.as_fd())
-        };
-        // If the relay process has died, its end is the first event.
-        let _ = hand();
+        }
     }
 
     fn mount_root(&self) -> Result<(), Failure> {
@@ -295,11 +285,16 @@ impl Init<'_> {
             let listened = Listened {
                 network: network.map_err(Failure::at("look at the network"))?,
             };
+            // One each: what the kernel answers goes to whoever reads first.
+            let diagnostics =
+                || network::diagnostics().map_err(Failure::at("open a socket for sock_diag"));
             // If either has died, its end is the first event.
             if let Some(hearer) = &self.listener {
                 let _ = hearer.send(&listened);
                 let _ = hearer.send_descriptor(listener.as_fd());
+                let _ = hearer.send_descriptor(diagnostics()?.as_fd());
             }
+            let _ = self.hand(&Handed::Diagnostics, diagnostics()?.as_fd());
             let _ = self.hand(&Handed::Listener(listened), listener.as_fd());
             command.go();
         }

@@ -362,8 +362,7 @@ impl Running<'_> {
                 None
             }
         };
-        let started = witness.start(listened.network, own);
-        started.map_err(Failure::at("hear what is refused"))
+        witness.start(listened, own)
     }
 
     fn obey(&mut self) -> Result<Option<End>, Failure> {

@@ -16,7 +16,7 @@ use surmise_sys::seccomp::Listener;
 
 use crate::files::UndecidedFiles;
 use crate::message::{Failure, Link};
-use crate::refusals::{Telling, in_messages};
+use crate::refusals::{Telling, in_messages, observer};
 
 /// From control to the speculator.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
@@ -70,11 +70,10 @@ impl SpeculatorProcess {
         let control = Arc::new(control);
         let tally = Tally::default();
         let speculated = detach(&control).and_then(|()| {
-            let Some((listened, listener)) = init.receive_listener()? else {
+            let Some((listened, listener, diagnostics)) = init.receive_listener()? else {
                 return Ok(Stats::default());
             };
-            let boundary = telling.map(|telling| telling.boundary(listened.network));
-            let observer = boundary.map(|boundary| Observer::new(boundary, tally.clone()));
+            let observer = observer(telling.as_ref(), listened, (&tally, diagnostics))?;
             speculate(&control, listener, files, (&options, observer))
         });
         for part in in_messages(tally.refusals()) {

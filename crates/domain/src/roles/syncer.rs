@@ -5,11 +5,11 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use surmise_refusals::{Observer, Tally};
+use surmise_refusals::Tally;
 use surmise_sync::{Epochs, Options, Syncer, SyncerError};
 
 use crate::message::{Failure, Link, Report};
-use crate::refusals::{Telling, in_messages};
+use crate::refusals::{Telling, in_messages, observer};
 
 /// What the syncer's process is given. It keeps these descriptors and no other.
 pub(crate) struct SyncerProcess {
@@ -45,9 +45,8 @@ impl SyncerProcess {
         } = self;
         let tally = Tally::default();
         let synced = detach().and_then(|()| match init.receive_listener()? {
-            Some((listened, listener)) => {
-                let boundary = telling.map(|telling| telling.boundary(listened.network));
-                let observer = boundary.map(|boundary| Observer::new(boundary, tally.clone()));
+            Some((listened, listener, diagnostics)) => {
+                let observer = observer(telling.as_ref(), listened, (&tally, diagnostics))?;
                 let syncer = Syncer::new(listener, options, epochs.clone(), observer);
                 syncer.run(control.as_fd()).map_err(failure)
             }

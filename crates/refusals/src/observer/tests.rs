@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixListener;
+use std::path::Path;
 
 use rustix::net::{SocketFlags, socket_with};
 use surmise_syscalls::row_named;
@@ -22,7 +23,9 @@ fn boundary() -> Boundary {
 
 fn observer(boundary: Boundary) -> (Observer, Tally) {
     let tally = Tally::default();
-    (Observer::new(boundary, tally.clone()), tally)
+    let inside = network::diagnostics().expect("a socket");
+    let observer = Observer::new(boundary, tally.clone(), inside);
+    (observer.expect("an observer"), tally)
 }
 
 fn call(name: &str, arguments: [u64; 6]) -> Notification {

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
 use super::netlink::{Batch, Socket};
-use super::{listener, owner, route};
+use super::{listener, route};
 
 /// Makes addresses the loopback interface's own, in the calling thread's network namespace, but for those that
 /// are loopback's anyway. One after the other: one that cannot be had keeps no other away.
@@ -35,12 +35,4 @@ fn add(address: IpAddr) -> io::Result<()> {
 /// As `bind`: `AddrNotAvailable` for an address that is not the namespace's own.
 pub fn serve(address: SocketAddr) -> io::Result<OwnedFd> {
     listener::datagrams(address)
-}
-
-/// A socket for [`super::gate::owner`], of the calling thread's network namespace.
-///
-/// # Errors
-/// As `socket`.
-pub fn diagnostics() -> io::Result<OwnedFd> {
-    owner::diagnostics()
 }

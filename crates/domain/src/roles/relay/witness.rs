@@ -11,13 +11,15 @@ use surmise_network::Nobody;
 use surmise_refusals::{Observer, Tally};
 use surmise_sys::seccomp::Listener;
 
-use crate::refusals::Telling;
+use crate::message::{Failure, Listened};
+use crate::refusals::{Telling, observer};
 
 /// What the witness is made of, as far as it was handed over.
 pub(super) struct Parts {
     telling: Telling,
     tally: Tally,
     nameservers: Vec<OwnedFd>,
+    /// Of the domain's network namespace.
     diagnostics: Option<OwnedFd>,
 }
 
@@ -46,24 +48,33 @@ impl Parts {
     }
 
     /// Starts the witness. `listener`: where nobody else listens. It lives until its process ends.
-    pub(super) fn start(self, network: u64, listener: Option<Listener>) -> io::Result<()> {
-        let observer = Observer::new(self.telling.boundary(network), self.tally.clone());
-        let nobody = self.diagnostics.map(|diagnostics| {
-            let sockets = self.nameservers.into_iter().filter_map(addressed);
-            Nobody::new(sockets.collect(), diagnostics, self.tally)
-        });
+    pub(super) fn start(
+        self,
+        listened: Listened,
+        listener: Option<Listener>,
+    ) -> Result<(), Failure> {
+        let Some(diagnostics) = self.diagnostics else {
+            return Ok(());
+        };
+        let failed = Failure::at("look at calls");
+        let copy = diagnostics.try_clone().map_err(failed)?;
+        let observer = observer(Some(&self.telling), listened, (&self.tally, copy))?;
+        let sockets: Vec<_> = self.nameservers.into_iter().filter_map(addressed).collect();
+        let nobody = (!sockets.is_empty()).then(|| Nobody::new(sockets, diagnostics, self.tally));
         if listener.is_none() && nobody.is_none() {
             return Ok(());
         }
         let witness = Witness {
-            listener,
-            observer,
+            listener: listener.zip(observer),
             nobody,
         };
         let thread = thread::Builder::new().name("witness".into());
         // When it ends, its listener is closed, and calls fail that it would have heard: what is refused
         // stays refused.
-        thread.spawn(move || witness.run()).map(drop)
+        let spawned = thread.spawn(move || witness.run());
+        spawned
+            .map(drop)
+            .map_err(Failure::at("hear what is refused"))
     }
 }
 
@@ -74,8 +85,7 @@ fn addressed(socket: OwnedFd) -> Option<(std::net::SocketAddr, OwnedFd)> {
 
 struct Witness {
     /// Until no task is left.
-    listener: Option<Listener>,
-    observer: Observer,
+    listener: Option<(Listener, Observer)>,
     nobody: Option<Nobody>,
 }
 
@@ -99,7 +109,7 @@ impl Witness {
 
     /// What the listener tells, and whether a nameserver was asked.
     fn wait(&self) -> io::Result<(PollFlags, bool)> {
-        let listener = self.listener.iter().map(AsFd::as_fd);
+        let listener = self.listener.iter().map(|(listener, _)| listener.as_fd());
         let nobody = self.nobody.iter().flat_map(Nobody::sources);
         let sources: Vec<_> = listener.chain(nobody).collect();
         let mut events: Vec<_> = sources
@@ -117,12 +127,12 @@ impl Witness {
     }
 
     fn hear(&self) -> io::Result<()> {
-        let Some(listener) = &self.listener else {
+        let Some((listener, observer)) = &self.listener else {
             return Ok(());
         };
         if let Some(call) = listener.receive()? {
             // One that has gone needs no answer.
-            listener.answer(call.id, self.observer.answer(&call))?;
+            listener.answer(call.id, observer.answer(&call))?;
         }
         Ok(())
     }
