@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod fifos;
 mod listed;
 mod observer;
 mod refusal;
@@ -19,6 +20,7 @@ mod tally;
 mod task;
 
 pub use address::Address;
+pub use fifos::Fifos;
 pub use observer::{Boundary, Caught, Observer, Sockets};
 pub use refusal::{Kind, Refusal, Refusals};
 pub use tally::Tally;

@@ -5,7 +5,7 @@ mod sockets;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd, RawFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use rustix::process::Pid;
@@ -110,7 +110,12 @@ impl Observer {
             return None;
         };
         if errno.is_told() {
-            self.record(call, Kind::Call, &name_of(row, &call.arguments), None);
+            self.record(
+                call.thread,
+                Kind::Call,
+                &name_of(row, &call.arguments),
+                None,
+            );
         }
         let errno = rustix::io::Errno::from_raw_os_error(errno.number().into());
         Some(Answer::Error(errno))
@@ -130,7 +135,12 @@ impl Observer {
             Reach::Calls => {
                 let row = row_numbered(call.number).expect("its row says what it reaches");
                 let allow = self.boundary.unheard.map(str::to_owned);
-                self.record(call, Kind::Call, &name_of(row, &call.arguments), allow);
+                self.record(
+                    call.thread,
+                    Kind::Call,
+                    &name_of(row, &call.arguments),
+                    allow,
+                );
                 Ok(())
             }
         }
@@ -146,7 +156,7 @@ impl Observer {
         let Some(address) = Address::read(call.thread, place, length)? else {
             return Ok(());
         };
-        if task::namespace_of(&task::place(call.thread), "net") != Some(self.boundary.network) {
+        if !self.is_inside(&task::place(call.thread)) {
             return Ok(());
         }
         let socket = task::descriptor_of(call.thread, descriptor as RawFd)?;
@@ -189,7 +199,7 @@ impl Observer {
             0 => host.to_string(),
             _ => address.to_string(),
         };
-        self.record(call, kind, &target, Some(allow));
+        self.record(call.thread, kind, &target, Some(allow));
     }
 
     /// Loopback inside is the domain's own: a server outside is missed only where there is one, and none
@@ -212,7 +222,7 @@ impl Observer {
             self.tally.withdraw(kind, &target);
         } else if is_missed {
             let allow = format!("--allow-net {target}");
-            self.record(call, kind, &target, Some(allow));
+            self.record(call.thread, kind, &target, Some(allow));
         }
     }
 
@@ -222,13 +232,24 @@ impl Observer {
         let is_outside =
             Pid::from_raw(number as i32).is_some_and(|process| task::place(process).exists());
         if !is_inside && is_outside {
-            self.record(call, Kind::Process, &number.to_string(), None);
+            self.record(call.thread, Kind::Process, &number.to_string(), None);
         }
     }
 
-    fn record(&self, call: &Notification, kind: Kind, target: &str, allow: Option<String>) {
-        let program = task::program_of(call.thread);
+    /// One attempt of a thread was refused.
+    pub(crate) fn record(&self, thread: Pid, kind: Kind, target: &str, allow: Option<String>) {
+        let program = task::program_of(thread);
         self.tally.record(kind, target, program.as_deref(), allow);
+    }
+
+    /// Whom Unix sockets and FIFOs lead to.
+    pub(crate) fn sockets(&self) -> &Sockets {
+        &self.boundary.sockets
+    }
+
+    /// Whether a process, a place in /proc, is in the domain's network namespace.
+    pub(crate) fn is_inside(&self, process: &Path) -> bool {
+        task::namespace_of(process, "net") == Some(self.boundary.network)
     }
 }
 

@@ -401,3 +401,25 @@ fn external_synchrony_tells_the_same() {
         assert_eq!(stats(outcome)["refused"].as_array().map(Vec::len), Some(2));
     });
 }
+
+/// S48: whoever opens a FIFO of a program outside waits for nobody.
+#[test]
+fn fifos_outside_are_told_of_whoever_waits_at_one() {
+    as_each_user(|setting| {
+        let script = "mkfifo pipe; chmod 666 pipe";
+        setting
+            .plain(&["sh", "-ec", script])
+            .outcome()
+            .assert_success();
+        let path = std::fs::canonicalize(setting.scratch.path("pipe")).expect("its path");
+        let path = path.display();
+        // One that was made inside, and one at which somebody inside is met, are nobody's concern.
+        let script = "mkfifo own; (sleep 2; echo x > own) & cat own
+            (sleep 0.2; echo x > pipe) & cat pipe; ls -l pipe > /dev/null
+            timeout 6 cat pipe || echo $?";
+        let outcome = setting.succeed(&["run", "--dry-run", "--", "sh", "-c", script]);
+        outcome.assert_stdout("x\nx\n124\n");
+        let wanted = format!("1 open of the FIFO {path} by cat (allow with --allow-socket {path})");
+        assert_told(&outcome, &[&wanted]);
+    });
+}

@@ -21,14 +21,13 @@ use surmise_channels::{Channels, Event, Held, MailSender, Mailbox, Outer, Sink, 
 use surmise_outbox::Outbox;
 use surmise_refusals::Tally;
 use surmise_sync::Epochs;
-use surmise_sys::seccomp::Listener;
 use surmise_sys::signals;
 
 use crate::gate;
 use crate::held;
 use crate::launch::LostStream;
 use crate::lock::Serving;
-use crate::message::{Delivery, Failure, Handed, Link, Listened, RelayOrder, RelayReport};
+use crate::message::{Delivery, Failure, Handed, Link, RelayOrder, RelayReport};
 use crate::refusals::{Telling, in_messages};
 use crate::roles::view::raise_limit;
 use network::{Network, NetworkPlan, Surroundings};
@@ -72,6 +71,8 @@ pub(crate) struct Relay {
     pub(crate) network: Option<NetworkPlan>,
     /// How what is refused is told, if it is.
     pub(crate) telling: Option<Telling>,
+    /// From the view: names lead to FIFOs outside.
+    pub(crate) fifos: Option<OwnedFd>,
 }
 
 /// Who has something to say.
@@ -100,6 +101,7 @@ impl Relay {
             self.serving.as_fd(),
         ]);
         all.extend(self.epochs.iter().map(AsFd::as_fd));
+        all.extend(self.fifos.iter().map(AsFd::as_fd));
         all.extend(self.network.iter().flat_map(NetworkPlan::descriptors));
         all
     }
@@ -118,6 +120,7 @@ impl Relay {
             epochs,
             network,
             telling,
+            fifos,
         } = self;
         let tally = Tally::default();
         let control = Arc::new(control);
@@ -145,7 +148,7 @@ impl Relay {
                 epochs,
                 plan: network,
                 network: None,
-                witness: telling.map(|telling| witness::Parts::new(telling, tally.clone())),
+                witness: telling.map(|telling| witness::Parts::new(telling, tally.clone(), fifos)),
                 tally: tally.clone(),
                 ended,
                 network_ended,
@@ -343,26 +346,15 @@ impl Running<'_> {
                     witness.diagnostics(socket);
                 }
             }
-            Some((Handed::Listener(listened), listener)) => self.listen(listened, listener)?,
+            Some((Handed::Listener(listened), listener)) => {
+                self._listener = match self.witness.take() {
+                    Some(witness) => witness.start(listened, listener)?,
+                    None => Some(listener),
+                };
+            }
             None => self.init = None,
         }
         Ok(())
-    }
-
-    /// Has the listener heard, unless another process hears.
-    fn listen(&mut self, listened: Listened, listener: OwnedFd) -> Result<(), Failure> {
-        let Some(witness) = self.witness.take() else {
-            self._listener = Some(listener);
-            return Ok(());
-        };
-        let own = match witness.is_alone() {
-            true => Some(Listener::new(listener).map_err(Failure::at("listen"))?),
-            false => {
-                self._listener = Some(listener);
-                None
-            }
-        };
-        witness.start(listened, own)
     }
 
     fn obey(&mut self) -> Result<Option<End>, Failure> {

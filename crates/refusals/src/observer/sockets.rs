@@ -40,7 +40,7 @@ impl Observer {
         }
         let target = outside.to_string_lossy();
         let allow = format!("--allow-socket {target}");
-        self.record(call, Kind::Socket, &target, Some(allow));
+        self.record(call.thread, Kind::Socket, &target, Some(allow));
     }
 
     /// A socket is about to be reached by a name of the network namespace.
@@ -49,7 +49,12 @@ impl Observer {
         listed.extend(name.iter().map(|&byte| if byte == 0 { b'@' } else { byte }));
         let has = |task: &Path| listed::unix_names(task).contains(&listed);
         if has(Path::new(OUTSIDE)) && !has(&task::place(call.thread)) {
-            self.record(call, Kind::Socket, &String::from_utf8_lossy(&listed), None);
+            self.record(
+                call.thread,
+                Kind::Socket,
+                &String::from_utf8_lossy(&listed),
+                None,
+            );
         }
     }
 }

@@ -3,7 +3,6 @@
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixListener;
-use std::path::Path;
 
 use rustix::net::{SocketFlags, socket_with};
 use surmise_syscalls::row_named;
@@ -143,7 +142,7 @@ fn loopback_without_a_server_is_nobodys_doing_and_one_inside_is_met() {
     let server = TcpListener::bind("127.0.0.1:0").expect("listen");
     let address = server.local_addr().expect("an address").to_string();
     let earlier = call("getpid", [0; 6]);
-    observer.record(&earlier, Kind::Connection, &address, None);
+    observer.record(earlier.thread, Kind::Connection, &address, None);
     reach(&observer, SocketType::STREAM, &address);
     assert_eq!(told(&tally), [], "the server came up");
     drop(server);

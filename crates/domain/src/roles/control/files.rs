@@ -1,6 +1,6 @@
 //! Who serves a domain's files, the view, or commits them, the syncer: as control has to do with it.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use surmise_sync::Epochs;
 use surmise_sys::id_map::IdMap;
@@ -34,11 +34,11 @@ impl FilesRole {
     pub(super) fn start(
         job: &Job<'_>,
         id_map: &IdMap,
-        (serving, telling): (&Serving, &Option<Telling>),
+        (serving, telling, fifos): (&Serving, &Option<Telling>, Option<&OwnedFd>),
         undo_log: Option<UndoLog>,
     ) -> Result<(Self, Root, Option<Link>), LaunchError> {
         match job.synchrony {
-            None => start_view(job, id_map, serving, undo_log)
+            None => start_view(job, id_map, (serving, fifos), undo_log)
                 .map(|(role, device)| (role, Root::View(device), None)),
             Some(options) => start_syncer(options, telling)
                 .map(|(role, listener)| (role, Root::Real, Some(listener))),
@@ -61,7 +61,7 @@ impl FilesRole {
 fn start_view(
     job: &Job<'_>,
     id_map: &IdMap,
-    serving: &Serving,
+    (serving, fifos): (&Serving, Option<&OwnedFd>),
     undo_log: Option<UndoLog>,
 ) -> Result<(FilesRole, Link), LaunchError> {
     let (link, control) = pair()?;
@@ -73,8 +73,10 @@ fn start_view(
         device: &device,
         control: &control,
         undo_log: undo_log.as_ref(),
+        fifos,
     };
     let mut keep = vec![device.as_fd(), control.as_fd(), serving.as_fd()];
+    keep.extend(fifos.iter().map(|fifos| fifos.as_fd()));
     keep.extend(undo_log.iter().flat_map(|log| log.descriptors()));
     let process = process::fork(&keep, || view.live())
         .map_err(LaunchError::step("start the view process"))?;

@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::thread::UnshareFlags;
 use surmise_channels::{Inner, Outer, Streams};
 use surmise_network::Resolver;
@@ -64,7 +65,9 @@ pub(super) fn start(
     let serving =
         Serving::take(job.state).map_err(LaunchError::step("lock the view for its process"))?;
     let (undecided, undo_log) = files(job)?.unzip();
-    let (files, root, init_syncer) = FilesRole::start(job, id_map, (&serving, &telling), undo_log)?;
+    let fifos = fifos(job, &telling)?;
+    let known = (&serving, &telling, fifos.as_ref());
+    let (files, root, init_syncer) = FilesRole::start(job, id_map, known, undo_log)?;
     let terminal = streams
         .terminal()
         .map_err(LaunchError::step("look at the terminal"))?;
@@ -74,8 +77,16 @@ pub(super) fn start(
     let (init_relay, relay_init) = pair()?;
     let (network, gate) = network(&job.launch.boundary)?.unzip();
     let engage = terminal.as_ref().is_some_and(|setup| setup.foreground);
-    let shared = (serving, files.epochs.clone(), telling.clone());
-    let (relay, to_relay) = start_relay(job, shared, outer, relay_init, engage, network)?;
+    let shared = (serving, files.epochs.clone());
+    let telling_relay = (telling.clone(), fifos);
+    let (relay, to_relay) = start_relay(
+        job,
+        shared,
+        telling_relay,
+        (outer, engage),
+        relay_init,
+        network,
+    )?;
     let (speculator, init_speculator) = start_speculator(job, undecided, &telling)?.unzip();
     let mut outside = vec![pidfd_of(&files.process)?, pidfd_of(&relay)?];
     if let Some(speculator) = &speculator {
@@ -132,6 +143,15 @@ fn files(job: &Job<'_>) -> Result<Option<(UndecidedFiles, UndoLog)>, LaunchError
         .map_err(LaunchError::step("make a socket pair"))
 }
 
+/// By what the view tells that names lead to FIFOs outside, where that is told. The real files have the real ones.
+fn fifos(job: &Job<'_>, telling: &Option<Telling>) -> Result<Option<OwnedFd>, LaunchError> {
+    if telling.is_none() || job.synchrony.is_some() {
+        return Ok(None);
+    }
+    let made = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+    made.map(Some).map_err(LaunchError::step("make an event"))
+}
+
 /// Those that somebody inside is to answer for.
 fn nameservers(telling: &Option<Telling>) -> Vec<SocketAddr> {
     telling.as_ref().map_or_else(Vec::new, Telling::nameservers)
@@ -180,10 +200,10 @@ fn pidfd_of(role: &Child) -> Result<OwnedFd, LaunchError> {
 /// `init`: from where the relay process gets the domain's terminal.
 fn start_relay(
     job: &Job<'_>,
-    (serving, epochs, telling): (Serving, Option<Epochs>, Option<Telling>),
-    outer: Outer,
+    (serving, epochs): (Serving, Option<Epochs>),
+    (telling, fifos): (Option<Telling>, Option<OwnedFd>),
+    (outer, engage): (Outer, bool),
     init: Link,
-    engage: bool,
     network: Option<NetworkPlan>,
 ) -> Result<(Child, Link), LaunchError> {
     let (to_relay, control) = pair()?;
@@ -199,6 +219,7 @@ fn start_relay(
         network,
         epochs,
         telling,
+        fifos,
     };
     let relay = process::fork_with(relay, Relay::descriptors, Relay::live)
         .map_err(LaunchError::step("start the relay process"))?;
