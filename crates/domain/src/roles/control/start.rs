@@ -78,20 +78,10 @@ pub(super) fn start(
     let (network, gate) = network(&job.launch.boundary)?.unzip();
     let engage = terminal.as_ref().is_some_and(|setup| setup.foreground);
     let shared = (serving, files.epochs.clone());
-    let telling_relay = (telling.clone(), fifos);
-    let (relay, to_relay) = start_relay(
-        job,
-        shared,
-        telling_relay,
-        (outer, engage),
-        relay_init,
-        network,
-    )?;
+    let told = (telling.clone(), fifos);
+    let (relay, to_relay) = start_relay(job, shared, told, (outer, engage), relay_init, network)?;
     let (speculator, init_speculator) = start_speculator(job, undecided, &telling)?.unzip();
-    let mut outside = vec![pidfd_of(&files.process)?, pidfd_of(&relay)?];
-    if let Some(speculator) = &speculator {
-        outside.push(pidfd_of(&speculator.process)?);
-    }
+    let outside = pidfds(&files, &relay, &speculator)?;
     let (to_init, control) = pair()?;
     let foreground = terminal.as_ref().map(|setup| setup.foreground);
     let inodes = inodes(&inner).map_err(LaunchError::step("look at the standard streams"))?;
@@ -125,15 +115,35 @@ pub(super) fn start(
             streams: inodes,
         }),
         Err(error) => {
-            // Without a device to come the view ends by itself, and without control the others.
-            drop((files.link, to_relay));
-            let speculator = speculator.map(|role| role.process);
-            for role in [files.process, relay].into_iter().chain(speculator) {
-                role.wait().map_err(LaunchError::step("end a process"))?;
-            }
+            end_started(files, (relay, to_relay), speculator)?;
             Err(LaunchError::step("make namespaces")(error))
         }
     }
+}
+
+/// Of the processes that the domain cannot do without.
+fn pidfds(
+    files: &FilesRole,
+    relay: &Child,
+    speculator: &Option<SpeculatorRole>,
+) -> Result<Vec<OwnedFd>, LaunchError> {
+    let speculator = speculator.iter().map(|speculator| &speculator.process);
+    let all = [&files.process, relay].into_iter().chain(speculator);
+    all.map(pidfd_of).collect()
+}
+
+/// Without a device to come the view ends by itself, and without control the others.
+fn end_started(
+    files: FilesRole,
+    (relay, to_relay): (Child, Link),
+    speculator: Option<SpeculatorRole>,
+) -> Result<(), LaunchError> {
+    drop((files.link, to_relay));
+    let speculator = speculator.map(|role| role.process);
+    for role in [files.process, relay].into_iter().chain(speculator) {
+        role.wait().map_err(LaunchError::step("end a process"))?;
+    }
+    Ok(())
 }
 
 /// The ends of the link between the speculator and the view, where tasks speculate.
