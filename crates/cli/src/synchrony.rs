@@ -216,7 +216,7 @@ mod tests {
                 "  3 because they were asked for mapped memory (msync)",
             ]
         );
-        let json = serde_json::to_value(Object::from(&stats)).expect("JSON");
+        let json = serde_json::to_value(Object::of(&stats, &Refusals::default())).expect("JSON");
         assert_eq!(json["reasons"][0]["reason"], "mapped");
         assert_eq!(json["reasons"][0]["file"], "/mnt/a file");
         assert_eq!(

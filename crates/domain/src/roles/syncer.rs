@@ -59,12 +59,12 @@ impl SyncerProcess {
                 (Report::Failed(failure), 1)
             }
         };
-        for part in in_messages(tally.refusals()) {
-            // Control reads when this process has ended: what finds no room then is not told.
-            let _ = control.try_send(&Report::RefusedInside(part));
-        }
         // Control may be dead; then nobody is left to be told.
         let _ = control.send(&report);
+        for part in in_messages(tally.refusals()) {
+            // Control reads when this process has ended: what finds no room until then is not told.
+            let _ = control.try_send(&Report::RefusedInside(part));
+        }
         status
     }
 }
