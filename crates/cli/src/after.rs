@@ -8,6 +8,7 @@ use crate::kept::Kept;
 use crate::launch;
 use crate::pending::Pending;
 use crate::prompt::{self, Answer};
+use crate::refused::Telling;
 use crate::report;
 use crate::summary;
 use crate::terminal;
@@ -60,15 +61,15 @@ pub fn settle(
     domain: Domain,
     exit: Exit,
     pending: &Pending,
-    choice: Choice,
+    (choice, telling): (Choice, Telling),
 ) -> Result<Settled, Failure> {
     if pending.is_empty() {
         domain.abort()?;
         return Ok(Fate::Unchanged.into());
     }
     match choice {
-        Choice::Ask => ask(domain),
-        Choice::Keep => Ok(keep(&domain, pending)),
+        Choice::Ask => ask(domain, telling),
+        Choice::Keep => Ok(keep(&domain, pending, telling)),
         Choice::CommitIfZero => commit_if_zero(domain, exit, pending).map(Settled::from),
         Choice::ShowAndAbort => {
             pending.show()?;
@@ -113,17 +114,20 @@ fn ended(exit: Exit) -> String {
 }
 
 /// What a full disk takes of a domain must not take the command's status from its caller.
-fn keep(domain: &Domain, pending: &Pending) -> Settled {
-    let missing = made_durable(domain);
+fn keep(domain: &Domain, pending: &Pending, telling: Telling) -> Settled {
+    let settled = Settled {
+        fate: Fate::Kept,
+        missing: made_durable(domain),
+    };
+    if !telling.tells() {
+        return settled;
+    }
     let name = domain.name();
     report::note(format_args!(
         "{pending} kept in domain {name}; nothing has changed outside",
     ));
     report::follow_ups(name);
-    Settled {
-        fate: Fate::Kept,
-        missing,
-    }
+    settled
 }
 
 /// Makes a domain that is kept durable, and tells, and returns, what is to be feared if that fails.
@@ -141,7 +145,7 @@ pub fn made_durable(domain: &Domain) -> Vec<String> {
     missing
 }
 
-fn ask(domain: Domain) -> Result<Settled, Failure> {
+fn ask(domain: Domain, telling: Telling) -> Result<Settled, Failure> {
     let boundary = domain.record().boundary.clone();
     let mut pending = Pending::of(&domain)?;
     pending.show()?;
@@ -161,7 +165,7 @@ fn ask(domain: Domain) -> Result<Settled, Failure> {
             }
             Some(Answer::Diff) => summary::show_all(&domain, &pending)?,
             Some(Answer::Shell) => {
-                match launch::enter(&domain, Vec::new(), boundary.clone(), false) {
+                match launch::enter(&domain, Vec::new(), boundary.clone(), false, telling) {
                     Ok(_) => {
                         pending = Pending::of(&domain)?;
                         pending.show()?;
@@ -170,7 +174,7 @@ fn ask(domain: Domain) -> Result<Settled, Failure> {
                     Err(failure) => failure.tell(),
                 }
             }
-            Some(Answer::Keep) => return Ok(keep(&domain, &pending)),
+            Some(Answer::Keep) => return Ok(keep(&domain, &pending, telling)),
         }
     }
 }

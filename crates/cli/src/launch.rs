@@ -6,26 +6,43 @@ use std::path::PathBuf;
 
 use rustix::process::Signal;
 use surmise_domain::{
-    Boundary, Domain, Exit, Launch, LaunchError, Lingering, LostStream, Outcome, Synced,
+    Boundary, Domain, Exit, Launch, LaunchError, Lingering, LostStream, Outcome, Refusals, Synced,
 };
 
 use crate::failure::Failure;
 use crate::person::AtTerminal;
+use crate::refused::{self, Telling};
 use crate::report;
 use crate::terminal::{self, Settings};
 
 /// Runs a command by `start`, gives the terminal its settings of before afterwards, and tells which
-/// processes the command left.
-pub fn supervise(start: impl FnOnce() -> Result<Outcome, LaunchError>) -> Result<Outcome, Failure> {
+/// processes the command left, and what it was refused.
+pub fn supervise(
+    telling: Telling,
+    start: impl FnOnce() -> Result<Outcome, LaunchError>,
+) -> Result<Outcome, Failure> {
     let outcome = with_settings_saved(start)?;
-    tell_end(outcome.exit, &outcome.lingering, &outcome.lost);
+    tell_end(
+        telling,
+        outcome.exit,
+        (&outcome.lingering, &outcome.lost),
+        &outcome.refusals,
+    );
     Ok(outcome)
 }
 
 /// As [`supervise`], for a command under external synchrony.
-pub fn synced(start: impl FnOnce() -> Result<Synced, LaunchError>) -> Result<Synced, Failure> {
+pub fn synced(
+    telling: Telling,
+    start: impl FnOnce() -> Result<Synced, LaunchError>,
+) -> Result<Synced, Failure> {
     let synced = with_settings_saved(start)?;
-    tell_end(synced.exit, &synced.lingering, &synced.lost);
+    tell_end(
+        telling,
+        synced.exit,
+        (&synced.lingering, &synced.lost),
+        &synced.refusals,
+    );
     Ok(synced)
 }
 
@@ -38,12 +55,20 @@ fn with_settings_saved<T>(
     result
 }
 
-fn tell_end(exit: Exit, lingering: &[Lingering], lost: &[LostStream]) {
+fn tell_end(
+    telling: Telling,
+    exit: Exit,
+    (lingering, lost): (&[Lingering], &[LostStream]),
+    refusals: &Refusals,
+) {
     // The terminal shows Ctrl-C as ^C, and nobody ended that line.
     if exit == Exit::Signaled(Signal::INT.as_raw()) && terminal::can_ask() {
         report::end_line();
     }
-    report::lingering(lingering);
+    if telling.tells() {
+        refused::tell(refusals);
+        report::lingering(lingering);
+    }
     report::lost(lost);
 }
 
@@ -53,6 +78,7 @@ pub fn enter(
     mut command: Vec<OsString>,
     boundary: Boundary,
     wait: bool,
+    telling: Telling,
 ) -> Result<Outcome, Failure> {
     if command.is_empty() {
         command.push(env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into()));
@@ -64,8 +90,9 @@ pub fn enter(
         boundary,
         wait,
         speculation: None,
+        tells_refusals: telling.hears(false),
     };
-    supervise(|| domain.shell(&launch, &AtTerminal))
+    supervise(telling, || domain.shell(&launch, &AtTerminal))
 }
 
 /// The current directory.

@@ -26,6 +26,7 @@ mod person;
 mod progress;
 mod prompt;
 mod quote;
+mod refused;
 mod report;
 mod result;
 mod size;

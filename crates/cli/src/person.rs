@@ -69,10 +69,6 @@ fn told(notice: &Notice) -> String {
             let who = in_brackets(sender.as_ref());
             format!("held {bytes} for {peer}{who}; waiting for commit")
         }
-        Notice::Refused { peer, sender } => {
-            let who = in_brackets(sender.as_ref());
-            format!("refused a connection to {peer}{who}; --allow-net {peer} allows it")
-        }
         Notice::NotKept { peer, error } => {
             format!("output for {peer} could not be kept, and the connection was reset: {error}")
         }
@@ -121,11 +117,6 @@ mod tests {
         assert_eq!(
             AtTerminal.phrase(&waiting),
             "surmise: held 312 bytes for 127.0.0.1:8080 (curl, pid 41); waiting for commit"
-        );
-        let refused = Notice::Refused { peer, sender: None };
-        assert_eq!(
-            AtTerminal.phrase(&refused),
-            "surmise: refused a connection to 127.0.0.1:8080; --allow-net 127.0.0.1:8080 allows it"
         );
     }
 

@@ -2,13 +2,14 @@
 
 use serde::Serialize;
 use surmise_commit::Change;
-use surmise_domain::{Exit, Lingering};
+use surmise_domain::{Exit, Lingering, Refusals};
 use surmise_speculation::Stats;
 
 use crate::after::Fate;
 use crate::held;
 use crate::json::Json;
 use crate::pending::Pending;
+use crate::refused;
 use crate::speculation;
 
 /// What a run did.
@@ -19,6 +20,7 @@ pub struct RunResult<'a> {
     pub missing: &'a [String],
     pub pending: &'a Pending,
     pub lingering: &'a [Lingering],
+    pub refusals: &'a Refusals,
     pub speculation: Option<&'a Stats>,
 }
 
@@ -34,6 +36,8 @@ struct Object<'a> {
     lingering: Vec<Process<'a>>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     missing: &'a [String],
+    refused: Vec<refused::Row<'a>>,
+    refused_more: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     speculation: Option<speculation::Object<'a>>,
 }
@@ -72,6 +76,8 @@ impl RunResult<'_> {
             held: &self.pending.held,
             lingering: lingering.collect(),
             missing: self.missing,
+            refused: refused::Row::all(self.refusals),
+            refused_more: self.refusals.more,
             speculation: self.speculation.map(speculation::Object::from),
         }
     }

@@ -4,10 +4,12 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use serde::Serialize;
+use surmise_domain::Refusals;
 use surmise_sync::{Commits, Counted, Reason, Stats};
 
 use crate::failure::Failure;
 use crate::quote::command_line;
+use crate::refused;
 use crate::report;
 use crate::summary::{counted, time};
 
@@ -32,9 +34,9 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
 }
 
 /// Prints what was done.
-pub fn show(stats: &Stats, json: bool) -> Result<(), Failure> {
+pub fn show(stats: &Stats, refusals: &Refusals, json: bool) -> Result<(), Failure> {
     if json {
-        return print_json(stats)
+        return print_json(stats, refusals)
             .map_err(|error| Failure::new(format_args!("write to standard error: {error}")));
     }
     for line in lines(stats) {
@@ -43,9 +45,9 @@ pub fn show(stats: &Stats, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn print_json(stats: &Stats) -> io::Result<()> {
+fn print_json(stats: &Stats, refusals: &Refusals) -> io::Result<()> {
     let mut stderr = io::stderr().lock();
-    serde_json::to_writer(&mut stderr, &Object::from(stats))?;
+    serde_json::to_writer(&mut stderr, &Object::of(stats, refusals))?;
     writeln!(stderr)
 }
 
@@ -155,10 +157,12 @@ struct Object<'a> {
     held_median_us: u128,
     held_p99_us: u128,
     held_longest_us: u128,
+    refused: Vec<refused::Row<'a>>,
+    refused_more: u64,
 }
 
-impl<'a> From<&'a Stats> for Object<'a> {
-    fn from(stats: &'a Stats) -> Self {
+impl<'a> Object<'a> {
+    fn of(stats: &'a Stats, refusals: &'a Refusals) -> Self {
         Self {
             put_off: stats.put_off,
             real: stats.real,
@@ -169,6 +173,8 @@ impl<'a> From<&'a Stats> for Object<'a> {
             held_median_us: stats.hold_times.median.as_micros(),
             held_p99_us: stats.hold_times.p99.as_micros(),
             held_longest_us: stats.hold_times.longest.as_micros(),
+            refused: refused::Row::all(refusals),
+            refused_more: refusals.more,
         }
     }
 }
@@ -210,7 +216,7 @@ mod tests {
                 "  3 because they were asked for mapped memory (msync)",
             ]
         );
-        let json = serde_json::to_value(Object::from(&stats)).expect("JSON");
+        let json = serde_json::to_value(Object::of(&stats, &Refusals::default())).expect("JSON");
         assert_eq!(json["reasons"][0]["reason"], "mapped");
         assert_eq!(json["reasons"][0]["file"], "/mnt/a file");
         assert_eq!(

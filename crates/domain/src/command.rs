@@ -30,14 +30,24 @@ pub(crate) struct Execution<'a> {
     pub(crate) directory: &'a Path,
     /// Compiled before the first fork.
     pub(crate) filter: &'a Program,
-    /// Whether the filter tells somebody of calls.
-    pub(crate) is_heard: bool,
+    /// Whom the filter tells of calls.
+    pub(crate) hearing: Hearing,
     /// The only directory below which anything may be changed by name, besides what is the domain's own.
     pub(crate) confined: Option<&'a Path>,
     /// What control took over, and the command gets as it was.
     pub(crate) signals: &'a Signals,
     /// What the command gets of its caller's descriptors, besides its streams.
     pub(crate) kept: &'a KeptDescriptors,
+}
+
+/// Who hears the command's calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hearing {
+    Nobody,
+    /// The relay process, which changes no answer.
+    Witness,
+    /// A process that does.
+    Supervisor,
 }
 
 impl Execution<'_> {
@@ -94,7 +104,7 @@ impl Execution<'_> {
     }
 
     fn filter_calls(&self, init: &Link) -> io::Result<()> {
-        if !self.is_heard {
+        if self.hearing == Hearing::Nobody {
             return seccomp::install(self.filter, Privilege::Keep);
         }
         // To take a descriptor of this process is to trace it. For the moment until its exec it is the
@@ -105,7 +115,10 @@ impl Execution<'_> {
         let descriptor = next.as_raw_fd();
         drop(next);
         init.send(&Listening { descriptor })?;
-        let listener = seccomp::install_with_listener(self.filter, Privilege::Keep)?;
+        let listener = match self.hearing {
+            Hearing::Witness => seccomp::install_with_witness(self.filter, Privilege::Keep)?,
+            _ => seccomp::install_with_listener(self.filter, Privilege::Keep)?,
+        };
         assert_eq!(listener, descriptor, "pid 1 looks elsewhere");
         // Until pid 1 has it: an exec closes this one.
         match init.receive()? {

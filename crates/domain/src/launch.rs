@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use surmise_channels::{KeptDescriptors, Streams};
+use surmise_refusals::Refusals;
 use surmise_speculation::Stats;
 use surmise_sys::{behaviours, limits};
 
@@ -45,6 +46,9 @@ pub struct Launch {
     pub wait: bool,
     /// How tasks speculate, if they do.
     pub speculation: Option<surmise_speculation::Options>,
+    /// Whether calls are heard to find out what is refused. Where they are, no task can have a listener of
+    /// its own (`SECCOMP_FILTER_FLAG_NEW_LISTENER`).
+    pub tells_refusals: bool,
 }
 
 /// A command that has ended in a domain.
@@ -59,6 +63,8 @@ pub struct Outcome {
     /// Streams of the caller that took no more of what the command put out, for another reason than that
     /// nobody reads them any more. The command met a closed pipe.
     pub lost: Vec<LostStream>,
+    /// What the boundary refused: all, where the launch asked for that, else what the relay heard of.
+    pub refusals: Refusals,
     /// What was done for speculation, where the launch asked for it.
     pub speculation: Option<Stats>,
     /// Why it is not written down how the command ended, if it is not: [`Domain::status`] says
@@ -75,6 +81,7 @@ impl Finished {
             exit: self.ended.exit,
             lingering: self.ended.lingering,
             lost: self.lost,
+            refusals: self.refusals,
             speculation: self.speculation,
             unrecorded: recorded.err(),
         }
@@ -157,6 +164,8 @@ pub struct Synced {
     pub lingering: Vec<Lingering>,
     /// As in [`Outcome`].
     pub lost: Vec<LostStream>,
+    /// As in [`Outcome`].
+    pub refusals: Refusals,
     /// What was done for it.
     pub stats: surmise_sync::Stats,
 }
@@ -199,6 +208,7 @@ pub fn sync(
         exit: finished.ended.exit,
         lingering: finished.ended.lingering,
         lost: finished.lost,
+        refusals: finished.refusals,
         stats: finished.synchrony.unwrap_or_default(),
     })
 }

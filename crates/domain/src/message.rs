@@ -18,6 +18,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use surmise_network::Verdict;
 use surmise_outbox::Sender;
+use surmise_refusals::Refusals;
 use surmise_sys::seccomp::Listener;
 
 use crate::exit::Exit;
@@ -45,7 +46,7 @@ pub(crate) enum Order {
     Adopt,
 }
 
-/// From the command's process to pid 1, where tasks speculate.
+/// From the command's process to pid 1, where somebody hears calls.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Listening {
     /// The number that its listener is about to have. Afterwards it says nothing more: that would be a
@@ -58,8 +59,19 @@ pub(crate) struct Listening {
 pub(crate) enum Handed {
     /// The outer side of the domain's terminal.
     Terminal,
-    /// A copy of the listener.
-    Listener,
+    /// A copy of the listener, the last thing that is handed over.
+    Listener(Listened),
+    /// A socket for a nameserver inside.
+    Nameserver,
+    /// A socket by which it is found out whose a socket inside is, and who listens; before the listener.
+    Diagnostics,
+}
+
+/// What goes with a listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Listened {
+    /// The inode of the domain's network namespace.
+    pub(crate) network: u64,
 }
 
 /// From control to the view, for a commit of a running domain. [`Report::Done`] or
@@ -152,11 +164,8 @@ pub(crate) enum RelayReport {
     },
     /// It waits no more.
     Settled { hold: u64 },
-    /// The policy refused a host.
-    Refused {
-        peer: String,
-        sender: Option<Process>,
-    },
+    /// What was refused so far that nobody else tells of; the last that it says.
+    RefusedInside(Refusals),
     /// Output could not be kept, and its connection was reset.
     NotKept { peer: String, error: String },
     /// What was put out could not be passed on.
@@ -212,6 +221,8 @@ pub(crate) enum Report {
     Stopped(i32),
     /// The command has ended, and so has every other process of the domain.
     Ended(Ended),
+    /// What the syncer refused so far; the last that it says.
+    RefusedInside(Refusals),
     /// An order was carried out.
     Done,
     /// It could not be.
@@ -365,13 +376,25 @@ impl Link {
         Ok(rights.next().and_then(|mut descriptors| descriptors.next()))
     }
 
-    /// The listener that pid 1 sends, and nothing more; `None` if it died before, or the command's process:
+    /// The listener that pid 1 sends, and a socket for diagnostics of the domain's network; `None` if it died before, or the command's process:
     /// its own report tells why.
-    pub(crate) fn receive_listener(self) -> Result<Option<Listener>, Failure> {
-        let listener = self.receive_descriptor();
-        let listener = listener.map_err(Failure::at("receive the listener"))?;
-        let listener = listener.map(Listener::new).transpose();
-        listener.map_err(Failure::at("listen"))
+    pub(crate) fn receive_listener(self) -> Result<Option<(Listened, Listener, OwnedFd)>, Failure> {
+        let failed = Failure::at("receive the listener");
+        let received = self.receive().and_then(|listened| match listened {
+            Some(listened) => {
+                let listener = self.receive_descriptor()?;
+                let diagnostics = self.receive_descriptor()?;
+                Ok(listener
+                    .zip(diagnostics)
+                    .map(|(one, other)| (listened, one, other)))
+            }
+            None => Ok(None),
+        });
+        let Some((listened, listener, diagnostics)) = received.map_err(failed)? else {
+            return Ok(None);
+        };
+        let listener = Listener::new(listener).map_err(Failure::at("listen"))?;
+        Ok(Some((listened, listener, diagnostics)))
     }
 }
 

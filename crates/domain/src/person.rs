@@ -55,13 +55,6 @@ pub enum Notice {
         /// Which process.
         sender: Option<Sender>,
     },
-    /// Somebody was not reached, because the policy says so.
-    Refused {
-        /// Whom.
-        peer: String,
-        /// Which process.
-        sender: Option<Sender>,
-    },
     /// Output could not be kept, and its connection was reset.
     NotKept {
         /// Whom it was for.

@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{CWD, Dir, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::launch::Lingering;
@@ -24,6 +24,12 @@ impl Processes {
             flags,
             Mode::empty(),
         )?))
+    }
+
+    /// The inode of the calling process' network namespace.
+    pub(crate) fn own_network(&self) -> Result<u64, Errno> {
+        let found = rustix::fs::statat(&self.0, "self/ns/net", AtFlags::empty())?;
+        Ok(found.st_ino)
     }
 
     /// All that live, but pid 1.

@@ -38,14 +38,15 @@ mod poller;
 mod publish;
 mod pump;
 mod questions;
+mod refused;
 mod release;
 mod slab;
 mod sockets;
 mod udp;
 
+pub(crate) use attribution::Attribution;
 pub use interface::{Dial, Event, RelayHandle, Released};
 
-use std::collections::HashSet;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -57,7 +58,6 @@ use surmise_outbox::{HoldId, Outbox};
 use surmise_sync::Epochs;
 use surmise_sys::network::gate::{Gate, PACKET_SIZE};
 
-use self::attribution::Attribution;
 use self::core::Core;
 use self::dns::Dns;
 use self::epochs::Waiting;
@@ -73,9 +73,11 @@ use self::poller::{Kind, Poller, Registration, Timers, Token};
 use self::publish::Publish;
 use self::pump::{End, Life, Pump};
 use self::questions::{Questions, Scope};
+use self::refused::Refused;
 use self::release::{Releases, Selection};
 use self::slab::{Key, Slab};
 use self::udp::Datagrams;
+use crate::lookups::Lookups;
 use crate::names::Names;
 use crate::policy::{Policy, Verdict};
 use crate::resolver::Resolver;
@@ -159,7 +161,8 @@ impl Relay {
             loopback,
             nameservers: servers.clone(),
             published: config.publish,
-            refused: HashSet::new(),
+            refused: Refused::default(),
+            lookups: Lookups::default(),
             events: config.events,
         };
         let mut dns = Dns::new(servers);

@@ -60,7 +60,7 @@ impl Door {
     }
 
     /// False for a call that was answered before, or has gone.
-    fn respond(&self, call: PendingCall, answer: Answer) -> io::Result<bool> {
+    pub(crate) fn respond(&self, call: PendingCall, answer: Answer) -> io::Result<bool> {
         match self.listener.answer(call.id, answer) {
             Err(error) if error.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => {
                 Ok(false)

@@ -8,10 +8,11 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::time::Timespec;
-use surmise_checkpoint::{Gate, is_vessel};
+use surmise_checkpoint::is_vessel;
 use surmise_engine::{ChannelId, Engine, EngineError, Kinds};
+use surmise_refusals::Observer;
 use surmise_sys::ptrace::{self, News, Stop, Stopped};
-use surmise_sys::seccomp::{Listener, Notification};
+use surmise_sys::seccomp::{Answer, Listener, Notification};
 use surmise_sys::signals::{self, SignalFd};
 use surmise_syscalls::row_numbered;
 
@@ -94,10 +95,13 @@ pub struct Speculator {
     /// How many checkpoints there have been.
     pub(crate) checkpoints: u64,
     pub(crate) stats: Stats,
+    /// Who counts what is refused, if that is to be told.
+    observer: Option<Observer>,
 }
 
 impl Speculator {
-    /// Begins to listen. The calling process must have one thread, and no children of its own.
+    /// Begins to listen. The calling process must have one thread, and no children of its own. `observer`:
+    /// answers calls that are refused; without it the filter does.
     ///
     /// # Errors
     /// As for blocking signals.
@@ -105,6 +109,7 @@ impl Speculator {
         listener: Listener,
         files: Box<dyn Files>,
         options: &Options,
+        observer: Option<Observer>,
     ) -> Result<Self, SpeculatorError> {
         let tracees = signals::block(&[Signal::CHILD])
             .and_then(|_| SignalFd::new(&[Signal::CHILD]))
@@ -128,6 +133,7 @@ impl Speculator {
             seen: Seen::default(),
             checkpoints: 0,
             stats: Stats::default(),
+            observer,
         })
     }
 
@@ -255,8 +261,13 @@ impl Speculator {
         let name = row_numbered(call.number).map_or("unknown", |row| row.name());
         let noted = self.seen.note(call.thread, name, &call.arguments);
         noted.map_err(fail("look at a call"))?;
+        // Nothing is undecided that this rests on, or nothing is refused here: what is counted has happened.
+        let answer = match &self.observer {
+            Some(observer) => observer.answer(call),
+            None => Answer::Continue,
+        };
         // One that has gone needs no answer.
-        let answered = self.door.let_pass(pending(call));
+        let answered = self.door.respond(pending(call), answer);
         answered.map(drop).map_err(fail("answer a call"))
     }
 

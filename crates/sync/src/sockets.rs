@@ -9,16 +9,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, stat};
 use rustix::io::Errno;
+use surmise_refusals::Address;
 use surmise_sys::memory;
 use surmise_sys::seccomp::Notification;
 
 use crate::target::{Base, Target, path_of};
-
-/// `sa_family_t` of unix(7).
-const AF_UNIX: u16 = 1;
-
-/// `struct sockaddr_un`.
-const ADDRESS_MAX: usize = 110;
 
 /// Where a structure for sendmsg(2) has the address, and its length.
 const MESSAGE: usize = 12;
@@ -130,21 +125,10 @@ fn name_in(line: &[u8]) -> Option<&Path> {
 
 /// A name of a file system in a socket's address.
 fn name_at(call: &Notification, address: u64, length: u64) -> io::Result<Option<PathBuf>> {
-    let length = usize::try_from(length).unwrap_or(0).min(ADDRESS_MAX);
-    if address == 0 || length <= 2 {
-        return Ok(None);
-    }
-    let mut bytes = vec![0; length];
-    memory::read(call.thread, address, &mut bytes)?;
-    let (family, name) = bytes.split_at(2);
-    if u16::from_ne_bytes(family.try_into().expect("two bytes")) != AF_UNIX {
-        return Ok(None);
-    }
-    let end = name
-        .iter()
-        .position(|byte| *byte == 0)
-        .unwrap_or(name.len());
-    Ok((end > 0).then(|| OsStr::from_bytes(&name[..end]).into()))
+    Ok(match Address::read(call.thread, address, length)? {
+        Some(Address::Path(name)) => Some(name),
+        Some(Address::Host(_) | Address::Abstract(_)) | None => None,
+    })
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 use rustix::time::Timespec;
+use surmise_refusals::Observer;
 use surmise_sys::seccomp::{Answer, Listener, Notification};
 use surmise_syscalls::{Handler, Row, row_numbered};
 
@@ -68,11 +69,19 @@ pub struct Syncer {
     reasons: Reasons,
     /// Whether something was changed that the driver does not commit.
     changes_elsewhere: bool,
+    /// Who counts what is refused, if that is to be told.
+    observer: Option<Observer>,
 }
 
 impl Syncer {
-    /// One that hears by `listener`. The calling process may trace the tasks.
-    pub fn new(listener: Listener, options: Options, epochs: Epochs) -> Self {
+    /// One that hears by `listener`. The calling process may trace the tasks. `observer`: answers calls that
+    /// are refused; without it the filter does.
+    pub fn new(
+        listener: Listener,
+        options: Options,
+        epochs: Epochs,
+        observer: Option<Observer>,
+    ) -> Self {
         let hazards = Hazards::new(options.driver.device());
         Self {
             listener,
@@ -83,6 +92,7 @@ impl Syncer {
             adaptive: Adaptive::new(),
             reasons: Reasons::default(),
             changes_elsewhere: false,
+            observer,
         }
     }
 
@@ -141,13 +151,26 @@ impl Syncer {
     }
 
     fn take(&mut self, call: &Notification) -> io::Result<Result<(), Stopped>> {
+        let refused = self
+            .observer
+            .as_ref()
+            .and_then(|observer| observer.refuse(call));
+        if let Some(refused) = refused {
+            return self.listener.answer(call.id, refused).map(|_| Ok(()));
+        }
         let answer = match row_numbered(call.number) {
             Some(row) => self.answer(call, row),
             // One that is newer than the table waits, as unknown calls do.
             None => self.barrier().map(|()| Answer::Continue),
         };
         match answer {
-            Ok(answer) => self.listener.answer(call.id, answer).map(|_| Ok(())),
+            Ok(answer) => {
+                let answer = match (answer, &self.observer) {
+                    (Answer::Continue, Some(observer)) => observer.answer(call),
+                    (answer, _) => answer,
+                };
+                self.listener.answer(call.id, answer).map(|_| Ok(()))
+            }
             // The task waits for its end.
             Err(stopped) => Ok(Err(stopped)),
         }

@@ -3,6 +3,7 @@
 
 pub mod gate;
 mod listener;
+pub mod nameservers;
 mod netlink;
 mod nftables;
 mod owner;
@@ -12,7 +13,7 @@ mod settings;
 mod tun;
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::thread::{ThreadNameSpaceType, UnshareFlags};
@@ -27,6 +28,14 @@ pub fn enter_new() -> io::Result<()> {
     // stay in the old one.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }?;
     bring_up_loopback()
+}
+
+/// A socket for [`gate::owner`] and [`gate::has_listener`], of the calling thread's network namespace.
+///
+/// # Errors
+/// As `socket`.
+pub fn diagnostics() -> io::Result<OwnedFd> {
+    owner::diagnostics()
 }
 
 /// Puts the calling thread into the network namespace of a process, given by its pidfd.

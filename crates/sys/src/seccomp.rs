@@ -10,7 +10,7 @@
 //! programs make only to see what the kernel offers.
 //!
 //! Where tasks speculate, a call that the table tracks waits for who listens: [`Listener`] receives
-//! such calls and answers them.
+//! such calls and answers them. So does one that is refused, where somebody is to be told of that.
 
 mod assembler;
 mod compiler;
@@ -22,6 +22,6 @@ mod listener;
 #[cfg(test)]
 mod tests;
 
-pub use compiler::Program;
-pub use install::{Privilege, install, install_with_listener};
+pub use compiler::{Program, Purpose, Telling};
+pub use install::{Privilege, install, install_with_listener, install_with_witness};
 pub use listener::{Answer, Listener, Notification};

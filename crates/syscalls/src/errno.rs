@@ -22,6 +22,12 @@ impl Errno {
         self as u16
     }
 
+    /// Whether a refusal with it is news. ENOSYS is what a kernel without the call answers, and what
+    /// programs try such calls for: they go on by another way, and nothing has failed.
+    pub const fn is_told(self) -> bool {
+        !matches!(self, Self::NoSys)
+    }
+
     /// The name in `errno.h`.
     pub const fn name(self) -> &'static str {
         match self {

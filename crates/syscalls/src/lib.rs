@@ -28,6 +28,7 @@
 mod disposition;
 mod errno;
 mod handler;
+mod reach;
 mod row;
 mod shape;
 mod table;
@@ -35,6 +36,7 @@ mod table;
 pub use disposition::{Disposition, Kind, disposition_of_unknown};
 pub use errno::Errno;
 pub use handler::Handler;
+pub use reach::Reach;
 pub use row::{Exception, Row};
 pub use shape::Shape;
 pub use table::{row_named, row_numbered, rows};

@@ -2,6 +2,7 @@
 
 use crate::disposition::{Disposition, Kind};
 use crate::handler::Handler;
+use crate::reach::Reach;
 use crate::shape::Shape;
 
 /// One system call.
@@ -13,6 +14,7 @@ pub struct Row {
     dispositions: [Disposition; 3],
     handler: Handler,
     reason: &'static str,
+    reach: Option<Reach>,
     exceptions: &'static [Exception],
 }
 
@@ -40,11 +42,7 @@ impl Row {
 
     /// As [`Row::disposition`], for a call with these argument registers.
     pub fn disposition_with(&self, kind: Kind, arguments: &[u64; 6]) -> Disposition {
-        let exception = self
-            .exceptions
-            .iter()
-            .find(|exception| exception.matches(arguments));
-        match exception {
+        match self.exception(arguments) {
             Some(exception) => exception.disposition(kind),
             None => self.disposition(kind),
         }
@@ -60,6 +58,26 @@ impl Row {
         self.reason
     }
 
+    /// What it may fail to reach though it is allowed, unless an exception applies.
+    pub const fn reach(&self) -> Option<Reach> {
+        self.reach
+    }
+
+    /// As [`Row::reach`], for a call with these argument registers.
+    pub fn reach_with(&self, arguments: &[u64; 6]) -> Option<Reach> {
+        match self.exception(arguments) {
+            Some(exception) => exception.reach(),
+            None => self.reach(),
+        }
+    }
+
+    /// The exception that holds for a call with these argument registers.
+    pub fn exception(&self, arguments: &[u64; 6]) -> Option<&'static Exception> {
+        self.exceptions
+            .iter()
+            .find(|exception| exception.matches(arguments))
+    }
+
     /// Arguments with which the call is disposed of differently; the first that matches holds.
     pub const fn exceptions(&self) -> &'static [Exception] {
         self.exceptions
@@ -68,6 +86,14 @@ impl Row {
     /// The same row with exceptions.
     pub(crate) const fn except(self, exceptions: &'static [Exception]) -> Self {
         Self { exceptions, ..self }
+    }
+
+    /// The same row, of a call that may fail to reach something.
+    pub(crate) const fn reaching(self, reach: Reach) -> Self {
+        Self {
+            reach: Some(reach),
+            ..self
+        }
     }
 }
 
@@ -78,6 +104,7 @@ pub struct Exception {
     mask: u64,
     value: u64,
     dispositions: [Disposition; 3],
+    reach: Option<Reach>,
     reason: &'static str,
 }
 
@@ -107,9 +134,22 @@ impl Exception {
         self.dispositions[kind as usize]
     }
 
-    /// Why, in one line.
+    /// What such a call may fail to reach though it is allowed.
+    pub const fn reach(&self) -> Option<Reach> {
+        self.reach
+    }
+
+    /// Why, in one line. That of a refusal begins with the name of the argument.
     pub const fn reason(&self) -> &'static str {
         self.reason
+    }
+
+    /// The same exception, of calls that may fail to reach something.
+    pub(crate) const fn reaching(self, reach: Reach) -> Self {
+        Self {
+            reach: Some(reach),
+            ..self
+        }
     }
 }
 
@@ -129,6 +169,7 @@ pub(crate) const fn row(
         dispositions,
         handler,
         reason,
+        reach: None,
         exceptions: &[],
     }
 }
@@ -169,6 +210,7 @@ pub(crate) const fn bits(
         mask,
         value,
         dispositions,
+        reach: None,
         reason,
     }
 }

@@ -221,7 +221,7 @@ pub enum Lifetime {
     Watched,
     /// Somebody outside may change it.
     Brief,
-    /// The domain changes it without a message.
+    /// Not at all: the domain changes it without a message, or it is to be told whenever it is asked for.
     Never,
 }
 

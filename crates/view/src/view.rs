@@ -29,8 +29,9 @@ pub use running::{Stale, StaleEntry};
 
 use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 
 use rustix::io::Errno;
 use surmise_fuse::Notifier;
@@ -69,6 +70,9 @@ pub struct ViewConfig {
     pub descriptors: usize,
     /// Whether changes may have to be undone ([`Notifier::mark`](crate::Notifier::mark)).
     pub speculates: bool,
+    /// An event that happens whenever a name is looked up that leads to a FIFO of the real file system: what
+    /// opens it is never seen here.
+    pub fifos: Option<Arc<OwnedFd>>,
 }
 
 impl ViewConfig {
@@ -82,6 +86,7 @@ impl ViewConfig {
             own_group: rustix::process::getegid().as_raw(),
             descriptors: 64,
             speculates: false,
+            fifos: None,
         }
     }
 }

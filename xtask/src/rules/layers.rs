@@ -7,6 +7,7 @@ use crate::project::{Project, SourceFile};
 const LAYERS: &[&[&str]] = &[
     &["syscalls", "engine", "journal", "predict", "rpc"],
     &["sys", "grpc"],
+    &["refusals"],
     &["checkpoint", "fuse", "outbox", "sync"],
     &["view", "channels", "network", "speculation"],
     &["commit"],

@@ -14,6 +14,7 @@ use crate::kept::Kept;
 use crate::launch;
 use crate::pending::Pending;
 use crate::person::AtTerminal;
+use crate::refused::Telling;
 use crate::report;
 use crate::result::RunResult;
 use crate::speculation;
@@ -55,6 +56,9 @@ pub struct Arguments {
     command: Vec<OsString>,
 
     #[command(flatten)]
+    telling: Telling,
+
+    #[command(flatten)]
     boundary: boundary::Options,
 
     #[command(flatten)]
@@ -76,13 +80,17 @@ Exit status:
   domain waits for the commit and nobody is there to decide: it goes on running then
 
 JSON:
-  {\"name\", \"exit\", \"state\", \"changes\", \"held\", \"lingering\"}
+  {\"name\", \"exit\", \"state\", \"changes\", \"held\", \"lingering\", \"refused\", \"refused_more\"}
   exit         the exit status
   state        committed, aborted, kept, or unchanged: nothing is left of the domain
   changes      {\"kind\", \"path\"} each, kind as in `surmise diff`; \"from\" is the old path
   held         {\"to\", \"bytes\", \"first_line\", \"process\"} of each held output
   lingering    {\"pid\", \"name\"} of each process that was ended
   missing      a line for each thing that could not be kept, for want of space say
+  refused      {\"kind\", \"target\", \"program\", \"count\", \"allow\"} of each sort of attempt that the
+               boundary refused; kind is connection, datagram, name, socket, fifo, process or
+               call, program null if unknown, allow the option that allows it, or null
+  refused_more how many more attempts there were, beyond 200 sorts
   speculation  with --stats: what it tells, \"calls\" with the most frequent first
   If Surmise fails, it is {\"failed\": {\"error\", \"details\", \"hint\", \"domain\", \"status\"}}: domain
   is the one that is left, if one is, and status the exit status";
@@ -105,15 +113,19 @@ impl Arguments {
             directory,
             wait: self.wait,
             speculation: self.speculation.speculation(),
+            tells_refusals: self.telling.hears(self.json),
         };
         let Outcome {
             domain,
             exit,
             lingering,
+            refusals,
             speculation,
             unrecorded,
             ..
-        } = launch::supervise(|| surmise_domain::run(&root, launch, &AtTerminal))?;
+        } = launch::supervise(self.telling, || {
+            surmise_domain::run(&root, launch, &AtTerminal)
+        })?;
         // Whoever reads the result gets one: a signal that comes now is too late.
         let _interrupts = self
             .json
@@ -122,7 +134,8 @@ impl Arguments {
             .map_err(Failure::new)?;
         let name = domain.name().to_owned();
         let pending = Pending::of(&domain).map_err(|failure| failure.kept_in(Kept::of(&domain)))?;
-        let Settled { fate, mut missing } = after::settle(domain, exit, &pending, choice)?;
+        let Settled { fate, mut missing } =
+            after::settle(domain, exit, &pending, (choice, self.telling))?;
         if let (Fate::Kept, Some(error)) = (fate, &unrecorded) {
             let text = format!("how the command ended is not written down: {error}");
             report::note(&text);
@@ -142,6 +155,7 @@ impl Arguments {
                 missing: &missing,
                 pending: &pending,
                 lingering: &lingering,
+                refusals: &refusals,
                 speculation: stats.as_ref(),
             }
             .print();

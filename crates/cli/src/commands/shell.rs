@@ -9,6 +9,7 @@ use crate::after;
 use crate::boundary;
 use crate::failure::Failure;
 use crate::launch;
+use crate::refused::Telling;
 
 /// Run a shell, or another command, inside a kept domain
 ///
@@ -30,6 +31,9 @@ pub struct Arguments {
     command: Vec<OsString>,
 
     #[command(flatten)]
+    telling: Telling,
+
+    #[command(flatten)]
     boundary: boundary::Options,
 }
 
@@ -47,7 +51,7 @@ impl Arguments {
         let domain = StateRoot::locate()?.open(&self.name)?;
         let before = &domain.record().boundary;
         let boundary = self.boundary.boundary_like(before, &launch::directory()?);
-        let outcome = launch::enter(&domain, self.command, boundary, self.wait)?;
+        let outcome = launch::enter(&domain, self.command, boundary, self.wait, self.telling)?;
         after::made_durable(&domain);
         Ok(ExitCode::from(outcome.exit.code()))
     }

@@ -16,6 +16,7 @@ use crate::failure::Failure;
 use crate::json::Json;
 use crate::launch;
 use crate::person::AtTerminal;
+use crate::refused::Telling;
 use crate::report;
 use crate::synchrony;
 
@@ -94,6 +95,9 @@ pub struct Arguments {
     /// Wait for processes that outlive the command; without it, they are ended
     #[arg(long)]
     wait: bool,
+
+    #[command(flatten)]
+    telling: Telling,
 
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
@@ -230,11 +234,14 @@ impl Arguments {
                 ..Boundary::default()
             },
             wait: self.wait,
+            tells_refusals: self.telling.hears(self.json),
             ..Launch::default()
         };
-        let synced = launch::synced(|| surmise_domain::sync(&launch, &options, &AtTerminal))?;
+        let synced = launch::synced(self.telling, || {
+            surmise_domain::sync(&launch, &options, &AtTerminal)
+        })?;
         if self.stats {
-            synchrony::show(&synced.stats, self.json)?;
+            synchrony::show(&synced.stats, &synced.refusals, self.json)?;
         }
         Ok(ExitCode::from(synced.exit.code()))
     }

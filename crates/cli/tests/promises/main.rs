@@ -17,6 +17,7 @@ mod posix;
 mod power;
 mod programs;
 mod reads;
+mod refused;
 mod setting;
 mod speculation;
 mod synchrony;

@@ -14,7 +14,7 @@ use crate::volume::mounting;
 /// A volume, mounted on `m` where `body` works, as who calls.
 const ON_A_VOLUME: &str = "surmise volume create 64M v.img; surmise volume mount v.img m; cd m";
 
-fn on_a_volume(body: &str, check: impl Fn(&Outcome)) {
+pub fn on_a_volume(body: &str, check: impl Fn(&Outcome)) {
     as_each_user(|setting| {
         if let Some(outcome) = mounting(setting, &format!("{ON_A_VOLUME}\n{body}")) {
             check(&outcome);
@@ -23,7 +23,7 @@ fn on_a_volume(body: &str, check: impl Fn(&Outcome)) {
 }
 
 /// What the last line of standard error tells.
-fn stats(outcome: &Outcome) -> Value {
+pub fn stats(outcome: &Outcome) -> Value {
     let last = outcome.stderr.lines().last().unwrap_or_default();
     serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {outcome:?}"))
 }

@@ -18,19 +18,20 @@ use std::path::Path;
 use surmise_channels::{KeptDescriptors, Streams};
 use surmise_sys::id_map::IdMap;
 use surmise_sys::process;
-use surmise_sys::seccomp::Program;
+use surmise_sys::seccomp::{Program, Purpose, Telling as Told};
 
 pub(crate) use self::finish::Finished;
 use self::finish::{Heard, Parent};
 use self::start::Roles;
 use self::watch::{End, Watch};
-use crate::command::Execution;
+use crate::command::{Execution, Hearing};
 use crate::error::LaunchError;
 use crate::launch::Launch;
 use crate::lock::Lock;
 use crate::message::Order;
 use crate::person::Person;
 use crate::record;
+use crate::refusals::Telling;
 use crate::signals::Signals;
 use crate::state::StateError;
 
@@ -60,26 +61,36 @@ pub(crate) fn supervise(
     meanwhile: impl FnOnce() -> Result<(), StateError>,
 ) -> Result<Finished, LaunchError> {
     let id_map = IdMap::of_caller()?;
-    let filter = match (&job.launch.speculation, job.synchrony) {
-        (Some(_), _) => Program::speculation(),
-        (None, Some(options)) if options.confined.is_some() => Program::confined_synchrony(),
-        (None, Some(_)) => Program::synchrony(),
-        (None, None) => Program::consent(),
+    let telling = Telling::of(job.launch, job.synchrony.is_some())?;
+    let (purpose, hearing) = match (&job.launch.speculation, job.synchrony) {
+        (Some(_), _) => (Purpose::Speculation, Hearing::Supervisor),
+        (None, Some(options)) if options.confined.is_some() => {
+            (Purpose::ConfinedSynchrony, Hearing::Supervisor)
+        }
+        (None, Some(_)) => (Purpose::Synchrony, Hearing::Supervisor),
+        (None, None) if telling.is_some() => (Purpose::Consent, Hearing::Witness),
+        (None, None) => (Purpose::Consent, Hearing::Nobody),
     };
+    let told = match &telling {
+        None => Told::Nothing,
+        Some(telling) if telling.has_gate() => Told::Calls,
+        Some(_) => Told::CallsAndDatagrams,
+    };
+    let filter = Program::new(purpose, told);
     let execution = Execution {
         domain: job.name,
         command: &job.launch.command,
         found: job.found,
         directory: &job.launch.directory,
         filter: &filter,
-        is_heard: job.launch.speculation.is_some() || job.synchrony.is_some(),
+        hearing,
         confined: job
             .synchrony
             .and_then(|options| options.confined.as_deref()),
         signals: job.signals,
         kept: job.kept,
     };
-    let result = start::start(job, &id_map, execution, streams)
+    let result = start::start(job, &id_map, (execution, telling), streams)
         .and_then(|roles| run(&roles, job, &id_map, meanwhile));
     result.map_err(|error| error.explained(job.root))
 }

@@ -6,6 +6,7 @@
 mod running;
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 
@@ -14,16 +15,18 @@ use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Signal};
 use rustix::time::Timespec;
 use surmise_channels::{Inner, InnerTerminal, TerminalSetup};
+use surmise_sys::host_name;
+use surmise_sys::id_map::IdMap;
+use surmise_sys::network::{self, nameservers};
 use surmise_sys::process::{self, Child};
 use surmise_sys::seccomp::Listener;
 use surmise_sys::signals::{self, SavedMask, SignalFd};
-use surmise_sys::{host_name, id_map::IdMap, network};
 
 use crate::capabilities;
-use crate::command::Execution;
+use crate::command::{Execution, Hearing};
 use crate::dial::Switchboard;
 use crate::gate;
-use crate::message::{Failure, Handed, Link, Listening, Order, Report};
+use crate::message::{Failure, Handed, Link, Listened, Listening, Order, Report};
 use crate::mounts;
 use crate::proc::Superuser;
 use crate::processes::Processes;
@@ -55,6 +58,8 @@ pub(crate) struct Init<'a> {
     pub(crate) id_map: &'a IdMap,
     /// What the gate of the domain's network shall be like, if it has one.
     pub(crate) gate: Option<InitGate>,
+    /// Where the network has no gate: the nameservers that the relay process answers for.
+    pub(crate) nameservers: Vec<SocketAddr>,
     /// Unix sockets and FIFOs outside that are reached inside, too.
     pub(crate) sockets: &'a [PathBuf],
     pub(crate) wait: bool,
@@ -160,7 +165,7 @@ impl Init<'_> {
             .send(&Report::Started)
             .map_err(Failure::at("tell control"))?;
         command.go();
-        self.take_listener(&command)?;
+        self.take_listener(&command, &processes)?;
         capabilities::confine().map_err(Failure::at("drop capabilities"))?;
         Ok(Running {
             init: self,
@@ -205,7 +210,20 @@ impl Init<'_> {
         mounts::enter(self.mount_point, self.superuser(), self.sockets)?;
         await_go(&first.link)?;
         // What this process shows in /proc is of its own network.
-        Ok(network::join(first.process.as_fd()).map_err(Failure::at("join the network"))?)
+        network::join(first.process.as_fd()).map_err(Failure::at("join the network"))?;
+        self.serve_names();
+        Ok(())
+    }
+
+    /// Gives the relay process what it takes to answer for nameservers, as far as it can be had: without it
+    /// programs are told that there is no way to them.
+    fn serve_names(&self) {
+        for &address in &self.nameservers {
+            if let Ok(socket) = nameservers::serve(address) {
+                // If the relay process has died, its end is the first event.
+                let _ = self.hand(&Handed::Nameserver, socket.as_fd());
+            }
+        }
     }
 
     fn mount_root(&self) -> Result<(), Failure> {
@@ -260,20 +278,33 @@ impl Init<'_> {
     /// has no errors. So a call must never find none while anybody is left who shows what comes after it.
     /// That is the relay process: it has a copy before the command begins. When who hears is killed, calls
     /// wait for the end of their domain, whoever notices first and in whatever order the others die.
-    fn take_listener(&self, command: &Prepared) -> Result<(), Failure> {
-        let failed = Failure::at("take the listener");
-        let Some(hearer) = &self.listener else {
+    /// Where nobody else hears, the relay process does.
+    fn take_listener(&self, command: &Prepared, processes: &Processes) -> Result<(), Failure> {
+        if self.execution.hearing == Hearing::Nobody {
             return Ok(());
-        };
+        }
+        let failed = Failure::at("take the listener");
         let heard = command.link.receive();
         let Some(Listening { descriptor }) = heard.map_err(Failure::at("hear of the listener"))?
         else {
             return Ok(());
         };
         if let Some(listener) = command.listener(descriptor).map_err(failed)? {
+            let network = processes.own_network();
+            let listened = Listened {
+                network: network.map_err(Failure::at("look at the network"))?,
+            };
+            // One each: what the kernel answers goes to whoever reads first.
+            let diagnostics =
+                || network::diagnostics().map_err(Failure::at("open a socket for sock_diag"));
             // If either has died, its end is the first event.
-            let _ = hearer.send_descriptor(listener.as_fd());
-            let _ = self.hand(&Handed::Listener, listener.as_fd());
+            if let Some(hearer) = &self.listener {
+                let _ = hearer.send(&listened);
+                let _ = hearer.send_descriptor(listener.as_fd());
+                let _ = hearer.send_descriptor(diagnostics()?.as_fd());
+            }
+            let _ = self.hand(&Handed::Diagnostics, diagnostics()?.as_fd());
+            let _ = self.hand(&Handed::Listener(listened), listener.as_fd());
             command.go();
         }
         Ok(())
@@ -309,6 +340,8 @@ impl Init<'_> {
 
     fn make_network(&self) -> Result<(), Failure> {
         network::enter_new().map_err(Failure::at("make a network of its own"))?;
+        let addresses: Vec<_> = self.nameservers.iter().map(SocketAddr::ip).collect();
+        nameservers::make_own(&addresses);
         if let Some(gate) = &self.gate {
             let open = gate.plan.set_up();
             let open = open.map_err(Failure::at("set up the network's gate"))?;

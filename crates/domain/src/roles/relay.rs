@@ -5,6 +5,7 @@
 //! own, so that whoever is slow outside stalls one channel.
 
 pub(crate) mod network;
+mod witness;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,6 +19,7 @@ use rustix::process::Signal;
 use rustix::time::Timespec;
 use surmise_channels::{Channels, Event, Held, MailSender, Mailbox, Outer, Sink, mailbox};
 use surmise_outbox::Outbox;
+use surmise_refusals::Tally;
 use surmise_sync::Epochs;
 use surmise_sys::signals;
 
@@ -26,7 +28,8 @@ use crate::held;
 use crate::launch::LostStream;
 use crate::lock::Serving;
 use crate::message::{Delivery, Failure, Handed, Link, RelayOrder, RelayReport};
-use network::{Network, NetworkPlan};
+use crate::refusals::{Telling, in_messages};
+use network::{Network, NetworkPlan, Surroundings};
 
 /// What the caller's terminal may send to its process group, or whoever ends that: the relay process
 /// ends when the domain has, and when control has.
@@ -65,6 +68,10 @@ pub(crate) struct Relay {
     pub(crate) epochs: Option<Epochs>,
     /// What the network relay needs, where the domain's network has a gate.
     pub(crate) network: Option<NetworkPlan>,
+    /// How what is refused is told, if it is.
+    pub(crate) telling: Option<Telling>,
+    /// From the view: names lead to FIFOs outside.
+    pub(crate) fifos: Option<OwnedFd>,
 }
 
 /// Who has something to say.
@@ -93,6 +100,7 @@ impl Relay {
             self.serving.as_fd(),
         ]);
         all.extend(self.epochs.iter().map(AsFd::as_fd));
+        all.extend(self.fifos.iter().map(AsFd::as_fd));
         all.extend(self.network.iter().flat_map(NetworkPlan::descriptors));
         all
     }
@@ -110,7 +118,10 @@ impl Relay {
             hold_terminal,
             epochs,
             network,
+            telling,
+            fifos,
         } = self;
+        let tally = Tally::default();
         let control = Arc::new(control);
         let run = || {
             prepare()?;
@@ -136,6 +147,8 @@ impl Relay {
                 epochs,
                 plan: network,
                 network: None,
+                witness: telling.map(|telling| witness::Parts::new(telling, tally.clone(), fifos)),
+                tally: tally.clone(),
                 ended,
                 network_ended,
                 finishing: false,
@@ -146,7 +159,12 @@ impl Relay {
             };
             running.run()
         };
-        match run() {
+        let end = run();
+        // If control is dead, nobody wants to know.
+        for part in in_messages(tally.refusals()) {
+            let _ = control.send(&RelayReport::RefusedInside(part));
+        }
+        match end {
             Ok(()) => 0,
             Err(failure) => {
                 // Control may be dead; then nobody is left to be told.
@@ -185,6 +203,10 @@ struct Running<'a> {
     /// Until the gate is there.
     plan: Option<NetworkPlan>,
     network: Option<Network>,
+    /// Until all is handed over that it takes.
+    witness: Option<witness::Parts>,
+    /// What was refused.
+    tally: Tally,
     /// For the network's thread, to tell of its end.
     ended: MailSender<()>,
     network_ended: Mailbox<()>,
@@ -277,10 +299,13 @@ impl Running<'_> {
         let network = plan
             .start(
                 gate,
-                outbox,
-                self.epochs.clone(),
-                Arc::clone(self.control),
-                self.ended.clone(),
+                Surroundings {
+                    outbox,
+                    epochs: self.epochs.clone(),
+                    control: Arc::clone(self.control),
+                    tally: self.tally.clone(),
+                    ended: self.ended.clone(),
+                },
             )
             .map_err(Failure::at("start the network relay"))?;
         if self.finishing {
@@ -308,7 +333,22 @@ impl Running<'_> {
         });
         match handed.map_err(failed)? {
             Some((Handed::Terminal, outer)) => self.channels.attach_terminal(outer),
-            Some((Handed::Listener, listener)) => self._listener = Some(listener),
+            Some((Handed::Nameserver, socket)) => {
+                if let Some(witness) = &mut self.witness {
+                    witness.nameserver(socket);
+                }
+            }
+            Some((Handed::Diagnostics, socket)) => {
+                if let Some(witness) = &mut self.witness {
+                    witness.diagnostics(socket);
+                }
+            }
+            Some((Handed::Listener(listened), listener)) => {
+                self._listener = match self.witness.take() {
+                    Some(witness) => witness.start(listened, listener)?,
+                    None => Some(listener),
+                };
+            }
             None => self.init = None,
         }
         Ok(())

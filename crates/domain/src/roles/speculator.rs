@@ -10,11 +10,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::panic;
 use std::sync::Arc;
 
+use surmise_refusals::{Observer, Refusals, Tally};
 use surmise_speculation::{Master, Options, Speculator, SpeculatorError, Stats, Wish};
 use surmise_sys::seccomp::Listener;
 
 use crate::files::UndecidedFiles;
 use crate::message::{Failure, Link};
+use crate::refusals::{Telling, in_messages, observer};
 
 /// From control to the speculator.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
@@ -30,6 +32,8 @@ pub(crate) enum SpeculatorReport {
     Failed(Failure),
     /// Nothing is undecided, and will not be for a moment.
     Settled(u64),
+    /// What it refused so far.
+    RefusedInside(Refusals),
     /// What it did; the last that it says.
     Did(Stats),
 }
@@ -43,6 +47,8 @@ pub(crate) struct SpeculatorProcess {
     /// To the view.
     pub(crate) files: UndecidedFiles,
     pub(crate) options: Options,
+    /// How what is refused is told, if it is.
+    pub(crate) telling: Option<Telling>,
 }
 
 impl SpeculatorProcess {
@@ -59,12 +65,21 @@ impl SpeculatorProcess {
             init,
             files,
             options,
+            telling,
         } = self;
         let control = Arc::new(control);
+        let tally = Tally::default();
         let speculated = detach(&control).and_then(|()| {
-            let listener = init.receive_listener()?;
-            speculate(&control, listener, files, &options)
+            let Some((listened, listener, diagnostics)) = init.receive_listener()? else {
+                return Ok(Stats::default());
+            };
+            let observer = observer(telling.as_ref(), listened, (&tally, diagnostics))?;
+            speculate(&control, listener, files, (&options, observer))
         });
+        for part in in_messages(tally.refusals()) {
+            // If control is dead by now, nobody wants to know.
+            let _ = control.send(&SpeculatorReport::RefusedInside(part));
+        }
         let report = match speculated {
             Ok(stats) => SpeculatorReport::Did(stats),
             Err(failure) => SpeculatorReport::Failed(failure),
@@ -93,15 +108,12 @@ fn detach(control: &Arc<Link>) -> Result<(), Failure> {
 
 fn speculate(
     control: &Link,
-    listener: Option<Listener>,
+    listener: Listener,
     files: UndecidedFiles,
-    options: &Options,
+    (options, observer): (&Options, Option<Observer>),
 ) -> Result<Stats, Failure> {
-    let Some(listener) = listener else {
-        return Ok(Stats::default());
-    };
     let failed = |SpeculatorError { what, source }| Failure::at(what)(source);
-    let speculator = Speculator::new(listener, Box::new(files), options);
+    let speculator = Speculator::new(listener, Box::new(files), options, observer);
     let mut speculator = speculator.map_err(failed)?;
     speculator.run(&Control::new(control)).map_err(failed)?;
     Ok(speculator.into_stats())

@@ -5,9 +5,11 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+use surmise_refusals::Tally;
 use surmise_sync::{Epochs, Options, Syncer, SyncerError};
 
 use crate::message::{Failure, Link, Report};
+use crate::refusals::{Telling, in_messages, observer};
 
 /// What the syncer's process is given. It keeps these descriptors and no other.
 pub(crate) struct SyncerProcess {
@@ -18,6 +20,8 @@ pub(crate) struct SyncerProcess {
     pub(crate) options: Options,
     /// Shared with the relay process and with control.
     pub(crate) epochs: Epochs,
+    /// How what is refused is told, if it is.
+    pub(crate) telling: Option<Telling>,
 }
 
 impl SyncerProcess {
@@ -37,10 +41,13 @@ impl SyncerProcess {
             init,
             options,
             epochs,
+            telling,
         } = self;
+        let tally = Tally::default();
         let synced = detach().and_then(|()| match init.receive_listener()? {
-            Some(listener) => {
-                let syncer = Syncer::new(listener, options, epochs.clone());
+            Some((listened, listener, diagnostics)) => {
+                let observer = observer(telling.as_ref(), listened, (&tally, diagnostics))?;
+                let syncer = Syncer::new(listener, options, epochs.clone(), observer);
                 syncer.run(control.as_fd()).map_err(failure)
             }
             None => Ok(Vec::new()),
@@ -54,6 +61,10 @@ impl SyncerProcess {
         };
         // Control may be dead; then nobody is left to be told.
         let _ = control.send(&report);
+        for part in in_messages(tally.refusals()) {
+            // Control reads when this process has ended: what finds no room until then is not told.
+            let _ = control.try_send(&Report::RefusedInside(part));
+        }
         status
     }
 }

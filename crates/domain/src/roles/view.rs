@@ -4,8 +4,10 @@
 //! that waits for itself cannot even be killed.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process;
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
@@ -44,6 +46,8 @@ pub(crate) struct ViewProcess<'a> {
     pub(crate) control: &'a Link,
     /// From the speculator, where tasks speculate.
     pub(crate) undo_log: Option<&'a UndoLog>,
+    /// To the witness: names lead to FIFOs outside.
+    pub(crate) fifos: Option<&'a OwnedFd>,
 }
 
 impl ViewProcess<'_> {
@@ -117,6 +121,11 @@ impl ViewProcess<'_> {
             // Two kinds, and as much again for everything else.
             descriptors: usize::try_from((limit / 4).min(DESCRIPTORS_MAX)).unwrap_or(usize::MAX),
             speculates: self.undo_log.is_some(),
+            fifos: self
+                .fifos
+                .map(OwnedFd::try_clone)
+                .transpose()?
+                .map(Arc::new),
         })
     }
 }

@@ -1,11 +1,11 @@
 //! What every part of the relay works with.
 
-use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use surmise_outbox::{Host, Outbox, Sender};
+use surmise_refusals::Kind;
 use surmise_sys::network::gate::{LoopbackSockets, Protocol, inject};
 
 use super::attribution::Attribution;
@@ -15,12 +15,11 @@ use super::interface::Event;
 use super::jobs::Jobs;
 use super::poller::{Poller, Timers};
 use super::questions::{Questions, Scope};
-use crate::names::Names;
-use crate::policy::{Policy, Verdict};
+use super::refused::{Attempt, Refused};
+use crate::lookups::Lookups;
+use crate::names::{Names, Query};
+use crate::policy::{Policy, Verdict, never_reached};
 use crate::resolver::Hosts;
-
-/// How many refused peers are remembered, so that each is told of once.
-const REFUSED_MAX: usize = 4096;
 
 /// The port of nameservers.
 pub(crate) const NAME_SERVICE: u16 = 53;
@@ -48,7 +47,8 @@ pub(crate) struct Core {
     pub(super) loopback: Option<LoopbackSockets>,
     pub(super) nameservers: Vec<SocketAddr>,
     pub(super) published: Vec<u16>,
-    pub(super) refused: HashSet<String>,
+    pub(super) refused: Refused,
+    pub(super) lookups: Lookups,
     pub(super) events: Box<dyn Fn(Event) + Send>,
 }
 
@@ -58,7 +58,7 @@ impl Core {
         (self.events)(event);
     }
 
-    /// The verdict on a new connection. Who is refused, or waits for an answer, is told of.
+    /// The verdict on a new connection. What is refused, or waits for an answer, is told of.
     pub(crate) fn judge_connection(
         &mut self,
         source: SocketAddr,
@@ -70,12 +70,10 @@ impl Core {
         }
         let own = destination.ip().is_loopback() && self.published.contains(&destination.port());
         if own {
-            self.refuse(destination, |core| {
-                core.sender(Protocol::Tcp, source, destination).0
-            });
+            // A server inside has it, or nobody: neither is anybody's decision.
             return Verdict::Deny;
         }
-        self.judge(destination, |core| {
+        self.judge(Kind::Connection, destination, |core| {
             core.sender(Protocol::Tcp, source, destination).0
         })
     }
@@ -86,7 +84,7 @@ impl Core {
         source: SocketAddr,
         destination: SocketAddr,
     ) -> Verdict {
-        self.judge(destination, |core| {
+        self.judge(Kind::Datagram, destination, |core| {
             core.sender(Protocol::Udp, source, destination).0
         })
     }
@@ -94,11 +92,12 @@ impl Core {
     /// The verdict on a ping, likewise. Who sends one is not known.
     pub(crate) fn judge_ping(&mut self, destination: IpAddr) -> Verdict {
         // Port 0 is no rule's.
-        self.judge(SocketAddr::new(destination, 0), |_| None)
+        self.judge(Kind::Datagram, SocketAddr::new(destination, 0), |_| None)
     }
 
     fn judge(
         &mut self,
+        kind: Kind,
         destination: SocketAddr,
         sender: impl FnOnce(&mut Self) -> Option<Sender>,
     ) -> Verdict {
@@ -107,69 +106,84 @@ impl Core {
         let mut names = learned.clone();
         names.extend(self.hosts.names_of(destination.ip()));
         let verdict = self.policy.decide(destination, &names);
-        if matches!(verdict, Verdict::Deny | Verdict::Ask) {
-            let scope = Scope::of_address(destination, learned.first());
-            let port = Some(destination.port()).filter(|&port| port != 0);
-            let peer = scope.peer(port);
-            self.settle_verdict(verdict, scope, peer, sender);
+        let scope = || Scope::of_address(destination, learned.first());
+        let port = Some(destination.port()).filter(|&port| port != 0);
+        match verdict {
+            Verdict::Ask => {
+                let scope = scope();
+                let peer = scope.peer(port);
+                self.ask(scope, peer, sender);
+            }
+            Verdict::Deny => {
+                // Which port datagrams are for says little: many programs only see whether there is a way.
+                let wanted = port.filter(|_| kind == Kind::Connection);
+                let attempt = Attempt {
+                    kind,
+                    peer: scope().peer(port),
+                    allowed_as: (!never_reached(destination.ip())).then(|| scope().peer(wanted)),
+                };
+                self.refuse(attempt, sender);
+            }
+            Verdict::Allow | Verdict::Hold => {}
         }
         verdict
-    }
-
-    fn refuse(
-        &mut self,
-        destination: SocketAddr,
-        sender: impl FnOnce(&mut Self) -> Option<Sender>,
-    ) {
-        let scope = Scope::of_address(destination, None);
-        let peer = scope.peer(Some(destination.port()));
-        self.settle_verdict(Verdict::Deny, scope, peer, sender);
     }
 
     /// The verdict on a name that somebody wants to have resolved, likewise.
     pub(crate) fn judge_name(
         &mut self,
-        name: &str,
+        query: &Query,
         sender: impl FnOnce(&mut Self) -> Option<Sender>,
     ) -> Verdict {
+        let name = &query.question().name;
         let verdict = self.policy.decide_name(name);
-        if matches!(verdict, Verdict::Deny | Verdict::Ask) {
-            let scope = Scope::of_name(name);
-            let peer = scope.peer(None);
-            self.settle_verdict(verdict, scope, peer, sender);
+        let scope = Scope::of_name(name);
+        let peer = scope.peer(None);
+        match verdict {
+            Verdict::Ask => self.ask(scope, peer, sender),
+            Verdict::Deny => {
+                let sender = sender(self);
+                let program = sender.as_ref().map(|sender| sender.name.as_str());
+                if self.lookups.is_another(query, program) {
+                    let attempt = Attempt {
+                        kind: Kind::Name,
+                        allowed_as: Some(peer.clone()),
+                        peer,
+                    };
+                    self.tell(attempt.told(sender));
+                }
+            }
+            Verdict::Allow | Verdict::Hold => {}
         }
         verdict
     }
 
-    fn settle_verdict(
+    fn ask(
         &mut self,
-        verdict: Verdict,
         scope: Scope,
         peer: String,
         sender: impl FnOnce(&mut Self) -> Option<Sender>,
     ) {
-        match verdict {
-            Verdict::Ask => {
-                if let Some(question) = self.questions.ask(scope) {
-                    let sender = sender(self);
-                    self.tell(Event::Asked {
-                        question,
-                        peer,
-                        sender,
-                    });
-                }
-            }
-            Verdict::Deny if self.is_refused_first(&peer) => {
-                let sender = sender(self);
-                self.tell(Event::Refused { peer, sender });
-            }
-            _ => {}
+        if let Some(question) = self.questions.ask(scope) {
+            let sender = sender(self);
+            self.tell(Event::Asked {
+                question,
+                peer,
+                sender,
+            });
         }
     }
 
-    /// Whether a peer is refused for the first time, as far as that is remembered.
-    fn is_refused_first(&mut self, peer: &str) -> bool {
-        self.refused.len() < REFUSED_MAX && self.refused.insert(peer.to_owned())
+    fn refuse(&mut self, attempt: Attempt, sender: impl FnOnce(&mut Self) -> Option<Sender>) {
+        let sender = match self.refused.known(&attempt.peer) {
+            Some(known) => known,
+            None => {
+                let sender = sender(self);
+                self.refused.learn(&attempt.peer, sender.as_ref());
+                sender
+            }
+        };
+        self.tell(attempt.told(sender));
     }
 
     /// The process at the inner end, and the inode of its socket.

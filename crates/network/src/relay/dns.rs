@@ -242,7 +242,7 @@ impl Dns {
             };
             core.sender(protocol, inside, server).0
         };
-        match core.judge_name(&name, sender) {
+        match core.judge_name(&query, sender) {
             Verdict::Allow => self.forward(core, asker, query),
             Verdict::Deny => self.reply(core, asker, &query.refused()),
             Verdict::Hold => {

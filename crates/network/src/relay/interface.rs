@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use surmise_outbox::{HoldId, Sender, Target};
+use surmise_refusals::Kind;
 
 use super::deliver::Delivered;
 use super::inbox::Mailer;
@@ -62,12 +63,16 @@ pub enum Event {
         /// Its number in the outbox.
         hold: HoldId,
     },
-    /// The policy denied a peer. Once a peer.
+    /// The policy denied a peer. Each time, for names once a look-up.
     Refused {
+        /// What was tried.
+        kind: Kind,
         /// Host and port.
         peer: String,
         /// Who wanted it.
         sender: Option<Sender>,
+        /// The option that allows it; `None` where none does.
+        allow: Option<String>,
     },
     /// A receiver outside has taken nothing for long of what a program that has ended had sent; the rest
     /// is lost.

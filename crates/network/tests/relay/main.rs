@@ -37,7 +37,7 @@ scenarios! {
         a_reset_is_passed_on_both_ways
         urgent_data_keeps_its_place;
     policy:
-        a_refused_peer_is_told_of_once
+        each_refusal_is_told_with_what_allows_it
         a_question_is_asked_once_and_its_answer_counts
         a_denied_question_refuses_the_connection
         a_late_answer_makes_one_connection

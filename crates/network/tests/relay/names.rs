@@ -78,7 +78,7 @@ pub fn a_refused_name_is_refused() {
     assert!(answer.failed && answer.addresses.is_empty(), "{answer:?}");
     assert_eq!(nameserver.asked(), 0);
     match world.event() {
-        Event::Refused { peer, sender } => {
+        Event::Refused { peer, sender, .. } => {
             assert_eq!(peer, "bad.example");
             assert_eq!(sender.expect("a sender").pid, std::process::id() as i32);
         }

@@ -11,18 +11,27 @@ use surmise_network::{Event, Verdict};
 use crate::servers::{accept, assert_echoes, echo, listen, nobody_came, read_some};
 use crate::world::{FAR, FAR_TOO, HERE, Options, World, connect};
 
-pub fn a_refused_peer_is_told_of_once() {
+pub fn each_refusal_is_told_with_what_allows_it() {
     let (listener, server) = listen(FAR);
     let world = World::new(Options::new(Verdict::Allow).with(server, Verdict::Deny));
     for _ in 0..3 {
         let error = world.connect(server).expect_err("refused");
         assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
     }
-    let Event::Refused { peer, sender } = world.event() else {
-        panic!("no event of a refusal");
-    };
-    assert_eq!(peer, server.to_string());
-    assert_eq!(sender.expect("a sender").pid, std::process::id() as i32);
+    for _ in 0..3 {
+        let Event::Refused {
+            peer,
+            sender,
+            allow,
+            ..
+        } = world.event()
+        else {
+            panic!("no event of a refusal");
+        };
+        assert_eq!(peer, server.to_string());
+        assert_eq!(sender.expect("a sender").pid, std::process::id() as i32);
+        assert_eq!(allow, Some(format!("--allow-net {server}")));
+    }
     world.none_of(|_| true);
     nobody_came(&listener);
     // Others are not meant.

@@ -33,13 +33,20 @@ pub(super) fn transparent(port: u16, ipv6: bool) -> io::Result<OwnedFd> {
 
 /// Sockets for a name server at `address`: UDP, and TCP that listens.
 pub(super) fn names(address: SocketAddr) -> io::Result<(OwnedFd, OwnedFd)> {
-    let datagrams = socket(address.ip(), SocketType::DGRAM)?;
-    rustix::net::bind(&datagrams, &address)?;
+    let datagrams = datagrams(address)?;
     let listener = socket(address.ip(), SocketType::STREAM)?;
     sockopt::set_socket_reuseaddr(&listener, true)?;
     rustix::net::bind(&listener, &address)?;
     rustix::net::listen(&listener, BACKLOG)?;
     Ok((datagrams, listener))
+}
+
+/// A UDP socket at `address`. A server inside that allows sharing, too, may have the port for all addresses.
+pub(super) fn datagrams(address: SocketAddr) -> io::Result<OwnedFd> {
+    let datagrams = socket(address.ip(), SocketType::DGRAM)?;
+    sockopt::set_socket_reuseaddr(&datagrams, true)?;
+    rustix::net::bind(&datagrams, &address)?;
+    Ok(datagrams)
 }
 
 /// A socket that puts whole packets, behind an Ethernet header, onto the loopback interface with

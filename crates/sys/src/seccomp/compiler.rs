@@ -2,7 +2,7 @@
 
 use libc::sock_filter;
 use surmise_syscalls::{
-    Disposition, Errno, Exception, Kind, Row, disposition_of_unknown, row_numbered, rows,
+    Disposition, Errno, Exception, Kind, Reach, Row, disposition_of_unknown, row_numbered, rows,
 };
 
 use super::assembler::{Assembler, Label, Test};
@@ -17,48 +17,16 @@ pub struct Program {
 }
 
 impl Program {
-    /// The filter of a domain whose changes wait for consent.
+    /// The filter for a purpose.
     ///
     /// * A number of the table: what its row says, exceptions included.
     /// * An unknown number and every x32 number: ENOSYS, as on a kernel without it.
     /// * A foreign entry (`int 0x80`, 32-bit programs): ENOSYS, as on a kernel without it, save
     ///   that it may exit: C libraries try that again for ever.
-    pub fn consent() -> Self {
-        Self::compile(Purpose::Consent)
-    }
-
-    /// The filter of a domain whose changes wait for consent, and in which tasks speculate.
-    ///
-    /// * What [`Program::consent`] refuses: refused the same.
-    /// * What it allows, and a task may do while a prediction is undecided: allowed, at no cost.
-    /// * What else it allows: waits for who listens ([`super::install_with_listener`]), save for the
-    ///   clone with [`CLONE_VESSEL`].
-    ///
-    /// The ends of 32-bit and x32 programs are no events: their numbers mean other calls elsewhere. A
-    /// supervisor has to see ends that no call asks for anyway.
-    pub fn speculation() -> Self {
-        Self::compile(Purpose::Speculation)
-    }
-
-    /// The filter of a domain under external synchrony.
-    ///
-    /// * What [`Program::consent`] refuses: refused the same.
-    /// * What promises durability, may reach what has none promised, or has to wait: waits for who listens.
-    /// * All else: allowed, at no cost. What leaves the domain is held where it leaves.
-    pub fn synchrony() -> Self {
-        Self::compile(Purpose::Synchrony)
-    }
-
-    /// As [`Program::synchrony`], for a domain that is kept from changing anything elsewhere by name
-    /// ([`crate::landlock`]): calls that can do nothing else elsewhere are allowed, at no cost.
-    pub fn confined_synchrony() -> Self {
-        Self::compile(Purpose::ConfinedSynchrony)
-    }
-
-    fn compile(purpose: Purpose) -> Self {
+    pub fn new(purpose: Purpose, telling: Telling) -> Self {
         let mut assembler = Assembler::default();
         let mut answers = Answers::default();
-        let ranges = ranges(&mut assembler, &mut answers, purpose);
+        let ranges = ranges(&mut assembler, &mut answers, Use { purpose, telling });
         let native = search(&mut assembler, &ranges);
         let native = assembler.load(data::NUMBER, native);
         let foreign = foreign(&mut assembler, &mut answers);
@@ -69,6 +37,26 @@ impl Program {
         }
     }
 
+    /// Of a domain whose changes wait for consent. Nobody listens.
+    pub fn consent() -> Self {
+        Self::new(Purpose::Consent, Telling::Nothing)
+    }
+
+    /// Of one in which tasks speculate.
+    pub fn speculation() -> Self {
+        Self::new(Purpose::Speculation, Telling::Nothing)
+    }
+
+    /// Of one under external synchrony.
+    pub fn synchrony() -> Self {
+        Self::new(Purpose::Synchrony, Telling::Nothing)
+    }
+
+    /// Of one under external synchrony that is kept from changing anything elsewhere.
+    pub fn confined_synchrony() -> Self {
+        Self::new(Purpose::ConfinedSynchrony, Telling::Nothing)
+    }
+
     /// The instructions, in the kernel's own form.
     pub(super) fn instructions(&self) -> &[sock_filter] {
         &self.instructions
@@ -77,26 +65,71 @@ impl Program {
 
 /// What a filter is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Purpose {
+pub enum Purpose {
+    /// A domain whose changes wait for consent: what its column refuses fails.
     Consent,
+    /// One in which tasks speculate, too: what a task may not do while a prediction is undecided waits
+    /// for who listens ([`super::install_with_listener`]), save for the clone with [`CLONE_VESSEL`].
+    ///
+    /// The ends of 32-bit and x32 programs are no events: their numbers mean other calls elsewhere. A
+    /// supervisor has to see ends that no call asks for anyway.
     Speculation,
+    /// A domain under external synchrony: what promises durability, may reach what has none promised, or
+    /// has to wait, waits for who listens. What leaves the domain is held where it leaves.
     Synchrony,
+    /// As [`Purpose::Synchrony`], of a domain that is kept from changing anything elsewhere by name
+    /// ([`crate::landlock`]): calls that can do nothing else elsewhere are not heard.
     ConfinedSynchrony,
 }
 
-impl Purpose {
-    /// What the filter is for where it is about this call.
-    fn toward(self, row: &Row) -> Self {
+/// Which calls are heard so that a person can be told what was refused. Their answers are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Telling {
+    /// None: the filter answers what it refuses by itself.
+    Nothing,
+    /// Those that are refused, where that is news ([`Errno::is_told`]), and those that may fail to
+    /// reach something, but for datagrams.
+    Calls,
+    /// Datagrams, too.
+    CallsAndDatagrams,
+}
+
+impl Telling {
+    /// Whether a call that is allowed is heard, for what it may fail to reach.
+    fn hears(self, reach: Option<Reach>) -> bool {
         match self {
-            Self::ConfinedSynchrony if GOVERNED.contains(&row.name()) => Self::Consent,
-            purpose => purpose,
+            Self::Nothing => false,
+            Self::Calls => reach.is_some_and(|reach| reach != Reach::Datagram),
+            Self::CallsAndDatagrams => reach.is_some(),
+        }
+    }
+}
+
+/// What a filter is used for, where it is about one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Use {
+    purpose: Purpose,
+    telling: Telling,
+}
+
+impl Use {
+    fn toward(self, row: &Row) -> Self {
+        match self.purpose {
+            Purpose::ConfinedSynchrony if GOVERNED.contains(&row.name()) => Self {
+                purpose: Purpose::Consent,
+                ..self
+            },
+            _ => self,
         }
     }
 
-    /// What the filter answers where `disposition` says what happens.
-    fn verdict(self, disposition: impl Fn(Kind) -> Disposition) -> Verdict {
+    /// What the filter answers where `disposition` says what happens, and `reach` what it may fail at.
+    fn verdict(self, disposition: impl Fn(Kind) -> Disposition, reach: Option<Reach>) -> Verdict {
         let contained = match disposition(Kind::Consent) {
             Disposition::Allow => Verdict::Allow,
+            Disposition::Refuse(errno) if errno.is_told() && self.telling != Telling::Nothing => {
+                Verdict::Notify
+            }
             Disposition::Refuse(errno) => Verdict::Refuse(errno),
             // These need a supervisor that listens. Under consent none does, and a call that nobody
             // serves is one that this kernel does not have.
@@ -104,18 +137,26 @@ impl Purpose {
                 Verdict::Refuse(Errno::NoSys)
             }
         };
-        let is_heard = match self {
-            Self::Consent => false,
-            Self::Speculation => disposition(Kind::Prediction) != Disposition::Allow,
-            Self::Synchrony | Self::ConfinedSynchrony => matches!(
+        let is_heard = match self.purpose {
+            Purpose::Consent => false,
+            Purpose::Speculation => disposition(Kind::Prediction) != Disposition::Allow,
+            Purpose::Synchrony | Purpose::ConfinedSynchrony => matches!(
                 disposition(Kind::Epoch),
                 Disposition::Track | Disposition::Wait
             ),
         };
         match contained {
-            Verdict::Allow if is_heard => Verdict::Notify,
+            Verdict::Allow if is_heard || self.telling.hears(reach) => Verdict::Notify,
             contained => contained,
         }
+    }
+
+    fn of_row(self, row: &Row) -> Verdict {
+        self.verdict(|kind| row.disposition(kind), row.reach())
+    }
+
+    fn of_exception(self, exception: &Exception) -> Verdict {
+        self.verdict(|kind| exception.disposition(kind), exception.reach())
     }
 }
 
@@ -127,13 +168,13 @@ struct Range {
 }
 
 /// Every number there is, neighbours with one answer merged.
-fn ranges(assembler: &mut Assembler, answers: &mut Answers, purpose: Purpose) -> Vec<Range> {
-    let unknown = purpose.verdict(disposition_of_unknown);
+fn ranges(assembler: &mut Assembler, answers: &mut Answers, used: Use) -> Vec<Range> {
+    let unknown = used.verdict(disposition_of_unknown, None);
     let last = rows().last().map_or(0, Row::number);
     let mut ranges = Vec::new();
     for number in 0..=last {
         let target = match row_numbered(number) {
-            Some(row) => row_target(assembler, answers, purpose.toward(row), row),
+            Some(row) => row_target(assembler, answers, used.toward(row), row),
             None => answers.label(assembler, unknown),
         };
         ranges.push(Range {
@@ -169,26 +210,19 @@ fn numbers_beyond(last: u32, unknown: Verdict) -> [(u32, Verdict); 6] {
 }
 
 /// Tries the exceptions of a row in their order, then gives its own answer.
-fn row_target(
-    assembler: &mut Assembler,
-    answers: &mut Answers,
-    purpose: Purpose,
-    row: &Row,
-) -> Label {
-    let usual = purpose.verdict(|kind| row.disposition(kind));
-    let usual = answers.label(assembler, usual);
+fn row_target(assembler: &mut Assembler, answers: &mut Answers, used: Use, row: &Row) -> Label {
+    let usual = answers.label(assembler, used.of_row(row));
     let target =
-        significant_exceptions(purpose, row)
+        significant_exceptions(used, row)
             .iter()
             .rev()
             .fold(usual, |otherwise, exception| {
-                let matching = purpose.verdict(|kind| exception.disposition(kind));
-                let matching = answers.label(assembler, matching);
+                let matching = answers.label(assembler, used.of_exception(exception));
                 let comparison = (exception.argument(), exception.mask(), exception.value());
                 check(assembler, comparison, matching, otherwise)
             });
     let makes_vessels =
-        purpose == Purpose::Speculation && i64::from(row.number()) == libc::SYS_clone;
+        used.purpose == Purpose::Speculation && i64::from(row.number()) == libc::SYS_clone;
     if !makes_vessels {
         return target;
     }
@@ -197,11 +231,10 @@ fn row_target(
 }
 
 /// The exceptions that can change the answer: none once only the row's own is left.
-fn significant_exceptions(purpose: Purpose, row: &Row) -> &'static [Exception] {
-    let usual = purpose.verdict(|kind| row.disposition(kind));
+fn significant_exceptions(used: Use, row: &Row) -> &'static [Exception] {
+    let usual = used.of_row(row);
     let exceptions = row.exceptions();
-    let changing =
-        |exception: &Exception| purpose.verdict(|kind| exception.disposition(kind)) != usual;
+    let changing = |exception: &Exception| used.of_exception(exception) != usual;
     let count = exceptions
         .iter()
         .rposition(changing)

@@ -35,8 +35,29 @@ pub fn install(program: &Program, privilege: Privilege) -> io::Result<()> {
 /// # Errors
 /// As [`install`]; EINVAL before Linux 5.19, EBUSY where the thread has a listener already.
 pub fn install_with_listener(program: &Program, privilege: Privilege) -> io::Result<RawFd> {
-    let flags =
-        libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+    listened(
+        program,
+        privilege,
+        libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV,
+    )
+}
+
+/// As [`install_with_listener`], but before Linux 5.19 any signal ends the wait for an answer; the call is
+/// then made, and heard, again. Whose answers change nothing may listen so.
+///
+/// # Errors
+/// As [`install`]; EBUSY where the thread has a listener already.
+pub fn install_with_witness(program: &Program, privilege: Privilege) -> io::Result<RawFd> {
+    match install_with_listener(program, privilege) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+            listened(program, privilege, 0)
+        }
+        installed => installed,
+    }
+}
+
+fn listened(program: &Program, privilege: Privilege, flags: libc::c_ulong) -> io::Result<RawFd> {
+    let flags = flags | libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
     let number = set_filter(program, privilege, flags)?;
     Ok(RawFd::try_from(number).expect("a descriptor is an int"))
 }

@@ -1,10 +1,10 @@
 //! The compiled filter against the table, on the reference machine.
 
 use proptest::prelude::*;
-use surmise_syscalls::{Disposition, Kind, Row, disposition_of_unknown, row_numbered, rows};
+use surmise_syscalls::{Disposition, Kind, Reach, Row, disposition_of_unknown, row_numbered, rows};
 
 use super::assembler::{Assembler, Label, Test};
-use super::compiler::{Program, check};
+use super::compiler::{Program, Purpose, Telling, check};
 use super::data::{I386, X32_BIT, X86_64};
 use super::interpreter::{Call, Run, run};
 use crate::ptrace::call::CLONE_VESSEL;
@@ -75,6 +75,56 @@ fn speculation_tells_of_what_consent_allows_and_a_prediction_does_not() {
     );
     assert_eq!(value("mmap", [0, 4096, 3, 0x22, 0, 0]), ALLOW);
     assert_eq!(value("mmap", [0, 4096, 3, 0x2, 3, 0]), NOTIFY);
+}
+
+/// Whatever is heard is only told: the answers of who listens are those of the filter.
+#[test]
+fn a_filter_that_tells_hears_refusals_and_what_may_fail_and_nothing_else() {
+    let silent = Program::consent();
+    let telling = Program::new(Purpose::Consent, Telling::Calls);
+    let datagrams = Program::new(Purpose::Consent, Telling::CallsAndDatagrams);
+    for row in rows() {
+        let exceptions = row.exceptions().iter().map(|exception| {
+            let mut arguments = [0x5555_5555_5555_5555; 6];
+            arguments[exception.argument()] = exception.value();
+            arguments
+        });
+        for arguments in exceptions.chain([[0; 6], [0x1000; 6]]) {
+            let call = native(row.number(), arguments);
+            let refused = match row.disposition_with(Kind::Consent, &arguments) {
+                Disposition::Refuse(errno) => errno.is_told(),
+                _ => false,
+            };
+            let reach = row.reach_with(&arguments);
+            let (name, quiet) = (row.name(), answer(&silent, &call).value);
+            let heard = refused || reach.is_some_and(|reach| reach != Reach::Datagram);
+            let want = if heard { NOTIFY } else { quiet };
+            assert_eq!(answer(&telling, &call).value, want, "{name} {arguments:x?}");
+            let heard = refused || reach.is_some();
+            let want = if heard { NOTIFY } else { quiet };
+            assert_eq!(
+                answer(&datagrams, &call).value,
+                want,
+                "{name} {arguments:x?}"
+            );
+        }
+    }
+    let value = |name: &str, arguments| {
+        let row = surmise_syscalls::row_named(name).expect("a row");
+        answer(&telling, &native(row.number(), arguments)).value
+    };
+    for name in ["mount", "perf_event_open", "bpf", "connect"] {
+        assert_eq!(value(name, [0; 6]), NOTIFY, "{name}");
+    }
+    // What programs try only to see whether the kernel has it.
+    for name in ["io_uring_setup", "keyctl", "uselib"] {
+        assert_eq!(value(name, [0; 6]), ENOSYS, "{name}");
+    }
+    for name in [
+        "read", "write", "openat", "ioctl", "socket", "sendmsg", "ptrace",
+    ] {
+        assert_eq!(value(name, [0; 6]), ALLOW, "{name}");
+    }
 }
 
 #[test]

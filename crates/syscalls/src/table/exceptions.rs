@@ -5,6 +5,7 @@
 
 use crate::disposition::Disposition::{Allow, Hold, Track, Wait};
 use crate::disposition::{EAFNOSUPPORT, EPERM};
+use crate::reach::Reach;
 use crate::row::{Exception, bits, int, whole};
 
 /// Terminals would take typed input from a domain, and a few requests are so common and so
@@ -27,6 +28,19 @@ pub(super) const IOCTL: &[Exception] = &[
 pub(super) const SOCKET: &[Exception] = &[
     int(0, 40, [EAFNOSUPPORT, Wait, Wait], "AF_VSOCK reaches the hypervisor from any namespace"),
     int(0, 42, [EAFNOSUPPORT, Wait, Wait], "AF_QIPCRTR reaches the modem from any namespace"),
+];
+
+/// The two ways to begin to trace a process by its number: it may be one outside, which has none here.
+#[rustfmt::skip]
+pub(super) const PTRACE: &[Exception] = &[
+    int(0,     16, [Allow, Wait, Allow], "PTRACE_ATTACH: the process may be one outside").reaching(Reach::Process),
+    int(0, 0x4206, [Allow, Wait, Allow], "PTRACE_SEIZE: the process may be one outside").reaching(Reach::Process),
+];
+
+/// A filter that tells a listener. Only the operation that sets a filter takes this flag.
+#[rustfmt::skip]
+pub(super) const SECCOMP: &[Exception] = &[
+    bits(1, 0x8, 0x8, [Allow, Wait, Allow], "SECCOMP_FILTER_FLAG_NEW_LISTENER: a chain has one").reaching(Reach::Calls),
 ];
 
 /// Without a new value they only tell the present one.

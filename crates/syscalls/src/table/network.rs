@@ -3,6 +3,7 @@
 
 use crate::disposition::Disposition::{Allow, Hold, Track};
 use crate::handler::Handler::Network;
+use crate::reach::Reach;
 use crate::row::{Row, row};
 use crate::shape::Shape::{Command, Fd, Flags, In, InOut, Integer, Length, Out};
 use crate::table::exceptions;
@@ -11,9 +12,9 @@ use crate::table::exceptions;
 #[rustfmt::skip]
 pub(super) const ROWS: &[Row] = &[
     row( 41, "socket",      &[Integer, Integer, Integer],           [Allow, Track, Allow], Network, "makes a socket in the domain's own network").except(exceptions::SOCKET),
-    row( 42, "connect",     &[Fd, In, Length],                      [Allow, Hold, Track],  Network, "a connection that leaves is output; a socket outside may be reached by its name"),
+    row( 42, "connect",     &[Fd, In, Length],                      [Allow, Hold, Track],  Network, "a connection that leaves is output; a socket outside may be reached by its name").reaching(Reach::Address),
     row( 43, "accept",      &[Fd, Out, InOut],                      [Allow, Track, Allow], Network, "observes who connects"),
-    row( 44, "sendto",      &[Fd, In, Length, Flags, In, Length],   [Allow, Hold, Track],  Network, "output where it leaves, tracked inside").except(exceptions::SENDTO),
+    row( 44, "sendto",      &[Fd, In, Length, Flags, In, Length],   [Allow, Hold, Track],  Network, "output where it leaves, tracked inside").except(exceptions::SENDTO).reaching(Reach::Datagram),
     row( 45, "recvfrom",    &[Fd, Out, Length, Flags, Out, InOut],  [Allow, Track, Allow], Network, "observes the sender's state"),
     row( 46, "sendmsg",     &[Fd, In, Flags],                       [Allow, Hold, Track],  Network, "output where it leaves, tracked inside; may pass descriptors"),
     row( 47, "recvmsg",     &[Fd, InOut, Flags],                    [Allow, Track, Allow], Network, "observes the sender's state; may add descriptors"),

@@ -6,7 +6,8 @@ mod numbers;
 use std::collections::HashSet;
 
 use surmise_syscalls::{
-    Disposition, Errno, Handler, Kind, Row, disposition_of_unknown, row_named, row_numbered, rows,
+    Disposition, Errno, Handler, Kind, Reach, Row, disposition_of_unknown, row_named, row_numbered,
+    rows,
 };
 
 #[test]
@@ -240,4 +241,51 @@ fn dispositions(row: &Row, kind: Kind) -> impl Iterator<Item = Disposition> {
     let exceptions = row.exceptions().iter();
     std::iter::once(row.disposition(kind))
         .chain(exceptions.map(move |exception| exception.disposition(kind)))
+}
+
+/// Whoever is told of a refused call is told its name, and where an argument decides the argument's.
+#[test]
+fn a_refusal_by_an_argument_names_the_argument() {
+    let is_name = |word: &str| {
+        let mut letters = word.chars();
+        word.len() > 3 && letters.all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+    };
+    for row in rows() {
+        for exception in row.exceptions() {
+            let refused = matches!(exception.disposition(Kind::Consent), Disposition::Refuse(_));
+            let word = exception.reason().split([' ', ':']).next();
+            assert!(
+                !refused || word.is_some_and(is_name),
+                "{}: {word:?}",
+                row.name()
+            );
+        }
+    }
+}
+
+#[test]
+fn what_a_call_may_fail_to_reach_depends_on_its_arguments() {
+    let reach = |name: &str, arguments| {
+        let row = row_named(name).unwrap_or_else(|| panic!("no row named {name}"));
+        row.reach_with(&arguments)
+    };
+    assert_eq!(
+        reach("connect", [3, 0x1000, 16, 0, 0, 0]),
+        Some(Reach::Address)
+    );
+    assert_eq!(
+        reach("sendto", [3, 0x1000, 5, 0, 0x2000, 16]),
+        Some(Reach::Datagram)
+    );
+    assert_eq!(reach("sendto", [3, 0x1000, 5, 0, 0, 0]), None, "connected");
+    assert_eq!(
+        reach("ptrace", [0x4206, 7, 0, 0, 0, 0]),
+        Some(Reach::Process)
+    );
+    assert_eq!(reach("ptrace", [0, 0, 0, 0, 0, 0]), None, "PTRACE_TRACEME");
+    assert_eq!(
+        reach("seccomp", [1, 0x28, 0x1000, 0, 0, 0]),
+        Some(Reach::Calls)
+    );
+    assert_eq!(reach("seccomp", [1, 0x1, 0x1000, 0, 0, 0]), None);
 }

@@ -170,6 +170,7 @@ impl Core {
             inode: self.inode_number(found.node, &attributes.identity),
             attributes_lifetime,
             name_lifetime: match found.lower {
+                Some(lower) if lower.identity.kind == FileKind::Fifo => Lifetime::Never,
                 Some(_) => Lifetime::Brief,
                 None => Lifetime::Forever,
             },

@@ -54,8 +54,11 @@ impl View {
         match core.find(parent, name)? {
             Some(found) => {
                 let mut entry = core.entry(found)?;
-                if found.lower.is_some() {
-                    entry.name_lifetime = core.name_lifetime(parent);
+                match found.lower.map(|lower| lower.identity.kind) {
+                    // It is asked for again when it is opened again.
+                    Some(FileKind::Fifo) => core.met_fifo(),
+                    Some(_) => entry.name_lifetime = core.name_lifetime(parent),
+                    None => {}
                 }
                 Ok(Ok(entry))
             }

@@ -59,6 +59,14 @@ impl View {
 }
 
 impl Core {
+    /// Tells whoever wants to know that a name leads to a FIFO of the real file system.
+    pub(super) fn met_fifo(&self) {
+        if let Some(fifos) = &self.config.fifos {
+            // It does not block; if it is full, it has been told often enough.
+            let _ = rustix::io::write(fifos, &1_u64.to_ne_bytes());
+        }
+    }
+
     /// How long what a real directory says of a name holds.
     pub(super) fn name_lifetime(&self, parent: NodeId) -> Lifetime {
         match self.watches.has(parent) {

@@ -47,6 +47,7 @@ impl World {
             own_group: OWN_GROUP,
             descriptors: DESCRIPTORS,
             speculates: true,
+            fifos: None,
         };
         View::open(config).unwrap()
     }

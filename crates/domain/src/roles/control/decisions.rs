@@ -200,11 +200,6 @@ impl<'a> Decisions<'a> {
                 self.waiting.remove(&hold);
                 Ok(())
             }
-            RelayReport::Refused { peer, sender } => {
-                let sender = sender.map(Into::into);
-                self.note(&Notice::Refused { peer, sender });
-                Ok(())
-            }
             RelayReport::NotKept { peer, error } => {
                 self.note(&Notice::NotKept { peer, error });
                 Ok(())
@@ -286,8 +281,8 @@ impl<'a> Decisions<'a> {
 
     fn asked(&mut self, question: u64, peer: String, sender: Option<Sender>) -> io::Result<()> {
         if !self.person_is_there() {
+            // What the relay refuses then is told at the end.
             self.answer_reach(question, Answer::Refuse);
-            self.note(&Notice::Refused { peer, sender });
             return Ok(());
         }
         self.ask(Question::Reach { peer, sender }, Matter::Reach(question));

@@ -1,6 +1,6 @@
 //! Who serves a domain's files, the view, or commits them, the syncer: as control has to do with it.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use surmise_sync::Epochs;
 use surmise_sys::id_map::IdMap;
@@ -12,6 +12,7 @@ use crate::error::LaunchError;
 use crate::files::UndoLog;
 use crate::lock::Serving;
 use crate::message::Link;
+use crate::refusals::Telling;
 use crate::roles::init::Root;
 use crate::roles::syncer::SyncerProcess;
 use crate::roles::view::ViewProcess;
@@ -33,15 +34,14 @@ impl FilesRole {
     pub(super) fn start(
         job: &Job<'_>,
         id_map: &IdMap,
-        serving: &Serving,
+        (serving, telling, fifos): (&Serving, &Option<Telling>, Option<&OwnedFd>),
         undo_log: Option<UndoLog>,
     ) -> Result<(Self, Root, Option<Link>), LaunchError> {
         match job.synchrony {
-            None => start_view(job, id_map, serving, undo_log)
+            None => start_view(job, id_map, (serving, fifos), undo_log)
                 .map(|(role, device)| (role, Root::View(device), None)),
-            Some(options) => {
-                start_syncer(options).map(|(role, listener)| (role, Root::Real, Some(listener)))
-            }
+            Some(options) => start_syncer(options, telling)
+                .map(|(role, listener)| (role, Root::Real, Some(listener))),
         }
     }
 
@@ -61,7 +61,7 @@ impl FilesRole {
 fn start_view(
     job: &Job<'_>,
     id_map: &IdMap,
-    serving: &Serving,
+    (serving, fifos): (&Serving, Option<&OwnedFd>),
     undo_log: Option<UndoLog>,
 ) -> Result<(FilesRole, Link), LaunchError> {
     let (link, control) = pair()?;
@@ -73,8 +73,10 @@ fn start_view(
         device: &device,
         control: &control,
         undo_log: undo_log.as_ref(),
+        fifos,
     };
     let mut keep = vec![device.as_fd(), control.as_fd(), serving.as_fd()];
+    keep.extend(fifos.iter().map(|fifos| fifos.as_fd()));
     keep.extend(undo_log.iter().flat_map(|log| log.descriptors()));
     let process = process::fork(&keep, || view.live())
         .map_err(LaunchError::step("start the view process"))?;
@@ -87,7 +89,10 @@ fn start_view(
     Ok((role, init_device))
 }
 
-fn start_syncer(options: &surmise_sync::Options) -> Result<(FilesRole, Link), LaunchError> {
+fn start_syncer(
+    options: &surmise_sync::Options,
+    telling: &Option<Telling>,
+) -> Result<(FilesRole, Link), LaunchError> {
     let epochs = Epochs::shared(options.driver.device(), options.promise)
         .map_err(LaunchError::step("count promises with other domains"))?;
     let (link, control) = pair()?;
@@ -97,6 +102,7 @@ fn start_syncer(options: &surmise_sync::Options) -> Result<(FilesRole, Link), La
         init,
         options: options.clone(),
         epochs: epochs.clone(),
+        telling: telling.clone(),
     };
     let process = process::fork_with(owned, SyncerProcess::descriptors, SyncerProcess::live)
         .map_err(LaunchError::step("start the syncer"))?;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Signal, WaitIdStatus};
 use rustix::time::Timespec;
+use surmise_refusals::{Refusals, Tally};
 use surmise_speculation::Stats;
 use surmise_sync::Epochs;
 use surmise_sys::process::Child;
@@ -122,6 +123,7 @@ impl Roles {
                 SpeculatorReport::Failed(failure) => {
                     heard.from_speculator.get_or_insert(failure);
                 }
+                SpeculatorReport::RefusedInside(refusals) => heard.refusals.merge(refusals),
                 // Too late for whoever had asked.
                 SpeculatorReport::Settled(_) => {}
             }
@@ -141,6 +143,8 @@ fn ends_within(process: &Child, limit: Duration) -> io::Result<bool> {
 pub(crate) struct Finished {
     pub(crate) ended: Ended,
     pub(crate) lost: Vec<LostStream>,
+    /// By whichever process.
+    pub(crate) refusals: Refusals,
     /// Where tasks speculate.
     pub(crate) speculation: Option<Stats>,
     /// Under external synchrony.
@@ -157,6 +161,7 @@ pub(super) struct Heard {
     pub(super) from_relay: Option<Failure>,
     pub(super) from_speculator: Option<Failure>,
     pub(super) lost: Vec<LostStream>,
+    pub(super) refusals: Tally,
     pub(super) speculation: Option<Stats>,
     /// Why syncs were.
     pub(super) made_at_once: Vec<surmise_sync::Counted>,
@@ -184,7 +189,9 @@ impl Heard {
                 self.failure.get_or_insert(failure);
             }
             // An answer that nobody waits for any more.
-            Some(Report::Done | Report::NotDone(_) | Report::MadeAtOnce(_)) => {}
+            Some(Report::Done | Report::NotDone(_)) => {}
+            // Of the syncer.
+            Some(Report::RefusedInside(_) | Report::MadeAtOnce(_)) => {}
         }
         None
     }
@@ -192,15 +199,21 @@ impl Heard {
     /// All that the view or the syncer said, which has ended.
     fn hear_files_out(&mut self, files: &Link) -> io::Result<()> {
         while let Some(report) = files.receive()? {
-            match report {
-                Report::Failed(failure) => {
-                    self.from_files.get_or_insert(failure);
-                }
-                Report::MadeAtOnce(reasons) => self.made_at_once = reasons,
-                _ => {}
-            }
+            self.keep_of_files(report);
         }
         Ok(())
+    }
+
+    /// Keeps what is of interest in the end, of what the view or the syncer says.
+    pub(super) fn keep_of_files(&mut self, report: Report) {
+        match report {
+            Report::Failed(failure) => {
+                self.from_files.get_or_insert(failure);
+            }
+            Report::RefusedInside(refusals) => self.refusals.merge(refusals),
+            Report::MadeAtOnce(reasons) => self.made_at_once = reasons,
+            _ => {}
+        }
     }
 
     /// Keeps what is of interest in the end.
@@ -210,6 +223,7 @@ impl Heard {
                 self.from_relay.get_or_insert(failure);
             }
             RelayReport::Lost(lost) => self.lost.push(lost),
+            RelayReport::RefusedInside(refusals) => self.refusals.merge(refusals),
             _ => {}
         }
     }
@@ -254,6 +268,7 @@ impl Heard {
         Ok(Finished {
             ended,
             lost: self.lost,
+            refusals: self.refusals.refusals(),
             speculation: self.speculation,
             synchrony: None,
         })

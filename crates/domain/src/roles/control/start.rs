@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::thread::UnshareFlags;
 use surmise_channels::{Inner, Outer, Streams};
 use surmise_network::Resolver;
@@ -23,6 +25,7 @@ use crate::gate;
 use crate::limits;
 use crate::lock::Serving;
 use crate::message::Link;
+use crate::refusals::Telling;
 use crate::roles::init::{Init, InitGate};
 use crate::roles::relay::Relay;
 use crate::roles::relay::network::NetworkPlan;
@@ -57,13 +60,15 @@ pub(super) struct Roles {
 pub(super) fn start(
     job: &Job<'_>,
     id_map: &IdMap,
-    execution: Execution<'_>,
+    (execution, telling): (Execution<'_>, Option<Telling>),
     streams: Streams,
 ) -> Result<Roles, LaunchError> {
     let serving =
         Serving::take(job.state).map_err(LaunchError::step("lock the view for its process"))?;
     let (undecided, undo_log) = files(job)?.unzip();
-    let (files, root, init_syncer) = FilesRole::start(job, id_map, &serving, undo_log)?;
+    let fifos = fifos(job, &telling)?;
+    let known = (&serving, &telling, fifos.as_ref());
+    let (files, root, init_syncer) = FilesRole::start(job, id_map, known, undo_log)?;
     let terminal = streams
         .terminal()
         .map_err(LaunchError::step("look at the terminal"))?;
@@ -73,13 +78,11 @@ pub(super) fn start(
     let (init_relay, relay_init) = pair()?;
     let (network, gate) = network(&job.launch.boundary)?.unzip();
     let engage = terminal.as_ref().is_some_and(|setup| setup.foreground);
-    let held = (serving, files.epochs.clone());
-    let (relay, to_relay) = start_relay(job, held, outer, relay_init, engage, network)?;
-    let (speculator, init_speculator) = start_speculator(job, undecided)?.unzip();
-    let mut outside = vec![pidfd_of(&files.process)?, pidfd_of(&relay)?];
-    if let Some(speculator) = &speculator {
-        outside.push(pidfd_of(&speculator.process)?);
-    }
+    let shared = (serving, files.epochs.clone());
+    let told = (telling.clone(), fifos);
+    let (relay, to_relay) = start_relay(job, shared, told, (outer, engage), relay_init, network)?;
+    let (speculator, init_speculator) = start_speculator(job, undecided, &telling)?.unzip();
+    let outside = pidfds(&files, &relay, &speculator)?;
     let (to_init, control) = pair()?;
     let foreground = terminal.as_ref().map(|setup| setup.foreground);
     let inodes = inodes(&inner).map_err(LaunchError::step("look at the standard streams"))?;
@@ -95,6 +98,7 @@ pub(super) fn start(
         mount_point: job.state,
         id_map,
         gate,
+        nameservers: nameservers(&telling),
         sockets: &job.launch.boundary.sockets,
         wait: job.launch.wait,
         job: job.signals.have_terminal(),
@@ -113,15 +117,35 @@ pub(super) fn start(
             streams: inodes,
         }),
         Err(error) => {
-            // Without a device to come the view ends by itself, and without control the others.
-            drop((files.link, to_relay));
-            let speculator = speculator.map(|role| role.process);
-            for role in [files.process, relay].into_iter().chain(speculator) {
-                role.wait().map_err(LaunchError::step("end a process"))?;
-            }
+            end_started(files, (relay, to_relay), speculator)?;
             Err(LaunchError::step("make namespaces")(error))
         }
     }
+}
+
+/// Of the processes that the domain cannot do without.
+fn pidfds(
+    files: &FilesRole,
+    relay: &Child,
+    speculator: &Option<SpeculatorRole>,
+) -> Result<Vec<OwnedFd>, LaunchError> {
+    let speculator = speculator.iter().map(|speculator| &speculator.process);
+    let all = [&files.process, relay].into_iter().chain(speculator);
+    all.map(pidfd_of).collect()
+}
+
+/// Without a device to come the view ends by itself, and without control the others.
+fn end_started(
+    files: FilesRole,
+    (relay, to_relay): (Child, Link),
+    speculator: Option<SpeculatorRole>,
+) -> Result<(), LaunchError> {
+    drop((files.link, to_relay));
+    let speculator = speculator.map(|role| role.process);
+    for role in [files.process, relay].into_iter().chain(speculator) {
+        role.wait().map_err(LaunchError::step("end a process"))?;
+    }
+    Ok(())
 }
 
 /// The ends of the link between the speculator and the view, where tasks speculate.
@@ -129,6 +153,20 @@ fn files(job: &Job<'_>) -> Result<Option<(UndecidedFiles, UndoLog)>, LaunchError
     let pair = job.launch.speculation.as_ref().map(|_| files::pair());
     pair.transpose()
         .map_err(LaunchError::step("make a socket pair"))
+}
+
+/// By what the view tells that names lead to FIFOs outside, where that is told. The real files have the real ones.
+fn fifos(job: &Job<'_>, telling: &Option<Telling>) -> Result<Option<OwnedFd>, LaunchError> {
+    if telling.is_none() || job.synchrony.is_some() {
+        return Ok(None);
+    }
+    let made = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+    made.map(Some).map_err(LaunchError::step("make an event"))
+}
+
+/// Those that somebody inside is to answer for.
+fn nameservers(telling: &Option<Telling>) -> Vec<SocketAddr> {
+    telling.as_ref().map_or_else(Vec::new, Telling::nameservers)
 }
 
 /// What the relay process and pid 1 need for a network that has a gate.
@@ -175,9 +213,9 @@ fn pidfd_of(role: &Child) -> Result<OwnedFd, LaunchError> {
 fn start_relay(
     job: &Job<'_>,
     (serving, epochs): (Serving, Option<Epochs>),
-    outer: Outer,
+    (telling, fifos): (Option<Telling>, Option<OwnedFd>),
+    (outer, engage): (Outer, bool),
     init: Link,
-    engage: bool,
     network: Option<NetworkPlan>,
 ) -> Result<(Child, Link), LaunchError> {
     let (to_relay, control) = pair()?;
@@ -192,6 +230,8 @@ fn start_relay(
         hold_terminal: job.launch.boundary.hold_terminal,
         network,
         epochs,
+        telling,
+        fifos,
     };
     let relay = process::fork_with(relay, Relay::descriptors, Relay::live)
         .map_err(LaunchError::step("start the relay process"))?;
@@ -202,6 +242,7 @@ fn start_relay(
 fn start_speculator(
     job: &Job<'_>,
     files: Option<UndecidedFiles>,
+    telling: &Option<Telling>,
 ) -> Result<Option<(SpeculatorRole, Link)>, LaunchError> {
     let (Some(options), Some(files)) = (job.launch.speculation.clone(), files) else {
         return Ok(None);
@@ -213,6 +254,7 @@ fn start_speculator(
         init,
         files,
         options,
+        telling: telling.clone(),
     };
     let descriptors = SpeculatorProcess::descriptors;
     let process = process::fork_with(owned, descriptors, SpeculatorProcess::live)

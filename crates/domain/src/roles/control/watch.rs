@@ -268,11 +268,10 @@ impl<'a> Watch<'a> {
         match self.roles.files.link.receive()? {
             Some(Report::Done) => self.decisions.done(Ok(())),
             Some(Report::NotDone(error)) => self.decisions.done(Err(error)),
-            Some(Report::Failed(failure)) => {
-                self.heard.from_files.get_or_insert(failure);
+            Some(report) => {
+                self.heard.keep_of_files(report);
                 Ok(())
             }
-            Some(_) => Ok(()),
             // It has died, or is about to.
             None => {
                 self.roles.files.gone();
@@ -291,7 +290,11 @@ impl<'a> Watch<'a> {
                 self.kill_at.get_or_insert(Instant::now() + NOTICE);
                 Step::Nothing
             }
-            Some(report @ (RelayReport::Failed(_) | RelayReport::Lost(_))) => {
+            Some(
+                report @ (RelayReport::Failed(_)
+                | RelayReport::Lost(_)
+                | RelayReport::RefusedInside(_)),
+            ) => {
                 self.heard.keep(report);
                 Step::Nothing
             }

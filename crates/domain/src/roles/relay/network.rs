@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use surmise_channels::MailSender;
 use surmise_network::{Config, Event, Policy, Relay, RelayHandle, Released, Resolver, Verdict};
 use surmise_outbox::{HoldId, Outbox, Target};
+use surmise_refusals::Tally;
 use surmise_sync::Epochs;
 use surmise_sys::network::gate::Gate;
 
@@ -31,21 +32,33 @@ pub(crate) struct NetworkPlan {
     pub(crate) resolver: Resolver,
 }
 
+/// Whom the network relay has to do with.
+pub(super) struct Surroundings {
+    pub(super) outbox: Outbox,
+    /// What leaves waits for them.
+    pub(super) epochs: Option<Epochs>,
+    /// What it tells goes there.
+    pub(super) control: Arc<Link>,
+    /// What it refuses.
+    pub(super) tally: Tally,
+    /// For its end.
+    pub(super) ended: MailSender<()>,
+}
+
 impl NetworkPlan {
     pub(crate) fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
         [self.gate.as_fd(), self.dialer.as_fd()]
     }
 
-    /// Starts the relay on the open gate. What leaves waits for `epochs`. What it tells goes to control,
-    /// its end to `ended`.
-    pub(super) fn start(
-        self,
-        gate: Gate,
-        outbox: Outbox,
-        epochs: Option<Epochs>,
-        control: Arc<Link>,
-        ended: MailSender<()>,
-    ) -> io::Result<Network> {
+    /// Starts the relay on the open gate.
+    pub(super) fn start(self, gate: Gate, surroundings: Surroundings) -> io::Result<Network> {
+        let Surroundings {
+            outbox,
+            epochs,
+            control,
+            tally,
+            ended,
+        } = surroundings;
         let config = Config {
             gate,
             policy: self.policy,
@@ -55,7 +68,7 @@ impl NetworkPlan {
             dial: Box::new(self.dialer),
             epochs,
             events: Box::new(move |event| {
-                if let Some(report) = report(event) {
+                if let Some(report) = report(event, &tally) {
                     // If control is dead, so is this process in a moment. Control, if it is there,
                     // reads.
                     let _ = control.send(&report);
@@ -121,7 +134,8 @@ impl Network {
     }
 }
 
-fn report(event: Event) -> Option<RelayReport> {
+/// What control is told at once. Refusals are told at the end.
+fn report(event: Event, tally: &Tally) -> Option<RelayReport> {
     Some(match event {
         Event::Asked {
             question,
@@ -147,10 +161,16 @@ fn report(event: Event) -> Option<RelayReport> {
             inode,
         },
         Event::Settled { hold } => RelayReport::Settled { hold: hold.0 },
-        Event::Refused { peer, sender } => RelayReport::Refused {
+        Event::Refused {
+            kind,
             peer,
-            sender: sender.map(Into::into),
-        },
+            sender,
+            allow,
+        } => {
+            let program = sender.as_ref().map(|sender| sender.name.as_str());
+            tally.record(kind, &peer, program, allow);
+            return None;
+        }
         Event::Lost { target, error, .. } => RelayReport::NotKept {
             peer: target.to_string(),
             error,

@@ -1,0 +1,139 @@
+//! FIFOs of programs outside: inside they have names, but nobody is at the other end. A task that opens one
+//! waits there, and no call tells of it; so the domain's tasks are looked at.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::process::Pid;
+use surmise_sys::memory;
+use surmise_syscalls::{Shape, row_numbered};
+
+use crate::observer::{Observer, Sockets};
+use crate::refusal::Kind;
+
+/// The longest path, with the byte that ends it.
+const PATH_MAX: usize = 4096;
+
+/// `AT_FDCWD`, as an int.
+const WORKING: u32 = -100_i32 as u32;
+
+/// A thread that waits in a call that opens a FIFO outside.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Waiter {
+    thread: i32,
+    /// What /proc says of the call: number and arguments.
+    call: String,
+    fifo: PathBuf,
+}
+
+/// How long a task has to be seen to wait. One inside may come to the other end.
+const LONG: Duration = Duration::from_millis(900);
+
+/// Finds tasks that wait for the other end of a FIFO outside.
+#[derive(Debug, Default)]
+pub struct Fifos {
+    /// Those that waited at the last look, and since when they are seen; `None` for those that were told.
+    waiting: HashMap<Waiter, Option<Instant>>,
+}
+
+impl Fifos {
+    /// Looks at all tasks of the domain. What has been seen to wait for long is told, once.
+    pub fn look(&mut self, observer: &Observer) {
+        let now = Instant::now();
+        let mut before = std::mem::take(&mut self.waiting);
+        for waiter in waiters(observer) {
+            let since = before.remove(&waiter).unwrap_or(Some(now));
+            let is_long = since.is_some_and(|since| now.duration_since(since) >= LONG);
+            if is_long && let Some(thread) = Pid::from_raw(waiter.thread) {
+                let fifo = waiter.fifo.to_string_lossy();
+                let allow = Some(format!("--allow-socket {fifo}"));
+                observer.record(thread, Kind::Fifo, &fifo, allow);
+            }
+            self.waiting.insert(waiter, since.filter(|_| !is_long));
+        }
+    }
+}
+
+fn waiters(observer: &Observer) -> HashSet<Waiter> {
+    let Sockets::Apart(allowed) = observer.sockets() else {
+        return HashSet::new();
+    };
+    let found = processes().filter(|process| observer.is_inside(process));
+    let threads = found.flat_map(|process| numbered(&process.join("task")));
+    let waiters = threads.filter_map(|thread| waiter(&thread));
+    let is_allowed = |fifo: &Path| {
+        let mut paths = allowed
+            .iter()
+            .filter_map(|path| fs::canonicalize(path).ok());
+        paths.any(|path| fifo.starts_with(path))
+    };
+    waiters.filter(|waiter| !is_allowed(&waiter.fifo)).collect()
+}
+
+fn waiter(thread: &Path) -> Option<Waiter> {
+    let call = fs::read_to_string(thread.join("syscall")).ok()?;
+    let mut words = call.split_ascii_whitespace();
+    // "running" is no number.
+    let row = row_numbered(words.next()?.parse().ok()?)?;
+    if !["open", "openat", "openat2"].contains(&row.name()) {
+        return None;
+    }
+    let arguments: Vec<u64> = words
+        .map(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).unwrap_or(0))
+        .collect();
+    let place = row
+        .arguments()
+        .iter()
+        .position(|shape| *shape == Shape::Path)?;
+    let number: i32 = thread.file_name()?.to_str()?.parse().ok()?;
+    let name = text(Pid::from_raw(number)?, *arguments.get(place)?)?;
+    let start = match (name.is_absolute(), place) {
+        (true, _) => fs::read_link(thread.join("root")).ok()?,
+        (false, 1) if arguments[0] as u32 != WORKING => {
+            fs::read_link(thread.join("fd").join((arguments[0] as u32).to_string())).ok()?
+        }
+        (false, _) => fs::read_link(thread.join("cwd")).ok()?,
+    };
+    let path = start.join(name.strip_prefix("/").unwrap_or(&name));
+    let fifo = fs::canonicalize(path).ok()?;
+    let is_fifo = fs::metadata(&fifo).ok()?.file_type().is_fifo();
+    is_fifo.then_some(Waiter {
+        thread: number,
+        call,
+        fifo,
+    })
+}
+
+/// A text that ends with a zero byte. What follows it may not be there, so it is read up to the end of its page.
+fn text(thread: Pid, mut at: u64) -> Option<PathBuf> {
+    const PAGE: u64 = 4096;
+    let mut text = Vec::new();
+    while text.len() < PATH_MAX {
+        let mut piece = vec![0; (PAGE - at % PAGE) as usize];
+        memory::read(thread, at, &mut piece).ok()?;
+        if let Some(end) = piece.iter().position(|byte| *byte == 0) {
+            text.extend(&piece[..end]);
+            return Some(Path::new(std::ffi::OsStr::from_bytes(&text)).into());
+        }
+        at += piece.len() as u64;
+        text.append(&mut piece);
+    }
+    None
+}
+
+fn processes() -> impl Iterator<Item = PathBuf> {
+    numbered(Path::new("/proc"))
+}
+
+/// The entries of a directory that are numbers; none where it cannot be read.
+fn numbered(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let is_number = |name: &[u8]| name.iter().all(u8::is_ascii_digit);
+    entries
+        .filter(move |entry| is_number(entry.file_name().as_bytes()))
+        .map(|entry| entry.path())
+}
