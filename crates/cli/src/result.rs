@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use serde::Serialize;
-use surmise_commit::Change;
+use surmise_commit::{Change, Note};
 use surmise_domain::{Exit, Lingering};
 use surmise_speculation::Stats;
 
@@ -43,6 +43,8 @@ struct Row {
     path: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -85,6 +87,7 @@ impl From<&Change> for Row {
                 .from
                 .as_ref()
                 .map(|path| path.to_string_lossy().into_owned()),
+            notes: change.notes.iter().map(Note::to_string).collect(),
         }
     }
 }

@@ -75,7 +75,8 @@ JSON:
   {\"name\", \"exit\", \"state\", \"changes\", \"held\", \"lingering\"}
   exit         the exit status
   state        committed, aborted, kept, or unchanged: nothing is left of the domain
-  changes      {\"kind\", \"path\"} each, kind as in `surmise diff`; \"from\" is the old path
+  changes      {\"kind\", \"path\"} each, kind as in `surmise diff`; \"from\" is the old path, \"notes\"
+               what `surmise diff` says after the tab, one string each
   held         {\"to\", \"bytes\", \"first_line\", \"process\"} of each held output
   lingering    {\"pid\", \"name\"} of each process that was ended
   speculation  with --stats: what it tells, \"calls\" with the most frequent first";
