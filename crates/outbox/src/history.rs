@@ -76,7 +76,8 @@ impl History {
     pub(crate) fn accepts(&self, record: &Record<'_>) -> bool {
         let id = record.hold();
         if matches!(record, Record::Opened { .. }) {
-            return id >= self.next();
+            // Of the last number there is none that could follow.
+            return id >= self.next() && id.0 < u64::MAX;
         }
         let Some(hold) = self.holds.get(&id) else {
             return false;
