@@ -46,6 +46,8 @@
 //! 18; any other with frame 11 is done. Frame 18 never follows frame 12.
 
 mod codec;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod record;
 #[cfg(test)]
 mod tests;

@@ -65,6 +65,9 @@ mod copy;
 mod devices;
 mod error;
 mod flush;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod journal;
 mod kept;
 mod line;
