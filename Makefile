@@ -9,10 +9,11 @@ release = cargo rustc --release --locked --package surmise --bin surmise -- \
 MINUTES ?= 30
 SEEDS ?= 50
 STATES ?= 2000
+SECONDS ?= 60
 COMMIT = $(shell git describe --always --dirty)
 
 .PHONY: help build deb deb-test demo demo-rpc test lint bench bench-net bench-sync bench-rpc bench-rollback \
-	torture soak soak-crash soak-rpc clean
+	torture fuzz soak soak-crash soak-rpc clean
 
 help:
 	@echo 'make demo       build a C project under surmise: look, throw away, run again, commit'
@@ -28,7 +29,8 @@ help:
 	@echo 'make bench-rpc  what running ahead saves calls that depend on each other, and what it costs'
 	@echo 'make torture    eleven real programs mispredicted and rolled back, SEEDS=50 times each, as each user'
 	@echo 'make bench-rollback  what checkpoints and rollbacks take, by their targets and beside CRIU'
-	@echo 'make soak       real programs, 1e6 random calls, pjdfstest, stress-ng, 8 domains at once, then property tests and the demo for MINUTES=30'
+	@echo 'make fuzz       every decoder is given bytes that libFuzzer makes up, SECONDS=60 each'
+	@echo 'make soak       real programs, 1e6 random calls, pjdfstest, stress-ng, 8 domains at once, then ten minutes of fuzzing a decoder, property tests and the demo for MINUTES=30'
 	@echo 'make soak-crash  power lost in STATES=2000 states of six programs under surmise sync; goes on where it was cut short'
 	@echo 'make soak-rpc   a fault at every frame, 100,000 calls, 10,000 held open, 10,000 chains while others write, the guide'
 	@echo 'make clean      remove target/'
@@ -52,7 +54,7 @@ test:
 		exit $$status; }
 
 lint:
-	@$(call tools,lint) && cargo fmt --all --check \
+	@$(call tools,lint) && cargo fmt --all --check && cargo fmt --check --manifest-path fuzz/Cargo.toml \
 		&& cargo clippy --workspace --all-targets --locked --features surmise-grpc/explored -- -D warnings \
 		&& cargo xtask tidy
 
@@ -94,6 +96,9 @@ torture:
 bench-rollback:
 	@$(call tools,bench) && cargo bench --locked --package surmise-checkpoint --bench rollback
 
+fuzz:
+	@$(call tools,fuzz) && scripts/fuzz $(SECONDS)
+
 soak:
 	@$(call tools,test) && $(release) && scripts/try-programs \
 		&& scripts/exercise-files \
@@ -109,6 +114,7 @@ soak:
 			--nocapture kills:: power:: \
 		&& SURMISE_EVERY_STEP=1 cargo test --release --locked --package surmise --test promises -- \
 			--nocapture damage:: \
+		&& $(MAKE) fuzz SECONDS=600 \
 		&& scripts/soak $(MINUTES)
 
 # What was tried of this very commit is not tried again, so it can be cut short at any time.

@@ -19,7 +19,7 @@ impl Pending {
     /// What waits in `domain` now.
     pub fn of(domain: &Domain) -> Result<Self, Failure> {
         Ok(Self {
-            changes: domain.changes()?,
+            changes: domain.noted_changes()?,
             held: held::rows(domain)?,
         })
     }

@@ -1,7 +1,7 @@
 //! The result of a run for programs: `surmise run --json`.
 
 use serde::Serialize;
-use surmise_commit::Change;
+use surmise_commit::{Change, Note};
 use surmise_domain::{Exit, Lingering, Refusals};
 use surmise_speculation::Stats;
 
@@ -48,6 +48,8 @@ struct Row {
     path: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -92,6 +94,7 @@ impl From<&Change> for Row {
                 .from
                 .as_ref()
                 .map(|path| path.to_string_lossy().into_owned()),
+            notes: change.notes.iter().map(Note::to_string).collect(),
         }
     }
 }

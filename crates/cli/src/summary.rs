@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use surmise_commit::{ChangeKind, Changes};
+use surmise_commit::{ChangeKind, Changes, Note};
 use surmise_domain::Domain;
 
 use crate::failure::Failure;
@@ -12,16 +12,19 @@ use crate::pager;
 use crate::patch::{Contents, left_out};
 use crate::pending::Pending;
 
-/// Lines shown before the rest is only counted.
+/// Lines shown before the rest is only counted, and as many more of those that give somebody rights.
 const LINES_MAX: usize = 20;
 
-/// Prints how many changes of which kind there are, and the first of them.
+/// Prints how many changes of which kind there are, the first of them, and the first of the others that
+/// give somebody rights: those must not pass among many that do not.
 pub fn show(changes: &Changes) -> Result<(), Failure> {
     let base = launch::directory()?;
     let kinds: Vec<_> = changes.iter().map(|change| change.kind).collect();
-    let lines: Vec<_> = changes
-        .iter()
-        .take(LINES_MAX)
+    let first = changes.iter().take(LINES_MAX);
+    let rest = changes.iter().skip(LINES_MAX);
+    let giving = rest.filter(|change| change.notes.iter().any(Note::gives_rights));
+    let lines: Vec<_> = first
+        .chain(giving.take(LINES_MAX))
         .map(|change| change.line(&base))
         .collect();
     // As all remarks: what can't be written must not change what a run does.

@@ -1,10 +1,12 @@
 //! What a domain changed, as a list.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use surmise_view::{FileKind, Map, Node, NodeId};
 
 use crate::names::{Entry, Names};
+use crate::notes::{Note, States};
 
 /// What happened to a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -39,6 +41,8 @@ pub struct Change {
     pub(crate) old: Option<PathBuf>,
     /// The real path under which a renamed name takes the place of something.
     pub(crate) replaces: Option<PathBuf>,
+    /// What it means for who may do what; filled by [`Changes::noted`].
+    pub notes: Vec<Note>,
 }
 
 /// Everything that a domain changed, in the order in which it first happened.
@@ -68,6 +72,19 @@ impl Changes {
         Self {
             list: list.into_iter().map(|(_, change)| change).collect(),
         }
+    }
+
+    /// The same with notes, for which what was there before is looked at in the real directory `root`.
+    /// Only what cannot be told from `map`, of which these are the changes, is looked at.
+    ///
+    /// # Errors
+    /// When `root` cannot be opened.
+    pub fn noted(mut self, map: &Map, root: &Path) -> io::Result<Self> {
+        let states = States::new(map, root)?;
+        for change in &mut self.list {
+            change.notes = states.notes(change);
+        }
+        Ok(self)
     }
 
     /// Only those at or below one of `paths` (absolute), before or after; all when `paths` is empty.
@@ -124,6 +141,7 @@ fn named(names: &Names<'_>, entry: &Entry<'_>) -> Option<Change> {
             node: None,
             old: real(),
             replaces: None,
+            notes: Vec::new(),
         });
     };
     if !names.is_live(entry.directory) {
@@ -148,6 +166,7 @@ fn named(names: &Names<'_>, entry: &Entry<'_>) -> Option<Change> {
         node: Some(target),
         old,
         replaces: old_kind.and_then(|_| real()),
+        notes: Vec::new(),
     })
 }
 
@@ -176,6 +195,7 @@ fn modified(names: &Names<'_>, id: NodeId, node: &Node) -> Option<Change> {
         node: Some(id),
         old: Some(names.real_path(parent)?.join(name)),
         replaces: None,
+        notes: Vec::new(),
     })
 }
 

@@ -47,6 +47,8 @@
 
 mod codec;
 mod flagged;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod record;
 #[cfg(test)]
 mod tests;

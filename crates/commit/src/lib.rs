@@ -66,12 +66,16 @@ mod devices;
 mod error;
 mod flagged;
 mod flush;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod journal;
 mod kept;
 mod line;
 mod locate;
 mod metadata;
 mod names;
+mod notes;
 mod objects;
 mod opening;
 mod patch;
@@ -95,6 +99,7 @@ pub use error::{CommitError, Conflict, ConflictKind, Obstacle, ObstacleKind};
 pub use journal::{JournalError, Phase, forget, pending};
 pub use kept::finish_kept;
 pub use line::shown;
+pub use notes::{Note, Special};
 pub use patch::{LeftOut, LeftOutReason, PatchSource, write_patch};
 pub use reads::Terms;
 pub use report::{Activity, Kept, Leftover, Progress, Reason, Report};

@@ -1,5 +1,6 @@
 //! A change as one line of text.
 
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -9,16 +10,22 @@ use crate::{Change, ChangeKind};
 impl Change {
     /// `A path`, `M path`, `D path`, `T path` or `R old -> new`. Paths below `base` (absolute) are
     /// relative to it, others absolute; directories end in `/`. A path that would not read back as
-    /// itself is quoted the way git quotes.
+    /// itself is quoted the way git quotes. Where there are notes they follow after a tab, which is in
+    /// no path, with commas between them.
     pub fn line(&self, base: &Path) -> String {
         let path = shown(&self.path, base, self.is_directory);
-        match &self.from {
+        let mut line = match &self.from {
             Some(from) => {
                 let from = shown(from, base, self.is_directory);
                 format!("{} {from} -> {path}", self.kind.letter())
             }
             None => format!("{} {path}", self.kind.letter()),
+        };
+        for (index, note) in self.notes.iter().enumerate() {
+            let separator = if index == 0 { "\t" } else { ", " };
+            write!(line, "{separator}{note}").expect("a String takes everything");
         }
+        line
     }
 }
 
@@ -49,6 +56,14 @@ pub fn shown(path: &Path, base: &Path, is_directory: bool) -> String {
     match needs_quotes(&bytes) {
         true => quoted(&bytes),
         false => String::from_utf8(bytes).expect("bytes that need no quotes are UTF-8"),
+    }
+}
+
+/// The name of an extended attribute in a list that has commas between its items.
+pub(crate) fn shown_name(name: &OsStr) -> String {
+    match name.to_str() {
+        Some(text) if !needs_quotes(text.as_bytes()) && !text.contains(',') => text.to_owned(),
+        _ => quoted(name.as_bytes()),
     }
 }
 
@@ -111,9 +126,8 @@ fn octal(text: &mut String, bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsStr;
-
     use super::*;
+    use crate::Note;
 
     fn change(kind: ChangeKind, path: &str, from: Option<&str>, is_directory: bool) -> Change {
         Change {
@@ -124,6 +138,7 @@ mod tests {
             node: None,
             old: None,
             replaces: None,
+            notes: Vec::new(),
         }
     }
 
@@ -151,6 +166,18 @@ mod tests {
                 false
             )),
             "R c -> d/c"
+        );
+    }
+
+    #[test]
+    fn notes_follow_after_the_only_tab() {
+        let noted = Change {
+            notes: vec![Note::SetUser(0), Note::Mode(0o755, 0o4755)],
+            ..change(ChangeKind::Modified, "/a\tset-user-id root", None, false)
+        };
+        assert_eq!(
+            noted.line(Path::new("/")),
+            "M \"a\\tset-user-id root\"\tset-user-id root, mode 0755 -> 4755"
         );
     }
 

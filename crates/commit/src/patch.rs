@@ -47,7 +47,9 @@ pub enum LeftOutReason {
 }
 
 /// Writes the patch of `changes`, for `git apply` in `base` (absolute), and returns what it could not
-/// hold. Directories are left out without a word: a patch has none, and makes what it needs.
+/// hold. Directories are left out without a word: a patch has none, and makes what it needs. Lines of
+/// changes with notes come first, as comments: git knows of nothing in them but one permission, and
+/// skips what is before the first file. Between a file's own header lines it would not.
 ///
 /// # Errors
 /// What reading a file, an object or the real tree, or writing to `out`, says.
@@ -57,6 +59,9 @@ pub fn write_patch(
     base: &Path,
     out: &mut dyn Write,
 ) -> io::Result<Vec<LeftOut>> {
+    for change in changes.iter().filter(|change| !change.notes.is_empty()) {
+        writeln!(out, "# {}", change.line(base))?;
+    }
     let reader = Reader::new(source)?;
     let (pairs, mut left_out) = pairs(&reader, changes, base)?;
     for pair in pairs {

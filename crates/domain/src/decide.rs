@@ -2,6 +2,7 @@
 
 use std::io;
 use std::ops::ControlFlow;
+use std::path::Path;
 
 use surmise_commit::{
     Activity, Changes, CommitError, OnProgress, Progress, Report, Request, Resumed, Terms,
@@ -36,6 +37,9 @@ pub enum DecideError {
     /// What the domain holds cannot be read.
     #[error(transparent)]
     Outbox(#[from] OutboxError),
+    /// The real file system cannot be looked at.
+    #[error("open /: {0}")]
+    Real(#[source] io::Error),
     /// Held output has nowhere to go. Nothing has changed.
     #[error(transparent)]
     Delivery(#[from] DeliveryError),
@@ -104,6 +108,17 @@ impl Domain {
             return Ok(Changes::default());
         }
         Ok(Changes::of(&self.map(Depth::Records)?))
+    }
+
+    /// As [`Self::changes`], with notes: what each change means for who may do what.
+    ///
+    /// # Errors
+    /// As [`Self::changes`], and when the real file system cannot be looked at.
+    pub fn noted_changes(&self) -> Result<Changes, DecideError> {
+        let map = self.map(Depth::Records)?;
+        Changes::of(&map)
+            .noted(&map, Path::new("/"))
+            .map_err(DecideError::Real)
     }
 
     /// The name map of what the domain changed so far, whose data are as they were written as far as

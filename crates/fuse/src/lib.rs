@@ -27,6 +27,9 @@ mod capabilities;
 mod directory;
 mod dispatch;
 mod filesystem;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod handshake;
 mod node;
 mod notify;

@@ -68,6 +68,9 @@ mod client;
 mod deadline;
 #[cfg(all(test, feature = "explored"))]
 mod explored;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod gate;
 mod known;
 mod lock;

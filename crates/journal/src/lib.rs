@@ -44,6 +44,9 @@
 
 mod damage;
 mod frame;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod header;
 mod scan;
 mod storage;

@@ -7,6 +7,9 @@
 
 mod message;
 
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub use message::fuzzing;
 pub use message::{Answer, Kind, Query, Question, format_error};
 
 use std::collections::HashMap;

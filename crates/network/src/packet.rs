@@ -7,6 +7,9 @@
 mod build;
 mod checksum;
 mod echo;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod parse;
 
 pub use build::{Why, datagram, pong, reset, unreachable};

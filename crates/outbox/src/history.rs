@@ -76,7 +76,8 @@ impl History {
     pub(crate) fn accepts(&self, record: &Record<'_>) -> bool {
         let id = record.hold();
         if matches!(record, Record::Opened { .. }) {
-            return id >= self.next();
+            // Of the last number there is none that could follow.
+            return id >= self.next() && id.0 < u64::MAX;
         }
         let Some(hold) = self.holds.get(&id) else {
             return false;
@@ -196,7 +197,8 @@ impl Hold {
     /// What begins at `from` is to be sent. An empty datagram there may have left or not.
     fn begin_again(&mut self, from: u64) {
         self.sent = from;
-        self.drop_first_while(|first| first.length > 0 && first.end() <= from);
+        let may_be_left = |first: &Stored| first.length == 0 && first.offset == from;
+        self.drop_first_while(|first| first.end() <= from && !may_be_left(first));
         self.cut_first(from);
         // Also a connection without a byte is to be made once more.
         self.stage = match from {

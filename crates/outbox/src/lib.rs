@@ -15,6 +15,9 @@
 
 mod delivery;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod held;
 mod history;
 mod outbox;

@@ -13,6 +13,9 @@
 mod borrowed;
 mod codec;
 mod copies;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod kernel;
 mod known;
 mod listed;

@@ -307,7 +307,7 @@ impl Fold {
 
 /// Takes back what nobody has decided, since whoever would have is no more. Returns what the log has to say
 /// of it.
-fn undo_undecided(map: &mut Map) -> Option<Operation> {
+pub(crate) fn undo_undecided(map: &mut Map) -> Option<Operation> {
     let operation = Operation {
         time: core::now(),
         records: vec![Record::Undo(map.oldest_mark()?)],

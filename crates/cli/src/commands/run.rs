@@ -83,7 +83,8 @@ JSON:
   {\"name\", \"exit\", \"state\", \"changes\", \"held\", \"lingering\", \"refused\", \"refused_more\"}
   exit         the exit status
   state        committed, aborted, kept, or unchanged: nothing is left of the domain
-  changes      {\"kind\", \"path\"} each, kind as in `surmise diff`; \"from\" is the old path
+  changes      {\"kind\", \"path\"} each, kind as in `surmise diff`; \"from\" is the old path, \"notes\"
+               what `surmise diff` says after the tab, one string each
   held         {\"to\", \"bytes\", \"first_line\", \"process\"} of each held output
   lingering    {\"pid\", \"name\"} of each process that was ended
   missing      a line for each thing that could not be kept, for want of space say

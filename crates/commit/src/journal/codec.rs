@@ -100,7 +100,9 @@ impl Field for FileKind {
     }
 
     fn take(bytes: &mut &[u8]) -> Option<Self> {
-        Self::of_mode(u32::take(bytes)?)
+        let bits = u32::take(bytes)?;
+        // Nothing but the kind was written.
+        Self::of_mode(bits).filter(|kind| kind.mode_bits() == bits)
     }
 }
 

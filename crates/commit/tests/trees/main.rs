@@ -7,6 +7,7 @@ mod harness;
 mod histories;
 mod kills;
 mod large;
+mod notes;
 mod patches;
 mod power;
 mod reads;

@@ -186,6 +186,45 @@ fn what_no_patch_can_hold_is_returned() {
     apply(&world.real().join("c"), text.as_bytes(), &[]);
 }
 
+/// S4: git skips the lines of what no patch can carry, and applies the rest.
+#[test]
+fn what_matters_for_trust_comes_first_and_git_skips_it() {
+    let world = World::new(plant);
+    world.act(&[
+        write("a", 70, b"changed"),
+        Act::Chmod("a".into(), 0o4755),
+        Act::Chmod("d/d".into(), 0o666),
+        Act::Chmod("c/a".into(), 0o777),
+        Act::Fifo("d/--- a\n+++ b\n@@ -1 +1 @@".into()),
+        Act::Symlink("l".into(), "x\ndiff --git a/b b/b".into()),
+        write("d/d", 0, b"LINE"),
+    ]);
+    let map = world.map();
+    let changes = Changes::of(&map).noted(&map, &world.real()).unwrap();
+    let (directory, root) = (world.state(), world.real());
+    let source = PatchSource {
+        map: &map,
+        directory: &directory,
+        root: &root,
+    };
+    let mut text = Vec::new();
+    write_patch(&source, &changes, Path::new("/"), &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let comments: Vec<_> = text
+        .lines()
+        .take_while(|line| line.starts_with('#'))
+        .collect();
+    let wanted: Vec<_> = changes
+        .iter()
+        .map(|change| format!("# {}", change.line(Path::new("/"))))
+        .collect();
+    assert_eq!(comments, wanted);
+    assert!(comments[0].starts_with("# M a\tset-user-id "), "{text}");
+    apply(&world.real(), text.as_bytes(), &[]);
+    let (real, copy) = (files(&world.real()), files(&world.copy()));
+    assert!(real == copy, "{real:?}\n{copy:?}\n{text}");
+}
+
 fn path() -> impl Strategy<Value = String> {
     let name = prop::sample::select(&["a", "b", "c", "d"][..]);
     prop::collection::vec(name, 1..4).prop_map(|parts| parts.join("/"))

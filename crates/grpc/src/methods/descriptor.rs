@@ -9,6 +9,10 @@ use super::DescriptorError;
 /// `idempotency_level = NO_SIDE_EFFECTS`.
 const NO_SIDE_EFFECTS: i32 = 1;
 
+/// How long the paths of what is described at once may be together, in bytes. The name of a package is in the path of
+/// each of its methods, so a message of a few megabytes could fill the memory.
+const PATHS_BYTES_MAX: usize = 16 << 20;
+
 #[derive(Message)]
 struct Set {
     #[prost(message, repeated, tag = "1")]
@@ -60,7 +64,25 @@ impl Options {
 /// The bare paths and the classes of the methods of a `FileDescriptorSet`.
 pub fn of_set(bytes: &[u8]) -> Result<Vec<(String, Safety)>, DescriptorError> {
     let set: Set = decoded(bytes)?;
-    Ok(set.file.iter().flat_map(File::classes).collect())
+    collected(set.file.iter().flat_map(File::classes))
+}
+
+/// All of them, if they are not too long together.
+pub fn collected(
+    classes: impl Iterator<Item = (String, Safety)>,
+) -> Result<Vec<(String, Safety)>, DescriptorError> {
+    let mut bytes = 0;
+    let within = |(path, class): (String, Safety)| {
+        bytes += path.len();
+        match bytes <= PATHS_BYTES_MAX {
+            true => Ok((path, class)),
+            false => {
+                let error = format!("the paths of methods have more than {PATHS_BYTES_MAX} bytes");
+                Err(DescriptorError(error))
+            }
+        }
+    };
+    classes.map(within).collect()
 }
 
 /// A `FileDescriptorProto`.

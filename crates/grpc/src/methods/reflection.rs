@@ -132,7 +132,8 @@ fn described(answer: MessageResponse, service: &str) -> Result<Classes, Reflecti
     let files: Vec<File> = files.collect::<Result<_, _>>()?;
     let own = format!("{service}/");
     let classes = files.iter().flat_map(File::classes);
-    Ok(classes.filter(|(path, _)| path.starts_with(&own)).collect())
+    let own = classes.filter(|(path, _)| path.starts_with(&own));
+    Ok(descriptor::collected(own)?)
 }
 
 /// Servers also list what they have no descriptor of.

@@ -1,48 +1,10 @@
+use super::fuzzing::{also, answer, asked, query, v4};
 use super::*;
 use proptest::prelude::*;
 use simple_dns::rdata::{CNAME, HTTPS, TXT};
 
-/// A question for www.example.com with EDNS, as the C library asks it, of any type and class.
-fn asked(kind: u16, class: u16) -> Vec<u8> {
-    let mut message = vec![0x12, 0x34, 0x01, 0x20, 0, 1, 0, 0, 0, 0, 0, 1];
-    message.extend_from_slice(b"\x03WWW\x07example\x03com\x00");
-    message.extend_from_slice(&kind.to_be_bytes());
-    message.extend_from_slice(&class.to_be_bytes());
-    message.extend_from_slice(&[0, 0, 41, 0x04, 0xb0, 0, 0, 0, 0, 0, 0]);
-    message
-}
-
-fn query(kind: u16) -> Query {
-    Query::parse(&asked(kind, 1)).unwrap()
-}
-
 fn address(text: &str) -> IpAddr {
     text.parse().unwrap()
-}
-
-/// A server's answer to a query: a reply with any records.
-fn answer(query: &Query, records: Vec<(&'static str, RData<'static>)>) -> Vec<u8> {
-    let read = Packet::parse(&query.tamed.bytes).unwrap();
-    let mut reply = Packet::new_reply(query.id());
-    reply.questions = read.questions.clone();
-    let records = records.into_iter();
-    reply.answers = records
-        .map(|(name, data)| ResourceRecord::new(Name::new(name).unwrap(), CLASS::IN, 5, data))
-        .collect();
-    query
-        .tamed
-        .wild(reply.build_bytes_vec_compressed().unwrap())
-}
-
-fn v4(text: &str) -> RData<'static> {
-    let address: Ipv4Addr = text.parse().unwrap();
-    RData::A(A {
-        address: address.into(),
-    })
-}
-
-fn also(name: &'static str) -> RData<'static> {
-    RData::CNAME(CNAME(Name::new(name).unwrap()))
 }
 
 #[test]
@@ -224,45 +186,7 @@ fn hints_for_browsers_are_addresses_too() {
     assert_eq!(read.addresses, [address("1.1.1.1"), address("::1")]);
 }
 
-fn nearly() -> impl Strategy<Value = Vec<u8>> {
-    let records = vec![
-        ("www.example.com", also("b.example")),
-        ("b.example", v4("2.2.2.2")),
-    ];
-    let base = prop_oneof![
-        Just(asked(1, 1)),
-        Just(answer(&query(1), records)),
-        Just(query(28).addresses(&[address("::1")])),
-        proptest::collection::vec(any::<u8>(), 0..300),
-    ];
-    let changes = proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6);
-    (base, changes, 0usize..300).prop_map(|(mut message, changes, length)| {
-        message.truncate(length);
-        for (at, byte) in changes {
-            if !message.is_empty() {
-                let at = at.index(message.len());
-                message[at] = byte;
-            }
-        }
-        message
-    })
-}
-
 proptest! {
-    #[test]
-    fn any_bytes_are_read_without_panic(message in nearly()) {
-        let _ = query(1).read_answer(&message);
-        let _ = format_error(&message);
-        if let Some(query) = Query::parse(&message) {
-            prop_assert_eq!(&query.with_id(query.id()), &message);
-            prop_assert!(query.question().name.bytes().all(|byte| byte.is_ascii_graphic()));
-            let all = [address("1.1.1.1"), address("::1")];
-            for reply in [query.refused(), query.failed(), query.no_such_name(), query.addresses(&all)] {
-                prop_assert!(query.read_answer(&reply).is_some());
-            }
-        }
-    }
-
     #[test]
     fn addresses_read_back(
         ips in proptest::collection::vec(any::<[u8; 4]>().prop_map(IpAddr::from), 0..50),

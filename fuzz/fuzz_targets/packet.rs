@@ -1,0 +1,4 @@
+//! A packet of the domain.
+#![no_main]
+
+surmise_fuzz::target!(surmise_network::packet::fuzzing, packet, seeds);
