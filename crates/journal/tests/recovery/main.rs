@@ -87,15 +87,14 @@ fn every_cut_of_what_was_not_durable_keeps_exactly_the_whole_frames() {
 
 #[test]
 fn every_cut_of_what_was_durable_is_damage() {
-    let ends = ends(&FRAMES);
-    for durable in 1..=FRAMES.len() {
+    for (durable, end) in ends(&FRAMES).into_iter().enumerate().skip(1) {
         let bytes = written(&FRAMES, durable);
-        for cut in 0..ends[durable] {
+        for cut in 0..end {
             let damage = read(&bytes[..cut]).expect_err("damage");
             let is_short = matches!(damage.what, What::Short { .. });
             assert!(is_short || cut < HEADER_LENGTH as usize, "{cut}: {damage}");
         }
-        for cut in ends[durable]..=bytes.len() {
+        for cut in end..=bytes.len() {
             let (seen, _) = read(&bytes[..cut]).expect("cut short");
             assert!(seen.len() >= durable);
         }
