@@ -16,6 +16,10 @@ pub enum What {
     /// The first bytes are not those of a log.
     #[error("not the header of a Surmise log")]
     Header,
+    /// The file ends within its header, and is as it should be up to there. Of a log that was never durable
+    /// that is no damage: a kill has cut its creation short.
+    #[error("the file ends within its header")]
+    WithinHeader,
     /// The file ends too early.
     #[error("the file has {length} bytes and had {was}")]
     Short {

@@ -33,6 +33,9 @@ pub(crate) struct Mark {
     pub(crate) is_sealed: bool,
 }
 
+/// Bytes that say whose log it is.
+const NAME_LENGTH: usize = 24;
+
 impl Format {
     /// All bytes of an empty log.
     pub(crate) fn header(self) -> Vec<u8> {
@@ -41,13 +44,15 @@ impl Format {
         header[8..16].copy_from_slice(&self.padded_tag());
         header[16..20].copy_from_slice(&self.version.to_le_bytes());
         let checksum = crc32c::crc32c(&header[..20]);
-        header[20..24].copy_from_slice(&checksum.to_le_bytes());
-        let first = Mark::FIRST;
-        header[first.place()..][..MARK_LENGTH].copy_from_slice(&first.encode());
+        header[20..NAME_LENGTH].copy_from_slice(&checksum.to_le_bytes());
+        header[NAME_LENGTH..].copy_from_slice(&behind_name());
         header
     }
 
     pub(crate) fn check(self, bytes: &[u8]) -> Result<(), OpenError> {
+        if is_cut_short(bytes) {
+            return Err(Damage::at(bytes.len() as u64, What::WithinHeader).into());
+        }
         let header = whole_header(bytes)?;
         if header[8..16] != self.padded_tag() {
             return Err(OpenError::WrongFormat {
@@ -74,9 +79,23 @@ impl Format {
     }
 }
 
+/// What the header of every empty log has behind the name.
+fn behind_name() -> Vec<u8> {
+    let first = Mark::FIRST;
+    let mut bytes = vec![0; HEADER_LENGTH as usize - NAME_LENGTH];
+    bytes[first.place() - NAME_LENGTH..][..MARK_LENGTH].copy_from_slice(&first.encode());
+    bytes
+}
+
+/// Whether `bytes` end within a header, and are as in the header of an empty log up to there.
+pub(crate) fn is_cut_short(bytes: &[u8]) -> bool {
+    let behind = bytes.get(NAME_LENGTH..).unwrap_or_default();
+    bytes.len() < HEADER_LENGTH as usize && behind_name().starts_with(behind)
+}
+
 /// The part of a header that says whose log it is, if all of it is there and undamaged.
-pub(crate) fn whole_header(bytes: &[u8]) -> Result<&[u8; 24], Damage> {
-    let header = bytes.first_chunk::<24>();
+pub(crate) fn whole_header(bytes: &[u8]) -> Result<&[u8; NAME_LENGTH], Damage> {
+    let header = bytes.first_chunk::<NAME_LENGTH>();
     let header = header.ok_or(Damage::at(bytes.len() as u64, What::Header))?;
     match header[..8] == *MAGIC && crc32c::crc32c(&header[..20]) == u32_at(header, 20) {
         true => Ok(header),

@@ -89,6 +89,13 @@ pub enum OpenError {
     },
 }
 
+impl OpenError {
+    /// Whether the file ends within its header; see [`is_cut_short`].
+    pub fn is_cut_short(&self) -> bool {
+        matches!(self, Self::Damaged(damage) if damage.what == What::WithinHeader)
+    }
+}
+
 /// What [`Journal::open`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recovery {
@@ -138,10 +145,19 @@ impl Journal<File> {
     }
 }
 
-/// Whether the log at `path` ends within its header. If it was never sealed, its creation was cut short, and
-/// it holds nothing.
+/// Whether the file at `path` ends within the header of a log, and is all of that header up to there. If it was
+/// never sealed, its creation was cut short, and it holds nothing.
+///
+/// A log of an earlier version may be as short and hold something, since its first frame comes sooner.
 pub fn is_cut_short(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|metadata| metadata.len() < HEADER_LENGTH)
+    let read = || {
+        let mut start = Vec::new();
+        File::open(path)?
+            .take(HEADER_LENGTH)
+            .read_to_end(&mut start)?;
+        io::Result::Ok(start)
+    };
+    read().is_ok_and(|start| header::is_cut_short(&start))
 }
 
 /// Reads the log at `path` without changing it, which may be done while its owner appends.
@@ -251,9 +267,7 @@ impl<S: Storage> Journal<S> {
         let sequence = self.next;
         frame::encode(&mut self.frame, sequence, payload)?;
         if self.mark.is_sealed {
-            // Before anything follows the seal, also on the disk.
-            self.mark(false)?;
-            self.storage.sync()?;
+            self.break_seal()?;
         }
         if let Err(error) = self.storage.write_at(self.end, &self.frame) {
             // A torn frame here would end the log for every later reader. Should the cut fail too,
@@ -285,6 +299,16 @@ impl<S: Storage> Journal<S> {
         }
         self.is_durable = true;
         Ok(())
+    }
+
+    /// Before anything follows the seal, also on the disk.
+    fn break_seal(&mut self) -> io::Result<()> {
+        let sealed = self.mark;
+        self.mark(false)?;
+        self.storage.sync().inspect_err(|_| {
+            // Whether the disk has the mark is not known, so the next append writes it once more.
+            self.mark = sealed;
+        })
     }
 
     /// Says that everything up to here is durable, and whether this is the end.

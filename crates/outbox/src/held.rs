@@ -63,15 +63,6 @@ pub enum HeldState {
 }
 
 impl Held {
-    /// The channels whose sending failed, or was interrupted if nobody is at it: the rest waits for somebody to
-    /// say what is to become of it.
-    pub fn unsent(&self) -> impl Iterator<Item = &HeldChannel> {
-        let is_unsent = |channel: &&HeldChannel| {
-            matches!(channel.state, HeldState::Sending | HeldState::Failed { .. })
-        };
-        self.channels.iter().filter(is_unsent)
-    }
-
     /// The channels that wait for a decision.
     pub fn pending(&self) -> impl Iterator<Item = &HeldChannel> {
         let waits = |channel: &&HeldChannel| {
@@ -88,14 +79,13 @@ impl Held {
 /// When the file cannot be read or is no outbox of this version.
 pub fn load(directory: &Path) -> Result<Held, OutboxError> {
     let path = path_in(directory);
-    if surmise_journal::is_cut_short(&path) {
-        return Ok(Held::default());
-    }
     let mut fold = Fold::default();
     match surmise_journal::read_at(&path, FORMAT, |sequence, payload| {
         fold.take(sequence, payload);
     }) {
         Ok(_) => {}
+        // A kill inside the first write, or somebody is at it: nothing is held yet.
+        Err(error) if error.is_cut_short() => return Ok(Held::default()),
         Err(OpenError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
             return Ok(Held::default());
         }

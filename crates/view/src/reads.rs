@@ -96,14 +96,12 @@ pub fn load_reads(directory: &Path) -> Result<Vec<Read>, ReadsUnknown> {
 }
 
 fn whole(path: &Path) -> Result<Fold, ReadsUnknown> {
-    if surmise_journal::is_cut_short(path) {
-        return Err(ReadsUnknown::NotWhole);
-    }
     let mut fold = Fold::default();
     match surmise_journal::read_at(path, FORMAT, |_, payload| fold.take(payload)) {
         // What begins behind an end mark is more, even if nobody can read it.
         Ok(recovery) if recovery.dropped_bytes == 0 && fold.is_whole() => Ok(fold),
         Ok(_) => Err(ReadsUnknown::NotWhole),
+        Err(error) if error.is_cut_short() => Err(ReadsUnknown::NotWhole),
         Err(OpenError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
             Err(ReadsUnknown::Absent)
         }

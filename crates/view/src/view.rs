@@ -159,17 +159,19 @@ pub struct View {
 /// a log holds no changes.
 pub fn load(directory: &Path) -> Result<Map, LoadError> {
     let path = directory.join("log");
-    if !path.try_exists()? || surmise_journal::is_cut_short(&path) {
+    if !path.try_exists()? {
         return Ok(Map::default());
     }
     let mut fold = Fold::default();
-    surmise_journal::read_at(&path, LOG_FORMAT, |sequence, payload| {
+    let read = surmise_journal::read_at(&path, LOG_FORMAT, |sequence, payload| {
         fold.take(sequence, payload);
-    })
-    .map_err(|source| LoadError::Log {
-        path: path.clone(),
-        source,
-    })?;
+    });
+    match read {
+        // A kill inside the first write, or the view is at it: no operation took place.
+        Err(error) if error.is_cut_short() => return Ok(Map::default()),
+        Err(source) => return Err(LoadError::Log { path, source }),
+        Ok(_) => {}
+    }
     let mut map = fold.finish(&path)?;
     undo_undecided(&mut map);
     map.prune();

@@ -1,4 +1,4 @@
-//! A disk in memory that can be full, and that can lose its power.
+//! A disk in memory that can be full, can fail, and can lose its power.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,6 +13,8 @@ pub(crate) struct Disk {
     pub(crate) bytes: Vec<u8>,
     /// How many bytes fit.
     pub(crate) room: Option<usize>,
+    /// How many of the next flushes fail.
+    pub(crate) failing_syncs: usize,
     /// What a power loss cannot take.
     durable: Vec<u8>,
     /// Blocks that were written since.
@@ -70,6 +72,10 @@ impl Storage for &mut Disk {
     }
 
     fn sync(&mut self) -> io::Result<()> {
+        if self.failing_syncs > 0 {
+            self.failing_syncs -= 1;
+            return Err(io::Error::other("the disk fails"));
+        }
         self.durable = self.bytes.clone();
         self.dirty.clear();
         Ok(())

@@ -9,7 +9,8 @@ use std::path::Path;
 
 use disk::Disk;
 use surmise_journal::{
-    Damage, Format, HEADER_LENGTH, Journal, OpenError, Recovery, What, read_at, salvage_at, seal_at,
+    Damage, Format, HEADER_LENGTH, Journal, OpenError, Recovery, What, is_cut_short, read_at,
+    salvage_at, seal_at,
 };
 
 const FORMAT: Format = Format {
@@ -312,8 +313,57 @@ fn other_formats_and_versions_are_refused_by_name() {
     ));
     for length in 0..HEADER_LENGTH as usize {
         let short = open(&bytes[..length], FORMAT);
-        let is_damaged =
-            matches!(&short, Err(OpenError::Damaged(damage)) if damage.what == What::Header);
-        assert!(is_damaged, "{length}: {short:?}");
+        let error = short.expect_err("a part of a header is no log");
+        assert!(error.is_cut_short(), "{length}: {error}");
+    }
+}
+
+/// What was cut short is made anew, so nothing else may be taken for that.
+#[test]
+fn only_a_part_of_a_new_header_was_cut_short() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("log");
+    let is_cut_short = |bytes: &[u8]| {
+        fs::write(&path, bytes).expect("written");
+        is_cut_short(&path)
+    };
+    let empty = written(&[], 0);
+    for length in 0..empty.len() {
+        assert!(is_cut_short(&empty[..length]), "{length}");
+    }
+    assert!(!is_cut_short(&empty));
+    // The first mark of this one follows what its header begins with.
+    let durable = written(&FRAMES, 1);
+    for length in 513..durable.len() {
+        assert!(!is_cut_short(&durable[..length]), "{length}");
+    }
+    // A log of the first version: its first frame follows the 24 bytes that say whose it is.
+    let earlier = [&empty[..24], &[1, 0, 0, 0, 9, 9, 9, 9, 1], &[0; 7], b"x"].concat();
+    assert!(!is_cut_short(&earlier));
+    let newer = Format {
+        version: 4,
+        ..FORMAT
+    };
+    let mut disk = Disk::of(&earlier);
+    let refused = Journal::open(&mut disk, newer, |_, _| {}).map(drop);
+    assert!(
+        matches!(refused, Err(OpenError::WrongVersion { found: 3, .. })),
+        "{refused:?}"
+    );
+}
+
+/// A seal counts as broken only when the disk has said so.
+#[test]
+fn a_seal_that_could_not_be_broken_is_broken_by_the_next_append() {
+    let mut random = fastrand::Rng::with_seed(5);
+    let mut disk = Disk::of(&sealed(&FRAMES));
+    disk.failing_syncs = 1;
+    let (mut journal, _) = Journal::open(&mut disk, FORMAT, |_, _| {}).expect("open");
+    journal.append(b"first").expect_err("the disk fails");
+    journal.append(b"second").expect("append");
+    for _ in 0..100 {
+        let bytes = disk.after_power_loss(&mut random);
+        let (seen, _) = read(&bytes).expect("a power loss is no damage");
+        assert!(seen.starts_with(&FRAMES.map(<[u8]>::to_vec)));
     }
 }

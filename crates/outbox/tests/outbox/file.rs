@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use surmise_journal::{Format, HEADER_LENGTH, Journal, OpenError, read_at};
+use surmise_journal::{Format, Journal, OpenError, read_at};
 use surmise_outbox::{End, HeldState, HoldId, Host, Outbox, OutboxError, Resend, Target, load};
 use surmise_testkit::Scratch;
 
@@ -109,11 +109,12 @@ fn every_cut_keeps_exactly_the_whole_frames_and_is_gone_on_from_or_is_damage() {
     let bytes = fs::read(&path).expect("read");
     assert_eq!(states.len(), 18);
     assert_eq!(states[17].0, bytes.len());
-    // Where the notes on what leaves are made durable. A cut of those would have it sent twice.
-    let durable = states[14].0;
+    // From where a cut takes the newest mark, or what that mark says: the notes on what leaves are made durable,
+    // and a cut of those would have it sent twice.
+    let durable = 513..states[14].0;
     for cut in 0..=bytes.len() {
         fs::write(&path, &bytes[..cut]).expect("write");
-        if (HEADER_LENGTH as usize..durable).contains(&cut) {
+        if durable.contains(&cut) {
             for error in [load(&directory).err(), Outbox::open(&directory).err()] {
                 let is_damage = matches!(error, Some(OutboxError::Open(OpenError::Damaged(_))));
                 assert!(is_damage, "cut at {cut}: {error:?}");
