@@ -28,7 +28,9 @@ pub(crate) struct Hold {
     pub(crate) sent: u64,
     pub(crate) end: Option<End>,
     stage: Stage,
-    /// What has not left, in order; of one that is unsent, what was to leave then.
+    /// While it waits to be sent again: how many bytes were known to have left before.
+    left_before: Option<u64>,
+    /// All that the present or next sending may begin with, in order.
     pieces: VecDeque<Stored>,
 }
 
@@ -53,6 +55,21 @@ struct Stored {
 impl Stored {
     fn end(&self) -> u64 {
         self.offset + u64::from(self.length)
+    }
+
+    /// What of it is not before byte `upto` of its hold.
+    fn behind(self, upto: u64) -> Self {
+        let gone = upto.saturating_sub(self.offset);
+        Self {
+            position: self.position + gone,
+            offset: self.offset + gone,
+            length: self.length - u32::try_from(gone).expect("a part of a piece is short"),
+        }
+    }
+
+    /// Whether it is before byte `upto` of its hold. An empty datagram there may have left or not.
+    fn is_before(&self, upto: u64) -> bool {
+        self.offset < upto && self.end() <= upto
     }
 }
 
@@ -102,7 +119,7 @@ impl History {
                 hold.stage == Stage::Sending && (hold.sent..=hold.bytes).contains(upto)
             }
             Record::Again { from, .. } => {
-                hold.is_unsent() && (hold.first_kept()..=hold.bytes).contains(from)
+                hold.can_begin_again() && (hold.first_kept()..=hold.bytes).contains(from)
             }
         }
     }
@@ -129,12 +146,16 @@ impl History {
         match record {
             Record::Data { bytes, .. } => hold.append(payload + DATA_OFFSET, bytes.len()),
             Record::Finished { end, .. } => hold.end = Some(*end),
-            Record::Sending { .. } => hold.stage = Stage::Sending,
+            Record::Sending { .. } => {
+                hold.stage = Stage::Sending;
+                hold.left_before = None;
+            }
             Record::Sent { upto, errno, .. } => hold.settle(*upto, *errno),
             Record::Left { upto, .. } => hold.sent = *upto,
             Record::Again { from, .. } => hold.begin_again(*from),
             Record::Dropped { .. } => {
                 hold.stage = Stage::Dropped;
+                hold.left_before = None;
                 hold.pieces.clear();
             }
             Record::Opened { .. } => unreachable!("taken in above"),
@@ -169,6 +190,7 @@ impl Hold {
             sent: 0,
             end: None,
             stage: Stage::Held,
+            left_before: None,
             pieces: VecDeque::new(),
         }
     }
@@ -184,22 +206,26 @@ impl Hold {
 
     fn settle(&mut self, upto: u64, errno: i32) {
         self.sent = upto;
+        self.left_before = None;
         if errno != 0 {
             // Its pieces stay: somebody may want them to be sent again.
             self.stage = Stage::Failed(errno);
             return;
         }
         self.stage = Stage::Released;
-        self.drop_first_while(|first| first.end() <= upto);
-        self.cut_first(upto);
+        while self.pieces.front().is_some_and(|first| first.end() <= upto) {
+            self.pieces.pop_front();
+        }
+        if let Some(first) = self.pieces.front_mut() {
+            *first = first.behind(upto);
+        }
     }
 
-    /// What begins at `from` is to be sent. An empty datagram there may have left or not.
+    /// What begins at `from` is to be sent. What is before that stays: as long as nothing is being sent, somebody
+    /// may want that, too.
     fn begin_again(&mut self, from: u64) {
+        self.left_before = Some(self.known_to_have_left());
         self.sent = from;
-        let may_be_left = |first: &Stored| first.length == 0 && first.offset == from;
-        self.drop_first_while(|first| first.end() <= from && !may_be_left(first));
-        self.cut_first(from);
         // Also a connection without a byte is to be made once more.
         self.stage = match from {
             0 => Stage::Held,
@@ -207,34 +233,27 @@ impl Hold {
         };
     }
 
-    fn drop_first_while(&mut self, has_left: impl Fn(&Stored) -> bool) {
-        while self.pieces.front().is_some_and(&has_left) {
-            self.pieces.pop_front();
-        }
-    }
-
-    /// Takes what is before `upto` off the first piece.
-    fn cut_first(&mut self, upto: u64) {
-        if let Some(first) = self.pieces.front_mut() {
-            let gone = upto.saturating_sub(first.offset);
-            first.position += gone;
-            first.offset += gone;
-            first.length -= u32::try_from(gone).expect("a part of a piece is short");
-        }
+    /// How many of its bytes are known to have left in the last sending.
+    pub(crate) fn known_to_have_left(&self) -> u64 {
+        self.left_before.unwrap_or(self.sent)
     }
 
     /// Whether something of it may be sent: a connection without a byte, too.
     pub(crate) fn is_pending(&self) -> bool {
         match self.stage {
             Stage::Held => true,
-            Stage::Released => !self.pieces.is_empty(),
+            Stage::Released => self.waiting().len() > 0,
             Stage::Sending | Stage::Failed(_) | Stage::Dropped => false,
         }
     }
 
-    /// Whether its sending failed, or was interrupted: nobody sends the rest.
-    pub(crate) fn is_unsent(&self) -> bool {
-        matches!(self.stage, Stage::Sending | Stage::Failed(_))
+    /// Whether its sending failed, or was interrupted. Also if it is to be sent again already, and that has not
+    /// begun.
+    pub(crate) fn can_begin_again(&self) -> bool {
+        match self.stage {
+            Stage::Sending | Stage::Failed(_) => true,
+            _ => self.left_before.is_some() && self.is_pending(),
+        }
     }
 
     /// The first byte that could be sent again.
@@ -242,14 +261,24 @@ impl Hold {
         self.pieces.front().map_or(self.bytes, |first| first.offset)
     }
 
-    /// What has not left, in order; of one that was not sent as a whole, what was to leave.
+    /// What is not known to have left, in order.
     pub(crate) fn pieces(&self, id: HoldId) -> impl Iterator<Item = Piece> {
-        self.pieces.iter().map(move |stored| Piece {
-            hold: id,
-            offset: stored.offset,
-            length: stored.length as usize,
-            position: stored.position,
+        self.waiting().map(move |stored| {
+            let rest = stored.behind(self.sent);
+            Piece {
+                hold: id,
+                offset: rest.offset,
+                length: rest.length as usize,
+                position: rest.position,
+            }
         })
+    }
+
+    fn waiting(&self) -> impl ExactSizeIterator<Item = &Stored> {
+        let first = self
+            .pieces
+            .partition_point(|piece| piece.is_before(self.sent));
+        self.pieces.range(first..)
     }
 
     pub(crate) fn state(&self) -> HeldState {
@@ -257,7 +286,7 @@ impl Hold {
             Stage::Sending => HeldState::Sending,
             Stage::Failed(errno) => HeldState::Failed { errno },
             Stage::Dropped => HeldState::Dropped,
-            Stage::Released if self.pieces.is_empty() => HeldState::Sent,
+            Stage::Released if !self.is_pending() => HeldState::Sent,
             Stage::Held | Stage::Released => match self.end {
                 None => HeldState::Open,
                 Some(end) => HeldState::Finished(end),

@@ -300,8 +300,8 @@ impl Outbox {
     }
 
     /// Makes pending, durably, what was not sent of all holds whose sending failed or was interrupted: all of
-    /// it once more, or what is not known to have left. Only while nothing is being sent. Returns how many
-    /// holds there are.
+    /// it once more, or what is not known to have left. Only while nothing is being sent; until something is,
+    /// the last call counts. Returns how many holds there are.
     ///
     /// # Errors
     /// What the disk says.
@@ -314,12 +314,12 @@ impl Outbox {
                 .history
                 .holds
                 .iter()
-                .filter(|(_, hold)| hold.is_unsent());
+                .filter(|(_, hold)| hold.can_begin_again());
             let record = |(id, hold): (&HoldId, &Hold)| Record::Again {
                 hold: *id,
                 from: match what {
                     Resend::Whole => hold.first_kept(),
-                    Resend::Rest => hold.sent,
+                    Resend::Rest => hold.known_to_have_left(),
                 },
             };
             unsent.map(record).collect()

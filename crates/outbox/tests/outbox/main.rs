@@ -1,5 +1,6 @@
 //! The outbox: its file, its writer, and delivery over real sockets on the loopback device.
 
+mod again;
 mod delivery;
 mod file;
 mod full;

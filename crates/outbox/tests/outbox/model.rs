@@ -29,6 +29,7 @@ pub fn act() -> impl Strategy<Value = Act> {
     let hold = 0..12usize;
     let bytes = prop_oneof![
         8 => proptest::collection::vec(any::<u8>(), 0..40),
+        2 => Just(Vec::new()),
         1 => (65_000..200_000usize).prop_map(|length| vec![b'l'; length]),
     ];
     prop_oneof![
@@ -65,8 +66,10 @@ struct Model {
     left: usize,
     /// How many bytes have left.
     sent: u64,
-    /// How many had left before the present sending.
-    released: u64,
+    /// How many had left at the last time when all that had left was known, and of how many appended.
+    released: (u64, usize),
+    /// While it waits to be sent again: how many were known to have left before.
+    left_before: Option<u64>,
     end: Option<End>,
     state: State,
 }
@@ -126,7 +129,7 @@ impl<'a> Both<'a> {
             Act::Again(what) => {
                 let unsent = self.holds.iter_mut();
                 let unsent = unsent
-                    .filter(|hold| matches!(hold.state, State::Sending | State::Failed))
+                    .filter(|hold| hold.can_begin_again())
                     .map(|hold| hold.begin_again(what))
                     .count();
                 assert_eq!(self.outbox.send_again(what).expect("noted"), unsent);
@@ -151,7 +154,8 @@ impl<'a> Both<'a> {
             appended: Vec::new(),
             left: 0,
             sent: 0,
-            released: 0,
+            released: (0, 0),
+            left_before: None,
             end: None,
             state: State::Held,
         });
@@ -177,6 +181,7 @@ impl<'a> Both<'a> {
         assert_eq!(is_done, hold.is_some());
         if let Some(hold) = hold {
             hold.state = state;
+            hold.left_before = None;
         }
     }
 
@@ -272,12 +277,20 @@ impl Model {
         self.sent + (self.total() - self.sent) * u64::from(part) / 255
     }
 
+    fn can_begin_again(&self) -> bool {
+        match self.state {
+            State::Sending | State::Failed => true,
+            _ => self.left_before.is_some() && self.is_pending(),
+        }
+    }
+
     fn begin_again(&mut self, what: Resend) {
+        let left_before = self.left_before.unwrap_or(self.sent);
+        self.left_before = Some(left_before);
         self.sent = match what {
-            Resend::Whole => self.released,
-            Resend::Rest => self.sent,
+            Resend::Whole => self.released.0,
+            Resend::Rest => left_before,
         };
-        self.released = self.sent;
         self.state = match self.sent {
             0 => State::Held,
             _ => State::Released,
@@ -287,7 +300,7 @@ impl Model {
             end += bytes.len() as u64;
             end < self.sent || end == self.sent && !bytes.is_empty()
         });
-        self.left = whole.count();
+        self.left = whole.count().max(self.released.1);
     }
 
     fn is_pending(&self) -> bool {
@@ -308,16 +321,17 @@ impl Model {
     fn leave(&mut self, upto: u64, state: State) {
         self.state = state;
         self.sent = upto;
+        self.left_before = None;
         if state == State::Failed {
             return;
         }
-        self.released = upto;
         let mut end = 0;
         let whole = self.appended.iter().take_while(|(_, bytes)| {
             end += bytes.len() as u64;
             end <= upto
         });
         self.left = whole.count();
+        self.released = (upto, self.left);
     }
 
     fn told(&self) -> HeldState {
