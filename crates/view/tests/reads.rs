@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
+use surmise_journal::HEADER_LENGTH;
 use surmise_view::{
     Entry, FileKind, NewNode, NodeId, OpenHow, Read, ReadsUnknown, RenameMode, View, ViewConfig,
     load_reads,
@@ -164,11 +165,11 @@ fn a_domain_that_reads_nothing_has_a_whole_record_of_that() {
 #[test]
 fn a_record_that_is_cut_anywhere_is_whole_only_behind_an_end_mark() {
     let world = World::new();
-    let mut wholes: Vec<(usize, Vec<PathBuf>)> = Vec::new();
+    let mut wholes: Vec<(Vec<u8>, Vec<PathBuf>)> = Vec::new();
     let mut end = |view: &View| {
         view.end_reads();
         let paths = world.reads().unwrap().into_iter().map(|read| read.path);
-        wholes.push((fs::read(world.record()).unwrap().len(), paths.collect()));
+        wholes.push((fs::read(world.record()).unwrap(), paths.collect()));
     };
     let view = world.view();
     open(&view, "a");
@@ -178,15 +179,17 @@ fn a_record_that_is_cut_anywhere_is_whole_only_behind_an_end_mark() {
     let view = world.view();
     open(&view, "b");
     end(&view);
-    let record = fs::read(world.record()).unwrap();
-    assert_eq!(record.len(), wholes[1].0);
-    for cut in 0..=record.len() {
+    // The second one at the length of the first is none: that there is more to come had been durable.
+    assert!(wholes[0].0.len() < wholes[1].0.len());
+    let cuts = wholes.iter().flat_map(|(record, paths)| {
+        (0..=record.len())
+            .map(move |cut| (record, cut, (cut == record.len()).then(|| paths.clone())))
+    });
+    for (record, cut, wanted) in cuts {
         let state = TempDir::new().unwrap();
         fs::write(state.path().join("reads"), &record[..cut]).unwrap();
         let paths = |reads: Vec<Read>| reads.into_iter().map(|read| read.path).collect();
         let found: Option<Vec<PathBuf>> = load_reads(state.path()).ok().map(paths);
-        let whole = wholes.iter().find(|(length, _)| *length == cut);
-        let wanted = whole.map(|(_, paths)| paths.clone());
         assert_eq!(found, wanted, "cut at {cut}");
         // Entering it does not make it more than it is.
         let view = view_of(state.path(), world.lower.path());
@@ -194,14 +197,22 @@ fn a_record_that_is_cut_anywhere_is_whole_only_behind_an_end_mark() {
         drop(view);
         assert_eq!(load_reads(state.path()).ok().map(paths), wanted);
     }
-    // Neither is one of which a byte in the middle is another.
+    // Neither is one of which a byte in the middle is another, unless that byte says nothing.
+    let (record, all) = &wholes[1];
+    let mut same = 0;
     for at in 0..record.len() {
         let state = TempDir::new().unwrap();
         let mut record = record.clone();
         record[at] ^= 1;
         fs::write(state.path().join("reads"), &record).unwrap();
-        assert!(load_reads(state.path()).is_err(), "another byte at {at}");
+        if let Ok(reads) = load_reads(state.path()) {
+            let paths: Vec<_> = reads.into_iter().map(|read| read.path).collect();
+            assert_eq!(&paths, all, "another byte at {at}");
+            same += 1;
+        }
     }
+    // What is between the marks says nothing, and one of two marks is enough.
+    assert_eq!(same as u64, HEADER_LENGTH - 24);
 }
 
 #[test]
