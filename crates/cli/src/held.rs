@@ -3,9 +3,8 @@
 use std::io::Write;
 
 use serde::Serialize;
-use surmise_domain::{Domain, HeldChannel, Status};
+use surmise_domain::{DecideError, Domain, HeldChannel, Status};
 
-use crate::failure::Failure;
 use crate::quote::plain;
 use crate::summary::count;
 
@@ -33,7 +32,7 @@ struct Process {
 }
 
 /// What `domain` holds, in the order in which it goes out.
-pub fn rows(domain: &Domain) -> Result<Vec<Row>, Failure> {
+pub fn rows(domain: &Domain) -> Result<Vec<Row>, DecideError> {
     let held = domain.held()?;
     let mut rows: Vec<_> = held.iter().map(Row::of).collect();
     if !matches!(domain.status(), Status::Running { .. }) {

@@ -207,6 +207,21 @@ pub fn undo(directory: &Path, on_progress: &mut OnProgress<'_>) -> Result<(), Co
     take_back(directory, journal, &contents, on_progress)
 }
 
+/// Whether what a commit of the domain goes by, beside its changes, is as it was written: the list of what was
+/// read, and the note of an earlier undo. That there is none of them, or no whole one, is fine.
+///
+/// # Errors
+/// When they are damaged, and when the note cannot be read.
+pub fn check_notes(directory: &Path) -> Result<(), CommitError> {
+    if let Err(unknown) = surmise_view::load_reads(directory)
+        && unknown.is_damage()
+    {
+        return Err(unknown.into());
+    }
+    journal::undone(directory)?;
+    Ok(())
+}
+
 /// The journal of a commit that was cut short; `None` where none was.
 fn cut_short(directory: &Path) -> Result<Option<(Journal, Contents)>, CommitError> {
     let Some((journal, mut contents)) = Journal::open(directory)? else {

@@ -94,7 +94,7 @@ mod undo;
 
 pub use changes::{Change, ChangeKind, Changes};
 pub use choice::{Choice, Winner};
-pub use commit::{Request, Resumed, check, check_on, commit, commit_on, resume, undo};
+pub use commit::{Request, Resumed, check, check_notes, check_on, commit, commit_on, resume, undo};
 pub use error::{CommitError, Conflict, ConflictKind, Obstacle, ObstacleKind};
 pub use journal::{JournalError, Phase, forget, pending};
 pub use kept::finish_kept;

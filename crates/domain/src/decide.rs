@@ -149,7 +149,13 @@ impl Domain {
     /// # Errors
     /// [`StateError::Seal`].
     pub(crate) fn check_whole(&self) -> Result<(), StateError> {
-        for found in [self.contents().map(drop), self.held().map(drop)] {
+        let notes = surmise_commit::check_notes(self.directory());
+        let found = [
+            self.contents().map(drop),
+            self.held().map(drop),
+            notes.map_err(|error| self.told(error)),
+        ];
+        for found in found {
             if let Err(DecideError::State(error)) = found {
                 return Err(error);
             }
@@ -160,9 +166,11 @@ impl Domain {
     /// Everything by which the domain shows to be damaged, a line each.
     pub fn damages(&self) -> Vec<String> {
         let pending = surmise_commit::pending(self.directory()).map_err(CommitError::from);
+        let notes = surmise_commit::check_notes(self.directory());
         let found = [
             self.contents().err(),
             self.held().err(),
+            notes.err().map(|error| self.told(error)),
             pending.err().map(|error| self.told(error)),
         ];
         let mut lines: Vec<_> = found.iter().flatten().map(ToString::to_string).collect();

@@ -206,7 +206,7 @@ impl Domain {
     /// # Errors
     /// [`StateError::Seal`].
     pub(crate) fn check_seal(&self, depth: Depth) -> Result<(), StateError> {
-        let checked = seal::check(&self.directory, depth, self.is_committing());
+        let checked = seal::check(&self.directory, depth, &|| self.is_committing());
         checked.map_err(|source| self.seal_error(source))
     }
 

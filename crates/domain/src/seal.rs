@@ -100,8 +100,7 @@ type Sums = Vec<(u64, u32)>;
 /// Seals the state directory `state`, durably. Nobody else changes anything in it meanwhile.
 pub(crate) fn make(state: &Path) -> Result<(), SealError> {
     remove(state)?;
-    // Marks count from when they are on the disk, so what they tell of has to be there before. The whole
-    // file system: a domain may hold very many objects, each a file.
+    // Marks count from when they are on the disk, so what they tell of has to be there before.
     sync(state)?;
     let unfinished = state.join("seal.new");
     discard(&unfinished)?;
@@ -139,9 +138,36 @@ pub(crate) fn forget_changes(state: &Path) -> Result<(), SealError> {
 
 /// Whether everything under the seal is as it was. A domain without one was never at rest.
 ///
-/// `is_committing`: a commit has begun. What it makes real are the objects themselves, which have left the
-/// directory then or are about to.
-pub(crate) fn check(state: &Path, depth: Depth, is_committing: bool) -> Result<(), SealError> {
+/// `is_committing`: whether a commit has begun. What it makes real are the objects themselves, which have left
+/// the directory then or are about to.
+///
+/// Who asks need not hold the lock. Another command may remove the seal meanwhile, and change what it covers,
+/// or begin a commit, or take it back; so what differs counts only if it still does when neither was the case.
+pub(crate) fn check(
+    state: &Path,
+    depth: Depth,
+    is_committing: &dyn Fn() -> bool,
+) -> Result<(), SealError> {
+    loop {
+        let before = (is_committing(), stamp(state)?);
+        let checked = check_once(state, depth, before.0);
+        if checked.is_ok() || before == (is_committing(), stamp(state)?) {
+            return checked;
+        }
+    }
+}
+
+/// What is another for each seal that is made; `None` where there is none.
+fn stamp(state: &Path) -> Result<Option<(u64, i64, i64)>, SealError> {
+    let path = state.join(SEAL);
+    match fs::symlink_metadata(&path) {
+        Ok(found) => Ok(Some((found.ino(), found.ctime(), found.ctime_nsec()))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(SealError::at(&path)(error)),
+    }
+}
+
+fn check_once(state: &Path, depth: Depth, is_committing: bool) -> Result<(), SealError> {
     let Some(entries) = read(state)? else {
         return Ok(());
     };
@@ -242,11 +268,10 @@ fn read(state: &Path) -> Result<Option<Vec<Entry>>, SealError> {
         (Ok(recovery), malformed) => Err(SealError::Damaged {
             path,
             offset: HEADER_LENGTH,
-            what: format!(
-                "record {} of {}",
-                malformed.unwrap_or_default(),
-                recovery.frames
-            ),
+            what: match malformed {
+                Some(sequence) => format!("record {sequence} of {} is malformed", recovery.frames),
+                None => "nothing says that this is all of it".into(),
+            },
         }),
     }
 }
@@ -369,6 +394,10 @@ fn sums(file: &File, length: u64) -> io::Result<Sums> {
             Err(Errno::INVAL) => at,
             data => data? / BLOCK as u64 * BLOCK as u64,
         };
+        if at >= length {
+            // It has grown since.
+            break;
+        }
         let size = usize::try_from(length - at).map_or(BLOCK, |left| left.min(BLOCK));
         let block = &mut bytes[..size];
         file.read_exact_at(block, at)?;
@@ -391,7 +420,9 @@ fn first_difference(one: &Sums, two: &Sums) -> Option<u64> {
     }
 }
 
-fn sync(state: &Path) -> Result<(), SealError> {
+/// Makes everything durable that is there. The whole file system: a domain may hold very many objects, each a
+/// file.
+pub(crate) fn sync(state: &Path) -> Result<(), SealError> {
     let directory = File::open(state).map_err(SealError::at(state))?;
     rustix::fs::syncfs(directory).map_err(|errno| SealError::at(state)(errno.into()))
 }
@@ -434,5 +465,39 @@ impl SealError {
 
     fn is_absent(&self) -> bool {
         matches!(self, Self::File { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn what_another_command_changes_meanwhile_is_no_damage() {
+        let state = tempfile::tempdir().expect("a directory");
+        let state = state.path();
+        fs::write(state.join("exit"), "0").expect("written");
+        make(state).expect("sealed");
+        let looks = Cell::new(0);
+        // Between two looks: the seal has been read, and is removed before what it covers.
+        let meanwhile = || {
+            looks.set(looks.get() + 1);
+            match looks.get() {
+                1 => fs::remove_file(state.join("exit")).expect("removed"),
+                2 => remove(state).expect("removed"),
+                _ => {}
+            }
+            false
+        };
+        check(state, Depth::Data, &meanwhile).expect("no damage");
+        assert_eq!(looks.get(), 3);
+
+        fs::write(state.join("exit"), "0").expect("written");
+        make(state).expect("sealed");
+        fs::remove_file(state.join("exit")).expect("removed");
+        let gone = check(state, Depth::Data, &|| false);
+        assert!(matches!(gone, Err(SealError::Damaged { .. })), "{gone:?}");
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
-use surmise_domain::{Domain, Exit, Maker, StateRoot, Status};
+use surmise_domain::{DecideError, Domain, Exit, Maker, StateRoot, Status};
 
 use crate::failure::Failure;
 use crate::held;
@@ -99,11 +99,17 @@ impl Row {
         let status = domain.status();
         let settled = status != Status::Committing;
         let changes = settled.then(|| domain.changes());
+        let held = held::rows(domain);
+        let unread = [
+            changes.as_ref().and_then(|changes| changes.as_ref().err()),
+            held.as_ref().err(),
+        ];
+        let is_damaged = unread.into_iter().flatten().any(DecideError::is_damage);
         Self {
             name: domain.name().to_owned(),
-            status: match &changes {
-                Some(Err(error)) if error.is_damage() => "damaged".to_owned(),
-                _ => status_text(status),
+            status: match is_damaged {
+                true => "damaged".to_owned(),
+                false => status_text(status),
             },
             created: record.created,
             command: command_line(&record.command),
@@ -111,7 +117,7 @@ impl Row {
             maker: record.maker.clone(),
             changes: changes.and_then(|changes| Some(changes.ok()?.len())),
             // One that can't be read must not hide the others.
-            held: held::rows(domain).unwrap_or_default(),
+            held: held.unwrap_or_default(),
         }
     }
 }

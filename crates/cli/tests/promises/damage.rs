@@ -137,6 +137,31 @@ fn a_shell_leaves_a_domain_sealed() {
     });
 }
 
+/// S50: also what only a commit goes by is looked at before the domain is entered, and what is held is listed.
+#[test]
+fn damage_is_told_before_a_shell_and_in_the_list() {
+    as_each_user(|setting| {
+        keep(setting);
+        for name in ["reads", "outbox"] {
+            let log = state(setting).join(name);
+            let place = fs::metadata(&log).unwrap().len() - 1;
+            flip(&log, place);
+            let shell = setting.surmise(&["shell", "t", "--", "echo", "ran"]);
+            let shell = shell.outcome();
+            shell
+                .assert_code(125)
+                .assert_stderr_contains(&format!("/{name}: damaged at byte "));
+            assert_eq!(shell.stdout, "");
+            let list = setting.succeed(&["list"]).stdout;
+            assert_eq!(list.contains("damaged"), name == "outbox", "{list}");
+            let salvaged = setting.succeed(&["diff", "--damaged", "t"]);
+            salvaged.assert_stderr_contains(&format!("/{name}: damaged at byte "));
+            flip(&log, place);
+        }
+        setting.succeed(&["commit", "t"]);
+    });
+}
+
 /// Any object.
 fn object_of(setting: &Setting) -> PathBuf {
     let shard = state(setting).join("objects/0000");
