@@ -206,7 +206,8 @@ impl Domain {
         Ok(unsent.cloned().collect())
     }
 
-    /// Has the next commit send what an earlier one could not. Returns how many outputs there are.
+    /// Has the next commit send what an earlier one could not. Returns how many outputs it will send, after a
+    /// commit also those that had waited when that was killed.
     ///
     /// # Errors
     /// When the domain runs or is in use, or its outbox cannot be read or written.
@@ -214,7 +215,11 @@ impl Domain {
         let _lock = self.lock()?;
         self.check_seal(Depth::Records)?;
         let outbox = Outbox::open(self.directory()).map_err(|error| self.told(error))?;
-        outbox.send_again(what).map_err(|error| self.told(error))
+        let again = outbox.send_again(what).map_err(|error| self.told(error))?;
+        match self.is_committed() {
+            true => Ok(self.unsent()?.len()),
+            false => Ok(again),
+        }
     }
 
     /// Whether all of its changes are real, and only the domain itself is left.

@@ -1,7 +1,7 @@
 //! S16, S21, S22: what crosses the boundary over the network, and when.
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
@@ -22,7 +22,12 @@ impl Server {
 
     /// On another address of this machine.
     pub fn on(address: IpAddr) -> Self {
-        let listener = TcpListener::bind((address, 0)).expect("listen");
+        Self::at((address, 0))
+    }
+
+    /// Where another one was.
+    pub fn at(address: impl ToSocketAddrs) -> Self {
+        let listener = TcpListener::bind(address).expect("listen");
         listener.set_nonblocking(true).expect("set");
         let port = listener.local_addr().expect("an address").port();
         Self { listener, port }

@@ -127,6 +127,37 @@ fn what_a_receiver_did_not_take_is_sent_once_more_or_dropped() {
     });
 }
 
+/// S51: an answer that could not be acted upon can be given anew.
+#[test]
+fn what_could_not_even_be_connected_can_be_asked_for_again() {
+    as_each_user(|setting| {
+        let server = Server::start();
+        hold(setting, &server);
+        commit_in_part(setting, &server);
+        let (_, left) = told(setting);
+        let address = server.peer();
+        drop(server);
+        for _ in 0..2 {
+            let commit = ["commit", "--unsent", "rest", "t"];
+            let nowhere = setting.surmise(&commit).outcome();
+            nowhere
+                .assert_code(1)
+                .assert_stderr_contains("held output has nowhere to go");
+            let row = &listing(setting)[0];
+            assert_eq!(row["status"], "unsent", "{row}");
+            assert_eq!(row["held"][0]["bytes"], left, "{row}");
+        }
+        let server = Server::at(&address);
+        thread::scope(|scope| {
+            let receiver = receive(scope, &server);
+            setting.succeed(&["commit", "--unsent", "whole", "t"]);
+            let bytes = receiver.join().expect("received");
+            assert!(bytes.len() == SIZE && is_right(&bytes, 0));
+        });
+        assert_eq!(setting.succeed(&["list", "--names"]).stdout, "");
+    });
+}
+
 /// S51: a delivery that is killed has noted how far it had come.
 #[test]
 fn a_killed_delivery_tells_what_had_left() {
