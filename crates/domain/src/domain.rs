@@ -188,17 +188,21 @@ impl Domain {
     /// of it by anything but Surmise is told as damage.
     ///
     /// Whoever keeps a domain calls this; one that is committed or aborted next has no need to wait
-    /// for the disk. What another command works on meanwhile, that one makes durable.
+    /// for the disk. While another command works on the domain, or after a commit that was cut short, all that
+    /// the domain holds by now is made durable and not sealed.
     ///
     /// # Errors
     /// When the disk fails or is full, or has damaged the domain already.
     pub fn make_durable(&self) -> Result<(), StateError> {
-        let _lock = match self.lock() {
-            Err(StateError::Running { .. }) => return Ok(()),
-            locked => locked?,
+        let made = match self.lock() {
+            Err(StateError::Running { .. }) => seal::sync(&self.directory),
+            Err(error) => return Err(error),
+            Ok(_lock) => match self.is_committing() {
+                true => seal::sync(&self.directory),
+                false => seal::make(&self.directory),
+            },
         };
-        self.check_not_committing()?;
-        seal::make(&self.directory).map_err(|source| self.seal_error(source))
+        made.map_err(|source| self.seal_error(source))
     }
 
     /// Whether all that is sealed of the domain is as it was.
