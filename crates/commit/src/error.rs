@@ -8,6 +8,9 @@ use surmise_view::ReadsUnknown;
 
 use crate::journal::JournalError;
 
+/// What the kernel says of a disk that fails.
+const EIO: i32 = rustix::io::Errno::IO.raw_os_error();
+
 /// Why a commit failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
@@ -303,6 +306,22 @@ impl CommitError {
         let is_damaged = |source: &OpenError| matches!(source, OpenError::Damaged(_));
         let log = self.unreadable_log();
         log.is_some_and(|(_, source)| is_damaged(source)) || matches!(self, Self::Preimage { .. })
+    }
+
+    /// Of an undo that failed: whether a later one would fail, too. For one thing, somebody has changed outside
+    /// what it would put back.
+    pub fn is_for_good(&self) -> bool {
+        let cannot_be_read = |error: &io::Error| error.raw_os_error() == Some(EIO);
+        match self {
+            Self::Changed(_) | Self::TooLate | Self::NothingToUndo => true,
+            Self::Undo { source, .. } => cannot_be_read(source),
+            Self::Journal(JournalError::Open {
+                source: OpenError::Io(source),
+                ..
+            }) => cannot_be_read(source),
+            Self::Journal(JournalError::Malformed { .. }) => true,
+            error => error.is_damage(),
+        }
     }
 
     /// Which log in the state directory could not be read, where that is the failure.

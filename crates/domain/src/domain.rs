@@ -57,7 +57,7 @@ pub enum Aborted {
     /// A commit of it had been cut short, and could neither be finished nor taken back, since the domain is
     /// damaged. What it had changed outside stays so.
     CommittedInPart,
-    /// Its changes had been committed, and stay. Held output that could not be sent is thrown away.
+    /// Its changes had been committed, and stay. Held output that was not sent is thrown away.
     Unsent,
 }
 
@@ -242,8 +242,9 @@ impl Domain {
     /// finished, since the domain is damaged.
     ///
     /// # Errors
-    /// When it is in use or was committed in part, or when something cannot be removed; what is
-    /// left then is no domain any more and goes with the next abort.
+    /// When it is in use or was committed in part, when that commit could not be taken back and perhaps can be
+    /// later, or when something cannot be removed; what is left in the last case is no domain any more and goes
+    /// with the next abort.
     pub fn abort(self) -> Result<Aborted, StateError> {
         // It is to end, so whoever stopped it has lost nothing by that.
         let mut wake = |domain: &Self| {
@@ -260,17 +261,31 @@ impl Domain {
         let undone = self.undo_staging();
         let is_damaged = self.is_committing()
             && (undone.is_err_and(|error| error.is_damage()) || self.check_whole().is_err());
-        // Nobody can finish that commit any more, so it is taken back if that can be.
-        let aborted = match is_damaged && self.undo_commit_quietly().is_err() {
-            true => Aborted::CommittedInPart,
-            false if self.is_committed() && !is_damaged && self.has_unsent() => Aborted::Unsent,
-            false => {
-                self.check_not_committing()?;
-                Aborted::Whole
-            }
+        let aborted = if self.is_committed() && (is_damaged || self.has_unsent()) {
+            Aborted::Unsent
+        } else if is_damaged {
+            self.take_back_unfinishable()?
+        } else {
+            self.check_not_committing()?;
+            Aborted::Whole
         };
         self.root().remove(self.name())?;
         Ok(aborted)
+    }
+
+    /// Takes back the commit of a domain that is damaged, which nobody can finish any more.
+    ///
+    /// # Errors
+    /// When a later attempt may succeed. What the commit replaced is kept for it.
+    fn take_back_unfinishable(&self) -> Result<Aborted, StateError> {
+        match self.undo_commit_quietly() {
+            Ok(()) => Ok(Aborted::Whole),
+            Err(error) if error.is_for_good() => Ok(Aborted::CommittedInPart),
+            Err(error) => Err(StateError::NotTakenBack {
+                name: self.name().into(),
+                source: Box::new(error),
+            }),
+        }
     }
 
     /// What is done to a domain while its commit is unfinished would be lost with it.

@@ -8,6 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use surmise_commit::CommitError;
+
 use crate::domain::Domain;
 use crate::lock::{self, Lock};
 use crate::record::Record;
@@ -74,6 +76,15 @@ pub enum StateError {
         /// The name.
         name: String,
     },
+    /// A commit was cut short and can only be taken back, since the domain is damaged; and that failed, for a
+    /// reason that may go away.
+    #[error("take back the commit of domain `{name}`: {source}")]
+    NotTakenBack {
+        /// The name.
+        name: String,
+        /// Why not.
+        source: Box<CommitError>,
+    },
     /// The record was written by a later version of Surmise.
     #[error("{}: format {version}, newer than {known}", path.display())]
     Version {
@@ -130,6 +141,10 @@ impl StateError {
             Self::Running { pid, .. } => format!("let process {pid} end first, or end it"),
             Self::Committing { name } => format!(
                 "`surmise commit {name}` finishes it, `surmise commit --undo {name}` takes it back"
+            ),
+            Self::NotTakenBack { name, .. } => format!(
+                "remove the cause, then `surmise abort {name}` again: what the files held before is \
+                 nowhere but in the domain"
             ),
             Self::Version { .. } => {
                 "use the version of surmise that wrote it, or a later one".into()

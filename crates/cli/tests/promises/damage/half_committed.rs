@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use surmise_commit::Activity;
-use surmise_domain::{DecideError, Domain, StateRoot};
+use surmise_domain::{Aborted, DecideError, Domain, StateError, StateRoot};
 use surmise_testkit::{Facets, Scratch, TreeSnapshot, assert_same_tree, tell};
 
 use super::flip;
@@ -71,6 +71,36 @@ fn a_commit_that_was_cut_short_is_finished_undone_or_left_whatever_byte_is_anoth
         counts.refused > 10 && counts.finished > 1 && counts.undone > 1,
         "{counts:?}"
     );
+}
+
+/// S50: what a commit replaced is thrown away only when it cannot be put back.
+#[test]
+fn an_abort_that_cannot_take_a_commit_back_now_keeps_what_it_takes() {
+    let cut = cut(4);
+    flip(&cut.directory().join("domain.json"), 1);
+    // In the way of the note that an undo leaves.
+    let obstacle = cut.directory().join("undone.new");
+    fs::create_dir(&obstacle).unwrap();
+    let refused = cut.domain().abort();
+    assert!(
+        matches!(refused, Err(StateError::NotTakenBack { .. })),
+        "{refused:?}"
+    );
+    fs::remove_dir(&obstacle).unwrap();
+    assert_eq!(cut.domain().abort().unwrap(), Aborted::Whole);
+    let tree = TreeSnapshot::of(cut.setting.scratch.work());
+    assert_same_tree(&cut.before, &tree, SAME);
+    assert!(!cut.directory().exists());
+}
+
+/// S12: who keeps a domain whose commit was cut short has it durable, too.
+#[test]
+fn a_domain_whose_commit_was_cut_short_is_made_durable_and_can_be_finished() {
+    let cut = cut(4);
+    cut.domain().make_durable().unwrap();
+    act(&cut.domain(), false).unwrap();
+    let tree = TreeSnapshot::of(cut.setting.scratch.work());
+    assert_same_tree(&committed(), &tree, Facets::SAME_RESULT);
 }
 
 fn judge(cut: &Cut, after: &TreeSnapshot, is_undo: bool, what: &str, counts: &mut Counts) {
