@@ -93,6 +93,12 @@ pub(crate) fn is_cut_short(bytes: &[u8]) -> bool {
     bytes.len() < HEADER_LENGTH as usize && behind_name().starts_with(behind)
 }
 
+/// Whether a log is longer than its seal says.
+pub(crate) fn has_more_than_sealed(bytes: &[u8]) -> bool {
+    let newest = Mark::newest(bytes);
+    newest.is_ok_and(|mark| mark.is_sealed && (bytes.len() as u64) > mark.end)
+}
+
 /// The part of a header that says whose log it is, if all of it is there and undamaged.
 pub(crate) fn whole_header(bytes: &[u8]) -> Result<&[u8; NAME_LENGTH], Damage> {
     let header = bytes.first_chunk::<NAME_LENGTH>();

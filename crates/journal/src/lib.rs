@@ -60,6 +60,7 @@ use header::Mark;
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// Why a log could not be opened.
@@ -200,11 +201,21 @@ pub fn seal_at(path: &Path) -> Result<u64, OpenError> {
 
 /// All of a file. Its header is read first, so that a mark never says more than what is read behind it.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
-    let mut bytes = Vec::new();
-    (&mut file).take(HEADER_LENGTH).read_to_end(&mut bytes)?;
-    file.read_to_end(&mut bytes)?;
-    Ok(bytes)
+    loop {
+        let mut bytes = Vec::new();
+        let mut file = File::open(path)?;
+        (&mut file).take(HEADER_LENGTH).read_to_end(&mut bytes)?;
+        file.read_to_end(&mut bytes)?;
+        if !header::has_more_than_sealed(&bytes) {
+            return Ok(bytes);
+        }
+        // The owner may have broken the seal after the header was read.
+        let mut header = [0; HEADER_LENGTH as usize];
+        file.read_exact_at(&mut header, 0)?;
+        if bytes.starts_with(&header) {
+            return Ok(bytes);
+        }
+    }
 }
 
 impl<S: Storage> Journal<S> {

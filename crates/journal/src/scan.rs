@@ -6,7 +6,7 @@
 //! it is damage.
 
 use crate::frame::{self, Frame};
-use crate::header::{HEADER_LENGTH, Mark};
+use crate::header::{self, HEADER_LENGTH, Mark};
 use crate::{Damage, Recovery, Salvage, What};
 
 /// The smallest piece of a file that a power loss takes as a whole, in bytes.
@@ -46,7 +46,7 @@ pub(crate) fn scan(bytes: &[u8], mut each: impl FnMut(u64, &[u8])) -> Result<Rec
             at => Damage::at(at, What::Durable),
         });
     }
-    if mark.is_sealed && length > mark.end {
+    if header::has_more_than_sealed(bytes) {
         return Err(Damage::at(mark.end, What::BehindSeal));
     }
     let rest = &bytes[at..];

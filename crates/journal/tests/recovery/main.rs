@@ -286,6 +286,27 @@ fn a_log_is_read_while_its_owner_appends() {
 }
 
 #[test]
+fn a_log_is_read_while_its_seal_is_broken() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("log");
+    // So long that a seal is broken while it is read.
+    let long = vec![7; 32 << 20];
+    fs::write(&path, sealed(&[&long])).expect("written");
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for _ in 0..20 {
+                let (mut journal, _) = Journal::open_at(&path, FORMAT, |_, _| {}).expect("open");
+                journal.append(b"behind").expect("append");
+                seal_at(&path).expect("sealed");
+            }
+        });
+        while !writer.is_finished() {
+            read_at(&path, FORMAT, |_, _| {}).expect("never damaged");
+        }
+    });
+}
+
+#[test]
 fn other_formats_and_versions_are_refused_by_name() {
     let bytes = written(&[], 0);
     let open = |bytes: &[u8], format| {
