@@ -16,17 +16,18 @@
 //!
 //! A file of very many blocks has several frames, one after the other.
 
+mod sums;
+
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::SeekFrom;
-use rustix::io::Errno;
 use surmise_journal::{Format, HEADER_LENGTH, Journal, OpenError};
 
 use crate::remove;
+use sums::{BLOCK, Sums, first_difference, sums};
 
 const FORMAT: Format = Format {
     tag: "SEAL",
@@ -46,9 +47,6 @@ const OBJECTS: &str = "objects";
 
 const LOG: u8 = 1;
 const FILE: u8 = 2;
-
-/// Bytes of one block.
-const BLOCK: usize = 64 << 10;
 
 /// Blocks of one frame.
 const BLOCKS_MAX: usize = 4096;
@@ -93,9 +91,6 @@ struct Entry {
     /// `None` for a log.
     sums: Option<Sums>,
 }
-
-/// The number of each block that is not all zeros, and its sum.
-type Sums = Vec<(u64, u32)>;
 
 /// Seals the state directory `state`, durably. Nobody else changes anything in it meanwhile.
 pub(crate) fn make(state: &Path) -> Result<(), SealError> {
@@ -378,45 +373,6 @@ impl Entry {
             length: u64::from_le_bytes(*length),
             sums,
         })
-    }
-}
-
-/// The sums of a file of so many bytes. Whether zeros are a hole does not matter: a file system may make one
-/// of the other.
-fn sums(file: &File, length: u64) -> io::Result<Sums> {
-    let mut sums = Sums::new();
-    let mut bytes = vec![0; BLOCK];
-    let mut at = 0;
-    while at < length {
-        at = match rustix::fs::seek(file, SeekFrom::Data(at)) {
-            Err(Errno::NXIO) => break,
-            // Of a file system that does not know.
-            Err(Errno::INVAL) => at,
-            data => data? / BLOCK as u64 * BLOCK as u64,
-        };
-        if at >= length {
-            // It has grown since.
-            break;
-        }
-        let size = usize::try_from(length - at).map_or(BLOCK, |left| left.min(BLOCK));
-        let block = &mut bytes[..size];
-        file.read_exact_at(block, at)?;
-        if block.iter().any(|byte| *byte != 0) {
-            sums.push((at / BLOCK as u64, crc32c::crc32c(block)));
-        }
-        at += size as u64;
-    }
-    Ok(sums)
-}
-
-/// The first block that is in one of both only, or has another sum.
-fn first_difference(one: &Sums, two: &Sums) -> Option<u64> {
-    let differs = one.iter().zip(two).find(|(one, two)| one != two);
-    match (differs, one.len().cmp(&two.len())) {
-        (Some((one, two)), _) => Some(one.0.min(two.0)),
-        (None, std::cmp::Ordering::Less) => Some(two[one.len()].0),
-        (None, std::cmp::Ordering::Equal) => None,
-        (None, std::cmp::Ordering::Greater) => Some(one[two.len()].0),
     }
 }
 
