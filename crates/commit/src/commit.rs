@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use surmise_view::{InodeKey, Map};
+use surmise_view::{InodeKey, LoadError, Map};
 
 use crate::apply::{Apply, report};
 use crate::check::{Findings, conflicts};
@@ -170,8 +170,9 @@ pub fn resume(directory: &Path, on_progress: &mut OnProgress<'_>) -> Result<Resu
             Ok(Resumed::Undone)
         }
         Phase::Applying => {
-            let objects = Objects::load(directory).map_err(|error| {
-                CommitError::apply(directory.join("log"), io::Error::other(error))
+            let objects = Objects::load(directory).map_err(|error| match error {
+                LoadError::Log { source, .. } => CommitError::log("log", source),
+                error => CommitError::apply(directory.join("log"), io::Error::other(error)),
             })?;
             let steps = Steps::new(on_progress, Activity::Apply, contents.plan.steps());
             let report = Apply::new(&site, &objects, steps).run(&mut journal, written)?;

@@ -67,8 +67,8 @@ pub enum CommitError {
     /// A commit has begun to remove what was there before, and only ever goes on.
     #[error("the commit has made all changes already, and has begun to remove what they replaced")]
     TooLate,
-    /// The commit's journal, or the note of an earlier undo, could not be read or written.
-    #[error("the commit's journal: {0}")]
+    /// The commit's journal, or another log that the commit goes by, could not be read or written.
+    #[error("what the commit goes by: {0}")]
     Journal(#[from] JournalError),
     /// What a file held before the commit is not what was kept of it. Nothing was taken back.
     #[error("{}: damaged: it is not what {} held before the commit", kept.display(), path.display())]
@@ -295,8 +295,13 @@ impl CommitError {
 
     /// For `map_err`: the commit's journal could not be written.
     pub(crate) fn journal(error: impl Into<OpenError>) -> Self {
+        Self::log("commit", error)
+    }
+
+    /// A log in the state directory could not be read or written.
+    pub(crate) fn log(file: &'static str, error: impl Into<OpenError>) -> Self {
         Self::Journal(JournalError::Open {
-            file: "commit",
+            file,
             source: error.into(),
         })
     }

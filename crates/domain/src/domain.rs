@@ -85,7 +85,7 @@ impl Domain {
     }
 
     /// The directory that holds its state: `domain.json`, `exit`, `lock`, the view's `log`,
-    /// `reads` and `objects`, and `commit` while a commit is under way.
+    /// `reads` and `objects`, `outbox`, `seal` once it is kept, and `commit` while a commit is under way.
     pub fn directory(&self) -> &Path {
         &self.directory
     }

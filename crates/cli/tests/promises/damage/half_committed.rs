@@ -93,6 +93,21 @@ fn an_abort_that_cannot_take_a_commit_back_now_keeps_what_it_takes() {
     assert!(!cut.directory().exists());
 }
 
+/// S50: what an undo does not need may be damaged.
+#[test]
+fn a_commit_is_taken_back_of_a_domain_whose_own_changes_are_damaged() {
+    let cut = cut(4);
+    let log = cut.directory().join("log");
+    flip(&log, fs::metadata(&log).unwrap().len() - 1);
+    let error = act(&cut.domain(), false).unwrap_err();
+    assert!(error.is_damage(), "{error}");
+    act(&cut.domain(), true).unwrap();
+    let tree = TreeSnapshot::of(cut.setting.scratch.work());
+    assert_same_tree(&cut.before, &tree, SAME);
+    let error = act(&cut.domain(), false).unwrap_err();
+    assert!(error.is_damage(), "{error}");
+}
+
 /// S12: who keeps a domain whose commit was cut short has it durable, too.
 #[test]
 fn a_domain_whose_commit_was_cut_short_is_made_durable_and_can_be_finished() {
