@@ -1,6 +1,7 @@
 //! Commits the changes of a view to the real tree: check, stage, apply.
 
 use std::collections::HashSet;
+use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
@@ -132,6 +133,7 @@ pub fn commit_on(
             let steps = Steps::new(on_progress, Activity::Keep, plan.edits.len());
             preimage::keep(&site, request.directory, &objects, &mut journal, steps)
         })
+        .and_then(|()| make_log_durable(request.directory))
         .and_then(|()| check_again(&site, &checks, &keep, &reads));
     match staged {
         Ok(()) => {}
@@ -206,6 +208,16 @@ pub fn undo(directory: &Path, on_progress: &mut OnProgress<'_>) -> Result<(), Co
         contents.phase = Phase::Undoing;
     }
     take_back(directory, journal, &contents, on_progress)
+}
+
+/// Who finishes a commit that was cut short learns from the view's log which data of a file its object has got.
+fn make_log_durable(directory: &Path) -> Result<(), CommitError> {
+    let path = directory.join("log");
+    match File::open(&path).and_then(|log| log.sync_data()) {
+        // Nothing has changed, but for what is held.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        synced => synced.map_err(|error| CommitError::stage(path, error)),
+    }
 }
 
 /// Whether what a commit of the domain goes by, beside its changes, is as it was written: the list of what was
@@ -287,7 +299,7 @@ fn take_back(
     }
     journal::discard(directory).map_err(CommitError::journal)?;
     // Else a power loss might bring the journal back, and by then its names are somebody else's.
-    std::fs::File::open(directory)
+    File::open(directory)
         .and_then(|directory| directory.sync_all())
         .map_err(CommitError::journal)
 }

@@ -138,3 +138,45 @@ fn a_power_loss_in_a_commit_leaves_it_to_be_finished() {
         ));
     });
 }
+
+/// S20: the domain of a commit right after a run has not been made durable by then. A commit that is finished
+/// after a power loss goes by its log, which tells which data an object has got.
+#[test]
+fn a_power_loss_in_a_commit_right_after_a_run_leaves_it_to_be_finished() {
+    let test = "power::a_power_loss_in_a_commit_right_after_a_run_leaves_it_to_be_finished";
+    BlockLog::with(test, DISK_BYTES, LIMIT, |disk| {
+        let (mounted, setting) = begin(disk);
+        plant(&setting.scratch);
+        let before = TreeSnapshot::of(setting.scratch.work());
+        let change =
+            "printf x | dd of=large bs=1 seek=1000000 conv=notrunc status=none; echo new > new";
+        let losses = record(disk, &setting.scratch, || {
+            let run = ["run", "--name", "t", "--commit", "--", "sh", "-ec", change];
+            drop(setting.succeed(&run));
+        });
+        let after = TreeSnapshot::of(setting.scratch.work());
+        drop(mounted);
+
+        let mut finished = 0;
+        for loss in &losses {
+            disk.lose_power(*loss);
+            let _mounted = disk.mount();
+            let list = setting.succeed(&["list"]).stdout;
+            if list.contains("committing") {
+                finished += 1;
+                setting.succeed(&["commit", "t"]);
+            } else if list.contains("interrupted") {
+                setting.succeed(&["abort", "t"]);
+            }
+            let tree = TreeSnapshot::of(setting.scratch.work());
+            let is_committed = setting.scratch.path("new").exists();
+            let wanted = if is_committed { &after } else { &before };
+            assert_same_tree(wanted, &tree, Facets::SAME_RESULT);
+        }
+        tell(format_args!(
+            "losses of power during a commit right after a run: {} states, {finished} to be finished",
+            losses.len()
+        ));
+        assert!(finished > 0);
+    });
+}
