@@ -15,6 +15,7 @@ use surmise_outbox::{
 };
 use surmise_view::{LoadError, Map, Salvaged};
 
+use crate::committed::{After, Committed};
 use crate::domain::{Domain, Reached};
 use crate::doorway::{Done, ReadChanged, Refusal, Wish};
 use crate::lock::Lock;
@@ -75,26 +76,6 @@ impl DecideError {
     }
 }
 
-/// What a commit did.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Committed {
-    /// What has become real, and what has not.
-    pub done: Done,
-    /// What has become of the domain.
-    pub domain: After,
-}
-
-/// What has become of a domain that was committed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum After {
-    /// It is no more.
-    Gone,
-    /// It runs on, under a new consent.
-    RunsOn,
-    /// It is kept with the held output that could not be sent ([`Status::Unsent`](crate::Status::Unsent)).
-    Unsent,
-}
-
 /// Takes held output that belongs on a terminal or a standard stream.
 pub type OnOutput<'a> = dyn FnMut(&Target, &[u8]) -> io::Result<()> + 'a;
 
@@ -149,13 +130,11 @@ impl Domain {
     /// # Errors
     /// [`StateError::Seal`].
     pub(crate) fn check_whole(&self) -> Result<(), StateError> {
-        let notes = surmise_commit::check_notes(self.directory());
-        let found = [
+        for found in [
             self.contents().map(drop),
             self.held().map(drop),
-            notes.map_err(|error| self.told(error)),
-        ];
-        for found in found {
+            self.notes(),
+        ] {
             if let Err(DecideError::State(error)) = found {
                 return Err(error);
             }
@@ -163,14 +142,17 @@ impl Domain {
         Ok(())
     }
 
+    fn notes(&self) -> Result<(), DecideError> {
+        surmise_commit::check_notes(self.directory()).map_err(|error| self.told(error))
+    }
+
     /// Everything by which the domain shows to be damaged, a line each.
     pub fn damages(&self) -> Vec<String> {
         let pending = surmise_commit::pending(self.directory()).map_err(CommitError::from);
-        let notes = surmise_commit::check_notes(self.directory());
         let found = [
             self.contents().err(),
             self.held().err(),
-            notes.err().map(|error| self.told(error)),
+            self.notes().err(),
             pending.err().map(|error| self.told(error)),
         ];
         let mut lines: Vec<_> = found.iter().flatten().map(ToString::to_string).collect();
@@ -263,8 +245,7 @@ impl Domain {
     pub fn undo_commit(&self, on_progress: &mut OnProgress<'_>) -> Result<(), DecideError> {
         // Whose tasks stand still for a commit has control, and that holds the lock.
         let _lock = self.lock()?;
-        // It goes by the commit's journal and what that kept, which have sums of their own; so other parts of the
-        // domain may be damaged.
+        // It goes by the journal and what that kept, which have sums of their own; the rest may be damaged.
         match surmise_commit::undo(self.directory(), on_progress) {
             // Files are compared with the objects that were written into them. An undo may do without some, but
             // nobody is told to have changed what a damaged one does not have.

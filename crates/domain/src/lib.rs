@@ -24,6 +24,7 @@
 mod boundary;
 mod capabilities;
 mod command;
+mod committed;
 mod consent;
 mod decide;
 mod devices;
@@ -61,7 +62,8 @@ mod terminal;
 mod visit;
 
 pub use boundary::Boundary;
-pub use decide::{After, Committed, DecideError, OnOutput};
+pub use committed::{After, Committed};
+pub use decide::{DecideError, OnOutput};
 pub use domain::{Aborted, Domain, Status};
 pub use doorway::{Done, ReadChanged, Refusal};
 pub use error::LaunchError;
