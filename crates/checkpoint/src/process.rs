@@ -109,9 +109,10 @@ impl Process {
         self.traced.remove(&thread);
     }
 
-    /// Stops all its threads. `pending` are calls of them that were received and not answered; they
-    /// will be made again, unless [`Halted::go_on`] answers one. `at_signal` is a thread that has
-    /// stopped to take a signal. Each thread may take `patience` to come to a call boundary.
+    /// Stops all its threads. `pending` are the calls of them that were received and not answered, at most
+    /// one of each thread, which would not stop in another. They will be made again, unless
+    /// [`Halted::go_on`] answers one. `at_signal` is a thread that has stopped to take a signal. Each thread
+    /// may take `patience` to come to a call boundary.
     ///
     /// # Errors
     /// [`CheckpointError`]: all threads go on. Those of the pending calls that were not yet answered still

@@ -101,6 +101,10 @@ fn why(reason: &Reason) -> String {
             let (file, program) = (word(file), word(program));
             format!("{program} had {file} mapped, shared and writable")
         }
+        Reason::MappedElsewhere { file, program } => {
+            let (file, program) = (word(file), word(program));
+            format!("{program} had mapped {file}, shared and writable, which is not on the volume")
+        }
         Reason::OpenElsewhere { file, program } => {
             let (file, program) = (word(file), word(program));
             format!("{program} had {file} open for writing, which is not on the volume")

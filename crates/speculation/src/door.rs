@@ -100,9 +100,20 @@ impl Door {
         self.backlog.iter().any(|call| call.thread == thread)
     }
 
-    /// Has calls come up again that were taken.
-    pub(crate) fn put_back(&mut self, calls: Vec<Notification>) {
-        self.backlog.extend(calls);
+    /// Has calls come up again that were taken, but for those that were answered since: their threads make them
+    /// again, and a thread is in one call at a time. Whoever stops a thread answers the call that it finds here.
+    pub(crate) fn put_back(&mut self, calls: Vec<Notification>) -> io::Result<()> {
+        for call in calls {
+            if self.still_waits(&call)? {
+                self.backlog.push_back(call);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a call that was received still waits for its answer.
+    pub(crate) fn still_waits(&self, call: &Notification) -> io::Result<bool> {
+        self.listener.is_valid(call.id)
     }
 }
 
@@ -167,5 +178,73 @@ impl Gate for Door {
 
     fn let_pass(&mut self, call: PendingCall) -> io::Result<bool> {
         self.respond(call, Answer::Continue)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicI32, Ordering};
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use rustix::process::PidfdFlags;
+    use surmise_sys::seccomp::{Privilege, Program, install_with_listener};
+
+    use super::*;
+
+    /// The next call that comes.
+    fn hear(door: &mut Door) -> Notification {
+        let begun = Instant::now();
+        loop {
+            door.gather().expect("gather");
+            if let Some(call) = door.next(PollFlags::empty()).expect("hear") {
+                return call;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(10), "no call comes");
+            thread::yield_now();
+        }
+    }
+
+    /// Its thread waits in another by then.
+    #[test]
+    fn a_call_that_was_answered_does_not_come_up_again() {
+        static NUMBER: AtomicI32 = AtomicI32::new(-1);
+        let caller = thread::spawn(|| {
+            let filter = Program::speculation();
+            let number = install_with_listener(&filter, Privilege::NoNewPrivileges);
+            NUMBER.store(number.expect("install"), Ordering::SeqCst);
+            [(); 2].map(|()| rustix::process::getpgid(None).map(Pid::as_raw_nonzero))
+        });
+        let begun = Instant::now();
+        while NUMBER.load(Ordering::SeqCst) == -1 {
+            assert!(begun.elapsed() < Duration::from_secs(10), "no listener");
+            thread::yield_now();
+        }
+        let own = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty());
+        let own = own.expect("open this process");
+        let listener = Listener::of(own.as_fd(), NUMBER.load(Ordering::SeqCst));
+        let mut door = Door::new(listener.expect("take").expect("a listener"));
+
+        let first = hear(&mut door);
+        assert!(door.answer(pending(&first), 42).expect("answer"));
+        let second = hear(&mut door);
+        assert_eq!(first.thread, second.thread);
+        door.put_back(vec![first, second]).expect("put back");
+        assert_eq!(door.take_pending(|_| true), [second]);
+        assert!(!door.still_waits(&first).expect("ask"));
+        assert!(door.still_waits(&second).expect("ask"));
+        assert!(door.answer(pending(&second), 43).expect("answer"));
+        let thread = format!("/proc/self/task/{}", first.thread.as_raw_nonzero());
+        while std::fs::exists(&thread).expect("look") {
+            // Whatever else the end of a thread takes.
+            door.gather().expect("gather");
+            for call in door.take_pending(|_| true) {
+                door.let_pass(pending(&call)).expect("answer");
+            }
+            assert!(begun.elapsed() < Duration::from_secs(20), "it does not end");
+            thread::yield_now();
+        }
+        let told = caller.join().expect("its results");
+        assert_eq!(told.map(|result| result.map(i32::from)), [Ok(42), Ok(43)]);
     }
 }

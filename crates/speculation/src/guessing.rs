@@ -212,8 +212,12 @@ fn take_checkpoint(
     calls.extend(others.iter().map(pending));
     let Ok(mut halted) = process.halt(&calls, None, PATIENCE, door) else {
         // Nothing is lost. Calls that still wait come up again; the others are made again.
-        door.put_back(others);
-        return Ok(Err(Outcome::Waits));
+        let put_back = door.put_back(others);
+        let still_waits = put_back.and_then(|()| door.still_waits(call));
+        return match still_waits.map_err(fail("look at a call"))? {
+            true => Ok(Err(Outcome::Waits)),
+            false => Ok(Err(Outcome::Again)),
+        };
     };
     let Ok(mut checkpoint) = halted.checkpoint(door) else {
         let gone_on = halted.go_on(None, before, door);

@@ -16,8 +16,12 @@ pub trait Driver: Send + Sync + std::fmt::Debug {
     /// What is promised of it.
     fn guarantee(&self) -> Guarantee;
 
-    /// The number of the file system's device.
+    /// The number of the device that its files are on, as stat(2) tells it.
     fn device(&self) -> u64;
+
+    /// The number of the file system, as /proc tells it of mounts and of mapped files. All its files have this one,
+    /// also where they are on devices of several numbers.
+    fn superblock(&self) -> u64;
 
     /// Whether the order holds for changes of all its files.
     fn covers_all(&self) -> bool;

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::ops::Range;
+use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -16,9 +17,10 @@ use surmise_sys::seccomp::Notification;
 use surmise_sys::tracing;
 use surmise_syscalls::row_numbered;
 
-use crate::maps::shared_maps;
+use crate::driver::Driver;
+use crate::maps::{shared_maps, storable_maps};
 use crate::reasons::{Reason, program, shown};
-use crate::target::{Access, Target};
+use crate::target::{Access, Target, descriptor_path};
 use crate::wal_index::{INDEX_END, WalIndexes};
 
 /// How long a look that has found something is good for. It costs more than the syncs that it spares.
@@ -29,6 +31,8 @@ const AGAIN: Duration = Duration::from_millis(100);
 pub(crate) struct Hazards {
     /// The file system whose commits are ordered.
     volume: u64,
+    /// Its number in the lines of maps.
+    superblock: u64,
     /// The domain's pid 1, once it was looked for.
     init: Option<Pid>,
     /// Threads that are opening a way, with the call's number.
@@ -37,21 +41,22 @@ pub(crate) struct Hazards {
     possible: bool,
     /// When one was last seen, and which.
     seen: Option<(Instant, Reason)>,
-    /// A socket leads to somebody outside: why syncs are real. Whether it was closed is not found out.
-    connected: Option<Reason>,
+    /// Why syncs are real from now on: one of those ways was opened of which no look finds out whether it is gone.
+    lasting: Option<Reason>,
     /// Shared maps that are no such way.
     indexes: WalIndexes,
 }
 
 impl Hazards {
-    pub(crate) fn new(volume: u64) -> Self {
+    pub(crate) fn new(driver: &dyn Driver) -> Self {
         Self {
-            volume,
+            volume: driver.device(),
+            superblock: driver.superblock(),
             init: None,
             opening: Vec::new(),
             possible: false,
             seen: None,
-            connected: None,
+            lasting: None,
             indexes: WalIndexes::default(),
         }
     }
@@ -64,9 +69,26 @@ impl Hazards {
 
     /// This call is about to connect to somebody outside.
     pub(crate) fn connects(&mut self, call: &Notification) {
-        self.connected.get_or_insert_with(|| Reason::Connected {
+        self.lasting.get_or_insert_with(|| Reason::Connected {
             program: program(call.thread.as_raw_nonzero().get()),
         });
+    }
+
+    /// This call is about to map a file elsewhere, which `descriptor` leads to, such that it can be stored into. The
+    /// map stays when the descriptor is closed, and maps do not tell files of two subvolumes apart.
+    pub(crate) fn maps_elsewhere(&mut self, call: &Notification, descriptor: RawFd) {
+        self.lasting.get_or_insert_with(|| {
+            let file = fs::read_link(descriptor_path(call.thread, descriptor));
+            Reason::MappedElsewhere {
+                file: shown(&file.unwrap_or_default()),
+                program: program(call.thread.as_raw_nonzero().get()),
+            }
+        });
+    }
+
+    /// A call may be about to map anything: what it leads to could not be looked at.
+    pub(crate) fn maps_unseen(&mut self, error: &io::Error) {
+        self.lasting.get_or_insert_with(|| not_seen(error));
     }
 
     /// A call asks for a file of the volume to be durable.
@@ -80,17 +102,16 @@ impl Hazards {
     /// A call of `thread` asks for what is mapped at some of its addresses to be durable.
     pub(crate) fn asks_for_map(&mut self, thread: Pid, addresses: &Range<u64>) {
         // What cannot be looked at now cannot be later, and is one then.
-        let maps = shared_maps(thread.as_raw_nonzero().get()).unwrap_or_default();
-        let of_volume = maps.iter().filter(|map| map.device == self.volume);
-        for map in of_volume.filter(|map| map.overlaps(addresses)) {
+        let maps = shared_maps(thread.as_raw_nonzero().get(), self.superblock).unwrap_or_default();
+        for map in maps.iter().filter(|map| map.overlaps(addresses)) {
             self.indexes.want(map.inode);
         }
     }
 
     /// One of them, as seen by a call of `thread`, if there are any.
     pub(crate) fn find(&mut self, thread: Pid) -> Option<Reason> {
-        if self.connected.is_some() {
-            return self.connected.clone();
+        if self.lasting.is_some() {
+            return self.lasting.clone();
         }
         if !self.indexes.stand() {
             self.possible = true;
@@ -158,13 +179,14 @@ impl Hazards {
                 }));
             }
         }
-        let maps = shared_maps(process)?;
+        let maps = storable_maps(process, self.superblock)?;
         // A path of a map begins where all processes of the domain began. One that has another root by now may be
         // asked by pid 1's, which an ordinary user may not look at.
         let init = init.as_raw_nonzero().get();
         let roots = [process, init].map(|of| PathBuf::from(format!("/proc/{of}/root")));
-        let mut of_volume = maps.iter().filter(|map| map.device == self.volume);
-        let hazard = of_volume.find(|map| !self.indexes.take(map, &roots, self.volume));
+        // All of them are of the volume: who maps a file of another subvolume is not looked at any more.
+        let mut maps = maps.iter();
+        let hazard = maps.find(|map| !self.indexes.take(map, &roots, self.volume));
         Ok(hazard.map(|map| Reason::Mapped {
             file: shown(&map.path),
             program: program(process),

@@ -1,4 +1,4 @@
-//! What a process has mapped, shared (proc_pid_maps(5)).
+//! What a process has mapped, shared (proc_pid_maps(5), proc_pid_smaps(5)).
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,9 +13,12 @@ use rustix::fs::makedev;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SharedMap {
     pub(crate) addresses: Range<u64>,
+    /// Whether it can be stored into now.
+    pub(crate) is_writable: bool,
     /// Where in the file it begins.
     pub(crate) offset: u64,
-    /// Of the file system that the file is on.
+    /// The number of the file system that the file is on. It need not be what stat(2) tells of the file: each
+    /// subvolume of a btrfs has another number there.
     pub(crate) device: u64,
     pub(crate) inode: u64,
     /// What the file is called in its mounts, as far as the kernel says it unchanged: it marks removed files and
@@ -33,22 +36,59 @@ impl SharedMap {
     }
 }
 
-/// All shared maps of a process, given by the number of one of its threads.
-pub(crate) fn shared_maps(process: i32) -> io::Result<Vec<SharedMap>> {
-    let maps = fs::read(format!("/proc/{process}/maps"))?;
+/// All shared maps of files of a file system that a process has, given by the number of one of its threads.
+pub(crate) fn shared_maps(process: i32, device: u64) -> io::Result<Vec<SharedMap>> {
+    parse_all(&fs::read(format!("/proc/{process}/maps"))?, device)
+}
+
+/// Those that it can store into, or could after mprotect(2).
+pub(crate) fn storable_maps(process: i32, device: u64) -> io::Result<Vec<SharedMap>> {
+    let shared = shared_maps(process, device)?;
+    if shared.iter().all(|map| map.is_writable) {
+        return Ok(shared);
+    }
+    // To tell more takes the kernel a walk over all pages. What it does not tell may be any map.
+    match fs::read(format!("/proc/{process}/smaps")) {
+        Ok(told) => parse_all(&told, device),
+        Err(_) => Ok(shared),
+    }
+}
+
+/// Reads the lines of maps, or of smaps, which tells of some maps that they can never be stored into.
+fn parse_all(told: &[u8], device: u64) -> io::Result<Vec<SharedMap>> {
     let mut shared = Vec::new();
-    for line in maps.split(|byte| *byte == b'\n') {
-        if is_shared(line) {
-            shared.push(parse(line).ok_or(io::ErrorKind::InvalidData)?);
+    let mut is_wanted = false;
+    for line in told.split(|byte| *byte == b'\n') {
+        if is_of_map(line) {
+            let map = is_shared(line).then(|| parse(line).ok_or(io::ErrorKind::InvalidData));
+            let map = map.transpose()?.filter(|map| map.device == device);
+            is_wanted = map.is_some();
+            shared.extend(map);
+        } else if is_wanted && is_never_writable(line) {
+            shared.pop();
         }
     }
     Ok(shared)
 }
 
-/// Also one that is read only: it may become writable again.
+/// Other lines of smaps begin with a name.
+fn is_of_map(line: &[u8]) -> bool {
+    let addresses = line.split(|byte| *byte == b' ').next();
+    addresses.is_some_and(|addresses| addresses.contains(&b'-'))
+}
+
 fn is_shared(line: &[u8]) -> bool {
-    let rights = line.split(|byte| *byte == b' ').nth(1);
-    rights.is_some_and(|rights| rights.ends_with(b"s"))
+    rights(line).is_some_and(|rights| rights.ends_with(b"s"))
+}
+
+fn rights(line: &[u8]) -> Option<&[u8]> {
+    line.split(|byte| *byte == b' ').nth(1)
+}
+
+/// Whether it was mapped by a descriptor that does not write: mprotect(2) refuses to make it writable.
+fn is_never_writable(line: &[u8]) -> bool {
+    let flags = line.strip_prefix(b"VmFlags:");
+    flags.is_some_and(|flags| !flags.split(|byte| *byte == b' ').any(|flag| flag == b"mw"))
 }
 
 fn parse(line: &[u8]) -> Option<SharedMap> {
@@ -62,12 +102,13 @@ fn parse(line: &[u8]) -> Option<SharedMap> {
     };
     let hex = |text: &str| u64::from_str_radix(text, 16).ok();
     let (start, end) = word()?.split_once('-')?;
-    let _rights = word()?;
+    let is_writable = word()?.contains('w');
     let offset = hex(word()?)?;
     let (major, minor) = word()?.split_once(':')?;
     let inode = word()?.parse().ok()?;
     Some(SharedMap {
         addresses: hex(start)?..hex(end)?,
+        is_writable,
         offset,
         device: makedev(hex(major)? as u32, hex(minor)? as u32),
         inode,
@@ -90,6 +131,7 @@ mod tests {
         assert_eq!((map.offset, map.inode, map.length()), (0x8000, 42, 0x10));
         assert_eq!(map.device, makedev(7, 17));
         assert_eq!(map.path, Path::new("/mnt/a base-shm"));
+        assert!(map.is_writable);
         assert!(map.overlaps(&(0x7f0f..0x8000)) && !map.overlaps(&(0x7f10..0x8000)));
     }
 
@@ -105,9 +147,40 @@ mod tests {
     }
 
     #[test]
+    fn maps_of_other_file_systems_and_those_that_can_never_be_stored_into_are_passed_by() {
+        let told = b"\
+7f00-7f10 rw-s 00000000 07:11 1   /mnt/written
+Size:                  4 kB
+VmFlags: rd wr sh mr mw me ms sd
+7f10-7f20 r--s 00000000 07:11 2   /mnt/protected
+VmFlags: rd sh mr mw me ms sd
+7f20-7f30 r--s 00000000 07:11 3   /mnt/read
+VmFlags: rd mr me ms sd
+7f30-7f40 rw-s 00000000 07:12 4   /other/written
+VmFlags: rd wr sh mr mw me ms sd
+7f40-7f50 r--p 00000000 07:11 5   /mnt/private
+VmFlags: rd mr me sd
+7f50-7f60 r--s 00000000 07:11 6   /mnt/told-less-of
+Rss:                   0 kB
+";
+        let inodes = |told: &[u8]| -> Vec<u64> {
+            let maps = parse_all(told, makedev(7, 17)).expect("maps");
+            maps.iter().map(|map| map.inode).collect()
+        };
+        assert_eq!(inodes(told), [1, 2, 6]);
+        let lines = told.split_inclusive(|byte| *byte == b'\n');
+        let maps: Vec<u8> = lines
+            .filter(|line| is_of_map(line))
+            .flatten()
+            .copied()
+            .collect();
+        assert_eq!(inodes(&maps), [1, 2, 3, 6]);
+    }
+
+    #[test]
     fn maps_of_this_very_process_are_found() {
         let own = rustix::process::getpid().as_raw_nonzero().get();
-        shared_maps(own).expect("maps");
-        assert!(shared_maps(i32::MAX).is_err());
+        assert!(storable_maps(own, 0).expect("maps").is_empty());
+        assert!(shared_maps(i32::MAX, 0).is_err());
     }
 }

@@ -23,6 +23,13 @@ pub enum Reason {
         /// The process' name.
         program: String,
     },
+    /// A process had mapped a file elsewhere, shared, and could store into it.
+    MappedElsewhere {
+        /// What was mapped.
+        file: String,
+        /// The process' name.
+        program: String,
+    },
     /// A process had something elsewhere open for writing.
     OpenElsewhere {
         /// What was open.

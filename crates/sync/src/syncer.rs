@@ -24,7 +24,7 @@ use crate::adaptive::{Adaptive, Way};
 use crate::descriptors::Descriptors;
 use crate::driver::Driver;
 use crate::epochs::{Epochs, Promise, Stopped, Trigger};
-use crate::hazards::{Hazards, not_seen};
+use crate::hazards::{Hazards, is_elsewhere, not_seen};
 use crate::places::{self, Change};
 use crate::reasons::{Counted, Reason, Reasons};
 use crate::sockets::{self, Reach};
@@ -82,7 +82,7 @@ impl Syncer {
         epochs: Epochs,
         observer: Option<Observer>,
     ) -> Self {
-        let hazards = Hazards::new(options.driver.device());
+        let hazards = Hazards::new(options.driver.as_ref());
         Self {
             listener,
             options,
@@ -300,14 +300,18 @@ impl Syncer {
     /// A map that is shared: stores into it are in no order with writes.
     fn map(&mut self, call: &Notification) {
         let descriptor = call.arguments[4] as RawFd;
-        let is_hazard = || -> io::Result<bool> {
+        let look = || -> io::Result<Option<Target>> {
             let writes = Access::of(call.thread, descriptor)?.is_some_and(|access| access.writes);
             let target = Target::of_descriptor(call.thread, descriptor)?;
-            let volume = self.options.driver.device();
-            Ok(writes && target.is_some_and(|target| target.device() == volume))
+            Ok(target.filter(|_| writes))
         };
-        if is_hazard().unwrap_or(true) {
-            self.hazards.opens(call);
+        let volume = self.options.driver.device();
+        match look() {
+            Ok(None) => {}
+            Ok(Some(target)) if target.device() == volume => self.hazards.opens(call),
+            Ok(Some(target)) if !is_elsewhere(&target, volume) => {}
+            Ok(Some(_)) => self.hazards.maps_elsewhere(call, descriptor),
+            Err(error) => self.hazards.maps_unseen(&error),
         }
     }
 

@@ -22,6 +22,10 @@ impl<F: Fn() -> io::Result<()> + Send + Sync> Driver for InMemory<F> {
         0
     }
 
+    fn superblock(&self) -> u64 {
+        0
+    }
+
     fn covers_all(&self) -> bool {
         true
     }

@@ -3,6 +3,7 @@
 
 mod crash;
 mod failure;
+mod maps;
 mod write_ahead;
 
 use serde_json::Value;

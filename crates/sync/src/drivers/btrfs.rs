@@ -19,6 +19,7 @@ struct Btrfs {
     directory: File,
     /// A subvolume has a device number of its own, which is not that of its mount.
     device: u64,
+    superblock: u64,
 }
 
 pub(crate) fn btrfs(mount: &Mount, directory: File) -> Result<Box<dyn Driver>, Lack> {
@@ -30,6 +31,7 @@ pub(crate) fn btrfs(mount: &Mount, directory: File) -> Result<Box<dyn Driver>, L
     Ok(Box::new(Btrfs {
         directory,
         device: found.st_dev,
+        superblock: mount.device,
     }))
 }
 
@@ -44,6 +46,10 @@ impl Driver for Btrfs {
 
     fn device(&self) -> u64 {
         self.device
+    }
+
+    fn superblock(&self) -> u64 {
+        self.superblock
     }
 
     fn covers_all(&self) -> bool {

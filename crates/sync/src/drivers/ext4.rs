@@ -82,6 +82,10 @@ impl Driver for Ext4 {
         self.device
     }
 
+    fn superblock(&self) -> u64 {
+        self.device
+    }
+
     fn covers_all(&self) -> bool {
         self.journals == Journals::All
     }

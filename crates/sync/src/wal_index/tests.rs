@@ -49,6 +49,7 @@ impl Scene {
         let found = rustix::fs::stat(self.path(name)).expect("a file");
         SharedMap {
             addresses: 0x10000..0x18000,
+            is_writable: true,
             offset: 0,
             device: found.st_dev,
             inode: found.st_ino,
