@@ -124,7 +124,7 @@ pub(crate) fn remove(state: &Path) -> Result<(), SealError> {
 
 /// Removes what the domain changed, and all that a commit of it needs. Only of one that is not sealed.
 pub(crate) fn forget_changes(state: &Path) -> Result<(), SealError> {
-    for name in ["log", "reads", "undone", OBJECTS, "commit.undo"] {
+    for name in ["log", "reads", "undone", "flagged", OBJECTS, "commit.undo"] {
         let path = state.join(name);
         remove::tree(&path).map_err(SealError::at(&path))?;
     }

@@ -118,6 +118,9 @@ pub struct Journal<S = File> {
     mark: Mark,
     /// Whether nothing waits for the disk.
     is_durable: bool,
+    /// Whether the disk has failed to take something. The kernel tells of that once, and a later success says
+    /// nothing of what was lost (fsync(2), EIO).
+    has_lost: bool,
     frame: Vec<u8>,
 }
 
@@ -228,6 +231,7 @@ impl<S: Storage> Journal<S> {
             next: 1,
             mark: Mark::FIRST,
             is_durable: false,
+            has_lost: false,
             frame: Vec::new(),
         })
     }
@@ -263,6 +267,7 @@ impl<S: Storage> Journal<S> {
             next: recovery.frames + 1,
             mark: Mark::newest(bytes)?,
             is_durable: recovery.is_sealed,
+            has_lost: false,
             frame: Vec::new(),
         };
         Ok((journal, recovery))
@@ -299,17 +304,27 @@ impl<S: Storage> Journal<S> {
 
     /// Makes every appended frame durable (fdatasync(2)), and then a mark that says so: from then on a log
     /// without these frames is a damaged one.
+    ///
+    /// # Errors
+    /// What the storage says; and once it has failed, ever after.
     pub fn sync(&mut self) -> io::Result<()> {
         if self.is_durable {
             return Ok(());
         }
-        self.storage.sync()?;
+        self.flush()?;
         if self.end != self.mark.end {
             self.mark(false)?;
-            self.storage.sync()?;
+            self.flush()?;
         }
         self.is_durable = true;
         Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.has_lost {
+            return Err(io::Error::other("an earlier write did not reach the disk"));
+        }
+        self.storage.sync().inspect_err(|_| self.has_lost = true)
     }
 
     /// Before anything follows the seal, also on the disk.

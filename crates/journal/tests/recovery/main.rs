@@ -373,6 +373,20 @@ fn only_a_part_of_a_new_header_was_cut_short() {
     );
 }
 
+/// The kernel tells once that the disk did not take something, and forgets it.
+#[test]
+fn after_a_failed_sync_nothing_is_called_durable() {
+    let mut disk = Disk::of(&written(&FRAMES, FRAMES.len()));
+    disk.failing_syncs = 1;
+    let (mut journal, _) = Journal::open(&mut disk, FORMAT, |_, _| {}).expect("open");
+    journal.append(b"lost").expect("append");
+    journal.sync().expect_err("the disk fails");
+    journal.append(b"later").expect("append");
+    journal.sync().expect_err("nobody knows what the disk has");
+    let cut = *ends(&FRAMES).last().expect("an end");
+    assert_eq!(read(&disk.bytes[..cut]).expect("whole").0, FRAMES);
+}
+
 /// A seal counts as broken only when the disk has said so.
 #[test]
 fn a_seal_that_could_not_be_broken_is_broken_by_the_next_append() {
