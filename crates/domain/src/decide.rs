@@ -385,7 +385,7 @@ impl Domain {
     }
 
     /// The same error, as one of this domain's where it tells of damage.
-    fn told(&self, error: impl Into<DecideError>) -> DecideError {
+    pub(crate) fn told(&self, error: impl Into<DecideError>) -> DecideError {
         let error = error.into();
         let Some((file, damage)) = damage(&error) else {
             return error;

@@ -34,6 +34,7 @@ mod doorway;
 mod error;
 mod exit;
 mod files;
+mod forgetting;
 mod gate;
 mod held;
 mod launch;

@@ -37,7 +37,10 @@ const FORMAT: Format = Format {
 const SEAL: &str = "seal";
 
 /// The logs of a domain at rest.
-const LOGS: [&str; 4] = ["log", "reads", "outbox", "undone"];
+const LOGS: [&str; 4] = ["log", READS, "outbox", "undone"];
+
+/// The one of them without which a domain can be committed.
+const READS: &str = "reads";
 
 /// Files about the domain itself.
 const RECORDS: [&str; 2] = ["domain.json", "exit"];
@@ -81,6 +84,8 @@ pub(crate) enum Depth {
     Records,
     /// Everything.
     Data,
+    /// Everything but what tells what the domain read.
+    DataWithoutReads,
 }
 
 /// One file under the seal.
@@ -124,11 +129,17 @@ pub(crate) fn remove(state: &Path) -> Result<(), SealError> {
 
 /// Removes what the domain changed, and all that a commit of it needs. Only of one that is not sealed.
 pub(crate) fn forget_changes(state: &Path) -> Result<(), SealError> {
-    for name in ["log", "reads", "undone", "flagged", OBJECTS, "commit.undo"] {
+    for name in ["log", READS, "undone", "flagged", OBJECTS, "commit.undo"] {
         let path = state.join(name);
         remove::tree(&path).map_err(SealError::at(&path))?;
     }
     Ok(())
+}
+
+/// Removes what tells what the domain read, and the seal before it.
+pub(crate) fn forget_reads(state: &Path) -> Result<(), SealError> {
+    remove(state)?;
+    discard(&state.join(READS)).map(drop)
 }
 
 /// Whether everything under the seal is as it was. A domain without one was never at rest.
@@ -168,7 +179,12 @@ fn check_once(state: &Path, depth: Depth, is_committing: bool) -> Result<(), Sea
     };
     for entry in entries {
         let is_object = entry.path.starts_with(OBJECTS);
-        if is_object && depth == Depth::Records {
+        let is_left_out = match depth {
+            Depth::Records => is_object,
+            Depth::Data => false,
+            Depth::DataWithoutReads => entry.path == Path::new(READS),
+        };
+        if is_left_out {
             continue;
         }
         match entry.check(state) {

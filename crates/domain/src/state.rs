@@ -152,8 +152,8 @@ impl StateError {
             Self::Seal {
                 name,
                 is_committing,
-                source: SealError::Damaged { .. },
-            } => damaged_hint(name, *is_committing),
+                source: SealError::Damaged { path, .. },
+            } => damaged_hint(name, path, *is_committing),
             Self::Seal { .. } | Self::File { .. } => {
                 "check the file's owner and mode, and the space left".into()
             }
@@ -167,13 +167,16 @@ impl StateError {
 }
 
 /// What a person can do with a domain that is damaged.
-fn damaged_hint(name: &str, is_committing: bool) -> String {
-    let undo = match is_committing {
+fn damaged_hint(name: &str, path: &Path, is_committing: bool) -> String {
+    let way = match is_committing {
         true => format!("`surmise commit --undo {name}` may still take the commit back, "),
+        false if path.ends_with("reads") => format!(
+            "`surmise commit --forget-reads {name}` commits without knowing what was read, "
+        ),
         false => String::new(),
     };
     format!(
-        "nothing was changed now; {undo}`surmise diff --damaged {name}` shows what can be read of the \
+        "nothing was changed now; {way}`surmise diff --damaged {name}` shows what can be read of the \
          domain, `surmise abort {name}` throws it away"
     )
 }

@@ -41,8 +41,15 @@ pub struct Arguments {
     /// Everything outside is as before the commit then, save for change times (ctime). If somebody has
     /// changed meanwhile what the commit had changed, those paths are listed and nothing is done. Once a
     /// commit has made all its changes and removes what they replaced, it can only be finished.
-    #[arg(long, conflicts_with_all = ["strict", "ours", "theirs", "unsent"])]
+    #[arg(long, conflicts_with_all = ["strict", "ours", "theirs", "unsent", "forget_reads"])]
     undo: bool,
+
+    /// Commit without knowing what the command read, where the record of that is damaged
+    ///
+    /// What was read and has changed outside is not told then. Whatever else of the domain is damaged still
+    /// ends the commit.
+    #[arg(long, conflicts_with = "strict")]
+    forget_reads: bool,
 
     /// Send held output that an earlier commit could not send as a whole
     ///
@@ -132,6 +139,12 @@ impl Arguments {
         if self.undo {
             undo(&domain, display)?;
             return Ok(Decided::Undone);
+        }
+        if self.forget_reads && !domain.forget_damaged_reads()? {
+            return Err(
+                Failure::new("the record of what the command read is not damaged")
+                    .hint("commit without --forget-reads"),
+            );
         }
         if let Some(part) = self.unsent {
             send_again(&domain, part)?;

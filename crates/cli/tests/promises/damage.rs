@@ -103,6 +103,41 @@ fn a_damaged_domain_is_refused_with_the_file_and_the_place() {
     });
 }
 
+/// Of what was read alone a commit can do without, and only of that.
+#[test]
+fn a_damaged_record_of_reads_can_be_forgotten_and_nothing_else_with_it() {
+    as_each_user(|setting| {
+        keep(setting);
+        let whole = setting
+            .surmise(&["commit", "--forget-reads", "t"])
+            .outcome();
+        whole
+            .assert_code(1)
+            .assert_stderr_contains("is not damaged");
+        let reads = state(setting).join("reads");
+        flip(&reads, 1700);
+        let object = object_of(setting);
+        flip(&object, 1);
+        let refused = setting
+            .surmise(&["commit", "--forget-reads", "t"])
+            .outcome();
+        refused
+            .assert_code(1)
+            .assert_stderr_contains("objects/0000/1: damaged at byte 0");
+        assert!(
+            reads.exists(),
+            "nothing is forgotten where nothing comes of it"
+        );
+        flip(&object, 1);
+        let refused = setting.surmise(&["commit", "t"]).outcome();
+        refused
+            .assert_code(1)
+            .assert_stderr_contains("`surmise commit --forget-reads t`");
+        setting.succeed(&["commit", "--forget-reads", "t"]);
+        assert!(setting.scratch.path("made/new").exists());
+    });
+}
+
 /// A domain that is entered again is sealed anew, and so is one whose shell could not be started.
 #[test]
 fn a_shell_leaves_a_domain_sealed() {

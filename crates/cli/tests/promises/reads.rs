@@ -243,7 +243,7 @@ fn a_running_domain_is_committed_strictly() {
     });
 }
 
-/// S29: nothing is guessed where the view was killed, nor of a domain of an earlier version.
+/// S29: nothing is guessed where the view was killed. S50: nor where the record is gone.
 #[test]
 fn a_strict_commit_refuses_where_nobody_knows_what_was_read() {
     as_each_user(|setting| {
@@ -271,8 +271,11 @@ fn a_strict_commit_refuses_where_nobody_knows_what_was_read() {
         setting.run_script("cat read; echo > made2");
         let record = setting.scratch.state().join("surmise/t/reads");
         fs::remove_file(record).expect("there is a record");
-        refused(setting, &strict, &unknown);
-        setting.succeed(&["commit", "t"]);
+        let lost = ["/reads: damaged at byte 0", "--forget-reads t"];
+        refused(setting, &strict, &lost);
+        refused(setting, &["commit", "t"], &lost);
+        setting.succeed(&["commit", "--forget-reads", "t"]);
+        assert!(setting.scratch.path("made2").exists());
     });
 }
 
