@@ -33,7 +33,7 @@ pub fn parsed() -> Arguments {
     })
 }
 
-/// Where whoever typed `words` expects JSON, if they do. What they typed has no better meaning: it is wrong.
+/// Where the caller that gave `words` expects JSON, if it does. The words have no better meaning: they are wrong.
 fn json(words: &[OsString]) -> Option<Json> {
     let mut options = words.iter().skip(1).take_while(|word| *word != "--");
     let subcommand = options.next()?;

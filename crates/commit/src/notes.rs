@@ -24,12 +24,12 @@ pub enum Note {
     Is(Special),
     /// It was of this kind before.
     Was(FileKind),
-    /// Whoever executes it gets the rights of this user.
+    /// Its caller gets the rights of this user.
     SetUser(u32),
-    /// Whoever executes it gets the rights of this group; what is made in such a directory belongs to
+    /// Its caller gets the rights of this group; what is made in such a directory belongs to
     /// the group.
     SetGroup(u32),
-    /// Whoever executes it gets these capabilities, as getcap(8) has them.
+    /// Its caller gets these capabilities, as getcap(8) has them.
     Capabilities(String),
     /// It had capabilities.
     NoCapabilities,

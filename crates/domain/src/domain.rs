@@ -246,7 +246,7 @@ impl Domain {
     /// later, or when something cannot be removed; what is left in the last case is no domain any more and goes
     /// with the next abort.
     pub fn abort(self) -> Result<Aborted, StateError> {
-        // It is to end, so whoever stopped it has lost nothing by that.
+        // The role is to end, so the person who stopped it has lost nothing by that.
         let mut wake = |domain: &Self| {
             visit::wake(domain);
             true

@@ -11,7 +11,7 @@ const VARIABLE: &str = "SURMISE_MAKER";
 /// What the kernel says of a process that nobody has logged in for.
 const NO_LOGIN: u32 = u32::MAX;
 
-/// Who made a domain, as far as that can be told. A note, not a proof: whoever has the account can change it.
+/// Who made a domain, as far as that can be told. A note, not a proof: every user of the account can change it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Maker {
     /// What `SURMISE_MAKER` held.

@@ -7,12 +7,12 @@ pub struct Damage {
     /// The first byte that cannot be believed.
     pub offset: u64,
     /// How it shows.
-    pub what: What,
+    pub what: Symptom,
 }
 
 /// How damage shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum What {
+pub enum Symptom {
     /// The first bytes are not those of a log.
     #[error("not the header of a Surmise log")]
     Header,
@@ -49,7 +49,7 @@ pub struct Salvage {
 }
 
 impl Damage {
-    pub(crate) fn at(offset: u64, what: What) -> Self {
+    pub(crate) fn at(offset: u64, what: Symptom) -> Self {
         Self { offset, what }
     }
 }

@@ -1,6 +1,6 @@
 //! The bytes before the first frame: whose log it is, and how much of it is known to be there.
 
-use crate::{Damage, OpenError, What};
+use crate::{Damage, OpenError, Symptom};
 
 /// Bytes before the first frame.
 pub const HEADER_LENGTH: u64 = 1536;
@@ -51,7 +51,7 @@ impl Format {
 
     pub(crate) fn check(self, bytes: &[u8]) -> Result<(), OpenError> {
         if is_cut_short(bytes) {
-            return Err(Damage::at(bytes.len() as u64, What::WithinHeader).into());
+            return Err(Damage::at(bytes.len() as u64, Symptom::WithinHeader).into());
         }
         let header = whole_header(bytes)?;
         if header[8..16] != self.padded_tag() {
@@ -102,10 +102,10 @@ pub(crate) fn has_more_than_sealed(bytes: &[u8]) -> bool {
 /// The part of a header that says whose log it is, if all of it is there and undamaged.
 pub(crate) fn whole_header(bytes: &[u8]) -> Result<&[u8; NAME_LENGTH], Damage> {
     let header = bytes.first_chunk::<NAME_LENGTH>();
-    let header = header.ok_or(Damage::at(bytes.len() as u64, What::Header))?;
+    let header = header.ok_or(Damage::at(bytes.len() as u64, Symptom::Header))?;
     match header[..8] == *MAGIC && crc32c::crc32c(&header[..20]) == u32_at(header, 20) {
         true => Ok(header),
-        false => Err(Damage::at(0, What::Header)),
+        false => Err(Damage::at(0, Symptom::Header)),
     }
 }
 
@@ -122,7 +122,7 @@ impl Mark {
     pub(crate) fn newest(bytes: &[u8]) -> Result<Self, Damage> {
         let marks = MARKS.iter().filter_map(|place| Self::decode(bytes, *place));
         let newest = marks.max_by_key(|mark| mark.generation);
-        newest.ok_or(Damage::at(MARKS[0] as u64, What::Header))
+        newest.ok_or(Damage::at(MARKS[0] as u64, Symptom::Header))
     }
 
     /// The one to be written after this one.

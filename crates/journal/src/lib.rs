@@ -51,7 +51,7 @@ mod header;
 mod scan;
 mod storage;
 
-pub use damage::{Damage, Salvage, What};
+pub use damage::{Damage, Salvage, Symptom};
 pub use frame::{FRAME_HEADER_LENGTH, PAYLOAD_MAX};
 pub use header::{Format, HEADER_LENGTH};
 pub use storage::Storage;
@@ -93,11 +93,11 @@ pub enum OpenError {
 impl OpenError {
     /// Whether the file ends within its header; see [`is_cut_short`].
     pub fn is_cut_short(&self) -> bool {
-        matches!(self, Self::Damaged(damage) if damage.what == What::WithinHeader)
+        matches!(self, Self::Damaged(damage) if damage.what == Symptom::WithinHeader)
     }
 }
 
-/// What [`Journal::open`] found.
+/// Symptom [`Journal::open`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recovery {
     /// Whole frames.

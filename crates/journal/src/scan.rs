@@ -7,7 +7,7 @@
 
 use crate::frame::{self, Frame};
 use crate::header::{self, HEADER_LENGTH, Mark};
-use crate::{Damage, Recovery, Salvage, What};
+use crate::{Damage, Recovery, Salvage, Symptom};
 
 /// The smallest piece of a file that a power loss takes as a whole, in bytes.
 const BLOCK: usize = 512;
@@ -16,7 +16,7 @@ const BLOCK: usize = 512;
 pub(crate) fn scan(bytes: &[u8], mut each: impl FnMut(u64, &[u8])) -> Result<Recovery, Damage> {
     let length = bytes.len() as u64;
     if length < HEADER_LENGTH {
-        return Err(Damage::at(length, What::Header));
+        return Err(Damage::at(length, Symptom::Header));
     }
     let mark = Mark::newest(bytes)?;
     let mut at = HEADER_LENGTH as usize;
@@ -38,20 +38,20 @@ pub(crate) fn scan(bytes: &[u8], mut each: impl FnMut(u64, &[u8])) -> Result<Rec
         return Err(match at as u64 {
             at if length < mark.end => Damage::at(
                 at,
-                What::Short {
+                Symptom::Short {
                     length,
                     was: mark.end,
                 },
             ),
-            at => Damage::at(at, What::Durable),
+            at => Damage::at(at, Symptom::Durable),
         });
     }
     if header::has_more_than_sealed(bytes) {
-        return Err(Damage::at(mark.end, What::BehindSeal));
+        return Err(Damage::at(mark.end, Symptom::BehindSeal));
     }
     let rest = &bytes[at..];
     if !rest.is_empty() && !has_hole(bytes, at) && next_frame(&rest[1..], frames + 1).is_some() {
-        return Err(Damage::at(at as u64, What::Before));
+        return Err(Damage::at(at as u64, Symptom::Before));
     }
     Ok(Recovery {
         frames,

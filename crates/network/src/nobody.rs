@@ -79,7 +79,7 @@ impl Nobody {
         let (server, _) = self.sockets[index];
         let reply = match Query::parse(question) {
             Some(query) => {
-                // Whoever has asked waits, so it can be found.
+                // The program that has asked waits, so it can be found.
                 self.count(&query, asker, server);
                 Some(query.refused())
             }

@@ -293,7 +293,7 @@ impl Outbox {
         self.handle.shared.note(marks.collect(), true)
     }
 
-    /// Notes that of a hold that is being sent the bytes before `upto` have left so far, for whoever asks after
+    /// Notes that of a hold that is being sent the bytes before `upto` have left so far, for a reader after
     /// a kill. Never blocks.
     pub fn mark_left(&self, hold: HoldId, upto: u64) {
         self.handle.shared.progress(Record::Left { hold, upto });

@@ -101,7 +101,7 @@ impl Door {
     }
 
     /// Has calls come up again that were taken, but for those that were answered since: their threads make them
-    /// again, and a thread is in one call at a time. Whoever stops a thread answers the call that it finds here.
+    /// again, and a thread is in one call at a time. The role that stops a thread answers the call that it finds here.
     pub(crate) fn put_back(&mut self, calls: Vec<Notification>) -> io::Result<()> {
         for call in calls {
             if self.still_waits(&call)? {

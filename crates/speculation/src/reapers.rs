@@ -1,6 +1,6 @@
 //! Processes that adopt the orphans below them.
 //!
-//! A process' vessels are its children, so when it is killed they are orphans: whoever adopts them would wait for
+//! A process' vessels are its children, so when it is killed they are orphans: the process that adopts them would wait for
 //! children that nobody has borne. As a rule that is the domain's pid 1, which is this program's own.
 
 use std::collections::HashSet;
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_descends_from_one_has_one_above() {
+    fn a_descendant_of_one_has_one_above() {
         let own = rustix::process::getpid();
         let parent = rustix::process::getppid().expect("a parent");
         let mut reapers = Reapers::default();

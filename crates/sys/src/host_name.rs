@@ -13,11 +13,11 @@ use crate::signals::SignalFd;
 /// Puts the calling process into a UTS namespace in which its user sets the host name and the NIS domain name.
 ///
 /// To set them takes `CAP_SYS_ADMIN` in the user namespace that the UTS namespace belongs to. Here that is a child
-/// of the caller's, with nobody in it. Its owner, which is whoever has the caller's effective user in the caller's
+/// of the caller's, with nobody in it. Its owner, which is the caller's effective user in the caller's
 /// user namespace, has every right in it, and needs no capability in the caller's.
 ///
 /// The caller has no other children that may end meanwhile: a pending `SIGCHLD` is taken. And it may be traced
-/// meanwhile, by whoever its credentials allow to.
+/// meanwhile, by any process that its credentials allow to.
 ///
 /// # Errors
 /// As `clone` and `setns`: `EPERM` without `CAP_SYS_ADMIN` in the caller's user namespace, or before that has numbers

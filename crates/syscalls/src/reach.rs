@@ -1,6 +1,6 @@
 //! What a call that is allowed may yet fail to reach, since it is outside.
 
-/// Whom or what a call asks for. A filter cannot see whether that is inside; whoever hears the call can.
+/// Whom or what a call asks for. A filter cannot see whether that is inside; the role that hears the call can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reach {
     /// The address that a socket is connected to.

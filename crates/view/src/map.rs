@@ -256,7 +256,7 @@ impl Map {
             if lower.is_some_and(|lower| lower.key() == origin.identity.key()) {
                 node.names -= 1;
             }
-            // Whoever walks up from a node comes to the root: each was found in one that was there before.
+            // A walk up from a node comes to the root: each was found in one that was there before.
             let is_root = id == NodeId::ROOT && id == origin.parent;
             let parent_known = is_root || self.nodes.contains_key(&origin.parent);
             if !parent_known {

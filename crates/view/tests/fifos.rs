@@ -1,4 +1,4 @@
-//! Names that lead to FIFOs of the real file system: whoever opens one is not seen, so the look-up is told.
+//! Names that lead to FIFOs of the real file system: the task that opens one is not seen, so the look-up is told.
 
 use std::ffi::OsStr;
 use std::sync::Arc;

@@ -127,7 +127,7 @@ impl Arguments {
         } = launch::supervise(self.telling, || {
             surmise_domain::run(&root, launch, &AtTerminal)
         })?;
-        // Whoever reads the result gets one: a signal that comes now is too late.
+        // The reader of the result gets one: a signal that comes now is too late.
         let _interrupts = self
             .json
             .then(Interrupts::hold)

@@ -338,7 +338,7 @@ END
     });
 }
 
-/// S48: whoever hears calls for another purpose tells the same.
+/// S48: the roles that hear calls for another purpose tell the same.
 #[test]
 fn other_modes_tell_the_same() {
     as_each_user(|setting| {
@@ -402,9 +402,9 @@ fn external_synchrony_tells_the_same() {
     });
 }
 
-/// S48: whoever opens a FIFO of a program outside waits for nobody.
+/// S48: a task that opens a FIFO of a program outside waits for nobody.
 #[test]
-fn fifos_outside_are_told_of_whoever_waits_at_one() {
+fn fifos_outside_are_told_of_each_task_that_waits_at_one() {
     as_each_user(|setting| {
         let script = "mkfifo pipe; chmod 666 pipe";
         setting

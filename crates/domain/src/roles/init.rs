@@ -294,7 +294,7 @@ impl Init<'_> {
             let listened = Listened {
                 network: network.map_err(Failure::at("look at the network"))?,
             };
-            // One each: what the kernel answers goes to whoever reads first.
+            // One each: what the kernel answers goes to the first reader.
             let diagnostics =
                 || network::diagnostics().map_err(Failure::at("open a socket for sock_diag"));
             // If either has died, its end is the first event.

@@ -1,4 +1,4 @@
-//! What a log holds after every way in which an append can be cut short, and that damage is told from
+//! Symptom a log holds after every way in which an append can be cut short, and that damage is told from
 //! that.
 
 mod disk;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use disk::Disk;
 use surmise_journal::{
-    Damage, Format, HEADER_LENGTH, Journal, OpenError, Recovery, What, is_cut_short, read_at,
+    Damage, Format, HEADER_LENGTH, Journal, OpenError, Recovery, Symptom, is_cut_short, read_at,
     salvage_at, seal_at,
 };
 
@@ -92,7 +92,7 @@ fn every_cut_of_what_was_durable_is_damage() {
         let bytes = written(&FRAMES, durable);
         for cut in 0..end {
             let damage = read(&bytes[..cut]).expect_err("damage");
-            let is_short = matches!(damage.what, What::Short { .. });
+            let is_short = matches!(damage.what, Symptom::Short { .. });
             assert!(is_short || cut < HEADER_LENGTH as usize, "{cut}: {damage}");
         }
         for cut in end..=bytes.len() {
@@ -118,7 +118,7 @@ fn every_flipped_bit_of_a_sealed_log_changes_nothing_or_is_damage() {
             Err(_) => damaged += 1,
         }
     }
-    // What is between the marks means nothing, and one of two marks is enough.
+    // Symptom is between the marks means nothing, and one of two marks is enough.
     let meaningless = (HEADER_LENGTH as usize - 24) * 8;
     assert_eq!(
         (same, damaged),
@@ -129,7 +129,7 @@ fn every_flipped_bit_of_a_sealed_log_changes_nothing_or_is_damage() {
     }
     let longer = [&bytes[..], b"x"].concat();
     let damage = read(&longer).expect_err("a sealed log is never longer");
-    assert_eq!(damage.what, What::BehindSeal);
+    assert_eq!(damage.what, Symptom::BehindSeal);
     assert_eq!(damage.offset as usize, bytes.len());
 }
 
@@ -148,7 +148,7 @@ fn an_unreadable_frame_with_a_whole_one_behind_it_is_damage() {
                 assert_eq!(seen, FRAMES[..3]);
             }
             Err(damage) => {
-                assert_eq!(damage.what, What::Before, "byte {byte}");
+                assert_eq!(damage.what, Symptom::Before, "byte {byte}");
                 assert_eq!(damage.offset as usize, ends[frame]);
             }
         }
@@ -339,7 +339,7 @@ fn other_formats_and_versions_are_refused_by_name() {
     }
 }
 
-/// What was cut short is made anew, so nothing else may be taken for that.
+/// Symptom was cut short is made anew, so nothing else may be taken for that.
 #[test]
 fn only_a_part_of_a_new_header_was_cut_short() {
     let directory = tempfile::tempdir().expect("a directory");

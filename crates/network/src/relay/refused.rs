@@ -11,7 +11,7 @@ use super::interface::Event;
 const PEERS_MAX: usize = 4096;
 
 /// How often it is looked who wants a peer. Later attempts count for the last program that was found: to
-/// look is a search through all processes, and whoever tries so often tries for ever.
+/// look is a search through all processes, and a program that tries so often tries for ever.
 const LOOKS_MAX: u32 = 64;
 
 /// Who wanted which peers.
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_tries_for_ever_is_looked_for_a_bounded_number_of_times() {
+    fn a_program_that_tries_for_ever_is_looked_for_a_bounded_number_of_times() {
         let mut refused = Refused::default();
         let sender = Sender {
             pid: 7,

@@ -243,7 +243,7 @@ fn dispositions(row: &Row, kind: Kind) -> impl Iterator<Item = Disposition> {
         .chain(exceptions.map(move |exception| exception.disposition(kind)))
 }
 
-/// Whoever is told of a refused call is told its name, and where an argument decides the argument's.
+/// A person who is told of a refused call is told its name, and where an argument decides the argument's.
 #[test]
 fn a_refusal_by_an_argument_names_the_argument() {
     let is_name = |word: &str| {

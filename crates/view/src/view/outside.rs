@@ -59,7 +59,7 @@ impl View {
 }
 
 impl Core {
-    /// Tells whoever wants to know that a name leads to a FIFO of the real file system.
+    /// Tells the listener, if there is one, that a name leads to a FIFO of the real file system.
     pub(super) fn met_fifo(&self) {
         if let Some(fifos) = &self.config.fifos {
             // It does not block; if it is full, it has been told often enough.

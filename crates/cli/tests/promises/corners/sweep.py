@@ -5,7 +5,7 @@ import stat
 import struct
 import sys
 
-# Whoever runs this outside by accident changes the machine.
+# A caller that runs this outside by accident changes the machine.
 assert "SURMISE_DOMAIN" in os.environ, "not in a domain"
 
 # What is the domain's own, and goes with it.
