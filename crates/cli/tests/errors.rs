@@ -59,7 +59,7 @@ fn a_domain_that_cannot_be_aborted_does_not_keep_the_others() {
         std::fs::create_dir_all(state.join(name)).expect("a domain");
     }
     // Of an earlier version, which alone can finish that commit.
-    let journal = b"SURMISEJCOMMIT\0\0\x01\0\0\0\x59\x45\xde\x82";
+    let journal = b"SURMISEJCOMMIT\0\0\x01\0\0\0\x59\x45\xde\x82, and what was to be done";
     std::fs::write(state.join("a/commit"), journal).expect("write");
     let refusal = "Error: a commit of domain `a` is under way\n\
                    Hint: `surmise commit a` finishes it, `surmise commit --undo a` takes it back\n";
