@@ -35,30 +35,3 @@ pub fn give_back_descriptors() -> io::Result<()> {
         None => Ok(()),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::process;
-
-    #[test]
-    fn a_copy_gets_the_limit_of_before() {
-        let child = process::fork(&[], || {
-            let limit = || rustix::process::getrlimit(Resource::Nofile).current;
-            let before = rustix::process::getrlimit(Resource::Nofile);
-            let few = Rlimit {
-                current: Some(32),
-                ..before
-            };
-            rustix::process::setrlimit(Resource::Nofile, few).expect("set the limit");
-            let raised = raise_descriptors();
-            let was_raised =
-                Some(raised) == before.maximum.or(Some(u64::MAX)) && raise_descriptors() == raised;
-            let is_back = give_back_descriptors().is_ok() && limit() == Some(32);
-            u8::from(!(was_raised && is_back))
-        })
-        .expect("fork");
-        let status = child.wait().expect("wait");
-        assert_eq!(status.exit_status(), Some(0));
-    }
-}

@@ -11,18 +11,18 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, mkdir, mknodat, open, rename, syml
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
 use rustix::process::{
-    DumpableBehavior, Signal, dumpable_behavior, getegid, geteuid, getpid, getppid,
-    set_dumpable_behavior,
+    DumpableBehavior, Resource, Rlimit, Signal, dumpable_behavior, getegid, geteuid, getpid,
+    getppid, getrlimit, set_dumpable_behavior, setrlimit,
 };
 use rustix::system::{setdomainname, sethostname, uname};
 use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags, set_capabilities};
 use surmise_sys::abilities::Abilities;
 use surmise_sys::process::{self, clone, fork};
 use surmise_sys::shared::SharedWords;
-use surmise_sys::{descriptors, host_name, landlock, network, signals};
+use surmise_sys::{descriptors, host_name, landlock, limits, network, signals};
 
 fn main() {
-    let tests: [fn(); 12] = [
+    let tests: [fn(); 13] = [
         a_copy_exits_with_what_its_closure_returns,
         a_copy_keeps_the_descriptors_it_is_told_to,
         a_panic_ends_only_the_copy,
@@ -35,6 +35,7 @@ fn main() {
         abilities_are_found_and_leave_nothing,
         changes_are_kept_below_a_directory,
         a_host_name_is_set_without_a_capability,
+        a_copy_gets_the_limit_of_before,
     ];
     for test in tests {
         test();
@@ -45,6 +46,26 @@ fn a_copy_exits_with_what_its_closure_returns() {
     let parent = getpid();
     let child = fork(&[], || u8::from(getppid() == Some(parent)) + 41).expect("fork");
     assert_eq!(child.wait().expect("wait").exit_status(), Some(42));
+}
+
+fn a_copy_gets_the_limit_of_before() {
+    let child = fork(&[], || {
+        let limit = || getrlimit(Resource::Nofile);
+        let before = limit();
+        let few = Rlimit {
+            current: Some(32),
+            ..before
+        };
+        setrlimit(Resource::Nofile, few).expect("set the limit");
+        let raised = limits::raise_descriptors();
+        let is_raised = Some(raised) == before.maximum.or(Some(u64::MAX))
+            && limit().current == before.maximum
+            && limits::raise_descriptors() == raised;
+        let is_back = limits::give_back_descriptors().is_ok() && limit().current == Some(32);
+        u8::from(!(is_raised && is_back))
+    });
+    let status = child.expect("fork").wait().expect("wait");
+    assert_eq!(status.exit_status(), Some(0));
 }
 
 fn copies_share_the_words_that_were_made_before() {
