@@ -12,7 +12,7 @@ fn the_json_has_every_row_of_the_table() {
     assert_eq!(printed.len(), rows.len());
     for (printed, row) in printed.iter().zip(rows) {
         assert_eq!(printed["number"], row.number());
-        assert_eq!(printed["name"], row.name());
+        assert_eq!(printed["name"], row.name().as_str());
         assert_eq!(printed["reason"], row.reason());
         assert_eq!(
             printed["exceptions"].as_array().unwrap().len(),

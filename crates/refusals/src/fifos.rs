@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 use surmise_sys::memory;
-use surmise_syscalls::{Shape, row_numbered};
+use surmise_syscalls::{Shape, Syscall, row_numbered};
 
 use crate::observer::{Observer, Sockets};
 use crate::refusal::Kind;
@@ -79,7 +79,10 @@ fn waiter(thread: &Path) -> Option<Waiter> {
     let mut words = call.split_ascii_whitespace();
     // "running" is no number.
     let row = row_numbered(words.next()?.parse().ok()?)?;
-    if !["open", "openat", "openat2"].contains(&row.name()) {
+    if !matches!(
+        row.name(),
+        Syscall::Open | Syscall::Openat | Syscall::Openat2
+    ) {
         return None;
     }
     let arguments: Vec<u64> = words

@@ -273,7 +273,7 @@ fn name_of(row: &Row, arguments: &[u64; 6]) -> String {
             let argument = exception.reason().split([' ', ':']).next();
             format!("{} {}", row.name(), argument.unwrap_or_default())
         }
-        None => row.name().to_owned(),
+        None => row.name().to_string(),
     }
 }
 

@@ -117,9 +117,8 @@ fn is_apart(process: Pid, thread: Pid) -> io::Result<bool> {
     let (number, inner) = (process.as_raw_nonzero(), thread.as_raw_nonzero());
     let line = fs::read_to_string(format!("/proc/{number}/task/{inner}/syscall"))?;
     Ok(match doing(&line) {
-        Some(Doing::Call(call, first)) => {
-            row_numbered(call).is_some_and(|row| tracked::is_apart(process, row.name(), first))
-        }
+        Some(Doing::Call(call, first)) => row_numbered(call)
+            .is_some_and(|row| tracked::is_apart(process, row.name().as_str(), first)),
         // It may wait for a page of a file.
         Some(Doing::Nothing) => task::is_zombie(process, thread)?,
         Some(Doing::Running) | None => false,

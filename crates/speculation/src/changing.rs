@@ -159,7 +159,7 @@ impl Speculator {
 /// Whether a call touches nothing of the view; not so in doubt.
 fn is_apart(caller: Pid, call: &Notification) -> bool {
     row_numbered(call.number)
-        .is_some_and(|row| tracked::is_apart(caller, row.name(), call.arguments[0]))
+        .is_some_and(|row| tracked::is_apart(caller, row.name().as_str(), call.arguments[0]))
 }
 
 #[cfg(test)]

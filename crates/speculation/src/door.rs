@@ -129,7 +129,7 @@ impl Gate for Door {
     fn notifies(&self, number: i64, arguments: &[u64; 6]) -> bool {
         let row = u32::try_from(number).ok().and_then(row_numbered);
         let is_vessel =
-            row.is_some_and(|row| row.name() == "clone" && arguments[0] == CLONE_VESSEL);
+            row.is_some_and(|row| row.name().as_str() == "clone" && arguments[0] == CLONE_VESSEL);
         let disposition = row.map(|row| row.disposition_with(Kind::Prediction, arguments));
         !is_vessel && disposition != Some(Disposition::Allow)
     }

@@ -224,7 +224,7 @@ impl Speculator {
     /// A thread waits in a call.
     fn called(&mut self, call: &Notification) -> Result<(), SpeculatorError> {
         // The filter tells of no call without a row.
-        let name = row_numbered(call.number).map_or("unknown", |row| row.name());
+        let name = row_numbered(call.number).map_or("unknown", |row| row.name().as_str());
         self.stats.call(name).events += 1;
         if self.channels.is_none() {
             let found = Channels::of(call.thread).map_err(fail("look at the command's streams"))?;
@@ -258,7 +258,7 @@ impl Speculator {
     }
 
     pub(crate) fn let_pass(&mut self, call: &Notification) -> Result<(), SpeculatorError> {
-        let name = row_numbered(call.number).map_or("unknown", |row| row.name());
+        let name = row_numbered(call.number).map_or("unknown", |row| row.name().as_str());
         let noted = self.seen.note(call.thread, name, &call.arguments);
         noted.map_err(fail("look at a call"))?;
         // Nothing is undecided that this rests on, or nothing is refused here: what is counted has happened.

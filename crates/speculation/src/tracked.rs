@@ -73,7 +73,7 @@ pub(crate) fn meet(process: Pid, call: &Notification, known: Known<'_>) -> io::R
     };
     let met = Met {
         process,
-        name: row.name(),
+        name: row.name().as_str(),
         arguments: call.arguments,
         known,
     };
@@ -161,7 +161,7 @@ mod tests {
                         Meeting::Peek(_) => "input",
                         Meeting::Change(_) | Meeting::Hold { .. } | Meeting::Wait => "changed",
                     };
-                    passing.entry(kind).or_default().push(row.name());
+                    passing.entry(kind).or_default().push(row.name().as_str());
                 }
                 (_, met) => assert_eq!(met, Meeting::Wait, "{}", row.name()),
             }

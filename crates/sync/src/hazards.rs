@@ -140,7 +140,7 @@ impl Hazards {
             .retain(|&(thread, number)| is_in_call(thread, number));
         if let Some(&(thread, number)) = self.opening.first() {
             return Ok(Some(Reason::Opening {
-                call: row_numbered(number).map_or_else(String::new, |row| row.name().to_owned()),
+                call: row_numbered(number).map_or_else(String::new, |row| row.name().to_string()),
                 program: program(thread.as_raw_nonzero().get()),
             }));
         }

@@ -8,7 +8,7 @@ use rustix::fs::FileType;
 use rustix::process::Pid;
 use surmise_sys::memory;
 use surmise_sys::seccomp::Notification;
-use surmise_syscalls::{Row, Shape};
+use surmise_syscalls::{Row, Shape, Syscall};
 
 use crate::hazards::is_elsewhere;
 use crate::target::{Base, Target, parent, path_of, read_path};
@@ -17,21 +17,21 @@ use crate::target::{Base, Target, parent, path_of, read_path};
 const CHANGES: u64 = 0x243;
 
 /// Calls that change the directory, not what is in it.
-const OF_DIRECTORIES: [&str; 14] = [
-    "rename",
-    "renameat",
-    "renameat2",
-    "mkdir",
-    "mkdirat",
-    "rmdir",
-    "link",
-    "linkat",
-    "unlink",
-    "unlinkat",
-    "symlink",
-    "symlinkat",
-    "mknod",
-    "mknodat",
+const OF_DIRECTORIES: [Syscall; 14] = [
+    Syscall::Rename,
+    Syscall::Renameat,
+    Syscall::Renameat2,
+    Syscall::Mkdir,
+    Syscall::Mkdirat,
+    Syscall::Rmdir,
+    Syscall::Link,
+    Syscall::Linkat,
+    Syscall::Unlink,
+    Syscall::Unlinkat,
+    Syscall::Symlink,
+    Syscall::Symlinkat,
+    Syscall::Mknod,
+    Syscall::Mknodat,
 ];
 
 /// What a call by name does, as far as the order of changes goes.
@@ -47,7 +47,10 @@ pub(crate) enum Change {
 
 /// What a call by name is about to do. Where that cannot be told it is taken to be elsewhere.
 pub(crate) fn change_of(call: &Notification, row: &Row, volume: u64) -> Change {
-    let opens = matches!(row.name(), "open" | "creat" | "openat" | "openat2");
+    let opens = matches!(
+        row.name(),
+        Syscall::Open | Syscall::Creat | Syscall::Openat | Syscall::Openat2
+    );
     if opens && !may_change(call, row).unwrap_or(true) {
         return Change::Ordered;
     }
@@ -65,9 +68,9 @@ pub(crate) fn change_of(call: &Notification, row: &Row, volume: u64) -> Change {
 /// Whether what it opens may be changed by it.
 fn may_change(call: &Notification, row: &Row) -> io::Result<bool> {
     let flags = match row.name() {
-        "open" => call.arguments[1],
-        "openat" => call.arguments[2],
-        "openat2" => {
+        Syscall::Open => call.arguments[1],
+        Syscall::Openat => call.arguments[2],
+        Syscall::Openat2 => {
             let mut how = [0; 8];
             memory::read(call.thread, call.arguments[2], &mut how)?;
             u64::from_ne_bytes(how)

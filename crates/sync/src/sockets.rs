@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use surmise_refusals::Address;
 use surmise_sys::memory;
 use surmise_sys::seccomp::Notification;
+use surmise_syscalls::Syscall;
 
 use crate::target::{Base, Target, path_of};
 
@@ -37,7 +38,7 @@ pub(crate) enum Reach {
 }
 
 /// Whom a call reaches.
-pub(crate) fn reach(call: &Notification, name: &str) -> Reach {
+pub(crate) fn reach(call: &Notification, name: Syscall) -> Reach {
     let reach = reach_by_name(call, name).unwrap_or(Reach::Outside);
     match reach {
         // What else is wrong with it comes first.
@@ -58,12 +59,12 @@ pub(crate) fn bound_name(call: &Notification) -> io::Result<Option<PathBuf>> {
     name_at(call, address, length)
 }
 
-fn reach_by_name(call: &Notification, name: &str) -> io::Result<Reach> {
+fn reach_by_name(call: &Notification, name: Syscall) -> io::Result<Reach> {
     let [_, first, second, _, address, length] = call.arguments;
     match name {
-        "connect" => of_address(call, first, second),
-        "sendto" => of_address(call, address, length),
-        "sendmsg" => of_message(call, first),
+        Syscall::Connect => of_address(call, first, second),
+        Syscall::Sendto => of_address(call, address, length),
+        Syscall::Sendmsg => of_message(call, first),
         _ => {
             for message in 0..second.min(MANY_MAX) {
                 let message = first.wrapping_add(message * MESSAGE_OF_MANY);

@@ -18,7 +18,7 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 use rustix::time::Timespec;
 use surmise_refusals::Observer;
 use surmise_sys::seccomp::{Answer, Listener, Notification};
-use surmise_syscalls::{Handler, Row, row_numbered};
+use surmise_syscalls::{Handler, Row, Syscall, row_numbered};
 
 use crate::adaptive::{Adaptive, Way};
 use crate::descriptors::Descriptors;
@@ -218,12 +218,12 @@ impl Syncer {
     /// What a call lacks to be put off, whatever goes on in the domain.
     fn lack(&mut self, call: &Notification, row: &Row) -> Option<Reason> {
         match row.name() {
-            "fsync" | "fdatasync" => self.lack_of_order(call, Target::is_file),
-            "syncfs" => self.lack_of_order(call, |_| true),
-            "sync" => self.changes_elsewhere.then_some(Reason::ChangedElsewhere),
+            Syscall::Fsync | Syscall::Fdatasync => self.lack_of_order(call, Target::is_file),
+            Syscall::Syncfs => self.lack_of_order(call, |_| true),
+            Syscall::Sync => self.changes_elsewhere.then_some(Reason::ChangedElsewhere),
             // It promises nothing: to write early what will be committed whole costs time only.
-            "sync_file_range" if !is_range(call) => Some(Reason::NotSyncable),
-            "sync_file_range" => self.lack_of_order(call, Target::is_file),
+            Syscall::SyncFileRange if !is_range(call) => Some(Reason::NotSyncable),
+            Syscall::SyncFileRange => self.lack_of_order(call, Target::is_file),
             // Of a map, which no commit orders.
             _ => {
                 let [address, length, ..] = call.arguments;
@@ -317,7 +317,7 @@ impl Syncer {
 
     /// A call that may reach somebody outside by the name of a socket.
     fn socket(&mut self, call: &Notification, row: &Row) -> Result<Answer, Stopped> {
-        if row.name() == "bind" {
+        if row.name() == Syscall::Bind {
             let name = sockets::bound_name(call);
             if !matches!(name, Ok(None)) {
                 self.barrier()?;

@@ -15,7 +15,7 @@ use surmise_sys::process::{self, Child};
 use surmise_sys::seccomp::{
     Answer, Listener, Notification, Privilege, Program, install_with_listener,
 };
-use surmise_syscalls::row_named;
+use surmise_syscalls::{Syscall, row_of};
 use surmise_testkit::watchdog::{self, LIMIT};
 use surmise_testkit::{become_ordinary_user, is_root, skip};
 
@@ -60,7 +60,7 @@ fn a_call_gets_the_answer_that_was_given() {
     let call = task.next();
     assert_eq!(
         (call.number, call.thread),
-        (number("getpgid"), task.child.pid())
+        (row_of(Syscall::Getpgid).number(), task.child.pid())
     );
     assert_eq!(call.arguments[0], 0);
     assert_ne!(call.instruction_pointer, 0);
@@ -73,7 +73,7 @@ fn a_call_gets_the_answer_that_was_given() {
     assert!(!again.expect("answer"), "answered twice");
     task.answer(task.next(), Answer::Continue);
     let end = task.next();
-    assert_eq!(end.number, number("exit_group"));
+    assert_eq!(end.number, row_of(Syscall::ExitGroup).number());
     assert_eq!(end.arguments[0], 41);
     task.answer(end, Answer::Continue);
     assert_eq!(task.child.wait().expect("wait").exit_status(), Some(41));
@@ -91,7 +91,7 @@ fn what_a_checkpoint_holds_is_no_event() {
         u8::from(memory.iter().all(|&byte| byte == 1)) + 6
     });
     let end = task.next();
-    assert_eq!(end.number, number("exit_group"));
+    assert_eq!(end.number, row_of(Syscall::ExitGroup).number());
     task.answer(end, Answer::Continue);
     task.finish(7);
 }
@@ -186,7 +186,7 @@ fn no_answer_is_lost_among_signals() {
         let Some(call) = task.try_next() else {
             continue;
         };
-        if call.number != number("getpgid") {
+        if call.number != row_of(Syscall::Getpgid).number() {
             storm.signal(Signal::KILL).expect("end the storm");
             storm.wait().expect("wait");
             task.answer(call, Answer::Continue);
@@ -215,10 +215,6 @@ fn count_signals() {
 /// A tracked call without an effect: the caller's process group.
 fn group() -> Result<i32, Errno> {
     rustix::process::getpgid(None).map(Pid::as_raw_pid)
-}
-
-fn number(name: &str) -> u32 {
-    row_named(name).expect("a row").number()
 }
 
 /// A process whose calls are listened to.
@@ -269,7 +265,7 @@ impl Task {
     #[track_caller]
     fn let_handler_be_set(&self) {
         let call = self.next();
-        assert_eq!(call.number, number("rt_sigaction"));
+        assert_eq!(call.number, row_of(Syscall::RtSigaction).number());
         self.answer(call, Answer::Continue);
         // It is set once the next call comes; a signal before that would end the task.
         self.await_event();

@@ -1,6 +1,6 @@
 //! Every x86-64 system call of Linux 6.18 as one row of data.
 //!
-//! A [`Row`] says what a call is (number, name, argument [`Shape`]s) and what happens to it while
+//! A [`Row`] says what a call is (number, [`Syscall`], argument [`Shape`]s) and what happens to it while
 //! something is undecided: one [`Disposition`] for each [`Kind`] of assumption, the [`Handler`]
 //! that serves it, and why. Where the answer depends on an argument, the row carries
 //! [`Exception`]s. This crate decides nothing by itself: the filter, the supervisor and
@@ -17,9 +17,9 @@
 //!   that cannot be held is Wait, and starts the commit.
 //!
 //! ```
-//! use surmise_syscalls::{Disposition, Errno, Kind, row_named};
+//! use surmise_syscalls::{Disposition, Errno, Kind, Syscall, row_of};
 //!
-//! let mount = row_named("mount").unwrap();
+//! let mount = row_of(Syscall::Mount);
 //! assert_eq!(mount.number(), 165);
 //! assert_eq!(mount.disposition(Kind::Consent), Disposition::Refuse(Errno::Perm));
 //! ```
@@ -31,6 +31,7 @@ mod handler;
 mod reach;
 mod row;
 mod shape;
+mod syscall;
 mod table;
 
 pub use disposition::{Disposition, Kind, disposition_of_unknown};
@@ -39,4 +40,5 @@ pub use handler::Handler;
 pub use reach::Reach;
 pub use row::{Exception, Row};
 pub use shape::Shape;
-pub use table::{row_named, row_numbered, rows};
+pub use syscall::Syscall;
+pub use table::{row_named, row_numbered, row_of, rows};

@@ -4,12 +4,13 @@ use crate::disposition::{Disposition, Kind};
 use crate::handler::Handler;
 use crate::reach::Reach;
 use crate::shape::Shape;
+use crate::syscall::Syscall;
 
 /// One system call.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     number: u32,
-    name: &'static str,
+    name: Syscall,
     arguments: &'static [Shape],
     dispositions: [Disposition; 3],
     handler: Handler,
@@ -24,8 +25,8 @@ impl Row {
         self.number
     }
 
-    /// The name that the kernel's table gives it.
-    pub const fn name(&self) -> &'static str {
+    /// Which call it is.
+    pub const fn name(&self) -> Syscall {
         self.name
     }
 
@@ -156,7 +157,7 @@ impl Exception {
 /// A cell order fit for a table: what it is, what happens (consent, prediction, epoch), who, why.
 pub(crate) const fn row(
     number: u32,
-    name: &'static str,
+    name: Syscall,
     arguments: &'static [Shape],
     dispositions: [Disposition; 3],
     handler: Handler,

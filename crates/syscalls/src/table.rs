@@ -20,10 +20,11 @@ mod system;
 mod time;
 
 use crate::row::Row;
+use crate::syscall::Syscall;
 
 /// The rows in ascending order of number.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
-    BY_NUMBER.iter().flatten().copied()
+    BY_NAME.iter().copied()
 }
 
 /// The row of a call, `None` for a number that Linux 6.18 does not know.
@@ -31,9 +32,14 @@ pub fn row_numbered(number: u32) -> Option<&'static Row> {
     BY_NUMBER.get(number as usize).copied().flatten()
 }
 
-/// The row of a call by the name in the kernel's table.
+/// The row of a call.
+pub const fn row_of(name: Syscall) -> &'static Row {
+    BY_NAME[name as usize]
+}
+
+/// The row of a call by the name in the kernel's table, where that is text from elsewhere.
 pub fn row_named(name: &str) -> Option<&'static Row> {
-    rows().find(|row| row.name() == name)
+    rows().find(|row| row.name().as_str() == name)
 }
 
 const FAMILIES: [&[Row]; 14] = [
@@ -79,4 +85,26 @@ const fn by_number() -> [Option<&'static Row>; LAST + 1] {
         family += 1;
     }
     slots
+}
+
+static BY_NAME: [&Row; Syscall::COUNT] = by_name();
+
+/// Fails to compile if a name has no row or several, or if names are not in the order of numbers.
+const fn by_name() -> [&'static Row; Syscall::COUNT] {
+    let mut named = [&FAMILIES[0][0]; Syscall::COUNT];
+    let mut count = 0;
+    let mut number = 0;
+    while number <= LAST {
+        if let Some(row) = BY_NUMBER[number] {
+            assert!(
+                row.name() as usize == count,
+                "rows and names are not in one order"
+            );
+            named[count] = row;
+            count += 1;
+        }
+        number += 1;
+    }
+    assert!(count == Syscall::COUNT, "a name has no row");
+    named
 }

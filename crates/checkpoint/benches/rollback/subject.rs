@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use surmise_checkpoint::{Checkpoint, Traced};
 use surmise_sys::seccomp::Notification;
+use surmise_syscalls::Syscall;
 
 use crate::tracee::{Script, Tracee, pending};
 
@@ -54,8 +55,8 @@ fn us_since(start: Instant) -> f64 {
 }
 
 impl Script for Measuring {
-    fn hear(&mut self, tracee: &mut Tracee, name: &str, call: &Notification) {
-        if name != "kill" || call.arguments[0] != COMMAND {
+    fn hear(&mut self, tracee: &mut Tracee, name: Syscall, call: &Notification) {
+        if name != Syscall::Kill || call.arguments[0] != COMMAND {
             return tracee.let_pass(call);
         }
         match (call.arguments[1], self.checkpoint.take()) {

@@ -3,6 +3,7 @@
 use rustix::process::Pid;
 use surmise_checkpoint::Checkpoint;
 use surmise_sys::seccomp::Notification;
+use surmise_syscalls::Syscall;
 
 use crate::steps::change;
 use crate::tracee::{Script, Tracee};
@@ -117,9 +118,9 @@ impl<'a> Commands<'a> {
 }
 
 impl Script for Commands<'_> {
-    fn hear(&mut self, tracee: &mut Tracee, name: &str, call: &Notification) {
-        let is_command = name == "kill" && call.arguments[0] == COMMAND;
-        if self.checkpoints.is_empty() && (is_command || name == "exit_group") {
+    fn hear(&mut self, tracee: &mut Tracee, name: Syscall, call: &Notification) {
+        let is_command = name == Syscall::Kill && call.arguments[0] == COMMAND;
+        if self.checkpoints.is_empty() && (is_command || name == Syscall::ExitGroup) {
             (self.between)(self.discards, tracee.process.pid());
         }
         if is_command {

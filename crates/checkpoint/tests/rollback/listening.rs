@@ -11,7 +11,7 @@ use rustix::time::Timespec;
 use surmise_checkpoint::{Gate, PendingCall};
 use surmise_sys::ptrace::call;
 use surmise_sys::seccomp::{Answer, Listener, Notification};
-use surmise_syscalls::{Disposition, Kind, row_named, row_numbered};
+use surmise_syscalls::{Disposition, Kind, Syscall, row_numbered, row_of};
 
 pub struct Listening {
     listener: Listener,
@@ -48,16 +48,13 @@ impl Listening {
 impl Gate for Listening {
     fn notifies(&self, number: i64, arguments: &[u64; 6]) -> bool {
         let row = row_numbered(number as u32).expect("a call of the table");
-        let is_vessel = row.name() == "clone" && arguments[0] == call::CLONE_VESSEL;
+        let is_vessel = row.name() == Syscall::Clone && arguments[0] == call::CLONE_VESSEL;
         let allowed = row.disposition_with(Kind::Prediction, arguments) == Disposition::Allow;
         !is_vessel && !allowed
     }
 
     fn notifying_call(&self) -> i64 {
-        row_named("getpgid")
-            .expect("a call of the table")
-            .number()
-            .into()
+        row_of(Syscall::Getpgid).number().into()
     }
 
     fn await_call(&mut self, thread: Pid) -> io::Result<Option<PendingCall>> {

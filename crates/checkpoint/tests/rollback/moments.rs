@@ -7,6 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use surmise_checkpoint::{Checkpoint, Traced};
 use surmise_sys::ptrace::Stopped;
 use surmise_sys::seccomp::Notification;
+use surmise_syscalls::Syscall;
 
 use surmise_testkit::skip;
 use surmise_testkit::watchdog::{self, LIMIT};
@@ -120,11 +121,11 @@ fn at_signal(programs: &Path, arguments: &[&str], meanwhile: &'static [Signal]) 
 }
 
 impl Script for AtSignal {
-    fn hear(&mut self, tracee: &mut Tracee, name: &str, call: &Notification) {
+    fn hear(&mut self, tracee: &mut Tracee, name: Syscall, call: &Notification) {
         if let (Some(checkpoint), Some(change)) = (&mut self.checkpoint, change(name, call)) {
             checkpoint.note(tracee.process.pid(), change);
         }
-        if name != "kill" || call.arguments[0] != COMMAND {
+        if name != Syscall::Kill || call.arguments[0] != COMMAND {
             return tracee.let_pass(call);
         }
         match call.arguments[1] {
@@ -178,8 +179,8 @@ pub fn waiting_signals(programs: &Path) {
 }
 
 impl Script for AtEach {
-    fn hear(&mut self, tracee: &mut Tracee, name: &str, call: &Notification) {
-        if name != "kill" || call.arguments[0] != COMMAND {
+    fn hear(&mut self, tracee: &mut Tracee, name: Syscall, call: &Notification) {
+        if name != Syscall::Kill || call.arguments[0] != COMMAND {
             return tracee.let_pass(call);
         }
         match (call.arguments[1], self.checkpoint.take()) {
@@ -231,8 +232,8 @@ pub fn kill_meanwhile(programs: &Path) {
 }
 
 impl Script for Killed {
-    fn hear(&mut self, tracee: &mut Tracee, name: &str, call: &Notification) {
-        if name != "kill" || call.arguments[0] != COMMAND || self.is_restored {
+    fn hear(&mut self, tracee: &mut Tracee, name: Syscall, call: &Notification) {
+        if name != Syscall::Kill || call.arguments[0] != COMMAND || self.is_restored {
             return tracee.let_pass(call);
         }
         match &mut self.checkpoint {
@@ -320,8 +321,8 @@ impl AtBirth {
 }
 
 impl Script for AtBirth {
-    fn hear(&mut self, tracee: &mut Tracee, name: &str, call: &Notification) {
-        if name.starts_with("clone") {
+    fn hear(&mut self, tracee: &mut Tracee, name: Syscall, call: &Notification) {
+        if matches!(name, Syscall::Clone | Syscall::Clone3) {
             tracee.let_pass(call);
             if !self.is_told {
                 let told = || self.checkpoint.is_none() || Stopped::now(call.thread).is_some();
@@ -330,7 +331,7 @@ impl Script for AtBirth {
             }
             return;
         }
-        if name != "kill" || call.arguments[0] != COMMAND {
+        if name != Syscall::Kill || call.arguments[0] != COMMAND {
             return tracee.let_pass(call);
         }
         match (call.arguments[1], self.checkpoint.take()) {

@@ -6,6 +6,7 @@ use std::process::Command;
 use rustix::fs::OFlags;
 use surmise_checkpoint::Checkpoint;
 use surmise_sys::seccomp::Notification;
+use surmise_syscalls::Syscall;
 use surmise_testkit::{skip, tell};
 
 use crate::tracee::{Script, Tracee};
@@ -65,7 +66,7 @@ pub fn imports(_programs: &Path) {
 }
 
 impl Script for Mispredicting {
-    fn hear(&mut self, tracee: &mut Tracee, name: &str, call: &Notification) {
+    fn hear(&mut self, tracee: &mut Tracee, name: Syscall, call: &Notification) {
         if let Some(mut checkpoint) = self.checkpoint.take() {
             if merely_looks(name, call) {
                 self.checkpoint = Some(checkpoint);
@@ -78,7 +79,7 @@ impl Script for Mispredicting {
             return;
         }
         let is_repeated = std::mem::take(&mut self.is_repeated);
-        let is_opening = name == "openat" && merely_looks(name, call);
+        let is_opening = name == Syscall::Openat && merely_looks(name, call);
         assert!(is_opening || !is_repeated, "{name} is made instead");
         if is_opening && !is_repeated {
             self.opened += 1;
@@ -92,14 +93,21 @@ impl Script for Mispredicting {
 }
 
 /// Whether a call does nothing that outlives the process.
-fn merely_looks(name: &str, call: &Notification) -> bool {
+fn merely_looks(name: Syscall, call: &Notification) -> bool {
     match name {
-        "openat" => {
+        Syscall::Openat => {
             let flags = OFlags::from_bits_retain(call.arguments[2] as u32);
             !flags.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC)
         }
-        "newfstatat" | "stat" | "lstat" | "fstat" | "access" | "readlink" | "read" | "pread64"
-        | "getdents64" => true,
+        Syscall::Newfstatat
+        | Syscall::Stat
+        | Syscall::Lstat
+        | Syscall::Fstat
+        | Syscall::Access
+        | Syscall::Readlink
+        | Syscall::Read
+        | Syscall::Pread64
+        | Syscall::Getdents64 => true,
         _ => false,
     }
 }

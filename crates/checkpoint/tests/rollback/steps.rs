@@ -2,6 +2,7 @@
 
 use surmise_checkpoint::{Change, Checkpoint, CheckpointError, Traced};
 use surmise_sys::seccomp::Notification;
+use surmise_syscalls::Syscall;
 use surmise_testkit::watchdog::LIMIT;
 
 use crate::tracee::{Tracee, pending};
@@ -41,12 +42,14 @@ impl Tracee {
 }
 
 /// What a call changes that a rollback has to know of.
-pub fn change(name: &str, call: &Notification) -> Option<Change> {
+pub fn change(name: Syscall, call: &Notification) -> Option<Change> {
     match name {
-        "rt_sigaction" => Some(Change::Handler(call.arguments[0] as u32)),
-        "umask" => Some(Change::Umask),
-        "chdir" => Some(Change::Directory),
-        "read" | "lseek" | "getdents64" => Some(Change::Position(call.arguments[0] as i32)),
+        Syscall::RtSigaction => Some(Change::Handler(call.arguments[0] as u32)),
+        Syscall::Umask => Some(Change::Umask),
+        Syscall::Chdir => Some(Change::Directory),
+        Syscall::Read | Syscall::Lseek | Syscall::Getdents64 => {
+            Some(Change::Position(call.arguments[0] as i32))
+        }
         _ => None,
     }
 }

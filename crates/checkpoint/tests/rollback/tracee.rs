@@ -14,7 +14,7 @@ use surmise_checkpoint::{Checkpoint, Gate, PendingCall, Process, Traced};
 use surmise_sys::process::{self, Child};
 use surmise_sys::ptrace::{self, News, Stop, Stopped};
 use surmise_sys::seccomp::{Listener, Notification, Privilege, Program, install_with_listener};
-use surmise_syscalls::row_numbered;
+use surmise_syscalls::{Syscall, row_numbered};
 use surmise_testkit::watchdog::LIMIT;
 
 use crate::listening::Listening;
@@ -22,7 +22,7 @@ use crate::listening::Listening;
 /// What a supervisor does beside letting calls pass.
 pub trait Script {
     /// A call, which waits for its answer.
-    fn hear(&mut self, tracee: &mut Tracee, name: &str, call: &Notification);
+    fn hear(&mut self, tracee: &mut Tracee, name: Syscall, call: &Notification);
 
     /// A thread is about to take a signal.
     fn signal(&mut self, tracee: &mut Tracee, stopped: Stopped) {
@@ -118,8 +118,9 @@ impl Tracee {
             }
         }
         if let Some(call) = self.gate.next() {
-            let name = row_numbered(call.number).map_or("", surmise_syscalls::Row::name);
-            if name == "exit_group" && call.thread == self.process.pid() {
+            let row = row_numbered(call.number).expect("a call of the table");
+            let name = row.name();
+            if name == Syscall::ExitGroup && call.thread == self.process.pid() {
                 self.status = Some(call.arguments[0] as i32);
             }
             script.hear(self, name, &call);

@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use surmise_checkpoint::{CheckpointError, Process, Suspicions, Traced, is_vessel, obstacle};
 use surmise_sys::ptrace::Stopped;
 use surmise_sys::seccomp::Notification;
+use surmise_syscalls::Syscall;
 use surmise_testkit::watchdog::{self, LIMIT};
 
 use crate::tracee::{Script, Tracee, children_of};
@@ -21,7 +22,7 @@ const HALTS: u32 = 20;
 struct Plain;
 
 impl Script for Plain {
-    fn hear(&mut self, tracee: &mut Tracee, _name: &str, call: &Notification) {
+    fn hear(&mut self, tracee: &mut Tracee, _name: Syscall, call: &Notification) {
         tracee.let_pass(call);
     }
 }

@@ -56,7 +56,7 @@ fn table() -> Table<7> {
         let [consent, prediction, epoch] = Kind::ALL.map(|kind| row.disposition(kind).to_string());
         table.push([
             row.number().to_string(),
-            row.name().to_owned(),
+            row.name().to_string(),
             consent,
             prediction,
             epoch,
@@ -123,7 +123,7 @@ impl From<&Row> for Call {
     fn from(row: &Row) -> Self {
         Self {
             number: row.number(),
-            name: row.name(),
+            name: row.name().as_str(),
             arguments: row.arguments().iter().map(|shape| shape.name()).collect(),
             dispositions: Dispositions::of(|kind| row.disposition(kind).to_string()),
             handler: row.handler().name(),

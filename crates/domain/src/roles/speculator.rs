@@ -185,7 +185,7 @@ mod tests {
             pages_copied: u64::MAX,
             calls: rows()
                 .map(Row::name)
-                .map(|name| (name.into(), call))
+                .map(|name| (name.to_string(), call))
                 .collect(),
             objects: [("input".into(), u64::MAX)].into(),
             undone: [("input".into(), u64::MAX)].into(),

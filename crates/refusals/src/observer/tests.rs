@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixListener;
 
 use rustix::net::{SocketFlags, socket_with};
-use surmise_syscalls::row_named;
+use surmise_syscalls::{Syscall, row_of};
 
 use super::*;
 
@@ -27,11 +27,11 @@ fn observer(boundary: Boundary) -> (Observer, Tally) {
     (observer.expect("an observer"), tally)
 }
 
-fn call(name: &str, arguments: [u64; 6]) -> Notification {
+fn call(name: Syscall, arguments: [u64; 6]) -> Notification {
     Notification {
         id: 0,
         thread: rustix::thread::gettid(),
-        number: row_named(name).expect("a row").number(),
+        number: row_of(name).number(),
         arguments,
         instruction_pointer: 0,
     }
@@ -66,7 +66,7 @@ fn reach(observer: &Observer, kind: SocketType, to: &str) {
     };
     let (descriptor, place) = (socket.as_raw_fd() as u64, bytes.as_ptr() as u64);
     let length = bytes.len() as u64;
-    let connect = call("connect", [descriptor, place, length, 0, 0, 0]);
+    let connect = call(Syscall::Connect, [descriptor, place, length, 0, 0, 0]);
     assert_eq!(observer.answer(&connect), Answer::Continue);
 }
 
@@ -75,12 +75,12 @@ fn a_refused_call_gets_the_tables_error_and_is_told_unless_programs_expect_it() 
     let (observer, tally) = observer(boundary());
     let error = |number| Answer::Error(rustix::io::Errno::from_raw_os_error(number));
     for (name, arguments, answer) in [
-        ("mount", [0; 6], error(1)),
-        ("mount", [0; 6], error(1)),
-        ("perf_event_open", [0; 6], error(13)),
-        ("ioctl", [0, 0x5412, 0, 0, 0, 0], error(1)),
-        ("io_uring_setup", [0; 6], error(38)),
-        ("getpid", [0; 6], Answer::Continue),
+        (Syscall::Mount, [0; 6], error(1)),
+        (Syscall::Mount, [0; 6], error(1)),
+        (Syscall::PerfEventOpen, [0; 6], error(13)),
+        (Syscall::Ioctl, [0, 0x5412, 0, 0, 0, 0], error(1)),
+        (Syscall::IoUringSetup, [0; 6], error(38)),
+        (Syscall::Getpid, [0; 6], Answer::Continue),
     ] {
         assert_eq!(observer.answer(&call(name, arguments)), answer, "{name}");
     }
@@ -141,7 +141,7 @@ fn loopback_without_a_server_is_nobodys_doing_and_one_inside_is_met() {
     let (observer, tally) = observer(boundary());
     let server = TcpListener::bind("127.0.0.1:0").expect("listen");
     let address = server.local_addr().expect("an address").to_string();
-    let earlier = call("getpid", [0; 6]);
+    let earlier = call(Syscall::Getpid, [0; 6]);
     observer.record(earlier.thread, Kind::Connection, &address, None);
     reach(&observer, SocketType::STREAM, &address);
     assert_eq!(told(&tally), [], "the server came up");
@@ -158,10 +158,13 @@ fn sockets_that_are_none_or_of_another_sort_are_not_told() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = UnixListener::bind(directory.path().join("s")).expect("listen");
     for descriptor in [-1_i64 as u64, server.as_raw_fd() as u64] {
-        let connect = call("connect", [descriptor, place, 16, 0, 0, 0]);
+        let connect = call(Syscall::Connect, [descriptor, place, 16, 0, 0, 0]);
         assert_eq!(observer.answer(&connect), Answer::Continue);
     }
-    let unreadable = call("connect", [server.as_raw_fd() as u64, 8, 16, 0, 0, 0]);
+    let unreadable = call(
+        Syscall::Connect,
+        [server.as_raw_fd() as u64, 8, 16, 0, 0, 0],
+    );
     assert_eq!(observer.answer(&unreadable), Answer::Continue);
     assert_eq!(told(&tally), []);
 }
@@ -169,7 +172,7 @@ fn sockets_that_are_none_or_of_another_sort_are_not_told() {
 #[test]
 fn a_second_listener_is_told_with_what_makes_room_for_it() {
     let (observer, tally) = observer(boundary());
-    let install = call("seccomp", [1, 8, 0x1000, 0, 0, 0]);
+    let install = call(Syscall::Seccomp, [1, 8, 0x1000, 0, 0, 0]);
     assert_eq!(observer.answer(&install), Answer::Continue);
     let target = "seccomp SECCOMP_FILTER_FLAG_NEW_LISTENER";
     assert_eq!(told(&tally), [row(Kind::Call, target, "--quiet")]);
@@ -179,7 +182,7 @@ fn a_second_listener_is_told_with_what_makes_room_for_it() {
 fn a_process_that_is_inside_is_traced_and_told_of_to_nobody() {
     let (observer, tally) = observer(boundary());
     for number in [std::process::id().into(), 1 << 30] {
-        let attach = call("ptrace", [16, number, 0, 0, 0, 0]);
+        let attach = call(Syscall::Ptrace, [16, number, 0, 0, 0, 0]);
         assert_eq!(observer.answer(&attach), Answer::Continue);
     }
     assert_eq!(told(&tally), []);

@@ -2,7 +2,8 @@
 
 use libc::sock_filter;
 use surmise_syscalls::{
-    Disposition, Errno, Exception, Kind, Reach, Row, disposition_of_unknown, row_numbered, rows,
+    Disposition, Errno, Exception, Kind, Reach, Row, Syscall, disposition_of_unknown, row_numbered,
+    rows,
 };
 
 use super::assembler::{Assembler, Label, Test};
@@ -221,8 +222,7 @@ fn row_target(assembler: &mut Assembler, answers: &mut Answers, used: Use, row: 
                 let comparison = (exception.argument(), exception.mask(), exception.value());
                 check(assembler, comparison, matching, otherwise)
             });
-    let makes_vessels =
-        used.purpose == Purpose::Speculation && i64::from(row.number()) == libc::SYS_clone;
+    let makes_vessels = used.purpose == Purpose::Speculation && row.name() == Syscall::Clone;
     if !makes_vessels {
         return target;
     }

@@ -1,7 +1,9 @@
 //! The compiled filter against the table, on the reference machine.
 
 use proptest::prelude::*;
-use surmise_syscalls::{Disposition, Kind, Reach, Row, disposition_of_unknown, row_numbered, rows};
+use surmise_syscalls::{
+    Disposition, Kind, Reach, Row, Syscall, disposition_of_unknown, row_numbered, row_of, rows,
+};
 
 use super::assembler::{Assembler, Label, Test};
 use super::compiler::{Program, Purpose, Telling, check};
@@ -50,6 +52,7 @@ fn every_exception_is_compiled() {
 
 #[test]
 fn speculation_tells_of_what_consent_allows_and_a_prediction_does_not() {
+    use Syscall::*;
     let program = Program::speculation();
     let mut told = 0;
     for number in 0..600 {
@@ -59,27 +62,25 @@ fn speculation_tells_of_what_consent_allows_and_a_prediction_does_not() {
         told += usize::from(value == NOTIFY);
     }
     assert!(told > 100, "{told} calls");
-    let value = |name: &str, arguments| {
-        let row = surmise_syscalls::row_named(name).expect("a row");
-        answer(&program, &native(row.number(), arguments)).value
-    };
-    for name in ["exit", "exit_group", "execve", "openat", "read", "wait4"] {
+    let value = |name, arguments| answer(&program, &native(row_of(name).number(), arguments)).value;
+    for name in [Exit, ExitGroup, Execve, Openat, Read, Wait4] {
         assert_eq!(value(name, [0; 6]), NOTIFY, "{name}");
     }
-    for name in ["rt_sigreturn", "brk", "getpid", "close", "munmap"] {
+    for name in [RtSigreturn, Brk, Getpid, Close, Munmap] {
         assert_eq!(value(name, [0; 6]), ALLOW, "{name}");
     }
     assert_eq!(
-        value("mount", [0; 6]),
+        value(Mount, [0; 6]),
         answer(&Program::consent(), &native(165, [0; 6])).value
     );
-    assert_eq!(value("mmap", [0, 4096, 3, 0x22, 0, 0]), ALLOW);
-    assert_eq!(value("mmap", [0, 4096, 3, 0x2, 3, 0]), NOTIFY);
+    assert_eq!(value(Mmap, [0, 4096, 3, 0x22, 0, 0]), ALLOW);
+    assert_eq!(value(Mmap, [0, 4096, 3, 0x2, 3, 0]), NOTIFY);
 }
 
 /// Whatever is heard is only told: the answers of who listens are those of the filter.
 #[test]
 fn a_filter_that_tells_hears_refusals_and_what_may_fail_and_nothing_else() {
+    use Syscall::*;
     let silent = Program::consent();
     let telling = Program::new(Purpose::Consent, Telling::Calls);
     let datagrams = Program::new(Purpose::Consent, Telling::CallsAndDatagrams);
@@ -109,54 +110,38 @@ fn a_filter_that_tells_hears_refusals_and_what_may_fail_and_nothing_else() {
             );
         }
     }
-    let value = |name: &str, arguments| {
-        let row = surmise_syscalls::row_named(name).expect("a row");
-        answer(&telling, &native(row.number(), arguments)).value
-    };
-    for name in ["mount", "perf_event_open", "bpf", "connect"] {
+    let value = |name, arguments| answer(&telling, &native(row_of(name).number(), arguments)).value;
+    for name in [Mount, PerfEventOpen, Bpf, Connect] {
         assert_eq!(value(name, [0; 6]), NOTIFY, "{name}");
     }
     // What programs try only to see whether the kernel has it.
-    for name in ["io_uring_setup", "keyctl", "uselib"] {
+    for name in [IoUringSetup, Keyctl, Uselib] {
         assert_eq!(value(name, [0; 6]), ENOSYS, "{name}");
     }
-    for name in [
-        "read", "write", "openat", "ioctl", "socket", "sendmsg", "ptrace",
-    ] {
+    for name in [Read, Write, Openat, Ioctl, Socket, Sendmsg, Ptrace] {
         assert_eq!(value(name, [0; 6]), ALLOW, "{name}");
     }
 }
 
 #[test]
 fn synchrony_tells_of_durability_and_of_what_may_reach_elsewhere_and_of_nothing_else() {
+    use Syscall::*;
     let program = Program::synchrony();
-    let value = |name: &str, arguments| {
-        let row = surmise_syscalls::row_named(name).expect("a row");
-        answer(&program, &native(row.number(), arguments)).value
-    };
-    for name in ["fsync", "sync", "rename", "connect", "sendmsg", "openat2"] {
+    let value = |name, arguments| answer(&program, &native(row_of(name).number(), arguments)).value;
+    for name in [Fsync, Sync, Rename, Connect, Sendmsg, Openat2] {
         assert_eq!(value(name, [0; 6]), NOTIFY, "{name}");
     }
-    for name in [
-        "read",
-        "write",
-        "pwrite64",
-        "openat",
-        "stat",
-        "kill",
-        "sendto",
-        "exit_group",
-    ] {
+    for name in [Read, Write, Pwrite64, Openat, Stat, Kill, Sendto, ExitGroup] {
         assert_eq!(value(name, [0; 6]), ALLOW, "{name}");
     }
-    assert_eq!(value("openat", [0, 0, 0x41, 0, 0, 0]), NOTIFY);
-    assert_eq!(value("sendto", [0, 0, 0, 0, 0x1000, 0]), NOTIFY);
-    assert_eq!(value("mmap", [0, 4096, 3, 0x1, 3, 0]), NOTIFY);
+    assert_eq!(value(Openat, [0, 0, 0x41, 0, 0, 0]), NOTIFY);
+    assert_eq!(value(Sendto, [0, 0, 0, 0, 0x1000, 0]), NOTIFY);
+    assert_eq!(value(Mmap, [0, 4096, 3, 0x1, 3, 0]), NOTIFY);
     for private in [0x2, 0x22, 0x21] {
-        assert_eq!(value("mmap", [0, 4096, 3, private, 3, 0]), ALLOW);
+        assert_eq!(value(Mmap, [0, 4096, 3, private, 3, 0]), ALLOW);
     }
     let refused = answer(&Program::consent(), &native(165, [0; 6])).value;
-    assert_eq!(value("mount", [0; 6]), refused);
+    assert_eq!(value(Mount, [0; 6]), refused);
 }
 
 #[test]

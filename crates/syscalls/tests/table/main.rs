@@ -6,8 +6,8 @@ mod numbers;
 use std::collections::HashSet;
 
 use surmise_syscalls::{
-    Disposition, Errno, Handler, Kind, Reach, Row, disposition_of_unknown, row_named, row_numbered,
-    rows,
+    Disposition, Errno, Handler, Kind, Reach, Row, Syscall, disposition_of_unknown, row_named,
+    row_numbered, row_of, rows,
 };
 
 #[test]
@@ -18,17 +18,38 @@ fn numbers_are_those_of_the_kernel_without_gaps() {
 }
 
 #[test]
-fn names_are_unique_and_both_lookups_agree() {
+fn names_are_unique_and_all_lookups_agree() {
     let mut seen = HashSet::new();
     for row in rows() {
-        assert!(seen.insert(row.name()), "{} twice", row.name());
-        assert_eq!(row_numbered(row.number()).map(Row::name), Some(row.name()));
-        assert_eq!(row_named(row.name()).map(Row::number), Some(row.number()));
+        let name = row.name();
+        assert!(seen.insert(name.as_str()), "{name} twice");
+        assert_eq!(row_numbered(row.number()).map(Row::name), Some(name));
+        assert_eq!(
+            row_named(name.as_str()).map(Row::number),
+            Some(row.number())
+        );
+        assert_eq!(row_of(name).number(), row.number());
+        assert_eq!(name.to_string(), name.as_str());
     }
     for number in [337, 423, 470, 512, 0x4000_0000, u32::MAX] {
         assert!(row_numbered(number).is_none(), "{number}");
     }
     assert!(row_named("no_such_call").is_none());
+}
+
+/// A reader who knows the kernel's name knows the variant, and no variant stands for another call.
+#[test]
+fn a_variant_is_spelled_as_the_kernel_spells_the_name() {
+    for name in rows().map(Row::name) {
+        let words = name.as_str().split('_');
+        let spelled: String = words
+            .flat_map(|word| {
+                let (first, rest) = word.split_at(usize::from(!word.is_empty()));
+                [first.to_uppercase(), rest.to_owned()]
+            })
+            .collect();
+        assert_eq!(format!("{name:?}"), spelled);
+    }
 }
 
 #[test]
@@ -46,7 +67,7 @@ fn names_and_numbers_are_those_of_libc_and_the_kernel() {
         compared.insert(name);
     }
     let rest: Vec<&str> = rows()
-        .map(Row::name)
+        .map(|row| row.name().as_str())
         .filter(|name| !compared.contains(name))
         .collect();
     assert!(rest.is_empty(), "compared with nothing: {rest:?}");
@@ -114,39 +135,22 @@ fn every_row_says_why_and_every_tracked_row_says_who() {
 /// The boundary of a domain, as far as a filter can keep it.
 #[test]
 fn what_reaches_past_the_view_and_the_namespaces_is_refused_under_consent() {
-    let refused = [
-        (
-            "mount umount2 pivot_root move_mount open_tree fsopen fsconfig fsmount fspick",
-            Errno::Perm,
-        ),
-        (
-            "mount_setattr open_tree_attr setns open_by_handle_at quotactl quotactl_fd",
-            Errno::Perm,
-        ),
-        (
-            "kexec_load kexec_file_load init_module finit_module delete_module bpf",
-            Errno::Perm,
-        ),
-        (
-            "swapon swapoff reboot settimeofday clock_settime iopl ioperm acct syslog",
-            Errno::Perm,
-        ),
-        ("vhangup fanotify_init", Errno::Perm),
-        ("perf_event_open", Errno::Acces),
-        (
-            "io_uring_setup io_uring_enter io_uring_register",
-            Errno::NoSys,
-        ),
-        (
-            "add_key request_key keyctl lookup_dcookie clone3",
-            Errno::NoSys,
-        ),
+    use Syscall::*;
+    #[rustfmt::skip]
+    let refused: [(&[Syscall], Errno); 8] = [
+        (&[Mount, Umount2, PivotRoot, MoveMount, OpenTree, Fsopen, Fsconfig, Fsmount, Fspick], Errno::Perm),
+        (&[MountSetattr, OpenTreeAttr, Setns, OpenByHandleAt, Quotactl, QuotactlFd], Errno::Perm),
+        (&[KexecLoad, KexecFileLoad, InitModule, FinitModule, DeleteModule, Bpf], Errno::Perm),
+        (&[Swapon, Swapoff, Reboot, Settimeofday, ClockSettime, Iopl, Ioperm, Acct, Syslog], Errno::Perm),
+        (&[Vhangup, FanotifyInit], Errno::Perm),
+        (&[PerfEventOpen], Errno::Acces),
+        (&[IoUringSetup, IoUringEnter, IoUringRegister], Errno::NoSys),
+        (&[AddKey, RequestKey, Keyctl, LookupDcookie, Clone3], Errno::NoSys),
     ];
     for (names, errno) in refused {
-        for name in names.split(' ') {
-            let row = row_named(name).unwrap_or_else(|| panic!("no row named {name}"));
+        for &name in names {
             assert_eq!(
-                row.disposition(Kind::Consent),
+                row_of(name).disposition(Kind::Consent),
                 Disposition::Refuse(errno),
                 "{name}"
             );
@@ -156,7 +160,7 @@ fn what_reaches_past_the_view_and_the_namespaces_is_refused_under_consent() {
 
 #[test]
 fn exceptions_look_at_the_bits_that_the_kernel_looks_at() {
-    let ioctl = row_named("ioctl").expect("a row");
+    let ioctl = row_of(Syscall::Ioctl);
     let refused = Disposition::Refuse(Errno::Perm);
     // The kernel takes the command as an unsigned int, so the upper half must not hide it.
     for command in [0x5412, 0xdead_beef_0000_5412, 0x541c] {
@@ -177,12 +181,12 @@ fn exceptions_look_at_the_bits_that_the_kernel_looks_at() {
         Disposition::Track
     );
 
-    let socket = row_named("socket").expect("a row");
+    let socket = row_of(Syscall::Socket);
     let family = |number| socket.disposition_with(Kind::Consent, &[number, 1, 0, 0, 0, 0]);
     assert_eq!(family(40), Disposition::Refuse(Errno::AfNoSupport));
     assert_eq!(family(1), Disposition::Allow);
 
-    let futex = row_named("futex").expect("a row");
+    let futex = row_of(Syscall::Futex);
     let operation = |number| futex.disposition_with(Kind::Prediction, &[0, number, 1, 0, 0, 0]);
     assert_eq!(operation(0x81), Disposition::Allow, "private wake");
     assert_eq!(operation(0x01), Disposition::Wait, "shared wake");
@@ -193,7 +197,7 @@ fn exceptions_look_at_the_bits_that_the_kernel_looks_at() {
     );
 
     // Here all 64 bits count: an address may have a lower half of zero.
-    let limits = row_named("prlimit64").expect("a row");
+    let limits = row_of(Syscall::Prlimit64);
     let given = |address| limits.disposition_with(Kind::Prediction, &[0, 7, address, 0, 0, 0]);
     assert_eq!(given(0), Disposition::Allow);
     assert_eq!(given(0x7f00_0000_0000_0000), Disposition::Wait);
@@ -203,28 +207,31 @@ fn exceptions_look_at_the_bits_that_the_kernel_looks_at() {
 /// does all the time for nothing, and what no supervisor may miss.
 #[test]
 fn under_a_prediction_a_checkpoint_makes_private_changes_free_and_no_end_goes_unseen() {
-    let free = "brk munmap rt_sigprocmask rt_sigreturn futex getpid \
-        clock_gettime close dup dup2 dup3 set_robust_list rseq restart_syscall";
-    for name in free.split_whitespace() {
-        let row = row_named(name).unwrap_or_else(|| panic!("no row named {name}"));
+    use Syscall::*;
+    #[rustfmt::skip]
+    let free = [
+        Brk, Munmap, RtSigprocmask, RtSigreturn, Futex, Getpid, ClockGettime,
+        Close, Dup, Dup2, Dup3, SetRobustList, Rseq, RestartSyscall,
+    ];
+    for name in free {
         assert_eq!(
-            row.disposition(Kind::Prediction),
+            row_of(name).disposition(Kind::Prediction),
             Disposition::Allow,
             "{name}"
         );
     }
-    for name in ["exit", "exit_group", "execve", "execveat", "clone", "fork"] {
-        let row = row_named(name).unwrap_or_else(|| panic!("no row named {name}"));
+    for name in [Exit, ExitGroup, Execve, Execveat, Clone, Fork] {
+        let row = row_of(name);
         for disposition in dispositions(row, Kind::Prediction) {
             assert_ne!(disposition, Disposition::Allow, "{name}");
         }
     }
-    let mmap = row_named("mmap").expect("a row");
+    let mmap = row_of(Mmap);
     let flags = |flags| mmap.disposition_with(Kind::Prediction, &[0, 4096, 3, flags, 0, 0]);
     assert_eq!(flags(0x22), Disposition::Allow, "private memory");
     assert_eq!(flags(0x21), Disposition::Wait, "shared memory");
     assert_eq!(flags(0x02), Disposition::Track, "a private map of a file");
-    let fcntl = row_named("fcntl").expect("a row");
+    let fcntl = row_of(Fcntl);
     let command = |number| fcntl.disposition_with(Kind::Prediction, &[3, number, 0, 0, 0, 0]);
     assert_eq!(command(1), Disposition::Allow, "F_GETFD");
     assert_eq!(command(3), Disposition::Track, "F_GETFL");
@@ -265,27 +272,32 @@ fn a_refusal_by_an_argument_names_the_argument() {
 
 #[test]
 fn what_a_call_may_fail_to_reach_depends_on_its_arguments() {
-    let reach = |name: &str, arguments| {
-        let row = row_named(name).unwrap_or_else(|| panic!("no row named {name}"));
-        row.reach_with(&arguments)
-    };
+    let reach = |name, arguments| row_of(name).reach_with(&arguments);
     assert_eq!(
-        reach("connect", [3, 0x1000, 16, 0, 0, 0]),
+        reach(Syscall::Connect, [3, 0x1000, 16, 0, 0, 0]),
         Some(Reach::Address)
     );
     assert_eq!(
-        reach("sendto", [3, 0x1000, 5, 0, 0x2000, 16]),
+        reach(Syscall::Sendto, [3, 0x1000, 5, 0, 0x2000, 16]),
         Some(Reach::Datagram)
     );
-    assert_eq!(reach("sendto", [3, 0x1000, 5, 0, 0, 0]), None, "connected");
     assert_eq!(
-        reach("ptrace", [0x4206, 7, 0, 0, 0, 0]),
+        reach(Syscall::Sendto, [3, 0x1000, 5, 0, 0, 0]),
+        None,
+        "connected"
+    );
+    assert_eq!(
+        reach(Syscall::Ptrace, [0x4206, 7, 0, 0, 0, 0]),
         Some(Reach::Process)
     );
-    assert_eq!(reach("ptrace", [0, 0, 0, 0, 0, 0]), None, "PTRACE_TRACEME");
     assert_eq!(
-        reach("seccomp", [1, 0x28, 0x1000, 0, 0, 0]),
+        reach(Syscall::Ptrace, [0, 0, 0, 0, 0, 0]),
+        None,
+        "PTRACE_TRACEME"
+    );
+    assert_eq!(
+        reach(Syscall::Seccomp, [1, 0x28, 0x1000, 0, 0, 0]),
         Some(Reach::Calls)
     );
-    assert_eq!(reach("seccomp", [1, 0x1, 0x1000, 0, 0, 0]), None);
+    assert_eq!(reach(Syscall::Seccomp, [1, 0x1, 0x1000, 0, 0, 0]), None);
 }
