@@ -8,31 +8,13 @@ use rustix::fs::FileType;
 use rustix::process::Pid;
 use surmise_sys::memory;
 use surmise_sys::seccomp::Notification;
-use surmise_syscalls::{Row, Shape, Syscall};
+use surmise_syscalls::{ByName, Row, Shape, Syscall};
 
 use crate::hazards::is_elsewhere;
 use crate::target::{Base, Target, parent, path_of, read_path};
 
 /// O_WRONLY, O_RDWR, O_CREAT and O_TRUNC.
 const CHANGES: u64 = 0x243;
-
-/// Calls that change the directory, not what is in it.
-const OF_DIRECTORIES: [Syscall; 14] = [
-    Syscall::Rename,
-    Syscall::Renameat,
-    Syscall::Renameat2,
-    Syscall::Mkdir,
-    Syscall::Mkdirat,
-    Syscall::Rmdir,
-    Syscall::Link,
-    Syscall::Linkat,
-    Syscall::Unlink,
-    Syscall::Unlinkat,
-    Syscall::Symlink,
-    Syscall::Symlinkat,
-    Syscall::Mknod,
-    Syscall::Mknodat,
-];
 
 /// What a call by name does, as far as the order of changes goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,17 +29,13 @@ pub(crate) enum Change {
 
 /// What a call by name is about to do. Where that cannot be told it is taken to be elsewhere.
 pub(crate) fn change_of(call: &Notification, row: &Row, volume: u64) -> Change {
-    let opens = matches!(
-        row.name(),
-        Syscall::Open | Syscall::Creat | Syscall::Openat | Syscall::Openat2
-    );
+    let opens = row.changes_by_name() == Some(ByName::Opens);
     if opens && !may_change(call, row).unwrap_or(true) {
         return Change::Ordered;
     }
-    let holds = |at: usize| {
-        let whole = !OF_DIRECTORIES.contains(&row.name());
-        !is_argument_elsewhere(call, row, at, whole, volume).unwrap_or(true)
-    };
+    // Entries are changes of the directory, not of what is in it.
+    let whole = row.changes_by_name() != Some(ByName::Entries);
+    let holds = |at: usize| !is_argument_elsewhere(call, row, at, whole, volume).unwrap_or(true);
     match (0..row.arguments().len()).all(holds) {
         true => Change::Ordered,
         false if opens => Change::OpensElsewhere,

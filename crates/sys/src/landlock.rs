@@ -7,34 +7,19 @@ use landlock::{
     ABI, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
     RulesetCreatedAttr,
 };
-use surmise_syscalls::Syscall;
+use surmise_syscalls::{ByName, Row};
 
 /// The first version that knows of truncation: Linux 6.2.
 const VERSION: ABI = ABI::V3;
 
-/// The calls that may do nothing but what the rules allow. Others change files that are open, which were
+/// Whether a call may do nothing but what the rules allow. Others change files that are open, which were
 /// opened by one of these, or owners, modes, times and attributes, of which Landlock has no rules.
-pub(crate) const GOVERNED: [Syscall; 19] = [
-    Syscall::Open,
-    Syscall::Creat,
-    Syscall::Openat,
-    Syscall::Openat2,
-    Syscall::Truncate,
-    Syscall::Rename,
-    Syscall::Renameat,
-    Syscall::Renameat2,
-    Syscall::Mkdir,
-    Syscall::Mkdirat,
-    Syscall::Rmdir,
-    Syscall::Link,
-    Syscall::Linkat,
-    Syscall::Unlink,
-    Syscall::Unlinkat,
-    Syscall::Symlink,
-    Syscall::Symlinkat,
-    Syscall::Mknod,
-    Syscall::Mknodat,
-];
+pub(crate) fn governs(row: &Row) -> bool {
+    match row.changes_by_name() {
+        Some(ByName::Opens | ByName::Contents | ByName::Entries) => true,
+        None => false,
+    }
+}
 
 /// Whether this kernel has all that [`keep_changes_below`] needs.
 pub fn is_supported() -> bool {

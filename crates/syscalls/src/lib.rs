@@ -25,6 +25,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod by_name;
 mod disposition;
 mod errno;
 mod handler;
@@ -34,6 +35,7 @@ mod shape;
 mod syscall;
 mod table;
 
+pub use by_name::ByName;
 pub use disposition::{Disposition, Kind, disposition_of_unknown};
 pub use errno::Errno;
 pub use handler::Handler;

@@ -1,5 +1,6 @@
 //! One system call as data.
 
+use crate::by_name::ByName;
 use crate::disposition::{Disposition, Kind};
 use crate::handler::Handler;
 use crate::reach::Reach;
@@ -16,6 +17,7 @@ pub struct Row {
     handler: Handler,
     reason: &'static str,
     reach: Option<Reach>,
+    by_name: Option<ByName>,
     exceptions: &'static [Exception],
 }
 
@@ -64,6 +66,11 @@ impl Row {
         self.reach
     }
 
+    /// What it changes that a path names, if its arguments ask for changes at all.
+    pub const fn changes_by_name(&self) -> Option<ByName> {
+        self.by_name
+    }
+
     /// As [`Row::reach`], for a call with these argument registers.
     pub fn reach_with(&self, arguments: &[u64; 6]) -> Option<Reach> {
         match self.exception(arguments) {
@@ -93,6 +100,14 @@ impl Row {
     pub(crate) const fn reaching(self, reach: Reach) -> Self {
         Self {
             reach: Some(reach),
+            ..self
+        }
+    }
+
+    /// The same row, of a call that changes something by name.
+    pub(crate) const fn changing(self, by_name: ByName) -> Self {
+        Self {
+            by_name: Some(by_name),
             ..self
         }
     }
@@ -171,6 +186,7 @@ pub(crate) const fn row(
         handler,
         reason,
         reach: None,
+        by_name: None,
         exceptions: &[],
     }
 }

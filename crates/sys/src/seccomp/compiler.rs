@@ -8,7 +8,7 @@ use surmise_syscalls::{
 
 use super::assembler::{Assembler, Label, Test};
 use super::data::{self, Verdict, X32_BIT};
-use crate::landlock::GOVERNED;
+use crate::landlock;
 use crate::ptrace::call::CLONE_VESSEL;
 
 /// A compiled filter. Build it before the fork: installing it allocates nothing.
@@ -116,7 +116,7 @@ struct Use {
 impl Use {
     fn toward(self, row: &Row) -> Self {
         match self.purpose {
-            Purpose::ConfinedSynchrony if GOVERNED.contains(&row.name()) => Self {
+            Purpose::ConfinedSynchrony if landlock::governs(row) => Self {
                 purpose: Purpose::Consent,
                 ..self
             },

@@ -146,6 +146,7 @@ fn synchrony_tells_of_durability_and_of_what_may_reach_elsewhere_and_of_nothing_
 
 #[test]
 fn confined_synchrony_is_silent_of_changes_by_name_and_like_synchrony_of_all_else() {
+    use Syscall::*;
     let (confined, synchrony) = (Program::confined_synchrony(), Program::synchrony());
     let mut silent = Vec::new();
     for row in rows() {
@@ -157,9 +158,11 @@ fn confined_synchrony_is_silent_of_changes_by_name_and_like_synchrony_of_all_els
             silent.push(row.name());
         }
     }
-    let mut governed = crate::landlock::GOVERNED.to_vec();
-    governed.sort_unstable();
-    silent.sort_unstable();
+    #[rustfmt::skip]
+    let governed = [
+        Open, Truncate, Rename, Mkdir, Rmdir, Creat, Link, Unlink, Symlink, Mknod,
+        Openat, Mkdirat, Mknodat, Unlinkat, Renameat, Linkat, Symlinkat, Renameat2, Openat2,
+    ];
     assert_eq!(silent, governed);
 }
 

@@ -1,5 +1,6 @@
 //! Attributes of files in the view: modes, owners, times, extended attributes, sizes.
 
+use crate::by_name::ByName::Contents;
 use crate::disposition::Disposition::{Allow, Track};
 use crate::handler::Handler::View;
 use crate::row::{Row, row};
@@ -12,7 +13,7 @@ use crate::syscall::Syscall::*;
 #[rustfmt::skip]
 pub(super) const ROWS: &[Row] = &[
     row(  5, Fstat,         &[Fd, Out],                                [Allow, Track, Allow], View,  "observes a file through a descriptor"),
-    row( 76, Truncate,      &[Path, Length],                           [Allow, Track, Track], View,  "changes a file's size"),
+    row( 76, Truncate,      &[Path, Length],                           [Allow, Track, Track], View,  "changes a file's size").changing(Contents),
     row( 77, Ftruncate,     &[Fd, Length],                             [Allow, Track, Allow], View,  "changes a file's size"),
     row( 90, Chmod,         &[Path, Mode],                             [Allow, Track, Track], View,  "changes a file's mode"),
     row( 91, Fchmod,        &[Fd, Mode],                               [Allow, Track, Track], View,  "changes a file's mode"),

@@ -6,8 +6,8 @@ mod numbers;
 use std::collections::HashSet;
 
 use surmise_syscalls::{
-    Disposition, Errno, Handler, Kind, Reach, Row, Syscall, disposition_of_unknown, row_named,
-    row_numbered, row_of, rows,
+    ByName, Disposition, Errno, Handler, Kind, Reach, Row, Syscall, disposition_of_unknown,
+    row_named, row_numbered, row_of, rows,
 };
 
 #[test]
@@ -300,4 +300,31 @@ fn what_a_call_may_fail_to_reach_depends_on_its_arguments() {
         Some(Reach::Calls)
     );
     assert_eq!(reach(Syscall::Seccomp, [1, 0x1, 0x1000, 0, 0, 0]), None);
+}
+
+/// Sync looks at what these calls change, and the filter leaves them unheard where Landlock's rules hold.
+#[test]
+fn the_calls_that_change_something_by_name_are_these() {
+    use Syscall::*;
+    let of = |wanted| {
+        let found = rows().filter(move |row| row.changes_by_name() == Some(wanted));
+        found.map(Row::name).collect::<Vec<_>>()
+    };
+    assert_eq!(of(ByName::Opens), [Open, Creat, Openat, Openat2]);
+    assert_eq!(of(ByName::Contents), [Truncate]);
+    #[rustfmt::skip]
+    let entries = [
+        Rename, Mkdir, Rmdir, Link, Unlink, Symlink, Mknod,
+        Mkdirat, Mknodat, Unlinkat, Renameat, Linkat, Symlinkat, Renameat2,
+    ];
+    assert_eq!(of(ByName::Entries), entries);
+    for row in rows().filter(|row| row.changes_by_name().is_some()) {
+        assert_eq!(row.handler(), Handler::View, "{}", row.name());
+        assert_eq!(
+            row.disposition(Kind::Epoch),
+            Disposition::Track,
+            "{}",
+            row.name()
+        );
+    }
 }
