@@ -106,7 +106,7 @@ soak:
 		&& SURMISE_LISTED=1000000 cargo test --release --locked --package surmise \
 			--test promises names_behave \
 		&& scripts/soak-domains 10 \
-		&& SURMISE_KILLS=200 cargo test --locked --package surmise-domain --test launch -- \
+		&& SURMISE_KILLS=200 cargo test --locked --package surmise-launch --test launch -- \
 			--test-threads 3 at_random \
 		&& SURMISE_STATES=2000 cargo test --release --locked --package surmise-sync --test order \
 		&& $(MAKE) soak-crash && $(MAKE) soak-rpc \

@@ -1,6 +1,6 @@
 //! What becomes of a domain's changes after a run.
 
-use surmise_domain::{Domain, Exit};
+use surmise_kept::{Domain, Exit};
 
 use crate::commit::commit;
 use crate::failure::Failure;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 
 use surmise_commit::Terms;
-use surmise_domain::{Committed, Domain, ReadChanged, Target};
+use surmise_kept::{Committed, Domain, ReadChanged, Target};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;

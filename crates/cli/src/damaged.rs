@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use surmise_commit::Changes;
-use surmise_domain::Domain;
+use surmise_kept::Domain;
 
 use crate::commands::diff::print_lines;
 use crate::failure::Failure;

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use surmise_commit::CommitError;
-use surmise_domain::{DecideError, DeliveryError, LaunchError, StateError};
+use surmise_kept::{DecideError, DeliveryError, StateError};
+use surmise_launch::LaunchError;
 use surmise_sync::volume::VolumeError;
 
 use clap::builder::styling::{AnsiColor, Style};

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use serde::Serialize;
-use surmise_domain::{DecideError, Domain, HeldChannel, Status};
+use surmise_kept::{DecideError, Domain, HeldChannel, Status};
 
 use crate::quote::plain;
 use crate::summary::count;

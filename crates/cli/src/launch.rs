@@ -5,9 +5,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use rustix::process::Signal;
-use surmise_domain::{
-    Boundary, Domain, Exit, Launch, LaunchError, Lingering, LostStream, Outcome, Refusals, Synced,
-};
+use surmise_kept::{Boundary, Domain, Exit};
+use surmise_launch::{Launch, LaunchError, Lingering, LostStream, Outcome, Refusals, Synced};
 
 use crate::failure::Failure;
 use crate::person::AtTerminal;
@@ -92,7 +91,9 @@ pub fn enter(
         speculation: None,
         tells_refusals: telling.hears(false),
     };
-    supervise(telling, || domain.shell(&launch, &AtTerminal))
+    supervise(telling, || {
+        surmise_launch::shell(domain, &launch, &AtTerminal)
+    })
 }
 
 /// The current directory.

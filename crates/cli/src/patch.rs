@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use surmise_commit::{Changes, LeftOut, PatchSource, shown, write_patch};
-use surmise_domain::{DecideError, Domain};
+use surmise_kept::{DecideError, Domain};
 use surmise_view::Map;
 
 /// Lines about changes that no patch holds, before the rest is only counted.

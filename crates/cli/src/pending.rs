@@ -3,7 +3,7 @@
 use std::fmt;
 
 use surmise_commit::Changes;
-use surmise_domain::Domain;
+use surmise_kept::Domain;
 
 use crate::failure::Failure;
 use crate::held;

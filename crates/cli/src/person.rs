@@ -1,6 +1,7 @@
 //! What a person is told and asked while a command runs.
 
-use surmise_domain::{Answer, Notice, Person, Question, Sender};
+use surmise_kept::Sender;
+use surmise_launch::{Answer, Notice, Person, Question};
 
 use crate::quote::command_line;
 use crate::summary::count;

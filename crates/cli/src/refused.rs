@@ -1,7 +1,7 @@
 //! What the boundary refused, as a person and a program are told of it.
 
 use serde::Serialize;
-use surmise_domain::{RefusalKind, Refusals, RefusedInside};
+use surmise_launch::{RefusalKind, Refusals, RefusedInside};
 
 use crate::quote::command_line;
 use crate::report;

@@ -6,7 +6,7 @@
 use std::fmt::Display;
 use std::io::Write;
 
-use surmise_domain::{Lingering, LostStream};
+use surmise_launch::{Lingering, LostStream};
 
 use crate::quote::command_line;
 use crate::summary::count;

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 use surmise_commit::{Change, Note};
-use surmise_domain::{Exit, Lingering, Refusals};
+use surmise_kept::Exit;
+use surmise_launch::{Lingering, Refusals};
 use surmise_speculation::Stats;
 
 use crate::after::Fate;

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use surmise_commit::{ChangeKind, Changes, Note};
-use surmise_domain::Domain;
+use surmise_kept::Domain;
 
 use crate::failure::Failure;
 use crate::launch;

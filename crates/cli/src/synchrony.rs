@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use serde::Serialize;
-use surmise_domain::Refusals;
+use surmise_launch::Refusals;
 use surmise_sync::{Commits, Counted, Reason, Stats};
 
 use crate::failure::Failure;

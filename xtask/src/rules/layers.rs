@@ -11,7 +11,8 @@ const LAYERS: &[&[&str]] = &[
     &["checkpoint", "fuse", "outbox", "sync"],
     &["view", "channels", "network", "speculation"],
     &["commit"],
-    &["domain"],
+    &["kept"],
+    &["launch"],
     &["cli"],
 ];
 
@@ -137,8 +138,8 @@ mod tests {
     #[test]
     fn a_dependency_that_points_up_or_aside_is_told() {
         let text =
-            "[dependencies]\nsurmise-sys.workspace = true\nsurmise-domain.workspace = true\n";
-        let wanted = ["crates/view/Cargo.toml:3: `view` may not depend on `domain`"];
+            "[dependencies]\nsurmise-sys.workspace = true\nsurmise-launch.workspace = true\n";
+        let wanted = ["crates/view/Cargo.toml:3: `view` may not depend on `launch`"];
         assert_eq!(manifest("crates/view/Cargo.toml", text), wanted);
         let text = "[dependencies]\nsurmise = { path = \"../cli\" }\n[dev-dependencies]\nsurmise-testkit = 1\n";
         assert_eq!(manifest("crates/bench/Cargo.toml", text).len(), 1);

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
-use surmise_domain::{Aborted, Domain, Maker, StateError, StateRoot, Status};
+use surmise_kept::{Aborted, Domain, Maker, StateError, StateRoot, Status};
 
 use crate::failure::Failure;
 use crate::json::Json;

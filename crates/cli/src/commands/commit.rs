@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use surmise_commit::{Choice, Terms, Winner};
-use surmise_domain::{After, Committed, Domain, ReadChanged, Resend, StateRoot};
+use surmise_kept::{After, Committed, Domain, ReadChanged, Resend, StateRoot};
 
 use crate::commit::{commit_quietly, tell, undo};
 use crate::failure::Failure;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use surmise_commit::Changes;
-use surmise_domain::{Domain, StateRoot};
+use surmise_kept::{Domain, StateRoot};
 
 use crate::damaged;
 use crate::failure::Failure;

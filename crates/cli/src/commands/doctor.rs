@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use surmise_domain::StateRoot;
+use surmise_kept::StateRoot;
 use surmise_sys::abilities::{Abilities, Ability};
 use surmise_sys::behaviours::{self, BEHAVIOURS, Deviation};
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
-use surmise_domain::{DecideError, Domain, Exit, Maker, StateRoot, Status};
+use surmise_kept::{DecideError, Domain, Exit, Maker, StateRoot, Status};
 
 use crate::failure::Failure;
 use crate::held;

@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use surmise_domain::{Launch, Outcome, StateRoot};
+use surmise_kept::StateRoot;
+use surmise_launch::{Launch, Outcome};
 
 use crate::after::{self, Choice, Fate, Settled};
 use crate::boundary;
@@ -125,7 +126,7 @@ impl Arguments {
             unrecorded,
             ..
         } = launch::supervise(self.telling, || {
-            surmise_domain::run(&root, launch, &AtTerminal)
+            surmise_launch::run(&root, launch, &AtTerminal)
         })?;
         // The reader of the result gets one: a signal that comes now is too late.
         let _interrupts = self

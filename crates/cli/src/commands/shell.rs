@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use surmise_domain::StateRoot;
+use surmise_kept::StateRoot;
 
 use crate::after;
 use crate::boundary;

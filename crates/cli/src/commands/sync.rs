@@ -8,7 +8,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use surmise_domain::{Boundary, Launch, LaunchError, Policy, Verdict};
+use surmise_kept::{Boundary, Policy, Verdict};
+use surmise_launch::{Launch, LaunchError};
 use surmise_sync::volume::mount_privately;
 use surmise_sync::{Driver, Guarantee, Options, Promise, driver_of};
 
@@ -156,7 +157,7 @@ enum Net {
 impl Net {
     /// Who may not have a gate can do without a network still.
     fn usual() -> Self {
-        if surmise_domain::can_gate() {
+        if surmise_launch::can_gate() {
             return Self::Allow;
         }
         report::note("the command reaches no network: /dev/net/tun can't be used here");
@@ -194,7 +195,7 @@ impl Arguments {
 
     /// Runs the command.
     pub fn execute(self) -> Result<ExitCode, Failure> {
-        surmise_domain::check_outside()?;
+        surmise_launch::check_outside()?;
         let directory = launch::directory()?;
         if self.elsewhere == Elsewhere::ReadOnly && !surmise_sys::landlock::is_supported() {
             let error = "this kernel can't keep everything elsewhere read-only: it has no Landlock of version 3";
@@ -238,7 +239,7 @@ impl Arguments {
             ..Launch::default()
         };
         let synced = launch::synced(self.telling, || {
-            surmise_domain::sync(&launch, &options, &AtTerminal)
+            surmise_launch::sync(&launch, &options, &AtTerminal)
         })?;
         if self.stats {
             synchrony::show(&synced.stats, &synced.refusals, self.json)?;

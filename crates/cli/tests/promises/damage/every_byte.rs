@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use surmise_commit::{PatchSource, write_patch};
-use surmise_domain::{DecideError, Domain, HeldChannel, StateRoot, Status};
+use surmise_kept::{DecideError, Domain, HeldChannel, StateRoot, Status};
 use surmise_testkit::{Facets, Scratch, TreeSnapshot, assert_same_tree, tell};
 use surmise_view::Read;
 

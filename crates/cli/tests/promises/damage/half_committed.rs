@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use surmise_commit::Activity;
-use surmise_domain::{Aborted, DecideError, Domain, StateError, StateRoot};
+use surmise_kept::{Aborted, DecideError, Domain, StateError, StateRoot};
 use surmise_testkit::{Facets, Scratch, TreeSnapshot, assert_same_tree, tell};
 
 use super::flip;

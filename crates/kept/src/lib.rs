@@ -1,0 +1,42 @@
+//! What is kept of a domain: its state directory, and what a caller does with it.
+//!
+//! A [`StateRoot`] lists, opens, makes and removes domains. A [`Domain`] tells what a command did, and makes that
+//! real or throws it away. Every file of the directory that is about the domain itself has its format here: the
+//! record, the exit, the lock, the seal, and the socket by which a domain that runs is asked ([`doorway`]).
+//!
+//! Nothing here starts a process. The crate that runs domains takes the [`Lock`], writes the record and answers at
+//! the doorway.
+#![forbid(unsafe_code)]
+
+mod boundary;
+mod committed;
+mod decide;
+mod domain;
+pub mod doorway;
+mod exit;
+mod forgetting;
+mod link;
+mod lock;
+mod maker;
+mod record;
+mod remove;
+mod seal;
+mod state;
+mod stopped;
+mod visit;
+
+pub use boundary::Boundary;
+pub use committed::{After, Committed};
+pub use decide::{DecideError, OnOutput};
+pub use domain::{Aborted, Domain, Status};
+pub use doorway::{Done, ReadChanged, Refusal};
+pub use exit::Exit;
+pub use link::Link;
+pub use lock::{Lock, Serving};
+pub use maker::Maker;
+pub use record::{Record, clear_exit, write_exit};
+pub use seal::SealError;
+pub use state::{StateError, StateRoot};
+pub use stopped::is_stopped;
+pub use surmise_network::{Peer, Policy, Rule, Verdict};
+pub use surmise_outbox::{DeliveryError, HeldChannel, HeldState, Resend, Sender, Target};

@@ -1,0 +1,223 @@
+//! How the speculator has the view keep an undo log, and the view has it decide everything.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::process::Pid;
+use serde::{Deserialize, Serialize};
+use surmise_kept::Link;
+use surmise_speculation::Files;
+use surmise_view::{Notifier, View};
+
+/// From the speculator to the view; [`FilesReport`] answers each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum FilesOrder {
+    /// Make a mark.
+    Mark { process: i32, has_borne: bool },
+    /// What was changed since this mark stays.
+    Keep(u64),
+    /// Calls that wait for a decision fail.
+    GiveUp,
+    /// Undo what was changed since this mark.
+    Undo(u64),
+}
+
+/// From the view to the speculator.
+#[derive(Debug, Serialize, Deserialize)]
+enum FilesReport {
+    /// An order was carried out; a new mark, or nothing.
+    Done(u64),
+    /// It could not be.
+    Failed { errno: Option<i32>, text: String },
+}
+
+/// The speculator's end.
+#[derive(Debug)]
+pub(crate) struct UndecidedFiles {
+    link: Link,
+    asked: OwnedFd,
+}
+
+/// The view's end.
+#[derive(Debug)]
+pub(crate) struct UndoLog {
+    link: Link,
+    asked: Arc<OwnedFd>,
+}
+
+pub(crate) fn pair() -> io::Result<(UndecidedFiles, UndoLog)> {
+    let (link, other) = Link::pair()?;
+    // Apart from the answers: it comes at any time, and twice is as good as once.
+    let asked = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+    let asking = Arc::new(asked.try_clone()?);
+    let files = UndecidedFiles { link, asked };
+    let log = UndoLog {
+        link: other,
+        asked: asking,
+    };
+    Ok((files, log))
+}
+
+impl UndecidedFiles {
+    pub(crate) fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
+        [self.link.as_fd(), self.asked.as_fd()]
+    }
+
+    fn order(&self, order: FilesOrder) -> io::Result<u64> {
+        self.link.send(&order)?;
+        match self.link.receive()? {
+            Some(FilesReport::Done(mark)) => Ok(mark),
+            Some(FilesReport::Failed {
+                errno: Some(errno), ..
+            }) => Err(io::Error::from_raw_os_error(errno)),
+            Some(FilesReport::Failed { text, .. }) => Err(io::Error::other(text)),
+            None => Err(io::Error::other("the view has ended")),
+        }
+    }
+}
+
+/// Readable when a call waits in the view.
+impl AsFd for UndecidedFiles {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.asked.as_fd()
+    }
+}
+
+impl Files for UndecidedFiles {
+    fn mark(&self, process: Pid, has_borne: bool) -> io::Result<u64> {
+        let process = process.as_raw_nonzero().get();
+        self.order(FilesOrder::Mark { process, has_borne })
+    }
+
+    fn keep(&self, mark: u64) -> io::Result<()> {
+        self.order(FilesOrder::Keep(mark)).map(drop)
+    }
+
+    fn give_up(&self) -> io::Result<()> {
+        self.order(FilesOrder::GiveUp).map(drop)
+    }
+
+    fn undo(&self, mark: u64) -> io::Result<()> {
+        self.order(FilesOrder::Undo(mark)).map(drop)
+    }
+
+    fn asked(&self) -> io::Result<()> {
+        match rustix::io::read(&self.asked, &mut [0; 8]) {
+            // Whoever heard of it before has read it.
+            Ok(_) | Err(rustix::io::Errno::AGAIN) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}
+
+impl UndoLog {
+    pub(crate) fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
+        [self.link.as_fd(), self.asked.as_fd()]
+    }
+
+    /// Has the view tell the speculator of calls that wait for a decision.
+    pub(crate) fn announce(&self, view: &View) {
+        let asked = Arc::clone(&self.asked);
+        view.ask_for_decision_by(move || {
+            // Fails only when it was told more often than anybody can count.
+            let _ = rustix::io::write(&*asked, &1_u64.to_ne_bytes());
+        });
+    }
+
+    /// Carries out what the speculator orders, until its end is closed or [`Self::close`]. An order changes
+    /// nothing about what the view does for others.
+    pub(crate) fn obey(&self, view: &View, notifier: &Notifier) {
+        // An error counts as an end: then the speculator is lost, and with it the domain.
+        while let Ok(Some(order)) = self.link.receive() {
+            let done = match order {
+                FilesOrder::Mark { process, has_borne } => {
+                    notifier.mark(view, process.cast_unsigned(), has_borne)
+                }
+                FilesOrder::Keep(mark) => notifier.keep(view, mark).map(|()| 0),
+                FilesOrder::GiveUp => notifier.give_up(view).map(|()| 0),
+                FilesOrder::Undo(mark) => notifier.undo(view, mark).map(|()| 0),
+            };
+            let report = match done {
+                Ok(mark) => FilesReport::Done(mark),
+                Err(error) => FilesReport::Failed {
+                    errno: error.raw_os_error(),
+                    text: error.to_string(),
+                },
+            };
+            // If the speculator has died, its closed end is the next event.
+            let _ = self.link.send(&report);
+        }
+    }
+
+    /// Ends [`Self::obey`].
+    pub(crate) fn close(&self) {
+        // Fails only for one that is closed.
+        let _ = rustix::net::shutdown(&self.link, rustix::net::Shutdown::Read);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use rustix::event::{PollFd, PollFlags};
+    use rustix::time::Timespec;
+
+    use super::*;
+
+    fn is_readable(files: &UndecidedFiles) -> bool {
+        let mut events = [PollFd::new(files, PollFlags::IN)];
+        rustix::event::poll(&mut events, Some(&Timespec::default())).expect("poll") > 0
+    }
+
+    #[test]
+    fn orders_are_answered_and_errors_keep_their_numbers() {
+        let (files, log) = pair().expect("a pair");
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut marks = 0;
+                while let Ok(Some(order)) = log.link.receive::<FilesOrder>() {
+                    let report = match order {
+                        FilesOrder::Mark { process: 7, .. } => {
+                            marks += 1;
+                            FilesReport::Done(marks)
+                        }
+                        FilesOrder::Undo(_) => FilesReport::Failed {
+                            errno: Some(28),
+                            text: "full".into(),
+                        },
+                        _ => FilesReport::Failed {
+                            errno: None,
+                            text: format!("{order:?}"),
+                        },
+                    };
+                    log.link.send(&report).expect("send");
+                }
+            });
+            let process = Pid::from_raw(7).expect("a number");
+            assert_eq!(files.mark(process, true).expect("a mark"), 1);
+            assert_eq!(files.mark(process, false).expect("a mark"), 2);
+            assert_eq!(files.undo(2).expect_err("full").raw_os_error(), Some(28));
+            let error = files.keep(3).expect_err("an error");
+            assert_eq!(error.to_string(), "Keep(3)");
+            log.close();
+        });
+        drop(log);
+        assert!(files.give_up().is_err(), "nobody answers");
+    }
+
+    #[test]
+    fn a_call_that_waits_is_told_once() {
+        let (files, log) = pair().expect("a pair");
+        assert!(!is_readable(&files));
+        for _ in 0..3 {
+            rustix::io::write(&*log.asked, &1_u64.to_ne_bytes()).expect("write");
+        }
+        assert!(is_readable(&files));
+        files.asked().expect("read");
+        assert!(!is_readable(&files));
+        files.asked().expect("nothing to read is no error");
+    }
+}

@@ -1,0 +1,159 @@
+//! Control: the caller's own process. Starts the other roles, hears and decides while the command runs,
+//! and waits for their end.
+
+mod decisions;
+mod drain;
+mod files;
+mod finish;
+mod inquiry;
+mod speculator;
+mod start;
+mod stopped;
+mod visitors;
+mod watch;
+
+use std::io;
+use std::path::Path;
+
+use surmise_channels::{KeptDescriptors, Streams};
+use surmise_kept::{Lock, StateError, write_exit};
+use surmise_sys::id_map::IdMap;
+use surmise_sys::process;
+use surmise_sys::seccomp::{Program, Purpose, Telling as Told};
+
+pub(crate) use self::finish::Finished;
+use self::finish::{Heard, Parent};
+use self::start::Roles;
+use self::watch::{End, Watch};
+use crate::command::{Execution, Hearing};
+use crate::error::LaunchError;
+use crate::launch::Launch;
+use crate::message::Order;
+use crate::person::Person;
+use crate::refusals::Telling;
+use crate::signals::Signals;
+
+/// One command to be run in one domain.
+pub(crate) struct Job<'a> {
+    pub(crate) name: &'a str,
+    /// The state root.
+    pub(crate) root: &'a Path,
+    /// The domain's own state, locked by the caller.
+    pub(crate) state: &'a Path,
+    pub(crate) launch: &'a Launch,
+    /// How syncs are put off, where the command has the real files.
+    pub(crate) synchrony: Option<&'a surmise_sync::Options>,
+    /// Where the program is, if that is known.
+    pub(crate) found: Option<&'a Path>,
+    pub(crate) kept: &'a KeptDescriptors,
+    /// Taken over by the caller, before there was anything to leave behind.
+    pub(crate) signals: &'a Signals,
+    pub(crate) person: &'a dyn Person,
+    pub(crate) lock: &'a Lock,
+}
+
+/// Runs the job to the end of all its processes. `meanwhile` is done while they start.
+pub(crate) fn supervise(
+    job: &Job<'_>,
+    streams: Streams,
+    meanwhile: impl FnOnce() -> Result<(), StateError>,
+) -> Result<Finished, LaunchError> {
+    let id_map = IdMap::of_caller()?;
+    let telling = Telling::of(job.launch, job.synchrony.is_some())?;
+    let (purpose, hearing) = match (&job.launch.speculation, job.synchrony) {
+        (Some(_), _) => (Purpose::Speculation, Hearing::Supervisor),
+        (None, Some(options)) if options.confined.is_some() => {
+            (Purpose::ConfinedSynchrony, Hearing::Supervisor)
+        }
+        (None, Some(_)) => (Purpose::Synchrony, Hearing::Supervisor),
+        (None, None) if telling.is_some() => (Purpose::Consent, Hearing::Witness),
+        (None, None) => (Purpose::Consent, Hearing::Nobody),
+    };
+    let told = match &telling {
+        None => Told::Nothing,
+        Some(telling) if telling.has_gate() => Told::Calls,
+        Some(_) => Told::CallsAndDatagrams,
+    };
+    let filter = Program::new(purpose, told);
+    let execution = Execution {
+        domain: job.name,
+        command: &job.launch.command,
+        found: job.found,
+        directory: &job.launch.directory,
+        filter: &filter,
+        hearing,
+        confined: job
+            .synchrony
+            .and_then(|options| options.confined.as_deref()),
+        signals: job.signals,
+        kept: job.kept,
+    };
+    let result = start::start(job, &id_map, (execution, telling), streams)
+        .and_then(|roles| run(&roles, job, &id_map, meanwhile));
+    result.map_err(|error| error.explained(job.root))
+}
+
+fn run(
+    roles: &Roles,
+    job: &Job<'_>,
+    id_map: &IdMap,
+    meanwhile: impl FnOnce() -> Result<(), StateError>,
+) -> Result<Finished, LaunchError> {
+    let mut heard = Heard::default();
+    let begun = id_map
+        .apply(roles.init.pid())
+        .map_err(LaunchError::from)
+        .and_then(|()| go(roles))
+        .and_then(|()| Ok(meanwhile()?));
+    let watched = begun.and_then(|()| watch(roles, job, &mut heard));
+    match watched {
+        Ok(End::Detached) => Err(LaunchError::Stalled {
+            name: job.name.into(),
+        }),
+        Ok(End::Ended) => roles.finish(job, heard, Ok(()), Parent::Control),
+        Err(error) => roles.finish(job, heard, Err(error), Parent::Control),
+    }
+}
+
+fn go(roles: &Roles) -> Result<(), LaunchError> {
+    match roles.to_init.send(&Order::Go) {
+        // It has died; how will be seen below.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result.map_err(LaunchError::step("start pid 1")),
+    }
+}
+
+/// Until pid 1 has ended, or the domain goes on without this process. A domain that nobody could watch is not
+/// kept, although its command may have begun: it is one that failed to start.
+fn watch(roles: &Roles, job: &Job<'_>, heard: &mut Heard) -> Result<End, LaunchError> {
+    let watch = Watch::new(roles, job, heard);
+    let mut watch = watch.map_err(LaunchError::step("make the domain's socket"))?;
+    let late = LaunchError::late_step;
+    let end = watch.run().map_err(late("watch the domain"))?;
+    if end == End::Detached {
+        // A copy of this process goes on in its place; this one's copies of everything are closed
+        // with it, and nobody misses them.
+        process::branch(|| u8::from(go_on_alone(watch, job).is_err()))
+            .map_err(late("leave the domain"))?;
+    }
+    Ok(end)
+}
+
+/// The rest of control's life, when the caller has gone: nobody hears of it, but the domain's state.
+fn go_on_alone(mut watch: Watch<'_>, job: &Job<'_>) -> io::Result<()> {
+    rustix::process::setsid()?;
+    rustix::process::chdir("/")?;
+    surmise_channels::let_go()?;
+    job.lock.hand_over();
+    let watched = watch.run();
+    let (roles, heard) = watch.into_heard();
+    let watched = watched
+        .map(drop)
+        .map_err(LaunchError::late_step("watch the domain"));
+    let finished = roles
+        .finish(job, heard, watched, Parent::Gone)
+        .map_err(io::Error::other)?;
+    let recorded = write_exit(job.state, finished.ended.exit);
+    rustix::fs::syncfs(std::fs::File::open(job.state)?)?;
+    recorded.map_err(io::Error::other)
+}

@@ -1,0 +1,175 @@
+//! S11: a domain with a network gate and held output, under load, with and without a terminal, one of
+//! whose processes is killed at any moment of its life.
+
+use std::cell::RefCell;
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use surmise_kept::Status;
+use surmise_testkit::Act::Do;
+
+use crate::Test;
+use crate::commits::commit;
+use crate::setting::Setting;
+use crate::strike::{Census, Dice, Victim, rounds, strike};
+
+pub const TESTS: &[Test] = &[
+    ("control_killed_at_random", |setting| {
+        at_random(setting, Victim::Control);
+    }),
+    ("the_view_killed_at_random", |setting| {
+        at_random(setting, Victim::View);
+    }),
+    ("the_relay_process_killed_at_random", |setting| {
+        at_random(setting, Victim::Relay);
+    }),
+    ("the_speculator_killed_at_random", |setting| {
+        at_random(setting, Victim::Speculator);
+    }),
+    ("what_is_undecided_at_a_kill_never_was", undecided),
+    ("pid_1_killed_at_random", |setting| {
+        at_random(setting, Victim::Init);
+    }),
+];
+
+/// From when the victim is there.
+const LATEST: Duration = Duration::from_millis(400);
+
+/// Something for the outbox, and somebody who waits for a reply to it.
+const HELD: &str = "exec 5<>/dev/tcp/192.0.2.1/80; echo held >&5; cat <&5 > replies & echo x > f; ";
+
+/// Keeps the view and the streams busy, with processes that wait for both.
+const BUSY: &str = "while :; do echo x > f; ls -R /usr/lib; rm f; done & \
+    while :; do cat /usr/bin/* > g; rm g; done & \
+    while :; do (exec 6<>/dev/tcp/192.0.2.2/80; head -c 5000 /dev/zero >&6); done & ";
+
+fn at_random(setting: &Setting, victim: Victim) {
+    let mut dice = Dice(0x5eed + u64::from(setting.user()));
+    let (mut longest, mut kept) = (Duration::ZERO, 0);
+    let rounds = rounds(10);
+    for round in 0..rounds {
+        let load = if round % 2 == 0 { "" } else { BUSY };
+        let script = format!("{HELD}{load}sleep 600; true");
+        let mut words = vec!["--name", "t", "--net-hold", "--", "bash", "-c", &script];
+        if victim == Victim::Speculator {
+            words.insert(0, "--speculate");
+        }
+        let pause = dice.up_to(LATEST);
+        let (census, end) = match round / 2 % 2 {
+            0 => on_streams(setting, &words, victim, pause),
+            _ => on_terminal(setting, &words, victim, pause),
+        };
+        longest = longest.max(end);
+        kept += usize::from(is_usable(setting, &census));
+    }
+    eprintln!(
+        "{rounds} kills of {victim:?} as user {}: longest end {longest:?}, {kept} domains kept",
+        setting.user()
+    );
+    assert!(rounds < 10 || kept > 0, "no domain lived long enough");
+}
+
+/// Writes a line after each look at a file, and elsewhere if it is told that the file is not there.
+const DECEIVED: &str = r#"
+    for (my $step = 1; ; $step++) {
+        my $name = -e '/etc/passwd' ? 'right' : 'wrong';
+        open my $log, '>>', $name;
+        syswrite $log, "$step\n";
+        close $log;
+        rename 'wrong', "wrong.$step" if $step % 3 == 0;
+    }"#;
+
+/// S31: what was done past a guess that nobody has decided is not in what a kill leaves behind.
+fn undecided(setting: &Setting) {
+    let mut dice = Dice(0xdece + u64::from(setting.user()));
+    let work = setting.scratch.work();
+    let mut lines = 0;
+    for round in 0..rounds(12) {
+        let victims = [
+            Victim::Speculator,
+            Victim::View,
+            Victim::Control,
+            Victim::Init,
+        ];
+        let (seed, pause) = (round.to_string(), LATEST + dice.up_to(LATEST));
+        let words = [
+            "--name",
+            "t",
+            "--torture",
+            &seed,
+            "--",
+            "perl",
+            "-e",
+            DECEIVED,
+        ];
+        on_streams(setting, &words, victims[round % victims.len()], pause);
+        commit(setting).assert_code(0);
+        let mut left: Vec<_> = fs::read_dir(&work)
+            .expect("list")
+            .map(|entry| entry.expect("list").file_name())
+            .collect();
+        left.retain(|name| name != "right");
+        assert!(left.is_empty(), "{left:?}");
+        // Each line once, though the program was rolled back again and again.
+        let text = fs::read_to_string(work.join("right")).unwrap_or_default();
+        let steps: Vec<usize> = text
+            .lines()
+            .map(|line| {
+                line.parse()
+                    .unwrap_or_else(|_| panic!("round {round}: {text:?}"))
+            })
+            .collect();
+        assert_eq!(steps, Vec::from_iter(1..=steps.len()));
+        lines += steps.len();
+        let _ = fs::remove_file(work.join("right"));
+    }
+    assert!(lines > 0, "nothing was ever decided");
+    eprintln!("{lines} lines of user {} were decided", setting.user());
+}
+
+/// Who was there, and how long it took until nobody was.
+type End = (Census, Duration);
+
+fn on_streams(setting: &Setting, words: &[&str], victim: Victim, pause: Duration) -> End {
+    thread::scope(|scope| {
+        let running = scope.spawn(|| setting.run_by(&[], words).seconds(30).outcome());
+        let end = killed(setting, victim, pause);
+        running.join().expect("an outcome");
+        end
+    })
+}
+
+fn on_terminal(setting: &Setting, words: &[&str], victim: Victim, pause: Duration) -> End {
+    let end = RefCell::new(None);
+    let act = || *end.borrow_mut() = Some(killed(setting, victim, pause));
+    let run = setting.run_by(&[], words).seconds(30);
+    run.at_terminal(&[("", Do(&act))]);
+    end.into_inner().expect("done above")
+}
+
+fn killed(setting: &Setting, victim: Victim, pause: Duration) -> End {
+    let census = strike(setting, victim, pause, &mut || true).expect("it lives for minutes");
+    let end = census.end(setting);
+    (census, end)
+}
+
+/// What was done until then is listed, readable, and can be thrown away. Returns whether there was
+/// anything.
+fn is_usable(setting: &Setting, census: &Census) -> bool {
+    let all = setting.root().list().expect("list");
+    assert!(!census.runs || all.len() == 1, "a domain is lost");
+    let any = !all.is_empty();
+    for domain in all {
+        let status = domain.status();
+        assert!(
+            matches!(status, Status::Interrupted | Status::Ended { .. }),
+            "{status:?}"
+        );
+        domain.changes().expect("changes");
+        domain.held().expect("held output");
+        domain.abort().expect("abort");
+    }
+    assert!(setting.root().list().expect("list").is_empty());
+    any
+}
