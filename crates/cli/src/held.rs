@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use serde::Serialize;
-use surmise_kept::{DecideError, Domain, HeldChannel, Status};
+use surmise_kept::{DecideError, Domain, HeldChannel, Holdings, Status};
 
 use crate::quote::plain;
 use crate::summary::count;
@@ -33,17 +33,21 @@ struct Process {
 
 /// What `domain` holds, in the order in which it goes out.
 pub fn rows(domain: &Domain) -> Result<Vec<Row>, DecideError> {
-    let held = domain.held()?;
-    let mut rows: Vec<_> = held.iter().map(Row::of).collect();
-    if !matches!(domain.status(), Status::Running { .. }) {
-        let unsent = domain.unsent()?;
-        let unsent = unsent.iter().filter(|channel| !held.contains(channel));
+    Ok(rows_of(&domain.holdings()?, domain.status()))
+}
+
+/// The same of what is known of a domain.
+pub fn rows_of(holdings: &Holdings, status: Status) -> Vec<Row> {
+    let Holdings { pending, unsent } = holdings;
+    let mut rows: Vec<_> = pending.iter().map(Row::of).collect();
+    if !matches!(status, Status::Running { .. }) {
+        let unsent = unsent.iter().filter(|channel| !pending.contains(channel));
         rows.extend(unsent.map(|channel| Row {
             unsent_after: Some(channel.sent),
             ..Row::of(channel)
         }));
     }
-    Ok(rows)
+    rows
 }
 
 impl Row {

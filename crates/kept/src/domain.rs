@@ -5,12 +5,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::doorway::{self, Wish};
+use crate::error::StateError;
 use crate::exit::Exit;
 use crate::link::Link;
 use crate::lock::Lock;
 use crate::record::{self, Record};
 use crate::seal::{self, Depth, SealError};
-use crate::state::{StateError, StateRoot};
+use crate::state::StateRoot;
 use crate::visit;
 
 /// The journal of a commit under way.
@@ -93,8 +94,14 @@ impl Domain {
 
     /// What it is doing now.
     pub fn status(&self) -> Status {
+        self.status_given(|| self.has_unsent())
+    }
+
+    /// As [`Self::status`], where somebody else knows whether held output is left that could not be sent.
+    pub(crate) fn status_given(&self, has_unsent: impl FnOnce() -> bool) -> Status {
         if self.is_committing() {
-            match self.is_unsent() {
+            let is_at_rest = self.is_committed() && Lock::holder(&self.directory).is_none();
+            match is_at_rest && has_unsent() {
                 true => Status::Unsent,
                 false => Status::Committing,
             }
@@ -240,11 +247,6 @@ impl Domain {
         }
     }
 
-    /// Whether nothing is left of it but held output, and nobody is at it.
-    fn is_unsent(&self) -> bool {
-        self.is_committed() && Lock::holder(&self.directory).is_none() && self.has_unsent()
-    }
-
     fn has_unsent(&self) -> bool {
         self.unsent().is_ok_and(|unsent| !unsent.is_empty())
     }
@@ -308,11 +310,14 @@ impl Domain {
 
     /// What is done to a domain while its commit is unfinished would be lost with it.
     pub(crate) fn check_not_committing(&self) -> Result<(), StateError> {
-        if self.is_committing() {
-            let name = self.name().into();
-            return Err(StateError::Committing { name });
+        if !self.is_committing() {
+            return Ok(());
         }
-        Ok(())
+        let name = self.name().into();
+        Err(match self.is_committed() && self.has_unsent() {
+            true => StateError::Unsent { name },
+            false => StateError::Committing { name },
+        })
     }
 
     /// The state root that it is kept in.

@@ -1,7 +1,7 @@
 //! Doing without the record of what a domain read, where that alone is damaged.
 
-use crate::decide::DecideError;
 use crate::domain::Domain;
+use crate::error::DecideError;
 use crate::seal::{self, Depth};
 
 impl Domain {

@@ -9,15 +9,20 @@
 #![forbid(unsafe_code)]
 
 mod boundary;
+mod commit;
 mod committed;
-mod decide;
+mod contents;
 mod domain;
 pub mod doorway;
+mod error;
 mod exit;
 mod forgetting;
+mod glance;
 mod link;
 mod lock;
 mod maker;
+mod name;
+mod outbox;
 mod record;
 mod remove;
 mod seal;
@@ -26,17 +31,20 @@ mod stopped;
 mod visit;
 
 pub use boundary::Boundary;
+pub use commit::OnOutput;
 pub use committed::{After, Committed};
-pub use decide::{DecideError, OnOutput};
 pub use domain::{Aborted, Domain, Status};
 pub use doorway::{Done, ReadChanged, Refusal};
+pub use error::{DecideError, StateError};
 pub use exit::Exit;
+pub use glance::Glance;
 pub use link::Link;
 pub use lock::{Lock, Serving};
 pub use maker::Maker;
+pub use outbox::Holdings;
 pub use record::{Record, clear_exit, write_exit};
 pub use seal::SealError;
-pub use state::{StateError, StateRoot};
+pub use state::StateRoot;
 pub use stopped::is_stopped;
 pub use surmise_network::{Peer, Policy, Rule, Verdict};
 pub use surmise_outbox::{DeliveryError, HeldChannel, HeldState, Resend, Sender, Target};

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
-use crate::state::StateError;
+use crate::error::StateError;
 
 /// Its name in a domain's directory.
 pub(crate) const FILE: &str = "lock";

@@ -21,10 +21,10 @@ use serde::{Deserialize, Serialize};
 use surmise_network::{Policy, Verdict};
 
 use crate::boundary::Boundary;
+use crate::error::StateError;
 use crate::exit::Exit;
 use crate::maker::Maker;
 use crate::seal;
-use crate::state::StateError;
 
 const RECORD: &str = "domain.json";
 const EXIT: &str = "exit";

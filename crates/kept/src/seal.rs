@@ -3,31 +3,21 @@
 //! A disk may lose a file, cut it short or change it. What is sealed and is not so any more is damaged: nothing
 //! of such a domain is committed, sent or shown as if it were whole. The logs end with marks of their own;
 //! all other files are summed up here.
-//!
-//! # Format: the file `seal`, a log of `surmise-journal` with the tag `SEAL`, version 1
-//!
-//! A frame is a byte, the path of a file below the state directory (its length as `u16`, and the bytes), the
-//! file's length in bytes (`u64`), and then, by the byte:
-//!
-//! | byte | file | what follows |
-//! |---|---|---|
-//! | 1 | a log | nothing: it has marks of its own, and may have grown since |
-//! | 2 | any other | for each block of 64 KiB that is not all zeros: its number (`u64`) and the CRC-32C of its bytes (`u32`) |
-//!
-//! A file of very many blocks has several frames, one after the other.
 
+mod entry;
+mod error;
 mod sums;
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use surmise_journal::{Format, HEADER_LENGTH, Journal, OpenError};
 
 use crate::remove;
-use sums::{BLOCK, Sums, first_difference, sums};
+use entry::Entry;
+pub use error::SealError;
 
 const FORMAT: Format = Format {
     tag: "SEAL",
@@ -40,42 +30,13 @@ const SEAL: &str = "seal";
 const LOGS: [&str; 4] = ["log", READS, "outbox", "undone"];
 
 /// The one of them without which a domain can be committed.
-const READS: &str = "reads";
+pub(crate) const READS: &str = "reads";
 
 /// Files about the domain itself.
 const RECORDS: [&str; 2] = ["domain.json", "exit"];
 
 /// The data of files.
 const OBJECTS: &str = "objects";
-
-const LOG: u8 = 1;
-const FILE: u8 = 2;
-
-/// Blocks of one frame.
-const BLOCKS_MAX: usize = 4096;
-
-/// Why a domain's state cannot be believed, or could not be looked at.
-#[derive(Debug, thiserror::Error)]
-pub enum SealError {
-    /// A file is not as it was.
-    #[error("{}: damaged at byte {offset}: {what}", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// Where the damage begins, or the block of 64 KiB that has it.
-        offset: u64,
-        /// How it shows.
-        what: String,
-    },
-    /// The file could not be read or written.
-    #[error("{}: {source}", path.display())]
-    File {
-        /// Which one.
-        path: PathBuf,
-        /// What the kernel said.
-        source: io::Error,
-    },
-}
 
 /// How much is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,15 +47,6 @@ pub(crate) enum Depth {
     Data,
     /// Everything but what tells what the domain read.
     DataWithoutReads,
-}
-
-/// One file under the seal.
-#[derive(Debug, PartialEq, Eq)]
-struct Entry {
-    path: PathBuf,
-    length: u64,
-    /// `None` for a log.
-    sums: Option<Sums>,
 }
 
 /// Seals the state directory `state`, durably. Nobody else changes anything in it meanwhile.
@@ -287,111 +239,6 @@ fn read(state: &Path) -> Result<Option<Vec<Entry>>, SealError> {
     }
 }
 
-impl Entry {
-    /// Of any file but a log, as it is now.
-    fn of(state: &Path, path: PathBuf) -> Result<Self, SealError> {
-        let whole = state.join(&path);
-        let summed = || -> io::Result<_> {
-            let file = File::open(&whole)?;
-            let length = file.metadata()?.len();
-            Ok((length, sums(&file, length)?))
-        };
-        let (length, sums) = summed().map_err(SealError::at(&whole))?;
-        Ok(Self {
-            path,
-            length,
-            sums: Some(sums),
-        })
-    }
-
-    fn check(&self, state: &Path) -> Result<(), SealError> {
-        let path = state.join(&self.path);
-        let damaged = |offset, what: String| SealError::Damaged {
-            path: path.clone(),
-            offset,
-            what,
-        };
-        let length = match fs::symlink_metadata(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(damaged(0, "the file is gone".into()));
-            }
-            metadata => metadata.map_err(SealError::at(&path))?.len(),
-        };
-        let is_length_right = match self.sums {
-            // What follows the seal has the log's own marks.
-            None => length >= self.length,
-            Some(_) => length == self.length,
-        };
-        if !is_length_right {
-            let what = format!("the file has {length} bytes and had {}", self.length);
-            return Err(damaged(length.min(self.length), what));
-        }
-        let Some(sealed) = &self.sums else {
-            return Ok(());
-        };
-        let file = File::open(&path).map_err(SealError::at(&path))?;
-        let now = sums(&file, length).map_err(SealError::at(&path))?;
-        match first_difference(sealed, &now) {
-            None => Ok(()),
-            Some(block) => {
-                let what = "its data are not those that were on disk".into();
-                Err(damaged(block * BLOCK as u64, what))
-            }
-        }
-    }
-
-    fn frames(&self) -> Vec<Vec<u8>> {
-        let begin = |kind: u8| {
-            let path = self.path.as_os_str().as_bytes();
-            let mut frame = vec![kind];
-            frame.extend_from_slice(&(path.len() as u16).to_le_bytes());
-            frame.extend_from_slice(path);
-            frame.extend_from_slice(&self.length.to_le_bytes());
-            frame
-        };
-        let Some(sums) = &self.sums else {
-            return vec![begin(LOG)];
-        };
-        let frame = |sums: &[(u64, u32)]| {
-            let mut frame = begin(FILE);
-            for (block, sum) in sums {
-                frame.extend_from_slice(&block.to_le_bytes());
-                frame.extend_from_slice(&sum.to_le_bytes());
-            }
-            frame
-        };
-        match sums.is_empty() {
-            true => vec![frame(&[])],
-            false => sums.chunks(BLOCKS_MAX).map(frame).collect(),
-        }
-    }
-
-    fn decode(frame: &[u8]) -> Option<Self> {
-        let (kind, rest) = frame.split_first()?;
-        let (length, rest) = rest.split_first_chunk()?;
-        let (path, rest) = rest.split_at_checked(u16::from_le_bytes(*length).into())?;
-        let (length, rest) = rest.split_first_chunk()?;
-        let sum = |bytes: &[u8; 12]| {
-            let (block, sum) = bytes.split_first_chunk()?;
-            Some((
-                u64::from_le_bytes(*block),
-                u32::from_le_bytes(*sum.first_chunk()?),
-            ))
-        };
-        let (sums, rest) = rest.as_chunks();
-        let sums = match *kind {
-            LOG if sums.is_empty() => None,
-            FILE => Some(sums.iter().map(sum).collect::<Option<_>>()?),
-            _ => return None,
-        };
-        rest.is_empty().then(|| Self {
-            path: std::ffi::OsStr::from_bytes(path).into(),
-            length: u64::from_le_bytes(*length),
-            sums,
-        })
-    }
-}
-
 /// Makes everything durable that is there. The whole file system: a domain may hold very many objects, each a
 /// file.
 pub(crate) fn sync(state: &Path) -> Result<(), SealError> {
@@ -410,33 +257,6 @@ fn discard(path: &Path) -> Result<bool, SealError> {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(SealError::at(path)(error)),
-    }
-}
-
-impl SealError {
-    fn at(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        let path = path.to_owned();
-        move |source| Self::File { path, source }
-    }
-
-    fn of_log(path: &Path, error: OpenError) -> Self {
-        let path = path.to_owned();
-        match error {
-            OpenError::Damaged(damage) => Self::Damaged {
-                path,
-                offset: damage.offset,
-                what: damage.what.to_string(),
-            },
-            OpenError::Io(source) => Self::File { path, source },
-            other => Self::File {
-                path,
-                source: io::Error::other(other),
-            },
-        }
-    }
-
-    fn is_absent(&self) -> bool {
-        matches!(self, Self::File { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 }
 

@@ -10,9 +10,9 @@ use rustix::process::{Pid, Signal};
 use rustix::time::Timespec;
 use surmise_commit::{Activity, CommitError, OnProgress, Progress};
 
-use crate::decide::DecideError;
 use crate::domain::Domain;
 use crate::doorway::{Done, Reply};
+use crate::error::DecideError;
 use crate::link::Link;
 use crate::lock::Lock;
 use crate::stopped::is_stopped;

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
-use surmise_kept::{DecideError, Domain, Exit, Maker, StateRoot, Status};
+use surmise_commit::Changes;
+use surmise_kept::{Domain, Exit, Maker, StateRoot, Status};
 
 use crate::failure::Failure;
 use crate::held;
@@ -96,28 +97,20 @@ struct Row {
 impl Row {
     fn of(domain: &Domain) -> Self {
         let record = domain.record();
-        let status = domain.status();
-        let settled = status != Status::Committing;
-        let changes = settled.then(|| domain.changes());
-        let held = held::rows(domain);
-        let unread = [
-            changes.as_ref().and_then(|changes| changes.as_ref().err()),
-            held.as_ref().err(),
-        ];
-        let is_damaged = unread.into_iter().flatten().any(DecideError::is_damage);
+        let glance = domain.glance();
+        let held = glance.holdings.as_ref();
         Self {
             name: domain.name().to_owned(),
-            status: match is_damaged {
+            status: match glance.is_damaged {
                 true => "damaged".to_owned(),
-                false => status_text(status),
+                false => status_text(glance.status),
             },
             created: record.created,
             command: command_line(&record.command),
             directory: record.directory.display().to_string(),
             maker: record.maker.clone(),
-            changes: changes.and_then(|changes| Some(changes.ok()?.len())),
-            // One that can't be read must not hide the others.
-            held: held.unwrap_or_default(),
+            changes: glance.changes.as_ref().map(Changes::len),
+            held: held.map_or_else(Vec::new, |held| held::rows_of(held, glance.status)),
         }
     }
 }

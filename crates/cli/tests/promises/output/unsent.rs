@@ -115,6 +115,11 @@ fn what_a_receiver_did_not_take_is_sent_once_more_or_dropped() {
         commit_in_part(setting, &server);
         let undo = setting.surmise(&["commit", "--undo", "t"]).outcome();
         undo.assert_code(1);
+        let shell = setting.surmise(&["shell", "t", "--", "true"]).outcome();
+        shell
+            .assert_code(125)
+            .assert_stderr_contains("domain `t` is committed; held output is left")
+            .assert_stderr_contains("Hint: `surmise commit --unsent rest t` sends what is left");
         let abort = setting.succeed(&["abort", "t"]);
         abort.assert_stderr_contains("had been committed, and stay");
         assert!(setting.scratch.path("made").exists());

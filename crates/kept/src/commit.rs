@@ -1,224 +1,28 @@
-//! What becomes of what a domain did: shown, and made real. ([`Domain::abort`] is beside [`Domain`].)
+//! Making real what a domain did, and taking back a commit that was cut short. ([`Domain::abort`] is beside
+//! [`Domain`].)
 
 use std::io;
 use std::ops::ControlFlow;
-use std::path::Path;
 
 use surmise_commit::{
     Activity, Changes, CommitError, OnProgress, Progress, Report, Request, Resumed, Terms,
 };
-use surmise_journal::{Damage, OpenError};
 use surmise_network::Resolver;
-use surmise_outbox::{
-    Cause, Delivered, Delivery, DeliveryError, HeldChannel, HeldState, Outbox, OutboxError, Resend,
-    Target,
-};
-use surmise_view::{LoadError, Map, Salvaged};
+use surmise_outbox::{Cause, Delivered, Delivery, HeldChannel, HeldState, Target};
 
 use crate::committed::{After, Committed};
 use crate::domain::{Domain, Reached};
-use crate::doorway::{Done, ReadChanged, Refusal, Wish};
+use crate::doorway::{Done, ReadChanged, Wish};
+use crate::error::DecideError;
 use crate::lock::Lock;
-use crate::seal::{self, Depth, SealError};
-use crate::state::StateError;
+use crate::outbox::Holdings;
+use crate::seal::Depth;
 use crate::visit;
-
-/// Why a domain's changes could not be shown or made real.
-#[derive(Debug, thiserror::Error)]
-pub enum DecideError {
-    /// The domain's state: it is in use, or could not be removed after the commit.
-    #[error(transparent)]
-    State(#[from] StateError),
-    /// What the domain changed cannot be read.
-    #[error(transparent)]
-    View(#[from] LoadError),
-    /// The commit.
-    #[error(transparent)]
-    Commit(#[from] CommitError),
-    /// What the domain holds cannot be read.
-    #[error(transparent)]
-    Outbox(#[from] OutboxError),
-    /// The real file system cannot be looked at.
-    #[error("open /: {0}")]
-    Real(#[source] io::Error),
-    /// Held output has nowhere to go. Nothing has changed.
-    #[error(transparent)]
-    Delivery(#[from] DeliveryError),
-    /// The running domain did not grant it.
-    #[error("{}", .0.error)]
-    Refused(Refusal),
-    /// The domain ended before it answered.
-    #[error("domain `{name}` ended meanwhile")]
-    Ended {
-        /// Its name.
-        name: String,
-    },
-    /// The running domain's control is stopped, and hears nobody.
-    #[error("domain `{name}` is stopped")]
-    Stopped {
-        /// Its name.
-        name: String,
-        /// Control.
-        pid: i32,
-    },
-    /// The link to the running domain.
-    #[error("ask the running domain: {0}")]
-    Link(#[source] io::Error),
-}
-
-impl DecideError {
-    /// Whether the domain is damaged.
-    pub fn is_damage(&self) -> bool {
-        let Self::State(StateError::Seal { source, .. }) = self else {
-            return false;
-        };
-        matches!(source, SealError::Damaged { .. })
-    }
-}
 
 /// Takes held output that belongs on a terminal or a standard stream.
 pub type OnOutput<'a> = dyn FnMut(&Target, &[u8]) -> io::Result<()> + 'a;
 
 impl Domain {
-    /// What the domain changed so far. It may be running.
-    ///
-    /// # Errors
-    /// When the view's log cannot be read, or is damaged.
-    pub fn changes(&self) -> Result<Changes, DecideError> {
-        if self.is_committed() {
-            return Ok(Changes::default());
-        }
-        Ok(Changes::of(&self.map(Depth::Records)?))
-    }
-
-    /// As [`Self::changes`], with notes: what each change means for who may do what.
-    ///
-    /// # Errors
-    /// As [`Self::changes`], and when the real file system cannot be looked at.
-    pub fn noted_changes(&self) -> Result<Changes, DecideError> {
-        let map = self.map(Depth::Records)?;
-        Changes::of(&map)
-            .noted(&map, Path::new("/"))
-            .map_err(DecideError::Real)
-    }
-
-    /// The name map of what the domain changed so far, whose data are as they were written as far as
-    /// `depth` goes.
-    fn map(&self, depth: Depth) -> Result<Map, DecideError> {
-        self.check_seal(depth)?;
-        surmise_view::load(self.directory()).map_err(|error| self.told(error))
-    }
-
-    /// As [`Self::changes`], with the map from which to read what files hold.
-    ///
-    /// # Errors
-    /// As [`Self::changes`], also when the data of files are damaged.
-    pub fn contents(&self) -> Result<Map, DecideError> {
-        self.map(Depth::Data)
-    }
-
-    /// What can be read of what the domain changed, damaged or not.
-    ///
-    /// # Errors
-    /// When there is a log that cannot be read at all.
-    pub fn salvage(&self) -> Result<Salvaged, DecideError> {
-        Ok(surmise_view::salvage(self.directory())?)
-    }
-
-    /// Whether nothing of the domain is damaged. What else may be wrong with it is told when it is used.
-    ///
-    /// # Errors
-    /// [`StateError::Seal`].
-    pub(crate) fn check_whole(&self) -> Result<(), StateError> {
-        for found in [
-            self.contents().map(drop),
-            self.held().map(drop),
-            self.notes(),
-        ] {
-            if let Err(DecideError::State(error)) = found {
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
-    fn notes(&self) -> Result<(), DecideError> {
-        surmise_commit::check_notes(self.directory()).map_err(|error| self.told(error))
-    }
-
-    /// Everything by which the domain shows to be damaged, a line each.
-    pub fn damages(&self) -> Vec<String> {
-        let pending = surmise_commit::pending(self.directory()).map_err(CommitError::from);
-        let found = [
-            self.contents().err(),
-            self.held().err(),
-            self.notes().err(),
-            pending.err().map(|error| self.told(error)),
-        ];
-        let mut lines: Vec<_> = found.iter().flatten().map(ToString::to_string).collect();
-        lines.dedup();
-        lines
-    }
-
-    /// What the domain holds at its boundary, in causal order. It may be running.
-    ///
-    /// # Errors
-    /// When the outbox cannot be read.
-    pub fn held(&self) -> Result<Vec<HeldChannel>, DecideError> {
-        self.check_seal(Depth::Records)?;
-        let held = surmise_outbox::load(self.directory()).map_err(|error| self.told(error))?;
-        Ok(held.pending().cloned().collect())
-    }
-
-    /// Held output that a commit could not send, or not as a whole, in causal order. While the domain runs, also
-    /// what is being sent.
-    ///
-    /// # Errors
-    /// As [`Self::held`].
-    pub fn unsent(&self) -> Result<Vec<HeldChannel>, DecideError> {
-        self.check_seal(Depth::Records)?;
-        let held = surmise_outbox::load(self.directory()).map_err(|error| self.told(error))?;
-        // One that a commit did not even begin to send waits for the next one, and there is none.
-        let is_committed = self.is_committed();
-        let unsent = held.channels.iter().filter(|channel| match channel.state {
-            HeldState::Sending | HeldState::Failed { .. } => true,
-            HeldState::Open | HeldState::Finished(_) => is_committed,
-            HeldState::Sent | HeldState::Dropped => false,
-        });
-        Ok(unsent.cloned().collect())
-    }
-
-    /// Has the next commit send what an earlier one could not. Returns how many outputs it will send, after a
-    /// commit also those that had waited when that was killed.
-    ///
-    /// # Errors
-    /// When the domain runs or is in use, or its outbox cannot be read or written.
-    pub fn send_again(&self, what: Resend) -> Result<usize, DecideError> {
-        let _lock = self.lock()?;
-        self.check_seal(Depth::Records)?;
-        let outbox = Outbox::open(self.directory()).map_err(|error| self.told(error))?;
-        let again = outbox.send_again(what).map_err(|error| self.told(error))?;
-        match self.is_committed() {
-            true => Ok(self.unsent()?.len()),
-            false => Ok(again),
-        }
-    }
-
-    /// Whether all of its changes are real, and only the domain itself is left.
-    pub(crate) fn is_committed(&self) -> bool {
-        let pending = surmise_commit::pending(self.directory());
-        pending.is_ok_and(|phase| phase == Some(surmise_commit::Phase::Done))
-    }
-
-    /// Keeps what could not be sent, and nothing else: the changes are real. It is no loss if that fails: what
-    /// is left takes space, and goes with the rest.
-    fn keep_unsent(&self) {
-        let _ = seal::remove(self.directory()).and_then(|()| {
-            seal::forget_changes(self.directory())?;
-            seal::make(self.directory())
-        });
-    }
-
     /// Makes everything that it did real, or finishes what a commit cut short has begun. A domain that
     /// runs goes on under a new consent; one that has ended is no more.
     ///
@@ -316,17 +120,20 @@ impl Domain {
         on_progress: &mut OnProgress<'_>,
         on_output: &mut OnOutput<'_>,
     ) -> Result<Committed, DecideError> {
-        // Before anything is applied: what cannot be sent afterwards, for one.
+        // Before anything is applied: what cannot be sent afterwards, for one. Nobody else changes anything
+        // from here on.
         self.check_seal(Depth::Data)?;
-        self.held()?;
+        let holdings = self.read_holdings()?;
         let resumed = surmise_commit::resume(self.directory(), on_progress);
         let (mut report, changes, delivery) = match resumed.map_err(|error| self.told(error))? {
-            Resumed::Finished(report) => (report, 0, self.delivery()?),
-            Resumed::Nothing | Resumed::Undone => self.commit_anew(terms, on_progress)?,
+            Resumed::Finished(report) => (report, 0, self.delivery(&holdings)?),
+            Resumed::Nothing | Resumed::Undone => {
+                self.commit_anew(&holdings, terms, on_progress)?
+            }
         };
         let delivered = delivery.map(|delivery| delivery.deliver(on_output));
         let delivered = delivered.unwrap_or_default();
-        let unsent = self.unsent()?;
+        let unsent = self.read_holdings()?.unsent;
         if !unsent.is_empty() {
             self.keep_unsent();
             return Ok(Committed {
@@ -353,10 +160,11 @@ impl Domain {
 
     fn commit_anew(
         &self,
+        holdings: &Holdings,
         terms: Terms<'_>,
         on_progress: &mut OnProgress<'_>,
     ) -> Result<(Report, usize, Option<Delivery>), DecideError> {
-        let map = self.map(Depth::Records)?;
+        let map = self.read_map()?;
         let root = self.root();
         let request = Request {
             name: self.name(),
@@ -365,37 +173,29 @@ impl Domain {
             root: "/".as_ref(),
             keep: Some(root.path()),
         };
-        if !self.held()?.is_empty() {
+        if !holdings.pending.is_empty() {
             // Nobody outside shall see a connection for a commit that a conflict ends.
             surmise_commit::check_on(&request, terms).map_err(|error| self.told(error))?;
         }
-        let delivery = self.delivery()?;
+        let delivery = self.delivery(holdings)?;
         let report = surmise_commit::commit_on(&request, terms, on_progress);
         let report = report.map_err(|error| self.told(error))?;
         Ok((report, Changes::of(&map).len(), delivery))
     }
 
     /// Everybody whom held output is for is connected, and has got nothing yet.
-    fn delivery(&self) -> Result<Option<Delivery>, DecideError> {
-        if self.held()?.is_empty() && self.unsent()?.is_empty() {
+    fn delivery(&self, holdings: &Holdings) -> Result<Option<Delivery>, DecideError> {
+        if holdings.is_empty() {
             return Ok(None);
         }
         let mut resolve = |name: &str| Resolver::system()?.lookup(name);
         Ok(Some(Delivery::prepare(self.directory(), &mut resolve)?))
     }
 
-    /// The same error, as one of this domain's where it tells of damage.
-    pub(crate) fn told(&self, error: impl Into<DecideError>) -> DecideError {
-        let error = error.into();
-        let Some((file, damage)) = damage(&error) else {
-            return error;
-        };
-        let source = SealError::Damaged {
-            path: self.directory().join(file),
-            offset: damage.offset,
-            what: damage.what.to_string(),
-        };
-        self.seal_error(source).into()
+    /// Whether all of its changes are real, and only the domain itself is left.
+    pub(crate) fn is_committed(&self) -> bool {
+        let pending = surmise_commit::pending(self.directory());
+        pending.is_ok_and(|phase| phase == Some(surmise_commit::Phase::Done))
     }
 
     /// Takes back a commit that was cut short, of a domain of which other parts may be damaged.
@@ -415,23 +215,6 @@ impl Domain {
             }
             _ => Ok(()),
         }
-    }
-}
-
-/// Which of the domain's logs an error calls damaged, and where.
-fn damage(error: &DecideError) -> Option<(&'static str, Damage)> {
-    let (file, source) = match error {
-        DecideError::View(LoadError::Log { source, .. }) => ("log", source),
-        DecideError::Outbox(OutboxError::Open(source))
-        | DecideError::Delivery(DeliveryError::Outbox(OutboxError::Open(source))) => {
-            ("outbox", source)
-        }
-        DecideError::Commit(error) => error.unreadable_log()?,
-        _ => return None,
-    };
-    match source {
-        OpenError::Damaged(damage) => Some((file, *damage)),
-        _ => None,
     }
 }
 
