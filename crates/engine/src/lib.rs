@@ -101,7 +101,7 @@
 //! engine.decide(guess, Decision::Deny, &mut effects)?;
 //! let Some(Effect::Plan(plan)) = effects.pop() else { unreachable!("it is denied") };
 //! let restore = Step::Restore { group, to: CkptId(1), begun: vec![], ended: vec![] };
-//! let steps = [Step::Stop(group), restore, Step::Undo(UndoId(1)), Step::Resume(group)];
+//! let steps = [Step::Stop(group), Step::Undo(UndoId(1)), restore, Step::Resume(group)];
 //! assert_eq!(plan.steps, steps);
 //! engine.rolled_back(plan.id, &mut effects)?;
 //! # Ok::<(), EngineError>(())

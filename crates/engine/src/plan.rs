@@ -13,7 +13,9 @@ use crate::id::{CkptId, GroupId, PlanId, TaskId, UndoId};
 pub struct Plan {
     /// To tell when it is carried out.
     pub id: PlanId,
-    /// In the order in which to do them: all of Destroy, then of Stop, Restore, Undo, Resume.
+    /// In the order in which to do them: all of Destroy, then of Stop, Undo, Restore, Resume. So
+    /// records are applied while all groups of the plan stand still, and before any memory is
+    /// restored: part of that memory may be mapped files, which records bring back.
     pub steps: Vec<Step>,
 }
 
@@ -24,6 +26,8 @@ pub enum Step {
     Destroy(GroupId),
     /// Stop all tasks of this group.
     Stop(GroupId),
+    /// Apply this inverse record. The newest record comes first, whatever its object.
+    Undo(UndoId),
     /// Make the group what this checkpoint holds; the checkpoint is used up by that.
     Restore {
         /// The group.
@@ -36,8 +40,6 @@ pub enum Step {
         /// Its threads that ended since, to be made again; rising. They are live tasks.
         ended: Vec<TaskId>,
     },
-    /// Apply this inverse record. The newest record comes first, whatever its object.
-    Undo(UndoId),
     /// Let the group go on.
     Resume(GroupId),
 }

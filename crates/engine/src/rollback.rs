@@ -204,6 +204,7 @@ impl Cascade {
             restored.filter_map(|(&id, fate)| Some((id, fate, fate.to?.1)))
         };
         steps.extend(restored().map(|(id, ..)| Step::Stop(id)));
+        steps.extend(self.undos.values().rev().map(|&undo| Step::Undo(undo)));
         for (group, fate, to) in restored() {
             let differ = |one: &BTreeSet<TaskId>, other| one.difference(other).copied().collect();
             steps.push(Step::Restore {
@@ -213,7 +214,6 @@ impl Cascade {
                 ended: differ(&fate.restored, &fate.tasks),
             });
         }
-        steps.extend(self.undos.values().rev().map(|&undo| Step::Undo(undo)));
         steps.extend(restored().map(|(id, ..)| Step::Resume(id)));
         if steps.is_empty() {
             return (steps, leaving);

@@ -22,7 +22,7 @@
 //! predict t1 by outside -> p1           `by outside sharing`: with the newest checkpoint
 //! checkpointed g1 k1
 //! decide p1 deny
-//!   plan 1: stop g1, restore g1 to k1, undo u1, resume g1
+//!   plan 1: stop g1, undo u1, restore g1 to k1, resume g1
 //!                                       `restore g1 to k1 without t4 with t3`, `destroy g2`
 //! rolled back 1
 //! limit 2                               predictions

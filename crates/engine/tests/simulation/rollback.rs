@@ -205,6 +205,7 @@ impl Reference {
             .filter(|(group, _)| !is_restored(*group));
         let mut steps: Vec<_> = destroyed.map(|&(group, _)| Step::Destroy(group)).collect();
         steps.extend(restored().map(|&(group, _)| Step::Stop(group)));
+        steps.extend(undos.into_values().rev().map(Step::Undo));
         let mut used = BTreeSet::new();
         for &(group, ref before) in restored() {
             let cut = taken.cuts[&group];
@@ -222,7 +223,6 @@ impl Reference {
                 ended: after.difference(before).copied().collect(),
             });
         }
-        steps.extend(undos.into_values().rev().map(Step::Undo));
         steps.extend(restored().map(|&(group, _)| Step::Resume(group)));
         if !steps.is_empty() {
             let after: Vec<_> = victims

@@ -55,8 +55,8 @@ impl World {
                     let rank = |step: &Step| match step {
                         Step::Destroy(_) => 0,
                         Step::Stop(_) => 1,
-                        Step::Restore { .. } => 2,
-                        Step::Undo(_) => 3,
+                        Step::Undo(_) => 2,
+                        Step::Restore { .. } => 3,
                         Step::Resume(_) => 4,
                     };
                     assert!(plan.steps.is_sorted_by_key(rank), "{plan:?}");
