@@ -22,7 +22,7 @@ pub enum Access {
 
 /// Whether an access may go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "an access that must wait has not happened"]
+#[must_use = "only with Go an access or a dependency has been noted"]
 pub enum Answer {
     /// It has been noted and may happen. If it named an undo record, that record is the engine's
     /// now: exactly one [`Step::Undo`](crate::Step::Undo) or [`Effect::DiscardUndo`] names it,
@@ -34,9 +34,6 @@ pub enum Answer {
     /// It has not been noted: the task depends on predictions, or would by this access, so the
     /// modification may have to be undone. To be repeated with an undo record.
     UndoFirst,
-    /// It has not been noted. It may be tried again once none of these is undecided; a barrier
-    /// tells when. Consent is never among them.
-    Wait(Deps),
 }
 
 /// Whether a task may be given a guessed result.

@@ -18,7 +18,7 @@ use crate::nodes::Nodes;
 use crate::outputs::{Leaving, Outputs};
 use crate::timeline::Act;
 
-use speculating::{Limit, Plans};
+use speculating::Plans;
 
 /// One domain. Every event appends its effects to the caller's list; an event that is refused with
 /// an error has changed nothing and appends nothing.
@@ -38,7 +38,6 @@ pub struct Engine {
     stalled: bool,
     /// Whether consent was denied.
     over: bool,
-    limit: Limit,
     plans: Plans,
 }
 
@@ -89,8 +88,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// The task or the assumption is unknown, the assumption is decided, the object cannot carry
-    /// it, or the node is being rolled back.
+    /// The task or the assumption is unknown, the assumption is decided, or the node is being rolled
+    /// back.
     pub fn depend(
         &mut self,
         node: Node,
@@ -188,9 +187,6 @@ impl Engine {
                     && let Some(ckpt) = found.timeline.review(group, serial, assumptions)
                 {
                     decided.checkpoints.insert(serial, ckpt);
-                    if !found.timeline.has_checkpoint() {
-                        self.nodes.groups.forget_restorable(group);
-                    }
                 }
             }
             Watcher::Acts(group) => {

@@ -2,9 +2,7 @@
 
 use thiserror::Error;
 
-use crate::id::{
-    ChannelId, CkptId, GroupId, HoldId, Id, Node, ObjectId, PlanId, TaskId, UndoId, WaiterId,
-};
+use crate::id::{ChannelId, CkptId, GroupId, HoldId, Id, Node, PlanId, TaskId, UndoId, WaiterId};
 use crate::kind::{Kind, Owner};
 
 /// Why an event was refused.
@@ -13,10 +11,10 @@ pub enum EngineError {
     /// No live task has this id.
     #[error("there is no {0}")]
     UnknownTask(TaskId),
-    /// A live task has this id, or one that a rollback could bring back.
-    #[error("{0} is alive already, or could be again")]
+    /// A live task has this id, or one that a plan ends which is not yet carried out.
+    #[error("{0} is alive already")]
     TaskExists(TaskId),
-    /// No group with live tasks has this id.
+    /// No live task's group has this id.
     #[error("there is no {0}")]
     UnknownGroup(GroupId),
     /// A checkpoint that may be restored has this id.
@@ -49,10 +47,7 @@ pub enum EngineError {
     /// No channel has this id.
     #[error("there is no {0}")]
     UnknownChannel(ChannelId),
-    /// No channel with this id takes output.
-    #[error("there is no open {0}")]
-    NotOpen(ChannelId),
-    /// A channel has this id, perhaps a closed one with held output.
+    /// A channel has this id.
     #[error("{0} exists already")]
     ChannelExists(ChannelId),
     /// A held output has this id.
@@ -90,14 +85,6 @@ pub enum EngineError {
     /// Output never runs ahead of a prediction or an epoch.
     #[error("{0} would run ahead of predictions or epochs")]
     RunsAhead(ChannelId),
-    /// The object depends, or would, on an assumption of a kind that it cannot carry.
-    #[error("{object} cannot carry a dependency on {id}")]
-    CannotCarry {
-        /// The object.
-        object: ObjectId,
-        /// The assumption.
-        id: Id,
-    },
     /// If durability fails, the domain stops.
     #[error("{0} is an epoch and cannot be denied")]
     EpochDenied(Id),

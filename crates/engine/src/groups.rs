@@ -1,7 +1,6 @@
-//! Groups: the tasks that share memory, what they depend on, and which tasks there are.
+//! Groups: the lives of tasks, each with its memory, and what they depend on.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 use crate::assumptions::{Assumptions, Dependent};
 use crate::deps::Tracked;
@@ -11,7 +10,7 @@ use crate::id::{CkptId, GroupId, Id, Node, PlanId, TaskId};
 use crate::kind::Kind;
 use crate::timeline::{Act, Segment, Timeline};
 
-/// The groups with live tasks, and those that have ended and left something that may be undone.
+/// The groups of live tasks, and those that have ended and left something that may be undone.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     next: u64,
@@ -19,19 +18,16 @@ pub(crate) struct Groups {
     tasks: BTreeMap<TaskId, GroupId>,
     /// Tasks that a plan which is not yet carried out ends.
     leaving: BTreeMap<TaskId, PlanId>,
-    /// Tasks that ended while their group had a checkpoint; perhaps no longer in any.
-    restorable: BTreeMap<TaskId, GroupId>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Group {
-    pub tasks: Arc<BTreeSet<TaskId>>,
+    /// Its task; none once that has ended. Nothing brings it back.
+    pub task: Option<TaskId>,
     pub tracked: Tracked,
     pub timeline: Timeline,
     /// The newest plan that concerns it and is not yet carried out.
     pub closed: Option<PlanId>,
-    /// Its entries in [`Groups::restorable`].
-    restorable: Vec<TaskId>,
 }
 
 impl Group {
@@ -61,15 +57,10 @@ impl Group {
             );
         }
     }
-
-    /// Whether its last task has ended. Nothing brings it back.
-    pub fn has_ended(&self) -> bool {
-        self.tasks.is_empty()
-    }
 }
 
 impl Groups {
-    /// A new group of one task.
+    /// A new task, and its group.
     pub fn spawn(
         &mut self,
         parent: Option<TaskId>,
@@ -91,70 +82,35 @@ impl Groups {
         }
         let timeline = Timeline::new(&tracked.predictions);
         let group = Group {
-            tasks: Arc::new(BTreeSet::from([child])),
+            task: Some(child),
             tracked,
             timeline,
             closed: None,
-            restorable: Vec::new(),
         };
         self.groups.insert(id, group);
         self.tasks.insert(child, id);
         Ok(())
     }
 
-    /// A further task of a group.
-    pub fn join(&mut self, sibling: TaskId, child: TaskId) -> Result<(), EngineError> {
-        let id = self.open_of(sibling)?;
-        self.check_new(child)?;
-        if let Some(group) = self.groups.get_mut(&id) {
-            Arc::make_mut(&mut group.tasks).insert(child);
-        }
-        self.tasks.insert(child, id);
-        Ok(())
-    }
-
-    /// A task has ended. Returns its group if that was the last. What a plan ends may end.
+    /// A task has ended. Returns its group, unless a plan has ended it already.
     pub fn end(&mut self, task: TaskId) -> Result<Option<GroupId>, EngineError> {
         if self.leaving.remove(&task).is_some() {
             return Ok(None);
         }
         let id = self.tasks.remove(&task);
         let id = id.ok_or(EngineError::UnknownTask(task))?;
-        let Some(group) = self.groups.get_mut(&id) else {
-            return Ok(None);
-        };
-        Arc::make_mut(&mut group.tasks).remove(&task);
-        if group.timeline.has_checkpoint() {
-            group.restorable.push(task);
-            self.restorable.insert(task, id);
+        if let Some(group) = self.groups.get_mut(&id) {
+            group.task = None;
         }
-        Ok(group.has_ended().then_some(id))
+        Ok(Some(id))
     }
 
     /// Forgets a group.
     pub fn remove(&mut self, id: GroupId) -> Option<Group> {
-        self.forget_restorable(id);
         self.groups.remove(&id)
     }
 
-    /// Sets the tasks of a group that is rolled back: those that began since the checkpoint leave,
-    /// those that ended are back.
-    pub fn replace_tasks(&mut self, id: GroupId, tasks: Arc<BTreeSet<TaskId>>) {
-        let Some(group) = self.groups.get_mut(&id) else {
-            return;
-        };
-        let before = std::mem::replace(&mut group.tasks, tasks.clone());
-        for begun in before.difference(&tasks) {
-            self.tasks.remove(begun);
-        }
-        for &ended in tasks.difference(&before) {
-            self.tasks.insert(ended, id);
-            self.restorable.remove(&ended);
-        }
-        group.restorable.retain(|task| !tasks.contains(task));
-    }
-
-    /// Notes that a plan ends a task that has been taken from its group.
+    /// A plan destroys a task, and with it its group.
     pub fn leave(&mut self, task: TaskId, plan: PlanId) {
         self.tasks.remove(&task);
         self.leaving.insert(task, plan);
@@ -176,18 +132,6 @@ impl Groups {
         }
     }
 
-    /// Nothing brings an ended task of this group back.
-    pub fn forget_restorable(&mut self, id: GroupId) {
-        if let Some(group) = self.groups.get_mut(&id) {
-            for task in group.restorable.drain(..) {
-                // One that no checkpoint held may have been another group's since.
-                if self.restorable.get(&task) == Some(&id) {
-                    self.restorable.remove(&task);
-                }
-            }
-        }
-    }
-
     pub fn get(&self, id: GroupId) -> Option<&Group> {
         self.groups.get(&id)
     }
@@ -202,16 +146,15 @@ impl Groups {
         found.is_some_and(|found| found.speculates(assumptions))
     }
 
-    /// A group with live tasks that takes events.
+    /// The group of a live task, if it takes events.
     pub fn open(&mut self, id: GroupId) -> Result<&mut Group, EngineError> {
-        let found = self.groups.get_mut(&id);
-        let group = found.filter(|group| !group.has_ended());
-        let group = group.ok_or(EngineError::UnknownGroup(id))?;
-        if let (Some(plan), Some(&task)) = (group.closed, group.tasks.first()) {
-            let node = Node::Task(task);
-            return Err(EngineError::RollingBack { node, plan });
+        let unknown = EngineError::UnknownGroup(id);
+        let group = self.groups.get_mut(&id).ok_or(unknown)?;
+        let node = Node::Task(group.task.ok_or(unknown)?);
+        match group.closed {
+            None => Ok(group),
+            Some(plan) => Err(EngineError::RollingBack { node, plan }),
         }
-        Ok(group)
     }
 
     /// The group of a live task, whether it takes events or not.
@@ -249,14 +192,7 @@ impl Groups {
     }
 
     fn check_new(&self, task: TaskId) -> Result<(), EngineError> {
-        let is_restorable = || {
-            let group = self
-                .restorable
-                .get(&task)
-                .and_then(|id| self.groups.get(id));
-            group.is_some_and(|group| group.timeline.remembers(task))
-        };
-        if self.tasks.contains_key(&task) || self.leaving.contains_key(&task) || is_restorable() {
+        if self.tasks.contains_key(&task) || self.leaving.contains_key(&task) {
             return Err(EngineError::TaskExists(task));
         }
         Ok(())
@@ -276,7 +212,7 @@ impl Groups {
         let group = self.open(id)?;
         let mut before = Tracked::default();
         before.take(&group.tracked, assumptions);
-        let segment = Segment::new(serial, ckpt, before, group.tasks.clone());
+        let segment = Segment::new(serial, ckpt, before);
         Ok(group.timeline.begin(segment))
     }
 }

@@ -20,10 +20,12 @@ ids! {
     /// An assumption. The engine hands these out, rising and never twice.
     Id "assumption";
     /// A supervised thread or process. Chosen by the shell; unique among live tasks and those that a
-    /// rollback could bring back.
+    /// plan ends which is not yet carried out. Threads share memory, so they are rolled back together:
+    /// a process that speculates is one task.
     TaskId "task";
-    /// The threads of one process: they share memory, so they depend, and are rolled back, together.
-    /// The engine hands these out, rising and never twice.
+    /// The life of one task with all its memory: what a checkpoint holds, and what a plan restores or
+    /// destroys. The engine hands these out, rising and never twice, though a task's number may come
+    /// again.
     GroupId "group";
     /// A restorable image of a group. Chosen by the shell; unique among those that are neither
     /// discarded nor restored.

@@ -62,14 +62,19 @@ impl Kinds {
         ..Self::ALL
     };
 
-    /// The kinds that are not in this set.
-    pub const fn others(self) -> Self {
-        Self {
-            consent: !self.consent,
-            predictions: !self.predictions,
-            epochs: !self.epochs,
-        }
-    }
+    /// What keeps a call waiting that may not meet undecided state.
+    pub const PREDICTIONS: Self = Self {
+        consent: false,
+        predictions: true,
+        epochs: false,
+    };
+
+    /// What keeps a caller waiting who asks for durability.
+    pub const EPOCHS: Self = Self {
+        consent: false,
+        predictions: false,
+        epochs: true,
+    };
 
     /// Whether `kind` is in the set.
     pub const fn has(self, kind: Kind) -> bool {

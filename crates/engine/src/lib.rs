@@ -12,8 +12,8 @@
 //! * **Consent** is the domain's: while it is undecided every task and every object depends on
 //!   it. So it is stored once, and never with a node.
 //! * **Predictions** spread by access: who modifies an object gives it its dependencies, who
-//!   observes one takes them, and a child starts with its parent's. Threads of one process share
-//!   memory, so all that is said of a task's predictions is its **group**'s.
+//!   observes one takes them, and a child starts with its parent's. A task's life with all its memory is
+//!   its **group**: what is checkpointed, restored or destroyed.
 //! * **Epochs** spread alike, but of each volume only the newest counts: whoever depends on an
 //!   epoch depends on all earlier ones of its volume.
 //!
@@ -30,7 +30,7 @@
 //!
 //! # Predictions, checkpoints and undo logs
 //!
-//! A group comes to depend on a prediction because one of its tasks is given a guessed result
+//! A group comes to depend on a prediction because its task is given a guessed result
 //! ([`Engine::predict`]), takes it from an object ([`Engine::access`]) or is named
 //! ([`Engine::depend`]). Each of these may answer that a checkpoint is needed first: then the shell
 //! takes one, says [`Engine::checkpointed`] and repeats the event. While it depends on predictions,
@@ -100,7 +100,7 @@
 //!
 //! engine.decide(guess, Decision::Deny, &mut effects)?;
 //! let Some(Effect::Plan(plan)) = effects.pop() else { unreachable!("it is denied") };
-//! let restore = Step::Restore { group, to: CkptId(1), begun: vec![], ended: vec![] };
+//! let restore = Step::Restore { group, to: CkptId(1) };
 //! let steps = [Step::Stop(group), Step::Undo(UndoId(1)), restore, Step::Resume(group)];
 //! assert_eq!(plan.steps, steps);
 //! engine.rolled_back(plan.id, &mut effects)?;

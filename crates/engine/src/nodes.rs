@@ -81,14 +81,6 @@ impl Nodes {
         self.objects.check_open(object)?;
         self.undos.check(undo)?;
         let group = self.groups.open(own)?;
-        if modifies {
-            let wait = group
-                .tracked
-                .exact(self.objects.carries(object).others(), assumptions);
-            if !wait.is_empty() {
-                return Ok(Answer::Wait(wait).into());
-            }
-        }
         let none = Tracked::default();
         let observed = self
             .objects
@@ -184,7 +176,7 @@ impl Nodes {
         }
     }
 
-    /// The last task of a group has ended. Returns its checkpoints, with their places.
+    /// The task of a group has ended. Returns the group's checkpoints, with their places.
     pub fn end_group(&mut self, id: GroupId, assumptions: &mut Assumptions) -> Vec<(u64, CkptId)> {
         let Some(group) = self.groups.get_mut(id) else {
             return Vec::new();
@@ -220,7 +212,7 @@ impl Nodes {
             return Vec::new();
         };
         let settled = group.timeline.settle(id, &group.tracked, assumptions);
-        let is_past = group.has_ended() && group.timeline.is_settled();
+        let is_past = group.task.is_none() && group.timeline.is_settled();
         let mut records = Vec::new();
         for act in settled {
             let Act::Modified { object, undo, seq } = act else {

@@ -1,4 +1,4 @@
-//! Objects: what they depend on, what they can carry, and who took something from them.
+//! Objects: what they depend on, and who took something from them.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -8,7 +8,7 @@ use crate::assumptions::{Assumptions, Dependent};
 use crate::deps::Tracked;
 use crate::error::EngineError;
 use crate::id::{ChannelId, GroupId, Id, Node, ObjectId, PlanId, UndoId};
-use crate::kind::{Kind, Kinds};
+use crate::kind::Kind;
 use crate::undo::{UndoLog, Undos};
 
 /// The objects that have something to remember. There may be a million; their order is never
@@ -21,10 +21,9 @@ pub(crate) struct Objects {
 }
 
 /// An object; one that equals the default is as good as absent.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Object {
     pub tracked: Tracked,
-    pub carries: Kinds,
     pub log: UndoLog,
     /// The newest plan that concerns it and is not yet carried out.
     pub closed: Option<PlanId>,
@@ -39,18 +38,6 @@ struct Spread {
     takers: Crowd<GroupId>,
     /// What was put out in its name while it depended on predictions; likewise.
     outputs: Crowd<(ChannelId, u64)>,
-}
-
-impl Default for Object {
-    fn default() -> Self {
-        Self {
-            tracked: Tracked::default(),
-            carries: Kinds::ALL,
-            log: UndoLog::default(),
-            closed: None,
-            spread: None,
-        }
-    }
 }
 
 /// Members that mean nothing after a while. They are weeded out as often as their number doubles.
@@ -148,26 +135,6 @@ impl Objects {
         records
     }
 
-    /// Says what an object can carry.
-    pub fn carry(
-        &mut self,
-        object: ObjectId,
-        carries: Kinds,
-        assumptions: &Assumptions,
-    ) -> Result<(), EngineError> {
-        if !carries.consent {
-            return Err(EngineError::WaitsForConsent(Node::Object(object)));
-        }
-        let own = self.objects.get(&object);
-        let lost = own.and_then(|own| own.tracked.newest(None, carries.others(), assumptions));
-        if let Some(id) = lost {
-            return Err(EngineError::CannotCarry { object, id });
-        }
-        self.entry(object).carries = carries;
-        self.tidy(object);
-        Ok(())
-    }
-
     /// Makes an object depend on an undecided assumption by itself.
     pub fn depend(
         &mut self,
@@ -178,9 +145,6 @@ impl Objects {
         assumptions: &mut Assumptions,
     ) -> Result<(), EngineError> {
         self.check_open(object)?;
-        if !self.carries(object).has(kind) {
-            return Err(EngineError::CannotCarry { object, id });
-        }
         let own = self.entry(object);
         own.log.tidy(assumptions);
         if kind == Kind::Prediction || !own.log.is_empty() {
@@ -194,16 +158,10 @@ impl Objects {
         Ok(())
     }
 
-    pub fn carries(&self, object: ObjectId) -> Kinds {
-        let found = self.objects.get(&object);
-        found.map_or(Kinds::ALL, |found| found.carries)
-    }
-
     /// Forgets an object that has nothing to remember.
     pub fn tidy(&mut self, object: ObjectId) {
         let is_blank = |found: &Object| {
             found.tracked.is_empty()
-                && found.carries == Kinds::ALL
                 && found.log.is_empty()
                 && found.closed.is_none()
                 && found.spread.is_none()

@@ -27,8 +27,6 @@ struct Channel {
     held: BTreeMap<u64, Held>,
     /// The assumption that the head waits for.
     watching: Option<Id>,
-    /// Whether it takes no more output; then it has some left.
-    closed: bool,
 }
 
 /// What an output depended on when it arrived.
@@ -61,53 +59,8 @@ impl Outputs {
             gates,
             held: BTreeMap::new(),
             watching: None,
-            closed: false,
         };
         self.channels.insert(channel, opened);
-        Ok(())
-    }
-
-    /// Changes what gates a channel, for what it holds as well.
-    pub fn regate(
-        &mut self,
-        channel: ChannelId,
-        gates: Kinds,
-        assumptions: &mut Assumptions,
-        leaving: &mut Leaving,
-    ) -> Result<(), EngineError> {
-        check_gates(channel, gates)?;
-        let found = self.channels.get_mut(&channel);
-        found.ok_or(EngineError::UnknownChannel(channel))?.gates = gates;
-        self.advance(channel, assumptions, leaving);
-        Ok(())
-    }
-
-    /// Takes no more output; what is held stays so.
-    pub fn close(&mut self, channel: ChannelId) -> Result<(), EngineError> {
-        let found = self.open_channel(channel)?;
-        found.closed = true;
-        if found.held.is_empty() {
-            self.channels.remove(&channel);
-        }
-        Ok(())
-    }
-
-    /// Forgets a channel, and throws away what it holds.
-    pub fn discard(
-        &mut self,
-        channel: ChannelId,
-        assumptions: &mut Assumptions,
-        dropped: &mut Leaving,
-    ) -> Result<(), EngineError> {
-        let removed = self.channels.remove(&channel);
-        let removed = removed.ok_or(EngineError::UnknownChannel(channel))?;
-        if let Some(id) = removed.watching {
-            assumptions.unwatch(id, Watcher::Head(channel));
-        }
-        for (arrival, held) in removed.held {
-            self.holds.remove(&held.hold);
-            dropped.0.push((arrival, held.hold));
-        }
         Ok(())
     }
 
@@ -123,15 +76,17 @@ impl Outputs {
                 .0
                 .extend(held.map(|(arrival, held)| (arrival, held.hold)));
         }
-        self.channels.retain(|_, channel| !channel.closed);
     }
 
     /// Whether an output may be given to [`Self::push`].
-    pub fn check(&mut self, channel: ChannelId, hold: HoldId) -> Result<(), EngineError> {
+    pub fn check(&self, channel: ChannelId, hold: HoldId) -> Result<(), EngineError> {
         if self.holds.contains_key(&hold) {
             return Err(EngineError::HoldExists(hold));
         }
-        self.open_channel(channel).map(drop)
+        let is_open = self.channels.contains_key(&channel);
+        is_open
+            .then_some(())
+            .ok_or(EngineError::UnknownChannel(channel))
     }
 
     /// Takes an output that was checked; it may leave at once. Returns its arrival.
@@ -209,15 +164,6 @@ impl Outputs {
             leaving.0.push((arrival, head.hold));
             found.held.pop_first();
         }
-        if found.closed {
-            self.channels.remove(&channel);
-        }
-    }
-
-    fn open_channel(&mut self, channel: ChannelId) -> Result<&mut Channel, EngineError> {
-        let found = self.channels.get_mut(&channel);
-        let open = found.filter(|found| !found.closed);
-        open.ok_or(EngineError::NotOpen(channel))
     }
 }
 

@@ -1,10 +1,10 @@
 //! What a rollback consists of.
 
-use crate::id::{CkptId, GroupId, PlanId, TaskId, UndoId};
+use crate::id::{CkptId, GroupId, PlanId, UndoId};
 
 /// The rollback that one denial takes: all that depended on the denied prediction, and nothing else.
 ///
-/// The engine has done its part already: dependencies, threads and outputs are as the plan leaves
+/// The engine has done its part already: dependencies, tasks and outputs are as the plan leaves
 /// them. But the groups and objects that it concerns are closed: until the shell has said
 /// [`Engine::rolled_back`](crate::Engine), their events are refused with
 /// [`EngineError::RollingBack`](crate::EngineError::RollingBack). Only decisions and the ends of
@@ -22,9 +22,10 @@ pub struct Plan {
 /// One step of a rollback.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// End all tasks of this group: it would not have been born. The youngest group comes first.
+    /// End the task of this group: it would not have been born. The youngest group comes first. The
+    /// task's end may be told until `rolled_back`, but need not.
     Destroy(GroupId),
-    /// Stop all tasks of this group.
+    /// Stop the task of this group, with all its threads.
     Stop(GroupId),
     /// Apply this inverse record. The newest record comes first, whatever its object.
     Undo(UndoId),
@@ -34,11 +35,6 @@ pub enum Step {
         group: GroupId,
         /// Its newest checkpoint from before it came to depend on what was denied.
         to: CkptId,
-        /// Its threads that began since, to be ended; rising. Their ends may be told until
-        /// `rolled_back`, but need not.
-        begun: Vec<TaskId>,
-        /// Its threads that ended since, to be made again; rising. They are live tasks.
-        ended: Vec<TaskId>,
     },
     /// Let the group go on.
     Resume(GroupId),

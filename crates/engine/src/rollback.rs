@@ -7,7 +7,6 @@
 //! in turn is withdrawn, and followed alike.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use crate::assumptions::{Assumptions, Dependent};
 use crate::id::{ChannelId, CkptId, GroupId, Id, Node, ObjectId, PlanId, TaskId, UndoId};
@@ -33,15 +32,12 @@ pub(crate) struct Cascade {
     pub needless: BTreeMap<u64, CkptId>,
 }
 
-/// What becomes of a group with live tasks.
+/// What becomes of the group of a live task.
 #[derive(Debug)]
 pub(crate) struct Fate {
     /// The checkpoint to be restored, with its place; none if the group is destroyed.
     pub to: Option<(u64, CkptId)>,
-    /// The tasks before that.
-    pub tasks: Arc<BTreeSet<TaskId>>,
-    /// And after.
-    pub restored: Arc<BTreeSet<TaskId>>,
+    pub task: TaskId,
 }
 
 /// Takes back all that depends on an undecided prediction, which stays undecided for now.
@@ -123,26 +119,18 @@ impl Walk<'_> {
         let Some(group) = self.nodes.groups.get(id) else {
             return;
         };
-        if group.has_ended() {
+        let Some(task) = group.task else {
             if group.timeline.is_settled() {
                 self.nodes.groups.remove(id);
             }
             return;
-        }
-        let restored = match to.ckpt {
-            Some(_) => to.tasks,
-            None => Arc::default(),
         };
-        let fate = self.cascade.groups.entry(id).or_insert_with(|| Fate {
-            to: None,
-            tasks: group.tasks.clone(),
-            restored: Arc::default(),
-        });
+        let fate = Fate { to: None, task };
+        let fate = self.cascade.groups.entry(id).or_insert(fate);
         // One that is taken back again, further, needs only the older checkpoint.
         let to = to.ckpt.map(|ckpt| (to.serial, ckpt));
         let before = std::mem::replace(&mut fate.to, to);
         self.cascade.needless.extend(before);
-        fate.restored = restored;
     }
 
     fn undo_act(&mut self, act: Act, open: &mut Vec<Dependent>) {
@@ -201,32 +189,23 @@ impl Cascade {
         let mut steps: Vec<_> = destroyed.map(|(&id, _)| Step::Destroy(id)).collect();
         let restored = || {
             let restored = self.groups.iter();
-            restored.filter_map(|(&id, fate)| Some((id, fate, fate.to?.1)))
+            restored.filter_map(|(&id, fate)| Some((id, fate.to?.1)))
         };
-        steps.extend(restored().map(|(id, ..)| Step::Stop(id)));
+        steps.extend(restored().map(|(id, _)| Step::Stop(id)));
         steps.extend(self.undos.values().rev().map(|&undo| Step::Undo(undo)));
-        for (group, fate, to) in restored() {
-            let differ = |one: &BTreeSet<TaskId>, other| one.difference(other).copied().collect();
-            steps.push(Step::Restore {
-                group,
-                to,
-                begun: differ(&fate.tasks, &fate.restored),
-                ended: differ(&fate.restored, &fate.tasks),
-            });
-        }
-        steps.extend(restored().map(|(id, ..)| Step::Resume(id)));
+        steps.extend(restored().map(|(group, to)| Step::Restore { group, to }));
+        steps.extend(restored().map(|(id, _)| Step::Resume(id)));
         if steps.is_empty() {
             return (steps, leaving);
         }
         for (&id, fate) in &self.groups {
-            nodes.groups.replace_tasks(id, fate.restored.clone());
-            for &task in fate.tasks.difference(&fate.restored) {
-                nodes.groups.leave(task, plan);
-                leaving.push(task);
-            }
             match (fate.to, nodes.groups.get_mut(id)) {
                 (Some(_), Some(group)) => group.closed = Some(plan),
-                _ => drop(nodes.groups.remove(id)),
+                _ => {
+                    nodes.groups.leave(fate.task, plan);
+                    leaving.push(fate.task);
+                    nodes.groups.remove(id);
+                }
             }
         }
         for &object in self.objects.keys() {
@@ -237,9 +216,6 @@ impl Cascade {
 
     /// The tasks whose waits end.
     pub fn tasks(&self) -> impl Iterator<Item = Node> + '_ {
-        let fates = self.groups.values();
-        fates
-            .flat_map(|fate| fate.tasks.union(&fate.restored))
-            .map(|&task| Node::Task(task))
+        self.groups.values().map(|fate| Node::Task(fate.task))
     }
 }

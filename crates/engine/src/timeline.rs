@@ -9,13 +9,12 @@
 //! who depends on a denied prediction is exactly who has to be rolled back, each to its newest
 //! checkpoint without it, and that nobody has seen anything undone without depending on it.
 
-use std::collections::{BTreeSet, VecDeque};
-use std::sync::Arc;
+use std::collections::VecDeque;
 
 use crate::assumptions::{Assumptions, Watcher};
 use crate::deps::Tracked;
 use crate::extents::Extents;
-use crate::id::{ChannelId, CkptId, GroupId, Id, ObjectId, TaskId, UndoId};
+use crate::id::{ChannelId, CkptId, GroupId, Id, ObjectId, UndoId};
 
 /// Something that a group did while it depended on predictions, and that a rollback takes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +43,6 @@ pub(crate) struct Segment {
     pub ckpt: Option<CkptId>,
     /// What the group depended on at its beginning.
     pub before: Tracked,
-    pub tasks: Arc<BTreeSet<TaskId>>,
     /// The first of its acts, counted from the group's birth.
     from: u64,
     /// The predictions that the group came to depend on in it.
@@ -68,11 +66,10 @@ pub(crate) struct Timeline {
 }
 
 impl Segment {
-    pub fn new(serial: u64, ckpt: CkptId, before: Tracked, tasks: Arc<BTreeSet<TaskId>>) -> Self {
+    pub fn new(serial: u64, ckpt: CkptId, before: Tracked) -> Self {
         Self {
             ckpt: Some(ckpt),
             before,
-            tasks,
             ..Self::first(serial, Extents::default())
         }
     }
@@ -82,7 +79,6 @@ impl Segment {
             serial,
             ckpt: None,
             before: Tracked::default(),
-            tasks: Arc::default(),
             from: 0,
             gained,
             is_spent: false,
@@ -162,20 +158,6 @@ impl Timeline {
     /// The group, which speculates, does something that a rollback takes back.
     pub fn act(&mut self, act: Act) {
         self.acts.push_back(act);
-    }
-
-    pub fn has_checkpoint(&self) -> bool {
-        let mut newest = self.segments.iter().rev();
-        newest.any(|segment| segment.ckpt.is_some())
-    }
-
-    /// Whether a checkpoint holds this task.
-    pub fn remembers(&self, task: TaskId) -> bool {
-        let mut held = self
-            .segments
-            .iter()
-            .filter(|segment| segment.ckpt.is_some());
-        held.any(|segment| segment.tasks.contains(&task))
     }
 
     /// Whether nothing is left that may be undone.

@@ -21,57 +21,12 @@ impl Engine {
         self.outputs.open(channel, gates)
     }
 
-    /// Changes what gates a channel, closed or not. Releases held output that now may leave.
-    ///
-    /// # Errors
-    ///
-    /// There is no such channel, or it would run ahead of predictions or epochs.
-    pub fn regate(
-        &mut self,
-        channel: ChannelId,
-        gates: Kinds,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), EngineError> {
-        let mut leaving = Leaving::default();
-        self.outputs
-            .regate(channel, gates, &mut self.assumptions, &mut leaving)?;
-        effects.extend(leaving.in_order().map(Effect::Release));
-        Ok(())
-    }
-
-    /// No more output comes by this channel. What it holds stays held; the channel is forgotten
-    /// once it holds nothing.
-    ///
-    /// # Errors
-    ///
-    /// There is no such channel, or it is closed.
-    pub fn close(&mut self, channel: ChannelId) -> Result<(), EngineError> {
-        self.outputs.close(channel)
-    }
-
-    /// Forgets a channel, closed or not, and drops what it holds.
-    ///
-    /// # Errors
-    ///
-    /// There is no such channel.
-    pub fn discard(
-        &mut self,
-        channel: ChannelId,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), EngineError> {
-        let mut dropped = Leaving::default();
-        self.outputs
-            .discard(channel, &mut self.assumptions, &mut dropped)?;
-        effects.extend(dropped.in_order().map(Effect::Drop));
-        Ok(())
-    }
-
     /// Output of a node, which depends on what the node depends on now. It is released at once, or
     /// held; an id that was released or dropped may be used again.
     ///
     /// # Errors
     ///
-    /// The task, or an open channel, is unknown; the hold is held; or the node is being rolled back.
+    /// The task or the channel is unknown; the hold is held; or the node is being rolled back.
     pub fn output(
         &mut self,
         node: Node,

@@ -17,16 +17,9 @@ use crate::plan::Plan;
 use crate::rollback;
 use crate::timeline::Act;
 
-/// How many predictions may be undecided.
-#[derive(Debug)]
-pub(super) struct Limit(usize);
-
-impl Default for Limit {
-    /// As much as the paper on Speculator allows, lest speculation use up memory.
-    fn default() -> Self {
-        Self(2000)
-    }
-}
+/// How many predictions may be undecided: as many as the paper on Speculator allows, lest speculation
+/// use up memory.
+const UNDECIDED_MAX: usize = 2000;
 
 /// What checkpoints there are, and which plans are not yet carried out.
 #[derive(Debug, Default)]
@@ -48,18 +41,14 @@ struct Concerned {
 
 /// Predictions that tasks are given, and what takes them back.
 impl Engine {
-    /// From now on [`Self::predict`] makes predictions while fewer than so many are undecided; 2000,
-    /// unless said.
-    pub fn limit_predictions(&mut self, max: usize) {
-        self.limit = Limit(max);
-    }
-
     /// A task is about to be given a guessed result. With [`Guess::Go`] there is a prediction that
     /// `owner` decides, and the task's group depends on it: if it is denied, the group goes back to
     /// its newest checkpoint. The newest is shared with earlier predictions only if `may_share`, and
     /// if the group has done nothing since that others could see: modified an object, put out
     /// something, spawned a group, assumed or decided something. So after
     /// [`Guess::CheckpointFirst`] and [`Self::checkpointed`] the call is repeated with `may_share`.
+    ///
+    /// At most 2000 predictions are undecided; with more there is a [`Guess::Wait`].
     ///
     /// If a group is rolled back to before it was given a guess, that prediction is withdrawn.
     ///
@@ -83,7 +72,7 @@ impl Engine {
         }
         let own = self.nodes.groups.open_of(task)?;
         let undecided = self.assumptions.predictions();
-        if undecided.len() >= self.limit.0 {
+        if undecided.len() >= UNDECIDED_MAX {
             let mut deps = Deps::default();
             if let Some(&oldest) = undecided.first() {
                 deps.predictions.add(oldest, undecided);
@@ -103,9 +92,8 @@ impl Engine {
     }
 
     /// The group has a new checkpoint, of this moment: no event of the group comes between the image
-    /// and this. What its tasks do from now on is undone by restoring it. It may be taken at any
+    /// and this. What its task does from now on is undone by restoring it. It may be taken at any
     /// time, asked for or not; one that no prediction ever needs is discarded when the next comes.
-    /// Of threads it holds those that are alive now.
     ///
     /// # Errors
     ///
@@ -232,12 +220,6 @@ impl Engine {
                 &mut self.assumptions,
                 &mut decided.ended,
             );
-        }
-        for &group in cascade.groups.keys() {
-            let found = self.nodes.groups.get(group);
-            if found.is_some_and(|found| !found.timeline.has_checkpoint()) {
-                self.nodes.groups.forget_restorable(group);
-            }
         }
         self.tell_decided(decided, effects);
     }

@@ -16,7 +16,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// The parent is not alive or is being rolled back; the child is alive, or could be again.
+    /// The parent is not alive or is being rolled back; the child is alive.
     pub fn spawn(
         &mut self,
         parent: Option<TaskId>,
@@ -30,34 +30,14 @@ impl Engine {
         Ok(())
     }
 
-    /// A new live task: a further thread of a live one's group. It depends on what the group
-    /// depends on, as all its threads do.
-    ///
-    /// # Errors
-    ///
-    /// The sibling is not alive or is being rolled back; the child is alive, or could be again.
-    pub fn join(
-        &mut self,
-        sibling: TaskId,
-        child: TaskId,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), EngineError> {
-        self.nodes.groups.join(sibling, child)?;
-        self.refresh(Node::Task(child));
-        self.tell_waits(effects);
-        Ok(())
-    }
-
     /// A task has ended. What it put out stays held; its waiters are woken, not ok. What its end
     /// tells others, such as its exit status, is an object that it modifies before.
     ///
-    /// Restoring an older checkpoint of its group brings the task back. But a group ends with its
-    /// last task, and for good: its checkpoints are discarded, though what it did may still be
-    /// undone. So an end that may have to be undone is held by the shell, and told when its group
+    /// Its group ends with it, for good: its checkpoints are discarded, though what it did may still
+    /// be undone. So an end that may have to be undone is held by the shell, and told when the task
     /// depends on no prediction any more.
     ///
-    /// While a group is being rolled back, its tasks may end, and so may those that the plan ends;
-    /// of those it means nothing.
+    /// A task may end while it is being rolled back. If the plan destroys it, its end means nothing.
     ///
     /// # Errors
     ///
@@ -66,7 +46,6 @@ impl Engine {
         let ended = self.nodes.groups.end(task)?;
         self.retire(Node::Task(task), effects);
         if let Some(group) = ended {
-            self.nodes.groups.forget_restorable(group);
             let needless = self.nodes.end_group(group, &mut self.assumptions);
             self.discard_checkpoints(needless, effects);
         }
@@ -74,18 +53,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Says on which kinds an object can carry a dependency; all, unless said. A task that depends
-    /// on others waits before it modifies the object.
-    ///
-    /// # Errors
-    ///
-    /// Every object carries consent, or a task would wait for it. What the object depends on
-    /// already cannot be excluded.
-    pub fn carry(&mut self, object: ObjectId, kinds: Kinds) -> Result<(), EngineError> {
-        self.nodes.objects.carry(object, kinds, &self.assumptions)
-    }
-
-    /// The object is no more: its dependencies, what it carries and what it is blocked on are
+    /// The object is no more: its dependencies and what it is blocked on are
     /// forgotten, its waiters are woken, not ok, and its undo records are discarded. An object whose
     /// end may have to be undone is forgotten when it depends on no prediction any more.
     pub fn forget(&mut self, object: ObjectId, effects: &mut Vec<Effect>) {
@@ -113,7 +81,7 @@ impl Engine {
         let accessed = self
             .nodes
             .access(task, object, access, assumptions, effects)?;
-        // Whoever of the group waits is stuck in more cycles.
+        // If the task waits, it is stuck in more cycles.
         self.waits_changed |= accessed.gains;
         self.tell_waits(effects);
         Ok(accessed.answer)

@@ -5,12 +5,11 @@
 //! assume t1 prediction -> p1            an owner is `person`, `outside` or a task
 //! assume outside epoch v1 -> e1
 //! depend t1 p1
-//! spawn t1          spawn t2 of t1
+//! spawn t1          spawn t2 of t1      their groups are numbered as they come
 //! open net          open tty ahead of consent
-//! regate net        regate net ahead of consent
 //! output t1 net h1
 //!   release h1                          `drop h1` likewise
-//! access t1 o1 both -> go               `observe`, `modify` or `both`; or `-> wait p1`,
+//! access t1 o1 both -> go               `observe`, `modify` or `both`; or
 //!                                       `-> checkpoint g1 first`, `-> undo record first`
 //! access t1 o1 both u1 -> go            with an undo record
 //! barrier t1 w1 predictions epochs
@@ -18,14 +17,12 @@
 //! blocked t1 on consent                 `time`, `person`, `input`, a task or an object
 //!   stalled t1 t2 on c1                 and later `unstalled`
 //! deps t1 -> c1 p1 e1                   or `-> nothing`
-//! spawn t3 with t1                      a thread of t1's group; the groups are numbered as they come
 //! predict t1 by outside -> p1           `by outside sharing`: with the newest checkpoint
 //! checkpointed g1 k1
 //! decide p1 deny
 //!   plan 1: stop g1, undo u1, restore g1 to k1, resume g1
-//!                                       `restore g1 to k1 without t4 with t3`, `destroy g2`
+//!                                       `destroy g2` likewise
 //! rolled back 1
-//! limit 2                               predictions
 //! end t9
 //!   refused: there is no task 9
 //! ```
@@ -43,11 +40,8 @@ surmise_testkit::dialogues! {
     terminal_runs_ahead_of_consent_only
     output_stays_behind_a_held_one
     channels_release_in_causal_order
-    allowing_a_host_releases_what_it_holds
-    channels_close
     dependencies_spread_by_access
     children_inherit
-    objects_that_cannot_carry_make_tasks_wait
     epochs_are_watermarks
     output_waits_for_its_own_dependencies_only
     barriers_wait_for_their_kinds
@@ -63,10 +57,9 @@ surmise_testkit::dialogues! {
     a_guess_is_denied
     checkpoints_are_shared
     an_older_checkpoint_takes_the_newer_along
-    predictions_are_limited
     cycles_deny_predictions
     an_owner_that_speculates_waits
-    threads_share_their_groups_fate
+    a_group_ends_with_its_task
     rollback_cascades_over_objects
     rollbacks_overlap
     objects_rely_on_guesses

@@ -87,13 +87,7 @@ impl Play {
             ["spawn", child, "of", parent] => {
                 self.engine.spawn(Some(task(parent)), task(child), effects)
             }
-            ["spawn", child, "with", sibling] => {
-                self.engine.join(task(sibling), task(child), effects)
-            }
             ["end", ended] => self.engine.end(task(ended), effects),
-            ["carry", object, ref names @ ..] => self
-                .engine
-                .carry(ObjectId(number('o', object)), kinds(names)),
             ["forget", object] => {
                 self.engine.forget(ObjectId(number('o', object)), effects);
                 Ok(())
@@ -120,18 +114,6 @@ impl Play {
             ["open", name, ref ahead @ ..] => {
                 let channel = self.channel(name);
                 self.engine.open(channel, gates(ahead))
-            }
-            ["regate", name, ref ahead @ ..] => {
-                let channel = self.channel(name);
-                self.engine.regate(channel, gates(ahead), effects)
-            }
-            ["close", name] => {
-                let channel = self.channel(name);
-                self.engine.close(channel)
-            }
-            ["discard", name] => {
-                let channel = self.channel(name);
-                self.engine.discard(channel, effects)
             }
             ["output", who, name, hold] => {
                 let (channel, hold) = (self.channel(name), HoldId(number('h', hold)));
@@ -161,11 +143,6 @@ impl Play {
             ["rolled", "back", plan] => {
                 let plan = plan.parse().unwrap_or_else(|_| panic!("no plan: {plan}"));
                 self.engine.rolled_back(PlanId(plan), effects)
-            }
-            ["limit", max] => {
-                let max = max.parse().unwrap_or_else(|_| panic!("no number: {max}"));
-                self.engine.limit_predictions(max);
-                Ok(())
             }
             _ => panic!("no event: {words:?}"),
         }
@@ -217,7 +194,6 @@ impl Play {
             Answer::Go => "go".to_owned(),
             Answer::CheckpointFirst(group) => format!("checkpoint g{} first", group.0),
             Answer::UndoFirst => "undo record first".to_owned(),
-            Answer::Wait(deps) => format!("wait {}", self.deps(deps)),
         }
     }
 
@@ -278,7 +254,14 @@ impl Play {
 fn gates(ahead: &[&str]) -> Kinds {
     match ahead {
         [] => Kinds::ALL,
-        ["ahead", "of", names @ ..] => kinds(names).others(),
+        ["ahead", "of", names @ ..] => {
+            let ahead = kinds(names);
+            Kinds {
+                consent: !ahead.consent,
+                predictions: !ahead.predictions,
+                epochs: !ahead.epochs,
+            }
+        }
         _ => panic!("no gates: {ahead:?}"),
     }
 }
@@ -306,27 +289,10 @@ fn how(access: &[&str]) -> Access {
 }
 
 fn step(step: &Step) -> String {
-    let threads = |word: &str, tasks: &[TaskId]| {
-        let tasks = tasks.iter().map(|task| format!(" t{}", task.0));
-        let tasks: String = tasks.collect();
-        if tasks.is_empty() {
-            tasks
-        } else {
-            format!(" {word}{tasks}")
-        }
-    };
     match step {
         Step::Destroy(group) => format!("destroy g{}", group.0),
         Step::Stop(group) => format!("stop g{}", group.0),
-        Step::Restore {
-            group,
-            to,
-            begun,
-            ended,
-        } => {
-            let (begun, ended) = (threads("without", begun), threads("with", ended));
-            format!("restore g{} to k{}{begun}{ended}", group.0, to.0)
-        }
+        Step::Restore { group, to } => format!("restore g{} to k{}", group.0, to.0),
         Step::Undo(undo) => format!("undo u{}", undo.0),
         Step::Resume(group) => format!("resume g{}", group.0),
     }

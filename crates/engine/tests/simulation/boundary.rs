@@ -29,22 +29,7 @@ impl Reference {
                 if self.channels.contains_key(&channel) {
                     return Err(EngineError::ChannelExists(channel));
                 }
-                self.channels.insert(channel, (gates, false));
-            }
-            Event::Regate(channel, gates) => {
-                check_gates(channel, gates)?;
-                let found = self.channels.get_mut(&channel);
-                found.ok_or(EngineError::UnknownChannel(channel))?.0 = gates;
-            }
-            Event::Close(channel) => {
-                let found = self.channels.get_mut(&channel);
-                let open = found.filter(|(_, closed)| !closed);
-                open.ok_or(EngineError::NotOpen(channel))?.1 = true;
-            }
-            Event::Discard(channel) => {
-                let removed = self.channels.remove(&channel);
-                removed.ok_or(EngineError::UnknownChannel(channel))?;
-                self.drop_outputs(effects, |of| of == channel);
+                self.channels.insert(channel, gates);
             }
             Event::Output(node, channel, hold) => self.output(node, channel, hold, effects)?,
             Event::Barrier(node, waiter, kinds) => self.barrier(node, waiter, kinds, effects)?,
@@ -85,9 +70,8 @@ impl Reference {
         if self.outputs.iter().any(|held| held.hold == hold) {
             return Err(EngineError::HoldExists(hold));
         }
-        let found = self.channels.get(&channel);
-        if found.is_none_or(|&(_, closed)| closed) {
-            return Err(EngineError::NotOpen(channel));
+        if !self.channels.contains_key(&channel) {
+            return Err(EngineError::UnknownChannel(channel));
         }
         if self.over {
             effects.push(Effect::Drop(hold));
@@ -133,7 +117,7 @@ impl Reference {
     pub fn let_go(&mut self, effects: &mut Vec<Effect>) {
         let mut kept: Vec<Held> = Vec::new();
         for held in std::mem::take(&mut self.outputs) {
-            let gates = self.channels[&held.channel].0;
+            let gates = self.channels[&held.channel];
             let is_first = kept.iter().all(|other| other.channel != held.channel);
             let is_free = held
                 .relied
@@ -145,9 +129,6 @@ impl Reference {
                 kept.push(held);
             }
         }
-        let holds = |channel| kept.iter().any(|other| other.channel == channel);
-        self.channels
-            .retain(|&channel, &mut (_, closed)| !closed || holds(channel));
         self.outputs = kept;
 
         for (waiter, node, kinds) in std::mem::take(&mut self.waiters) {
@@ -158,15 +139,6 @@ impl Reference {
             }
         }
         self.discard_needless(effects);
-    }
-
-    pub fn drop_outputs(&mut self, effects: &mut Vec<Effect>, is_of: impl Fn(ChannelId) -> bool) {
-        self.outputs.retain(|held| {
-            if is_of(held.channel) {
-                effects.push(Effect::Drop(held.hold));
-            }
-            !is_of(held.channel)
-        });
     }
 
     pub fn end_waits(&mut self, effects: &mut Vec<Effect>, is_of: impl Fn(Node) -> bool) {

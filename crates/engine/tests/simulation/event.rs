@@ -14,7 +14,6 @@ pub enum Event {
     Decide(Recent, Decision),
     DecideConsent(Decision),
     Spawn(Option<TaskId>, TaskId),
-    Join(TaskId, TaskId),
     Predict(TaskId, Owner, bool),
     /// Of the group of a task.
     CheckpointOf(TaskId, CkptId),
@@ -22,15 +21,10 @@ pub enum Event {
     /// Of the oldest plan that is not carried out.
     RolledBackNext,
     RolledBack(PlanId),
-    Limit(usize),
     End(TaskId),
-    Carry(ObjectId, Kinds),
     Forget(ObjectId),
     Access(TaskId, ObjectId, Access),
     Open(ChannelId, Kinds),
-    Regate(ChannelId, Kinds),
-    Close(ChannelId),
-    Discard(ChannelId),
     Output(Node, ChannelId, HoldId),
     Barrier(Node, WaiterId, Kinds),
     Withdraw(WaiterId),
@@ -60,7 +54,7 @@ pub fn history() -> impl Strategy<Value = Vec<Event>> {
             Event::Spawn(None, TaskId(1)),
             Event::Spawn(None, TaskId(2)),
             Event::Spawn(None, TaskId(3)),
-            Event::Join(TaskId(3), TaskId(4)),
+            Event::Spawn(None, TaskId(4)),
             Event::Open(ChannelId(1), Kinds::ALL),
             Event::Open(ChannelId(2), Kinds::ALL_BUT_CONSENT),
         ];
@@ -75,10 +69,6 @@ pub fn history() -> impl Strategy<Value = Vec<Event>> {
 fn speculative_event() -> impl Strategy<Value = Event> {
     let hold = (1..60u64).prop_map(HoldId);
     let waiter = (1..8u64).prop_map(WaiterId);
-    let predictions = Kinds {
-        predictions: true,
-        ..Kinds::default()
-    };
     let own = |task| Event::Assume(Owner::Task(task), Kind::Prediction);
     prop_oneof![
         20 => task().prop_map(|task| Event::Predict(task, Owner::Outside, true)),
@@ -87,7 +77,6 @@ fn speculative_event() -> impl Strategy<Value = Event> {
         }),
         9 => (task(), task()).prop_map(|(parent, child)| Event::Spawn(Some(parent), child)),
         3 => task().prop_map(|task| Event::Spawn(None, task)),
-        9 => (task(), task()).prop_map(|(sibling, child)| Event::Join(sibling, child)),
         7 => task().prop_map(Event::End),
         12 => (node(), channel(), hold).prop_map(|(node, channel, hold)| {
             Event::Output(node, channel, hold)
@@ -97,8 +86,8 @@ fn speculative_event() -> impl Strategy<Value = Event> {
         20 => Just(Event::RolledBackNext),
         8 => task().prop_map(own),
         6 => (node(), recent()).prop_map(|(node, id)| Event::Depend(node, id)),
-        8 => (node(), waiter).prop_map(move |(node, waiter)| {
-            Event::Barrier(node, waiter, predictions)
+        8 => (node(), waiter).prop_map(|(node, waiter)| {
+            Event::Barrier(node, waiter, Kinds::PREDICTIONS)
         }),
         6 => (task(), (1..9u64).prop_map(CkptId)).prop_map(|(task, ckpt)| {
             Event::CheckpointOf(task, ckpt)
@@ -141,7 +130,6 @@ fn speculation() -> impl Strategy<Value = Event> {
         6 => (task(), ckpt).prop_map(|(task, ckpt)| Event::CheckpointOf(task, ckpt)),
         8 => Just(Event::RolledBackNext),
         1 => plan.prop_map(Event::RolledBack),
-        1 => prop::sample::select(&[1, 4, 2000][..]).prop_map(Event::Limit),
     ]
 }
 
@@ -150,9 +138,7 @@ fn states() -> impl Strategy<Value = Event> {
     let parent = prop::option::of(task());
     prop_oneof![
         3 => (parent, task()).prop_map(|(parent, child)| Event::Spawn(parent, child)),
-        2 => (task(), task()).prop_map(|(sibling, child)| Event::Join(sibling, child)),
         2 => task().prop_map(Event::End),
-        2 => (object(), carries()).prop_map(|(object, kinds)| Event::Carry(object, kinds)),
         1 => object().prop_map(Event::Forget),
         14 => (task(), object(), access()).prop_map(|(task, object, how)| {
             Event::Access(task, object, how)
@@ -175,9 +161,6 @@ fn channels() -> impl Strategy<Value = Event> {
     let affirm = prop::bool::weighted(0.9);
     prop_oneof![
         2 => (channel(), gates()).prop_map(|(channel, gates)| Event::Open(channel, gates)),
-        1 => (channel(), gates()).prop_map(|(channel, gates)| Event::Regate(channel, gates)),
-        1 => channel().prop_map(Event::Close),
-        1 => channel().prop_map(Event::Discard),
         14 => (node(), channel(), hold).prop_map(|(node, channel, hold)| {
             Event::Output(node, channel, hold)
         }),
@@ -229,10 +212,6 @@ fn kinds() -> impl Strategy<Value = Kinds> {
             epochs,
         },
     )
-}
-
-fn carries() -> impl Strategy<Value = Kinds> {
-    (kinds(), prop::bool::weighted(0.9)).prop_map(|(kinds, consent)| Kinds { consent, ..kinds })
 }
 
 fn gates() -> impl Strategy<Value = Kinds> {

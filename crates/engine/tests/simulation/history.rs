@@ -19,8 +19,8 @@ pub enum What {
         group: GroupId,
         task: TaskId,
     },
-    Joined(TaskId),
-    Ended(TaskId),
+    /// The task of the group.
+    Ended,
     Checkpointed,
     Assumed(Id),
     /// A guess that the group was given.
@@ -90,7 +90,8 @@ impl Assumed {
 
 #[derive(Clone, Debug, Default)]
 pub struct Group {
-    pub tasks: BTreeSet<TaskId>,
+    /// None once it has ended.
+    pub task: Option<TaskId>,
     pub relies: BTreeSet<Id>,
     /// When it came to depend on what.
     pub gained: Vec<(usize, Id)>,
@@ -115,7 +116,7 @@ pub struct State {
 impl State {
     pub fn of(&self, task: TaskId) -> Option<GroupId> {
         let mut groups = self.groups.iter();
-        groups.find_map(|(&id, group)| group.tasks.contains(&task).then_some(id))
+        groups.find_map(|(&id, group)| (group.task == Some(task)).then_some(id))
     }
 }
 
@@ -156,7 +157,7 @@ fn happen(at: usize, entry: &Entry, assumed: &Assumed, state: &mut State) {
             let inherited = parent.map(|parent| parent.relies.clone());
             let born = state.groups.entry(group).or_default();
             gain(born, inherited.unwrap_or_default());
-            born.tasks.insert(task);
+            born.task = Some(task);
         }
         What::Forgot(object) => {
             state.objects.remove(&object);
@@ -167,16 +168,11 @@ fn happen(at: usize, entry: &Entry, assumed: &Assumed, state: &mut State) {
             relies.extend(all.into_iter().filter(|&id| assumed.was_undecided(id, at)));
         }
         What::Checkpointed | What::Assumed(_) | What::Decided | What::PutOut => {}
-        What::Joined(_)
-        | What::Ended(_)
-        | What::Guessed(_)
-        | What::Depended(..)
-        | What::Accessed { .. } => {
+        What::Ended | What::Guessed(_) | What::Depended(..) | What::Accessed { .. } => {
             let by = entry.by.expect("a group's act");
             let own = state.groups.entry(by).or_default();
             match entry.what {
-                What::Joined(task) => drop(own.tasks.insert(task)),
-                What::Ended(task) => drop(own.tasks.remove(&task)),
+                What::Ended => own.task = None,
                 What::Guessed(id) => gain(own, BTreeSet::from([id])),
                 What::Depended(_, id) => gain(own, assumed.with_older_epochs(id)),
                 What::Accessed { object, access, .. } => {

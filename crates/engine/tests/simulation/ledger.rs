@@ -24,7 +24,7 @@ struct Held {
     sources: BTreeSet<Id>,
 }
 
-/// What carries dependencies: threads share theirs.
+/// What has dependencies.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Carrier {
     Group(GroupId),
@@ -36,7 +36,7 @@ impl Ledger {
     /// decisions.
     pub fn note(&mut self, event: &Event, effects: &[Effect], model: &Reference) {
         match *event {
-            Event::Open(channel, gates) | Event::Regate(channel, gates) => {
+            Event::Open(channel, gates) => {
                 self.gates.insert(channel, gates);
             }
             Event::Output(node, channel, hold) => {

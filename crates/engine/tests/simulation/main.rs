@@ -56,15 +56,12 @@ fn the_histories_reach_every_effect_and_answer() {
         "wake not ok",
         "stalled",
         "unstalled",
-        "wait",
         "guess",
         "checkpoint first",
         "undo record first",
         "plan",
         "destroy",
         "restore several",
-        "threads begun",
-        "threads ended",
         "undo several",
         "withdrawn",
         "cycle",
@@ -229,17 +226,17 @@ impl Play {
         match *event {
             Event::Depend(node, id) => {
                 let answer = engine.depend(node, id.id(assumed), effects)?;
-                return Ok(reply(answer, model));
+                return Ok(reply(answer));
             }
             Event::Access(task, object, access) => {
                 let answer = engine.access(task, object, access, effects)?;
-                return Ok(reply(answer, model));
+                return Ok(reply(answer));
             }
             Event::Predict(task, owner, may_share) => {
                 return Ok(match engine.predict(task, owner, may_share, effects)? {
                     Guess::Go(id) => Reply::Guess(id),
                     Guess::CheckpointFirst(group) => Reply::CheckpointFirst(group),
-                    Guess::Wait(deps) => Reply::Wait(set(&deps, model)),
+                    Guess::Wait(_) => panic!("no history has so many predictions"),
                 });
             }
             Event::Assume(owner, kind) => engine.assume(owner, kind).map(drop),
@@ -248,23 +245,14 @@ impl Play {
                 engine.decide(model.consent().unwrap_or(Id(0)), decision, effects)
             }
             Event::Spawn(parent, child) => engine.spawn(parent, child, effects),
-            Event::Join(sibling, child) => engine.join(sibling, child, effects),
             Event::End(task) => engine.end(task, effects),
             Event::Checkpointed(group, ckpt) => engine.checkpointed(group, ckpt, effects),
             Event::RolledBack(plan) => engine.rolled_back(plan, effects),
-            Event::Limit(max) => {
-                engine.limit_predictions(max);
-                Ok(())
-            }
-            Event::Carry(object, kinds) => engine.carry(object, kinds),
             Event::Forget(object) => {
                 engine.forget(object, effects);
                 Ok(())
             }
             Event::Open(channel, gates) => engine.open(channel, gates),
-            Event::Regate(channel, gates) => engine.regate(channel, gates, effects),
-            Event::Close(channel) => engine.close(channel),
-            Event::Discard(channel) => engine.discard(channel, effects),
             Event::Output(node, channel, hold) => engine.output(node, channel, hold, effects),
             Event::Barrier(node, waiter, kinds) => engine.barrier(node, waiter, kinds, effects),
             Event::Withdraw(waiter) => engine.withdraw(waiter, effects),
@@ -278,7 +266,6 @@ impl Play {
     fn count(&mut self, said: &Said, effects: &[Effect]) {
         let answer = match said {
             Ok(Reply::Go) => Some("go"),
-            Ok(Reply::Wait(_)) => Some("wait"),
             Ok(Reply::Guess(_)) => Some("guess"),
             Ok(Reply::CheckpointFirst(_)) => Some("checkpoint first"),
             Ok(Reply::UndoFirst) => Some("undo record first"),
@@ -293,12 +280,11 @@ impl Play {
     }
 }
 
-fn reply(answer: Answer, model: &Reference) -> Reply {
+fn reply(answer: Answer) -> Reply {
     match answer {
         Answer::Go => Reply::Go,
         Answer::CheckpointFirst(group) => Reply::CheckpointFirst(group),
         Answer::UndoFirst => Reply::UndoFirst,
-        Answer::Wait(deps) => Reply::Wait(set(&deps, model)),
     }
 }
 
@@ -336,14 +322,6 @@ fn names(effect: &Effect) -> Vec<&'static str> {
                 (
                     "undo several",
                     count(|step| matches!(step, Step::Undo(_))) / 2,
-                ),
-                (
-                    "threads begun",
-                    count(|step| matches!(step, Step::Restore { begun, .. } if !begun.is_empty())),
-                ),
-                (
-                    "threads ended",
-                    count(|step| matches!(step, Step::Restore { ended, .. } if !ended.is_empty())),
                 ),
             ];
             names.extend(

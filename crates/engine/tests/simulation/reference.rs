@@ -21,7 +21,6 @@ pub enum Reply {
     Guess(Id),
     CheckpointFirst(GroupId),
     UndoFirst,
-    Wait(BTreeSet<Id>),
 }
 
 pub type Said = Result<Reply, EngineError>;
@@ -32,9 +31,8 @@ pub struct Reference {
     pub over: bool,
     pub history: Vec<Entry>,
     pub state: State,
-    carries: BTreeMap<ObjectId, Kinds>,
-    /// What gates them, and whether they are closed.
-    pub channels: BTreeMap<ChannelId, (Kinds, bool)>,
+    /// What gates them.
+    pub channels: BTreeMap<ChannelId, Kinds>,
     /// In order of arrival.
     pub outputs: Vec<Held>,
     /// Those that wait, in order of arrival.
@@ -53,7 +51,6 @@ pub struct Reference {
     pub closed_objects: BTreeMap<ObjectId, PlanId>,
     pub leaving: BTreeMap<TaskId, PlanId>,
     pub withdrawn: BTreeSet<Id>,
-    pub limit: usize,
 }
 
 impl Reference {
@@ -64,7 +61,6 @@ impl Reference {
             over: false,
             history: Vec::new(),
             state: State::default(),
-            carries: BTreeMap::new(),
             channels: BTreeMap::new(),
             outputs: Vec::new(),
             waiters: Vec::new(),
@@ -80,7 +76,6 @@ impl Reference {
             closed_objects: BTreeMap::new(),
             leaving: BTreeMap::new(),
             withdrawn: BTreeSet::new(),
-            limit: 2000,
         }
     }
 
@@ -97,19 +92,12 @@ impl Reference {
                 self.decide(self.consent().unwrap_or(Id(0)), decision, effects)?;
             }
             Event::Spawn(parent, child) => self.spawn(parent, child)?,
-            Event::Join(sibling, child) => {
-                let group = self.open_group(sibling)?;
-                self.check_new(child)?;
-                self.note(Some(group), What::Joined(child));
-            }
             Event::End(task) => self.end(task, effects)?,
             Event::Predict(task, owner, may_share) => {
                 reply = self.predict(task, owner, may_share)?;
             }
             Event::Checkpointed(group, ckpt) => self.checkpointed(group, ckpt, effects)?,
             Event::RolledBack(plan) => self.rolled_back(plan)?,
-            Event::Limit(max) => self.limit = max,
-            Event::Carry(object, kinds) => self.carry(object, kinds)?,
             Event::Forget(object) => self.forget(object, effects),
             Event::Access(task, object, access) => {
                 reply = self.access(task, object, access, effects)?;
@@ -169,9 +157,6 @@ impl Reference {
         self.open(node)?;
         let kind = self.assumed.kind(id);
         let by = match node {
-            Node::Object(object) if !self.carries(object).has(kind) => {
-                return Err(EngineError::CannotCarry { object, id });
-            }
             Node::Object(_) => None,
             Node::Task(task) => Some(self.open_group(task)?),
         };
@@ -220,7 +205,8 @@ impl Reference {
             (Kind::Consent, Decision::Deny) => {
                 self.set_decided(id, Decision::Deny);
                 self.over = true;
-                self.drop_outputs(effects, |_| true);
+                let dropped = self.outputs.drain(..);
+                effects.extend(dropped.map(|held| Effect::Drop(held.hold)));
                 self.end_waits(effects, |_| true);
             }
             (_, Decision::Deny) => self.deny(id, effects),
@@ -243,26 +229,6 @@ impl Reference {
         Ok(())
     }
 
-    fn carry(&mut self, object: ObjectId, kinds: Kinds) -> Result<(), EngineError> {
-        let node = Node::Object(object);
-        if !kinds.consent {
-            return Err(EngineError::WaitsForConsent(node));
-        }
-        let mut lost = self.undecided_of(node, kinds.others());
-        // Of several, the error names the newest epoch of the first volume, or the newest prediction.
-        let volume = |id: &Id| match self.kind(*id) {
-            Kind::Epoch(volume) => volume.0,
-            _ => u64::MAX,
-        };
-        let first = lost.iter().map(volume).min();
-        lost.retain(|id| Some(volume(id)) == first);
-        if let Some(&id) = lost.last() {
-            return Err(EngineError::CannotCarry { object, id });
-        }
-        self.carries.insert(object, kinds);
-        Ok(())
-    }
-
     fn access(
         &mut self,
         task: TaskId,
@@ -280,16 +246,8 @@ impl Reference {
         if let Some(undo) = undo.filter(|undo| self.undos.contains_key(undo)) {
             return Err(EngineError::UndoExists(undo));
         }
-        let wait = self.undecided_of(Node::Task(task), self.carries(object).others());
-        if modifies && !wait.is_empty() {
-            return Ok(Reply::Wait(wait));
-        }
-        let predictions = Kinds {
-            predictions: true,
-            ..Kinds::default()
-        };
-        let known = self.undecided_of(Node::Task(task), predictions);
-        let observed = self.undecided_of(Node::Object(object), predictions);
+        let known = self.undecided_of(Node::Task(task), Kinds::PREDICTIONS);
+        let observed = self.undecided_of(Node::Object(object), Kinds::PREDICTIONS);
         if !observed.is_subset(&known) && !self.may_gain(group) {
             return Ok(Reply::CheckpointFirst(group));
         }
@@ -343,7 +301,6 @@ impl Reference {
     }
 
     fn forget(&mut self, object: ObjectId, effects: &mut Vec<Effect>) {
-        self.carries.remove(&object);
         self.closed_objects.remove(&object);
         self.retire(Node::Object(object), effects);
         let of_object = |entry: &usize| matches!(self.history[*entry].what, What::Accessed { object: of, .. } if of == object);
@@ -393,7 +350,7 @@ impl Reference {
     /// The live tasks.
     pub fn tasks(&self) -> BTreeSet<TaskId> {
         let groups = self.state.groups.values();
-        groups.flat_map(|group| &group.tasks).copied().collect()
+        groups.filter_map(|group| group.task).collect()
     }
 
     pub fn kind(&self, id: Id) -> Kind {
@@ -402,10 +359,6 @@ impl Reference {
 
     pub fn ids(&self) -> impl Iterator<Item = Id> + use<> {
         self.assumed.ids()
-    }
-
-    fn carries(&self, object: ObjectId) -> Kinds {
-        self.carries.get(&object).copied().unwrap_or(Kinds::ALL)
     }
 
     fn undecided(&self, id: Id) -> Result<(), EngineError> {

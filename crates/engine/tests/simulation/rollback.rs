@@ -29,7 +29,7 @@ impl Reference {
         let live: Vec<_> = before
             .groups
             .iter()
-            .filter(|(_, group)| !group.tasks.is_empty())
+            .filter_map(|(&group, found)| Some((group, found.task?)))
             .collect();
         let undone: Vec<_> = (0..self.history.len())
             .filter(|&at| self.is_taken(at, &taken))
@@ -53,7 +53,6 @@ impl Reference {
         let victims: Vec<_> = live
             .into_iter()
             .filter(|(group, _)| taken.cuts.contains_key(group))
-            .map(|(&group, found)| (group, found.tasks.clone()))
             .collect();
         self.end_waits_of(&victims, effects);
         for &id in taken.denied.iter().filter(|&&other| other != id) {
@@ -107,7 +106,7 @@ impl Reference {
         let entry = &self.history[at];
         let cut = entry.by.and_then(|by| taken.cuts.get(&by));
         // A group that has ended for good stays so.
-        let is_final = matches!(entry.what, What::Ended(_))
+        let is_final = matches!(entry.what, What::Ended)
             && entry.by.is_some_and(|by| self.ended.contains(&by));
         !entry.undone && !is_final && cut.is_some_and(|&cut| cut <= at)
     }
@@ -170,73 +169,52 @@ impl Reference {
         objects
     }
 
-    fn end_waits_of(&mut self, victims: &[(GroupId, BTreeSet<TaskId>)], effects: &mut Vec<Effect>) {
-        let mut tasks = BTreeSet::new();
-        for (group, before) in victims {
-            tasks.extend(before.iter().copied());
-            tasks.extend(self.tasks_of(*group));
-        }
-        self.edges
-            .retain(|node, _| !matches!(node, Node::Task(task) if tasks.contains(task)));
-        self.end_waits(
-            effects,
-            |node| matches!(node, Node::Task(task) if tasks.contains(&task)),
-        );
+    fn end_waits_of(&mut self, victims: &[(GroupId, TaskId)], effects: &mut Vec<Effect>) {
+        let is_victim = |node| victims.iter().any(|&(_, task)| node == Node::Task(task));
+        self.edges.retain(|&node, _| !is_victim(node));
+        self.end_waits(effects, is_victim);
     }
 
-    fn tasks_of(&self, group: GroupId) -> BTreeSet<TaskId> {
+    fn is_alive(&self, group: GroupId) -> bool {
         let found = self.state.groups.get(&group);
-        found.map(|found| found.tasks.clone()).unwrap_or_default()
+        found.is_some_and(|found| found.task.is_some())
     }
 
     fn plan(
         &mut self,
-        victims: &[(GroupId, BTreeSet<TaskId>)],
+        victims: &[(GroupId, TaskId)],
         objects: &BTreeSet<ObjectId>,
         undos: BTreeMap<usize, UndoId>,
         taken: &Taken,
         effects: &mut Vec<Effect>,
     ) {
-        let is_restored = |group: GroupId| !self.tasks_of(group).is_empty();
-        let restored = || victims.iter().filter(|(group, _)| is_restored(*group));
-        let destroyed = victims
-            .iter()
-            .rev()
-            .filter(|(group, _)| !is_restored(*group));
-        let mut steps: Vec<_> = destroyed.map(|&(group, _)| Step::Destroy(group)).collect();
+        let restored = || victims.iter().filter(|(group, _)| self.is_alive(*group));
+        let destroyed = || victims.iter().filter(|(group, _)| !self.is_alive(*group));
+        let youngest = destroyed().rev();
+        let mut steps: Vec<_> = youngest.map(|&(group, _)| Step::Destroy(group)).collect();
         steps.extend(restored().map(|&(group, _)| Step::Stop(group)));
         steps.extend(undos.into_values().rev().map(Step::Undo));
         let mut used = BTreeSet::new();
-        for &(group, ref before) in restored() {
+        for &(group, _) in restored() {
             let cut = taken.cuts[&group];
             let to = self
                 .checkpoints
                 .iter()
                 .find(|ckpt| ckpt.group == group && ckpt.entry == cut);
             let to = to.expect("a group is restored to a checkpoint").id;
-            let after = self.tasks_of(group);
             used.insert(to);
-            steps.push(Step::Restore {
-                group,
-                to,
-                begun: before.difference(&after).copied().collect(),
-                ended: after.difference(before).copied().collect(),
-            });
+            steps.push(Step::Restore { group, to });
         }
         steps.extend(restored().map(|&(group, _)| Step::Resume(group)));
         if !steps.is_empty() {
-            let after: Vec<_> = victims
-                .iter()
-                .map(|(group, _)| self.tasks_of(*group))
-                .collect();
+            let leaving: Vec<_> = destroyed().map(|&(_, task)| task).collect();
             self.plans_made += 1;
             let plan = PlanId(self.plans_made);
             self.plans.insert(plan);
-            for ((group, before), after) in victims.iter().zip(after) {
-                self.closed_groups.insert(*group, plan);
-                self.leaving
-                    .extend(before.difference(&after).map(|&task| (task, plan)));
-            }
+            self.leaving
+                .extend(leaving.into_iter().map(|task| (task, plan)));
+            self.closed_groups
+                .extend(victims.iter().map(|&(group, _)| (group, plan)));
             self.closed_objects
                 .extend(objects.iter().map(|&object| (object, plan)));
             effects.push(Effect::Plan(Plan { id: plan, steps }));

@@ -15,7 +15,6 @@ pub struct Checkpoint {
     /// The entry that tells of it.
     pub entry: usize,
     pub is_live: bool,
-    pub tasks: BTreeSet<TaskId>,
 }
 
 impl Reference {
@@ -33,13 +32,6 @@ impl Reference {
             return Err(EngineError::WrongOwner { kind, owner });
         }
         let group = self.open_group(task)?;
-        let is_open = |id: &Id| self.kind(*id) == kind && !self.decided.contains_key(id);
-        let undecided: Vec<_> = self.ids().filter(is_open).collect();
-        if undecided.len() >= self.limit {
-            return Ok(Reply::Wait(
-                undecided.first().copied().into_iter().collect(),
-            ));
-        }
         if !may_share || !self.may_gain(group) {
             return Ok(Reply::CheckpointFirst(group));
         }
@@ -59,14 +51,9 @@ impl Reference {
         if self.checkpoints.iter().any(is_same) {
             return Err(EngineError::CheckpointExists(id));
         }
-        let tasks = self
-            .state
-            .groups
-            .get(&group)
-            .map(|found| found.tasks.clone());
-        let tasks = tasks.filter(|tasks| !tasks.is_empty());
-        let tasks = tasks.ok_or(EngineError::UnknownGroup(group))?;
-        if let (Some(&plan), Some(&task)) = (self.closed_groups.get(&group), tasks.first()) {
+        let task = self.state.groups.get(&group).and_then(|found| found.task);
+        let task = task.ok_or(EngineError::UnknownGroup(group))?;
+        if let Some(&plan) = self.closed_groups.get(&group) {
             let node = Node::Task(task);
             return Err(EngineError::RollingBack { node, plan });
         }
@@ -84,7 +71,6 @@ impl Reference {
             group,
             entry: self.history.len(),
             is_live: true,
-            tasks,
         });
         self.note(Some(group), What::Checkpointed);
         Ok(())
@@ -106,18 +92,13 @@ impl Reference {
             return Ok(());
         }
         let group = self.group_of(task)?;
-        self.note(Some(group), What::Ended(task));
+        self.note(Some(group), What::Ended);
         self.retire(Node::Task(task), effects);
-        if self.state.groups[&group].tasks.is_empty() {
-            self.ended.insert(group);
-            for ckpt in self
-                .checkpoints
-                .iter_mut()
-                .filter(|ckpt| ckpt.group == group)
-            {
-                ckpt.is_live = false;
-                effects.push(Effect::DiscardCheckpoint(ckpt.id));
-            }
+        self.ended.insert(group);
+        let own = |ckpt: &&mut Checkpoint| ckpt.group == group;
+        for ckpt in self.checkpoints.iter_mut().filter(own) {
+            ckpt.is_live = false;
+            effects.push(Effect::DiscardCheckpoint(ckpt.id));
         }
         Ok(())
     }
@@ -223,12 +204,9 @@ impl Reference {
         }
     }
 
-    /// A number is free if no task has it, and no rollback brings one back that had it.
+    /// A number is free if no task has it, and no plan is to end one that has.
     pub fn check_new(&self, task: TaskId) -> Result<(), EngineError> {
-        let mut live = self.checkpoints.iter().filter(|ckpt| ckpt.is_live);
-        let is_known = self.state.of(task).is_some()
-            || self.leaving.contains_key(&task)
-            || live.any(|ckpt| ckpt.tasks.contains(&task));
+        let is_known = self.state.of(task).is_some() || self.leaving.contains_key(&task);
         (!is_known)
             .then_some(())
             .ok_or(EngineError::TaskExists(task))
