@@ -1,4 +1,8 @@
 //! Barriers: who waits until their node has no dependencies of some kinds.
+//!
+//! A task waits itself, so its wait ends when the task ends or is rolled back. An object's waiter is
+//! somebody else, so a rollback of the object does not end the wait. It only keeps the waiter from being
+//! woken: what the engine says of an object that is being rolled back, the object is not yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +27,29 @@ struct Barrier {
     arrival: u64,
     node: Node,
     kinds: Kinds,
-    watching: Id,
+    /// None while its object is being rolled back: it is looked at again after that.
+    watching: Option<Id>,
+}
+
+/// Why a wait goes on.
+enum Obstacle {
+    /// Its node depends on this.
+    Undecided(Id),
+    /// Its object is being rolled back.
+    RollingBack,
+}
+
+impl Obstacle {
+    /// Has the waiter looked at again once this is over. Returns what is watched.
+    fn watch(self, waiter: WaiterId, assumptions: &mut Assumptions) -> Option<Id> {
+        match self {
+            Self::Undecided(id) => {
+                assumptions.watch(id, Watcher::Barrier(waiter));
+                Some(id)
+            }
+            Self::RollingBack => None,
+        }
+    }
 }
 
 /// Waits that one event ends.
@@ -60,10 +86,10 @@ impl Barriers {
         nodes: &Nodes,
         assumptions: &mut Assumptions,
     ) -> Result<bool, EngineError> {
-        let Some(watching) = obstacle(node, kinds, nodes, assumptions)? else {
+        let Some(obstacle) = obstacle(node, kinds, nodes, assumptions)? else {
             return Ok(false);
         };
-        assumptions.watch(watching, Watcher::Barrier(waiter));
+        let watching = obstacle.watch(waiter, assumptions);
         self.arrivals += 1;
         let barrier = Barrier {
             arrival: self.arrivals,
@@ -88,17 +114,17 @@ impl Barriers {
         let Some(barrier) = self.pending.get_mut(&waiter) else {
             return;
         };
+        barrier.watching = None;
         let next = obstacle(barrier.node, barrier.kinds, nodes, assumptions)
             .expect("a task's waits end with it");
         if let Some(next) = next {
-            assumptions.watch(next, Watcher::Barrier(waiter));
-            barrier.watching = next;
+            barrier.watching = next.watch(waiter, assumptions);
         } else {
             self.finish(waiter, assumptions, ended);
         }
     }
 
-    /// Looks again at all waits of a node that depends on less than before.
+    /// Looks again at all waits of a node that depends on less than before, or is rolled back.
     pub fn look_afresh(
         &mut self,
         node: Node,
@@ -107,8 +133,9 @@ impl Barriers {
         ended: &mut Ended,
     ) {
         for waiter in self.waiters(node).collect::<Vec<_>>() {
-            let watching = self.pending[&waiter].watching;
-            assumptions.unwatch(watching, Watcher::Barrier(waiter));
+            if let Some(watching) = self.pending[&waiter].watching {
+                assumptions.unwatch(watching, Watcher::Barrier(waiter));
+            }
             self.look_again(waiter, nodes, assumptions, ended);
         }
     }
@@ -123,7 +150,9 @@ impl Barriers {
         let Some(barrier) = self.pending.remove(&waiter) else {
             return false;
         };
-        assumptions.unwatch(barrier.watching, Watcher::Barrier(waiter));
+        if let Some(watching) = barrier.watching {
+            assumptions.unwatch(watching, Watcher::Barrier(waiter));
+        }
         if let Some(waiters) = self.by_node.get_mut(&barrier.node) {
             waiters.remove(&waiter);
             if waiters.is_empty() {
@@ -165,22 +194,34 @@ impl Barriers {
         self.by_node.contains_key(&node)
     }
 
+    /// The objects that somebody waits for to be free of predictions.
+    pub fn objects_awaited(&self) -> impl Iterator<Item = Node> + '_ {
+        let objects = self.by_node.keys().copied();
+        objects.filter(|&node| matches!(node, Node::Object(_)) && self.kinds(node).predictions)
+    }
+
     fn waiters(&self, node: Node) -> impl Iterator<Item = WaiterId> + '_ {
         self.by_node.get(&node).into_iter().flatten().copied()
     }
 }
 
-/// An undecided assumption of these kinds that a node depends on.
+/// What keeps the waiters of a node waiting, if anything does.
 fn obstacle(
     node: Node,
     kinds: Kinds,
     nodes: &Nodes,
     assumptions: &Assumptions,
-) -> Result<Option<Id>, EngineError> {
+) -> Result<Option<Obstacle>, EngineError> {
+    if let Node::Object(object) = node
+        && nodes.objects.check_open(object).is_err()
+    {
+        return Ok(Some(Obstacle::RollingBack));
+    }
     let consent = assumptions.consent().filter(|_| kinds.consent);
     let tracked = nodes.tracked(node)?;
-    Ok(match tracked {
+    let undecided = match tracked {
         Some(tracked) => tracked.newest(consent, kinds, assumptions),
         None => consent,
-    })
+    };
+    Ok(undecided.map(Obstacle::Undecided))
 }

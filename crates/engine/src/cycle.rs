@@ -2,7 +2,8 @@
 //!
 //! A task that owns a prediction decides it only if it runs. If it cannot run whatever the person
 //! and everybody outside do, and neither can somebody who depends on the prediction, then nothing
-//! will ever decide it for them. It may be that they would be stuck without it as well; but
+//! will ever decide it for them. The same holds for a waiter of an object that depends on it: who that
+//! is, the engine does not know, and so takes the wait for one that nothing else ends. It may be that they would be stuck without it as well; but
 //! denying a prediction is always safe, and waiting is not where nobody can end the wait.
 //!
 //! The engine denies it itself, and does not ask the owner to: the owner is stuck, and between a
@@ -30,11 +31,12 @@ pub(crate) fn find(
         .tasks()
         .map(Node::Task)
         .filter(|&task| is_stuck(task))
+        .chain(barriers.objects_awaited())
         .collect();
     let depends = |id: Id| {
         let tracked = stuck
             .iter()
-            .filter_map(|&task| nodes.tracked(task).ok().flatten());
+            .filter_map(|&node| nodes.tracked(node).ok().flatten());
         tracked
             .into_iter()
             .any(|tracked| tracked.predictions.contains(id))

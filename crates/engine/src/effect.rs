@@ -61,7 +61,8 @@ pub enum Effect {
     Wake {
         /// Who waited.
         waiter: WaiterId,
-        /// Whether its node has no such dependency left; not so when the node or the domain ended.
+        /// Whether its node has no such dependency left. Not so when its task has ended or is rolled
+        /// back, its object is forgotten, or the domain is over.
         ok: bool,
     },
     /// All live tasks wait, and only a decision on the consent can end that. Comes once, until

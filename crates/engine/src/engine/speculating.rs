@@ -118,7 +118,7 @@ impl Engine {
     }
 
     /// A plan is carried out: what it concerns takes events again, unless a later plan concerns it,
-    /// too.
+    /// too. Wakes who waited for an object of the plan that is free now.
     ///
     /// # Errors
     ///
@@ -133,12 +133,15 @@ impl Engine {
         for group in concerned.groups {
             self.nodes.groups.reopen(group, plan);
         }
+        let mut ended = Ended::default();
         for object in concerned.objects {
             self.nodes.objects.reopen(object, plan);
+            self.look_at_waits(Node::Object(object), &mut ended);
         }
         for task in concerned.leaving {
             self.nodes.groups.left(task, plan);
         }
+        self.wake(ended, true, effects);
         self.tell_waits(effects);
         Ok(())
     }
@@ -214,14 +217,14 @@ impl Engine {
                 .advance(channel, &mut self.assumptions, &mut decided.leaving);
         }
         for &object in cascade.objects.keys() {
-            self.barriers.look_afresh(
-                Node::Object(object),
-                &self.nodes,
-                &mut self.assumptions,
-                &mut decided.ended,
-            );
+            self.look_at_waits(Node::Object(object), &mut decided.ended);
         }
         self.tell_decided(decided, effects);
+    }
+
+    fn look_at_waits(&mut self, node: Node, ended: &mut Ended) {
+        let (nodes, assumptions) = (&self.nodes, &mut self.assumptions);
+        self.barriers.look_afresh(node, nodes, assumptions, ended);
     }
 
     /// Tells that checkpoints are needless, in the order of their places.

@@ -83,6 +83,8 @@ impl Engine {
             .access(task, object, access, assumptions, effects)?;
         // If the task waits, it is stuck in more cycles.
         self.waits_changed |= accessed.gains;
+        // And so is who waits for an object that has gained.
+        self.waits_changed |= self.barriers.is_waiting(Node::Object(object));
         self.tell_waits(effects);
         Ok(accessed.answer)
     }

@@ -11,13 +11,23 @@ use crate::stall;
 
 /// Waiting.
 impl Engine {
-    /// Somebody waits until a node depends on nothing of these kinds; a task waits so itself, and
-    /// does not run meanwhile. The wake comes now or later.
+    /// Somebody waits until a node depends on nothing of these kinds. The wake comes now or later.
+    ///
+    /// A task waits so itself, and does not run meanwhile. Its wait ends, not ok, when the task ends or
+    /// is rolled back: then the call that waited has never happened.
+    ///
+    /// An object's waiter is somebody else: a bystander that may not meet what is undecided, or the
+    /// shell. So a rollback of the object does not end the wait. It ends, ok, once the object is free of
+    /// such dependencies *and* no plan that concerns it is left to be carried out: with
+    /// [`Self::rolled_back`] at the earliest, and later if the object still depends on something older.
+    /// It may begin during a rollback, too. It ends, not ok, when the object is forgotten. A waiter that
+    /// is rolled back itself is the shell's to [withdraw](Self::withdraw): whose waiter it is, the engine
+    /// does not know.
     ///
     /// # Errors
     ///
-    /// The task is not alive, or the node is being rolled back; the waiter waits already; a task never
-    /// waits for consent.
+    /// The task is not alive, or is being rolled back; the waiter waits already; a task never waits for
+    /// consent.
     pub fn barrier(
         &mut self,
         node: Node,
@@ -25,7 +35,9 @@ impl Engine {
         kinds: Kinds,
         effects: &mut Vec<Effect>,
     ) -> Result<(), EngineError> {
-        self.nodes.check_open(node)?;
+        if let Node::Task(task) = node {
+            self.nodes.groups.open_of(task)?;
+        }
         self.barriers.check(node, waiter, kinds)?;
         let waits = !self.over
             && self

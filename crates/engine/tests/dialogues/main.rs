@@ -67,4 +67,6 @@ surmise_testkit::dialogues! {
     what_an_object_was_given_outlives_rollbacks
     a_forgotten_object_was_seen
     waits_end_with_what_is_undone
+    bystanders_wait_for_objects
+    a_sync_waits_for_an_epoch
 }

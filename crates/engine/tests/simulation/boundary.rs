@@ -98,7 +98,9 @@ impl Reference {
         kinds: Kinds,
         effects: &mut Vec<Effect>,
     ) -> Result<(), EngineError> {
-        self.open(node)?;
+        if let Node::Task(_) = node {
+            self.open(node)?;
+        }
         if kinds.consent && matches!(node, Node::Task(_)) {
             return Err(EngineError::WaitsForConsent(node));
         }
@@ -132,7 +134,8 @@ impl Reference {
         self.outputs = kept;
 
         for (waiter, node, kinds) in std::mem::take(&mut self.waiters) {
-            if self.undecided_of(node, kinds).is_empty() {
+            let is_closed = matches!(node, Node::Object(_)) && self.open(node).is_err();
+            if !is_closed && self.undecided_of(node, kinds).is_empty() {
                 effects.push(Effect::Wake { waiter, ok: true });
             } else {
                 self.waiters.push((waiter, node, kinds));

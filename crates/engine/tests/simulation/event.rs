@@ -89,6 +89,9 @@ fn speculative_event() -> impl Strategy<Value = Event> {
         8 => (node(), waiter).prop_map(|(node, waiter)| {
             Event::Barrier(node, waiter, Kinds::PREDICTIONS)
         }),
+        8 => (object(), (1..8u64).prop_map(WaiterId)).prop_map(|(object, waiter)| {
+            Event::Barrier(Node::Object(object), waiter, Kinds::PREDICTIONS)
+        }),
         6 => (task(), (1..9u64).prop_map(CkptId)).prop_map(|(task, ckpt)| {
             Event::CheckpointOf(task, ckpt)
         }),

@@ -4,16 +4,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use surmise_engine::{
-    Access, ChannelId, Decision, Effect, GroupId, HoldId, Id, Kind, Kinds, Node, ObjectId,
+    Access, ChannelId, Decision, Effect, GroupId, HoldId, Id, Kind, Kinds, Node, ObjectId, WaiterId,
 };
 
 use crate::event::Event;
 use crate::history::What;
 use crate::reference::Reference;
 
-/// Where every output is.
+/// Where every output is, and who waits.
 #[derive(Default)]
 pub struct Ledger {
+    waits: BTreeMap<WaiterId, (Node, Kinds)>,
     gates: BTreeMap<ChannelId, Kinds>,
     held: Vec<Held>,
 }
@@ -48,7 +49,20 @@ impl Ledger {
                 };
                 self.held.push(held);
             }
+            Event::Barrier(node, waiter, kinds) => {
+                let other = self.waits.insert(waiter, (node, kinds));
+                assert_eq!(other, None, "{waiter} was never woken");
+            }
+            Event::Withdraw(waiter) => drop(self.waits.remove(&waiter)),
             _ => {}
+        }
+        for effect in effects {
+            if let Effect::Wake { waiter, ok: false } = *effect
+                && let Some((Node::Object(object), _)) = self.waits.get(&waiter)
+            {
+                let is_forgotten = matches!(event, Event::Forget(of) if of == object);
+                assert!(is_forgotten || model.over, "{waiter} is woken for nothing");
+            }
         }
         self.note_effects(effects, model);
     }
@@ -63,6 +77,7 @@ impl Ledger {
                     self.held
                         .remove(found.expect("an output is dropped that is not held"));
                 }
+                Effect::Wake { waiter, ok } => self.wake(waiter, ok, model),
                 _ => {}
             }
         }
@@ -134,6 +149,24 @@ impl Ledger {
             self.held.is_empty(),
             "an output was neither released nor dropped"
         );
+        assert_eq!(self.waits, BTreeMap::new(), "a waiter was never woken");
+    }
+
+    /// A waiter is woken, once. One of an object finds it as it is to be: nothing undecided that it
+    /// waited for is in it, and no plan has anything left to do to it.
+    fn wake(&mut self, waiter: WaiterId, ok: bool, model: &Reference) {
+        let found = self.waits.remove(&waiter);
+        let (node, kinds) = found.expect("a waiter is woken that does not wait");
+        if let (Node::Object(object), true) = (node, ok && kinds.predictions) {
+            let is_closed = model.closed_objects.contains_key(&object);
+            assert!(
+                !is_closed,
+                "{waiter} is woken while {object} is rolled back"
+            );
+            let mut sources = self.sources(node, model);
+            sources.retain(|&id| kinds.has(model.kind(id)));
+            assert_eq!(sources, BTreeSet::new(), "{waiter} is woken too early");
+        }
     }
 
     /// An output is released: once, in its channel's order, and after all it rests on.

@@ -54,6 +54,8 @@ fn the_histories_reach_every_effect_and_answer() {
         "drop",
         "wake ok",
         "wake not ok",
+        "wake after a rollback",
+        "wait during a rollback",
         "stalled",
         "unstalled",
         "guess",
@@ -170,7 +172,7 @@ impl Play {
         }
         self.world.carry_out(&effects);
         self.check(event);
-        self.count(&said, &effects);
+        self.count(event, &said, &effects);
         said
     }
 
@@ -263,7 +265,7 @@ impl Play {
         .map(|()| Reply::Done)
     }
 
-    fn count(&mut self, said: &Said, effects: &[Effect]) {
+    fn count(&mut self, event: &Event, said: &Said, effects: &[Effect]) {
         let answer = match said {
             Ok(Reply::Go) => Some("go"),
             Ok(Reply::Guess(_)) => Some("guess"),
@@ -274,7 +276,19 @@ impl Play {
             }
             _ => None,
         };
-        for what in effects.iter().flat_map(names).chain(answer) {
+        let wakes = effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Wake { ok: true, .. }));
+        let wait = match *event {
+            Event::RolledBack(_) if wakes => Some("wake after a rollback"),
+            Event::Barrier(node @ Node::Object(_), ..)
+                if said.is_ok() && self.model.open(node).is_err() =>
+            {
+                Some("wait during a rollback")
+            }
+            _ => None,
+        };
+        for what in effects.iter().flat_map(names).chain(answer).chain(wait) {
             *self.counts.entry(what).or_insert(0) += 1;
         }
     }

@@ -87,7 +87,7 @@ fn moves(
 }
 
 /// The newest prediction whose owner is stuck whatever the person and the outside do, or has ended,
-/// and on which somebody depends who is stuck as well.
+/// and on which somebody depends who is stuck as well, or an object that is waited for.
 pub fn cycle(model: &Reference) -> Option<Id> {
     let tasks = model.tasks();
     let moving = grow(model, |node, moving| {
@@ -99,17 +99,26 @@ pub fn cycle(model: &Reference) -> Option<Id> {
         let Owner::Task(owner) = owner else {
             return false;
         };
-        kind == Kind::Prediction
-            && !model.decided.contains_key(&id)
-            && is_stuck(owner)
-            && tasks.iter().any(|&task| {
-                let relied = model.undecided_of(Node::Task(task), Kinds::ALL);
-                is_stuck(task) && relied.contains(&id)
-            })
+        let is_undecidable =
+            kind == Kind::Prediction && !model.decided.contains_key(&id) && is_stuck(owner);
+        let stuck = tasks.iter().copied().filter(|&task| is_stuck(task));
+        let mut stuck = stuck.map(|task| model.undecided_of(Node::Task(task), Kinds::ALL));
+        let objects = model
+            .waiters
+            .iter()
+            .filter(|&&(_, node, _)| is_object(node));
+        let mut objects = objects.map(|&(_, node, kinds)| model.undecided_of(node, kinds));
+        is_undecidable
+            && (stuck.any(|relied| relied.contains(&id))
+                || objects.any(|relied| relied.contains(&id)))
     };
     let mut ids: Vec<_> = model.ids().collect();
     ids.reverse();
     ids.into_iter().find(is_cycle)
+}
+
+fn is_object(node: Node) -> bool {
+    matches!(node, Node::Object(_))
 }
 
 fn waits_for(model: &Reference, consent: Id, node: Node, concerned: &BTreeSet<Node>) -> bool {
