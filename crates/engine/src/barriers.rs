@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::assumptions::{Assumptions, Watcher};
 use crate::error::EngineError;
-use crate::id::{Id, Node, WaiterId};
+use crate::id::{Id, Node, Volume, WaiterId};
 use crate::kind::Kinds;
 use crate::nodes::Nodes;
 
@@ -21,12 +21,16 @@ pub(crate) struct Barriers {
 }
 
 /// One wait. It ends when its node depends on nothing of the kinds, whatever it depended on when
-/// the wait began; so the assumption that it watches is only the next at which to look.
+/// the wait began; so the assumption that it watches is only the next at which to look. Only of an
+/// object's epochs it ends with those that there were then: epochs follow each other without end, and
+/// one that comes later has nothing of what the waiter asked for.
 #[derive(Debug)]
 struct Barrier {
     arrival: u64,
     node: Node,
     kinds: Kinds,
+    /// The newest epochs of an object when the wait began.
+    until: Option<BTreeMap<Volume, Id>>,
     /// None while its object is being rolled back: it is looked at again after that.
     watching: Option<Id>,
 }
@@ -37,6 +41,30 @@ enum Obstacle {
     Undecided(Id),
     /// Its object is being rolled back.
     RollingBack,
+}
+
+impl Barrier {
+    /// What keeps the waiter waiting, if anything does.
+    fn obstacle(
+        &self,
+        nodes: &Nodes,
+        assumptions: &Assumptions,
+    ) -> Result<Option<Obstacle>, EngineError> {
+        if let Node::Object(object) = self.node
+            && nodes.objects.check_open(object).is_err()
+        {
+            return Ok(Some(Obstacle::RollingBack));
+        }
+        let consent = assumptions.consent().filter(|_| self.kinds.consent);
+        let undecided = match nodes.tracked(self.node)? {
+            Some(tracked) => {
+                let until = self.until.as_ref();
+                tracked.newest(consent, self.kinds, until, assumptions)
+            }
+            None => consent,
+        };
+        Ok(undecided.map(Obstacle::Undecided))
+    }
 }
 
 impl Obstacle {
@@ -86,17 +114,22 @@ impl Barriers {
         nodes: &Nodes,
         assumptions: &mut Assumptions,
     ) -> Result<bool, EngineError> {
-        let Some(obstacle) = obstacle(node, kinds, nodes, assumptions)? else {
-            return Ok(false);
+        let until = match node {
+            Node::Task(_) => None,
+            Node::Object(_) => Some(nodes.deps(node, Kinds::EPOCHS, assumptions)?.epochs),
         };
-        let watching = obstacle.watch(waiter, assumptions);
-        self.arrivals += 1;
-        let barrier = Barrier {
-            arrival: self.arrivals,
+        let mut barrier = Barrier {
+            arrival: self.arrivals + 1,
             node,
             kinds,
-            watching,
+            until,
+            watching: None,
         };
+        let Some(obstacle) = barrier.obstacle(nodes, assumptions)? else {
+            return Ok(false);
+        };
+        barrier.watching = obstacle.watch(waiter, assumptions);
+        self.arrivals = barrier.arrival;
         self.pending.insert(waiter, barrier);
         self.by_node.entry(node).or_default().insert(waiter);
         Ok(true)
@@ -115,7 +148,8 @@ impl Barriers {
             return;
         };
         barrier.watching = None;
-        let next = obstacle(barrier.node, barrier.kinds, nodes, assumptions)
+        let next = barrier
+            .obstacle(nodes, assumptions)
             .expect("a task's waits end with it");
         if let Some(next) = next {
             barrier.watching = next.watch(waiter, assumptions);
@@ -203,25 +237,4 @@ impl Barriers {
     fn waiters(&self, node: Node) -> impl Iterator<Item = WaiterId> + '_ {
         self.by_node.get(&node).into_iter().flatten().copied()
     }
-}
-
-/// What keeps the waiters of a node waiting, if anything does.
-fn obstacle(
-    node: Node,
-    kinds: Kinds,
-    nodes: &Nodes,
-    assumptions: &Assumptions,
-) -> Result<Option<Obstacle>, EngineError> {
-    if let Node::Object(object) = node
-        && nodes.objects.check_open(object).is_err()
-    {
-        return Ok(Some(Obstacle::RollingBack));
-    }
-    let consent = assumptions.consent().filter(|_| kinds.consent);
-    let tracked = nodes.tracked(node)?;
-    let undecided = match tracked {
-        Some(tracked) => tracked.newest(consent, kinds, assumptions),
-        None => consent,
-    };
-    Ok(undecided.map(Obstacle::Undecided))
 }

@@ -101,24 +101,30 @@ impl Tracked {
     }
 
     /// One undecided assumption of these kinds: the one likely to be decided last. `consent` is the
-    /// one that is depended on beside these.
+    /// one that is depended on beside these; of epochs only those `until` these are meant, if given.
     pub fn newest(
         &self,
         consent: Option<Id>,
         kinds: Kinds,
+        until: Option<&BTreeMap<Volume, Id>>,
         assumptions: &Assumptions,
     ) -> Option<Id> {
         let consent = consent.filter(|&id| kinds.consent && assumptions.consent() == Some(id));
+        let meant = |(&volume, &id): (&Volume, &Id)| match until {
+            None => Some((volume, id)),
+            Some(until) => until.get(&volume).map(|&until| (volume, id.min(until))),
+        };
         let epoch = || {
             let mut epochs = self.epochs.iter().filter(|_| kinds.epochs);
-            epochs.find(|&(&volume, &id)| assumptions.is_epoch_undecided(volume, id))
+            let mut meant = epochs.by_ref().filter_map(meant);
+            meant.find(|&(volume, id)| assumptions.is_epoch_undecided(volume, id))
         };
         let prediction = || {
             let predictions = kinds.predictions.then_some(&self.predictions)?;
             predictions.newest(assumptions.predictions())
         };
         consent
-            .or_else(|| epoch().map(|(_, &id)| id))
+            .or_else(|| epoch().map(|(_, id)| id))
             .or_else(prediction)
     }
 }

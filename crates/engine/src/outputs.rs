@@ -154,7 +154,9 @@ impl Outputs {
         }
         while let Some(head) = found.held.first_entry() {
             let (arrival, head) = (*head.key(), head.get());
-            let wait = head.tracked.newest(head.consent, found.gates, assumptions);
+            let wait = head
+                .tracked
+                .newest(head.consent, found.gates, None, assumptions);
             if let Some(id) = wait {
                 assumptions.watch(id, watcher);
                 found.watching = Some(id);

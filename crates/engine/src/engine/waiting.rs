@@ -20,7 +20,10 @@ impl Engine {
     /// shell. So a rollback of the object does not end the wait. It ends, ok, once the object is free of
     /// such dependencies *and* no plan that concerns it is left to be carried out: with
     /// [`Self::rolled_back`] at the earliest, and later if the object still depends on something older.
-    /// It may begin during a rollback, too. It ends, not ok, when the object is forgotten. A waiter that
+    /// Epochs that the object comes to depend on after the wait began are not waited for: who asks for
+    /// durability asks for that of what there is.
+    ///
+    /// Such a wait may begin during a rollback, too. It ends, not ok, when the object is forgotten. A waiter that
     /// is rolled back itself is the shell's to [withdraw](Self::withdraw): whose waiter it is, the engine
     /// does not know.
     ///

@@ -6,7 +6,7 @@ use surmise_engine::{ChannelId, Effect, EngineError, HoldId, Id, Kinds, Node, On
 
 use crate::event::Event;
 use crate::history::What;
-use crate::reference::Reference;
+use crate::reference::{Reference, Waiter};
 
 /// An output that is held.
 pub struct Held {
@@ -34,7 +34,7 @@ impl Reference {
             Event::Output(node, channel, hold) => self.output(node, channel, hold, effects)?,
             Event::Barrier(node, waiter, kinds) => self.barrier(node, waiter, kinds, effects)?,
             Event::Withdraw(waiter) => {
-                let found = self.waiters.iter().position(|&(other, ..)| other == waiter);
+                let found = self.waiters.iter().position(|other| other.id == waiter);
                 let found = found.ok_or(EngineError::UnknownWaiter(waiter))?;
                 self.waiters.remove(found);
             }
@@ -104,13 +104,19 @@ impl Reference {
         if kinds.consent && matches!(node, Node::Task(_)) {
             return Err(EngineError::WaitsForConsent(node));
         }
-        if self.waiters.iter().any(|&(other, ..)| other == waiter) {
+        if self.waiters.iter().any(|other| other.id == waiter) {
             return Err(EngineError::WaiterExists(waiter));
         }
         if self.over {
             effects.push(Effect::Wake { waiter, ok: false });
         } else {
-            self.waiters.push((waiter, node, kinds));
+            let until = self.undecided_of(node, Kinds::EPOCHS);
+            self.waiters.push(Waiter {
+                id: waiter,
+                node,
+                kinds,
+                until,
+            });
         }
         Ok(())
     }
@@ -133,23 +139,26 @@ impl Reference {
         }
         self.outputs = kept;
 
-        for (waiter, node, kinds) in std::mem::take(&mut self.waiters) {
+        for waiter in std::mem::take(&mut self.waiters) {
+            let node = waiter.node;
             let is_closed = matches!(node, Node::Object(_)) && self.open(node).is_err();
-            if !is_closed && self.undecided_of(node, kinds).is_empty() {
+            if !is_closed && self.obstacles(&waiter).is_empty() {
+                let waiter = waiter.id;
                 effects.push(Effect::Wake { waiter, ok: true });
             } else {
-                self.waiters.push((waiter, node, kinds));
+                self.waiters.push(waiter);
             }
         }
         self.discard_needless(effects);
     }
 
     pub fn end_waits(&mut self, effects: &mut Vec<Effect>, is_of: impl Fn(Node) -> bool) {
-        self.waiters.retain(|&(waiter, node, _)| {
-            if is_of(node) {
+        self.waiters.retain(|waiter| {
+            if is_of(waiter.node) {
+                let waiter = waiter.id;
                 effects.push(Effect::Wake { waiter, ok: false });
             }
-            !is_of(node)
+            !is_of(waiter.node)
         });
     }
 }

@@ -43,11 +43,12 @@ impl Recent {
 }
 
 /// A history of up to 200 events, over few enough names that they meet: of all kinds, or mostly of
-/// those that guesses and rollbacks are made of.
+/// those that guesses and rollbacks are made of, or that syncs are.
 pub fn history() -> impl Strategy<Value = Vec<Event>> {
     let events = prop_oneof![
-        prop::collection::vec(event(), 1..194),
-        prop::collection::vec(speculative_event(), 1..194),
+        2 => prop::collection::vec(event(), 1..194),
+        3 => prop::collection::vec(speculative_event(), 1..194),
+        1 => prop::collection::vec(syncing_event(), 1..194),
     ];
     (events, any::<bool>()).prop_map(|(events, with_consent)| {
         let mut history = vec![
@@ -75,9 +76,9 @@ fn speculative_event() -> impl Strategy<Value = Event> {
         30 => (task(), object(), access()).prop_map(|(task, object, how)| {
             Event::Access(task, object, how)
         }),
-        9 => (task(), task()).prop_map(|(parent, child)| Event::Spawn(Some(parent), child)),
+        18 => (task(), task()).prop_map(|(parent, child)| Event::Spawn(Some(parent), child)),
         3 => task().prop_map(|task| Event::Spawn(None, task)),
-        7 => task().prop_map(Event::End),
+        9 => task().prop_map(Event::End),
         12 => (node(), channel(), hold).prop_map(|(node, channel, hold)| {
             Event::Output(node, channel, hold)
         }),
@@ -102,6 +103,24 @@ fn speculative_event() -> impl Strategy<Value = Event> {
         }),
         2 => task().prop_map(|task| Event::Unblocked(Node::Task(task))),
         10 => event(),
+    ]
+}
+
+/// Epochs of one volume follow each other, of changes of few objects.
+fn syncing_event() -> impl Strategy<Value = Event> {
+    let object = || (1..3u64).prop_map(|object| Node::Object(ObjectId(object)));
+    let waiter = (1..8u64).prop_map(WaiterId);
+    let newest = (1..4u64).prop_map(Recent);
+    let older = (2..7u64).prop_map(Recent);
+    prop_oneof![
+        10 => Just(Event::Assume(Owner::Outside, Kind::Epoch(Volume(1)))),
+        16 => (object(), newest).prop_map(|(object, id)| Event::Depend(object, id)),
+        16 => (object(), waiter).prop_map(|(object, waiter)| {
+            Event::Barrier(object, waiter, Kinds::EPOCHS)
+        }),
+        8 => older.prop_map(|id| Event::Decide(id, Decision::Affirm)),
+        8 => speculative_event(),
+        4 => event(),
     ]
 }
 

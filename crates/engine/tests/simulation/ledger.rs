@@ -14,9 +14,19 @@ use crate::reference::Reference;
 /// Where every output is, and who waits.
 #[derive(Default)]
 pub struct Ledger {
-    waits: BTreeMap<WaiterId, (Node, Kinds)>,
+    waits: BTreeMap<WaiterId, Wait>,
+    /// How many waits ended while their object depended on an epoch that came later.
+    pub ahead: usize,
     gates: BTreeMap<ChannelId, Kinds>,
     held: Vec<Held>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Wait {
+    node: Node,
+    kinds: Kinds,
+    /// What an object rested on when the wait began.
+    then: BTreeSet<Id>,
 }
 
 struct Held {
@@ -50,7 +60,11 @@ impl Ledger {
                 self.held.push(held);
             }
             Event::Barrier(node, waiter, kinds) => {
-                let other = self.waits.insert(waiter, (node, kinds));
+                let then = match node {
+                    Node::Task(_) => BTreeSet::new(),
+                    Node::Object(_) => self.sources(node, model),
+                };
+                let other = self.waits.insert(waiter, Wait { node, kinds, then });
                 assert_eq!(other, None, "{waiter} was never woken");
             }
             Event::Withdraw(waiter) => drop(self.waits.remove(&waiter)),
@@ -58,9 +72,9 @@ impl Ledger {
         }
         for effect in effects {
             if let Effect::Wake { waiter, ok: false } = *effect
-                && let Some((Node::Object(object), _)) = self.waits.get(&waiter)
+                && let Some(Node::Object(object)) = self.waits.get(&waiter).map(|wait| wait.node)
             {
-                let is_forgotten = matches!(event, Event::Forget(of) if of == object);
+                let is_forgotten = matches!(event, Event::Forget(of) if *of == object);
                 assert!(is_forgotten || model.over, "{waiter} is woken for nothing");
             }
         }
@@ -156,17 +170,24 @@ impl Ledger {
     /// waited for is in it, and no plan has anything left to do to it.
     fn wake(&mut self, waiter: WaiterId, ok: bool, model: &Reference) {
         let found = self.waits.remove(&waiter);
-        let (node, kinds) = found.expect("a waiter is woken that does not wait");
-        if let (Node::Object(object), true) = (node, ok && kinds.predictions) {
-            let is_closed = model.closed_objects.contains_key(&object);
-            assert!(
-                !is_closed,
-                "{waiter} is woken while {object} is rolled back"
-            );
-            let mut sources = self.sources(node, model);
-            sources.retain(|&id| kinds.has(model.kind(id)));
-            assert_eq!(sources, BTreeSet::new(), "{waiter} is woken too early");
-        }
+        let Wait { node, kinds, then } = found.expect("a waiter is woken that does not wait");
+        let (Node::Object(object), true) = (node, ok) else {
+            return;
+        };
+        // Another prediction may be denied by the same event, which this waiter did not wait for.
+        let is_closed = kinds.predictions && model.closed_objects.contains_key(&object);
+        assert!(
+            !is_closed,
+            "{waiter} is woken while {object} is rolled back"
+        );
+        let mut sources = self.sources(node, model);
+        sources.retain(|&id| kinds.has(model.kind(id)));
+        let count = sources.len();
+        // Epochs that came later are no business of the waiter's.
+        let is_epoch = |id| matches!(model.kind(id), Kind::Epoch(_));
+        sources.retain(|&id| !is_epoch(id) || then.contains(&id));
+        self.ahead += usize::from(sources.len() < count);
+        assert_eq!(sources, BTreeSet::new(), "{waiter} is woken too early");
     }
 
     /// An output is released: once, in its channel's order, and after all it rests on.

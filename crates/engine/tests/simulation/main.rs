@@ -56,6 +56,7 @@ fn the_histories_reach_every_effect_and_answer() {
         "wake not ok",
         "wake after a rollback",
         "wait during a rollback",
+        "wake ahead of a later epoch",
         "stalled",
         "unstalled",
         "guess",
@@ -83,6 +84,8 @@ fn play(history: &[Event]) -> BTreeMap<&'static str, usize> {
         play.event(event);
     }
     play.finish();
+    let ahead = play.ledger.ahead;
+    play.counts.insert("wake ahead of a later epoch", ahead);
     play.counts
 }
 

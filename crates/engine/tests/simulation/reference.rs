@@ -23,6 +23,15 @@ pub enum Reply {
     UndoFirst,
 }
 
+/// Somebody who waits at a barrier.
+pub struct Waiter {
+    pub id: WaiterId,
+    pub node: Node,
+    pub kinds: Kinds,
+    /// The epochs that its node depended on when the wait began.
+    pub until: BTreeSet<Id>,
+}
+
 pub type Said = Result<Reply, EngineError>;
 
 pub struct Reference {
@@ -36,7 +45,7 @@ pub struct Reference {
     /// In order of arrival.
     pub outputs: Vec<Held>,
     /// Those that wait, in order of arrival.
-    pub waiters: Vec<(WaiterId, Node, Kinds)>,
+    pub waiters: Vec<Waiter>,
     pub edges: BTreeMap<Node, Vec<(On, Option<Id>)>>,
     pub stalled: bool,
     pub checkpoints: Vec<Checkpoint>,
@@ -342,9 +351,19 @@ impl Reference {
     /// What a task waits for at barriers.
     pub fn awaited(&self, task: TaskId) -> BTreeSet<Id> {
         let node = Node::Task(task);
-        let own = self.waiters.iter().filter(|&&(_, of, _)| of == node);
-        own.flat_map(|&(.., kinds)| self.undecided_of(node, kinds))
+        let own = self.waiters.iter().filter(|waiter| waiter.node == node);
+        own.flat_map(|waiter| self.undecided_of(node, waiter.kinds))
             .collect()
+    }
+
+    /// What keeps a waiter waiting.
+    pub fn obstacles(&self, waiter: &Waiter) -> BTreeSet<Id> {
+        let mut all = self.undecided_of(waiter.node, waiter.kinds);
+        if let Node::Object(_) = waiter.node {
+            let is_epoch = |id| matches!(self.kind(id), Kind::Epoch(_));
+            all.retain(|&id| !is_epoch(id) || waiter.until.contains(&id));
+        }
+        all
     }
 
     /// The live tasks.

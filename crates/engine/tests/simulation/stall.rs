@@ -103,14 +103,10 @@ pub fn cycle(model: &Reference) -> Option<Id> {
             kind == Kind::Prediction && !model.decided.contains_key(&id) && is_stuck(owner);
         let stuck = tasks.iter().copied().filter(|&task| is_stuck(task));
         let mut stuck = stuck.map(|task| model.undecided_of(Node::Task(task), Kinds::ALL));
-        let objects = model
-            .waiters
-            .iter()
-            .filter(|&&(_, node, _)| is_object(node));
-        let mut objects = objects.map(|&(_, node, kinds)| model.undecided_of(node, kinds));
+        let mut objects = model.waiters.iter().filter(|waiter| is_object(waiter.node));
         is_undecidable
             && (stuck.any(|relied| relied.contains(&id))
-                || objects.any(|relied| relied.contains(&id)))
+                || objects.any(|waiter| model.obstacles(waiter).contains(&id)))
     };
     let mut ids: Vec<_> = model.ids().collect();
     ids.reverse();
