@@ -1,4 +1,11 @@
 //! Events that the engine refuses. A refused event has changed nothing and has no effects.
+//!
+//! Two refusals are of what a program may cause, and a shell expects them where it tells such an event:
+//! [`EngineError::OwnerSpeculates`], of a task that decides too early, and [`EngineError::RollingBack`],
+//! while a plan is left to be carried out. Any other refusal says that the shell's books and the engine's
+//! differ, which only a bug can cause: [`EngineError::bug`] says so in one way everywhere.
+
+use std::panic::Location;
 
 use thiserror::Error;
 
@@ -91,4 +98,57 @@ pub enum EngineError {
     /// The consent was denied: nothing is assumed any more.
     #[error("the domain is over: its consent was denied")]
     Over,
+}
+
+impl EngineError {
+    /// The refusal was not to be expected, so it is a bug of Surmise.
+    ///
+    /// # Panics
+    ///
+    /// In builds with debug assertions. Otherwise the caller ends what it was doing with this error: the
+    /// engine has changed nothing, but nobody knows any more what depends on what.
+    #[track_caller]
+    pub fn bug(self, while_doing: &'static str) -> Bug {
+        let bug = Bug {
+            while_doing,
+            refused: self,
+            place: Location::caller(),
+        };
+        debug_assert!(false, "{bug}");
+        bug
+    }
+}
+
+/// An event that the engine refused and that no program can cause: a bug of Surmise, with what a report
+/// of it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error(
+    "this is a bug of Surmise: to {while_doing}, it told its engine what cannot be: {refused} \
+     ({place}, version {version}); please report this line and what was run",
+    version = env!("CARGO_PKG_VERSION")
+)]
+pub struct Bug {
+    while_doing: &'static str,
+    refused: EngineError,
+    place: &'static Location<'static>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bug_says_what_to_report() {
+        let refused = EngineError::UnknownTask(TaskId(7));
+        let told = std::panic::catch_unwind(|| refused.bug("note an exit").to_string());
+        let told = match told {
+            Ok(error) => error,
+            Err(panic) => *panic.downcast::<String>().expect("a message"),
+        };
+        let (start, end) = ("this is a bug of Surmise: to note an exit", "what was run");
+        assert!(told.starts_with(start) && told.ends_with(end), "{told}");
+        for part in ["there is no task 7", file!(), env!("CARGO_PKG_VERSION")] {
+            assert!(told.contains(part), "{told}");
+        }
+    }
 }

@@ -133,7 +133,7 @@ pub use blocking::On;
 pub use deps::Deps;
 pub use effect::{Access, Answer, Effect, Guess};
 pub use engine::Engine;
-pub use error::EngineError;
+pub use error::{Bug, EngineError};
 pub use extents::{Extent, Extents};
 pub use id::{
     ChannelId, CkptId, GroupId, HoldId, Id, Node, ObjectId, PlanId, TaskId, UndoId, Volume,
