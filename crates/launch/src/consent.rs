@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use surmise_engine::{
-    ChannelId, Decision, Effect, Engine, EngineError, HoldId, Id, Kind, Kinds, Node, ObjectId, On,
-    Owner, TaskId,
+    Bug, ChannelId, Decision, Effect, Engine, EngineError, HoldId, Id, Kind, Kinds, Node, ObjectId,
+    On, Owner, TaskId,
 };
 
 /// The one channel for all that the relay holds: it keeps the order in which it took things.
@@ -49,10 +49,12 @@ pub(crate) struct Consent {
 
 impl Consent {
     /// Of a domain whose command is about to start.
-    pub(crate) fn new() -> Result<Self, EngineError> {
+    pub(crate) fn new() -> Result<Self, Bug> {
         let mut engine = Engine::new();
-        let id = engine.assume(Owner::Person, Kind::Consent)?;
-        engine.open(HELD, Kinds::ALL)?;
+        let id = engine.assume(Owner::Person, Kind::Consent);
+        let id = id.map_err(bug("begin under a consent"))?;
+        let opened = engine.open(HELD, Kinds::ALL);
+        opened.map_err(bug("begin to hold output"))?;
         Ok(Self {
             engine,
             id,
@@ -63,12 +65,13 @@ impl Consent {
     }
 
     /// The relay holds something new.
-    pub(crate) fn held(&mut self, hold: u64) -> Result<(), EngineError> {
+    pub(crate) fn held(&mut self, hold: u64) -> Result<(), Bug> {
         let hold = HoldId(hold);
         // More of what is held already adds nothing that could be decided apart.
         if self.held.insert(hold) {
             let mut effects = Vec::new();
-            self.engine.output(INSIDE, HELD, hold, &mut effects)?;
+            let held = self.engine.output(INSIDE, HELD, hold, &mut effects);
+            held.map_err(bug("hold output"))?;
             debug_assert!(effects.is_empty(), "held by the undecided consent");
         }
         Ok(())
@@ -76,13 +79,15 @@ impl Consent {
 
     /// The person agrees to all so far, and the domain goes on under a new consent. Returns what may
     /// leave now, in causal order.
-    pub(crate) fn affirm(&mut self) -> Result<Vec<u64>, EngineError> {
+    pub(crate) fn affirm(&mut self) -> Result<Vec<u64>, Bug> {
         let mut effects = Vec::new();
         // What waits for replies waits for the decision that is now there.
         self.look_afresh()?;
-        self.engine
-            .decide(self.id, Decision::Affirm, &mut effects)?;
-        self.id = self.engine.assume(Owner::Person, Kind::Consent)?;
+        let engine = &mut self.engine;
+        let decided = engine.decide(self.id, Decision::Affirm, &mut effects);
+        decided.map_err(bug("affirm a consent"))?;
+        let next = engine.assume(Owner::Person, Kind::Consent);
+        self.id = next.map_err(bug("go on under a new consent"))?;
         let released = effects.into_iter().filter_map(|effect| match effect {
             Effect::Release(hold) => Some(hold),
             _ => None,
@@ -95,41 +100,21 @@ impl Consent {
     }
 
     /// What the tasks waited for so far counts no more.
-    pub(crate) fn look_afresh(&mut self) -> Result<(), EngineError> {
+    pub(crate) fn look_afresh(&mut self) -> Result<(), Bug> {
         let mut effects = Vec::new();
-        for task in std::mem::take(&mut self.tasks).into_keys() {
-            self.engine.end(task, &mut effects)?;
-        }
-        self.engine.unblocked(INSIDE, &mut effects)?;
+        let gone = std::mem::take(&mut self.tasks).into_keys();
+        self.end(gone, &mut effects)
+            .and_then(|()| self.engine.unblocked(INSIDE, &mut effects))
+            .map_err(bug("forget what tasks wait for"))?;
         self.stalled = false;
         Ok(())
     }
 
     /// What each living task waits for now.
-    pub(crate) fn look(
-        &mut self,
-        tasks: &BTreeMap<u64, Wait>,
-    ) -> Result<Option<Change>, EngineError> {
+    pub(crate) fn look(&mut self, tasks: &BTreeMap<u64, Wait>) -> Result<Option<Change>, Bug> {
         let mut effects = Vec::new();
-        let gone: Vec<_> = self
-            .tasks
-            .keys()
-            .filter(|task| !tasks.contains_key(&task.0))
-            .copied()
-            .collect();
-        let waits_for_reply = tasks.values().any(|wait| *wait == Wait::HeldReply);
-        self.engine.unblocked(INSIDE, &mut effects)?;
-        for (&task, &wait) in tasks {
-            self.note(TaskId(task), wait, &mut effects)?;
-        }
-        for task in gone {
-            self.tasks.remove(&task);
-            self.engine.end(task, &mut effects)?;
-        }
-        if waits_for_reply {
-            // As soon as a reply comes, whoever waits for another task may be woken.
-            self.engine.blocked(INSIDE, On::Consent, &mut effects)?;
-        }
+        self.note_waits(tasks, &mut effects)
+            .map_err(bug("note what tasks wait for"))?;
         // On the way from one look to the next the engine may see what no look saw.
         let before = self.stalled;
         for effect in effects {
@@ -144,6 +129,40 @@ impl Consent {
             (true, false) => Some(Change::Unstalled),
             _ => None,
         })
+    }
+
+    fn note_waits(
+        &mut self,
+        tasks: &BTreeMap<u64, Wait>,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), EngineError> {
+        let mut gone = Vec::new();
+        self.tasks.retain(|&task, _| {
+            let is_there = tasks.contains_key(&task.0);
+            if !is_there {
+                gone.push(task);
+            }
+            is_there
+        });
+        self.engine.unblocked(INSIDE, effects)?;
+        for (&task, &wait) in tasks {
+            self.note(TaskId(task), wait, effects)?;
+        }
+        self.end(gone, effects)?;
+        if tasks.values().any(|wait| *wait == Wait::HeldReply) {
+            // As soon as a reply comes, a task that waits for another may be woken.
+            self.engine.blocked(INSIDE, On::Consent, effects)?;
+        }
+        Ok(())
+    }
+
+    fn end(
+        &mut self,
+        tasks: impl IntoIterator<Item = TaskId>,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), EngineError> {
+        let mut tasks = tasks.into_iter();
+        tasks.try_for_each(|task| self.engine.end(task, effects))
     }
 
     fn note(
@@ -166,6 +185,11 @@ impl Consent {
         };
         self.engine.blocked(Node::Task(task), on, effects)
     }
+}
+
+/// Nothing that a command or a person does makes the engine refuse what it is told here.
+fn bug(while_doing: &'static str) -> impl FnOnce(EngineError) -> Bug {
+    move |refused| refused.bug(while_doing)
 }
 
 #[cfg(test)]
