@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::process::DumpableBehavior;
-use surmise_channels::{Inner, KeptDescriptors};
 use surmise_kept::Link;
+use surmise_stdio::{Inner, KeptDescriptors};
 use surmise_sys::seccomp::{self, Privilege, Program};
 use surmise_sys::signals::SavedMask;
 use surmise_sys::{landlock, limits};

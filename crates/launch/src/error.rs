@@ -5,8 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
-use surmise_channels::{KeepError, StreamError};
 use surmise_kept::StateError;
+use surmise_stdio::{KeepError, StreamError};
 use surmise_sys::abilities::Abilities;
 use surmise_sys::behaviours::Deviation;
 use surmise_sys::id_map::IdMapError;

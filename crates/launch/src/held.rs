@@ -5,8 +5,8 @@ use std::io;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
-use surmise_channels::{Held, Sink};
 use surmise_outbox::{End, HoldId, Outbox, Piece, Target};
+use surmise_stdio::{Held, Sink};
 
 /// Where the output `held` goes when it is held in `outbox`.
 pub(crate) fn sink(outbox: &Outbox, held: Held) -> Box<dyn Sink> {

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use surmise_channels::{KeptDescriptors, Streams};
 use surmise_kept::{
     Boundary, Domain, Exit, Lock, Record, StateError, StateRoot, clear_exit, write_exit,
 };
 use surmise_refusals::Refusals;
 use surmise_speculation::Stats;
+use surmise_stdio::{KeptDescriptors, Streams};
 use surmise_sys::{behaviours, limits};
 
 use crate::command;

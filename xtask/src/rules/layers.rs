@@ -9,7 +9,7 @@ const LAYERS: &[&[&str]] = &[
     &["sys", "grpc"],
     &["refusals"],
     &["checkpoint", "fuse", "outbox", "sync"],
-    &["view", "channels", "network", "speculation"],
+    &["view", "stdio", "network", "speculation"],
     &["commit"],
     &["kept"],
     &["launch"],

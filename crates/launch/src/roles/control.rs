@@ -15,8 +15,8 @@ mod watch;
 use std::io;
 use std::path::Path;
 
-use surmise_channels::{KeptDescriptors, Streams};
 use surmise_kept::{Lock, StateError, write_exit};
+use surmise_stdio::{KeptDescriptors, Streams};
 use surmise_sys::id_map::IdMap;
 use surmise_sys::process;
 use surmise_sys::seccomp::{Program, Purpose, Telling as Told};
@@ -143,7 +143,7 @@ fn watch(roles: &Roles, job: &Job<'_>, heard: &mut Heard) -> Result<End, LaunchE
 fn go_on_alone(mut watch: Watch<'_>, job: &Job<'_>) -> io::Result<()> {
     rustix::process::setsid()?;
     rustix::process::chdir("/")?;
-    surmise_channels::let_go()?;
+    surmise_stdio::let_go()?;
     job.lock.hand_over();
     let watched = watch.run();
     let (roles, heard) = watch.into_heard();

@@ -14,8 +14,8 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Signal};
 use rustix::time::Timespec;
-use surmise_channels::{Inner, InnerTerminal, TerminalSetup};
 use surmise_kept::Link;
+use surmise_stdio::{Inner, InnerTerminal, TerminalSetup};
 use surmise_sys::host_name;
 use surmise_sys::id_map::IdMap;
 use surmise_sys::network::{self, nameservers};
@@ -160,7 +160,7 @@ impl Init<'_> {
                 (command, Some(terminal))
             }
         };
-        surmise_channels::let_go().map_err(Failure::at("let go of the caller's streams"))?;
+        surmise_stdio::let_go().map_err(Failure::at("let go of the caller's streams"))?;
         let processes = Processes::open().map_err(Failure::at("open /proc"))?;
         self.control
             .send(&Report::Started)

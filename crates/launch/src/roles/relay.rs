@@ -17,10 +17,10 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::process::Signal;
 use rustix::time::Timespec;
-use surmise_channels::{Channels, Event, Held, MailSender, Mailbox, Outer, Sink, mailbox};
 use surmise_kept::{Link, Serving};
 use surmise_outbox::Outbox;
 use surmise_refusals::Tally;
+use surmise_stdio::{Channels, Event, Held, MailSender, Mailbox, Outer, Sink, mailbox};
 use surmise_sync::Epochs;
 use surmise_sys::signals;
 
@@ -180,7 +180,7 @@ fn prepare() -> Result<(), Failure> {
     for signal in IGNORED {
         signals::ignore(signal).map_err(Failure::at("ignore signals of the terminal"))?;
     }
-    surmise_channels::block_signals().map_err(Failure::at("block signals of the terminal"))?;
+    surmise_stdio::block_signals().map_err(Failure::at("block signals of the terminal"))?;
     Ok(())
 }
 

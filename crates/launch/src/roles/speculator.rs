@@ -97,7 +97,7 @@ fn detach(control: &Arc<Link>) -> Result<(), Failure> {
     // No key on the terminal stops it, or the whole domain would wait.
     rustix::process::setsid().map_err(Failure::at("make a session"))?;
     rustix::process::chdir("/").map_err(Failure::at("leave the directory"))?;
-    surmise_channels::let_go().map_err(Failure::at("let go of the caller's streams"))?;
+    surmise_stdio::let_go().map_err(Failure::at("let go of the caller's streams"))?;
     let control = Arc::clone(control);
     panic::set_hook(Box::new(move |panic| {
         let failed = Failure::at("speculate")(io::Error::other(panic.to_string()));

@@ -177,7 +177,7 @@ fn obey(control: &Link, view: &View, notifier: &Notifier) {
             ViewOrder::Prepare => notifier.prepare_commit(view),
             ViewOrder::Rebase => view.rebase(),
             ViewOrder::GoOn => notifier.go_on(view),
-            ViewOrder::LetGo => surmise_channels::let_go(),
+            ViewOrder::LetGo => surmise_stdio::let_go(),
             ViewOrder::End => process::exit(0),
         };
         let report = match done {

@@ -9,8 +9,8 @@ use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions};
 use rustix::time::Timespec;
-use surmise_channels::InnerTerminal;
 use surmise_kept::Exit;
+use surmise_stdio::InnerTerminal;
 use surmise_sys::process::Child;
 use surmise_sys::signals::SignalFd;
 

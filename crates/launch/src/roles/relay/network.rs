@@ -7,11 +7,11 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use surmise_channels::MailSender;
 use surmise_kept::Link;
 use surmise_network::{Config, Event, Policy, Relay, RelayHandle, Released, Resolver, Verdict};
 use surmise_outbox::{HoldId, Outbox, Target};
 use surmise_refusals::Tally;
+use surmise_stdio::MailSender;
 use surmise_sync::Epochs;
 use surmise_sys::network::gate::Gate;
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::time::Timespec;
-use surmise_channels::{Channels, Held, Sink, Streams, block_signals};
+use surmise_stdio::{Channels, Held, Sink, Streams, block_signals};
 use surmise_sync::testing::InMemory;
 use surmise_sync::{Epochs, Promise, Trigger};
 use surmise_sys::process;
