@@ -53,6 +53,13 @@
 //! A prediction whose owner is a task may be waited for by those whom its owner waits for. Then the
 //! engine denies it itself ([`Effect::DeniedForCycle`]); denying a prediction is always safe.
 //!
+//! # Waiting
+//!
+//! A call that may not meet undecided state waits at a barrier ([`Engine::barrier`]). A task that depends
+//! on predictions waits for itself; a bystander waits for the object that it would touch. A rollback ends
+//! the waits of its tasks, and never those of its objects: these go on until the object is free *and* the
+//! plan is carried out. Who asks for durability waits for the epochs that the object depends on then.
+//!
 //! # Cost
 //!
 //! With `e` extents in a dependency set (one, unless undecided predictions come from several
@@ -62,7 +69,8 @@
 //! An output is looked at only when it comes to the head of its channel, and then once for each
 //! assumption that it is found to wait for. Whether the domain has stalled costs O(1) while any
 //! task is runnable or waits for something outside, and one walk over the waiting nodes otherwise.
-//! Cycles cost such a walk when a wait begins or ends while the owner of a prediction, a task, waits.
+//! Cycles cost such a walk when a wait begins or ends, or what waits gains a dependency, while a task that
+//! owns a prediction waits or has ended.
 //!
 //! A denial costs O(log u) for each act that it undoes and for each group that came to depend on
 //! something by way of an object that it touches. Bystanders and their objects are not looked at.

@@ -23,9 +23,9 @@ impl Engine {
     /// Epochs that the object comes to depend on after the wait began are not waited for: who asks for
     /// durability asks for that of what there is.
     ///
-    /// Such a wait may begin during a rollback, too. It ends, not ok, when the object is forgotten. A waiter that
-    /// is rolled back itself is the shell's to [withdraw](Self::withdraw): whose waiter it is, the engine
-    /// does not know.
+    /// Such a wait may begin during a rollback, too. It ends, not ok, when the object is forgotten. The
+    /// engine does not know whose waiter it is: if the bystander is rolled back itself, or ends, the shell
+    /// [withdraws](Self::withdraw) its waiter.
     ///
     /// # Errors
     ///
