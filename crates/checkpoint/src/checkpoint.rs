@@ -11,8 +11,9 @@ use crate::attributes::{Change, Changed};
 use crate::descriptors::{self, Descriptors};
 use crate::error::{CheckpointError, taking};
 use crate::gate::Gate;
+use crate::halted::Halted;
 use crate::held::Held;
-use crate::process::{Halted, Process};
+use crate::process::Process;
 use crate::vessel::Vessel;
 
 /// What a process was at one moment, with all its threads. It can be restored any number of times.

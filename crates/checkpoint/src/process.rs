@@ -8,32 +8,30 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags};
 use rustix::time::Timespec;
-use surmise_sys::ptrace::{self, Registers, Stopped, call};
+use surmise_sys::ptrace::{self, Stopped};
 use surmise_sys::vdso;
 
 use crate::error::{CheckpointError, taking};
 use crate::gate::{Gate, PendingCall};
-use crate::held::{Departure, Hand, Held, Stopping, is_gone, restore_order};
+use crate::halted::Halted;
+use crate::held::{Departure, Held, Stopping, is_gone, restore_order};
 use crate::threads::Threads;
 use crate::vessel::{Children, Vessel};
-
-/// How many vessels that were killed may stay zombies of the process before it reaps them.
-const ZOMBIES_MAX: usize = 16;
 
 /// A process of whose threads some may be tracees of this one.
 #[derive(Debug)]
 pub struct Process {
     pub(crate) pid: Pid,
     pub(crate) pidfd: OwnedFd,
-    traced: HashSet<Pid>,
+    pub(crate) traced: HashSet<Pid>,
     /// Where its threads make calls for the supervisor; looked up when it is first needed.
     instruction: Option<u64>,
     threads: Threads,
-    children: Children,
+    pub(crate) children: Children,
     /// How many vessels it has made.
-    vessels: u64,
+    pub(crate) vessels: u64,
     /// Vessels that were killed, and not reaped by the process.
-    killed: Vec<Vessel>,
+    pub(crate) killed: Vec<Vessel>,
 }
 
 impl Process {
@@ -274,156 +272,6 @@ fn undisturbed(thread: Held, traced: bool, instruction: u64) {
     };
     // Fails only for a thread that was killed.
     let _ = thread.release(&departure, instruction);
-}
-
-/// A process all of whose threads are stopped.
-#[derive(Debug)]
-#[must_use = "dropped, it stays stopped for ever"]
-pub struct Halted<'a> {
-    pub(crate) process: &'a mut Process,
-    pub(crate) threads: Vec<Held>,
-    pub(crate) instruction: u64,
-}
-
-/// How the threads of a process go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Traced {
-    /// As tracees.
-    Still,
-    /// Nobody's tracees.
-    NoMore,
-}
-
-impl Halted<'_> {
-    /// The process' number, as the supervisor sees it.
-    pub fn pid(&self) -> Pid {
-        self.process.pid
-    }
-
-    /// Has what threads did that caused signals never happened: they do not take them. Other signals they
-    /// take.
-    pub(crate) fn forget_faults(&mut self) {
-        self.threads.iter_mut().for_each(Held::forget_faults);
-    }
-
-    /// Has a thread make a call, for a guess that is the truth. Returns the result, an error number where
-    /// that is negative.
-    ///
-    /// # Errors
-    /// As ptrace.
-    pub fn call(
-        &mut self,
-        thread: Pid,
-        (number, arguments): (i64, [u64; 6]),
-        gate: &mut dyn Gate,
-    ) -> io::Result<i64> {
-        let found = self.threads.iter_mut().find(|held| held.thread() == thread);
-        let held = found.ok_or(rustix::io::Errno::SRCH)?;
-        let instruction = self.instruction;
-        Hand {
-            held,
-            instruction,
-            gate,
-        }
-        .call_raw(number, arguments)
-    }
-
-    /// Has a thread make a vessel.
-    pub(crate) fn vessel(&mut self, gate: &mut dyn Gate) -> io::Result<Vessel> {
-        let mut maker = Hand {
-            held: &mut self.threads[0],
-            instruction: self.instruction,
-            gate,
-        };
-        let process = &mut *self.process;
-        let vessel = Vessel::make(&mut maker, &mut process.children, process.vessels)?;
-        process.vessels += 1;
-        Ok(vessel)
-    }
-
-    /// Any thread: what it does is the process'.
-    pub(crate) fn hand<'h>(&'h mut self, gate: &'h mut dyn Gate) -> Hand<'h> {
-        Hand {
-            held: &mut self.threads[0],
-            instruction: self.instruction,
-            gate,
-        }
-    }
-
-    /// The first thread: it alone may send its process any signal, as if somebody else had
-    /// (rt_sigqueueinfo(2)).
-    pub(crate) fn first_hand<'h>(&'h mut self, gate: &'h mut dyn Gate) -> io::Result<Hand<'h>> {
-        let pid = self.process.pid;
-        let found = self.threads.iter_mut().find(|held| held.thread() == pid);
-        Ok(Hand {
-            held: found.ok_or(rustix::io::Errno::SRCH)?,
-            instruction: self.instruction,
-            gate,
-        })
-    }
-
-    /// Lets all threads go on; `answered`, which waited in a call that notified, with that result, the
-    /// others as if they had not been stopped.
-    ///
-    /// # Errors
-    /// As ptrace; a thread that was killed meanwhile is none.
-    pub fn go_on(
-        mut self,
-        answered: Option<(Pid, i64)>,
-        traced: Traced,
-        gate: &mut dyn Gate,
-    ) -> io::Result<()> {
-        match self.reap(traced, gate) {
-            Err(error) if is_gone(&error) => {}
-            reaped => reaped?,
-        }
-        for thread in std::mem::take(&mut self.threads) {
-            let registers = match answered {
-                Some((answered, result)) if answered == thread.thread() => {
-                    thread.registers_returning(result)
-                }
-                _ => thread.registers_undisturbed(),
-            };
-            self.release(thread, registers, None, traced)?;
-        }
-        Ok(())
-    }
-
-    pub(crate) fn release(
-        &mut self,
-        thread: Held,
-        registers: Registers,
-        state: Option<(&[u8], u64)>,
-        traced: Traced,
-    ) -> io::Result<()> {
-        let number = thread.thread();
-        let departure = Departure {
-            registers,
-            extended: state.map(|(extended, _)| extended),
-            mask: state.map_or(thread.mask(), |(_, mask)| mask),
-            traced: traced == Traced::Still,
-        };
-        if traced == Traced::NoMore {
-            self.process.traced.remove(&number);
-        }
-        match thread.release(&departure, self.instruction) {
-            Err(error) if is_gone(&error) => Ok(()),
-            result => result,
-        }
-    }
-
-    /// Has the process reap the vessels that were killed, if there are many, or no later chance.
-    pub(crate) fn reap(&mut self, traced: Traced, gate: &mut dyn Gate) -> io::Result<()> {
-        if traced == Traced::Still && self.process.killed.len() < ZOMBIES_MAX {
-            return Ok(());
-        }
-        for vessel in std::mem::take(&mut self.process.killed) {
-            vessel.await_end()?;
-            let arguments = [vessel.inner(), 0, call::WAIT_ALL, 0, 0, 0];
-            self.hand(gate).call(call::WAIT4, arguments)?;
-        }
-        Ok(())
-    }
 }
 
 impl Process {

@@ -17,10 +17,10 @@ use crate::checkpoint::{Checkpoint, Image};
 use crate::contents;
 use crate::error::{RollbackError, restoring};
 use crate::gate::Gate;
+use crate::halted::{Halted, Traced};
 use crate::held::Hand;
 use crate::mappings::{self, Change, Mapping};
 use crate::pages::{self, Repair};
-use crate::process::{Halted, Traced};
 use crate::scratch::Scratch;
 
 /// MADV_DONTNEED_LOCKED of madvise(2), since Linux 5.18.
@@ -35,6 +35,12 @@ const STACK: u64 = 0x100 | 0x2_0000;
 pub struct Restored {
     /// Pages that were copied from the vessel.
     pub pages: u64,
+}
+
+/// From where the threads of a restored process go on.
+#[derive(Debug)]
+pub struct Departing {
+    threads: Vec<Image>,
 }
 
 impl Halted<'_> {
@@ -53,20 +59,20 @@ impl Halted<'_> {
         gate: &mut dyn Gate,
     ) -> Result<Restored, RollbackError> {
         let restored = self.restore(checkpoint, gate)?;
-        self.depart(&checkpoint.threads, traced, gate)?;
+        self.depart_from(&checkpoint.threads, traced, gate)?;
         Ok(restored)
     }
 
-    /// As [`Self::roll_back`], and frees the checkpoint.
+    /// Makes the process what it was at the checkpoint, and frees that. The process stays stopped: it goes on from there
+    /// by [`Self::depart`], and in no other way.
     ///
     /// # Errors
     /// As [`Self::roll_back`].
-    pub fn roll_back_for_good(
-        mut self,
+    pub fn restore_for_good(
+        &mut self,
         mut checkpoint: Checkpoint,
-        traced: Traced,
         gate: &mut dyn Gate,
-    ) -> Result<Restored, RollbackError> {
+    ) -> Result<(Restored, Departing), RollbackError> {
         let restored = self.restore(&mut checkpoint, gate);
         let Checkpoint {
             vessel, threads, ..
@@ -74,8 +80,20 @@ impl Halted<'_> {
         let retired = self.process.retire(vessel);
         let restored = restored?;
         retired.map_err(restoring("destroy the vessel"))?;
-        self.depart(&threads, traced, gate)?;
-        Ok(restored)
+        Ok((restored, Departing { threads }))
+    }
+
+    /// Lets a process go on from what it was restored to.
+    ///
+    /// # Errors
+    /// As [`Self::roll_back`].
+    pub fn depart(
+        mut self,
+        departing: &Departing,
+        traced: Traced,
+        gate: &mut dyn Gate,
+    ) -> Result<(), RollbackError> {
+        self.depart_from(&departing.threads, traced, gate)
     }
 
     fn restore(
@@ -139,7 +157,7 @@ impl Halted<'_> {
         Ok(signals)
     }
 
-    fn depart(
+    fn depart_from(
         &mut self,
         images: &[Image],
         traced: Traced,

@@ -88,7 +88,7 @@ pub fn enter(
         directory: directory()?,
         boundary,
         wait,
-        speculation: None,
+        guessing: Vec::new(),
         tells_refusals: telling.hears(false),
     };
     supervise(telling, || {

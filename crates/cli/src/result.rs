@@ -4,7 +4,7 @@ use serde::Serialize;
 use surmise_commit::{Change, Note};
 use surmise_kept::Exit;
 use surmise_launch::{Lingering, Refusals};
-use surmise_speculation::Stats;
+use surmise_supervisor::Stats;
 
 use crate::after::Fate;
 use crate::held;

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::time::Duration;
 
 use serde::Serialize;
-use surmise_speculation::{Effort, Stats, Torture};
+use surmise_supervisor::{Effort, Guessing, Right, Stats, Torture};
 
 use crate::report;
 use crate::summary::{counted, time};
+use crate::synchrony::parse_time;
 use crate::table::Table;
 
 /// How probable a misprediction is where nobody says it.
@@ -16,26 +18,33 @@ const RATE: f64 = 0.02;
 /// What a command's tasks guess.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Test of Surmise and of programs")]
+#[group(skip)]
 pub struct Speculating {
     /// Mispredicts results of calls at random and rolls back; the end result must equal a plain run's
     ///
     /// SEED is a number that the random choices are made from. RATE is how probable it is for a call to be
     /// mispredicted, above 0 and at most 1; 0.02 without it.
-    #[arg(long, value_name = "SEED[:RATE]", value_parser = parse)]
+    #[arg(long, value_name = "SEED[:RATE]", value_parser = parse, group = "guessing")]
     torture: Option<Torture>,
 
-    /// Print predictions, checkpoints and rollbacks on standard error afterwards
-    #[arg(long, requires = "torture")]
+    /// Predicts results of calls about files rightly, and decides that later: what is left is what tracking costs
+    ///
+    /// RATE is how probable it is for a call about a file's name or attributes to be predicted, above 0 and at most 1.
+    /// DELAY is how long it takes until a prediction is decided, as in 30ms or 2s; at most 60s.
+    #[arg(long, value_name = "RATE:DELAY", value_parser = parse_right, group = "guessing")]
+    predict_right: Option<Right>,
+
+    /// Print predictions, checkpoints, rollbacks and waits on standard error afterwards
+    #[arg(long, requires = "guessing")]
     stats: bool,
 }
 
 impl Speculating {
-    /// How the command's tasks speculate, if they do.
-    pub fn speculation(&self) -> Option<surmise_speculation::Options> {
-        let torture = self.torture.clone()?;
-        Some(surmise_speculation::Options {
-            torture: Some(torture),
-        })
+    /// Where guesses come from that the command's tasks are given.
+    pub fn guessing(&self) -> Vec<Guessing> {
+        let torture = self.torture.map(Guessing::Torture);
+        let right = self.predict_right.map(Guessing::Right);
+        torture.into_iter().chain(right).collect()
     }
 
     /// Whether to say what was done.
@@ -56,6 +65,20 @@ fn parse(text: &str) -> Result<Torture, String> {
     match rate {
         Ok(rate) if rate > 0.0 && rate <= 1.0 => Ok(Torture { seed, rate }),
         _ => Err("the rate is above 0 and at most 1, as in 7:0.1".into()),
+    }
+}
+
+/// The longest that a prediction may be undecided.
+const DELAY_MAX: Duration = Duration::from_secs(60);
+
+fn parse_right(text: &str) -> Result<Right, String> {
+    let hint = "a rate above 0 and at most 1, and a delay of at most 60s, as in 1:30ms";
+    let (rate, delay) = text.split_once(':').ok_or(hint)?;
+    let rate = rate.parse().map_err(|_| hint)?;
+    let delay = parse_time(delay).ok().filter(|delay| *delay <= DELAY_MAX);
+    match delay {
+        Some(delay) if rate > 0.0 && rate <= 1.0 => Ok(Right { rate, delay }),
+        _ => Err(hint.into()),
     }
 }
 
@@ -83,6 +106,7 @@ fn summary(stats: &Stats) -> String {
         effort(stats.rollbacks, "rollback"),
         counted(stats.cascades, "cascade"),
         format!("{} copied", counted(stats.pages_copied, "page")),
+        effort(stats.waited_altogether(), "wait"),
     ]
     .join(", ")
 }
@@ -91,12 +115,14 @@ fn summary(stats: &Stats) -> String {
 fn write(stats: &Stats, out: &mut impl Write) -> io::Result<()> {
     let calls = stats.calls_by_frequency();
     if !calls.is_empty() {
-        let mut table = Table::new(["CALL", "EVENTS", "PREDICTIONS"]);
+        let mut table = Table::new(["CALL", "EVENTS", "PREDICTIONS", "WAITS", "WAITED"]);
         for (name, call) in calls {
             table.push([
                 name.to_owned(),
                 call.events.to_string(),
                 call.predictions.to_string(),
+                call.waits.count.to_string(),
+                time(call.waits.time),
             ]);
         }
         table.write(out)?;
@@ -106,6 +132,13 @@ fn write(stats: &Stats, out: &mut impl Write) -> io::Result<()> {
         for (kind, times) in &stats.objects {
             let undone = stats.undone.get(kind).copied().unwrap_or_default();
             table.push([kind.clone(), times.to_string(), undone.to_string()]);
+        }
+        table.write(out)?;
+    }
+    if !stats.waits.is_empty() {
+        let mut table = Table::new(["WAITED FOR", "TIMES", "TIME"]);
+        for (kind, waits) in &stats.waits {
+            table.push([kind.clone(), waits.count.to_string(), time(waits.time)]);
         }
         table.write(out)?;
     }
@@ -123,6 +156,7 @@ pub struct Object<'a> {
     calls: Vec<Call<'a>>,
     objects: &'a BTreeMap<String, u64>,
     undone: &'a BTreeMap<String, u64>,
+    waits: BTreeMap<&'a str, Work>,
 }
 
 #[derive(Serialize)]
@@ -136,6 +170,7 @@ struct Call<'a> {
     name: &'a str,
     events: u64,
     predictions: u64,
+    waits: Work,
 }
 
 impl<'a> From<&'a Stats> for Object<'a> {
@@ -152,10 +187,16 @@ impl<'a> From<&'a Stats> for Object<'a> {
                     name,
                     events: call.events,
                     predictions: call.predictions,
+                    waits: call.waits.into(),
                 })
                 .collect(),
             objects: &stats.objects,
             undone: &stats.undone,
+            waits: stats
+                .waits
+                .iter()
+                .map(|(kind, waits)| (kind.as_str(), Work::from(*waits)))
+                .collect(),
         }
     }
 }
@@ -190,6 +231,19 @@ mod tests {
     }
 
     #[test]
+    fn right_predictions_have_a_rate_and_a_delay() {
+        let delay = Duration::from_millis(30);
+        assert_eq!(parse_right("1:30ms"), Ok(Right { rate: 1.0, delay }));
+        assert_eq!(parse_right("0.5:0.03s"), Ok(Right { rate: 0.5, delay }));
+        assert!(parse_right("1:60s").is_ok() && parse_right("1:1ms").is_ok());
+        for wrong in [
+            "", "1", "1:", "1:0ms", "1:ms", "0:1s", "2:1s", "NaN:1s", "1:61s", "1:-1s", "x:1s",
+        ] {
+            assert!(parse_right(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn what_was_done_is_told_in_words_and_tables() {
         let mut stats = Stats {
             predictions: 2,
@@ -202,17 +256,26 @@ mod tests {
         stats.calls.entry("openat".into()).or_default().events = 30;
         stats.objects = [("file".into(), 30), ("input".into(), 4)].into();
         stats.undone = [("input".into(), 3)].into();
+        let waits = Effort {
+            count: 3,
+            time: Duration::from_millis(90),
+        };
+        stats.calls.entry("read".into()).or_default().waits = waits;
+        stats.waits = [("input".into(), waits)].into();
         assert_eq!(
             summary(&stats),
             "31 tracked calls, 2 predictions, 1 checkpoint in 55 us, 1 rollback in 1.2 ms, 1 cascade, \
-             0 pages copied"
+             0 pages copied, 3 waits in 90 ms"
         );
         let mut out = anstream::StripStream::new(Vec::new());
         write(&stats, &mut out).expect("written");
         assert_eq!(
             String::from_utf8(out.into_inner()).expect("text"),
-            "CALL    EVENTS  PREDICTIONS\nopenat  30      0\nread    1       0\n\
-             OBJECT  TIMES  UNDONE\nfile    30     0\ninput   4      3\n"
+            "CALL    EVENTS  PREDICTIONS  WAITS  WAITED\n\
+             openat  30      0            0      0 us\n\
+             read    1       0            3      90 ms\n\
+             OBJECT  TIMES  UNDONE\nfile    30     0\ninput   4      3\n\
+             WAITED FOR  TIMES  TIME\ninput       3      90 ms\n"
         );
     }
 }

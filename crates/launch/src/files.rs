@@ -1,4 +1,4 @@
-//! How the speculator has the view keep an undo log, and the view has it decide everything.
+//! How the supervisor has the view keep an undo log, and the view has it decide everything.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,10 +8,10 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 use surmise_kept::Link;
-use surmise_speculation::Files;
+use surmise_supervisor::Files;
 use surmise_view::{Notifier, View};
 
-/// From the speculator to the view; [`FilesReport`] answers each.
+/// From the supervisor to the view; [`FilesReport`] answers each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum FilesOrder {
     /// Make a mark.
@@ -24,7 +24,7 @@ enum FilesOrder {
     Undo(u64),
 }
 
-/// From the view to the speculator.
+/// From the view to the supervisor.
 #[derive(Debug, Serialize, Deserialize)]
 enum FilesReport {
     /// An order was carried out; a new mark, or nothing.
@@ -33,7 +33,7 @@ enum FilesReport {
     Failed { errno: Option<i32>, text: String },
 }
 
-/// The speculator's end.
+/// The supervisor's end.
 #[derive(Debug)]
 pub(crate) struct UndecidedFiles {
     link: Link,
@@ -117,7 +117,7 @@ impl UndoLog {
         [self.link.as_fd(), self.asked.as_fd()]
     }
 
-    /// Has the view tell the speculator of calls that wait for a decision.
+    /// Has the view tell the supervisor of calls that wait for a decision.
     pub(crate) fn announce(&self, view: &View) {
         let asked = Arc::clone(&self.asked);
         view.ask_for_decision_by(move || {
@@ -126,10 +126,10 @@ impl UndoLog {
         });
     }
 
-    /// Carries out what the speculator orders, until its end is closed or [`Self::close`]. An order changes
+    /// Carries out what the supervisor orders, until its end is closed or [`Self::close`]. An order changes
     /// nothing about what the view does for others.
     pub(crate) fn obey(&self, view: &View, notifier: &Notifier) {
-        // An error counts as an end: then the speculator is lost, and with it the domain.
+        // An error counts as an end: then the supervisor is lost, and with it the domain.
         while let Ok(Some(order)) = self.link.receive() {
             let done = match order {
                 FilesOrder::Mark { process, has_borne } => {
@@ -146,7 +146,7 @@ impl UndoLog {
                     text: error.to_string(),
                 },
             };
-            // If the speculator has died, its closed end is the next event.
+            // If the supervisor has died, its closed end is the next event.
             let _ = self.link.send(&report);
         }
     }

@@ -9,8 +9,8 @@ use surmise_kept::{
     Boundary, Domain, Exit, Lock, Record, StateError, StateRoot, clear_exit, write_exit,
 };
 use surmise_refusals::Refusals;
-use surmise_speculation::Stats;
 use surmise_stdio::{KeptDescriptors, Streams};
+use surmise_supervisor::{Guessing, Stats};
 use surmise_sys::{behaviours, limits};
 
 use crate::command;
@@ -40,8 +40,8 @@ pub struct Launch {
     pub boundary: Boundary,
     /// Whether to wait for processes that outlive the command, rather than end them.
     pub wait: bool,
-    /// How tasks speculate, if they do.
-    pub speculation: Option<surmise_speculation::Options>,
+    /// Where guesses come from that tasks are given, if they are given any.
+    pub guessing: Vec<Guessing>,
     /// Whether calls are heard to find out what is refused. Where they are, no task can have a listener of
     /// its own (`SECCOMP_FILTER_FLAG_NEW_LISTENER`).
     pub tells_refusals: bool,
@@ -61,8 +61,8 @@ pub struct Outcome {
     pub lost: Vec<LostStream>,
     /// What the boundary refused: all, where the launch asked for that, else what the relay heard of.
     pub refusals: Refusals,
-    /// What was done for speculation, where the launch asked for it.
-    pub speculation: Option<Stats>,
+    /// What a supervisor of calls did, where the launch needed one.
+    pub supervision: Option<Stats>,
     /// Why it is not written down how the command ended, if it is not: [`Domain::status`] says
     /// [`Status::Interrupted`](surmise_kept::Status::Interrupted) then. All else is kept.
     pub unrecorded: Option<StateError>,
@@ -78,7 +78,7 @@ impl Finished {
             lingering: self.ended.lingering,
             lost: self.lost,
             refusals: self.refusals,
-            speculation: self.speculation,
+            supervision: self.supervision,
             unrecorded: recorded.err(),
         }
     }
@@ -127,6 +127,7 @@ pub fn run(root: &StateRoot, launch: Launch, person: &dyn Person) -> Result<Outc
         root: root.path(),
         state: &state,
         launch: &launch,
+        has_real_files: false,
         synchrony: None,
         found: found.as_deref(),
         kept: &ready.kept,
@@ -164,6 +165,8 @@ pub struct Synced {
     pub refusals: Refusals,
     /// What was done for it.
     pub stats: surmise_sync::Stats,
+    /// What waited for it, among others.
+    pub supervision: Stats,
 }
 
 /// Runs a command on the real files under external synchrony: its syncs return at once, and what it puts out
@@ -191,6 +194,7 @@ pub fn sync(
         root: state,
         state,
         launch,
+        has_real_files: true,
         synchrony: Some(options),
         found: found.as_deref(),
         kept: &ready.kept,
@@ -206,6 +210,7 @@ pub fn sync(
         lost: finished.lost,
         refusals: finished.refusals,
         stats: finished.synchrony.unwrap_or_default(),
+        supervision: finished.supervision.unwrap_or_default(),
     })
 }
 
@@ -229,6 +234,7 @@ pub fn shell(
         root: root.path(),
         state: domain.directory(),
         launch,
+        has_real_files: false,
         synchrony: None,
         // The domain's changes may have put another program first.
         found: None,
@@ -277,7 +283,7 @@ impl Ready {
             let wanted = DESCRIPTORS_MIN;
             return Err(LaunchError::FewDescriptors { limit, wanted });
         }
-        if launch.speculation.is_some()
+        if !launch.guessing.is_empty()
             && let Some((behaviour, seen)) = behaviours::missing(KERNEL_PATIENCE)
         {
             let behaviour = behaviour.name;

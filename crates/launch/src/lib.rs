@@ -17,7 +17,7 @@
 //!   caller's streams are a terminal.
 //!
 //! Whichever of them is killed, the others end: pid 1 watches control, the view, the relay process and
-//! the speculator, and when it ends the kernel ends the domain's other processes; the mount then goes,
+//! the supervisor, and when it ends the kernel ends the domain's other processes; the mount then goes,
 //! which ends the view.
 #![forbid(unsafe_code)]
 

@@ -197,7 +197,7 @@ impl From<Process> for Sender {
     }
 }
 
-/// From pid 1, the command's process before its exec, the view, or the syncer, to control.
+/// From pid 1, the command's process before its exec, or the view, to control.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Report {
     /// The domain could not go on.
@@ -208,14 +208,10 @@ pub(crate) enum Report {
     Stopped(i32),
     /// The command has ended, and so has every other process of the domain.
     Ended(Ended),
-    /// What the syncer refused so far; the last that it says.
-    RefusedInside(Refusals),
     /// An order was carried out.
     Done,
     /// It could not be.
     NotDone(String),
-    /// Of the syncer, in the end: why syncs were made at once.
-    MadeAtOnce(Vec<surmise_sync::Counted>),
 }
 
 /// How a domain's processes ended.

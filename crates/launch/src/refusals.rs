@@ -28,8 +28,13 @@ pub(crate) struct Telling {
 }
 
 impl Telling {
-    /// `None` where nothing is to be told. `has_real_files`: of a domain without a view.
-    pub(crate) fn of(launch: &Launch, has_real_files: bool) -> Result<Option<Self>, LaunchError> {
+    /// `None` where nothing is to be told. `has_real_files`: of a domain without a view; `changes_calls`: whether calls
+    /// are heard for another reason.
+    pub(crate) fn of(
+        launch: &Launch,
+        has_real_files: bool,
+        changes_calls: bool,
+    ) -> Result<Option<Self>, LaunchError> {
         if !launch.tells_refusals {
             return Ok(None);
         }
@@ -46,7 +51,7 @@ impl Telling {
             nameservers,
             caught: caught(boundary),
             sockets: sockets(boundary.sockets.clone(), has_real_files),
-            unheard: (!has_real_files && launch.speculation.is_none()).then_some(UNHEARD),
+            unheard: (!changes_calls).then_some(UNHEARD),
         };
         Ok(Some(Self { boundary }))
     }

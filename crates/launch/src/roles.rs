@@ -4,6 +4,5 @@ pub(crate) mod committer;
 pub(crate) mod control;
 pub(crate) mod init;
 pub(crate) mod relay;
-pub(crate) mod speculator;
-pub(crate) mod syncer;
+pub(crate) mod supervisor;
 pub(crate) mod view;

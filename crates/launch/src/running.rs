@@ -47,7 +47,7 @@ const REST_MAX: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy)]
 pub(crate) struct Others<'a> {
     pub(crate) init: &'a Link,
-    pub(crate) view: &'a Link,
+    pub(crate) view: Option<&'a Link>,
     pub(crate) relay: &'a Link,
 }
 
@@ -283,7 +283,8 @@ impl RunningCommit {
     }
 
     fn order_view(&mut self, step: Step, order: ViewOrder, others: Others<'_>) -> Next {
-        let _ = others.view.send(&order);
+        // If it has died, that is an event to come.
+        let _ = others.view.map(|view| view.send(&order));
         self.wait_for(step)
     }
 

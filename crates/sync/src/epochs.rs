@@ -43,6 +43,13 @@ pub enum Promise {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Epoch(u64);
 
+impl Epoch {
+    /// How many promises it includes.
+    pub(crate) fn promises(self) -> u64 {
+        self.0
+    }
+}
+
 /// Why a commit is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
@@ -160,6 +167,11 @@ impl Epochs {
     /// Whether promises are kept.
     pub fn is_durable(&self, epoch: Epoch) -> bool {
         self.tally.durable() >= epoch.0
+    }
+
+    /// How many promises are kept.
+    pub(crate) fn kept(&self) -> u64 {
+        self.tally.durable()
     }
 
     /// Wants a commit, and waits until promises are kept.

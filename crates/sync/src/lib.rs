@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod adaptive;
+mod committer;
 mod descriptors;
 mod driver;
 mod drivers;
@@ -36,6 +37,6 @@ pub use driver::{Driver, Guarantee, NoDriver, driver_of};
 pub use epochs::{Epoch, Epochs, Promise, Stopped, Trigger};
 pub use mount::{Mount, MountError};
 pub use outlet::{Outlet, PutOff};
-pub use reasons::{Counted, Reason};
+pub use reasons::{Counted, Reason, Reasons};
 pub use stats::{Commits, HoldTimes, Stats};
-pub use syncer::{Options, Syncer, SyncerError};
+pub use syncer::{Options, Syncer};

@@ -82,7 +82,7 @@ pub struct Counted {
 
 /// All reasons so far, counted by one thread and told by another.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Reasons(Arc<Mutex<Vec<Counted>>>);
+pub struct Reasons(Arc<Mutex<Vec<Counted>>>);
 
 impl Reasons {
     pub(crate) fn count(&self, reason: Reason) {
@@ -98,7 +98,7 @@ impl Reasons {
     }
 
     /// Those of most syncs first.
-    pub(crate) fn counted(&self) -> Vec<Counted> {
+    pub fn counted(&self) -> Vec<Counted> {
         let mut all = self
             .0
             .lock()

@@ -1,5 +1,5 @@
-//! The syncer: hears the calls of a domain that ask for durability, or that may change what the commits do
-//! not order, and answers them; and makes the commits.
+//! The syncer: answers the calls of a domain that ask for durability, or that may change what the commits do
+//! not order; and has the commits made.
 //!
 //! It looks at the task that calls and at nothing else; who holds output back is the relay process, by the
 //! epochs that both share.
@@ -8,25 +8,22 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
-use rustix::time::Timespec;
-use surmise_refusals::Observer;
-use surmise_sys::seccomp::{Answer, Listener, Notification};
-use surmise_syscalls::{Handler, Row, Syscall, row_numbered};
+use surmise_supervisor::{Durability, Verdict};
+use surmise_sys::seccomp::{Answer, Notification};
+use surmise_syscalls::{Handler, Row, Syscall};
 
 use crate::adaptive::{Adaptive, Way};
+use crate::committer::Committer;
 use crate::descriptors::Descriptors;
 use crate::driver::Driver;
-use crate::epochs::{Epochs, Promise, Stopped, Trigger};
+use crate::epochs::{Epochs, Promise, Trigger};
 use crate::hazards::{Hazards, is_elsewhere, not_seen};
 use crate::places::{self, Change};
-use crate::reasons::{Counted, Reason, Reasons};
+use crate::reasons::{Reason, Reasons};
 use crate::sockets::{self, Reach};
 use crate::target::{Access, Target};
 
@@ -46,159 +43,46 @@ pub struct Options {
     pub confined: Option<PathBuf>,
 }
 
-/// Why the syncer could not go on.
-#[derive(Debug, thiserror::Error)]
-pub enum SyncerError {
-    /// A commit failed: what was promised is not durable, and nobody knows what is.
-    #[error("make durable what was promised: {0}")]
-    Commit(#[source] io::Error),
-    /// Calls could not be heard or answered.
-    #[error("hear calls: {0}")]
-    Hear(#[source] io::Error),
-}
-
 /// The syncer of one domain.
 #[derive(Debug)]
 pub struct Syncer {
-    listener: Listener,
     options: Options,
     epochs: Epochs,
+    committer: Committer,
     hazards: Hazards,
     descriptors: Descriptors,
     adaptive: Adaptive,
     reasons: Reasons,
     /// Whether something was changed that the driver does not commit.
     changes_elsewhere: bool,
-    /// Who counts what is refused, if that is to be told.
-    observer: Option<Observer>,
 }
 
 impl Syncer {
-    /// One that hears by `listener`. The calling process may trace the tasks. `observer`: answers calls that
-    /// are refused; without it the filter does.
-    pub fn new(
-        listener: Listener,
-        options: Options,
-        epochs: Epochs,
-        observer: Option<Observer>,
-    ) -> Self {
-        let hazards = Hazards::new(options.driver.as_ref());
-        Self {
-            listener,
+    /// One whose commits begin now. The calling process may trace the tasks.
+    ///
+    /// # Errors
+    /// As for starting a thread.
+    pub fn new(options: Options, epochs: Epochs) -> io::Result<Self> {
+        let driver = Arc::clone(&options.driver);
+        Ok(Self {
+            hazards: Hazards::new(options.driver.as_ref()),
+            committer: Committer::start(epochs.clone(), driver, options.interval)?,
             options,
             epochs,
-            hazards,
             descriptors: Descriptors::default(),
             adaptive: Adaptive::new(),
             reasons: Reasons::default(),
             changes_elsewhere: false,
-            observer,
-        }
+        })
     }
 
-    /// Hears and commits until `end` hangs up, and then commits once more. A thread of its own hears until
-    /// there are no tasks, which on Linux before 6.11 it is not told: the caller's process should end soon.
-    /// Returns why syncs were made at once.
-    ///
-    /// # Errors
-    /// When a commit fails, or calls cannot be heard. Nothing that waits is released then.
-    pub fn run(self, end: BorrowedFd<'_>) -> Result<Vec<Counted>, SyncerError> {
-        let over = eventfd(0, EventfdFlags::CLOEXEC);
-        let over = Arc::new(over.map_err(|errno| SyncerError::Hear(errno.into()))?);
-        let (epochs, options) = (self.epochs.clone(), self.options.clone());
-        let reasons = self.reasons.clone();
-        let committer = spawn("committer", &over, {
-            let epochs = epochs.clone();
-            move || commit_until_end(&epochs, &options)
-        })?;
-        let (sender, heard) = mpsc::channel();
-        spawn("listener", &over, move || {
-            // The other end may have gone.
-            let _ = sender.send(self.hear());
-        })?;
-        let result = await_end(end, &over, &epochs, &heard);
-        if result.is_err() {
-            epochs.stop();
-        }
-        epochs.want(Trigger::End);
-        let committed = committer.join().expect("a committer does not panic");
-        committed.map_err(SyncerError::Commit)?;
-        result.map_err(SyncerError::Hear)?;
-        Ok(reasons.counted())
-    }
-
-    /// Hears until no task is left, or nothing more is made durable.
-    fn hear(mut self) -> io::Result<()> {
-        loop {
-            let Some(call) = self.listener.receive()? else {
-                if self.is_alone()? {
-                    return Ok(());
-                }
-                continue;
-            };
-            if self.take(&call)?.is_err() {
-                return Ok(());
-            }
-        }
-    }
-
-    fn is_alone(&self) -> io::Result<bool> {
-        let mut polled = [PollFd::new(&self.listener, PollFlags::IN)];
-        match rustix::event::poll(&mut polled, Some(&Timespec::default())) {
-            Ok(_) | Err(Errno::INTR) => Ok(polled[0].revents().contains(PollFlags::HUP)),
-            Err(errno) => Err(errno.into()),
-        }
-    }
-
-    fn take(&mut self, call: &Notification) -> io::Result<Result<(), Stopped>> {
-        let refused = self
-            .observer
-            .as_ref()
-            .and_then(|observer| observer.refuse(call));
-        if let Some(refused) = refused {
-            return self.listener.answer(call.id, refused).map(|_| Ok(()));
-        }
-        let answer = match row_numbered(call.number) {
-            Some(row) => self.answer(call, row),
-            // One that is newer than the table waits, as unknown calls do.
-            None => self.barrier().map(|()| Answer::Continue),
-        };
-        match answer {
-            Ok(answer) => {
-                let answer = match (answer, &self.observer) {
-                    (Answer::Continue, Some(observer)) => observer.answer(call),
-                    (answer, _) => answer,
-                };
-                self.listener.answer(call.id, answer).map(|_| Ok(()))
-            }
-            // The task waits for its end.
-            Err(stopped) => Ok(Err(stopped)),
-        }
-    }
-
-    fn answer(&mut self, call: &Notification, row: &Row) -> Result<Answer, Stopped> {
-        match row.handler() {
-            Handler::Durability => self.durability(call, row),
-            Handler::View => self.name(call, row),
-            Handler::Memory => {
-                self.map(call);
-                Ok(Answer::Continue)
-            }
-            Handler::Network => self.socket(call, row),
-            _ => self.barrier().map(|()| Answer::Continue),
-        }
-    }
-
-    /// Waits until everything is durable that was promised so far.
-    fn barrier(&self) -> Result<(), Stopped> {
-        match self.epochs.of_output() {
-            Some(epoch) => self.epochs.await_durable(epoch, Trigger::Barrier),
-            None => Ok(()),
-        }
+    /// Why syncs were made at once: counted on, wherever the syncer is.
+    pub fn reasons(&self) -> Reasons {
+        self.reasons.clone()
     }
 
     /// A call that asks for durability.
-    fn durability(&mut self, call: &Notification, row: &Row) -> Result<Answer, Stopped> {
+    fn durability(&mut self, call: &Notification, row: &Row) -> Verdict {
         let lack = self.lack(call, row);
         let reason = lack.or_else(|| self.hazards.find(call.thread));
         let Some(reason) = reason.or_else(|| self.does_not_pay()) else {
@@ -206,13 +90,12 @@ impl Syncer {
             if self.options.eager {
                 self.epochs.want(Trigger::Eager);
             }
-            return Ok(Answer::Value(0));
+            return Verdict::Now(Answer::Value(0));
         };
         self.epochs.did_really();
         self.reasons.count(reason);
         // Something that is elsewhere must not become durable before.
-        self.barrier()?;
-        Ok(Answer::Continue)
+        Verdict::OnceDurable(Answer::Continue)
     }
 
     /// What a call lacks to be put off, whatever goes on in the domain.
@@ -277,24 +160,23 @@ impl Syncer {
     }
 
     /// A call that changes something by its name.
-    fn name(&mut self, call: &Notification, row: &Row) -> Result<Answer, Stopped> {
+    fn name(&mut self, call: &Notification, row: &Row) -> Verdict {
         match places::change_of(call, row, self.options.driver.device()) {
-            Change::Ordered => {}
+            Change::Ordered => Verdict::Now(Answer::Continue),
             Change::Elsewhere => {
                 self.changes_elsewhere = true;
-                self.barrier()?;
+                Verdict::OnceDurable(Answer::Continue)
             }
             // Its writes would come before what was written earlier.
             Change::OpensElsewhere if self.options.promise == Promise::Write => {
-                return Ok(Answer::Error(Errno::ROFS));
+                Verdict::Now(Answer::Error(Errno::ROFS))
             }
             Change::OpensElsewhere => {
                 self.changes_elsewhere = true;
-                self.barrier()?;
                 self.hazards.opens(call);
+                Verdict::OnceDurable(Answer::Continue)
             }
         }
-        Ok(Answer::Continue)
     }
 
     /// A map that is shared: stores into it are in no order with writes.
@@ -316,72 +198,63 @@ impl Syncer {
     }
 
     /// A call that may reach somebody outside by the name of a socket.
-    fn socket(&mut self, call: &Notification, row: &Row) -> Result<Answer, Stopped> {
+    fn socket(&mut self, call: &Notification, row: &Row) -> Verdict {
         if row.name() == Syscall::Bind {
             let name = sockets::bound_name(call);
-            if !matches!(name, Ok(None)) {
-                self.barrier()?;
-            }
-            return Ok(Answer::Continue);
+            return match matches!(name, Ok(None)) {
+                true => Verdict::Now(Answer::Continue),
+                false => Verdict::OnceDurable(Answer::Continue),
+            };
         }
         match sockets::reach(call, row.name()) {
-            Reach::Inside => return Ok(Answer::Continue),
-            Reach::Missing(errno) => return Ok(Answer::Error(errno)),
+            Reach::Inside => return Verdict::Now(Answer::Continue),
+            Reach::Missing(errno) => return Verdict::Now(Answer::Error(errno)),
             Reach::Outside => {}
         }
         if self.options.promise == Promise::Write {
-            return Ok(Answer::Error(Errno::CONNREFUSED));
+            return Verdict::Now(Answer::Error(Errno::CONNREFUSED));
         }
-        self.barrier()?;
         self.hazards.connects(call);
-        Ok(Answer::Continue)
+        Verdict::OnceDurable(Answer::Continue)
     }
 }
 
-/// A thread that tells of its end, by which time its last word is said.
-fn spawn<T: Send + 'static>(
-    name: &str,
-    over: &Arc<OwnedFd>,
-    run: impl FnOnce() -> T + Send + 'static,
-) -> Result<JoinHandle<T>, SyncerError> {
-    let over = Arc::clone(over);
-    let run = move || {
-        let result = run();
-        // It cannot be full.
-        let _ = rustix::io::write(&*over, &1_u64.to_ne_bytes());
-        result
-    };
-    let thread = thread::Builder::new().name(name.into()).spawn(run);
-    thread.map_err(SyncerError::Hear)
-}
-
-/// Waits until `end` hangs up, a commit has failed, or calls cannot be heard, which is an error.
-fn await_end(
-    end: BorrowedFd<'_>,
-    over: &OwnedFd,
-    epochs: &Epochs,
-    heard: &Receiver<io::Result<()>>,
-) -> io::Result<()> {
-    loop {
-        let mut polled = [
-            PollFd::from_borrowed_fd(end, PollFlags::IN),
-            PollFd::new(over, PollFlags::IN),
-        ];
-        match rustix::event::poll(&mut polled, None) {
-            Ok(_) => {}
-            Err(Errno::INTR) => continue,
-            Err(errno) => return Err(errno.into()),
-        }
-        let [is_end, is_over] = polled.map(|polled| !polled.revents().is_empty());
-        if is_over {
-            let _ = rustix::io::read(over, &mut [0; 8]);
-            if let Ok(Err(error)) = heard.try_recv() {
-                return Err(error);
+impl Durability for Syncer {
+    fn meet(&mut self, call: &Notification, row: &Row) -> Verdict {
+        match row.handler() {
+            Handler::Durability => self.durability(call, row),
+            Handler::View => self.name(call, row),
+            Handler::Memory => {
+                self.map(call);
+                Verdict::Now(Answer::Continue)
             }
+            Handler::Network => self.socket(call, row),
+            _ => Verdict::OnceDurable(Answer::Continue),
         }
-        if is_end || epochs.is_stopped() {
-            return Ok(());
-        }
+    }
+
+    fn outstanding(&mut self) -> Option<u64> {
+        let epoch = self.epochs.of_output()?;
+        self.epochs.want(Trigger::Barrier);
+        Some(epoch.promises())
+    }
+
+    fn kept(&self) -> u64 {
+        self.epochs.kept()
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.committer.as_fd()
+    }
+
+    fn hear(&mut self) -> io::Result<bool> {
+        self.committer.hear()?;
+        Ok(!self.epochs.is_stopped())
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.epochs.want(Trigger::End);
+        self.committer.end()
     }
 }
 
@@ -406,21 +279,3 @@ fn descriptor_of(thread: Pid, descriptor: RawFd) -> io::Result<OwnedFd> {
 
 /// `PIDFD_THREAD` (Linux 6.9): of a thread that need not be its process' first.
 const PIDFD_THREAD: u32 = 0o200;
-
-/// Commits when that is wanted and now and then, and once more at the end.
-fn commit_until_end(epochs: &Epochs, options: &Options) -> io::Result<()> {
-    let driver = options.driver.as_ref();
-    loop {
-        let wanted = epochs.await_wish(options.interval);
-        if epochs.is_stopped() {
-            return Ok(());
-        }
-        let is_end = wanted.contains(&Trigger::End);
-        match wanted.first() {
-            _ if is_end => return epochs.commit(driver, Trigger::End),
-            Some(&trigger) => epochs.commit(driver, trigger)?,
-            None if epochs.is_clean() => {}
-            None => epochs.commit(driver, Trigger::Interval)?,
-        }
-    }
-}

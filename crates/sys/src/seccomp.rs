@@ -22,6 +22,6 @@ mod listener;
 #[cfg(test)]
 mod tests;
 
-pub use compiler::{Program, Purpose, Telling};
+pub use compiler::{Changes, Listening, Program, Telling};
 pub use install::{Privilege, install, install_with_listener, install_with_witness};
 pub use listener::{Answer, Listener, Notification};

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal};
 use rustix::time::Timespec;
 use surmise_sys::process::{self, Child};
 use surmise_sys::seccomp::{
-    Answer, Listener, Notification, Privilege, Program, install_with_listener,
+    Answer, Listener, Listening, Notification, Privilege, Program, install_with_listener,
 };
 use surmise_syscalls::{Syscall, row_of};
 use surmise_testkit::watchdog::{self, LIMIT};
@@ -225,7 +225,7 @@ struct Task {
 
 impl Task {
     fn start(body: impl FnOnce() -> u8) -> Self {
-        let program = Program::speculation();
+        let program = Program::new(Listening::PREDICTIONS);
         let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
         let child = process::fork(&[writer.as_fd()], || {
             end_with_parent();

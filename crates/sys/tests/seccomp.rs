@@ -4,7 +4,7 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Command, Output};
 
-use surmise_sys::seccomp::{Privilege, Program, install};
+use surmise_sys::seccomp::{Listening, Privilege, Program, install};
 use surmise_syscalls::{Disposition, Kind, Row, rows};
 use surmise_testkit::{is_root, skip};
 
@@ -163,7 +163,7 @@ fn an_unprivileged_thread_must_give_up_privileges() {
 /// Keeping privileges takes CAP_SYS_ADMIN in the thread's user namespace, as a domain has it.
 #[test]
 fn a_privileged_thread_may_keep_set_uid_programs_working() {
-    let program = Program::consent();
+    let program = Program::new(Listening::default());
     let mut status = Command::new("grep");
     status.args(["-E", "^(NoNewPrivs|Seccomp):", "/proc/self/status"]);
     // SAFETY: the closure only makes system calls and touches memory built before the fork.
@@ -209,7 +209,7 @@ fn filtered(command: Command) -> String {
 }
 
 fn under_filter(mut command: Command) -> Command {
-    let program = Program::consent();
+    let program = Program::new(Listening::default());
     // SAFETY: installing only makes system calls and touches memory built before the fork.
     unsafe {
         command.pre_exec(move || install(&program, Privilege::NoNewPrivileges));

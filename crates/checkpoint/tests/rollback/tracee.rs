@@ -54,7 +54,7 @@ impl Tracee {
         let input =
             input.unwrap_or_else(|| File::open("/dev/null").expect("open /dev/null").into());
         let (output, writer) = rustix::pipe::pipe().expect("pipe");
-        let filter = Program::speculation();
+        let filter = Program::new(surmise_sys::seccomp::Listening::PREDICTIONS);
         // The number that the listener will have: the lowest that is free.
         let (told, tell) = rustix::pipe::pipe().expect("pipe");
         let keep = [input.as_fd(), writer.as_fd(), tell.as_fd()];

@@ -114,7 +114,7 @@ impl Arguments {
             boundary: self.boundary.boundary(&directory),
             directory,
             wait: self.wait,
-            speculation: self.speculation.speculation(),
+            guessing: self.speculation.guessing(),
             tells_refusals: self.telling.hears(self.json),
         };
         let Outcome {
@@ -122,7 +122,7 @@ impl Arguments {
             exit,
             lingering,
             refusals,
-            speculation,
+            supervision,
             unrecorded,
             ..
         } = launch::supervise(self.telling, || {
@@ -143,7 +143,7 @@ impl Arguments {
             report::note(&text);
             missing.push(text);
         }
-        let stats = speculation.filter(|_| self.speculation.stats());
+        let stats = supervision.filter(|_| self.speculation.stats());
         if let Some(stats) = &stats
             && !self.json
         {

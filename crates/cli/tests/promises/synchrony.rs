@@ -354,7 +354,7 @@ fn when_the_syncer_is_killed_the_domain_ends_and_shows_nothing_more() {
         # A function runs in a shell of its own.
         control=$(cat /proc/$run/task/$run/children)
         for pid in $(cat /proc/${control% }/task/${control% }/children); do
-            if [ "$(cat /proc/$pid/comm)" = surmise-sync ]; then syncer=$pid; fi
+            if [ "$(cat /proc/$pid/comm)" = surmise-super ]; then syncer=$pid; fi
         done
         kill -STOP $syncer
         while cat /proc/$syncer/task/*/status | grep ^State: | grep -vq T; do sleep 0.05; done
@@ -372,7 +372,7 @@ fn when_the_syncer_is_killed_the_domain_ends_and_shows_nothing_more() {
         assert!(
             outcome
                 .stdout
-                .contains("the syncer of the domain was killed"),
+                .contains("the supervisor of the domain was killed"),
             "{outcome:?}"
         );
         assert!(!outcome.stdout.contains("never"), "{outcome:?}");

@@ -191,7 +191,7 @@ fn a_tortured_domain_is_committed_while_it_runs() {
     });
 }
 
-/// The speculator waits for a reader of what was held, and the task that it traces for the speculator.
+/// The supervisor waits for a reader of what was held, and the task that it traces for the supervisor.
 #[test]
 fn a_reader_that_takes_nothing_does_not_keep_an_aborted_domain() {
     as_each_user(|setting| {

@@ -3,12 +3,12 @@
 
 mod decisions;
 mod drain;
-mod files;
 mod finish;
 mod inquiry;
-mod speculator;
 mod start;
 mod stopped;
+mod supervisor;
+mod view;
 mod visitors;
 mod watch;
 
@@ -17,9 +17,10 @@ use std::path::Path;
 
 use surmise_kept::{Lock, StateError, write_exit};
 use surmise_stdio::{KeptDescriptors, Streams};
+use surmise_supervisor::{Interests, Reach};
 use surmise_sys::id_map::IdMap;
 use surmise_sys::process;
-use surmise_sys::seccomp::{Program, Purpose, Telling as Told};
+use surmise_sys::seccomp::Telling as Told;
 
 pub(crate) use self::finish::Finished;
 use self::finish::{Heard, Parent};
@@ -41,7 +42,9 @@ pub(crate) struct Job<'a> {
     /// The domain's own state, locked by the caller.
     pub(crate) state: &'a Path,
     pub(crate) launch: &'a Launch,
-    /// How syncs are put off, where the command has the real files.
+    /// Whether the command has the real files, rather than a view.
+    pub(crate) has_real_files: bool,
+    /// How syncs are put off, if they are.
     pub(crate) synchrony: Option<&'a surmise_sync::Options>,
     /// Where the program is, if that is known.
     pub(crate) found: Option<&'a Path>,
@@ -52,6 +55,29 @@ pub(crate) struct Job<'a> {
     pub(crate) lock: &'a Lock,
 }
 
+impl Job<'_> {
+    /// Whether a supervisor answers calls.
+    fn changes_calls(&self) -> bool {
+        self.interests(&None).change_calls()
+    }
+
+    /// For whose sake calls are heard.
+    fn interests(&self, telling: &Option<Telling>) -> Interests {
+        Interests {
+            guesses: !self.launch.guessing.is_empty(),
+            durability: self.synchrony.map(|options| match &options.confined {
+                Some(_) => Reach::Ordered,
+                None => Reach::Anything,
+            }),
+            refusals: match telling {
+                None => Told::Nothing,
+                Some(telling) if telling.has_gate() => Told::Calls,
+                Some(_) => Told::CallsAndDatagrams,
+            },
+        }
+    }
+}
+
 /// Runs the job to the end of all its processes. `meanwhile` is done while they start.
 pub(crate) fn supervise(
     job: &Job<'_>,
@@ -59,22 +85,14 @@ pub(crate) fn supervise(
     meanwhile: impl FnOnce() -> Result<(), StateError>,
 ) -> Result<Finished, LaunchError> {
     let id_map = IdMap::of_caller()?;
-    let telling = Telling::of(job.launch, job.synchrony.is_some())?;
-    let (purpose, hearing) = match (&job.launch.speculation, job.synchrony) {
-        (Some(_), _) => (Purpose::Speculation, Hearing::Supervisor),
-        (None, Some(options)) if options.confined.is_some() => {
-            (Purpose::ConfinedSynchrony, Hearing::Supervisor)
-        }
-        (None, Some(_)) => (Purpose::Synchrony, Hearing::Supervisor),
-        (None, None) if telling.is_some() => (Purpose::Consent, Hearing::Witness),
-        (None, None) => (Purpose::Consent, Hearing::Nobody),
+    let telling = Telling::of(job.launch, job.has_real_files, job.changes_calls())?;
+    let interests = job.interests(&telling);
+    let hearing = match (interests.change_calls(), interests.hear_anything()) {
+        (true, _) => Hearing::Supervisor,
+        (false, true) => Hearing::Witness,
+        (false, false) => Hearing::Nobody,
     };
-    let told = match &telling {
-        None => Told::Nothing,
-        Some(telling) if telling.has_gate() => Told::Calls,
-        Some(_) => Told::CallsAndDatagrams,
-    };
-    let filter = Program::new(purpose, told);
+    let filter = interests.filter();
     let execution = Execution {
         domain: job.name,
         command: &job.launch.command,

@@ -46,10 +46,10 @@ pub(crate) struct Init<'a> {
     pub(crate) root: Root,
     /// To the relay process: the domain's terminal.
     pub(crate) relay: Link,
-    /// To whoever hears of calls, the speculator or the syncer: the listener.
+    /// To whoever hears of calls, the supervisor or the syncer: the listener.
     pub(crate) listener: Option<Link>,
     /// The processes that the domain cannot do without, as pidfds: the view or the syncer, the relay process
-    /// and the speculator.
+    /// and the supervisor.
     pub(crate) outside: Vec<OwnedFd>,
     /// What becomes the command's standard streams.
     pub(crate) streams: Inner,

@@ -45,7 +45,7 @@ pub(crate) struct ViewProcess<'a> {
     pub(crate) device: &'a Link,
     /// To control; control's end is closed when the domain has ended, or control.
     pub(crate) control: &'a Link,
-    /// From the speculator, where tasks speculate.
+    /// From the supervisor, where tasks speculate.
     pub(crate) undo_log: Option<&'a UndoLog>,
     /// To the witness: names lead to FIFOs outside.
     pub(crate) fifos: Option<&'a OwnedFd>,

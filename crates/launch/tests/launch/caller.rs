@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use surmise_kept::{Peer, Rule, StateRoot, Verdict};
 use surmise_launch::{Answer, Launch, LaunchError, Notice, Outcome, Person, Question};
 
-use surmise_speculation::Stats;
+use surmise_supervisor::{Guessing, Stats, Torture};
 
 use crate::client;
 
@@ -39,13 +39,13 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
             }
             "--net-allow" => launch.boundary.net.default = Verdict::Allow,
             "--speculate" => {
-                launch.speculation = Some(surmise_speculation::Options { torture: None });
+                // So rarely that it never guesses.
+                let (seed, rate) = (0, f64::MIN_POSITIVE);
+                launch.guessing = vec![Guessing::Torture(Torture { seed, rate })];
             }
             "--torture" => {
                 let seed = value().parse().expect("a seed");
-                launch.speculation = Some(surmise_speculation::Options {
-                    torture: Some(surmise_speculation::Torture { seed, rate: 0.3 }),
-                });
+                launch.guessing = vec![Guessing::Torture(Torture { seed, rate: 0.3 })];
             }
             "--wait" => launch.wait = true,
             "--hold-streams" => launch.boundary.hold_streams = true,
@@ -107,7 +107,7 @@ fn tell(result: Result<Outcome, LaunchError>) -> u8 {
                 eprintln!("lost: {}: {error}", lost.stream);
             }
             for (name, call) in outcome
-                .speculation
+                .supervision
                 .iter()
                 .flat_map(Stats::calls_by_frequency)
             {

@@ -24,8 +24,8 @@ pub const TESTS: &[Test] = &[
     ("the_relay_process_killed_at_random", |setting| {
         at_random(setting, Victim::Relay);
     }),
-    ("the_speculator_killed_at_random", |setting| {
-        at_random(setting, Victim::Speculator);
+    ("the_supervisor_killed_at_random", |setting| {
+        at_random(setting, Victim::Supervisor);
     }),
     ("what_is_undecided_at_a_kill_never_was", undecided),
     ("pid_1_killed_at_random", |setting| {
@@ -52,7 +52,7 @@ fn at_random(setting: &Setting, victim: Victim) {
         let load = if round % 2 == 0 { "" } else { BUSY };
         let script = format!("{HELD}{load}sleep 600; true");
         let mut words = vec!["--name", "t", "--net-hold", "--", "bash", "-c", &script];
-        if victim == Victim::Speculator {
+        if victim == Victim::Supervisor {
             words.insert(0, "--speculate");
         }
         let pause = dice.up_to(LATEST);
@@ -87,7 +87,7 @@ fn undecided(setting: &Setting) {
     let mut lines = 0;
     for round in 0..rounds(12) {
         let victims = [
-            Victim::Speculator,
+            Victim::Supervisor,
             Victim::View,
             Victim::Control,
             Victim::Init,

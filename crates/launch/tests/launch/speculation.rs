@@ -18,15 +18,15 @@ pub const TESTS: &[Test] = &[
         "a_running_command_that_is_listened_to_is_committed",
         committed,
     ),
-    ("the_speculator_killed", killed),
+    ("the_supervisor_killed", killed),
     ("the_view_killed_where_calls_are_heard", view_killed),
     (
-        "a_stopped_speculator_does_not_keep_an_aborted_domain",
+        "a_stopped_supervisor_does_not_keep_an_aborted_domain",
         stopped,
     ),
 ];
 
-/// Keeps the speculator busy, in several processes.
+/// Keeps the supervisor busy, in several processes.
 const BUSY: &str = "while :; do ls -R /usr/share > /dev/null; done & \
                     while :; do echo x > f; rm f; done & sleep 600";
 
@@ -99,11 +99,11 @@ fn committed(setting: &Setting) {
 fn killed(setting: &Setting) {
     for script in ["sleep 600; true", BUSY] {
         let outcome = while_running(setting, script, |roles| {
-            Roles::signal(speculator(roles), Signal::KILL);
+            Roles::signal(supervisor(roles), Signal::KILL);
         });
         outcome
             .assert_code(125)
-            .assert_stderr_contains("error: the speculator of the domain was killed");
+            .assert_stderr_contains("error: the supervisor of the domain was killed");
         assert!(!outcome.stderr.contains("not implemented"), "{outcome:?}");
     }
 }
@@ -118,11 +118,11 @@ fn view_killed(setting: &Setting) {
 
 fn stopped(setting: &Setting) {
     while_running(setting, BUSY, |roles| {
-        Roles::signal(speculator(roles), Signal::STOP);
+        Roles::signal(supervisor(roles), Signal::STOP);
         Roles::signal(roles.control, Signal::TERM);
     })
     .assert_code(125)
-    .assert_stderr_contains("error: the speculator of the domain was killed");
+    .assert_stderr_contains("error: the supervisor of the domain was killed");
 }
 
 /// Runs `script` and does `act` when it sleeps; then nobody must be left.
@@ -132,11 +132,11 @@ fn while_running(setting: &Setting, script: &str, act: impl FnOnce(&Roles)) -> O
         let running = scope.spawn(|| setting.run(&words));
         let roles = setting.roles("sh");
         setting.sleeping(&roles);
-        let speculator = speculator(&roles);
+        let supervisor = supervisor(&roles);
         act(&roles);
         roles.end();
-        watchdog::until("the speculator", watchdog::LIMIT, || {
-            name_of(speculator).as_deref() != Some("surmise-spec")
+        watchdog::until("the supervisor", watchdog::LIMIT, || {
+            name_of(supervisor).as_deref() != Some("surmise-super")
         });
         running.join().expect("an outcome")
     });
@@ -149,8 +149,8 @@ fn while_running(setting: &Setting, script: &str, act: impl FnOnce(&Roles)) -> O
     outcome
 }
 
-fn speculator(roles: &Roles) -> i32 {
+fn supervisor(roles: &Roles) -> i32 {
     let mut all = children(roles.control).into_iter();
-    let found = all.find(|&pid| name_of(pid).as_deref() == Some("surmise-spec"));
-    found.expect("control has a speculator")
+    let found = all.find(|&pid| name_of(pid).as_deref() == Some("surmise-super"));
+    found.expect("control has a supervisor")
 }

@@ -18,7 +18,7 @@ pub enum Victim {
     Control,
     View,
     Relay,
-    Speculator,
+    Supervisor,
     Init,
     /// Of a running commit.
     Committer,
@@ -39,7 +39,7 @@ impl Victim {
             Self::Control => setting.control(),
             Self::View => of_control("surmise-view"),
             Self::Relay => of_control("surmise-relay"),
-            Self::Speculator => of_control("surmise-spec"),
+            Self::Supervisor => of_control("surmise-super"),
             Self::Init => of_control("surmise-init"),
             Self::Committer => of_control("surmise-commit"),
             Self::Tracer => of_control("surmise-tracer"),

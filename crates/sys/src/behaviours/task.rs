@@ -13,7 +13,9 @@ use super::Deviation;
 use crate::process::{self, Child};
 use crate::ptrace::call::{CLONE, CLONE_VESSEL};
 use crate::ptrace::{self, News, Registers, Stop, Stopped};
-use crate::seccomp::{Answer, Listener, Notification, Privilege, Program, install_with_listener};
+use crate::seccomp::{
+    Answer, Listener, Listening, Notification, Privilege, Program, install_with_listener,
+};
 use crate::vdso::{self, CALL};
 
 /// How often something is looked at that nobody tells of.
@@ -161,7 +163,7 @@ impl Listened {
         keep: &[BorrowedFd<'_>],
         body: impl FnOnce() -> u8,
     ) -> Result<Self, Deviation> {
-        let program = Program::speculation();
+        let program = Program::new(Listening::PREDICTIONS);
         let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         let keep = [keep, &[writer.as_fd()]].concat();
         let task = Task::start(&keep, || {

@@ -18,16 +18,16 @@ pub struct Program {
 }
 
 impl Program {
-    /// The filter for a purpose.
+    /// The filter by which somebody listens.
     ///
     /// * A number of the table: what its row says, exceptions included.
     /// * An unknown number and every x32 number: ENOSYS, as on a kernel without it.
     /// * A foreign entry (`int 0x80`, 32-bit programs): ENOSYS, as on a kernel without it, save
     ///   that it may exit: C libraries try that again for ever.
-    pub fn new(purpose: Purpose, telling: Telling) -> Self {
+    pub fn new(listening: Listening) -> Self {
         let mut assembler = Assembler::default();
         let mut answers = Answers::default();
-        let ranges = ranges(&mut assembler, &mut answers, Use { purpose, telling });
+        let ranges = ranges(&mut assembler, &mut answers, listening);
         let native = search(&mut assembler, &ranges);
         let native = assembler.load(data::NUMBER, native);
         let foreign = foreign(&mut assembler, &mut answers);
@@ -38,55 +38,58 @@ impl Program {
         }
     }
 
-    /// Of a domain whose changes wait for consent. Nobody listens.
-    pub fn consent() -> Self {
-        Self::new(Purpose::Consent, Telling::Nothing)
-    }
-
-    /// Of one in which tasks speculate.
-    pub fn speculation() -> Self {
-        Self::new(Purpose::Speculation, Telling::Nothing)
-    }
-
-    /// Of one under external synchrony.
-    pub fn synchrony() -> Self {
-        Self::new(Purpose::Synchrony, Telling::Nothing)
-    }
-
-    /// Of one under external synchrony that is kept from changing anything elsewhere.
-    pub fn confined_synchrony() -> Self {
-        Self::new(Purpose::ConfinedSynchrony, Telling::Nothing)
-    }
-
     /// The instructions, in the kernel's own form.
     pub(super) fn instructions(&self) -> &[sock_filter] {
         &self.instructions
     }
 }
 
-/// What a filter is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// A domain whose changes wait for consent: what its column refuses fails.
-    Consent,
-    /// One in which tasks speculate, too: what a task may not do while a prediction is undecided waits
-    /// for who listens ([`super::install_with_listener`]), save for the clone with [`CLONE_VESSEL`].
+/// What somebody listens for, who answers the calls in question ([`super::install_with_listener`]). What the table
+/// refuses fails in any case.
+///
+/// By default nobody listens for anything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Listening {
+    /// What a task may not do, or not without being tracked, while a prediction is undecided; save for the clone with
+    /// [`CLONE_VESSEL`].
     ///
     /// The ends of 32-bit and x32 programs are no events: their numbers mean other calls elsewhere. A
     /// supervisor has to see ends that no call asks for anyway.
-    Speculation,
-    /// A domain under external synchrony: what promises durability, may reach what has none promised, or
-    /// has to wait, waits for who listens. What leaves the domain is held where it leaves.
-    Synchrony,
-    /// As [`Purpose::Synchrony`], of a domain that is kept from changing anything elsewhere by name
-    /// ([`crate::landlock`]): calls that can do nothing else elsewhere are not heard.
-    ConfinedSynchrony,
+    pub predictions: bool,
+    /// What promises durability, may reach what has none promised, or has to wait, while an epoch is undecided.
+    pub epochs: Option<Changes>,
+    /// What is refused.
+    pub refusals: Telling,
+}
+
+/// Whether calls that change something by its name are heard for an epoch's sake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changes {
+    /// They may be about anything.
+    Heard,
+    /// They are not: tasks are kept from changing anything by name that epochs do not order ([`crate::landlock`]).
+    Silent,
+}
+
+impl Listening {
+    /// For what a task may not do untracked while a prediction is undecided, and nothing else.
+    pub const PREDICTIONS: Self = Self {
+        predictions: true,
+        epochs: None,
+        refusals: Telling::Nothing,
+    };
+
+    /// Whether anybody listens at all.
+    pub fn is_anything(self) -> bool {
+        self != Self::default()
+    }
 }
 
 /// Which calls are heard so that a person can be told what was refused. Their answers are the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Telling {
     /// None: the filter answers what it refuses by itself.
+    #[default]
     Nothing,
     /// Those that are refused, where that is news ([`Errno::is_told`]), and those that may fail to
     /// reach something, but for datagrams.
@@ -106,18 +109,12 @@ impl Telling {
     }
 }
 
-/// What a filter is used for, where it is about one call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Use {
-    purpose: Purpose,
-    telling: Telling,
-}
-
-impl Use {
+impl Listening {
+    /// What is listened for where a call is this row's.
     fn toward(self, row: &Row) -> Self {
-        match self.purpose {
-            Purpose::ConfinedSynchrony if landlock::governs(row) => Self {
-                purpose: Purpose::Consent,
+        match self.epochs {
+            Some(Changes::Silent) if landlock::governs(row) => Self {
+                epochs: None,
                 ..self
             },
             _ => self,
@@ -128,7 +125,7 @@ impl Use {
     fn verdict(self, disposition: impl Fn(Kind) -> Disposition, reach: Option<Reach>) -> Verdict {
         let contained = match disposition(Kind::Consent) {
             Disposition::Allow => Verdict::Allow,
-            Disposition::Refuse(errno) if errno.is_told() && self.telling != Telling::Nothing => {
+            Disposition::Refuse(errno) if errno.is_told() && self.refusals != Telling::Nothing => {
                 Verdict::Notify
             }
             Disposition::Refuse(errno) => Verdict::Refuse(errno),
@@ -138,16 +135,16 @@ impl Use {
                 Verdict::Refuse(Errno::NoSys)
             }
         };
-        let is_heard = match self.purpose {
-            Purpose::Consent => false,
-            Purpose::Speculation => disposition(Kind::Prediction) != Disposition::Allow,
-            Purpose::Synchrony | Purpose::ConfinedSynchrony => matches!(
+        let for_predictions =
+            self.predictions && disposition(Kind::Prediction) != Disposition::Allow;
+        let for_epochs = self.epochs.is_some()
+            && matches!(
                 disposition(Kind::Epoch),
                 Disposition::Track | Disposition::Wait
-            ),
-        };
+            );
+        let is_heard = for_predictions || for_epochs;
         match contained {
-            Verdict::Allow if is_heard || self.telling.hears(reach) => Verdict::Notify,
+            Verdict::Allow if is_heard || self.refusals.hears(reach) => Verdict::Notify,
             contained => contained,
         }
     }
@@ -169,7 +166,7 @@ struct Range {
 }
 
 /// Every number there is, neighbours with one answer merged.
-fn ranges(assembler: &mut Assembler, answers: &mut Answers, used: Use) -> Vec<Range> {
+fn ranges(assembler: &mut Assembler, answers: &mut Answers, used: Listening) -> Vec<Range> {
     let unknown = used.verdict(disposition_of_unknown, None);
     let last = rows().last().map_or(0, Row::number);
     let mut ranges = Vec::new();
@@ -211,7 +208,12 @@ fn numbers_beyond(last: u32, unknown: Verdict) -> [(u32, Verdict); 6] {
 }
 
 /// Tries the exceptions of a row in their order, then gives its own answer.
-fn row_target(assembler: &mut Assembler, answers: &mut Answers, used: Use, row: &Row) -> Label {
+fn row_target(
+    assembler: &mut Assembler,
+    answers: &mut Answers,
+    used: Listening,
+    row: &Row,
+) -> Label {
     let usual = answers.label(assembler, used.of_row(row));
     let target =
         significant_exceptions(used, row)
@@ -222,7 +224,7 @@ fn row_target(assembler: &mut Assembler, answers: &mut Answers, used: Use, row: 
                 let comparison = (exception.argument(), exception.mask(), exception.value());
                 check(assembler, comparison, matching, otherwise)
             });
-    let makes_vessels = used.purpose == Purpose::Speculation && row.name() == Syscall::Clone;
+    let makes_vessels = used.predictions && row.name() == Syscall::Clone;
     if !makes_vessels {
         return target;
     }
@@ -231,7 +233,7 @@ fn row_target(assembler: &mut Assembler, answers: &mut Answers, used: Use, row: 
 }
 
 /// The exceptions that can change the answer: none once only the row's own is left.
-fn significant_exceptions(used: Use, row: &Row) -> &'static [Exception] {
+fn significant_exceptions(used: Listening, row: &Row) -> &'static [Exception] {
     let usual = used.of_row(row);
     let exceptions = row.exceptions();
     let changing = |exception: &Exception| used.of_exception(exception) != usual;

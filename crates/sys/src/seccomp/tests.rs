@@ -6,7 +6,7 @@ use surmise_syscalls::{
 };
 
 use super::assembler::{Assembler, Label, Test};
-use super::compiler::{Program, Purpose, Telling, check};
+use super::compiler::{Changes, Listening, Program, Telling, check};
 use super::data::{I386, X32_BIT, X86_64};
 use super::interpreter::{Call, Run, run};
 use crate::ptrace::call::CLONE_VESSEL;
@@ -15,9 +15,40 @@ const ALLOW: u32 = 0x7fff_0000;
 const ENOSYS: u32 = 0x0005_0000 | 38;
 const NOTIFY: u32 = 0x7fc0_0000;
 
+/// Nobody listens.
+fn consent() -> Program {
+    Program::new(Listening::default())
+}
+
+fn speculation() -> Program {
+    Program::new(Listening::PREDICTIONS)
+}
+
+fn synchrony() -> Program {
+    for_epochs(Changes::Heard)
+}
+
+fn confined_synchrony() -> Program {
+    for_epochs(Changes::Silent)
+}
+
+fn for_epochs(changes: Changes) -> Program {
+    Program::new(Listening {
+        epochs: Some(changes),
+        ..Listening::default()
+    })
+}
+
+fn telling(refusals: Telling) -> Program {
+    Program::new(Listening {
+        refusals,
+        ..Listening::default()
+    })
+}
+
 #[test]
 fn answers_every_number_as_the_table_does() {
-    let program = Program::consent();
+    let program = consent();
     for number in 0..600 {
         let call = native(number, [0; 6]);
         assert_eq!(
@@ -30,7 +61,7 @@ fn answers_every_number_as_the_table_does() {
 
 #[test]
 fn every_exception_is_compiled() {
-    let program = Program::consent();
+    let program = consent();
     for row in rows() {
         for exception in row.exceptions() {
             // What the mask leaves out must not matter, so it is filled both ways.
@@ -50,10 +81,31 @@ fn every_exception_is_compiled() {
     }
 }
 
+/// The parts of a domain are listened for together: each hears what it would hear alone.
+#[test]
+fn who_listens_for_several_things_hears_of_each() {
+    let (predictions, epochs) = (speculation(), confined_synchrony());
+    let both = Program::new(Listening {
+        epochs: Some(Changes::Silent),
+        ..Listening::PREDICTIONS
+    });
+    for row in rows() {
+        for arguments in [[0; 6], [0x41; 6], [0x1000; 6]] {
+            let call = native(row.number(), arguments);
+            let alone = [&predictions, &epochs].map(|program| answer(program, &call).value);
+            let want = match alone.contains(&NOTIFY) {
+                true => NOTIFY,
+                false => alone[0],
+            };
+            assert_eq!(answer(&both, &call).value, want, "{}", row.name());
+        }
+    }
+}
+
 #[test]
 fn speculation_tells_of_what_consent_allows_and_a_prediction_does_not() {
     use Syscall::*;
-    let program = Program::speculation();
+    let program = speculation();
     let mut told = 0;
     for number in 0..600 {
         let call = native(number, [0; 6]);
@@ -71,7 +123,7 @@ fn speculation_tells_of_what_consent_allows_and_a_prediction_does_not() {
     }
     assert_eq!(
         value(Mount, [0; 6]),
-        answer(&Program::consent(), &native(165, [0; 6])).value
+        answer(&consent(), &native(165, [0; 6])).value
     );
     assert_eq!(value(Mmap, [0, 4096, 3, 0x22, 0, 0]), ALLOW);
     assert_eq!(value(Mmap, [0, 4096, 3, 0x2, 3, 0]), NOTIFY);
@@ -81,9 +133,8 @@ fn speculation_tells_of_what_consent_allows_and_a_prediction_does_not() {
 #[test]
 fn a_filter_that_tells_hears_refusals_and_what_may_fail_and_nothing_else() {
     use Syscall::*;
-    let silent = Program::consent();
-    let telling = Program::new(Purpose::Consent, Telling::Calls);
-    let datagrams = Program::new(Purpose::Consent, Telling::CallsAndDatagrams);
+    let silent = consent();
+    let [calls, datagrams] = [Telling::Calls, Telling::CallsAndDatagrams].map(telling);
     for row in rows() {
         let exceptions = row.exceptions().iter().map(|exception| {
             let mut arguments = [0x5555_5555_5555_5555; 6];
@@ -100,7 +151,7 @@ fn a_filter_that_tells_hears_refusals_and_what_may_fail_and_nothing_else() {
             let (name, quiet) = (row.name(), answer(&silent, &call).value);
             let heard = refused || reach.is_some_and(|reach| reach != Reach::Datagram);
             let want = if heard { NOTIFY } else { quiet };
-            assert_eq!(answer(&telling, &call).value, want, "{name} {arguments:x?}");
+            assert_eq!(answer(&calls, &call).value, want, "{name} {arguments:x?}");
             let heard = refused || reach.is_some();
             let want = if heard { NOTIFY } else { quiet };
             assert_eq!(
@@ -110,7 +161,7 @@ fn a_filter_that_tells_hears_refusals_and_what_may_fail_and_nothing_else() {
             );
         }
     }
-    let value = |name, arguments| answer(&telling, &native(row_of(name).number(), arguments)).value;
+    let value = |name, arguments| answer(&calls, &native(row_of(name).number(), arguments)).value;
     for name in [Mount, PerfEventOpen, Bpf, Connect] {
         assert_eq!(value(name, [0; 6]), NOTIFY, "{name}");
     }
@@ -126,7 +177,7 @@ fn a_filter_that_tells_hears_refusals_and_what_may_fail_and_nothing_else() {
 #[test]
 fn synchrony_tells_of_durability_and_of_what_may_reach_elsewhere_and_of_nothing_else() {
     use Syscall::*;
-    let program = Program::synchrony();
+    let program = synchrony();
     let value = |name, arguments| answer(&program, &native(row_of(name).number(), arguments)).value;
     for name in [Fsync, Sync, Rename, Connect, Sendmsg, Openat2] {
         assert_eq!(value(name, [0; 6]), NOTIFY, "{name}");
@@ -140,14 +191,14 @@ fn synchrony_tells_of_durability_and_of_what_may_reach_elsewhere_and_of_nothing_
     for private in [0x2, 0x22, 0x21] {
         assert_eq!(value(Mmap, [0, 4096, 3, private, 3, 0]), ALLOW);
     }
-    let refused = answer(&Program::consent(), &native(165, [0; 6])).value;
+    let refused = answer(&consent(), &native(165, [0; 6])).value;
     assert_eq!(value(Mount, [0; 6]), refused);
 }
 
 #[test]
 fn confined_synchrony_is_silent_of_changes_by_name_and_like_synchrony_of_all_else() {
     use Syscall::*;
-    let (confined, synchrony) = (Program::confined_synchrony(), Program::synchrony());
+    let (confined, synchrony) = (confined_synchrony(), synchrony());
     let mut silent = Vec::new();
     for row in rows() {
         // Flags that create, where there are flags.
@@ -175,9 +226,9 @@ fn every_exception_is_compiled_for_a_filter_that_tells() {
                 arguments[exception.argument()] = exception.value() | noise;
                 let call = native(row.number(), arguments);
                 let name = row.name();
-                let value = answer(&Program::speculation(), &call).value;
+                let value = answer(&speculation(), &call).value;
                 assert_eq!(value, speculating(&call), "{name}: {exception:?}");
-                let value = answer(&Program::synchrony(), &call).value;
+                let value = answer(&synchrony(), &call).value;
                 assert_eq!(value, synchronous(&call), "{name}: {exception:?}");
             }
         }
@@ -189,7 +240,7 @@ fn only_the_clone_of_a_checkpoint_passes_unseen() {
     assert_eq!(CLONE_VESSEL, 0x0080_2000);
     let clone = |flags| {
         let call = native(56, [flags, 0, 0, 0, 0, 0]);
-        answer(&Program::speculation(), &call).value
+        answer(&speculation(), &call).value
     };
     assert_eq!(clone(CLONE_VESSEL), ALLOW);
     for bit in 0..64 {
@@ -242,7 +293,7 @@ fn a_cancelled_call_keeps_the_result_that_its_tracer_chose() {
 /// The kernel then tests one bit for such a call and never runs the program.
 #[test]
 fn what_is_always_allowed_is_decided_by_number_alone() {
-    let program = Program::consent();
+    let program = consent();
     for row in rows() {
         let run = answer(&program, &native(row.number(), [0; 6]));
         let exceptional = row.exceptions().iter().any(|exception| {
@@ -260,7 +311,7 @@ fn what_is_always_allowed_is_decided_by_number_alone() {
 
 #[test]
 fn what_a_speculating_task_may_always_do_is_decided_by_number_alone() {
-    let program = Program::speculation();
+    let program = speculation();
     for row in rows() {
         let arguments = [0; 6];
         let run = answer(&program, &native(row.number(), arguments));
@@ -294,11 +345,11 @@ proptest! {
         let call = native(number, arguments);
         let ends_x32 = matches!(number, 0x4000_003c | 0x4000_00e7);
         let want = if ends_x32 || number == u32::MAX { ALLOW } else { expected(&call) };
-        prop_assert_eq!(answer(&Program::consent(), &call).value, want);
+        prop_assert_eq!(answer(&consent(), &call).value, want);
         let told = if ends_x32 || number == u32::MAX { ALLOW } else { speculating(&call) };
-        prop_assert_eq!(answer(&Program::speculation(), &call).value, told);
+        prop_assert_eq!(answer(&speculation(), &call).value, told);
         let told = if ends_x32 || number == u32::MAX { ALLOW } else { synchronous(&call) };
-        prop_assert_eq!(answer(&Program::synchrony(), &call).value, told);
+        prop_assert_eq!(answer(&synchrony(), &call).value, told);
     }
 
     /// Masks of any form, though the table uses few.
@@ -417,12 +468,7 @@ fn synchronous(call: &Call) -> u32 {
 }
 
 fn programs() -> [Program; 4] {
-    [
-        Program::consent(),
-        Program::speculation(),
-        Program::synchrony(),
-        Program::confined_synchrony(),
-    ]
+    [consent(), speculation(), synchrony(), confined_synchrony()]
 }
 
 fn encode(disposition: Disposition) -> u32 {

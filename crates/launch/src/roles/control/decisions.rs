@@ -152,8 +152,8 @@ impl<'a> Decisions<'a> {
             }
             Wish::Commit { is_strict } => {
                 let init = self.roles.init.pid();
-                if let Some(speculator) = &self.roles.speculator {
-                    speculator.settle()?;
+                if let Some(supervisor) = &self.roles.supervisor {
+                    supervisor.settle()?;
                 }
                 self.commit_look = Instant::now() + COMMIT_LOOK_EVERY;
                 self.commit = RunningCommit::begin(visitor, is_strict, init, self.others());
@@ -213,8 +213,13 @@ impl<'a> Decisions<'a> {
             RelayReport::Released(delivery) => self.hear(Heard::Released(delivery)),
             RelayReport::Detached if self.detaching == Detaching::Streams => {
                 self.detaching = Detaching::View;
-                let _ = self.roles.files.link.send(&ViewOrder::LetGo);
-                Ok(())
+                match &self.roles.view {
+                    Some(view) => {
+                        view.order(&ViewOrder::LetGo);
+                        Ok(())
+                    }
+                    None => self.done(Ok(())),
+                }
             }
             // Of the terminal, or of nobody's concern.
             _ => Ok(()),
@@ -431,15 +436,17 @@ impl<'a> Decisions<'a> {
         self.roles.wake();
         // A view that stands still for a commit answers nobody, and whoever waits for it cannot even
         // be killed: a task whose tracer is gone may. Nothing changes in the view any more.
-        if self.commit.is_some() {
-            let _ = self.roles.files.link.send(&ViewOrder::End);
+        if self.commit.is_some()
+            && let Some(view) = &self.roles.view
+        {
+            view.order(&ViewOrder::End);
         }
     }
 
     fn others(&self) -> Others<'a> {
         Others {
             init: &self.roles.to_init,
-            view: &self.roles.files.link,
+            view: self.roles.view.as_ref().map(|view| &view.link),
             relay: &self.roles.to_relay,
         }
     }

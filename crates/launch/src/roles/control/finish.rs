@@ -7,19 +7,18 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Signal, WaitIdStatus};
 use rustix::time::Timespec;
-use surmise_kept::Link;
 use surmise_refusals::{Refusals, Tally};
-use surmise_speculation::Stats;
+use surmise_supervisor::Stats;
 use surmise_sync::Epochs;
 use surmise_sys::process::Child;
 
-use super::speculator::FREEING_MAX;
 use super::start::Roles;
+use super::supervisor::FREEING_MAX;
 use super::{Job, drain};
 use crate::error::LaunchError;
 use crate::launch::LostStream;
 use crate::message::{Ended, Failure, RelayOrder, RelayReport, Report};
-use crate::roles::speculator::SpeculatorReport;
+use crate::roles::supervisor::{Did, SupervisorReport};
 
 /// Whose children the other processes are.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,14 +56,16 @@ impl Roles {
         let late = LaunchError::late_step;
         let waited = self.wait_for_init(parent);
         waited.map_err(late("wait for pid 1"))?;
-        let epochs = self.files.epochs.as_ref();
-        match epochs {
+        if let Some(view) = &self.view {
             // The view's report comes before its end, and its end only after this link's, if the
             // mount is held from outside.
-            None => self.files.end(),
+            view.end();
+        }
+        let supervisor = self.supervisor.as_ref();
+        let epochs = supervisor.and_then(|role| role.epochs.as_ref());
+        if heard.supervisor_died {
             // What is left of output waits for a commit, which will not come.
-            Some(epochs) if heard.files_died || heard.from_files.is_some() => epochs.stop(),
-            Some(_) => {}
+            epochs.inspect(|epochs| epochs.stop());
         }
         let is_stopped = epochs.is_some_and(Epochs::is_stopped);
         if heard.aborted || is_stopped {
@@ -77,21 +78,16 @@ impl Roles {
             .map_err(late("pass on what is left"))?;
         let relay_status = parent.wait(relay);
         let relay_status = relay_status.map_err(late("wait for the relay process"))?;
+        let view_status = self.end_view(&mut heard, parent);
+        let view_status = view_status.map_err(late("wait for the view process"))?;
         // Its last commit comes after all output, which may have waited for others.
-        self.files.end();
-        let files_status = parent.wait(&self.files.process);
-        let files_status =
-            files_status.map_err(late("wait for who serves or commits the files"))?;
-        let speculator_status = self
-            .end_speculator(&mut heard, parent)
-            .map_err(late("wait for the speculator"))?;
-        heard
-            .hear_files_out(&self.files.link)
-            .map_err(late("hear from who serves or commits the files"))?;
+        let supervisor_status = self
+            .end_supervisor(&mut heard, parent)
+            .map_err(late("wait for the supervisor"))?;
         watched?;
-        let statuses = [files_status, relay_status, speculator_status];
+        let statuses = [view_status, relay_status, supervisor_status];
         let reasons = std::mem::take(&mut heard.made_at_once);
-        let mut finished = heard.verdict(job, self.files.name, statuses)?;
+        let mut finished = heard.verdict(job, statuses)?;
         finished.synchrony = epochs.map(|epochs| surmise_sync::Stats {
             reasons,
             ..epochs.stats()
@@ -101,35 +97,49 @@ impl Roles {
 
     /// Waits for the end of pid 1.
     fn wait_for_init(&self, parent: Parent) -> io::Result<()> {
-        if let Some(speculator) = &self.speculator
+        if let Some(supervisor) = self.supervisor.as_ref().filter(|role| role.may_trace)
             && !ends_within(&self.init, FREEING_MAX)?
         {
-            speculator.kill();
+            supervisor.kill();
         }
         parent.wait(&self.init).map(drop)
     }
 
+    /// Hears all that it said, and waits for its end.
+    fn end_view(&self, heard: &mut Heard, parent: Parent) -> io::Result<Option<WaitIdStatus>> {
+        let Some(view) = &self.view else {
+            return Ok(None);
+        };
+        let status = parent.wait(&view.process)?;
+        while let Some(report) = view.link.receive()? {
+            heard.keep_of_view(report);
+        }
+        Ok(status)
+    }
+
     /// Hears what it did, and waits for its end.
-    fn end_speculator(
+    fn end_supervisor(
         &self,
         heard: &mut Heard,
         parent: Parent,
     ) -> io::Result<Option<WaitIdStatus>> {
-        let Some(speculator) = &self.speculator else {
+        let Some(supervisor) = &self.supervisor else {
             return Ok(None);
         };
-        for report in speculator.see_off()? {
+        for report in supervisor.see_off()? {
             match report {
-                SpeculatorReport::Did(stats) => heard.speculation = Some(stats),
-                SpeculatorReport::Failed(failure) => {
-                    heard.from_speculator.get_or_insert(failure);
+                SupervisorReport::Called(calls) => heard.did.called(calls),
+                SupervisorReport::Did(stats) => heard.did.did(stats),
+                SupervisorReport::Failed(failure) => {
+                    heard.from_supervisor.get_or_insert(failure);
                 }
-                SpeculatorReport::RefusedInside(refusals) => heard.refusals.merge(refusals),
-                // Too late for whoever had asked.
-                SpeculatorReport::Settled(_) => {}
+                SupervisorReport::RefusedInside(refusals) => heard.refusals.merge(refusals),
+                SupervisorReport::MadeAtOnce(reasons) => heard.made_at_once = reasons,
+                // Too late for the commit that had asked.
+                SupervisorReport::Settled(_) => {}
             }
         }
-        parent.wait(&speculator.process)
+        parent.wait(&supervisor.process)
     }
 }
 
@@ -146,8 +156,8 @@ pub(crate) struct Finished {
     pub(crate) lost: Vec<LostStream>,
     /// By whichever process.
     pub(crate) refusals: Refusals,
-    /// Where tasks speculate.
-    pub(crate) speculation: Option<Stats>,
+    /// What the supervisor did, where there was one.
+    pub(crate) supervision: Option<Stats>,
     /// Under external synchrony.
     pub(crate) synchrony: Option<surmise_sync::Stats>,
 }
@@ -158,17 +168,18 @@ pub(super) struct Heard {
     pub(super) started: bool,
     pub(super) ended: Option<Ended>,
     pub(super) failure: Option<Failure>,
-    pub(super) from_files: Option<Failure>,
+    pub(super) from_view: Option<Failure>,
     pub(super) from_relay: Option<Failure>,
-    pub(super) from_speculator: Option<Failure>,
+    pub(super) from_supervisor: Option<Failure>,
     pub(super) lost: Vec<LostStream>,
     pub(super) refusals: Tally,
-    pub(super) speculation: Option<Stats>,
+    /// By the supervisor.
+    pub(super) did: Did,
     /// Why syncs were.
     pub(super) made_at_once: Vec<surmise_sync::Counted>,
-    pub(super) files_died: bool,
+    pub(super) view_died: bool,
     pub(super) relay_died: bool,
-    pub(super) speculator_died: bool,
+    pub(super) supervisor_died: bool,
     /// Nobody is left to say anything, of pid 1 and the command's process.
     pub(super) silent: bool,
     /// A signal asked for the end.
@@ -191,29 +202,14 @@ impl Heard {
             }
             // An answer that nobody waits for any more.
             Some(Report::Done | Report::NotDone(_)) => {}
-            // Of the syncer.
-            Some(Report::RefusedInside(_) | Report::MadeAtOnce(_)) => {}
         }
         None
     }
 
-    /// All that the view or the syncer said, which has ended.
-    fn hear_files_out(&mut self, files: &Link) -> io::Result<()> {
-        while let Some(report) = files.receive()? {
-            self.keep_of_files(report);
-        }
-        Ok(())
-    }
-
-    /// Keeps what is of interest in the end, of what the view or the syncer says.
-    pub(super) fn keep_of_files(&mut self, report: Report) {
-        match report {
-            Report::Failed(failure) => {
-                self.from_files.get_or_insert(failure);
-            }
-            Report::RefusedInside(refusals) => self.refusals.merge(refusals),
-            Report::MadeAtOnce(reasons) => self.made_at_once = reasons,
-            _ => {}
+    /// Keeps what is of interest in the end, of what the view says.
+    pub(super) fn keep_of_view(&mut self, report: Report) {
+        if let Report::Failed(failure) = report {
+            self.from_view.get_or_insert(failure);
         }
     }
 
@@ -229,13 +225,12 @@ impl Heard {
         }
     }
 
-    /// The view's own report comes first, or the syncer's: without it, nothing else works. A status is
-    /// `None` where it cannot be known.
+    /// The view's own report comes first, and then that of a supervisor that commits: without them, nothing else
+    /// works. A status is `None` where it cannot be known.
     fn verdict(
         self,
         job: &Job<'_>,
-        files_name: &'static str,
-        [files_status, relay_status, speculator_status]: [Option<WaitIdStatus>; 3],
+        [view_status, relay_status, supervisor_status]: [Option<WaitIdStatus>; 3],
     ) -> Result<Finished, LaunchError> {
         let launch = job.launch;
         let reported = |failure| {
@@ -244,23 +239,23 @@ impl Heard {
         if self.aborted {
             return Err(LaunchError::Aborted);
         }
-        if let Some(failure) = self.from_files {
+        if let Some(failure) = self.from_view {
             return Err(reported(failure));
         }
-        if has_failed(files_status) {
-            return Err(LaunchError::killed(files_name));
+        if has_failed(view_status) {
+            return Err(LaunchError::killed("the view process"));
+        }
+        if let Some(failure) = self.from_supervisor {
+            return Err(reported(failure));
+        }
+        if has_failed(supervisor_status) {
+            return Err(LaunchError::killed("the supervisor"));
         }
         if let Some(failure) = self.from_relay {
             return Err(reported(failure));
         }
         if has_failed(relay_status) && !self.asked_to_end {
             return Err(LaunchError::killed("the relay process"));
-        }
-        if let Some(failure) = self.from_speculator {
-            return Err(reported(failure));
-        }
-        if has_failed(speculator_status) {
-            return Err(LaunchError::killed("the speculator"));
         }
         if let Some(failure) = self.failure {
             return Err(reported(failure));
@@ -270,7 +265,7 @@ impl Heard {
             ended,
             lost: self.lost,
             refusals: self.refusals.refusals(),
-            speculation: self.speculation,
+            supervision: self.did.whole(),
             synchrony: None,
         })
     }

@@ -15,8 +15,8 @@ use surmise_sys::id_map::IdMap;
 use surmise_sys::process::{self, Child};
 
 use super::Job;
-use super::files::FilesRole;
-use super::speculator::SpeculatorRole;
+use super::supervisor::SupervisorRole;
+use super::view::ViewRole;
 use crate::command::Execution;
 use crate::dial;
 use crate::error::LaunchError;
@@ -24,10 +24,9 @@ use crate::files::{self, UndecidedFiles, UndoLog};
 use crate::gate;
 use crate::limits;
 use crate::refusals::Telling;
-use crate::roles::init::{Init, InitGate};
+use crate::roles::init::{Init, InitGate, Root};
 use crate::roles::relay::Relay;
 use crate::roles::relay::network::NetworkPlan;
-use crate::roles::speculator::SpeculatorProcess;
 
 /// What a domain has of its own. A network namespace takes as long to make as all of these; the
 /// command's process makes it while pid 1 mounts.
@@ -42,13 +41,13 @@ pub(super) struct Roles {
     pub(super) init: Child,
     /// Closed, it tells pid 1 to end.
     pub(super) to_init: Link,
-    /// The view, or the syncer.
-    pub(super) files: FilesRole,
+    /// Where the command has not the real files alone.
+    pub(super) view: Option<ViewRole>,
     pub(super) relay: Child,
     /// Closed, it tells the relay process to end.
     pub(super) to_relay: Link,
-    /// Where tasks speculate.
-    pub(super) speculator: Option<SpeculatorRole>,
+    /// Where calls are answered by somebody.
+    pub(super) supervisor: Option<SupervisorRole>,
     /// Whether the domain has a terminal, and if so whether the command may read its keys.
     pub(super) terminal: Option<bool>,
     /// The inodes of the command's standard streams.
@@ -65,8 +64,9 @@ pub(super) fn start(
         Serving::take(job.state).map_err(LaunchError::step("lock the view for its process"))?;
     let (undecided, undo_log) = files(job)?.unzip();
     let fifos = fifos(job, &telling)?;
-    let known = (&serving, &telling, fifos.as_ref());
-    let (files, root, init_syncer) = FilesRole::start(job, id_map, known, undo_log)?;
+    let known = (&serving, fifos.as_ref());
+    let (view, root) = start_view(job, id_map, known, undo_log)?;
+    let (supervisor, init_supervisor) = start_supervisor(job, undecided, &telling)?.unzip();
     let terminal = streams
         .terminal()
         .map_err(LaunchError::step("look at the terminal"))?;
@@ -76,11 +76,11 @@ pub(super) fn start(
     let (init_relay, relay_init) = pair()?;
     let (network, gate) = network(&job.launch.boundary)?.unzip();
     let engage = terminal.as_ref().is_some_and(|setup| setup.foreground);
-    let shared = (serving, files.epochs.clone());
+    let epochs = supervisor.as_ref().and_then(|role| role.epochs.clone());
+    let shared = (serving, epochs);
     let told = (telling.clone(), fifos);
     let (relay, to_relay) = start_relay(job, shared, told, (outer, engage), relay_init, network)?;
-    let (speculator, init_speculator) = start_speculator(job, undecided, &telling)?.unzip();
-    let outside = pidfds(&files, &relay, &speculator)?;
+    let outside = pidfds(&view, &relay, &supervisor)?;
     let (to_init, control) = pair()?;
     let foreground = terminal.as_ref().map(|setup| setup.foreground);
     let inodes = inodes(&inner).map_err(LaunchError::step("look at the standard streams"))?;
@@ -88,7 +88,7 @@ pub(super) fn start(
         control,
         root,
         relay: init_relay,
-        listener: init_speculator.or(init_syncer),
+        listener: init_supervisor,
         outside,
         streams: inner,
         terminal,
@@ -107,15 +107,15 @@ pub(super) fn start(
         Ok(init) => Ok(Roles {
             init,
             to_init,
-            files,
+            view,
             relay,
             to_relay,
-            speculator,
+            supervisor,
             terminal: foreground,
             streams: inodes,
         }),
         Err(error) => {
-            end_started(files, (relay, to_relay), speculator)?;
+            end_started(view, (relay, to_relay), supervisor)?;
             Err(LaunchError::step("make namespaces")(error))
         }
     }
@@ -123,32 +123,35 @@ pub(super) fn start(
 
 /// Of the processes that the domain cannot do without.
 fn pidfds(
-    files: &FilesRole,
+    view: &Option<ViewRole>,
     relay: &Child,
-    speculator: &Option<SpeculatorRole>,
+    supervisor: &Option<SupervisorRole>,
 ) -> Result<Vec<OwnedFd>, LaunchError> {
-    let speculator = speculator.iter().map(|speculator| &speculator.process);
-    let all = [&files.process, relay].into_iter().chain(speculator);
+    let view = view.iter().map(|role| &role.process);
+    let supervisor = supervisor.iter().map(|role| &role.process);
+    let all = view.chain([relay]).chain(supervisor);
     all.map(pidfd_of).collect()
 }
 
 /// Without a device to come the view ends by itself, and without control the others.
 fn end_started(
-    files: FilesRole,
+    view: Option<ViewRole>,
     (relay, to_relay): (Child, Link),
-    speculator: Option<SpeculatorRole>,
+    supervisor: Option<SupervisorRole>,
 ) -> Result<(), LaunchError> {
-    drop((files.link, to_relay));
-    let speculator = speculator.map(|role| role.process);
-    for role in [files.process, relay].into_iter().chain(speculator) {
+    drop(to_relay);
+    let view = view.map(|role| role.process);
+    let supervisor = supervisor.map(|role| role.process);
+    for role in view.into_iter().chain([relay]).chain(supervisor) {
         role.wait().map_err(LaunchError::step("end a process"))?;
     }
     Ok(())
 }
 
-/// The ends of the link between the speculator and the view, where tasks speculate.
+/// The ends of the link between the supervisor and the view, where there are guesses.
 fn files(job: &Job<'_>) -> Result<Option<(UndecidedFiles, UndoLog)>, LaunchError> {
-    let pair = job.launch.speculation.as_ref().map(|_| files::pair());
+    let guesses = !job.launch.guessing.is_empty();
+    let pair = guesses.then(files::pair);
     pair.transpose()
         .map_err(LaunchError::step("make a socket pair"))
 }
@@ -236,26 +239,28 @@ fn start_relay(
     Ok((relay, to_relay))
 }
 
-/// With pid 1's end of the link by which it gets the listener.
-fn start_speculator(
+/// The view, if the command has not the real files, and what pid 1 makes its root of.
+fn start_view(
+    job: &Job<'_>,
+    id_map: &IdMap,
+    known: (&Serving, Option<&OwnedFd>),
+    undo_log: Option<UndoLog>,
+) -> Result<(Option<ViewRole>, Root), LaunchError> {
+    if job.has_real_files {
+        return Ok((None, Root::Real));
+    }
+    let (view, device) = ViewRole::start(job, id_map, known, undo_log)?;
+    Ok((Some(view), Root::View(device)))
+}
+
+/// The supervisor, if it has anything to do but to count refusals, with pid 1's end of its link.
+fn start_supervisor(
     job: &Job<'_>,
     files: Option<UndecidedFiles>,
     telling: &Option<Telling>,
-) -> Result<Option<(SpeculatorRole, Link)>, LaunchError> {
-    let (Some(options), Some(files)) = (job.launch.speculation.clone(), files) else {
-        return Ok(None);
-    };
-    let (link, control) = pair()?;
-    let (init_speculator, init) = pair()?;
-    let owned = SpeculatorProcess {
-        control,
-        init,
-        files,
-        options,
-        telling: telling.clone(),
-    };
-    let descriptors = SpeculatorProcess::descriptors;
-    let process = process::fork_with(owned, descriptors, SpeculatorProcess::live)
-        .map_err(LaunchError::step("start the speculator"))?;
-    Ok(Some((SpeculatorRole::new(process, link), init_speculator)))
+) -> Result<Option<(SupervisorRole, Link)>, LaunchError> {
+    match job.interests(telling).change_calls() {
+        true => SupervisorRole::start(job, files, telling).map(Some),
+        false => Ok(None),
+    }
 }

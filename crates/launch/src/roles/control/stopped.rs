@@ -8,10 +8,11 @@ use super::start::Roles;
 use crate::running::StoppedRole;
 
 impl Roles {
-    /// Lets those go on that are stopped, since the domain is to end and none can end as it is. The speculator
+    /// Lets those go on that are stopped, since the domain is to end and none can end as it is. The supervisor
     /// is killed instead, if it does not let go of its tasks.
     pub(super) fn wake(&self) {
-        for role in [&self.files.process, &self.relay, &self.init] {
+        let view = self.view.iter().map(|view| &view.process);
+        for role in view.chain([&self.relay, &self.init]) {
             // Fails only if it has ended.
             let _ = role.signal(Signal::CONT);
         }
@@ -28,13 +29,12 @@ impl Roles {
     }
 
     fn named(&self) -> impl Iterator<Item = (&'static str, &Child)> {
-        let speculator = self.speculator.as_ref().map(|role| &role.process);
-        [
-            (self.files.name, &self.files.process),
-            ("the relay process", &self.relay),
-            ("pid 1", &self.init),
-        ]
-        .into_iter()
-        .chain(speculator.map(|process| ("the speculator", process)))
+        let view = self
+            .view
+            .iter()
+            .map(|role| ("the view process", &role.process));
+        let supervisor = self.supervisor.iter();
+        view.chain([("the relay process", &self.relay), ("pid 1", &self.init)])
+            .chain(supervisor.map(|role| ("the supervisor", &role.process)))
     }
 }

@@ -12,8 +12,8 @@ use rustix::time::Timespec;
 use super::Job;
 use super::decisions::Decisions;
 use super::finish::Heard;
-use super::speculator::FREEING_MAX;
 use super::start::Roles;
+use super::supervisor::FREEING_MAX;
 use super::visitors::Visitors;
 use crate::message::{Order, RelayReport, Report};
 use crate::signals::is_end;
@@ -35,14 +35,14 @@ enum Event {
     Said,
     /// The relay process has said something.
     RelaySaid,
-    /// The view process, or the syncer, has said something.
-    FilesSaid,
-    /// The view process, or the syncer, has ended first.
-    FilesDied,
+    /// The view process has said something.
+    ViewSaid,
+    /// The view process has ended first.
+    ViewDied,
     /// The relay process has ended first.
     RelayDied,
-    /// The speculator has ended first.
-    SpeculatorDied,
+    /// The supervisor has ended first.
+    SupervisorDied,
     /// Another command of the user wants something.
     Visitor,
     /// The committer of a running domain has said something, or has died.
@@ -71,7 +71,7 @@ pub(super) struct Watch<'a> {
     kill_at: Option<Instant>,
     /// When pid 1 was killed because another role has died.
     killed: Option<Instant>,
-    /// Whether the speculator was killed, which did not let go of tasks that were.
+    /// Whether the supervisor was killed, which did not let go of tasks that were.
     is_freed: bool,
 }
 
@@ -146,16 +146,17 @@ impl<'a> Watch<'a> {
             self.killed.get_or_insert(now);
         }
         if self.free_at().is_some_and(|at| at <= now)
-            && let Some(speculator) = &self.roles.speculator
+            && let Some(supervisor) = &self.roles.supervisor
         {
-            speculator.kill();
+            supervisor.kill();
             self.is_freed = true;
         }
     }
 
-    /// When the speculator is to be killed, should pid 1 not have ended by then.
+    /// When the supervisor is to be killed, should pid 1 not have ended by then.
     fn free_at(&self) -> Option<Instant> {
-        let may_hold = self.roles.speculator.is_some() && !self.is_freed;
+        let supervisor = self.roles.supervisor.as_ref();
+        let may_hold = supervisor.is_some_and(|role| role.may_trace) && !self.is_freed;
         let killed = [self.killed, self.decisions.killed()];
         let first = killed.into_iter().flatten().min().filter(|_| may_hold)?;
         Some(first + FREEING_MAX)
@@ -172,10 +173,10 @@ impl<'a> Watch<'a> {
         let Roles {
             init,
             to_init,
-            files,
+            view,
             relay,
             to_relay,
-            speculator,
+            supervisor,
             ..
         } = self.roles;
         let mut sources = vec![
@@ -189,14 +190,16 @@ impl<'a> Watch<'a> {
             sources.push((Event::RelayDied, relay.as_fd()));
             sources.push((Event::RelaySaid, to_relay.as_fd()));
         }
-        if !self.heard.files_died {
-            sources.push((Event::FilesSaid, files.link.as_fd()));
-            sources.push((Event::FilesDied, files.process.as_fd()));
-        }
-        if let Some(speculator) = speculator
-            && !self.heard.speculator_died
+        if let Some(view) = view
+            && !self.heard.view_died
         {
-            sources.push((Event::SpeculatorDied, speculator.process.as_fd()));
+            sources.push((Event::ViewSaid, view.link.as_fd()));
+            sources.push((Event::ViewDied, view.process.as_fd()));
+        }
+        if let Some(supervisor) = supervisor
+            && !self.heard.supervisor_died
+        {
+            sources.push((Event::SupervisorDied, supervisor.process.as_fd()));
         }
         let committer = self.decisions.committer().map(AsFd::as_fd);
         sources.extend(committer.map(|fd| (Event::CommitterSaid, fd)));
@@ -228,14 +231,16 @@ impl<'a> Watch<'a> {
             }
             Event::Said => self.hear_init(),
             Event::RelaySaid => self.hear_relay(),
-            Event::FilesSaid => self.hear_files(),
-            Event::FilesDied | Event::RelayDied | Event::SpeculatorDied => {
-                if event == Event::FilesDied {
-                    self.roles.files.gone();
-                    self.heard.files_died = true;
-                }
+            Event::ViewSaid => self.hear_view(),
+            Event::ViewDied | Event::RelayDied | Event::SupervisorDied => {
+                self.heard.view_died |= event == Event::ViewDied;
                 self.heard.relay_died |= event == Event::RelayDied;
-                self.heard.speculator_died |= event == Event::SpeculatorDied;
+                self.heard.supervisor_died |= event == Event::SupervisorDied;
+                if event == Event::SupervisorDied
+                    && let Some(supervisor) = &self.roles.supervisor
+                {
+                    supervisor.gone();
+                }
                 self.kill_at.get_or_insert(Instant::now() + NOTICE);
                 Ok(())
             }
@@ -264,18 +269,20 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn hear_files(&mut self) -> io::Result<()> {
-        match self.roles.files.link.receive()? {
+    fn hear_view(&mut self) -> io::Result<()> {
+        let Some(view) = &self.roles.view else {
+            return Ok(());
+        };
+        match view.link.receive()? {
             Some(Report::Done) => self.decisions.done(Ok(())),
             Some(Report::NotDone(error)) => self.decisions.done(Err(error)),
             Some(report) => {
-                self.heard.keep_of_files(report);
+                self.heard.keep_of_view(report);
                 Ok(())
             }
             // It has died, or is about to.
             None => {
-                self.roles.files.gone();
-                self.heard.files_died = true;
+                self.heard.view_died = true;
                 self.kill_at.get_or_insert(Instant::now() + NOTICE);
                 Ok(())
             }

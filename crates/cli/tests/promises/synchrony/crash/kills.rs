@@ -20,7 +20,7 @@ const END_LIMIT: Duration = Duration::from_secs(60);
 const CONTROL: &str = "surmise";
 
 /// The processes of a domain, by the names they give themselves.
-const VICTIMS: [&str; 4] = [CONTROL, "surmise-sync", "surmise-relay", "surmise-init"];
+const VICTIMS: [&str; 4] = [CONTROL, "surmise-super", "surmise-relay", "surmise-init"];
 
 /// After how many shown lines.
 const MOMENTS: [usize; 3] = [1, 7, 20];

@@ -1,0 +1,191 @@
+//! A process that stands still, and what is done with it meanwhile.
+
+use std::io;
+
+use rustix::process::Pid;
+use surmise_sys::ptrace::{Registers, call};
+
+use crate::gate::Gate;
+use crate::held::{Departure, Hand, Held, is_gone};
+use crate::process::Process;
+use crate::vessel::Vessel;
+
+/// How many vessels that were killed may stay zombies of the process before it reaps them.
+const ZOMBIES_MAX: usize = 16;
+
+/// A process all of whose threads are stopped.
+#[derive(Debug)]
+#[must_use = "dropped, it stays stopped for ever"]
+pub struct Halted<'a> {
+    pub(crate) process: &'a mut Process,
+    pub(crate) threads: Vec<Held>,
+    pub(crate) instruction: u64,
+}
+
+/// How the threads of a process go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Traced {
+    /// As tracees.
+    Still,
+    /// Nobody's tracees.
+    NoMore,
+}
+
+/// The threads of a process that stays stopped while its supervisor does something else.
+#[derive(Debug)]
+#[must_use = "dropped, its process stays stopped for ever"]
+pub struct Standing {
+    threads: Vec<Held>,
+    instruction: u64,
+}
+
+impl Standing {
+    /// The process again, which these threads are of.
+    pub fn of(self, process: &mut Process) -> Halted<'_> {
+        Halted {
+            process,
+            threads: self.threads,
+            instruction: self.instruction,
+        }
+    }
+}
+
+impl Halted<'_> {
+    /// Leaves the process stopped.
+    pub fn stand(self) -> Standing {
+        Standing {
+            threads: self.threads,
+            instruction: self.instruction,
+        }
+    }
+
+    /// The process' number, as the supervisor sees it.
+    pub fn pid(&self) -> Pid {
+        self.process.pid
+    }
+
+    /// Has what threads did that caused signals never happened: they do not take them. Other signals they
+    /// take.
+    pub(crate) fn forget_faults(&mut self) {
+        self.threads.iter_mut().for_each(Held::forget_faults);
+    }
+
+    /// Has a thread make a call, for a guess that is the truth. Returns the result, an error number where
+    /// that is negative.
+    ///
+    /// # Errors
+    /// As ptrace.
+    pub fn call(
+        &mut self,
+        thread: Pid,
+        (number, arguments): (i64, [u64; 6]),
+        gate: &mut dyn Gate,
+    ) -> io::Result<i64> {
+        let found = self.threads.iter_mut().find(|held| held.thread() == thread);
+        let held = found.ok_or(rustix::io::Errno::SRCH)?;
+        let instruction = self.instruction;
+        Hand {
+            held,
+            instruction,
+            gate,
+        }
+        .call_raw(number, arguments)
+    }
+
+    /// Has a thread make a vessel.
+    pub(crate) fn vessel(&mut self, gate: &mut dyn Gate) -> io::Result<Vessel> {
+        let mut maker = Hand {
+            held: &mut self.threads[0],
+            instruction: self.instruction,
+            gate,
+        };
+        let process = &mut *self.process;
+        let vessel = Vessel::make(&mut maker, &mut process.children, process.vessels)?;
+        process.vessels += 1;
+        Ok(vessel)
+    }
+
+    /// Any thread: what it does is the process'.
+    pub(crate) fn hand<'h>(&'h mut self, gate: &'h mut dyn Gate) -> Hand<'h> {
+        Hand {
+            held: &mut self.threads[0],
+            instruction: self.instruction,
+            gate,
+        }
+    }
+
+    /// The first thread: it alone may send its process any signal, as if somebody else had
+    /// (rt_sigqueueinfo(2)).
+    pub(crate) fn first_hand<'h>(&'h mut self, gate: &'h mut dyn Gate) -> io::Result<Hand<'h>> {
+        let pid = self.process.pid;
+        let found = self.threads.iter_mut().find(|held| held.thread() == pid);
+        Ok(Hand {
+            held: found.ok_or(rustix::io::Errno::SRCH)?,
+            instruction: self.instruction,
+            gate,
+        })
+    }
+
+    /// Lets all threads go on; `answered`, which waited in a call that notified, with that result, the
+    /// others as if they had not been stopped.
+    ///
+    /// # Errors
+    /// As ptrace; a thread that was killed meanwhile is none.
+    pub fn go_on(
+        mut self,
+        answered: Option<(Pid, i64)>,
+        traced: Traced,
+        gate: &mut dyn Gate,
+    ) -> io::Result<()> {
+        match self.reap(traced, gate) {
+            Err(error) if is_gone(&error) => {}
+            reaped => reaped?,
+        }
+        for thread in std::mem::take(&mut self.threads) {
+            let registers = match answered {
+                Some((answered, result)) if answered == thread.thread() => {
+                    thread.registers_returning(result)
+                }
+                _ => thread.registers_undisturbed(),
+            };
+            self.release(thread, registers, None, traced)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn release(
+        &mut self,
+        thread: Held,
+        registers: Registers,
+        state: Option<(&[u8], u64)>,
+        traced: Traced,
+    ) -> io::Result<()> {
+        let number = thread.thread();
+        let departure = Departure {
+            registers,
+            extended: state.map(|(extended, _)| extended),
+            mask: state.map_or(thread.mask(), |(_, mask)| mask),
+            traced: traced == Traced::Still,
+        };
+        if traced == Traced::NoMore {
+            self.process.traced.remove(&number);
+        }
+        match thread.release(&departure, self.instruction) {
+            Err(error) if is_gone(&error) => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Has the process reap the vessels that were killed, if there are many, or no later chance.
+    pub(crate) fn reap(&mut self, traced: Traced, gate: &mut dyn Gate) -> io::Result<()> {
+        if traced == Traced::Still && self.process.killed.len() < ZOMBIES_MAX {
+            return Ok(());
+        }
+        for vessel in std::mem::take(&mut self.process.killed) {
+            vessel.await_end()?;
+            let arguments = [vessel.inner(), 0, call::WAIT_ALL, 0, 0, 0];
+            self.hand(gate).call(call::WAIT4, arguments)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,280 @@
+//! The supervisor's core: what it hears goes to the engine, and what the engine says is done, in the engine's order.
+//!
+//! It holds no dependency of its own: which task depends on which guess, what waits for what, what a decision releases
+//! and what a denial takes back are the engine's. The core maps the engine's numbers to processes, images, records and
+//! calls, and touches none of them but through a [`World`].
+
+mod admission;
+mod attending;
+mod cascade;
+mod deciding;
+mod guessing;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
+
+use rustix::process::Pid;
+use surmise_engine::{Engine, Kinds, Node};
+
+use crate::call::Call;
+use crate::durability::Durable;
+use crate::error::{SupervisorError, fail, refused};
+use crate::kind::Kind;
+use crate::member::Member;
+use crate::objects::Objects;
+use crate::objects::files::{FILES, Files};
+use crate::objects::stream::STREAMS;
+use crate::source::{Source, Sources};
+use crate::stats::Stats;
+use crate::waits::{Item, Waited, Waits};
+use crate::world::World;
+
+/// The supervision of one domain, apart from its events.
+#[derive(Debug)]
+pub(crate) struct Core<W: World> {
+    pub(crate) world: W,
+    engine: Engine,
+    /// The processes that depend on something undecided.
+    members: HashMap<Pid, Member<W>>,
+    pub(crate) objects: Objects<W>,
+    sources: Sources,
+    waits: Waits<W::Signal>,
+    durable: Option<Durable>,
+    /// How many checkpoints there have been.
+    checkpoints: u64,
+    /// Whether a member may have come to depend on nothing.
+    may_dismiss: bool,
+    stats: Stats,
+}
+
+impl<W: World> Core<W> {
+    pub(crate) fn new(
+        world: W,
+        files: Option<Box<dyn Files>>,
+        sources: Vec<Box<dyn Source>>,
+        durable: Option<Durable>,
+    ) -> Result<Self, SupervisorError> {
+        let mut engine = Engine::new();
+        let opened = engine.open(STREAMS, Kinds::ALL_BUT_CONSENT);
+        opened.map_err(refused("open a channel"))?;
+        Ok(Self {
+            world,
+            engine,
+            members: HashMap::new(),
+            objects: Objects::new(files),
+            sources: Sources::new(sources),
+            waits: Waits::default(),
+            durable,
+            checkpoints: 0,
+            may_dismiss: false,
+            stats: Stats::default(),
+        })
+    }
+
+    /// What was done so far.
+    pub(crate) fn into_stats(self) -> Stats {
+        self.stats
+    }
+
+    /// A thread waits in a call.
+    pub(crate) fn called(&mut self, call: Call) -> Result<(), SupervisorError> {
+        self.receive(call)?;
+        self.attend_all()
+    }
+
+    /// A tracee has stopped to take a signal.
+    pub(crate) fn signalled(
+        &mut self,
+        thread: Pid,
+        signal: W::Signal,
+    ) -> Result<(), SupervisorError> {
+        match self.member_of_tracee(thread)? {
+            Some(process) => self.waits.add(Item::Signal { process, signal }),
+            None => self.deliver(signal)?,
+        }
+        self.attend_all()
+    }
+
+    /// Time has passed, or a reader has room for output: what is due by now is done.
+    pub(crate) fn woken(&mut self) -> Result<(), SupervisorError> {
+        self.flush()?;
+        self.attend_all()
+    }
+
+    /// A call waits in the view until no change of a file is undecided.
+    pub(crate) fn asked(&mut self) -> Result<(), SupervisorError> {
+        if let Some(log) = self.objects.files.log() {
+            log.asked().map_err(fail("hear from the view"))?;
+        }
+        self.hurry(Node::Object(FILES))?;
+        self.attend_all()
+    }
+
+    /// Guesses nothing for a moment, and has decided what can be decided now.
+    pub(crate) fn settle(&mut self) -> Result<(), SupervisorError> {
+        self.sources.rest(self.world.now());
+        let tasks: Vec<_> = self.members.values().map(|member| member.task).collect();
+        for task in tasks {
+            // A decision about one may have been the end of another.
+            if self.members.values().any(|member| member.task == task) {
+                self.hurry(Node::Task(task))?;
+            }
+        }
+        self.attend_all()
+    }
+
+    /// Whether no process depends on anything undecided.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// When something is due though nothing is heard.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.sources.next_due()
+    }
+
+    /// The first output that a reader has no room for.
+    pub(crate) fn leaving(&self) -> Option<&W::Output> {
+        self.objects.streams.leaving()
+    }
+
+    /// What is readable when a call waits in the view.
+    pub(crate) fn files(&self) -> Option<BorrowedFd<'_>> {
+        self.objects.files.log().map(AsFd::as_fd)
+    }
+
+    /// What is readable when a commit was made.
+    pub(crate) fn commits(&self) -> Option<BorrowedFd<'_>> {
+        self.durable.as_ref().map(Durable::descriptor)
+    }
+
+    /// What makes promises durable.
+    pub(crate) fn durable(&mut self) -> Option<&mut Durable> {
+        self.durable.as_mut()
+    }
+
+    /// A tracee is no more.
+    pub(crate) fn ended(&mut self, thread: Pid) -> Result<(), SupervisorError> {
+        if self.members.contains_key(&thread) {
+            self.perished(thread)?;
+        } else if let Some(process) = self.member_of(thread)
+            && let Some(member) = self.members.get_mut(&process)
+        {
+            self.world.ended(&mut member.process, thread);
+        }
+        self.attend_all()
+    }
+
+    /// Whether a process holds an image: it stays stopped for all its life.
+    pub(crate) fn is_vessel(&self, process: Pid) -> bool {
+        let mut images = self.members.values().flat_map(Member::images);
+        images.any(|image| self.world.vessel(image) == Some(process))
+    }
+
+    /// The process of a tracee, if it depends on something undecided. One that was born by a thread of such
+    /// a process is one of its threads from the start, for it was born a tracee.
+    pub(crate) fn member_of_tracee(&mut self, thread: Pid) -> Result<Option<Pid>, SupervisorError> {
+        if let Some(process) = self.member_of(thread) {
+            return Ok(Some(process));
+        }
+        let process = self.world.process_of(thread);
+        let process = process.map_err(fail("look at a task"))?;
+        let member = process.and_then(|process| self.members.get_mut(&process));
+        Ok(member.map(|member| {
+            self.world.born(&mut member.process, thread);
+            member.pid()
+        }))
+    }
+
+    /// The process of a thread, if it depends on something undecided.
+    fn member_of(&self, thread: Pid) -> Option<Pid> {
+        if self.members.contains_key(&thread) {
+            return Some(thread);
+        }
+        let mut members = self.members.values();
+        let found = members.find(|member| self.world.traces(&member.process, thread));
+        found.map(Member::pid)
+    }
+
+    /// Keeps a call until it is attended to.
+    fn receive(&mut self, call: Call) -> Result<(), SupervisorError> {
+        self.stats.call(call.name()).events += 1;
+        let heard = self.world.heard(&call);
+        heard.map_err(fail("look at a call"))?;
+        let offer = self.sources.offer(&call, self.world.now());
+        self.waits.add(Item::Call { call, offer });
+        Ok(())
+    }
+
+    /// Attends to all that waits and can go on.
+    fn attend_all(&mut self) -> Result<(), SupervisorError> {
+        loop {
+            self.decide_due()?;
+            self.dismiss_free()?;
+            self.gather()?;
+            match self.waits.next() {
+                Some(item) => self.attend(item)?,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Receives what came while another call was waited for.
+    fn gather(&mut self) -> Result<(), SupervisorError> {
+        for call in self.world.take_backlog() {
+            self.receive(call)?;
+        }
+        Ok(())
+    }
+
+    fn deliver(&mut self, signal: W::Signal) -> Result<(), SupervisorError> {
+        let delivered = self.world.deliver(signal);
+        delivered.map_err(fail("let a thread take its signal"))
+    }
+
+    /// Writes what is on its way to a reader.
+    fn flush(&mut self) -> Result<(), SupervisorError> {
+        if self.objects.streams.leaving().is_none() {
+            return Ok(());
+        }
+        let flushed = self.objects.streams.flush(&mut self.world);
+        if flushed.map_err(fail("let output go"))? {
+            for waited in self.waits.wake_behind_output() {
+                self.note_wait(waited);
+            }
+        }
+        Ok(())
+    }
+
+    /// Something has waited until now.
+    fn note_wait(&mut self, (call, waited): (Option<Call>, Waited)) {
+        let time = self.world.now().saturating_duration_since(waited.since);
+        let name = call.map(|call| call.name());
+        self.stats.waited(name, waited.kind, time);
+    }
+
+    /// An item waits until a node depends on nothing undecided. The sources are asked whether they decide now.
+    fn park(
+        &mut self,
+        item: Item<W::Signal>,
+        node: Node,
+        kind: Kind,
+    ) -> Result<(), SupervisorError> {
+        let waiter = self.waits.park(item, kind, self.world.now());
+        // If nothing is undecided, the member is let go before it is attended to again.
+        self.may_dismiss = true;
+        let mut effects = Vec::new();
+        let waits = self
+            .engine
+            .barrier(node, waiter, Kinds::PREDICTIONS, &mut effects);
+        waits.map_err(refused("wait for a decision"))?;
+        self.perform(effects)?;
+        match self.waits.is_parked(waiter) {
+            true => self.hurry(node),
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! What becomes of a call: it is guessed, happens under an undecided guess, waits, or passes.
+
+use rustix::process::Pid;
+use surmise_engine::{Access, Answer as Permission, Node};
+use surmise_sys::seccomp::Answer;
+use surmise_syscalls::{Disposition, Kind as Column};
+
+use super::Core;
+use crate::call::Call;
+use crate::durability::Verdict;
+use crate::error::{SupervisorError, fail, refused};
+use crate::kind::Kind;
+use crate::meeting::{Act, Meeting};
+use crate::member::Member;
+use crate::object::Did;
+use crate::objects::stream::STREAMS;
+use crate::source::Offer;
+use crate::waits::Item;
+use crate::world::{Apart, World};
+
+impl<W: World> Core<W> {
+    /// Attends to something that waits.
+    pub(super) fn attend(&mut self, item: Item<W::Signal>) -> Result<(), SupervisorError> {
+        match item {
+            Item::Call { call, offer } => self.attend_call(call, offer),
+            Item::Answered { call, answer } => self.respond(&call, answer),
+            Item::Signal { process, signal } => match self.members.get(&process) {
+                Some(member) => {
+                    let node = Node::Task(member.task);
+                    self.park(Item::Signal { process, signal }, node, Kind::Signal)
+                }
+                None => self.deliver(signal),
+            },
+        }
+    }
+
+    fn attend_call(&mut self, call: Call, offer: Option<Offer>) -> Result<(), SupervisorError> {
+        if let Some((node, kind)) = self.obstacle(&call)? {
+            return self.park(Item::Call { call, offer }, node, kind);
+        }
+        if self.is_behind_output(&call)? {
+            let now = self.world.now();
+            self.waits
+                .park_behind_output(Item::Call { call, offer }, now);
+            return Ok(());
+        }
+        if let Some(offer) = offer
+            && self.guess(&call, &offer)?
+        {
+            return Ok(());
+        }
+        match self.member_of(call.thread()) {
+            Some(process) => self.track(process, &call),
+            None => self.pass(&call),
+        }
+    }
+
+    /// What of others a call would touch that is undecided.
+    fn obstacle(&mut self, call: &Call) -> Result<Option<(Node, Kind)>, SupervisorError> {
+        if !self.objects.are_quiet() {
+            let caller = self.world.process_of(call.thread());
+            let caller = caller.map_err(fail("find a process"))?;
+            let found = self.objects.obstacles(&self.world, caller, call);
+            if let Some(&(object, kind)) = found.first() {
+                return Ok(Some((Node::Object(object), kind)));
+            }
+        }
+        // It would adopt vessels, which are for nobody to see.
+        if self.world.adopts(call)
+            && let Some(member) = self.members.values().next()
+        {
+            return Ok(Some((Node::Task(member.task), Kind::Process)));
+        }
+        Ok(None)
+    }
+
+    /// Whether a call might overtake output that is on its way.
+    fn is_behind_output(&mut self, call: &Call) -> Result<bool, SupervisorError> {
+        if self.objects.streams.leaving().is_none() {
+            return Ok(false);
+        }
+        let caller = self.world.process_of(call.thread());
+        let caller = caller.map_err(fail("find a process"))?;
+        if !self.world.may_put(caller, call) {
+            return Ok(false);
+        }
+        self.flush()?;
+        Ok(self.objects.streams.leaving().is_some())
+    }
+
+    /// A call of a process that depends on something undecided.
+    fn track(&mut self, process: Pid, call: &Call) -> Result<(), SupervisorError> {
+        let Some(member) = self.members.get_mut(&process) else {
+            return self.pass(call);
+        };
+        let has_changed = self.objects.files.are_changed_by(process);
+        let met = self.world.meet(process, call, Some(member), has_changed);
+        match met.map_err(fail("look at a call"))? {
+            Meeting::Pass(kind) => self.stats.met(kind),
+            Meeting::Note(change) => {
+                self.stats.met(kind_of(change));
+                member.note(&self.world, change);
+            }
+            Meeting::Act(act) => return self.act(process, call, &act),
+            Meeting::Wait => return self.wait(process, call),
+        }
+        self.pass(call)
+    }
+
+    /// A call waits until its process depends on nothing undecided.
+    fn wait(&mut self, process: Pid, call: &Call) -> Result<(), SupervisorError> {
+        let Some(member) = self.members.get(&process) else {
+            return self.pass(call);
+        };
+        let item = Item::Call {
+            call: *call,
+            offer: None,
+        };
+        self.park(item, Node::Task(member.task), Kind::Process)
+    }
+
+    /// A call of a process does something to an object whose kind takes part in that.
+    fn act(&mut self, process: Pid, call: &Call, act: &Act) -> Result<(), SupervisorError> {
+        let Some(member) = self.members.get(&process) else {
+            return self.pass(call);
+        };
+        let task = member.task;
+        let apart = match act {
+            Act::Change(_) => self.apart(),
+            Act::Put { .. } | Act::Take(_) => Apart::default(),
+        };
+        let world = &mut self.world;
+        let met = self.objects.meet(world, member, call, act, &apart);
+        let (did, record) = met.map_err(fail("do what a call asks for"))?;
+        let mut effects = Vec::new();
+        let answer = match did {
+            Did::Wait => return self.wait(process, call),
+            Did::Gone => return Ok(()),
+            Did::Known(answer) => answer,
+            Did::PutOut(hold) => {
+                let told = self
+                    .engine
+                    .output(Node::Task(task), STREAMS, hold, &mut effects);
+                told.map_err(refused("note output"))?;
+                self.stats.met(act.kind());
+                return self.perform(effects);
+            }
+            Did::Accesses { object, answer } => {
+                let access = Access::Both(Some(record));
+                let permission = self.engine.access(task, object, access, &mut effects);
+                let permission = permission.map_err(refused("note an access"))?;
+                self.perform(std::mem::take(&mut effects))?;
+                if permission != Permission::Go {
+                    let undone = self.objects.undo(&mut self.world, record);
+                    undone.map_err(fail("take back what may not be"))?;
+                    return self.wait(process, call);
+                }
+                answer
+            }
+        };
+        self.stats.met(act.kind());
+        if let Act::Change(moved) = act
+            && let Some(member) = self.members.get_mut(&process)
+        {
+            if matches!(did, Did::Accesses { .. }) {
+                member.recorded(record);
+            }
+            if let Some(change) = *moved {
+                member.note(&self.world, change);
+            }
+        }
+        match answer {
+            Answer::Continue => self.pass(call),
+            answer => {
+                self.world.takes_nothing(call.thread());
+                self.respond(call, answer)
+            }
+        }
+    }
+
+    /// What touches nothing for now.
+    fn apart(&self) -> Apart {
+        let images = self.members.values().flat_map(Member::images);
+        Apart {
+            waiting: self.waits.calls().map(Call::thread).collect(),
+            vessels: images
+                .filter_map(|image| self.world.vessel(image))
+                .collect(),
+        }
+    }
+
+    /// A call that no guess stands in the way of.
+    fn pass(&mut self, call: &Call) -> Result<(), SupervisorError> {
+        if let Some(refused) = self.world.refuses(call) {
+            return self.respond(call, refused);
+        }
+        let is_ordered = matches!(
+            call.row.disposition_with(Column::Epoch, call.arguments()),
+            Disposition::Track | Disposition::Wait
+        );
+        if is_ordered && let Some(durable) = &mut self.durable {
+            match durable.meet(call) {
+                Verdict::Now(Answer::Continue) => {}
+                Verdict::Now(answer) => return self.respond(call, answer),
+                Verdict::OnceDurable(answer) => return self.wait_for_durability(*call, answer),
+            }
+        }
+        self.respond(call, Answer::Continue)
+    }
+
+    fn respond(&mut self, call: &Call, answer: Answer) -> Result<(), SupervisorError> {
+        if answer == Answer::Continue {
+            let noted = self.world.happens(call);
+            noted.map_err(fail("look at a call"))?;
+        }
+        // One that has gone needs no answer.
+        let answered = self.world.answer(call, answer);
+        answered.map(drop).map_err(fail("answer a call"))
+    }
+
+    /// A call that gets its answer once all is durable that was promised so far.
+    fn wait_for_durability(&mut self, call: Call, answer: Answer) -> Result<(), SupervisorError> {
+        let Some(durable) = &mut self.durable else {
+            return self.respond(&call, answer);
+        };
+        let item = Item::Answered { call, answer };
+        let waiter = self.waits.park(item, Kind::Epoch, self.world.now());
+        let mut effects = Vec::new();
+        let waits = durable.wait(&mut self.engine, waiter, &mut effects);
+        waits.map_err(refused("wait for an epoch"))?;
+        self.perform(effects)
+    }
+
+    /// Promises were kept.
+    pub(crate) fn committed(&mut self) -> Result<(), SupervisorError> {
+        let Some(durable) = &mut self.durable else {
+            return Ok(());
+        };
+        let mut effects = Vec::new();
+        let kept = durable.committed(&mut self.engine, &mut effects);
+        kept.map_err(refused("affirm an epoch"))?;
+        self.perform(effects)?;
+        self.attend_all()
+    }
+}
+
+fn kind_of(change: surmise_checkpoint::Change) -> Kind {
+    use surmise_checkpoint::Change::{Directory, Handler, Position, Umask};
+    match change {
+        Position(_) => Kind::File,
+        Handler(_) | Umask | Directory => Kind::Process,
+    }
+}

@@ -1,0 +1,197 @@
+//! The rollback that a denial takes, step by step, in the order of the engine's plan.
+
+use rustix::process::Pid;
+use surmise_engine::{CkptId, GroupId, Plan, Step};
+
+use super::Core;
+use crate::call::Call;
+use crate::error::{SupervisorError, fail, refused};
+use crate::kind::Kind;
+use crate::member::Member;
+use crate::world::{Traced, World};
+
+impl<W: World> Core<W> {
+    /// Carries out a plan.
+    pub(super) fn carry_out(&mut self, plan: &Plan) -> Result<(), SupervisorError> {
+        let records = plan.steps.iter().filter_map(|step| match step {
+            Step::Undo(record) => Some(*record),
+            _ => None,
+        });
+        let gave_way = self.objects.give_way(records);
+        gave_way.map_err(fail("have the view give up"))?;
+        let mut stopped = Stopped::default();
+        for step in &plan.steps {
+            match step {
+                Step::Destroy(group) => self.destroy(*group)?,
+                Step::Stop(group) => {
+                    if let Some(process) = self.process_of(*group) {
+                        stopped.all.push(process);
+                        if self.stop(process)? {
+                            stopped.standing.push(process);
+                        }
+                    }
+                }
+                Step::Undo(record) => {
+                    let undone = self.objects.undo(&mut self.world, *record);
+                    let kind = undone.map_err(fail("apply an inverse record"))?;
+                    self.note_undone(kind, &stopped);
+                }
+                Step::Restore { group, to, .. } => self.restore(*group, *to, &mut stopped)?,
+                Step::Resume(group) => self.resume(*group, &stopped)?,
+            }
+        }
+        self.stats.cascades += u64::from(stopped.restored > 1);
+        let mut effects = Vec::new();
+        let told = self.engine.rolled_back(plan.id, &mut effects);
+        told.map_err(refused("note a rollback"))?;
+        self.perform(effects)
+    }
+
+    /// The process of a group.
+    fn process_of(&self, group: GroupId) -> Option<Pid> {
+        let mut members = self.members.values();
+        members
+            .find(|member| member.group == group)
+            .map(Member::pid)
+    }
+
+    /// Ends a process that would not have been born.
+    fn destroy(&mut self, group: GroupId) -> Result<(), SupervisorError> {
+        let Some(process) = self.process_of(group) else {
+            return Ok(());
+        };
+        let Some(mut member) = self.members.remove(&process) else {
+            return Ok(());
+        };
+        let destroyed = self.world.destroy(&mut member.process);
+        destroyed.map_err(fail("end a process"))?;
+        self.forget_answered()?;
+        let discarded = member.destroy(&mut self.world);
+        discarded.map_err(fail("destroy a vessel"))
+    }
+
+    /// Stops a process, whatever it is doing. False if it has ended.
+    pub(super) fn stop(&mut self, process: Pid) -> Result<bool, SupervisorError> {
+        self.gather()?;
+        let mut effects = Vec::new();
+        let signal = self.waits.take_signal(process).map(|(signal, waiter)| {
+            if let Some(waiter) = waiter {
+                let withdrawn = self.engine.withdraw(waiter, &mut effects);
+                debug_assert!(withdrawn.is_ok(), "it waited: {withdrawn:?}");
+            }
+            signal
+        });
+        let Some(member) = self.members.get_mut(&process) else {
+            return Ok(false);
+        };
+        let world = &mut self.world;
+        let calls = self.waits.calls();
+        let calls = calls.filter(|call| world.has(&member.process, call.thread()));
+        let calls: Vec<_> = calls.map(Call::pending).collect();
+        let stands = world.stop(&mut member.process, &calls, signal);
+        let stands = stands.map_err(fail("stop a process"))?;
+        self.perform(effects)?;
+        self.forget_answered()?;
+        Ok(stands)
+    }
+
+    /// Forgets the calls that are made again, or whose threads are no more.
+    pub(super) fn forget_answered(&mut self) -> Result<(), SupervisorError> {
+        let mut answered = Vec::new();
+        for call in self.waits.calls() {
+            let waits = self.world.still_waits(call);
+            if !waits.map_err(fail("look at a call"))? {
+                answered.push(call.notification.id);
+            }
+        }
+        if answered.is_empty() {
+            return Ok(());
+        }
+        let mut effects = Vec::new();
+        let is_over = |call: &Call| answered.contains(&call.notification.id);
+        for waiter in self.waits.forget(is_over) {
+            let withdrawn = self.engine.withdraw(waiter, &mut effects);
+            withdrawn.map_err(refused("forget a wait"))?;
+            if let Some(durable) = &mut self.durable {
+                durable.woken(&mut self.engine, waiter);
+            }
+        }
+        self.perform(effects)
+    }
+
+    /// What a process has open may have another size than the kernel believes.
+    fn note_undone(&mut self, kind: Kind, stopped: &Stopped) {
+        self.stats.undone(kind);
+        if kind != Kind::ChangedFile {
+            return;
+        }
+        for process in &stopped.all {
+            if let Some(member) = self.members.get_mut(process) {
+                member.has_undone = true;
+            }
+        }
+    }
+
+    fn restore(
+        &mut self,
+        group: GroupId,
+        to: CkptId,
+        stopped: &mut Stopped,
+    ) -> Result<(), SupervisorError> {
+        let begun = self.world.now();
+        let Some(process) = self.process_of(group) else {
+            return Ok(());
+        };
+        let Some(member) = self.members.get_mut(&process) else {
+            return Ok(());
+        };
+        let image = member.take(&mut self.world, to);
+        let Some(image) = image.map_err(fail("destroy a vessel"))? else {
+            return Ok(());
+        };
+        if !stopped.standing.contains(&process) {
+            let discarded = self.world.discard(image, None);
+            return discarded.map_err(fail("destroy a vessel"));
+        }
+        let has_undone = member.has_undone;
+        let restored = self.world.restore(&mut member.process, image, has_undone);
+        match restored.map_err(fail("restore a process"))? {
+            Some(pages) => {
+                self.stats.pages_copied += pages;
+                let time = self.world.now().saturating_duration_since(begun);
+                self.stats.rollbacks.add(time);
+                stopped.restored += 1;
+            }
+            // It was killed meanwhile; its end is an event to come.
+            None => stopped.standing.retain(|one| *one != process),
+        }
+        Ok(())
+    }
+
+    fn resume(&mut self, group: GroupId, stopped: &Stopped) -> Result<(), SupervisorError> {
+        let process = self.process_of(group);
+        let Some(process) = process.filter(|process| stopped.standing.contains(process)) else {
+            return Ok(());
+        };
+        let Some(member) = self.members.get_mut(&process) else {
+            return Ok(());
+        };
+        // What older images it has are needed by what is still undecided.
+        let traced = match member.images().len() {
+            0 => Traced::NoMore,
+            _ => Traced::Still,
+        };
+        let resumed = self.world.resume(&mut member.process, traced);
+        resumed.map_err(fail("let a process go on"))
+    }
+}
+
+/// The processes of a plan.
+#[derive(Default)]
+struct Stopped {
+    all: Vec<Pid>,
+    /// Those that have not ended.
+    standing: Vec<Pid>,
+    /// How many were restored.
+    restored: usize,
+}

@@ -1,0 +1,129 @@
+//! Decisions, and what the engine says follows from them.
+
+use rustix::process::Pid;
+use surmise_engine::{CkptId, Decision, Effect, Id, Node};
+
+use super::Core;
+use crate::error::{SupervisorError, fail, refused};
+use crate::world::{Traced, World};
+
+impl<W: World> Core<W> {
+    /// Makes all decisions that are due.
+    pub(super) fn decide_due(&mut self) -> Result<(), SupervisorError> {
+        while let Some((id, decision)) = self.sources.due(self.world.now()) {
+            self.tell(id, decision)?;
+        }
+        Ok(())
+    }
+
+    /// Somebody waits for a node: what it depends on is decided as far as its owners decide now.
+    pub(super) fn hurry(&mut self, node: Node) -> Result<(), SupervisorError> {
+        loop {
+            let deps = self.engine.deps(node);
+            let wanted = deps.map_err(refused("look at a node"))?.predictions;
+            match self.sources.force(&wanted) {
+                Some((id, decision)) => self.tell(id, decision)?,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn tell(&mut self, id: Id, decision: Decision) -> Result<(), SupervisorError> {
+        let mut effects = Vec::new();
+        let told = self.engine.decide(id, decision, &mut effects);
+        told.map_err(refused("decide a prediction"))?;
+        self.may_dismiss = true;
+        self.perform(effects)
+    }
+
+    /// Does what the engine says, in its order.
+    pub(super) fn perform(&mut self, effects: Vec<Effect>) -> Result<(), SupervisorError> {
+        for effect in effects {
+            match effect {
+                Effect::Release(hold) => self.objects.streams.release(hold),
+                Effect::Drop(hold) => self.objects.streams.discard(hold),
+                Effect::Withdrawn(id) | Effect::DeniedForCycle(id) => self.sources.withdrawn(id),
+                Effect::DiscardCheckpoint(ckpt) => self.discard(ckpt)?,
+                Effect::Plan(plan) => self.carry_out(&plan)?,
+                Effect::DiscardUndo(record) => {
+                    let released = self.objects.release(&mut self.world, record);
+                    released.map_err(fail("let a record go"))?;
+                }
+                // Whether the wait is over because all is decided or because its task is undone: it is attended to,
+                // unless its task has been made to make its call again.
+                Effect::Wake { waiter, .. } => {
+                    if let Some(waited) = self.waits.wake(waiter) {
+                        self.note_wait(waited);
+                    }
+                    if let Some(durable) = &mut self.durable {
+                        durable.woken(&mut self.engine, waiter);
+                    }
+                }
+                // They tell of consents, and this engine has none.
+                Effect::Stalled { .. } | Effect::Unstalled => {}
+            }
+        }
+        self.flush()?;
+        self.forget_idle()
+    }
+
+    /// Has the engine forget the objects that nothing depends on any more.
+    fn forget_idle(&mut self) -> Result<(), SupervisorError> {
+        let mut effects = Vec::new();
+        for object in self.objects.take_idle() {
+            self.engine.forget(object, &mut effects);
+        }
+        match effects.is_empty() {
+            true => Ok(()),
+            false => self.perform(effects),
+        }
+    }
+
+    fn discard(&mut self, ckpt: CkptId) -> Result<(), SupervisorError> {
+        for member in self.members.values_mut() {
+            let discarded = member.discard(&mut self.world, ckpt);
+            discarded.map_err(fail("destroy a vessel"))?;
+        }
+        Ok(())
+    }
+
+    /// Lets the processes go on untraced that depend on nothing undecided any more.
+    pub(super) fn dismiss_free(&mut self) -> Result<(), SupervisorError> {
+        if !std::mem::take(&mut self.may_dismiss) {
+            return Ok(());
+        }
+        let members: Vec<_> = self.members.keys().copied().collect();
+        for process in members {
+            self.dismiss_if_free(process)?;
+        }
+        Ok(())
+    }
+
+    fn dismiss_if_free(&mut self, process: Pid) -> Result<(), SupervisorError> {
+        let Some(member) = self.members.get(&process) else {
+            return Ok(());
+        };
+        let deps = self.engine.deps(Node::Task(member.task));
+        let deps = deps.map_err(refused("look at a task"))?;
+        if !deps.predictions.is_empty() {
+            return Ok(());
+        }
+        if self.world.is_traced(&member.process)
+            && self.stop(process)?
+            && let Some(member) = self.members.get_mut(&process)
+        {
+            let resumed = self.world.resume(&mut member.process, Traced::NoMore);
+            resumed.map_err(fail("let a process go on"))?;
+        }
+        self.dismiss(process)
+    }
+
+    /// A process that depended on something undecided has been killed. What it did since is gone with it:
+    /// it might as well have been killed before.
+    pub(super) fn perished(&mut self, process: Pid) -> Result<(), SupervisorError> {
+        while let Some(id) = self.sources.orphan(process) {
+            self.tell(id, Decision::Deny)?;
+        }
+        self.dismiss(process)
+    }
+}

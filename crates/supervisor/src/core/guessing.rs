@@ -1,0 +1,188 @@
+//! Giving a task a guess.
+
+use rustix::process::Pid;
+use surmise_engine::{CkptId, Guess as Permission, Owner, TaskId};
+use surmise_sys::seccomp::Answer;
+
+use super::Core;
+use crate::call::Call;
+use crate::error::{SupervisorError, bug, fail, refused};
+use crate::meeting::Meeting;
+use crate::source::{Guess, Offer};
+use crate::world::{Imaged, World};
+
+/// What came of a guess.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// The caller was given it.
+    Given,
+    /// It was not, and the caller makes its call again.
+    Again,
+    /// It was not, and the caller still waits for its answer.
+    Waits,
+}
+
+impl<W: World> Core<W> {
+    /// Gives the caller a guess, if it can be taken back. True if the call was answered, or will be made
+    /// again.
+    pub(super) fn guess(&mut self, call: &Call, offer: &Offer) -> Result<bool, SupervisorError> {
+        let process = self.world.process_of(call.thread());
+        let Some(process) = process.map_err(fail("find a process"))? else {
+            return Ok(false);
+        };
+        let Some(takes) = self.takes(process, call, &offer.guess)? else {
+            return Ok(false);
+        };
+        if !self.admit(process)? {
+            return Ok(false);
+        }
+        let outcome = self.try_guess(process, call, (offer, &takes))?;
+        if outcome == Outcome::Given {
+            self.stats.call(call.name()).predictions += 1;
+        }
+        let member = self.members.get(&process);
+        if member.is_some_and(|member| member.images().len() == 0) {
+            self.dismiss(process)?;
+        }
+        Ok(outcome != Outcome::Waits)
+    }
+
+    /// What it takes that as much happens as the guess wants; `None` if a rollback would not undo it. A call
+    /// that is answered does not happen at all.
+    fn takes(
+        &mut self,
+        process: Pid,
+        call: &Call,
+        guess: &Guess,
+    ) -> Result<Option<Meeting>, SupervisorError> {
+        if matches!(guess, Guess::Result(_)) {
+            return Ok(Some(Meeting::Pass(crate::kind::Kind::None)));
+        }
+        let member = self.members.get(&process);
+        let has_changed = self.objects.files.are_changed_by(process);
+        let met = self.world.meet(process, call, member, has_changed);
+        Ok(match met.map_err(fail("look at a call"))? {
+            meeting @ (Meeting::Pass(_) | Meeting::Note(_)) => Some(meeting),
+            // The call is made again behind an image, and met then.
+            meeting @ Meeting::Act(_) => (*guess == Guess::Truth).then_some(meeting),
+            Meeting::Wait => None,
+        })
+    }
+
+    fn try_guess(
+        &mut self,
+        process: Pid,
+        call: &Call,
+        (offer, takes): (&Offer, &Meeting),
+    ) -> Result<Outcome, SupervisorError> {
+        let Some(member) = self.members.get(&process) else {
+            return Ok(Outcome::Waits);
+        };
+        let task = member.task;
+        let now = self.world.now();
+        let age = member.newest().map(|taken| now.duration_since(taken));
+        let may_share = offer.guess.is_simple()
+            && matches!(takes, Meeting::Pass(_))
+            && age.is_some_and(|age| self.sources.may_share(offer, age));
+        match self.predict(task, may_share)? {
+            Permission::Wait(_) => Ok(Outcome::Waits),
+            Permission::Go(id) => {
+                self.given(id, process, call, offer);
+                let answer = match offer.guess {
+                    Guess::Result(result) => Answer::Value(result),
+                    _ => Answer::Continue,
+                };
+                let answered = self.world.answer(call, answer);
+                answered
+                    .map(|_| Outcome::Given)
+                    .map_err(fail("answer a call"))
+            }
+            Permission::CheckpointFirst(_) => {
+                self.guess_at_checkpoint(process, call, (offer, takes))
+            }
+        }
+    }
+
+    /// As [`Self::try_guess`], with an image of this moment.
+    fn guess_at_checkpoint(
+        &mut self,
+        process: Pid,
+        call: &Call,
+        (offer, takes): (&Offer, &Meeting),
+    ) -> Result<Outcome, SupervisorError> {
+        let begun = self.world.now();
+        self.gather()?;
+        let Some(member) = self.members.get_mut(&process) else {
+            return Ok(Outcome::Waits);
+        };
+        let (task, group) = (member.task, member.group);
+        let changes = match takes {
+            Meeting::Note(change) => Some(*change),
+            Meeting::Pass(_) | Meeting::Act(_) | Meeting::Wait => None,
+        };
+        if let Some(change) = changes {
+            member.note(&self.world, change);
+        }
+        let others = self.waits.calls();
+        let others = others.filter(|call| self.world.has(&member.process, call.thread()));
+        let others: Vec<_> = others.map(Call::pending).collect();
+        let world = &mut self.world;
+        let imaged = world.take_image(&mut member.process, call, (&offer.guess, changes), &others);
+        let imaged = imaged.map_err(fail("take an image"))?;
+        self.forget_answered()?;
+        let (image, answered) = match imaged {
+            Imaged::Taken { image, answered } => (image, answered),
+            Imaged::Failed => return self.still_waits(call),
+        };
+        if !answered {
+            self.sources.be_truthful(call.thread());
+        }
+        let now = self.world.now();
+        self.checkpoints += 1;
+        let ckpt = CkptId(self.checkpoints);
+        if let Some(member) = self.members.get_mut(&process) {
+            member.keep(ckpt, image, now);
+        }
+        self.stats.checkpoints.add(now.duration_since(begun));
+        let mut effects = Vec::new();
+        let told = self.engine.checkpointed(group, ckpt, &mut effects);
+        told.map_err(refused("note a checkpoint"))?;
+        self.perform(effects)?;
+        match self.predict(task, true)? {
+            Permission::Go(id) => self.given(id, process, call, offer),
+            Permission::CheckpointFirst(_) | Permission::Wait(_) => {
+                let error = bug("the engine wants another checkpoint right after one");
+                return Err(fail("make a prediction")(error));
+            }
+        }
+        Ok(Outcome::Given)
+    }
+
+    /// There is no image. Nothing is lost: calls that still wait are attended to, the others are made again.
+    fn still_waits(&mut self, call: &Call) -> Result<Outcome, SupervisorError> {
+        let waits = self.world.still_waits(call);
+        match waits.map_err(fail("look at a call"))? {
+            true => Ok(Outcome::Waits),
+            false => {
+                self.sources.be_truthful(call.thread());
+                Ok(Outcome::Again)
+            }
+        }
+    }
+
+    fn predict(&mut self, task: TaskId, may_share: bool) -> Result<Permission, SupervisorError> {
+        let mut effects = Vec::new();
+        let answer = self
+            .engine
+            .predict(task, Owner::Outside, may_share, &mut effects);
+        let answer = answer.map_err(refused("make a prediction"))?;
+        self.perform(effects)?;
+        Ok(answer)
+    }
+
+    fn given(&mut self, id: surmise_engine::Id, process: Pid, call: &Call, offer: &Offer) {
+        self.stats.predictions += 1;
+        let now = self.world.now();
+        self.sources.given(id, offer, (process, call.thread()), now);
+    }
+}

@@ -1,0 +1,1 @@
+//! The core on a fake machine.

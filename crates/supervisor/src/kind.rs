@@ -1,0 +1,58 @@
+//! The kinds of object that a task can meet.
+
+use std::fmt;
+
+/// What kind of object a call is about, or what stands in a call's way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Kind {
+    /// Nothing that a rollback has to undo.
+    None,
+    /// A file of the view that is looked at, or the position of an open file.
+    File,
+    /// A file of the view that is changed.
+    ChangedFile,
+    /// The table of descriptors.
+    Descriptor,
+    /// Readiness of other objects.
+    Events,
+    /// A pipe or a stream that bytes are read from.
+    Input,
+    /// A stream of the domain that bytes are written to.
+    Stream,
+    /// Maps of memory.
+    Memory,
+    /// Attributes of a process that its image has.
+    Process,
+    /// The birth of a thread.
+    Thread,
+    /// A signal that a task is about to take.
+    Signal,
+    /// What was promised to be durable.
+    Epoch,
+}
+
+impl Kind {
+    /// The name that statistics have for it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::File => "file",
+            Self::ChangedFile => "changed file",
+            Self::Descriptor => "descriptor",
+            Self::Events => "events",
+            Self::Input => "input",
+            Self::Stream => "stream",
+            Self::Memory => "memory",
+            Self::Process => "process",
+            Self::Thread => "thread",
+            Self::Signal => "signal",
+            Self::Epoch => "epoch",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}

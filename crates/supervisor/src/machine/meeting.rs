@@ -1,0 +1,187 @@
+//! What it takes to let a call happen of a task that depends on something undecided: one module for each handler of the
+//! table.
+//!
+//! Each module sees the call, and what it leads to, and says what it takes to let it happen. Whatever no module knows waits,
+//! which is always correct.
+
+mod apart;
+mod data;
+mod descriptors;
+mod events;
+mod memory;
+mod network;
+mod process;
+mod view;
+
+use std::io;
+
+use rustix::process::Pid;
+use surmise_syscalls::{Disposition, Handler, Kind as Column, Syscall};
+
+use super::Machine;
+use super::channels::Channels;
+use super::seen::Seen;
+use crate::call::Call;
+use crate::kind::Kind;
+use crate::meeting::Meeting;
+use crate::member::Member;
+
+pub(super) use apart::is_apart;
+
+/// A call with all that a module may ask.
+pub(crate) struct Met<'a> {
+    pub(crate) process: Pid,
+    pub(crate) name: Syscall,
+    pub(crate) arguments: [u64; 6],
+    pub(crate) known: Known<'a>,
+}
+
+/// What is known of a process that calls, and of its domain.
+#[derive(Clone, Copy)]
+pub(crate) struct Known<'a> {
+    pub(crate) channels: &'a Channels,
+    pub(crate) seen: &'a Seen,
+    /// The process, if it depends on something undecided already.
+    pub(crate) member: Option<&'a Member<Machine>>,
+    /// Whether it has changed files of the view, and that is undecided.
+    pub(crate) has_changed: bool,
+}
+
+/// What it takes to let a call of a process happen.
+pub(super) fn meet(process: Pid, call: &Call, known: Known<'_>) -> io::Result<Meeting> {
+    let met = Met {
+        process,
+        name: call.name(),
+        arguments: *call.arguments(),
+        known,
+    };
+    match call
+        .row
+        .disposition_with(Column::Prediction, call.arguments())
+    {
+        Disposition::Allow => return Ok(Meeting::Pass(Kind::None)),
+        Disposition::Refuse(_) | Disposition::Wait => return Ok(Meeting::Wait),
+        Disposition::Track | Disposition::Hold => {}
+    }
+    match call.row.handler() {
+        Handler::Data => data::meet(&met),
+        Handler::Descriptors => Ok(descriptors::meet(&met)),
+        Handler::Events => Ok(events::meet(&met)),
+        Handler::Memory => Ok(memory::meet(&met)),
+        Handler::Network => Ok(network::meet(&met)),
+        Handler::Process => process::meet(&met),
+        Handler::View => view::meet(&met),
+        _ => Ok(Meeting::Wait),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::os::fd::AsRawFd;
+
+    use surmise_checkpoint::Change;
+    use surmise_sys::seccomp::Notification;
+    use surmise_syscalls::{Row, row_of, rows};
+
+    use super::*;
+    use crate::meeting::{Act, Wanted};
+
+    /// By kind of object: calls that a rollback undoes, or that have nothing to undo.
+    const PASSING: [(&str, &str); 7] = [
+        (
+            "descriptor",
+            "epoll_create epoll_create1 eventfd eventfd2 inotify_init inotify_init1 memfd_create \
+             pidfd_open pipe pipe2 pread64 preadv preadv2 read readv timerfd_create",
+        ),
+        ("events", "poll ppoll pselect6 select"),
+        (
+            "file",
+            "access faccessat faccessat2 fgetxattr flistxattr fstat fstatfs getcwd getxattr lgetxattr \
+             listxattr llistxattr lstat newfstatat readlink readlinkat stat statfs statx",
+        ),
+        ("input", "recvfrom"),
+        ("memory", "mmap"),
+        ("noted", "chdir fchdir umask"),
+        ("process", "getpgid"),
+    ];
+
+    fn met(row: &'static Row, arguments: [u64; 6]) -> Meeting {
+        let (channels, seen) = (Channels::default(), Seen::in_view());
+        let known = Known {
+            channels: &channels,
+            seen: &seen,
+            member: None,
+            has_changed: false,
+        };
+        let process = rustix::process::getpid();
+        let notification = Notification {
+            id: 0,
+            thread: process,
+            number: row.number(),
+            arguments,
+            instruction_pointer: 0,
+        };
+        meet(process, &Call { notification, row }, known).unwrap_or(Meeting::Wait)
+    }
+
+    /// Without a file and without memory, whatever a module does not know waits.
+    #[test]
+    fn only_these_calls_pass_that_the_table_has_somebody_look_at() {
+        const NO_FILE: u64 = 1 << 20;
+        let mut passing = BTreeMap::<_, Vec<_>>::new();
+        for row in rows() {
+            let arguments = [NO_FILE, 0, 0, 0, 0, 0];
+            let disposition = row.disposition_with(Column::Prediction, &arguments);
+            match (disposition, met(row, arguments)) {
+                (Disposition::Allow, met) => assert_eq!(met, Meeting::Pass(Kind::None)),
+                (Disposition::Track | Disposition::Hold, Meeting::Wait) => {}
+                // What else this process' relatives do decides about it, and they are other tests'.
+                (_, Meeting::Note(Change::Position(_))) => {}
+                (Disposition::Track | Disposition::Hold, met) => {
+                    let kind = match met {
+                        Meeting::Pass(kind) => kind.name(),
+                        Meeting::Note(_) => "noted",
+                        Meeting::Act(Act::Take(_)) => "input",
+                        Meeting::Act(_) | Meeting::Wait => "changed",
+                    };
+                    passing.entry(kind).or_default().push(row.name().as_str());
+                }
+                (_, met) => assert_eq!(met, Meeting::Wait, "{}", row.name()),
+            }
+        }
+        let passing: Vec<_> = passing
+            .into_iter()
+            .map(|(kind, mut names)| {
+                names.sort_unstable();
+                (kind, names.join(" "))
+            })
+            .collect();
+        let wanted = PASSING.map(|(kind, names)| (kind, names.to_owned()));
+        assert_eq!(passing, wanted);
+    }
+
+    #[test]
+    fn what_is_read_once_is_looked_at_and_what_is_seen_waits() {
+        let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
+        let [from, to] = [&reader, &writer].map(|end| end.as_raw_fd() as u64);
+        let row = row_of;
+        let wanted = Wanted {
+            descriptor: from,
+            room: vec![(64, 10)],
+        };
+        assert_eq!(
+            met(row(Syscall::Read), [from, 64, 10, 0, 0, 0]),
+            Meeting::Act(Act::Take(wanted))
+        );
+        for name in [Syscall::Preadv, Syscall::Readv, Syscall::Preadv2] {
+            // The buffers are nowhere.
+            let arguments = [from, 64, 2, 0, 0, 0];
+            assert_eq!(met(row(name), arguments), Meeting::Wait, "{name}");
+        }
+        for name in [Syscall::Write, Syscall::Writev, Syscall::Pwrite64] {
+            let arguments = [to, 64, 10, 0, 0, 0];
+            assert_eq!(met(row(name), arguments), Meeting::Wait, "{name}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The table of descriptors, which a vessel holds too: what a rollback finds in the process and not there,
+//! it closes.
+
+use super::Met;
+use crate::kind::Kind;
+use crate::meeting::Meeting;
+use surmise_syscalls::Syscall;
+
+pub(super) fn meet(met: &Met<'_>) -> Meeting {
+    let [first, command, ..] = met.arguments;
+    let is_harmless = match met.name {
+        Syscall::Pipe
+        | Syscall::Pipe2
+        | Syscall::EpollCreate
+        | Syscall::EpollCreate1
+        | Syscall::Eventfd
+        | Syscall::Eventfd2
+        | Syscall::TimerfdCreate
+        | Syscall::MemfdCreate
+        | Syscall::InotifyInit
+        | Syscall::InotifyInit1
+        | Syscall::PidfdOpen => true,
+        // One that is there would be changed.
+        Syscall::Signalfd | Syscall::Signalfd4 => first as i32 == -1,
+        Syscall::Ioctl => observes_device(command as u32),
+        Syscall::Fcntl => observes_file(command as u32),
+        _ => false,
+    };
+    match is_harmless {
+        true => Meeting::Pass(Kind::Descriptor),
+        false => Meeting::Wait,
+    }
+}
+
+/// What is told of a terminal or of input nobody has changed who depends on a guess: that waits, and whoever
+/// was given input is decided before it is looked at. And flags of the descriptor are the table's.
+fn observes_device(command: u32) -> bool {
+    /// TCGETS, TIOCGPGRP, TIOCGWINSZ, FIONREAD, FIONCLEX, FIOCLEX.
+    const HARMLESS: [u32; 6] = [0x5401, 0x540f, 0x5413, 0x541b, 0x5450, 0x5451];
+    HARMLESS.contains(&command)
+}
+
+/// Likewise status flags, locks, owners and sizes of pipes.
+fn observes_file(command: u32) -> bool {
+    /// F_GETFL, F_GETLK, F_GETOWN, F_GETSIG, F_GETOWN_EX, F_OFD_GETLK, F_GETPIPE_SZ, F_GET_SEALS.
+    const HARMLESS: [u32; 8] = [3, 5, 9, 11, 16, 36, 1032, 1034];
+    HARMLESS.contains(&command)
+}
+
+#[cfg(test)]
+mod tests {
+    use surmise_syscalls::{Disposition, Kind as Column, row_of};
+
+    use super::*;
+
+    /// What the table says waits never comes here; what comes here and is not known, waits, too.
+    #[test]
+    fn what_changes_a_file_or_a_device_is_not_harmless() {
+        let waits = |name: Syscall, command: u32| {
+            let row = row_of(name);
+            let arguments = [0, command.into(), 0, 0, 0, 0];
+            row.disposition_with(Column::Prediction, &arguments) == Disposition::Wait
+        };
+        for command in 0..=u32::from(u16::MAX) {
+            assert!(
+                !(waits(Syscall::Ioctl, command) && observes_device(command)),
+                "{command:#x}"
+            );
+            assert!(
+                !(waits(Syscall::Fcntl, command) && observes_file(command)),
+                "{command}"
+            );
+        }
+        // F_SETFL, F_SETOWN, F_SETSIG, F_SETPIPE_SZ, F_ADD_SEALS; FIONBIO, TCSETS.
+        for command in [4, 8, 10, 1031, 1033] {
+            assert!(!observes_file(command), "{command}");
+        }
+        for command in [0x5421, 0x5402] {
+            assert!(!observes_device(command), "{command:#x}");
+        }
+    }
+}

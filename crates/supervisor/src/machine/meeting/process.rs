@@ -1,0 +1,57 @@
+//! Birth of threads, and attributes of a process that a vessel holds.
+
+use std::io;
+
+use surmise_checkpoint::Change;
+
+use surmise_syscalls::Syscall;
+
+use super::Met;
+use crate::kind::Kind;
+use crate::machine::task;
+use crate::meeting::Meeting;
+
+pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
+    let [first, ..] = met.arguments;
+    Ok(match met.name {
+        Syscall::RtSigaction => handler(met)?,
+        Syscall::Umask => Meeting::Note(Change::Umask),
+        Syscall::Chdir | Syscall::Fchdir if !met.known.seen.has_jails() => {
+            Meeting::Note(Change::Directory)
+        }
+        Syscall::Clone => thread(first),
+        Syscall::Getpgid | Syscall::Getsid | Syscall::Getpgrp | Syscall::Getppid => {
+            Meeting::Pass(Kind::Process)
+        }
+        _ => Meeting::Wait,
+    })
+}
+
+/// A rollback ends a thread that is new; a new process waits.
+fn thread(flags: u64) -> Meeting {
+    match flags & task::CLONE_THREAD {
+        0 => Meeting::Wait,
+        _ => Meeting::Pass(Kind::Thread),
+    }
+}
+
+/// What is pending of a signal that is to be ignored is gone, and so are children that are not waited for.
+fn handler(met: &Met<'_>) -> io::Result<Meeting> {
+    const DEFAULT: u64 = 0;
+    const IGNORE: u64 = 1;
+    /// SIGCHLD, SIGCONT, SIGURG, SIGWINCH: by default they are ignored.
+    const IGNORED: [u32; 4] = [17, 18, 23, 28];
+    const NO_ZOMBIES: u64 = 2;
+    let [signal, action, ..] = met.arguments;
+    let signal = signal as u32;
+    // It fails by itself.
+    let Ok(handler) = task::word(met.process, action) else {
+        return Ok(Meeting::Wait);
+    };
+    let flags = task::word(met.process, action + 8).unwrap_or(NO_ZOMBIES);
+    let ignores = handler == IGNORE || handler == DEFAULT && IGNORED.contains(&signal);
+    Ok(match ignores || flags & NO_ZOMBIES != 0 {
+        true => Meeting::Wait,
+        false => Meeting::Note(Change::Handler(signal)),
+    })
+}

@@ -1,0 +1,172 @@
+//! What tasks have done that a rollback could not cope with: looked for where somebody has done it at all.
+
+mod bystanders;
+pub(super) mod names;
+mod reapers;
+
+use std::collections::HashSet;
+use std::io;
+
+use rustix::process::Pid;
+use surmise_checkpoint::{Suspicions, obstacle};
+
+use surmise_syscalls::Syscall;
+
+use super::task;
+use bystanders::Bystanders;
+use names::Names;
+use reapers::Reapers;
+
+/// Whether a call makes its process one that adopts the orphans below it.
+pub(super) fn makes_reaper(name: Syscall, arguments: &[u64; 6]) -> bool {
+    Reapers::are_made_by(name, arguments)
+}
+
+/// What has been seen in the domain so far.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    suspicions: Suspicions,
+    /// How many filters a process has from the start.
+    filters: Option<u32>,
+    has_fifos: bool,
+    has_jails: bool,
+    passes_descriptors: bool,
+    has_odd_sockets: bool,
+    has_watches: bool,
+    names: Names,
+    bystanders: Bystanders,
+    reapers: Reapers,
+    /// The processes that have borne others.
+    parents: HashSet<Pid>,
+}
+
+impl Seen {
+    /// What has been seen of a domain with one mount, the view.
+    #[cfg(test)]
+    pub(crate) fn in_view() -> Self {
+        Self {
+            names: Names::of_view(),
+            ..Self::default()
+        }
+    }
+
+    /// Looks at the command's process, before it has executed anything.
+    pub(crate) fn begin(&mut self, process: Pid) -> io::Result<()> {
+        self.filters = Some(surmise_checkpoint::filters(process)?);
+        self.suspicions.pid_namespaces = Some(surmise_checkpoint::pid_namespaces(process)?);
+        self.bystanders = Bystanders::of(process)?;
+        self.names.begin(process)
+    }
+
+    /// Looks at a call that happens now, for what is learnt best when it is certain.
+    pub(crate) fn note(
+        &mut self,
+        thread: Pid,
+        name: Syscall,
+        arguments: &[u64; 6],
+    ) -> io::Result<()> {
+        let bears = match name {
+            Syscall::Fork | Syscall::Vfork => true,
+            Syscall::Clone => arguments[0] & task::CLONE_THREAD == 0,
+            _ => false,
+        };
+        if Reapers::are_made_by(name, arguments)
+            && let Some(process) = task::process_of(thread)?
+        {
+            self.reapers.add(process);
+        }
+        if bears {
+            self.parents.extend(task::process_of(thread)?);
+        }
+        self.names.note(thread, name, arguments);
+        Ok(())
+    }
+
+    /// Looks at a call that is about to happen.
+    pub(crate) fn look(&mut self, name: Syscall, arguments: &[u64; 6]) {
+        /// MAP_SHARED of mmap(2), also in MAP_SHARED_VALIDATE.
+        const SHARED: u64 = 1;
+        /// CLONE_VM of clone(2).
+        const MEMORY: u64 = 0x100;
+        /// PR_SET_SECCOMP of prctl(2).
+        const SET_SECCOMP: u64 = 22;
+        /// SOL_SOCKET, SO_RCVLOWAT and SO_PEEK_OFF of setsockopt(2).
+        const SOCKET: u32 = 1;
+        const ODD: [u32; 2] = [18, 42];
+        let [_, command, option, flags, ..] = *arguments;
+        match name {
+            Syscall::Mmap if flags & SHARED != 0 => self.suspicions.shared_memory = true,
+            Syscall::Shmat | Syscall::IoSetup => self.suspicions.shared_memory = true,
+            Syscall::Clone if arguments[0] & (MEMORY | task::CLONE_THREAD) == MEMORY => {
+                self.suspicions.sharing_children = true;
+            }
+            Syscall::Vfork => self.suspicions.sharing_children = true,
+            Syscall::InotifyAddWatch => self.has_watches = true,
+            // F_SETLEASE, F_NOTIFY of fcntl(2).
+            Syscall::Fcntl if matches!(command as u32, 1024 | 1026) => self.has_watches = true,
+            // A message may hold descriptors.
+            Syscall::Sendmsg | Syscall::Sendmmsg | Syscall::PidfdGetfd => {
+                self.passes_descriptors = true
+            }
+            Syscall::Chroot => self.has_jails = true,
+            Syscall::Setsockopt if command as u32 == SOCKET && ODD.contains(&(option as u32)) => {
+                self.has_odd_sockets = true;
+            }
+            Syscall::Mknod | Syscall::Mknodat => self.has_fifos = true,
+            Syscall::Unshare | Syscall::Setns => self.suspicions.namespaces = true,
+            Syscall::Seccomp => self.suspicions.filters = self.filters,
+            Syscall::Prctl if arguments[0] == SET_SECCOMP => self.suspicions.filters = self.filters,
+            // The only advice that is an event.
+            Syscall::Madvise => self.suspicions.hidden_memory = true,
+            // F_SETLK, F_SETLKW of fcntl(2).
+            Syscall::Fcntl if matches!(command as u32, 6 | 7) => self.suspicions.locks = true,
+            _ => {}
+        }
+    }
+
+    /// Whether a process may have another root than its domain: then it has no /proc, by which its directory
+    /// could be given back.
+    pub(crate) fn has_jails(&self) -> bool {
+        self.has_jails
+    }
+
+    /// Whether a name may lead to a FIFO that the domain has made.
+    pub(crate) fn has_fifos(&self) -> bool {
+        self.has_fifos
+    }
+
+    /// Whether a socket may tell less, or other things, than what has come.
+    pub(crate) fn has_odd_sockets(&self) -> bool {
+        self.has_odd_sockets
+    }
+
+    /// Whether any process may have memory that others have, too.
+    pub(crate) fn has_shared_memory(&self) -> bool {
+        self.suspicions.shared_memory
+    }
+
+    /// Whether somebody may be told at once what is changed.
+    pub(crate) fn has_watches(&self) -> bool {
+        self.has_watches
+    }
+
+    /// Whether a process may share what it has open with others: its children, or whoever was sent it.
+    pub(crate) fn has_borne(&self, process: Pid) -> bool {
+        self.passes_descriptors || self.parents.contains(&process)
+    }
+
+    /// Where paths lead.
+    pub(crate) fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// The tasks of the domain.
+    pub(crate) fn bystanders(&self) -> &Bystanders {
+        &self.bystanders
+    }
+
+    /// Whether something about a process cannot be undone.
+    pub(crate) fn obstructs(&self, process: Pid) -> io::Result<bool> {
+        Ok(obstacle(process, self.suspicions)?.is_some() || self.reapers.are_above(process)?)
+    }
+}

@@ -1,0 +1,256 @@
+//! The other tasks of a domain, and what they are doing.
+
+use std::fs;
+use std::io;
+
+use rustix::process::Pid;
+use surmise_syscalls::row_numbered;
+
+use crate::machine::{meeting, task};
+
+/// How often the tasks are listed, until two lists are the same.
+const LOOKS_MAX: usize = 4;
+
+/// The tasks of a domain: its pid 1 and all that descend from it.
+#[derive(Debug, Default)]
+pub(crate) struct Bystanders {
+    init: Option<Pid>,
+}
+
+/// What a task is doing (proc_pid_syscall(5)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doing {
+    /// It is, or will be in a moment, on a processor.
+    Running,
+    /// It sleeps outside of a call, or is no more.
+    Nothing,
+    /// It sleeps in this call, with this first argument.
+    Call(u32, u64),
+}
+
+impl Bystanders {
+    /// Those of a domain whose first process, a child of pid 1, this is.
+    pub(crate) fn of(first: Pid) -> io::Result<Self> {
+        let init = task::parent_of(first)?;
+        Ok(Self { init })
+    }
+
+    /// Whether all tasks sleep where nothing touches the view, or wait for an answer to their call
+    /// (`waits`), and none maps a file of the device `mapped`, if one is given, so that it could write to it.
+    /// Those of harmless processes are not looked at. False in doubt.
+    ///
+    /// A task that sleeps does nothing before it is woken, and then its next call that could touch the view
+    /// is heard of.
+    pub(crate) fn are_apart(
+        &self,
+        is_harmless: impl Fn(Pid) -> bool,
+        waits: impl Fn(Pid) -> bool,
+        mapped: Option<&str>,
+    ) -> io::Result<bool> {
+        let Some(init) = self.init else {
+            return Ok(false);
+        };
+        // pid 1 is this program's own: it looks at nothing in the view while the command runs.
+        let is_harmless = |process| process == init || is_harmless(process);
+        let mut before = listed(init)?;
+        for _ in 1..LOOKS_MAX {
+            for &(process, thread) in &before {
+                if is_harmless(process) {
+                    continue;
+                }
+                let touches = !waits(thread) && !is_apart(process, thread)?;
+                if touches || mapped.is_some_and(|device| may_write(process, thread, device)) {
+                    return Ok(false);
+                }
+            }
+            // A list is right only if nobody is born or ends meanwhile.
+            let after = listed(init)?;
+            if after == before {
+                return Ok(true);
+            }
+            before = after;
+        }
+        Ok(false)
+    }
+}
+
+impl Bystanders {
+    /// Whether a process that is not one's own has the file of a device with this inode's number mapped. True
+    /// in doubt. While they all stand apart, none maps anything: that is a call which is heard.
+    pub(crate) fn map(
+        &self,
+        device: &str,
+        inode: u64,
+        is_own: impl Fn(Pid) -> bool,
+    ) -> io::Result<bool> {
+        let Some(init) = self.init else {
+            return Ok(true);
+        };
+        let mut before = None;
+        for (process, thread) in listed(init)? {
+            if before.replace(process) == Some(process) || process == init || is_own(process) {
+                continue;
+            }
+            if maps(process, thread, |line| is_of_file(line, device, inode)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// All threads, with their processes.
+fn listed(init: Pid) -> io::Result<Vec<(Pid, Pid)>> {
+    let mut tasks = Vec::new();
+    let mut processes = vec![init];
+    while let Some(process) = processes.pop() {
+        for thread in task::threads(process)? {
+            tasks.push((process, thread));
+            processes.extend(task::children(process, thread)?);
+        }
+    }
+    Ok(tasks)
+}
+
+fn is_apart(process: Pid, thread: Pid) -> io::Result<bool> {
+    let (number, inner) = (process.as_raw_nonzero(), thread.as_raw_nonzero());
+    let line = fs::read_to_string(format!("/proc/{number}/task/{inner}/syscall"))?;
+    Ok(match doing(&line) {
+        Some(Doing::Call(call, first)) => {
+            row_numbered(call).is_some_and(|row| meeting::is_apart(process, row.name(), first))
+        }
+        // It may wait for a page of a file.
+        Some(Doing::Nothing) => task::is_zombie(process, thread)?,
+        Some(Doing::Running) | None => false,
+    })
+}
+
+/// Whether a thread's memory is, or may be, partly a file of a device that is changed by writing there
+/// (proc_pid_maps(5)).
+fn may_write(process: Pid, thread: Pid, device: &str) -> bool {
+    maps(process, thread, |line| is_writable(line, device))
+}
+
+/// Whether a map of a thread's memory is, or may be, such a one.
+fn maps(process: Pid, thread: Pid, is_such: impl Fn(&str) -> bool) -> bool {
+    let (process, thread) = (process.as_raw_nonzero(), thread.as_raw_nonzero());
+    match fs::read(format!("/proc/{process}/task/{thread}/maps")) {
+        Ok(maps) => String::from_utf8_lossy(&maps).lines().any(is_such),
+        Err(_) => true,
+    }
+}
+
+fn is_of_file(line: &str, device: &str, inode: u64) -> bool {
+    let mut words = line.split_ascii_whitespace().skip(3);
+    words.next() == Some(device) && words.next().is_some_and(|word| word.parse() == Ok(inode))
+}
+
+fn is_writable(line: &str, device: &str) -> bool {
+    let mut words = line.split_ascii_whitespace().skip(1);
+    let protection = words.next().unwrap_or_default();
+    let is_shared = protection.ends_with('s') && protection.contains('w');
+    is_shared && words.nth(1) == Some(device)
+}
+
+fn doing(line: &str) -> Option<Doing> {
+    let mut words = line.split_ascii_whitespace();
+    Some(match words.next()? {
+        "running" => Doing::Running,
+        "-1" => Doing::Nothing,
+        number => {
+            let first = words.next()?.strip_prefix("0x")?;
+            Doing::Call(number.parse().ok()?, u64::from_str_radix(first, 16).ok()?)
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command, Stdio};
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn what_a_task_does_is_read_from_its_line() {
+        let line = "0 0x3 0x7ffd 0x20000 0x0 0x0 0x0 0x7ffe 0x7f12\n";
+        assert_eq!(doing(line), Some(Doing::Call(0, 3)));
+        let wait = "61 0xffffffffffffffff 0x7ffd 0x0 0x0 0x0 0x0 0x7ffe 0x7f12";
+        assert_eq!(doing(wait), Some(Doing::Call(61, u64::MAX)));
+        assert_eq!(doing("running\n"), Some(Doing::Running));
+        assert_eq!(doing("-1 0x7ffe 0x7f12\n"), Some(Doing::Nothing));
+        for none in ["", "x 0x1", "5", "5 1", "5 0xg"] {
+            assert_eq!(doing(none), None, "{none:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_shared_map_that_may_be_written_changes_a_file() {
+        let line = |protection: &str, device: &str| {
+            format!("7f1200-7f1300 {protection} 00001000 {device} 77 /home/a file")
+        };
+        assert!(is_writable(&line("rw-s", "00:32"), "00:32"));
+        assert!(is_writable(&line("-w-s", "00:32"), "00:32"));
+        assert!(!is_writable(&line("r--s", "00:32"), "00:32"));
+        assert!(!is_writable(&line("rw-p", "00:32"), "00:32"));
+        assert!(!is_writable(&line("rw-s", "00:31"), "00:32"));
+        assert!(!is_writable("", "00:32"));
+    }
+
+    #[test]
+    fn a_map_is_of_a_file_by_device_and_inode() {
+        let line = "7f1200-7f1300 r--p 00001000 00:32 77 /home/a file";
+        assert!(is_of_file(line, "00:32", 77));
+        assert!(!is_of_file(line, "00:32", 7) && !is_of_file(line, "00:31", 77));
+        assert!(!is_of_file("7f12-7f13 rw-p 00000000 00:00 0", "00:32", 77));
+    }
+
+    /// The processes below a shell, which stands for pid 1.
+    fn apart(shell: &Child) -> bool {
+        let init = Some(Pid::from_child(shell));
+        let bystanders = Bystanders { init };
+        bystanders
+            .are_apart(|_| false, |_| false, None)
+            .unwrap_or(false)
+    }
+
+    fn shell(script: &str) -> Child {
+        let mut command = Command::new("sh");
+        let command = command.args(["-c", script]).stdin(Stdio::piped());
+        command.spawn().expect("start sh")
+    }
+
+    #[test]
+    fn who_sleeps_in_a_pipe_is_apart_and_who_runs_is_not() {
+        // `read` of a shell is read(2) of the pipe.
+        let mut sleeper = shell("(read line); :");
+        let begun = Instant::now();
+        while !apart(&sleeper) {
+            assert!(begun.elapsed() < Duration::from_secs(10), "never apart");
+            thread::sleep(Duration::from_millis(5));
+        }
+        drop(sleeper.stdin.take());
+        sleeper.wait().expect("wait");
+
+        let mut runner = shell("(while :; do :; done) & read line; kill $!; wait $!");
+        let own = Pid::from_child(&runner);
+        let begun = Instant::now();
+        while task::children(own, own).expect("children").is_empty() {
+            assert!(begun.elapsed() < Duration::from_secs(10), "never a child");
+        }
+        // Its child runs from birth on, so none of many looks may find it apart.
+        for _ in 0..50 {
+            assert!(!apart(&runner));
+            thread::sleep(Duration::from_millis(1));
+        }
+        drop(runner.stdin.take());
+        runner.wait().expect("wait");
+    }
+
+    #[test]
+    fn who_is_not_known_is_not_apart() {
+        let nobody = Bystanders::default();
+        assert!(!nobody.are_apart(|_| true, |_| true, None).expect("looked"));
+    }
+}

@@ -1,0 +1,205 @@
+//! What /proc says of a task that has made a call.
+
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::path::PathBuf;
+
+use rustix::fs::{FileType, Stat};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
+use surmise_sys::memory;
+use surmise_sys::pagemap::PAGE;
+
+/// The process that a thread belongs to; `None` once it has ended.
+pub(crate) fn process_of(thread: Pid) -> io::Result<Option<Pid>> {
+    match numbered(thread, "Tgid:") {
+        Err(error) if is_gone(&error) => Ok(None),
+        process => process,
+    }
+}
+
+/// The parent of a process.
+pub(crate) fn parent_of(process: Pid) -> io::Result<Option<Pid>> {
+    numbered(process, "PPid:")
+}
+
+/// The process whose number a task's status has in a field (proc_pid_status(5)).
+fn numbered(task: Pid, field: &str) -> io::Result<Option<Pid>> {
+    let status = fs::read(format!("/proc/{}/status", task.as_raw_nonzero()))?;
+    let status = String::from_utf8_lossy(&status);
+    let line = status.lines().find_map(|line| line.strip_prefix(field));
+    Ok(line.and_then(|digits| Pid::from_raw(digits.trim().parse().ok()?)))
+}
+
+/// The threads of a process, rising.
+pub(crate) fn threads(process: Pid) -> io::Result<Vec<Pid>> {
+    let mut threads = Vec::new();
+    for entry in fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero()))? {
+        let name = entry?.file_name();
+        let number = name.to_str().and_then(|name| name.parse().ok());
+        threads.extend(number.and_then(Pid::from_raw));
+    }
+    Ok(threads)
+}
+
+/// The children that a thread has borne or inherited.
+pub(crate) fn children(process: Pid, thread: Pid) -> io::Result<Vec<Pid>> {
+    let (process, thread) = (process.as_raw_nonzero(), thread.as_raw_nonzero());
+    let listed = fs::read_to_string(format!("/proc/{process}/task/{thread}/children"))?;
+    let numbers = listed.split_ascii_whitespace();
+    Ok(numbers
+        .filter_map(|number| Pid::from_raw(number.parse().ok()?))
+        .collect())
+}
+
+/// Whether a thread executes nothing any more.
+pub(crate) fn is_zombie(process: Pid, thread: Pid) -> io::Result<bool> {
+    let (process, thread) = (process.as_raw_nonzero(), thread.as_raw_nonzero());
+    let stat = fs::read(format!("/proc/{process}/task/{thread}/stat"))?;
+    let stat = String::from_utf8_lossy(&stat);
+    // The name before may hold anything, also `)`.
+    let state = stat.rsplit_once(')').map(|(_, fields)| fields.trim_start());
+    Ok(state.is_some_and(|state| state.starts_with(['Z', 'X'])))
+}
+
+/// What a descriptor of a process leads to, if its attributes are for this process to see.
+pub(crate) fn file(process: Pid, number: u64) -> io::Result<Option<(OwnedFd, Stat)>> {
+    let file = open_file(process, number)?;
+    Ok(file.and_then(|file| {
+        let stat = rustix::fs::fstat(&file).ok()?;
+        Some((file, stat))
+    }))
+}
+
+fn open_file(process: Pid, number: u64) -> io::Result<Option<OwnedFd>> {
+    // The kernel looks at the lower half of the register alone.
+    let number = number as RawFd;
+    if number < 0 {
+        return Ok(None);
+    }
+    let opened = rustix::process::pidfd_open(process, PidfdFlags::empty()).and_then(|pidfd| {
+        rustix::process::pidfd_getfd(pidfd.as_fd(), number, PidfdGetfdFlags::empty())
+    });
+    match opened {
+        Ok(file) => Ok(Some(file)),
+        Err(Errno::BADF | Errno::SRCH) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// The kind of file that a descriptor leads to; `None` where there is none, or the process has ended.
+pub(crate) fn file_type(process: Pid, number: u64) -> io::Result<Option<FileType>> {
+    let Some(file) = open_file(process, number)? else {
+        return Ok(None);
+    };
+    Ok(match rustix::fs::fstat(&file) {
+        Ok(stat) => Some(FileType::from_raw_mode(stat.st_mode)),
+        // A file of the view, whose attributes are for nobody outside the domain: no socket or device then.
+        Err(Errno::ACCESS) => Some(match rustix::pipe::fcntl_getpipe_size(&file) {
+            Ok(_) => FileType::Fifo,
+            Err(_) => FileType::RegularFile,
+        }),
+        Err(_) => Some(FileType::Unknown),
+    })
+}
+
+/// The kernel's number of the mount that a descriptor leads to (proc_pid_fdinfo(5)).
+pub(crate) fn mount_of(process: Pid, number: u64) -> io::Result<Option<u64>> {
+    information(process, number, "mnt_id:")
+}
+
+/// The kernel's number of the inode that a descriptor leads to (proc_pid_fdinfo(5), since Linux 5.14).
+pub(crate) fn inode_of(process: Pid, number: u64) -> io::Result<Option<u64>> {
+    information(process, number, "ino:")
+}
+
+fn information(process: Pid, number: u64, field: &str) -> io::Result<Option<u64>> {
+    let (process, number) = (process.as_raw_nonzero(), number as RawFd);
+    let text = match fs::read_to_string(format!("/proc/{process}/fdinfo/{number}")) {
+        // There is no such descriptor.
+        Err(error) if is_gone(&error) => return Ok(None),
+        text => text?,
+    };
+    let line = text.lines().find_map(|line| line.strip_prefix(field));
+    Ok(line.and_then(|digits| digits.trim().parse().ok()))
+}
+
+/// Where a process' working directory is, by its name inside.
+pub(crate) fn directory(process: Pid) -> io::Result<PathBuf> {
+    // Only the link is read: the view is for nobody outside the domain.
+    fs::read_link(format!("/proc/{}/cwd", process.as_raw_nonzero()))
+}
+
+/// Where a descriptor of a process leads, by its name inside.
+pub(crate) fn link(process: Pid, number: u64) -> io::Result<PathBuf> {
+    let (process, number) = (process.as_raw_nonzero(), number as RawFd);
+    fs::read_link(format!("/proc/{process}/fd/{number}"))
+}
+
+/// A path in a process' memory.
+pub(crate) fn string(process: Pid, address: u64) -> Option<CString> {
+    let mut bytes = Vec::new();
+    // No further than to the end of a page: the next may not be there.
+    let mut at = address;
+    while bytes.len() <= PAGE as usize {
+        let mut piece = vec![0; (PAGE - at % PAGE) as usize];
+        memory::read(process, at, &mut piece).ok()?;
+        if let Some(end) = piece.iter().position(|&byte| byte == 0) {
+            bytes.extend(&piece[..end]);
+            return CString::new(bytes).ok();
+        }
+        at += piece.len() as u64;
+        bytes.append(&mut piece);
+    }
+    None
+}
+
+/// Of clone(2).
+pub(crate) const CLONE_THREAD: u64 = 0x1_0000;
+
+/// AT_FDCWD of openat(2).
+pub(crate) const HERE: i32 = -100;
+
+/// A word of a process' memory.
+pub(crate) fn word(process: Pid, address: u64) -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    memory::read(process, address, &mut bytes)?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+/// Writes bytes into a process' memory, where there is room: at each address so many.
+pub(crate) fn fill(process: Pid, room: &[(u64, u64)], bytes: &[u8]) -> io::Result<()> {
+    let mut rest = bytes;
+    for &(address, length) in room {
+        let (piece, others) = rest.split_at(rest.len().min(length as usize));
+        memory::write(process, address, piece)?;
+        rest = others;
+    }
+    Ok(())
+}
+
+/// What a process has in memory, in bytes (proc_pid_statm(5)).
+pub(crate) fn resident(process: Pid) -> Option<u64> {
+    let path = format!("/proc/{}/statm", process.as_raw_nonzero());
+    let pages = fs::read_to_string(path).ok()?;
+    let pages: u64 = pages.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * PAGE)
+}
+
+/// What the machine has, in bytes.
+pub(crate) fn memory() -> u64 {
+    let info = rustix::system::sysinfo();
+    info.totalram as u64 * u64::from(info.mem_unit)
+}
+
+pub(crate) fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+        || error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
+}
+
+/// Whether nothing can be learnt of a task: it has ended, or may not be looked into.
+pub(crate) fn is_out_of_reach(error: &io::Error) -> bool {
+    is_gone(error) || error.kind() == io::ErrorKind::PermissionDenied
+}

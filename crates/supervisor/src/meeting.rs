@@ -1,0 +1,91 @@
+//! What it takes to let a call of a task happen that depends on something undecided.
+
+use surmise_checkpoint::Change;
+
+use crate::kind::Kind;
+
+/// The most that is given or held at once of what a read or a write is about: what the largest pipe of an ordinary user
+/// holds.
+pub(crate) const LENGTH_MAX: usize = 1 << 20;
+
+/// What it takes to let a call happen.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Meeting {
+    /// Nothing: a rollback undoes it, or there is nothing to undo. Counted for objects of this kind.
+    Pass(Kind),
+    /// That the images know of it.
+    Note(Change),
+    /// That the kind of object concerned can take it back, or hold it.
+    Act(Act),
+    /// That nothing is undecided.
+    Wait,
+}
+
+/// What a task does to an object whose kind takes part in that.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// It changes files of the view. With what the images have to know of it.
+    Change(Option<Change>),
+    /// It writes to a stream of the domain, which does not happen: the bytes are held.
+    Put {
+        descriptor: u64,
+        /// Address and length of the bytes.
+        bytes: (u64, u64),
+    },
+    /// It reads, which does not happen: the caller is given what it would read, which is not taken.
+    Take(Wanted),
+}
+
+impl Act {
+    pub(crate) const fn kind(&self) -> Kind {
+        match self {
+            Self::Change(_) => Kind::ChangedFile,
+            Self::Put { .. } => Kind::Stream,
+            Self::Take(_) => Kind::Input,
+        }
+    }
+}
+
+/// What a read asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) descriptor: u64,
+    /// Where in the process' memory there is room for how many bytes, to be filled in this order.
+    pub(crate) room: Vec<(u64, u64)>,
+}
+
+impl Wanted {
+    /// How much room there is altogether; `None` where it is more than is ever given. The lengths are the
+    /// program's, and may be any numbers: what the kernel says to them it says itself.
+    pub(crate) fn length(&self) -> Option<usize> {
+        let mut lengths = self.room.iter().map(|&(_, length)| length);
+        let length = lengths.try_fold(0, u64::checked_add)?;
+        let length = usize::try_from(length).ok()?;
+        (length <= LENGTH_MAX).then_some(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_counted_as_far_as_anything_is_given() {
+        let length = |room: &[(u64, u64)]| {
+            let room = room.to_vec();
+            Wanted {
+                descriptor: 0,
+                room,
+            }
+            .length()
+        };
+        const MOST: u64 = LENGTH_MAX as u64;
+        assert_eq!(length(&[]), Some(0));
+        assert_eq!(length(&[(1, 3), (9, 0), (5, 4)]), Some(7));
+        assert_eq!(length(&[(1, MOST - 1), (9, 1)]), Some(LENGTH_MAX));
+        assert_eq!(length(&[(1, MOST), (9, 1)]), None);
+        assert_eq!(length(&[(1, u64::MAX)]), None);
+        assert_eq!(length(&[(1, u64::MAX), (9, 1)]), None);
+        assert_eq!(length(&[(1, 1 << 63), (2, 1 << 63), (3, 5)]), None);
+    }
+}

@@ -1,0 +1,116 @@
+//! A process that depends on something undecided.
+
+use std::io;
+use std::time::Instant;
+
+use rustix::process::Pid;
+use surmise_checkpoint::Change;
+use surmise_engine::{CkptId, GroupId, TaskId, UndoId};
+
+use crate::world::World;
+
+/// The engine's numbers of a process, and its images.
+#[derive(Debug)]
+pub(crate) struct Member<W: World> {
+    pid: Pid,
+    pub(crate) process: W::Process,
+    pub(crate) task: TaskId,
+    pub(crate) group: GroupId,
+    /// Oldest first.
+    images: Vec<Image<W>>,
+    /// Of what it changed in the view since its newest image.
+    newest_record: Option<UndoId>,
+    /// Something of what it changed in the view was undone. Files that its older images have open may have
+    /// another size than the kernel believes, until it is asked.
+    pub(crate) has_undone: bool,
+}
+
+#[derive(Debug)]
+struct Image<W: World> {
+    id: CkptId,
+    image: W::Image,
+    taken: Instant,
+}
+
+impl<W: World> Member<W> {
+    pub(crate) fn new(pid: Pid, process: W::Process, task: TaskId, group: GroupId) -> Self {
+        Self {
+            pid,
+            process,
+            task,
+            group,
+            images: Vec::new(),
+            newest_record: None,
+            has_undone: false,
+        }
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// What it changes in the view is undone by this record, until its next image.
+    pub(crate) fn recorded(&mut self, undo: UndoId) {
+        self.newest_record = Some(undo);
+    }
+
+    /// The undo record of what it changes in the view, if it has changed anything since its newest image.
+    pub(crate) fn newest_record(&self) -> Option<UndoId> {
+        self.newest_record
+    }
+
+    /// Keeps a new image.
+    pub(crate) fn keep(&mut self, id: CkptId, image: W::Image, taken: Instant) {
+        self.newest_record = None;
+        self.images.push(Image { id, image, taken });
+    }
+
+    /// When the newest image was taken.
+    pub(crate) fn newest(&self) -> Option<Instant> {
+        self.images.last().map(|image| image.taken)
+    }
+
+    /// Its images, oldest first.
+    pub(crate) fn images(&self) -> impl ExactSizeIterator<Item = &W::Image> {
+        self.images.iter().map(|image| &image.image)
+    }
+
+    /// Notes in all images what the process is about to change.
+    pub(crate) fn note(&mut self, world: &W, change: Change) {
+        for image in &mut self.images {
+            world.note(&self.process, &mut image.image, change);
+        }
+    }
+
+    /// Destroys an image, if it is still there.
+    pub(crate) fn discard(&mut self, world: &mut W, id: CkptId) -> io::Result<()> {
+        match self.images.iter().position(|image| image.id == id) {
+            Some(place) => {
+                let image = self.images.remove(place).image;
+                world.discard(image, Some(&mut self.process))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Takes out an image to be restored, and destroys all newer ones: none may share pages with the
+    /// process then.
+    pub(crate) fn take(&mut self, world: &mut W, id: CkptId) -> io::Result<Option<W::Image>> {
+        let Some(place) = self.images.iter().position(|image| image.id == id) else {
+            return Ok(None);
+        };
+        self.newest_record = None;
+        for newer in self.images.drain(place + 1..) {
+            world.discard(newer.image, Some(&mut self.process))?;
+        }
+        Ok(self.images.pop().map(|image| image.image))
+    }
+
+    /// Destroys all images of a process that has ended.
+    pub(crate) fn destroy(self, world: &mut W) -> io::Result<()> {
+        for image in self.images {
+            world.discard(image.image, None)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,60 @@
+//! What a kind of object does for its tasks: see to it that what they do can be taken back, or held.
+
+use std::io;
+
+use rustix::process::Pid;
+use surmise_engine::{HoldId, ObjectId, UndoId};
+use surmise_sys::seccomp::Answer;
+
+use crate::call::Call;
+use crate::kind::Kind;
+use crate::world::World;
+
+/// What a kind says of an act of a task.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Did {
+    /// It has to wait until its task depends on nothing undecided.
+    Wait,
+    /// It gets this answer, and there is nothing that the engine has to know.
+    Known(Answer),
+    /// The task observes and modifies an object, by the inverse record that was offered. Once the engine has taken
+    /// note of it, the call gets this answer.
+    Accesses {
+        /// The object.
+        object: ObjectId,
+        /// The answer.
+        answer: Answer,
+    },
+    /// The call has its answer, and the task has put out something.
+    PutOut(HoldId),
+    /// The caller was killed before it had its answer.
+    Gone,
+}
+
+/// One kind of object. Kinds know nothing of each other, and nothing of what depends on what: the engine does.
+pub(crate) trait ObjectKind<W: World> {
+    /// Which one it is.
+    fn kind(&self) -> Kind;
+
+    /// What one record of this kind has done is taken back. The newest record comes first; its task stands still.
+    fn undo(&mut self, world: &mut W, record: UndoId) -> io::Result<()>;
+
+    /// What one record of this kind has done stays. The oldest record comes first.
+    fn release(&mut self, world: &mut W, record: UndoId) -> io::Result<()>;
+
+    /// A rollback is about to stop tasks and to undo records of this kind: what stands in the way of a stop is to give
+    /// way.
+    fn give_way(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Whether nothing that a task has done to objects of this kind is undecided.
+    fn is_quiet(&self) -> bool;
+
+    /// The objects that a call of a process would touch, whose undecided state is not the caller's: it waits until
+    /// they depend on nothing.
+    fn obstacles(&mut self, world: &W, caller: Option<Pid>, call: &Call) -> Vec<ObjectId>;
+
+    /// The objects that have become such that nothing depends on them.
+    fn take_idle(&mut self) -> Vec<ObjectId>;
+}

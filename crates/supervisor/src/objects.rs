@@ -1,0 +1,145 @@
+//! The kinds of object that a domain has, one file each, and whose inverse record is whose.
+
+pub(crate) mod files;
+pub(crate) mod input;
+pub(crate) mod stream;
+
+use std::collections::HashMap;
+use std::io;
+
+use rustix::process::Pid;
+use surmise_engine::{ObjectId, UndoId};
+
+use crate::call::Call;
+use crate::error::bug;
+use crate::kind::Kind;
+use crate::meeting::Act;
+use crate::member::Member;
+use crate::object::{Did, ObjectKind};
+use crate::world::{Apart, World};
+
+use files::{Files, ViewFiles};
+use input::Inputs;
+use stream::Streams;
+
+/// All kinds of object of a domain.
+#[derive(Debug)]
+pub(crate) struct Objects<W: World> {
+    pub(crate) files: ViewFiles,
+    pub(crate) inputs: Inputs<W>,
+    pub(crate) streams: Streams<W>,
+    /// The records that the engine may have applied or let go, by the kind that made them.
+    records: HashMap<UndoId, Kind>,
+    /// How many records there have been.
+    made: u64,
+}
+
+impl<W: World> Objects<W> {
+    pub(crate) fn new(files: Option<Box<dyn Files>>) -> Self {
+        Self {
+            files: ViewFiles::new(files),
+            inputs: Inputs::default(),
+            streams: Streams::default(),
+            records: HashMap::new(),
+            made: 0,
+        }
+    }
+
+    /// Each kind that keeps inverse records.
+    fn kinds(&mut self) -> [&mut dyn ObjectKind<W>; 2] {
+        [&mut self.files, &mut self.inputs]
+    }
+
+    fn of(&mut self, kind: Kind) -> io::Result<&mut dyn ObjectKind<W>> {
+        let mut kinds = self.kinds().into_iter();
+        let found = kinds.find(|one| one.kind() == kind);
+        found.ok_or_else(|| bug("a kind without records has made one"))
+    }
+
+    /// A member's call does something to an object. Returns what becomes of it, and the record that it has made if
+    /// it accesses one.
+    pub(crate) fn meet(
+        &mut self,
+        world: &mut W,
+        member: &Member<W>,
+        call: &Call,
+        act: &Act,
+        apart: &Apart,
+    ) -> io::Result<(Did, UndoId)> {
+        self.made += 1;
+        let record = UndoId(self.made);
+        let did = match act {
+            Act::Change(_) => self.files.change(world, member, record, apart)?,
+            Act::Put { descriptor, bytes } => {
+                self.streams
+                    .put(world, member, call, (*descriptor, *bytes))?
+            }
+            Act::Take(wanted) => self.inputs.give(world, member, call, (wanted, record))?,
+        };
+        if matches!(did, Did::Accesses { .. }) {
+            self.records.insert(record, act.kind());
+        }
+        Ok((did, record))
+    }
+
+    /// Takes back what a record has done. Returns its kind.
+    pub(crate) fn undo(&mut self, world: &mut W, record: UndoId) -> io::Result<Kind> {
+        let kind = self.take(record)?;
+        self.of(kind)?.undo(world, record)?;
+        Ok(kind)
+    }
+
+    /// What a record has done stays.
+    pub(crate) fn release(&mut self, world: &mut W, record: UndoId) -> io::Result<()> {
+        let kind = self.take(record)?;
+        self.of(kind)?.release(world, record)
+    }
+
+    fn take(&mut self, record: UndoId) -> io::Result<Kind> {
+        let kind = self.records.remove(&record);
+        kind.ok_or_else(|| bug("the engine names a record that nobody has made"))
+    }
+
+    /// Before a rollback that applies these records.
+    pub(crate) fn give_way(&mut self, records: impl Iterator<Item = UndoId>) -> io::Result<()> {
+        let mut kinds: Vec<_> = records
+            .filter_map(|record| self.records.get(&record).copied())
+            .collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        for kind in kinds {
+            self.of(kind)?.give_way()?;
+        }
+        Ok(())
+    }
+
+    /// Whether nothing that a task has done to any object is undecided.
+    pub(crate) fn are_quiet(&mut self) -> bool {
+        self.kinds().iter().all(|kind| kind.is_quiet())
+    }
+
+    /// The objects that a call would touch and that others have left undecided, with their kinds.
+    pub(crate) fn obstacles(
+        &mut self,
+        world: &W,
+        caller: Option<Pid>,
+        call: &Call,
+    ) -> Vec<(ObjectId, Kind)> {
+        let mut found = Vec::new();
+        for one in self.kinds().into_iter().filter(|one| !one.is_quiet()) {
+            let kind = one.kind();
+            let objects = one.obstacles(world, caller, call);
+            found.extend(objects.into_iter().map(|object| (object, kind)));
+        }
+        found
+    }
+
+    /// Objects that nothing depends on any more.
+    pub(crate) fn take_idle(&mut self) -> Vec<ObjectId> {
+        let mut idle = Vec::new();
+        for kind in self.kinds() {
+            idle.extend(kind.take_idle());
+        }
+        idle
+    }
+}

@@ -1,0 +1,175 @@
+//! Files of the view that a task changes while something is undecided.
+//!
+//! Its own changes go on, and the view keeps an undo log. No other task may see them meanwhile. So there is one
+//! process at a time that changes files: when it begins, no other task is in a call that could touch the view, and a
+//! later call of another task that could is an obstacle: it waits until nothing is undecided.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::os::fd::AsFd;
+
+use rustix::process::Pid;
+use surmise_engine::{ObjectId, UndoId};
+use surmise_sys::seccomp::Answer;
+
+use crate::call::Call;
+use crate::error::bug;
+use crate::kind::Kind;
+use crate::member::Member;
+use crate::object::{Did, ObjectKind};
+use crate::world::{Apart, World};
+
+/// All files of the view are one object: the undo log is one, too.
+pub(crate) const FILES: ObjectId = ObjectId(0);
+
+/// Keeps the undo log of a domain's files; its descriptor is readable when a call waits there until
+/// nothing is undecided.
+pub trait Files: AsFd + fmt::Debug {
+    /// Later changes can be undone to here. All of them are this process', by its number here; `has_borne`
+    /// says that it may share what it has open with children. Returns the mark, a number above all earlier
+    /// ones.
+    ///
+    /// # Errors
+    /// There is no mark: nothing may be changed that might have to be undone.
+    fn mark(&self, process: Pid, has_borne: bool) -> io::Result<u64>;
+
+    /// What was changed between a mark and the next newer one stays.
+    ///
+    /// # Errors
+    /// The domain cannot go on.
+    fn keep(&self, mark: u64) -> io::Result<()>;
+
+    /// Calls that wait there for a decision fail until something is undone: their process is about to be
+    /// stopped and rolled back.
+    ///
+    /// # Errors
+    /// The domain cannot go on.
+    fn give_up(&self) -> io::Result<()>;
+
+    /// Undoes what was changed since a mark; it and newer ones are gone. The process stands still.
+    ///
+    /// # Errors
+    /// The domain cannot go on.
+    fn undo(&self, mark: u64) -> io::Result<()>;
+
+    /// Hears that a call waits: the descriptor is not readable any more, until the next one does.
+    ///
+    /// # Errors
+    /// As for reading.
+    fn asked(&self) -> io::Result<()>;
+}
+
+/// The view's marks, by the records that the engine knows.
+#[derive(Debug)]
+pub(crate) struct ViewFiles {
+    /// Nothing where no task may be given a guess.
+    files: Option<Box<dyn Files>>,
+    marks: BTreeMap<UndoId, Mark>,
+}
+
+/// A mark, and whose changes come after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    process: Pid,
+    number: u64,
+}
+
+impl ViewFiles {
+    pub(crate) fn new(files: Option<Box<dyn Files>>) -> Self {
+        Self {
+            files,
+            marks: BTreeMap::new(),
+        }
+    }
+
+    /// The view's end of the undo log.
+    pub(crate) fn log(&self) -> Option<&dyn Files> {
+        self.files.as_deref()
+    }
+
+    fn of_mark(&self) -> io::Result<&dyn Files> {
+        self.log()
+            .ok_or_else(|| bug("a mark is there, and no undo log"))
+    }
+
+    /// Whether changes of this process may have to be undone.
+    pub(crate) fn are_changed_by(&self, process: Pid) -> bool {
+        self.marks.values().any(|mark| mark.process == process)
+    }
+
+    /// Sees to it that what a process is about to change can be undone.
+    pub(crate) fn change<W: World>(
+        &mut self,
+        world: &mut W,
+        member: &Member<W>,
+        record: UndoId,
+        apart: &Apart,
+    ) -> io::Result<Did> {
+        let newest = member.newest_record();
+        if newest.is_some_and(|newest| self.marks.contains_key(&newest)) {
+            // Nothing that is newer could be restored alone.
+            return Ok(Did::Known(Answer::Continue));
+        }
+        let process = member.pid();
+        let Some(files) = &self.files else {
+            return Ok(Did::Wait);
+        };
+        if !world.is_alone(process, apart)? {
+            return Ok(Did::Wait);
+        }
+        let Ok(number) = files.mark(process, world.has_borne(process)) else {
+            return Ok(Did::Wait);
+        };
+        self.marks.insert(record, Mark { process, number });
+        Ok(Did::Accesses {
+            object: FILES,
+            answer: Answer::Continue,
+        })
+    }
+
+    fn take(&mut self, record: UndoId) -> io::Result<Mark> {
+        let mark = self.marks.remove(&record);
+        mark.ok_or_else(|| bug("there is no such mark"))
+    }
+}
+
+impl<W: World> ObjectKind<W> for ViewFiles {
+    fn kind(&self) -> Kind {
+        Kind::ChangedFile
+    }
+
+    fn undo(&mut self, _: &mut W, record: UndoId) -> io::Result<()> {
+        let mark = self.take(record)?;
+        self.of_mark()?.undo(mark.number)
+    }
+
+    fn release(&mut self, _: &mut W, record: UndoId) -> io::Result<()> {
+        let mark = self.take(record)?;
+        self.of_mark()?.keep(mark.number)
+    }
+
+    /// A thread that waits in the view would never stop.
+    fn give_way(&mut self) -> io::Result<()> {
+        self.of_mark()?.give_up()
+    }
+
+    fn obstacles(&mut self, world: &W, caller: Option<Pid>, call: &Call) -> Vec<ObjectId> {
+        let Some(caller) = caller else {
+            return Vec::new();
+        };
+        let is_others = self.marks.values().any(|mark| mark.process != caller);
+        match is_others && !world.is_apart(caller, call) {
+            true => vec![FILES],
+            false => Vec::new(),
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.marks.is_empty()
+    }
+
+    fn take_idle(&mut self) -> Vec<ObjectId> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,250 @@
+//! Input for tasks that depend on something undecided: it is looked at, and taken when that is affirmed.
+//!
+//! What a task reads from a pipe or a stream is gone for everybody else, and cannot be put back in front of
+//! what is there by then. So nothing is taken for a guess: the task is given a copy of the bytes, behind
+//! those that it was given before, and they stay where they are. A rollback forgets that; and whatever process is
+//! killed, no byte is lost.
+//!
+//! Meanwhile the bytes are there for others, too. So there is one reader at a time whose guesses are undecided. A call
+//! by which another process would take or see what it was given, or the reader itself would find it unread, waits
+//! until they are decided.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+use std::io;
+
+use rustix::fs::Stat;
+use rustix::process::Pid;
+use surmise_engine::{ObjectId, UndoId};
+use surmise_sys::seccomp::Answer;
+
+use crate::call::Call;
+use crate::error::bug;
+use crate::kind::Kind;
+use crate::meeting::Wanted;
+use crate::member::Member;
+use crate::object::{Did, ObjectKind};
+use crate::world::World;
+
+/// Inputs have numbers above this as the engine's objects; others have smaller ones.
+const OBJECTS_BEFORE: u64 = 1 << 32;
+
+/// A pipe or a socket: the numbers of its device and inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Place(pub(crate) u64, pub(crate) u64);
+
+impl Place {
+    pub(crate) fn of(stat: &Stat) -> Self {
+        Self(stat.st_dev, stat.st_ino)
+    }
+}
+
+/// What a read would be given.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Peeked {
+    /// These bytes: at least one.
+    Bytes(Vec<u8>),
+    /// None, for nobody is left to write any.
+    End,
+    /// It is not known, or the read would have to wait.
+    Unknown,
+}
+
+/// What of its caller's a call may take input from, or look for input at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    Nothing,
+    /// This place; `is_read` says that the call's result may be input that is not yet taken.
+    At {
+        place: Place,
+        is_read: bool,
+    },
+    /// It may be any place.
+    Anywhere {
+        is_read: bool,
+    },
+}
+
+/// All of which something was given that is not yet taken.
+#[derive(Debug)]
+pub(crate) struct Inputs<W: World> {
+    open: HashMap<Place, Input<W>>,
+    /// Where what was given by a record is from.
+    places: HashMap<UndoId, Place>,
+    /// How many there have been.
+    opened: u64,
+    /// Objects that the engine may forget.
+    idle: Vec<ObjectId>,
+}
+
+#[derive(Debug)]
+struct Input<W: World> {
+    source: W::Input,
+    object: ObjectId,
+    /// The process that was given it.
+    reader: Pid,
+    /// What was given and is not yet taken, in order: records, and how many bytes each.
+    given: VecDeque<(UndoId, usize)>,
+}
+
+/// What a read would give: no bytes at the end.
+struct Found<W: World> {
+    place: Place,
+    source: W::Input,
+    bytes: Vec<u8>,
+}
+
+impl<W: World> Default for Inputs<W> {
+    fn default() -> Self {
+        Self {
+            open: HashMap::new(),
+            places: HashMap::new(),
+            opened: 0,
+            idle: Vec::new(),
+        }
+    }
+}
+
+impl<W: World> Inputs<W> {
+    /// Gives a task input that is not yet taken.
+    pub(crate) fn give(
+        &mut self,
+        world: &mut W,
+        member: &Member<W>,
+        call: &Call,
+        (wanted, record): (&Wanted, UndoId),
+    ) -> io::Result<Did> {
+        let process = member.pid();
+        // Whatever stands in the way of a look, the call itself will meet it.
+        let Ok(Some(found)) = self.look(world, process, call.thread(), wanted) else {
+            return Ok(Did::Wait);
+        };
+        let length = found.bytes.len();
+        if !world.fill(process, &wanted.room, &found.bytes) {
+            return Ok(Did::Wait);
+        }
+        let answer = Answer::Value(length.cast_signed() as i64);
+        if length == 0 {
+            // That there is nothing any more is so whatever task sees it.
+            return Ok(Did::Known(answer));
+        }
+        let object = self.note(found, process, record);
+        Ok(Did::Accesses { object, answer })
+    }
+
+    /// What a read would give, if that is known.
+    fn look(
+        &mut self,
+        world: &mut W,
+        process: Pid,
+        thread: Pid,
+        wanted: &Wanted,
+    ) -> io::Result<Option<Found<W>>> {
+        let Some(length) = wanted.length() else {
+            return Ok(None);
+        };
+        let Some((place, source)) = world.input(process, wanted)? else {
+            return Ok(None);
+        };
+        let skipped = match self.open.get(&place) {
+            Some(input) if input.reader != process => return Ok(None),
+            Some(input) => input.given.iter().map(|(_, length)| length).sum(),
+            // From now on a thread that begins to take input is heard first; one that has begun was not.
+            None if world.may_take(place, thread) => return Ok(None),
+            None => 0,
+        };
+        let bytes = match world.peek(&source, skipped, length)? {
+            Peeked::Bytes(bytes) => bytes,
+            Peeked::End if length > 0 => Vec::new(),
+            Peeked::End | Peeked::Unknown => return Ok(None),
+        };
+        Ok(Some(Found {
+            place,
+            source,
+            bytes,
+        }))
+    }
+
+    /// Notes that a process is given something. Returns the object that it is from.
+    fn note(&mut self, found: Found<W>, reader: Pid, record: UndoId) -> ObjectId {
+        let opened = &mut self.opened;
+        let input = self.open.entry(found.place).or_insert_with(|| {
+            *opened += 1;
+            Input {
+                source: found.source,
+                object: ObjectId(OBJECTS_BEFORE + *opened),
+                reader,
+                given: VecDeque::new(),
+            }
+        });
+        input.given.push_back((record, found.bytes.len()));
+        self.places.insert(record, found.place);
+        input.object
+    }
+
+    fn place(&mut self, record: UndoId) -> io::Result<Place> {
+        let place = self.places.remove(&record);
+        place.ok_or_else(|| bug("nothing was given by this record"))
+    }
+
+    fn close_if_idle(&mut self, place: Place) {
+        if let Entry::Occupied(input) = self.open.entry(place)
+            && input.get().given.is_empty()
+        {
+            self.idle.push(input.remove().object);
+        }
+    }
+}
+
+impl<W: World> ObjectKind<W> for Inputs<W> {
+    fn kind(&self) -> Kind {
+        Kind::Input
+    }
+
+    /// What was given is not any more.
+    fn undo(&mut self, _: &mut W, record: UndoId) -> io::Result<()> {
+        let place = self.place(record)?;
+        let input = self.open.get_mut(&place);
+        let newest = input.and_then(|input| input.given.pop_back());
+        self.close_if_idle(place);
+        match newest {
+            Some((newest, _)) if newest == record => Ok(()),
+            _ => Err(bug("input is taken back that was not given last")),
+        }
+    }
+
+    /// What was given is taken.
+    fn release(&mut self, world: &mut W, record: UndoId) -> io::Result<()> {
+        let place = self.place(record)?;
+        let input = self.open.get_mut(&place);
+        let taken = match input.map(|input| (input.given.pop_front(), &input.source)) {
+            Some((Some((oldest, length)), source)) if oldest == record => {
+                world.take(source, length)
+            }
+            _ => Err(bug("input is taken that was not given first")),
+        };
+        self.close_if_idle(place);
+        taken
+    }
+
+    fn obstacles(&mut self, world: &W, caller: Option<Pid>, call: &Call) -> Vec<ObjectId> {
+        let (place, is_read) = match world.looks_at(caller, call) {
+            Look::Nothing => return Vec::new(),
+            Look::At { place, is_read } => (Some(place), is_read),
+            Look::Anywhere { is_read } => (None, is_read),
+        };
+        // What the reader itself reads comes after what it was given.
+        let concerned = self.open.iter().filter(|(at, input)| {
+            place.is_none_or(|place| place == **at) && !(is_read && caller == Some(input.reader))
+        });
+        concerned.map(|(_, input)| input.object).collect()
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    fn take_idle(&mut self) -> Vec<ObjectId> {
+        std::mem::take(&mut self.idle)
+    }
+}

@@ -1,0 +1,154 @@
+//! What a supervisor did, and what waited for it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use surmise_syscalls::Syscall;
+
+use crate::kind::Kind;
+
+/// What a supervisor did, from the start of a domain to its end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stats {
+    /// Predictions that tasks went on past.
+    pub predictions: u64,
+    /// Checkpoints taken.
+    pub checkpoints: Effort,
+    /// Tasks that were rolled back.
+    pub rollbacks: Effort,
+    /// Aborts that rolled back more than the task whose result was mispredicted.
+    pub cascades: u64,
+    /// Pages of memory that rollbacks copied.
+    pub pages_copied: u64,
+    /// What came, by the name of the call.
+    pub calls: BTreeMap<String, Call>,
+    /// How often an object of a kind was observed or modified by a task that depended on something
+    /// undecided, by the kind's name.
+    pub objects: BTreeMap<String, u64>,
+    /// How often what had been done to an object of a kind was taken back, by the kind's name.
+    pub undone: BTreeMap<String, u64>,
+    /// How often calls and signals waited for a decision, for durability or for a reader, and how long altogether, by
+    /// the kind of object that they waited for.
+    pub waits: BTreeMap<String, Effort>,
+}
+
+/// How often something was done, and how long it took altogether.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Effort {
+    /// How often.
+    pub count: u64,
+    /// How long.
+    pub time: Duration,
+}
+
+/// What became of one call, by its name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// How often it came.
+    pub events: u64,
+    /// How often its result was predicted.
+    pub predictions: u64,
+    /// How often it waited, and how long altogether.
+    pub waits: Effort,
+}
+
+impl Effort {
+    /// Adds one more, which took `time`.
+    pub fn add(&mut self, time: Duration) {
+        self.count += 1;
+        self.time += time;
+    }
+}
+
+impl Stats {
+    /// What became of a call so far.
+    pub(crate) fn call(&mut self, name: Syscall) -> &mut Call {
+        let name = name.as_str();
+        // Most came before, and need no name of their own.
+        if !self.calls.contains_key(name) {
+            self.calls.insert(name.to_owned(), Call::default());
+        }
+        self.calls.get_mut(name).expect("it was made above")
+    }
+
+    /// An object of a kind was met.
+    pub(crate) fn met(&mut self, kind: Kind) {
+        count(&mut self.objects, kind.name());
+    }
+
+    /// What had been done to an object of a kind was taken back.
+    pub(crate) fn undone(&mut self, kind: Kind) {
+        count(&mut self.undone, kind.name());
+    }
+
+    /// A call, or a signal if it has no name, has waited for a kind of object.
+    pub(crate) fn waited(&mut self, call: Option<Syscall>, kind: Kind, time: Duration) {
+        if let Some(name) = call {
+            self.call(name).waits.add(time);
+        }
+        self.waits.entry(kind.name().into()).or_default().add(time);
+    }
+
+    /// How often anything waited, and how long altogether.
+    pub fn waited_altogether(&self) -> Effort {
+        let none = Effort::default();
+        self.waits.values().fold(none, |sum, waits| Effort {
+            count: sum.count + waits.count,
+            time: sum.time + waits.time,
+        })
+    }
+
+    /// Takes out what is told by call, in parts of at most so many calls, for those who send it in pieces.
+    pub fn take_calls(&mut self, calls_max: usize) -> Vec<BTreeMap<String, Call>> {
+        let mut parts = Vec::new();
+        let mut calls = std::mem::take(&mut self.calls).into_iter().peekable();
+        while calls.peek().is_some() {
+            parts.push(calls.by_ref().take(calls_max).collect());
+        }
+        parts
+    }
+
+    /// How many calls came.
+    pub fn events(&self) -> u64 {
+        self.calls.values().map(|call| call.events).sum()
+    }
+
+    /// The calls that came, most frequent first.
+    pub fn calls_by_frequency(&self) -> Vec<(&str, Call)> {
+        let calls = self.calls.iter();
+        let mut calls: Vec<_> = calls.map(|(name, call)| (name.as_str(), *call)).collect();
+        // Stable: equally frequent ones stay in order of name.
+        calls.sort_by_key(|(_, call)| std::cmp::Reverse(call.events));
+        calls
+    }
+}
+
+fn count(kinds: &mut BTreeMap<String, u64>, kind: &str) {
+    match kinds.get_mut(kind) {
+        Some(times) => *times += 1,
+        None => drop(kinds.insert(kind.to_owned(), 1)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_frequent_call_comes_first() {
+        let mut stats = Stats::default();
+        for (name, events) in [("read", 3), ("close", 3), ("openat", 7)] {
+            let call = stats.calls.entry(name.into()).or_default();
+            call.events += events;
+        }
+        let names: Vec<_> = stats
+            .calls_by_frequency()
+            .iter()
+            .map(|call| call.0)
+            .collect();
+        assert_eq!(names, ["openat", "close", "read"]);
+        assert_eq!(stats.events(), 13);
+    }
+}

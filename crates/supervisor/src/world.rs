@@ -1,0 +1,219 @@
+//! What the supervisor does to calls, processes, files and streams.
+//!
+//! The [core](crate::core) decides nothing by itself about the kernel: all that it learns and all that it does goes
+//! through a [`World`]. One is the machine ([`crate::machine`]); another one is a fake, by which tests run
+//! schedules that no kernel would show twice.
+
+use std::fmt;
+use std::io;
+use std::time::Instant;
+
+use rustix::process::Pid;
+use surmise_checkpoint::{Change, PendingCall};
+use surmise_sys::seccomp::Answer;
+
+use crate::call::Call;
+use crate::meeting::{Meeting, Wanted};
+use crate::member::Member;
+use crate::objects::input::{Look, Peeked, Place};
+use crate::source::Guess;
+
+/// What came of an attempt to take an image of a process.
+#[derive(Debug)]
+pub(crate) enum Imaged<I> {
+    /// There is one. The calls of its threads are made again, but for the caller's if `answered`.
+    Taken {
+        /// The image.
+        image: I,
+        /// Whether the caller was given its guess.
+        answered: bool,
+    },
+    /// There is none. Calls that still wait can be answered; the others are made again.
+    Failed,
+}
+
+/// Tasks that touch nothing for now.
+#[derive(Debug, Default)]
+pub(crate) struct Apart {
+    /// Threads whose calls wait for their answers.
+    pub(crate) waiting: Vec<Pid>,
+    /// Processes that hold images.
+    pub(crate) vessels: Vec<Pid>,
+}
+
+/// How the threads of a process go on.
+pub(crate) use surmise_checkpoint::Traced;
+
+/// The kernel, or a fake of it.
+pub(crate) trait World: Sized {
+    /// What it takes to stop a process and to restore it.
+    type Process: fmt::Debug;
+    /// A restorable image of a process.
+    type Image: fmt::Debug;
+    /// A thread that has stopped to take a signal.
+    type Signal: fmt::Debug;
+    /// A pipe or a stream whose bytes can be looked at.
+    type Input: fmt::Debug;
+    /// Bytes that a task has written to a stream.
+    type Output: fmt::Debug;
+
+    /// The time.
+    fn now(&self) -> Instant;
+
+    // Calls.
+
+    /// A call is about to happen, or to be guessed: what can be learnt from its arguments is.
+    fn heard(&mut self, call: &Call) -> io::Result<()>;
+
+    /// A call happens now: what is learnt best when that is certain is.
+    fn happens(&mut self, call: &Call) -> io::Result<()>;
+
+    /// The answer to a call that the domain's boundary refuses.
+    fn refuses(&self, call: &Call) -> Option<Answer>;
+
+    /// Answers a call. False if it has gone: its thread was killed, or makes the call again.
+    fn answer(&mut self, call: &Call, answer: Answer) -> io::Result<bool>;
+
+    /// Whether a call still waits for its answer.
+    fn still_waits(&self, call: &Call) -> io::Result<bool>;
+
+    /// Takes the calls that came while another one was waited for.
+    fn take_backlog(&mut self) -> Vec<Call>;
+
+    /// The process that a thread belongs to; `None` once it has ended.
+    fn process_of(&self, thread: Pid) -> io::Result<Option<Pid>>;
+
+    /// What it takes to let a call of a process happen; `member` is the process if it depends on something
+    /// undecided already, and `has_changed` says that it has changed files of the view, which is undecided.
+    fn meet(
+        &mut self,
+        process: Pid,
+        call: &Call,
+        member: Option<&Member<Self>>,
+        has_changed: bool,
+    ) -> io::Result<Meeting>;
+
+    // Processes.
+
+    /// What it takes to restore a process, if a rollback can undo all about it.
+    fn admit(&mut self, process: Pid) -> io::Result<Option<Self::Process>>;
+
+    /// Whether one more image of a process would not take too much memory. `images` tells of each process that has
+    /// images how many.
+    fn has_memory_for(&self, process: Pid, images: &[(Pid, usize)]) -> bool;
+
+    /// Whether a thread is one of the process'.
+    fn has(&self, process: &Self::Process, thread: Pid) -> bool;
+
+    /// Whether a thread is known to be one of the process', without a look.
+    fn traces(&self, process: &Self::Process, thread: Pid) -> bool;
+
+    /// Whether any thread of a process is traced.
+    fn is_traced(&self, process: &Self::Process) -> bool;
+
+    /// A thread was born a tracee, or has ended.
+    fn born(&self, process: &mut Self::Process, thread: Pid);
+    fn ended(&self, process: &mut Self::Process, thread: Pid);
+
+    /// Takes an image of a process whose thread waits in a call, and gives the caller its guess. With the guess comes what the
+    /// call changes that the image has to know of before. `others`: calls of the process' other threads that wait.
+    fn take_image(
+        &mut self,
+        process: &mut Self::Process,
+        call: &Call,
+        guess: (&Guess, Option<Change>),
+        others: &[PendingCall],
+    ) -> io::Result<Imaged<Self::Image>>;
+
+    /// Stops all threads of a process, whatever they are doing. False if it has ended.
+    fn stop(
+        &mut self,
+        process: &mut Self::Process,
+        calls: &[PendingCall],
+        signal: Option<Self::Signal>,
+    ) -> io::Result<bool>;
+
+    /// Makes a process that was stopped what an image holds. Returns how many pages of memory were copied; `None` if
+    /// the process was killed meanwhile. `has_undone`: changes of files were taken back that it may have open.
+    fn restore(
+        &mut self,
+        process: &mut Self::Process,
+        image: Self::Image,
+        has_undone: bool,
+    ) -> io::Result<Option<u64>>;
+
+    /// Lets a process go on that was stopped, from what it was restored to, if it was.
+    fn resume(&mut self, process: &mut Self::Process, traced: Traced) -> io::Result<()>;
+
+    /// Ends a process that would never have been, and returns when it has ended.
+    fn destroy(&mut self, process: &mut Self::Process) -> io::Result<()>;
+
+    /// Lets a thread go on untraced, with the signal that it has stopped for.
+    fn deliver(&mut self, signal: Self::Signal) -> io::Result<()>;
+
+    /// Notes in an image what its process is about to change.
+    fn note(&self, process: &Self::Process, image: &mut Self::Image, change: Change);
+
+    /// The process that holds the memory of an image, which executes nothing.
+    fn vessel(&self, image: &Self::Image) -> Option<Pid>;
+
+    /// Frees an image that nobody needs; `process` is the one that it is of, unless that has ended.
+    fn discard(
+        &mut self,
+        image: Self::Image,
+        process: Option<&mut Self::Process>,
+    ) -> io::Result<()>;
+
+    // Files of the view.
+
+    /// Whether no other task can see what a process changes in the view.
+    fn is_alone(&mut self, process: Pid, apart: &Apart) -> io::Result<bool>;
+
+    /// Whether a process may share what it has open with others.
+    fn has_borne(&self, process: Pid) -> bool;
+
+    /// Whether a call of a process touches nothing of the view. False in doubt.
+    fn is_apart(&self, process: Pid, call: &Call) -> bool;
+
+    /// Whether a call makes its process one that adopts the orphans below it.
+    fn adopts(&self, call: &Call) -> bool;
+
+    // Input.
+
+    /// What a read is from, if reads of it can be foreseen.
+    fn input(&mut self, process: Pid, wanted: &Wanted) -> io::Result<Option<(Place, Self::Input)>>;
+
+    /// Whether a thread but this one may be taking what is at this place. True in doubt.
+    fn may_take(&mut self, place: Place, but: Pid) -> bool;
+
+    /// What a read of at most `length` bytes would be given, had the first `skipped` been taken.
+    fn peek(&self, input: &Self::Input, skipped: usize, length: usize) -> io::Result<Peeked>;
+
+    /// Takes so many bytes.
+    fn take(&self, input: &Self::Input, length: usize) -> io::Result<()>;
+
+    /// Writes bytes into a process' memory where there is room. False if there is none.
+    fn fill(&mut self, process: Pid, room: &[(u64, u64)], bytes: &[u8]) -> bool;
+
+    /// The call of a thread does not happen, so it takes no input.
+    fn takes_nothing(&mut self, thread: Pid);
+
+    /// What of the caller's a call may take input from, or look for input at.
+    fn looks_at(&self, process: Option<Pid>, call: &Call) -> Look;
+
+    // Output.
+
+    /// What a task writes by a descriptor, if that is one of the domain's streams and all bytes are there.
+    fn output(
+        &mut self,
+        process: Pid,
+        descriptor: u64,
+        bytes: (u64, u64),
+    ) -> io::Result<Option<Self::Output>>;
+
+    /// Writes what can be written without waiting for a reader. True when all is written, or nobody reads.
+    fn put(&mut self, output: &mut Self::Output) -> io::Result<bool>;
+
+    /// Whether a call may write to one of the domain's streams. True in doubt.
+    fn may_put(&self, process: Option<Pid>, call: &Call) -> bool;
+}
