@@ -57,6 +57,9 @@ pub enum EngineError {
     /// A channel has this id.
     #[error("{0} exists already")]
     ChannelExists(ChannelId),
+    /// What the channel holds would be forgotten with it.
+    #[error("{0} holds output")]
+    ChannelHolds(ChannelId),
     /// A held output has this id.
     #[error("{0} is held already")]
     HoldExists(HoldId),

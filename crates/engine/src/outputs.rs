@@ -64,6 +64,18 @@ impl Outputs {
         Ok(())
     }
 
+    /// Forgets a channel that holds nothing.
+    pub fn close(&mut self, channel: ChannelId) -> Result<(), EngineError> {
+        match self.channels.get(&channel) {
+            None => Err(EngineError::UnknownChannel(channel)),
+            Some(found) if !found.held.is_empty() => Err(EngineError::ChannelHolds(channel)),
+            Some(_) => {
+                self.channels.remove(&channel);
+                Ok(())
+            }
+        }
+    }
+
     /// Throws away everything that is held.
     pub fn discard_all(&mut self, assumptions: &mut Assumptions, dropped: &mut Leaving) {
         self.holds.clear();

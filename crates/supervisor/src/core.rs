@@ -10,9 +10,8 @@ mod cascade;
 mod deciding;
 mod guessing;
 #[cfg(test)]
-mod tests;
+mod simulation;
 
-use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
@@ -23,13 +22,13 @@ use crate::call::Call;
 use crate::durability::Durable;
 use crate::error::{SupervisorError, fail, refused};
 use crate::kind::Kind;
+use crate::map::Map;
 use crate::member::Member;
 use crate::objects::Objects;
 use crate::objects::files::{FILES, Files};
-use crate::objects::stream::STREAMS;
 use crate::source::{Source, Sources};
 use crate::stats::Stats;
-use crate::waits::{Item, Waited, Waits};
+use crate::waits::{Asked, Item, Waited, Waits};
 use crate::world::World;
 
 /// The supervision of one domain, apart from its events.
@@ -38,7 +37,7 @@ pub(crate) struct Core<W: World> {
     pub(crate) world: W,
     engine: Engine,
     /// The processes that depend on something undecided.
-    members: HashMap<Pid, Member<W>>,
+    members: Map<Pid, Member<W>>,
     pub(crate) objects: Objects<W>,
     sources: Sources,
     waits: Waits<W::Signal>,
@@ -56,14 +55,11 @@ impl<W: World> Core<W> {
         files: Option<Box<dyn Files>>,
         sources: Vec<Box<dyn Source>>,
         durable: Option<Durable>,
-    ) -> Result<Self, SupervisorError> {
-        let mut engine = Engine::new();
-        let opened = engine.open(STREAMS, Kinds::ALL_BUT_CONSENT);
-        opened.map_err(refused("open a channel"))?;
-        Ok(Self {
+    ) -> Self {
+        Self {
             world,
-            engine,
-            members: HashMap::new(),
+            engine: Engine::new(),
+            members: Map::default(),
             objects: Objects::new(files),
             sources: Sources::new(sources),
             waits: Waits::default(),
@@ -71,7 +67,7 @@ impl<W: World> Core<W> {
             checkpoints: 0,
             may_dismiss: false,
             stats: Stats::default(),
-        })
+        }
     }
 
     /// What was done so far.
@@ -205,7 +201,11 @@ impl<W: World> Core<W> {
         let heard = self.world.heard(&call);
         heard.map_err(fail("look at a call"))?;
         let offer = self.sources.offer(&call, self.world.now());
-        self.waits.add(Item::Call { call, offer });
+        self.waits.add(Item::Call(Asked {
+            call,
+            offer,
+            ordered: None,
+        }));
         Ok(())
     }
 

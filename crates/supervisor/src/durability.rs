@@ -1,6 +1,6 @@
 //! What orders durability: calls that wait for an epoch.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -13,8 +13,8 @@ use surmise_syscalls::Row;
 
 use crate::call::Call;
 
-/// Calls that wait for an epoch are objects of the engine's, with numbers above this.
-const OBJECTS_BEFORE: u64 = 1 << 62;
+/// All that a domain's tasks have changed, as one object of the engine's: nobody hears of each change.
+const DOMAIN: Node = Node::Object(ObjectId(1 << 62));
 /// A domain has one volume.
 const VOLUME: Volume = Volume(0);
 
@@ -62,8 +62,6 @@ pub(crate) struct Durable {
     durability: Box<dyn Durability>,
     /// The epochs that something waits for, by how many promises each includes.
     epochs: BTreeMap<u64, Id>,
-    /// The calls that wait.
-    calls: HashMap<WaiterId, ObjectId>,
 }
 
 impl Durable {
@@ -71,7 +69,6 @@ impl Durable {
         Self {
             durability,
             epochs: BTreeMap::new(),
-            calls: HashMap::new(),
         }
     }
 
@@ -87,38 +84,22 @@ impl Durable {
         self.durability.meet(&call.notification, call.row)
     }
 
-    /// A call waits for all that was promised so far. Each call is an object of its own: what is promised later is
-    /// nothing that it waits for.
+    /// A call waits for all that was promised so far, and not for what is promised later.
     pub(crate) fn wait(
         &mut self,
         engine: &mut Engine,
         waiter: WaiterId,
         effects: &mut Vec<Effect>,
     ) -> Result<(), EngineError> {
-        let call = ObjectId(OBJECTS_BEFORE + waiter.0);
-        self.calls.insert(waiter, call);
-        if let Some(promises) = self.durability.outstanding() {
-            let epoch = match self.epochs.get(&promises) {
-                Some(&epoch) => epoch,
-                None => {
-                    let epoch = engine.assume(Owner::Outside, Kind::Epoch(VOLUME))?;
-                    self.epochs.insert(promises, epoch);
-                    epoch
-                }
-            };
-            let answer = engine.depend(Node::Object(call), epoch, effects)?;
+        if let Some(promises) = self.durability.outstanding()
+            && !self.epochs.contains_key(&promises)
+        {
+            let epoch = engine.assume(Owner::Outside, Kind::Epoch(VOLUME))?;
+            self.epochs.insert(promises, epoch);
+            let answer = engine.depend(DOMAIN, epoch, effects)?;
             debug_assert_eq!(answer, surmise_engine::Answer::Go);
         }
-        engine.barrier(Node::Object(call), waiter, Kinds::EPOCHS, effects)
-    }
-
-    /// A call waits no more.
-    pub(crate) fn woken(&mut self, engine: &mut Engine, waiter: WaiterId) {
-        if let Some(call) = self.calls.remove(&waiter) {
-            let mut effects = Vec::new();
-            engine.forget(call, &mut effects);
-            debug_assert!(effects.is_empty(), "nothing was done to it: {effects:?}");
-        }
+        engine.barrier(DOMAIN, waiter, Kinds::EPOCHS, effects)
     }
 
     /// Promises were kept.

@@ -26,6 +26,7 @@ mod error;
 mod filter;
 mod kind;
 mod machine;
+mod map;
 mod master;
 mod meeting;
 mod member;

@@ -4,7 +4,6 @@ pub(crate) mod files;
 pub(crate) mod input;
 pub(crate) mod stream;
 
-use std::collections::HashMap;
 use std::io;
 
 use rustix::process::Pid;
@@ -13,6 +12,7 @@ use surmise_engine::{ObjectId, UndoId};
 use crate::call::Call;
 use crate::error::bug;
 use crate::kind::Kind;
+use crate::map::Map;
 use crate::meeting::Act;
 use crate::member::Member;
 use crate::object::{Did, ObjectKind};
@@ -29,7 +29,7 @@ pub(crate) struct Objects<W: World> {
     pub(crate) inputs: Inputs<W>,
     pub(crate) streams: Streams<W>,
     /// The records that the engine may have applied or let go, by the kind that made them.
-    records: HashMap<UndoId, Kind>,
+    records: Map<UndoId, Kind>,
     /// How many records there have been.
     made: u64,
 }
@@ -40,7 +40,7 @@ impl<W: World> Objects<W> {
             files: ViewFiles::new(files),
             inputs: Inputs::default(),
             streams: Streams::default(),
-            records: HashMap::new(),
+            records: Map::default(),
             made: 0,
         }
     }

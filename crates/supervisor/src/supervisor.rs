@@ -72,7 +72,7 @@ impl Supervisor {
         let sources = parts.guessing.iter().map(Guessing::source).collect();
         let durable = parts.durability.map(Durable::new);
         Ok(Self {
-            core: Core::new(machine, parts.files, sources, durable)?,
+            core: Core::new(machine, parts.files, sources, durable),
             tracees,
             is_settling: false,
         })

@@ -14,10 +14,8 @@ use crate::source::Offer;
 /// Something that waits.
 #[derive(Debug)]
 pub(crate) enum Item<S> {
-    /// A call, perhaps with a guess for it.
-    Call { call: Call, offer: Option<Offer> },
-    /// A call that has its answer, which is to be given once all is durable that was promised before.
-    Answered { call: Call, answer: Answer },
+    /// A call.
+    Call(Asked),
     /// A thread of a process that is about to take a signal.
     Signal { process: Pid, signal: S },
 }
@@ -25,10 +23,20 @@ pub(crate) enum Item<S> {
 impl<S> Item<S> {
     pub(crate) fn call(&self) -> Option<&Call> {
         match self {
-            Self::Call { call, .. } | Self::Answered { call, .. } => Some(call),
+            Self::Call(asked) => Some(&asked.call),
             Self::Signal { .. } => None,
         }
     }
+}
+
+/// A call, and what is known of its answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub(crate) call: Call,
+    /// A guess for it.
+    pub(crate) offer: Option<Offer>,
+    /// What it gets as far as durability goes, for which it has waited. All else may have changed meanwhile.
+    pub(crate) ordered: Option<Answer>,
 }
 
 /// Something that waits on a barrier.
@@ -138,7 +146,7 @@ impl<S> Waits<S> {
         let (&waiter, _) = parked.find(|(_, parked)| is_meant(&parked.item))?;
         match self.parked.remove(&waiter)?.item {
             Item::Signal { signal, .. } => Some((signal, Some(waiter))),
-            Item::Call { .. } | Item::Answered { .. } => None,
+            Item::Call(_) => None,
         }
     }
 

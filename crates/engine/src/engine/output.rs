@@ -21,6 +21,15 @@ impl Engine {
         self.outputs.open(channel, gates)
     }
 
+    /// Forgets a channel: no more output comes by it.
+    ///
+    /// # Errors
+    ///
+    /// There is no such channel, or it still holds output.
+    pub fn close(&mut self, channel: ChannelId) -> Result<(), EngineError> {
+        self.outputs.close(channel)
+    }
+
     /// Output of a node, which depends on what the node depends on now. It is released at once, or
     /// held; an id that was released or dropped may be used again.
     ///

@@ -37,6 +37,7 @@ surmise_testkit::dialogues! {
     output_waits_for_consent
     denied_consent_drops
     running_commit_goes_on_under_a_new_consent
+    tasks_have_channels_of_their_own
     terminal_runs_ahead_of_consent_only
     output_stays_behind_a_held_one
     channels_release_in_causal_order

@@ -115,6 +115,10 @@ impl Play {
                 let channel = self.channel(name);
                 self.engine.open(channel, gates(ahead))
             }
+            ["close", name] => {
+                let channel = self.channel(name);
+                self.engine.close(channel)
+            }
             ["output", who, name, hold] => {
                 let (channel, hold) = (self.channel(name), HoldId(number('h', hold)));
                 self.engine.output(node(who), channel, hold, effects)

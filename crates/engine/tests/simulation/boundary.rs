@@ -31,6 +31,15 @@ impl Reference {
                 }
                 self.channels.insert(channel, gates);
             }
+            Event::Close(channel) => {
+                if !self.channels.contains_key(&channel) {
+                    return Err(EngineError::UnknownChannel(channel));
+                }
+                if self.outputs.iter().any(|held| held.channel == channel) {
+                    return Err(EngineError::ChannelHolds(channel));
+                }
+                self.channels.remove(&channel);
+            }
             Event::Output(node, channel, hold) => self.output(node, channel, hold, effects)?,
             Event::Barrier(node, waiter, kinds) => self.barrier(node, waiter, kinds, effects)?,
             Event::Withdraw(waiter) => {

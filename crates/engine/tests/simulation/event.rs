@@ -25,6 +25,7 @@ pub enum Event {
     Forget(ObjectId),
     Access(TaskId, ObjectId, Access),
     Open(ChannelId, Kinds),
+    Close(ChannelId),
     Output(Node, ChannelId, HoldId),
     Barrier(Node, WaiterId, Kinds),
     Withdraw(WaiterId),
@@ -183,6 +184,7 @@ fn channels() -> impl Strategy<Value = Event> {
     let affirm = prop::bool::weighted(0.9);
     prop_oneof![
         2 => (channel(), gates()).prop_map(|(channel, gates)| Event::Open(channel, gates)),
+        1 => channel().prop_map(Event::Close),
         14 => (node(), channel(), hold).prop_map(|(node, channel, hold)| {
             Event::Output(node, channel, hold)
         }),

@@ -50,6 +50,11 @@ impl Ledger {
             Event::Open(channel, gates) => {
                 self.gates.insert(channel, gates);
             }
+            Event::Close(channel) => {
+                let is_empty = self.held.iter().all(|held| held.channel != channel);
+                assert!(is_empty, "what {channel:?} holds is forgotten");
+                self.gates.remove(&channel);
+            }
             Event::Output(node, channel, hold) => {
                 let sources = self.sources(node, model);
                 let held = Held {

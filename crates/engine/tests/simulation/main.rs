@@ -258,6 +258,7 @@ impl Play {
                 Ok(())
             }
             Event::Open(channel, gates) => engine.open(channel, gates),
+            Event::Close(channel) => engine.close(channel),
             Event::Output(node, channel, hold) => engine.output(node, channel, hold, effects),
             Event::Barrier(node, waiter, kinds) => engine.barrier(node, waiter, kinds, effects),
             Event::Withdraw(waiter) => engine.withdraw(waiter, effects),

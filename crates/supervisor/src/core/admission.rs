@@ -1,11 +1,12 @@
 //! Which processes may be given guesses: those that a rollback can restore, as far as memory lasts.
 
 use rustix::process::Pid;
-use surmise_engine::TaskId;
+use surmise_engine::{Kinds, TaskId};
 
 use super::Core;
 use crate::error::{SupervisorError, fail, refused};
 use crate::member::Member;
+use crate::objects::stream::channel;
 use crate::world::World;
 
 /// How many images of one process there may be.
@@ -37,6 +38,7 @@ impl<W: World> Core<W> {
         let id = TaskId(process.as_raw_nonzero().get().cast_unsigned().into());
         let mut effects = Vec::new();
         let told = self.engine.spawn(None, id, &mut effects);
+        let told = told.and_then(|()| self.engine.open(channel(id), Kinds::ALL_BUT_CONSENT));
         let group = told.and_then(|()| self.engine.group(id));
         let group = group.map_err(refused("note a task"))?;
         self.members
@@ -51,9 +53,13 @@ impl<W: World> Core<W> {
             return Ok(());
         };
         let mut effects = Vec::new();
-        let ended = self.engine.end(member.task, &mut effects);
+        let task = member.task;
+        let ended = self.engine.end(task, &mut effects);
         ended.map_err(refused("note the end of a task"))?;
         self.perform(effects)?;
+        // All that it put out depended on no more than the task itself.
+        let closed = self.engine.close(channel(task));
+        closed.map_err(refused("close a channel"))?;
         match self.members.remove(&process) {
             Some(member) => {
                 let destroyed = member.destroy(&mut self.world);

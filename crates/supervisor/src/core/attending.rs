@@ -13,17 +13,15 @@ use crate::kind::Kind;
 use crate::meeting::{Act, Meeting};
 use crate::member::Member;
 use crate::object::Did;
-use crate::objects::stream::STREAMS;
-use crate::source::Offer;
-use crate::waits::Item;
+use crate::objects::stream::channel;
+use crate::waits::{Asked, Item};
 use crate::world::{Apart, World};
 
 impl<W: World> Core<W> {
     /// Attends to something that waits.
     pub(super) fn attend(&mut self, item: Item<W::Signal>) -> Result<(), SupervisorError> {
         match item {
-            Item::Call { call, offer } => self.attend_call(call, offer),
-            Item::Answered { call, answer } => self.respond(&call, answer),
+            Item::Call(asked) => self.attend_call(asked),
             Item::Signal { process, signal } => match self.members.get(&process) {
                 Some(member) => {
                     let node = Node::Task(member.task);
@@ -34,24 +32,28 @@ impl<W: World> Core<W> {
         }
     }
 
-    fn attend_call(&mut self, call: Call, offer: Option<Offer>) -> Result<(), SupervisorError> {
-        if let Some((node, kind)) = self.obstacle(&call)? {
-            return self.park(Item::Call { call, offer }, node, kind);
+    fn attend_call(&mut self, asked: Asked) -> Result<(), SupervisorError> {
+        let call = &asked.call;
+        if let Some((node, kind)) = self.obstacle(call)? {
+            return self.park(Item::Call(asked), node, kind);
         }
-        if self.is_behind_output(&call)? {
+        if self.is_behind_output(call)? {
             let now = self.world.now();
-            self.waits
-                .park_behind_output(Item::Call { call, offer }, now);
+            self.waits.park_behind_output(Item::Call(asked), now);
             return Ok(());
         }
-        if let Some(offer) = offer
-            && self.guess(&call, &offer)?
+        if let Some(offer) = &asked.offer
+            && self.guess(call, offer)?
         {
             return Ok(());
         }
+        let asked = Asked {
+            offer: None,
+            ..asked
+        };
         match self.member_of(call.thread()) {
-            Some(process) => self.track(process, &call),
-            None => self.pass(&call),
+            Some(process) => self.track(process, &asked),
+            None => self.pass(&asked),
         }
     }
 
@@ -89,10 +91,11 @@ impl<W: World> Core<W> {
     }
 
     /// A call of a process that depends on something undecided.
-    fn track(&mut self, process: Pid, call: &Call) -> Result<(), SupervisorError> {
+    fn track(&mut self, process: Pid, asked: &Asked) -> Result<(), SupervisorError> {
         let Some(member) = self.members.get_mut(&process) else {
-            return self.pass(call);
+            return self.pass(asked);
         };
+        let call = &asked.call;
         let has_changed = self.objects.files.are_changed_by(process);
         let met = self.world.meet(process, call, Some(member), has_changed);
         match met.map_err(fail("look at a call"))? {
@@ -101,29 +104,27 @@ impl<W: World> Core<W> {
                 self.stats.met(kind_of(change));
                 member.note(&self.world, change);
             }
-            Meeting::Act(act) => return self.act(process, call, &act),
-            Meeting::Wait => return self.wait(process, call),
+            Meeting::Act(act) => return self.act(process, asked, &act),
+            Meeting::Wait => return self.wait(process, asked),
         }
-        self.pass(call)
+        self.pass(asked)
     }
 
     /// A call waits until its process depends on nothing undecided.
-    fn wait(&mut self, process: Pid, call: &Call) -> Result<(), SupervisorError> {
+    fn wait(&mut self, process: Pid, asked: &Asked) -> Result<(), SupervisorError> {
         let Some(member) = self.members.get(&process) else {
-            return self.pass(call);
+            return self.pass(asked);
         };
-        let item = Item::Call {
-            call: *call,
-            offer: None,
-        };
-        self.park(item, Node::Task(member.task), Kind::Process)
+        let node = Node::Task(member.task);
+        self.park(Item::Call(*asked), node, Kind::Process)
     }
 
     /// A call of a process does something to an object whose kind takes part in that.
-    fn act(&mut self, process: Pid, call: &Call, act: &Act) -> Result<(), SupervisorError> {
+    fn act(&mut self, process: Pid, asked: &Asked, act: &Act) -> Result<(), SupervisorError> {
         let Some(member) = self.members.get(&process) else {
-            return self.pass(call);
+            return self.pass(asked);
         };
+        let call = &asked.call;
         let task = member.task;
         let apart = match act {
             Act::Change(_) => self.apart(),
@@ -134,13 +135,13 @@ impl<W: World> Core<W> {
         let (did, record) = met.map_err(fail("do what a call asks for"))?;
         let mut effects = Vec::new();
         let answer = match did {
-            Did::Wait => return self.wait(process, call),
+            Did::Wait => return self.wait(process, asked),
             Did::Gone => return Ok(()),
             Did::Known(answer) => answer,
             Did::PutOut(hold) => {
                 let told = self
                     .engine
-                    .output(Node::Task(task), STREAMS, hold, &mut effects);
+                    .output(Node::Task(task), channel(task), hold, &mut effects);
                 told.map_err(refused("note output"))?;
                 self.stats.met(act.kind());
                 return self.perform(effects);
@@ -153,7 +154,7 @@ impl<W: World> Core<W> {
                 if permission != Permission::Go {
                     let undone = self.objects.undo(&mut self.world, record);
                     undone.map_err(fail("take back what may not be"))?;
-                    return self.wait(process, call);
+                    return self.wait(process, asked);
                 }
                 answer
             }
@@ -170,7 +171,7 @@ impl<W: World> Core<W> {
             }
         }
         match answer {
-            Answer::Continue => self.pass(call),
+            Answer::Continue => self.pass(asked),
             answer => {
                 self.world.takes_nothing(call.thread());
                 self.respond(call, answer)
@@ -190,7 +191,11 @@ impl<W: World> Core<W> {
     }
 
     /// A call that no guess stands in the way of.
-    fn pass(&mut self, call: &Call) -> Result<(), SupervisorError> {
+    fn pass(&mut self, asked: &Asked) -> Result<(), SupervisorError> {
+        let call = &asked.call;
+        if let Some(answer) = asked.ordered {
+            return self.respond(call, answer);
+        }
         if let Some(refused) = self.world.refuses(call) {
             return self.respond(call, refused);
         }
@@ -223,8 +228,14 @@ impl<W: World> Core<W> {
         let Some(durable) = &mut self.durable else {
             return self.respond(&call, answer);
         };
-        let item = Item::Answered { call, answer };
-        let waiter = self.waits.park(item, Kind::Epoch, self.world.now());
+        let asked = Asked {
+            call,
+            offer: None,
+            ordered: Some(answer),
+        };
+        let waiter = self
+            .waits
+            .park(Item::Call(asked), Kind::Epoch, self.world.now());
         let mut effects = Vec::new();
         let waits = durable.wait(&mut self.engine, waiter, &mut effects);
         waits.map_err(refused("wait for an epoch"))?;

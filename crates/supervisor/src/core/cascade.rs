@@ -8,6 +8,7 @@ use crate::call::Call;
 use crate::error::{SupervisorError, fail, refused};
 use crate::kind::Kind;
 use crate::member::Member;
+use crate::objects::stream::channel;
 use crate::world::{Traced, World};
 
 impl<W: World> Core<W> {
@@ -66,6 +67,8 @@ impl<W: World> Core<W> {
         let destroyed = self.world.destroy(&mut member.process);
         destroyed.map_err(fail("end a process"))?;
         self.forget_answered()?;
+        let closed = self.engine.close(channel(member.task));
+        closed.map_err(refused("close a channel"))?;
         let discarded = member.destroy(&mut self.world);
         discarded.map_err(fail("destroy a vessel"))
     }
@@ -112,9 +115,6 @@ impl<W: World> Core<W> {
         for waiter in self.waits.forget(is_over) {
             let withdrawn = self.engine.withdraw(waiter, &mut effects);
             withdrawn.map_err(refused("forget a wait"))?;
-            if let Some(durable) = &mut self.durable {
-                durable.woken(&mut self.engine, waiter);
-            }
         }
         self.perform(effects)
     }

@@ -55,9 +55,6 @@ impl<W: World> Core<W> {
                     if let Some(waited) = self.waits.wake(waiter) {
                         self.note_wait(waited);
                     }
-                    if let Some(durable) = &mut self.durable {
-                        durable.woken(&mut self.engine, waiter);
-                    }
                 }
                 // They tell of consents, and this engine has none.
                 Effect::Stalled { .. } | Effect::Unstalled => {}

@@ -9,8 +9,8 @@
 //! by which another process would take or see what it was given, or the reader itself would find it unread, waits
 //! until they are decided.
 
+use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
 use std::io;
 
 use rustix::fs::Stat;
@@ -21,6 +21,7 @@ use surmise_sys::seccomp::Answer;
 use crate::call::Call;
 use crate::error::bug;
 use crate::kind::Kind;
+use crate::map::Map;
 use crate::meeting::Wanted;
 use crate::member::Member;
 use crate::object::{Did, ObjectKind};
@@ -68,9 +69,9 @@ pub(crate) enum Look {
 /// All of which something was given that is not yet taken.
 #[derive(Debug)]
 pub(crate) struct Inputs<W: World> {
-    open: HashMap<Place, Input<W>>,
+    open: Map<Place, Input<W>>,
     /// Where what was given by a record is from.
-    places: HashMap<UndoId, Place>,
+    places: Map<UndoId, Place>,
     /// How many there have been.
     opened: u64,
     /// Objects that the engine may forget.
@@ -97,8 +98,8 @@ struct Found<W: World> {
 impl<W: World> Default for Inputs<W> {
     fn default() -> Self {
         Self {
-            open: HashMap::new(),
-            places: HashMap::new(),
+            open: Map::default(),
+            places: Map::default(),
             opened: 0,
             idle: Vec::new(),
         }

@@ -3,24 +3,28 @@
 //! A reader may be slow. So what leaves is written as far as there is room, and the rest when there is more. Until all
 //! of it is written, nothing else is written to a stream, lest it overtake what came before.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 
-use surmise_engine::{ChannelId, HoldId};
+use surmise_engine::{ChannelId, HoldId, TaskId};
 use surmise_sys::seccomp::Answer;
 
 use crate::call::Call;
+use crate::map::Map;
 use crate::member::Member;
 use crate::object::Did;
 use crate::world::World;
 
-/// All streams are one channel of the engine's: what the command writes stays in order.
-pub(crate) const STREAMS: ChannelId = ChannelId(1);
+/// What one process writes is one channel of the engine's, by whatever stream: it stays in order. What others write
+/// leaves as soon as what *they* depend on is decided.
+pub(crate) fn channel(task: TaskId) -> ChannelId {
+    ChannelId(task.0)
+}
 
 /// What was written, and has not left yet.
 #[derive(Debug)]
 pub(crate) struct Streams<W: World> {
-    held: HashMap<HoldId, W::Output>,
+    held: Map<HoldId, W::Output>,
     /// Released, the oldest first; what is written already is not in it.
     leaving: VecDeque<W::Output>,
     /// How many there have been.
@@ -30,7 +34,7 @@ pub(crate) struct Streams<W: World> {
 impl<W: World> Default for Streams<W> {
     fn default() -> Self {
         Self {
-            held: HashMap::new(),
+            held: Map::default(),
             leaving: VecDeque::new(),
             made: 0,
         }

@@ -1,0 +1,305 @@
+//! A machine without a kernel: tasks that are small state machines, files, a pipe, a stream and a clock.
+//!
+//! A task's next call follows from all that it was told so far, so a wrong guess leads it astray as it would a program.
+//! All that tasks do is written down, and struck out when a task is restored. What is left in the end has to be what a
+//! machine without guesses could have done, in this order.
+
+mod log;
+mod state;
+
+use std::io;
+use std::time::Instant;
+
+use rustix::process::Pid;
+use surmise_checkpoint::{Change, PendingCall};
+use surmise_sys::seccomp::Answer;
+
+use crate::call::Call;
+use crate::kind::Kind;
+use crate::meeting::{Act, Meeting, Wanted};
+use crate::member::Member;
+use crate::objects::input::{Look, Peeked, Place};
+use crate::source::Guess;
+use crate::world::{Apart, Imaged, Traced, World};
+
+pub(super) use log::{Disk, Log};
+pub(super) use state::{FILES, Op, Shared, State, Step, Written, pass};
+
+/// The machine.
+#[derive(Debug)]
+pub(super) struct Fake(pub(super) Shared);
+
+/// What a task was told when its image was taken.
+#[derive(Debug)]
+pub(super) struct Image {
+    number: u64,
+    task: Pid,
+    told: Vec<i64>,
+}
+
+impl World for Fake {
+    type Process = Pid;
+    type Image = Image;
+    type Signal = Pid;
+    type Input = ();
+    type Output = Written;
+
+    fn now(&self) -> Instant {
+        self.0.borrow().now
+    }
+
+    fn heard(&mut self, _: &Call) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn happens(&mut self, _: &Call) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn refuses(&self, _: &Call) -> Option<Answer> {
+        None
+    }
+
+    fn answer(&mut self, call: &Call, answer: Answer) -> io::Result<bool> {
+        Ok(self.0.borrow_mut().answer(call, answer))
+    }
+
+    fn still_waits(&self, call: &Call) -> io::Result<bool> {
+        let task = &self.0.borrow().tasks[call.thread()];
+        Ok(task.waits_in == Some(call.notification.id))
+    }
+
+    fn take_backlog(&mut self) -> Vec<Call> {
+        Vec::new()
+    }
+
+    fn process_of(&self, thread: Pid) -> io::Result<Option<Pid>> {
+        Ok(self.0.borrow().tasks[thread].is_alive.then_some(thread))
+    }
+
+    fn meet(
+        &mut self,
+        _: Pid,
+        call: &Call,
+        _: Option<&Member<Self>>,
+        _: bool,
+    ) -> io::Result<Meeting> {
+        let state = self.0.borrow();
+        if state.tasks[call.thread()].waits_in != Some(call.notification.id) {
+            // It has been killed.
+            return Ok(Meeting::Wait);
+        }
+        Ok(match state.op_of(call) {
+            Op::Look(_) | Op::Poll => Meeting::Pass(Kind::File),
+            Op::Add(_) => Meeting::Act(Act::Change(None)),
+            Op::Put(_) => Meeting::Act(Act::Put {
+                descriptor: 1,
+                bytes: (0, 1),
+            }),
+            Op::Take => Meeting::Act(Act::Take(Wanted {
+                descriptor: 0,
+                room: vec![(0, 1)],
+            })),
+            Op::Sync | Op::Irrevocable | Op::Exit | Op::Push(_) => Meeting::Wait,
+        })
+    }
+
+    fn admit(&mut self, process: Pid) -> io::Result<Option<Pid>> {
+        Ok(self.0.borrow_mut().rng.u8(..8).ne(&0).then_some(process))
+    }
+
+    fn has_memory_for(&self, _: Pid, _: &[(Pid, usize)]) -> bool {
+        true
+    }
+
+    fn has(&self, process: &Pid, thread: Pid) -> bool {
+        *process == thread
+    }
+
+    fn traces(&self, process: &Pid, thread: Pid) -> bool {
+        *process == thread
+    }
+
+    fn is_traced(&self, process: &Pid) -> bool {
+        self.0.borrow().tasks[*process].traced
+    }
+
+    fn born(&self, _: &mut Pid, _: Pid) {}
+
+    fn ended(&self, _: &mut Pid, _: Pid) {}
+
+    fn take_image(
+        &mut self,
+        process: &mut Pid,
+        call: &Call,
+        (guess, _): (&Guess, Option<Change>),
+        _: &[PendingCall],
+    ) -> io::Result<Imaged<Image>> {
+        let state = &mut *self.0.borrow_mut();
+        if !state.tasks[*process].is_alive {
+            return Ok(Imaged::Failed);
+        }
+        let waits_in = state.tasks[*process].waits_in;
+        assert_eq!(waits_in, Some(call.notification.id), "it is in no call");
+        if state.rng.u8(..8) == 0 {
+            // By then the call has been interrupted, or not.
+            if state.rng.bool() {
+                state.task(*process).waits_in = None;
+            }
+            return Ok(Imaged::Failed);
+        }
+        state.images_made += 1;
+        let number = state.images_made;
+        state.images.insert(number);
+        let task = state.task(*process);
+        task.traced = true;
+        let told = task.told.clone();
+        let answered = match guess {
+            Guess::Result(result) => state.answer(call, Answer::Value(*result)),
+            _ => {
+                task.waits_in = None;
+                false
+            }
+        };
+        let image = Image {
+            number,
+            task: *process,
+            told,
+        };
+        Ok(Imaged::Taken { image, answered })
+    }
+
+    fn stop(&mut self, process: &mut Pid, _: &[PendingCall], _: Option<Pid>) -> io::Result<bool> {
+        let state = &mut *self.0.borrow_mut();
+        let task = state.task(*process);
+        task.waits_in = None;
+        task.stands = task.is_alive;
+        Ok(task.is_alive)
+    }
+
+    fn restore(&mut self, process: &mut Pid, image: Image, _: bool) -> io::Result<Option<u64>> {
+        let state = &mut *self.0.borrow_mut();
+        assert!(state.tasks[*process].stands, "it runs");
+        assert!(state.images.remove(&image.number), "it is used up");
+        state.restore(*process, image.told);
+        Ok(Some(1))
+    }
+
+    fn resume(&mut self, process: &mut Pid, traced: Traced) -> io::Result<()> {
+        let state = &mut *self.0.borrow_mut();
+        let task = state.task(*process);
+        assert!(task.stands, "it runs");
+        (task.stands, task.traced) = (false, traced == Traced::Still);
+        Ok(())
+    }
+
+    fn destroy(&mut self, process: &mut Pid) -> io::Result<()> {
+        self.0.borrow_mut().kill(*process);
+        Ok(())
+    }
+
+    fn deliver(&mut self, _: Pid) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn note(&self, _: &Pid, _: &mut Image, _: Change) {}
+
+    fn vessel(&self, _: &Image) -> Option<Pid> {
+        None
+    }
+
+    fn discard(&mut self, image: Image, process: Option<&mut Pid>) -> io::Result<()> {
+        let state = &mut *self.0.borrow_mut();
+        assert!(state.images.remove(&image.number), "it is used up");
+        if process.is_none() {
+            // It was killed: all that it did since might as well not have been done.
+            state.restore(image.task, image.told);
+        }
+        Ok(())
+    }
+
+    fn is_alone(&mut self, _: Pid, _: &Apart) -> io::Result<bool> {
+        // All that fakes do to files they do by calls, and these are heard.
+        Ok(self.0.borrow_mut().rng.u8(..4) != 0)
+    }
+
+    fn has_borne(&self, _: Pid) -> bool {
+        false
+    }
+
+    fn is_apart(&self, _: Pid, call: &Call) -> bool {
+        !matches!(self.0.borrow().op_of(call), Op::Look(_) | Op::Add(_))
+    }
+
+    fn adopts(&self, _: &Call) -> bool {
+        false
+    }
+
+    fn input(&mut self, _: Pid, _: &Wanted) -> io::Result<Option<(Place, ())>> {
+        Ok(Some((Place(0, 1), ())))
+    }
+
+    fn may_take(&mut self, _: Place, _: Pid) -> bool {
+        false
+    }
+
+    fn peek(&self, (): &(), skipped: usize, length: usize) -> io::Result<Peeked> {
+        let state = self.0.borrow();
+        let bytes: Vec<_> = state
+            .pipe
+            .iter()
+            .skip(skipped)
+            .take(length)
+            .copied()
+            .collect();
+        Ok(match bytes.is_empty() {
+            true => Peeked::Unknown,
+            false => Peeked::Bytes(bytes),
+        })
+    }
+
+    fn take(&self, (): &(), length: usize) -> io::Result<()> {
+        self.0.borrow_mut().pipe.drain(..length);
+        Ok(())
+    }
+
+    fn fill(&mut self, process: Pid, _: &[(u64, u64)], bytes: &[u8]) -> bool {
+        self.0.borrow_mut().task(process).filled = bytes.first().copied();
+        true
+    }
+
+    fn takes_nothing(&mut self, _: Pid) {}
+
+    fn looks_at(&self, _: Option<Pid>, call: &Call) -> Look {
+        match self.0.borrow().op_of(call) {
+            Op::Take => Look::At {
+                place: Place(0, 1),
+                is_read: true,
+            },
+            Op::Poll => Look::Anywhere { is_read: false },
+            _ => Look::Nothing,
+        }
+    }
+
+    fn output(&mut self, process: Pid, _: u64, _: (u64, u64)) -> io::Result<Option<Written>> {
+        let state = self.0.borrow();
+        Ok(match state.tasks[process].op() {
+            Op::Put(byte) => Some(state.written(process, byte)),
+            _ => None,
+        })
+    }
+
+    fn put(&mut self, output: &mut Written) -> io::Result<bool> {
+        let state = &mut *self.0.borrow_mut();
+        if state.room == 0 {
+            return Ok(false);
+        }
+        state.room -= 1;
+        state.stream.push(*output);
+        Ok(true)
+    }
+
+    fn may_put(&self, _: Option<Pid>, call: &Call) -> bool {
+        matches!(self.0.borrow().op_of(call), Op::Put(_) | Op::Exit)
+    }
+}

@@ -1,0 +1,129 @@
+//! The undo log of a fake machine's files, and its disk.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::process::Pid;
+use surmise_sys::seccomp::{Answer, Notification};
+use surmise_syscalls::Row;
+
+use super::state::{Mark, Shared};
+use crate::durability::{Durability, Verdict};
+use crate::objects::files::Files;
+
+/// The undo log of the machine's files.
+#[derive(Debug)]
+pub(in crate::core::simulation) struct Log {
+    state: Shared,
+    asked: OwnedFd,
+}
+
+impl Log {
+    pub(in crate::core::simulation) fn new(state: &Shared) -> Self {
+        Self {
+            state: Rc::clone(state),
+            asked: eventfd(0, EventfdFlags::CLOEXEC).expect("an event"),
+        }
+    }
+}
+
+impl AsFd for Log {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.asked.as_fd()
+    }
+}
+
+impl Files for Log {
+    fn mark(&self, task: Pid, _: bool) -> io::Result<u64> {
+        let state = &mut *self.state.borrow_mut();
+        if state.rng.u8(..8) == 0 {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        state.marks_made += 1;
+        let number = state.marks_made;
+        state.marks.push(Mark {
+            number,
+            task,
+            before: Vec::new(),
+        });
+        Ok(number)
+    }
+
+    fn keep(&self, mark: u64) -> io::Result<()> {
+        let state = &mut *self.state.borrow_mut();
+        let place = state.marks.iter().position(|one| one.number == mark);
+        state.marks.remove(place.expect("a mark"));
+        Ok(())
+    }
+
+    fn give_up(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn undo(&self, mark: u64) -> io::Result<()> {
+        let state = &mut *self.state.borrow_mut();
+        let newest = state.marks.pop().expect("a mark");
+        assert_eq!(newest.number, mark, "the newest comes first");
+        let task = &state.tasks[newest.task];
+        assert!(task.stands || !task.is_alive, "it could see that");
+        for (file, before) in newest.before.into_iter().rev() {
+            state.files[file] = before;
+        }
+        Ok(())
+    }
+
+    fn asked(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Durability, of which the test says when it is there.
+#[derive(Debug)]
+pub(in crate::core::simulation) struct Disk {
+    state: Shared,
+    committed: OwnedFd,
+}
+
+impl Disk {
+    pub(in crate::core::simulation) fn new(state: &Shared) -> Self {
+        Self {
+            state: Rc::clone(state),
+            committed: eventfd(0, EventfdFlags::CLOEXEC).expect("an event"),
+        }
+    }
+}
+
+impl Durability for Disk {
+    fn meet(&mut self, call: &Notification, _: &Row) -> Verdict {
+        let state = &mut *self.state.borrow_mut();
+        if state.rng.bool() {
+            state.promised += 1;
+            return Verdict::Now(Answer::Continue);
+        }
+        state.awaited.insert(call.id, state.promised);
+        Verdict::OnceDurable(Answer::Continue)
+    }
+
+    fn outstanding(&mut self) -> Option<u64> {
+        let state = self.state.borrow();
+        (state.kept < state.promised).then_some(state.promised)
+    }
+
+    fn kept(&self) -> u64 {
+        self.state.borrow().kept
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.committed.as_fd()
+    }
+
+    fn hear(&mut self) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,1 +1,0 @@
-//! The core on a fake machine.
