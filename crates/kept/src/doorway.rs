@@ -53,7 +53,7 @@ pub enum Wish {
 }
 
 /// What has become of a request.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
     /// How far a commit is.
     Progress {

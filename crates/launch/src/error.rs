@@ -81,11 +81,19 @@ pub enum LaunchError {
         /// Which step.
         what: String,
         /// Why.
-        source: io::Error,
+        source: StepError,
         /// Whether the command had started by then.
         started: bool,
         /// What a person can do about it, where that is known.
         hint: Option<String>,
+    },
+    /// Surmise has done something that it must not do. What the command did is kept.
+    #[error("{what}")]
+    Bug {
+        /// What it did, and what to report.
+        what: String,
+        /// The name under which the domain is kept, if it is.
+        kept: Option<String>,
     },
     /// Nothing in the domain can go on before a decision, and nobody is there to be asked. It runs on.
     #[error("everything in domain `{name}` waits for replies to held output")]
@@ -104,6 +112,17 @@ pub enum LaunchError {
         /// The name under which the domain is kept, if it is.
         kept: Option<String>,
     },
+}
+
+/// Why a step of a domain's start or end failed.
+#[derive(Debug, thiserror::Error)]
+pub enum StepError {
+    /// The system has refused something.
+    #[error(transparent)]
+    System(#[from] io::Error),
+    /// A process of the domain has told this.
+    #[error("{0}")]
+    Told(String),
 }
 
 /// Under external synchrony, when the command did not come to its end.
@@ -184,10 +203,10 @@ impl LaunchError {
                  makes that real, sends what is held and lets it go on, `surmise abort {name}` ends it"
             )),
             Self::Aborted => Some("what it did since its last commit is thrown away".into()),
-            Self::Killed {
-                kept: Some(name), ..
-            } => Some(kept_as(name)),
-            Self::Killed { kept: None, .. } => Some(SHOWN_IS_DURABLE.into()),
+            Self::Killed { kept, .. } | Self::Bug { kept, .. } => Some(
+                kept.as_deref()
+                    .map_or_else(|| SHOWN_IS_DURABLE.into(), kept_as),
+            ),
             Self::Directory { .. } | Self::NotFound { .. } | Self::NotExecutable { .. } => None,
         }
     }
@@ -196,7 +215,7 @@ impl LaunchError {
     pub fn domain(&self) -> Option<&str> {
         match self {
             Self::Stalled { name } => Some(name),
-            Self::Killed { kept, .. } => kept.as_deref(),
+            Self::Killed { kept, .. } | Self::Bug { kept, .. } => kept.as_deref(),
             _ => None,
         }
     }
@@ -206,6 +225,7 @@ impl LaunchError {
         matches!(
             self,
             Self::Killed { .. }
+                | Self::Bug { .. }
                 | Self::Stalled { .. }
                 | Self::Aborted
                 | Self::Step { started: true, .. }
@@ -216,7 +236,7 @@ impl LaunchError {
     pub(crate) fn step<E: Into<io::Error>>(what: &str) -> impl FnOnce(E) -> Self {
         move |source| Self::Step {
             what: what.into(),
-            source: source.into(),
+            source: StepError::System(source.into()),
             started: false,
             hint: None,
         }
@@ -226,7 +246,7 @@ impl LaunchError {
     pub(crate) fn late_step<E: Into<io::Error>>(what: &str) -> impl FnOnce(E) -> Self {
         move |source| Self::Step {
             what: what.into(),
-            source: source.into(),
+            source: StepError::System(source.into()),
             started: true,
             hint: None,
         }
@@ -237,6 +257,10 @@ impl LaunchError {
         match self {
             Self::Killed { role, .. } => Self::Killed {
                 role,
+                kept: name.map(Into::into),
+            },
+            Self::Bug { what, .. } => Self::Bug {
+                what,
                 kept: name.map(Into::into),
             },
             Self::Step {
@@ -283,8 +307,8 @@ impl LaunchError {
             Failure::Step { what, errno, text } => Self::Step {
                 what,
                 source: match errno {
-                    Some(errno) => io::Error::from_raw_os_error(errno),
-                    None => io::Error::other(text),
+                    Some(errno) => StepError::System(io::Error::from_raw_os_error(errno)),
+                    None => StepError::Told(text),
                 },
                 started,
                 hint: None,
@@ -302,13 +326,17 @@ impl LaunchError {
                 started: false,
                 hint: None,
             } => {
+                let system = match &source {
+                    StepError::System(error) => Some(error),
+                    StepError::Told(_) => None,
+                };
                 // Whatever is tried without descriptors fails, too, and explains nothing.
-                let hint = too_many_files(&source).or_else(|| {
+                let hint = system.and_then(too_many_files).or_else(|| {
                     let abilities = Abilities::probe(state);
                     let missing = abilities.missing().map(|ability| {
                         format!("{}: {}; {}", ability.name, ability.value, ability.hint)
                     });
-                    missing.or_else(|| no_space(&source, state))
+                    missing.or_else(|| no_space(system?, state))
                 });
                 Self::Step {
                     what,

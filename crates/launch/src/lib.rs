@@ -40,13 +40,12 @@ mod proc;
 mod processes;
 mod refusals;
 mod roles;
-mod running;
 mod signals;
 mod stall;
 mod stops;
 mod terminal;
 
-pub use error::LaunchError;
+pub use error::{LaunchError, StepError};
 pub use gate::can_gate;
 pub use launch::{Launch, Lingering, LostStream, Outcome, Synced, check_outside, run, shell, sync};
 pub use person::{Answer, Notice, Person, Question};

@@ -15,7 +15,7 @@ use surmise_sys::seccomp::Listener;
 use crate::launch::{Lingering, LostStream};
 
 /// From control to pid 1, and between pid 1 and the command's process.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Order {
     /// What the other waits for is done (the user namespace has its numbers, the network is there, the
     /// domain is built): go on.
@@ -91,7 +91,7 @@ impl ViewOrder {
 }
 
 /// From control to the relay process.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum RelayOrder {
     /// Lines for the caller's standard error.
     Note(String),
@@ -173,7 +173,7 @@ pub(crate) struct Process {
 }
 
 /// What became of held output: where to, how many bytes, and why not the rest.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Delivery {
     pub(crate) sent: Vec<(String, u64)>,
     pub(crate) unsent: Vec<(String, u64, String)>,

@@ -41,7 +41,7 @@ pub(crate) struct Committer<'a> {
 }
 
 /// From the committer to control.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Outcome {
     /// The real tree is what the view shows. The journal still says so: it goes when control says
     /// that the view knows.

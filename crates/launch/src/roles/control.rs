@@ -1,10 +1,12 @@
 //! Control: the caller's own process. Starts the other roles, hears and decides while the command runs,
 //! and waits for their end.
 
-mod decisions;
+mod asker;
+mod course;
 mod drain;
 mod finish;
-mod inquiry;
+mod hands;
+mod standstill;
 mod start;
 mod stopped;
 mod supervisor;
@@ -145,9 +147,9 @@ fn go(roles: &Roles) -> Result<(), LaunchError> {
 /// kept, although its command may have begun: it is one that failed to start.
 fn watch(roles: &Roles, job: &Job<'_>, heard: &mut Heard) -> Result<End, LaunchError> {
     let watch = Watch::new(roles, job, heard);
-    let mut watch = watch.map_err(LaunchError::step("make the domain's socket"))?;
+    let mut watch = watch.map_err(|error| error.of_start())?;
     let late = LaunchError::late_step;
-    let end = watch.run().map_err(late("watch the domain"))?;
+    let end = watch.run().map_err(LaunchError::from)?;
     if end == End::Detached {
         // A copy of this process goes on in its place; this one's copies of everything are closed
         // with it, and nobody misses them.
@@ -158,20 +160,21 @@ fn watch(roles: &Roles, job: &Job<'_>, heard: &mut Heard) -> Result<End, LaunchE
 }
 
 /// The rest of control's life, when the caller has gone: nobody hears of it, but the domain's state.
-fn go_on_alone(mut watch: Watch<'_>, job: &Job<'_>) -> io::Result<()> {
-    rustix::process::setsid()?;
-    rustix::process::chdir("/")?;
-    surmise_stdio::let_go()?;
+fn go_on_alone(mut watch: Watch<'_>, job: &Job<'_>) -> Result<(), LaunchError> {
+    leave().map_err(LaunchError::late_step("leave the caller"))?;
     job.lock.hand_over();
     let watched = watch.run();
     let (roles, heard) = watch.into_heard();
-    let watched = watched
-        .map(drop)
-        .map_err(LaunchError::late_step("watch the domain"));
-    let finished = roles
-        .finish(job, heard, watched, Parent::Gone)
-        .map_err(io::Error::other)?;
+    let watched = watched.map(drop).map_err(LaunchError::from);
+    let finished = roles.finish(job, heard, watched, Parent::Gone)?;
     let recorded = write_exit(job.state, finished.ended.exit);
-    rustix::fs::syncfs(std::fs::File::open(job.state)?)?;
-    recorded.map_err(io::Error::other)
+    let synced = std::fs::File::open(job.state).and_then(|state| Ok(rustix::fs::syncfs(state)?));
+    synced.map_err(LaunchError::late_step("keep the domain"))?;
+    Ok(recorded?)
+}
+
+fn leave() -> io::Result<()> {
+    rustix::process::setsid()?;
+    rustix::process::chdir("/")?;
+    surmise_stdio::let_go()
 }

@@ -1,11 +1,27 @@
 //! Roles that somebody has stopped (`SIGSTOP`): they hear nothing and answer nobody.
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
+use surmise_kept::doorway::Refusal;
 use surmise_kept::is_stopped;
 use surmise_sys::process::Child;
 
 use super::start::Roles;
-use crate::running::StoppedRole;
+
+/// A role that is stopped: it hears nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct StoppedRole {
+    pub(super) name: &'static str,
+    pub(super) pid: Pid,
+}
+
+impl StoppedRole {
+    /// `what`: how things stand.
+    pub(super) fn refusal(self, what: &str) -> Refusal {
+        let (name, pid) = (self.name, self.pid.as_raw_pid());
+        let error = format!("{name} of the domain is stopped");
+        Refusal::new(error, format!("{what}; `kill -CONT {pid}` lets it go on"))
+    }
+}
 
 impl Roles {
     /// Lets those go on that are stopped, since the domain is to end and none can end as it is. The supervisor

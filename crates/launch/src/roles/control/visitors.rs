@@ -3,10 +3,11 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
+
 use surmise_kept::Link;
 use surmise_kept::doorway::{Doorway, Refusal, Request, VERSION, Wish};
 
-use crate::running::refuse;
+use super::standstill::refuse;
 
 /// How many may wait to be heard; more knock in vain until one is.
 const VISITORS_MAX: usize = 16;

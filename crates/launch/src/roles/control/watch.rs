@@ -1,4 +1,4 @@
-//! While the command runs: what control hears, and what it does then.
+//! While the command runs: who has something to say, and what follows from it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -6,25 +6,24 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
-use rustix::process::Signal;
 use rustix::time::Timespec;
+use surmise_kept::Link;
 
 use super::Job;
-use super::decisions::Decisions;
+use super::course::{
+    BoundaryEvent, CommitEvent, Course, CourseError, Effects, Event, Role, TerminalEvent,
+};
 use super::finish::Heard;
+use super::hands::Hands;
 use super::start::Roles;
-use super::supervisor::FREEING_MAX;
 use super::visitors::Visitors;
-use crate::message::{Order, RelayReport, Report};
+use crate::error::{LaunchError, StepError};
+use crate::message::{RelayReport, Report};
 use crate::signals::is_end;
-use crate::stops::{self, Step, Stops};
 
-/// How long pid 1 may take to notice that another role has died.
-const NOTICE: Duration = Duration::from_secs(1);
-
-/// What control waits for.
+/// Whom control listens to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Event {
+enum Source {
     /// pid 1 has ended, and all of its domain.
     Ended,
     /// There is a signal to forward.
@@ -32,23 +31,19 @@ enum Event {
     /// Somebody lets control go on.
     Continued,
     /// pid 1 or the command's process has said something.
-    Said,
+    Init,
     /// The relay process has said something.
-    RelaySaid,
+    Relay,
     /// The view process has said something.
-    ViewSaid,
-    /// The view process has ended first.
-    ViewDied,
-    /// The relay process has ended first.
-    RelayDied,
-    /// The supervisor has ended first.
-    SupervisorDied,
+    View,
+    /// One of them has ended first.
+    Died(Role),
     /// Another command of the user wants something.
     Visitor,
     /// The committer of a running domain has said something, or has died.
-    CommitterSaid,
+    Committer,
     /// The person has answered.
-    Answered,
+    Asker,
 }
 
 /// Why control stops watching.
@@ -61,18 +56,51 @@ pub(super) enum End {
     Detached,
 }
 
+/// Why it could not watch.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum WatchError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Course(#[from] CourseError),
+}
+
+impl WatchError {
+    /// Before the command has begun.
+    pub(super) fn of_start(self) -> LaunchError {
+        match self {
+            Self::Io(error) => LaunchError::step("make the domain's socket")(error),
+            other => other.into(),
+        }
+    }
+}
+
+impl From<WatchError> for LaunchError {
+    fn from(error: WatchError) -> Self {
+        match error {
+            WatchError::Io(error) => Self::late_step("watch the domain")(error),
+            WatchError::Course(CourseError::Bug(bug)) => Self::Bug {
+                what: bug.to_string(),
+                kept: None,
+            },
+            WatchError::Course(CourseError::Leave(error)) => Self::Step {
+                what: "watch the domain".into(),
+                source: StepError::Told(error),
+                started: true,
+                hint: None,
+            },
+        }
+    }
+}
+
 pub(super) struct Watch<'a> {
     roles: &'a Roles,
     job: &'a Job<'a>,
+    /// For the end.
     heard: &'a mut Heard,
-    stops: Stops,
     visitors: Visitors,
-    decisions: Decisions<'a>,
-    kill_at: Option<Instant>,
-    /// When pid 1 was killed because another role has died.
-    killed: Option<Instant>,
-    /// Whether the supervisor was killed, which did not let go of tasks that were.
-    is_freed: bool,
+    course: Course,
+    hands: Hands<'a>,
 }
 
 impl<'a> Watch<'a> {
@@ -80,56 +108,43 @@ impl<'a> Watch<'a> {
         roles: &'a Roles,
         job: &'a Job<'a>,
         heard: &'a mut Heard,
-    ) -> io::Result<Self> {
+    ) -> Result<Self, WatchError> {
+        let supervisor = roles.supervisor.as_ref();
+        let may_trace = supervisor.is_some_and(|role| role.may_trace);
         Ok(Self {
             roles,
             job,
             heard,
-            stops: Stops::new(roles.terminal.is_some(), roles.terminal == Some(true)),
             visitors: Visitors::new(job.state)?,
-            decisions: Decisions::new(roles, job)?,
-            kill_at: None,
-            killed: None,
-            is_freed: false,
+            course: Course::new(job.name, roles.terminal, may_trace)?,
+            hands: Hands::new(roles, job),
         })
     }
 
     /// Until pid 1 has ended and all that it said is heard, or the domain is to go on alone; then it can
     /// be called again, by a copy of this process.
-    pub(super) fn run(&mut self) -> io::Result<End> {
-        let was_detached = self.decisions.is_detached();
+    pub(super) fn run(&mut self) -> Result<End, WatchError> {
+        let was_detached = self.course.is_detached();
         loop {
             let now = Instant::now();
-            self.kill_whoever_is_late(now);
-            if self.decisions.next_look().is_some_and(|at| at <= now) {
-                self.decisions.look()?;
-            }
-            if self
-                .decisions
-                .next_commit_look()
-                .is_some_and(|at| at <= now)
-            {
-                self.decisions.look_at_commit()?;
-            }
-            let next = [
-                self.kill_at,
-                self.free_at(),
-                self.decisions.next_look(),
-                self.decisions.next_commit_look(),
-            ];
-            let next = next.into_iter().flatten().min();
-            let rest = next.map(|at| at.saturating_duration_since(now));
+            let mut effects = Effects::new();
+            self.course.pass(now, &mut effects)?;
+            self.carry_out(effects)?;
+            let rest = self
+                .course
+                .due()
+                .map(|at| at.saturating_duration_since(now));
             let ready = wait(&self.sources(), rest)?;
-            for event in ready {
-                if event == Event::Ended {
+            for source in ready {
+                if source == Source::Ended {
                     while !self.heard.silent {
                         self.heard.take(self.roles.to_init.receive()?);
                     }
-                    self.heard.aborted = self.decisions.is_aborted();
+                    self.heard.aborted = self.course.is_aborted();
                     return Ok(End::Ended);
                 }
-                self.handle(event)?;
-                if self.decisions.is_detached() && !was_detached {
+                self.listen(source)?;
+                if self.course.is_detached() && !was_detached {
                     // All else that is ready is the copy's.
                     return Ok(End::Detached);
                 }
@@ -137,39 +152,30 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn kill_whoever_is_late(&mut self, now: Instant) {
-        if self.kill_at.is_some_and(|at| at <= now) {
-            // Fails only if it has ended.
-            let _ = self.roles.init.signal(Signal::KILL);
-            self.roles.wake();
-            self.kill_at = None;
-            self.killed.get_or_insert(now);
-        }
-        if self.free_at().is_some_and(|at| at <= now)
-            && let Some(supervisor) = &self.roles.supervisor
-        {
-            supervisor.kill();
-            self.is_freed = true;
-        }
-    }
-
-    /// When the supervisor is to be killed, should pid 1 not have ended by then.
-    fn free_at(&self) -> Option<Instant> {
-        let supervisor = self.roles.supervisor.as_ref();
-        let may_hold = supervisor.is_some_and(|role| role.may_trace) && !self.is_freed;
-        let killed = [self.killed, self.decisions.killed()];
-        let first = killed.into_iter().flatten().min().filter(|_| may_hold)?;
-        Some(first + FREEING_MAX)
-    }
-
     /// What was heard, for the end.
     pub(super) fn into_heard(self) -> (&'a Roles, Heard) {
         (self.roles, std::mem::take(self.heard))
     }
 
+    fn hear(&mut self, event: Event<Link>) -> Result<(), WatchError> {
+        let mut effects = Effects::new();
+        self.course.hear(event, Instant::now(), &mut effects)?;
+        self.carry_out(effects)
+    }
+
+    /// What comes of an effect at once is heard before the next one is carried out.
+    fn carry_out(&mut self, effects: Effects<Link>) -> Result<(), WatchError> {
+        for effect in effects {
+            if let Some(event) = self.hands.carry_out(effect)? {
+                self.hear(event)?;
+            }
+        }
+        Ok(())
+    }
+
     /// What has been heard to its end would be ready for ever, so it is left out. The end of pid 1 comes
     /// last, after all else that is ready.
-    fn sources(&self) -> Vec<(Event, BorrowedFd<'_>)> {
+    fn sources(&self) -> Vec<(Source, BorrowedFd<'_>)> {
         let Roles {
             init,
             to_init,
@@ -180,175 +186,174 @@ impl<'a> Watch<'a> {
             ..
         } = self.roles;
         let mut sources = vec![
-            (Event::Signal, self.job.signals.as_fd()),
-            (Event::Continued, self.job.signals.continued().as_fd()),
+            (Source::Signal, self.job.signals.as_fd()),
+            (Source::Continued, self.job.signals.continued().as_fd()),
         ];
         if !self.heard.silent {
-            sources.push((Event::Said, to_init.as_fd()));
+            sources.push((Source::Init, to_init.as_fd()));
         }
         if !self.heard.relay_died {
-            sources.push((Event::RelayDied, relay.as_fd()));
-            sources.push((Event::RelaySaid, to_relay.as_fd()));
+            sources.push((Source::Died(Role::Relay), relay.as_fd()));
+            sources.push((Source::Relay, to_relay.as_fd()));
         }
         if let Some(view) = view
             && !self.heard.view_died
         {
-            sources.push((Event::ViewSaid, view.link.as_fd()));
-            sources.push((Event::ViewDied, view.process.as_fd()));
+            sources.push((Source::View, view.link.as_fd()));
+            sources.push((Source::Died(Role::View), view.process.as_fd()));
         }
         if let Some(supervisor) = supervisor
             && !self.heard.supervisor_died
         {
-            sources.push((Event::SupervisorDied, supervisor.process.as_fd()));
+            sources.push((Source::Died(Role::Supervisor), supervisor.process.as_fd()));
         }
-        let committer = self.decisions.committer().map(AsFd::as_fd);
-        sources.extend(committer.map(|fd| (Event::CommitterSaid, fd)));
-        let asker = self.decisions.asker().map(AsFd::as_fd);
-        sources.extend(asker.map(|fd| (Event::Answered, fd)));
-        sources.extend(self.visitors.sources().map(|fd| (Event::Visitor, fd)));
-        sources.push((Event::Ended, init.as_fd()));
+        let committer = self.hands.committer().map(AsFd::as_fd);
+        sources.extend(committer.map(|fd| (Source::Committer, fd)));
+        sources.extend(self.hands.asker().map(|fd| (Source::Asker, fd)));
+        sources.extend(self.visitors.sources().map(|fd| (Source::Visitor, fd)));
+        sources.push((Source::Ended, init.as_fd()));
         sources
     }
 
-    fn handle(&mut self, event: Event) -> io::Result<()> {
-        match event {
-            Event::Ended => Ok(()),
-            Event::Signal => {
-                if let Some(signal) = self.job.signals.next()? {
-                    if is_end(signal) {
-                        self.heard.asked_to_end = true;
-                        self.roles.wake();
-                    }
-                    // If it has died, its end is the next event.
-                    let _ = self.roles.to_init.send(&Order::Signal(signal.as_raw()));
+    fn listen(&mut self, source: Source) -> Result<(), WatchError> {
+        match source {
+            Source::Ended => Ok(()),
+            Source::Signal => match self.job.signals.next()? {
+                Some(signal) => {
+                    self.heard.asked_to_end |= is_end(signal);
+                    self.hear(Event::Signal(signal))
                 }
-                Ok(())
-            }
-            Event::Continued => {
+                None => Ok(()),
+            },
+            Source::Continued => {
                 self.job.signals.continued().next()?;
-                let step = self.stops.continued();
-                self.take(step)
+                self.hear(Event::Terminal(TerminalEvent::Continued))
             }
-            Event::Said => self.hear_init(),
-            Event::RelaySaid => self.hear_relay(),
-            Event::ViewSaid => self.hear_view(),
-            Event::ViewDied | Event::RelayDied | Event::SupervisorDied => {
-                self.heard.view_died |= event == Event::ViewDied;
-                self.heard.relay_died |= event == Event::RelayDied;
-                self.heard.supervisor_died |= event == Event::SupervisorDied;
-                if event == Event::SupervisorDied
-                    && let Some(supervisor) = &self.roles.supervisor
-                {
-                    supervisor.gone();
-                }
-                self.kill_at.get_or_insert(Instant::now() + NOTICE);
-                Ok(())
-            }
-            Event::Visitor => {
+            Source::Init => self.listen_to_init(),
+            Source::Relay => self.listen_to_relay(),
+            Source::View => self.listen_to_view(),
+            Source::Died(role) => self.died(role),
+            Source::Visitor => {
                 while let Some((visitor, wish)) = self.visitors.hear()? {
-                    self.decisions.visit(visitor, wish)?;
+                    self.hear(Event::Visit { visitor, wish })?;
                 }
                 Ok(())
             }
-            Event::CommitterSaid => self.decisions.hear_committer(),
-            Event::Answered => self.decisions.answered(),
+            Source::Committer => {
+                let said = self.hands.committer_said();
+                said.map_or(Ok(()), |event| self.hear(event))
+            }
+            Source::Asker => {
+                let answered = self.hands.answered()?;
+                answered.map_or(Ok(()), |event| self.hear(event))
+            }
         }
     }
 
-    fn hear_init(&mut self) -> io::Result<()> {
+    /// It has died, or is about to.
+    fn died(&mut self, role: Role) -> Result<(), WatchError> {
+        match role {
+            Role::View => self.heard.view_died = true,
+            Role::Relay => self.heard.relay_died = true,
+            Role::Supervisor => self.heard.supervisor_died = true,
+        }
+        self.hear(Event::Died(role))
+    }
+
+    fn listen_to_init(&mut self) -> Result<(), WatchError> {
         match self.roles.to_init.receive()? {
-            Some(Report::Done) => self.decisions.done(Ok(())),
-            Some(Report::NotDone(error)) => self.decisions.done(Err(error)),
+            Some(Report::Done) => self.hear(Event::Done(Ok(()))),
+            Some(Report::NotDone(error)) => self.hear(Event::Done(Err(error))),
             report => match self.heard.take(report) {
                 Some(signal) => {
-                    let step = self.stops.stopped(signal);
-                    self.take(step)
+                    let stopped = TerminalEvent::CommandStopped(signal);
+                    self.hear(Event::Terminal(stopped))
                 }
                 None => Ok(()),
             },
         }
     }
 
-    fn hear_view(&mut self) -> io::Result<()> {
+    fn listen_to_view(&mut self) -> Result<(), WatchError> {
         let Some(view) = &self.roles.view else {
             return Ok(());
         };
         match view.link.receive()? {
-            Some(Report::Done) => self.decisions.done(Ok(())),
-            Some(Report::NotDone(error)) => self.decisions.done(Err(error)),
+            Some(Report::Done) => self.hear(Event::Done(Ok(()))),
+            Some(Report::NotDone(error)) => self.hear(Event::Done(Err(error))),
             Some(report) => {
                 self.heard.keep_of_view(report);
                 Ok(())
             }
-            // It has died, or is about to.
-            None => {
-                self.heard.view_died = true;
-                self.kill_at.get_or_insert(Instant::now() + NOTICE);
-                Ok(())
-            }
+            None => self.died(Role::View),
         }
     }
 
-    fn hear_relay(&mut self) -> io::Result<()> {
-        let step = match self.roles.to_relay.receive()? {
-            // It has died, or is about to.
-            None => {
-                self.heard.relay_died = true;
-                self.kill_at.get_or_insert(Instant::now() + NOTICE);
-                Step::Nothing
-            }
-            Some(
-                report @ (RelayReport::Failed(_)
-                | RelayReport::Lost(_)
-                | RelayReport::RefusedInside(_)),
-            ) => {
-                self.heard.keep(report);
-                Step::Nothing
-            }
-            Some(RelayReport::Paused) => {
-                self.decisions.paused()?;
-                self.stops.paused()
-            }
-            Some(RelayReport::Resumed { engaged }) => self.stops.resumed(engaged),
-            Some(RelayReport::Engaged) => self.stops.engaged(),
-            Some(report) => {
-                self.decisions.hear_relay(report)?;
-                Step::Nothing
-            }
+    fn listen_to_relay(&mut self) -> Result<(), WatchError> {
+        let Some(report) = self.roles.to_relay.receive()? else {
+            return self.died(Role::Relay);
         };
-        self.take(step)
-    }
-
-    /// Takes the step, and those that follow from it at once.
-    fn take(&mut self, mut step: Step) -> io::Result<()> {
-        loop {
-            // Who gets an order and has died, its end is the next event.
-            match step {
-                Step::Nothing => return Ok(()),
-                Step::Pause => {
-                    if !self.decisions.pause_terminal() {
-                        return Ok(());
-                    }
-                    step = self.stops.paused();
-                }
-                Step::Resume { engage } => {
-                    self.decisions.resume_terminal(engage);
-                    return Ok(());
-                }
-                Step::Continue { foreground } => {
-                    let _ = self.roles.to_init.send(&Order::Continue { foreground });
-                    return Ok(());
-                }
-                Step::Stop(signal) => {
-                    let truly = stops::stop(self.job.signals, signal)?;
-                    step = self.stops.went_on(signal, truly);
-                }
+        match event(report, || self.job.person.is_there()) {
+            Ok(event) => self.hear(event),
+            Err(report) => {
+                self.heard.keep(report);
+                Ok(())
             }
         }
     }
 }
 
-fn wait(sources: &[(Event, BorrowedFd<'_>)], limit: Option<Duration>) -> io::Result<Vec<Event>> {
+/// What control does something about, of what the relay process says; the rest is for the end.
+fn event(
+    report: RelayReport,
+    is_person_there: impl FnOnce() -> bool,
+) -> Result<Event<Link>, RelayReport> {
+    Ok(match report {
+        RelayReport::Failed(_) | RelayReport::Lost(_) | RelayReport::RefusedInside(_) => {
+            return Err(report);
+        }
+        RelayReport::Paused => Event::Terminal(TerminalEvent::Paused),
+        RelayReport::Resumed { engaged } => Event::Terminal(TerminalEvent::Resumed { engaged }),
+        RelayReport::Engaged => Event::Terminal(TerminalEvent::Engaged),
+        RelayReport::Detached => Event::Boundary(BoundaryEvent::Detached),
+        RelayReport::Asked {
+            question,
+            peer,
+            sender,
+        } => Event::Boundary(BoundaryEvent::Asked {
+            question,
+            peer,
+            sender: sender.map(Into::into),
+            is_person_there: is_person_there(),
+        }),
+        RelayReport::Held { hold } => Event::Boundary(BoundaryEvent::Held { hold }),
+        RelayReport::Waiting {
+            hold,
+            peer,
+            sender,
+            bytes,
+            inode,
+        } => Event::Boundary(BoundaryEvent::Waiting {
+            hold,
+            peer,
+            sender: sender.map(Into::into),
+            bytes,
+            inode,
+        }),
+        RelayReport::Settled { hold } => Event::Boundary(BoundaryEvent::Settled { hold }),
+        RelayReport::NotKept { peer, error } => {
+            Event::Boundary(BoundaryEvent::NotKept { peer, error })
+        }
+        RelayReport::Quiet { failed: None } => Event::Commit(CommitEvent::Finished),
+        RelayReport::Quiet {
+            failed: Some(error),
+        } => Event::Commit(CommitEvent::Failed(error)),
+        RelayReport::Releasing => Event::Commit(CommitEvent::Releasing),
+        RelayReport::Released(delivery) => Event::Commit(CommitEvent::Released(delivery)),
+    })
+}
+
+fn wait(sources: &[(Source, BorrowedFd<'_>)], limit: Option<Duration>) -> io::Result<Vec<Source>> {
     let limit = limit.map(|limit| Timespec::try_from(limit).expect("a short wait"));
     let mut polled: Vec<_> = sources
         .iter()
@@ -363,7 +368,7 @@ fn wait(sources: &[(Event, BorrowedFd<'_>)], limit: Option<Duration>) -> io::Res
         .iter()
         .zip(&polled)
         .filter(|(_, poll)| !poll.revents().is_empty());
-    let mut ready: Vec<_> = ready.map(|((event, _), _)| *event).collect();
+    let mut ready: Vec<_> = ready.map(|((source, _), _)| *source).collect();
     // Several visitors are heard at once.
     ready.dedup();
     Ok(ready)
