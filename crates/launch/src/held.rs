@@ -2,11 +2,41 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::path::PathBuf;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
-use surmise_outbox::{End, HoldId, Outbox, Piece, Target};
+use surmise_outbox::{End, HoldId, Outbox, OutboxError, Piece, Target};
 use surmise_stdio::{Held, Sink};
+
+/// The outbox of a domain, opened when something is to be held.
+#[derive(Debug)]
+pub(crate) struct HeldPlace {
+    /// The domain's own state.
+    state: PathBuf,
+    outbox: Option<Outbox>,
+}
+
+impl HeldPlace {
+    pub(crate) fn new(state: PathBuf) -> Self {
+        Self {
+            state,
+            outbox: None,
+        }
+    }
+
+    pub(crate) fn outbox(&mut self) -> Result<&Outbox, OutboxError> {
+        if self.outbox.is_none() {
+            self.outbox = Some(Outbox::open(&self.state)?);
+        }
+        Ok(self.outbox.as_ref().expect("opened above"))
+    }
+
+    /// Returns when all that was held so far is kept.
+    pub(crate) fn flush(&self) -> Result<(), OutboxError> {
+        self.outbox.as_ref().map_or(Ok(()), Outbox::flush)
+    }
+}
 
 /// Where the output `held` goes when it is held in `outbox`.
 pub(crate) fn sink(outbox: &Outbox, held: Held) -> Box<dyn Sink> {

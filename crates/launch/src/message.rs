@@ -250,6 +250,15 @@ impl Failure {
             }
         }
     }
+
+    /// As [`Self::at`], of what is no error of the system.
+    pub(crate) fn told<E: std::error::Error>(what: &str) -> impl FnOnce(E) -> Self {
+        move |error| Self::Step {
+            what: what.into(),
+            errno: None,
+            text: error.to_string(),
+        }
+    }
 }
 
 /// What comes of pid 1's handing over: the listener, and a socket for diagnostics of the domain's network.

@@ -4,12 +4,14 @@
 //! terminal. Its first thread obeys control and waits for nothing else; each channel has a thread of its
 //! own, so that whoever is slow outside stalls one channel.
 
+mod gateway;
+mod handover;
 pub(crate) mod network;
 mod witness;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,18 +20,18 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 use rustix::time::Timespec;
 use surmise_kept::{Link, Serving};
-use surmise_outbox::Outbox;
 use surmise_refusals::Tally;
-use surmise_stdio::{Channels, Event, Held, MailSender, Mailbox, Outer, Sink, mailbox};
+use surmise_stdio::{Channels, Event, Held, Outer, Sink};
 use surmise_sync::Epochs;
 use surmise_sys::signals;
 
-use crate::gate;
-use crate::held;
+use crate::held::{self, HeldPlace};
 use crate::launch::LostStream;
-use crate::message::{Delivery, Failure, Handed, RelayOrder, RelayReport};
+use crate::message::{Delivery, Failure, RelayOrder, RelayReport};
 use crate::refusals::{Telling, in_messages};
-use network::{Network, NetworkPlan, Surroundings};
+use gateway::Gateway;
+use handover::Handover;
+use network::NetworkPlan;
 
 /// What the caller's terminal may send to its process group, or whoever ends that: the relay process
 /// ends when the domain has, and when control has.
@@ -125,37 +127,32 @@ impl Relay {
         let control = Arc::new(control);
         let run = || {
             prepare()?;
-            let mut outbox = None;
+            let mut place = HeldPlace::new(state);
             let mut sink = |held: Held| -> io::Result<Option<Box<dyn Sink>>> {
-                let wanted = match held {
+                let is_wanted = match held {
                     Held::Output | Held::Error => hold_streams,
                     Held::Terminal => hold_terminal,
                 };
-                if !wanted {
+                if !is_wanted {
                     return Ok(None);
                 }
-                Ok(Some(held::sink(opened(&mut outbox, &state)?, held)))
+                let outbox = place.outbox().map_err(io::Error::other)?;
+                Ok(Some(held::sink(outbox, held)))
             };
             let channels = Channels::start(outer, engage, epochs.as_ref(), &mut sink)
                 .map_err(Failure::at("start the channels"))?;
-            let (ended, network_ended) = mailbox().map_err(Failure::at("make a mailbox"))?;
+            let gateway = Gateway::new(network, Arc::clone(&control), epochs, tally.clone())
+                .map_err(Failure::at("make a mailbox"))?;
+            let witness = telling.map(|telling| witness::Parts::new(telling, tally.clone(), fifos));
             let mut running = Running {
                 control: &control,
-                init: Some(init),
-                _listener: None,
+                handover: Handover::new(init, witness),
                 channels,
-                epochs,
-                plan: network,
-                network: None,
-                witness: telling.map(|telling| witness::Parts::new(telling, tally.clone(), fifos)),
-                tally: tally.clone(),
-                ended,
-                network_ended,
-                finishing: false,
-                quiescing: false,
-                detaching: false,
-                state,
-                outbox,
+                gateway,
+                held: place,
+                is_finishing: false,
+                is_quiescing: false,
+                is_detaching: false,
             };
             running.run()
         };
@@ -184,37 +181,15 @@ fn prepare() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The outbox, opened when something is to be held.
-fn opened<'a>(outbox: &'a mut Option<Outbox>, state: &Path) -> io::Result<&'a Outbox> {
-    if outbox.is_none() {
-        *outbox = Some(Outbox::open(state).map_err(io::Error::other)?);
-    }
-    Ok(outbox.as_ref().expect("opened above"))
-}
-
 struct Running<'a> {
-    control: &'a Arc<Link>,
-    /// `None` when pid 1 has ended.
-    init: Option<Link>,
-    /// Held only: no call goes unheard while there is anybody to show what comes after it.
-    _listener: Option<OwnedFd>,
+    control: &'a Link,
+    handover: Handover,
     channels: Channels,
-    epochs: Option<Epochs>,
-    /// Until the gate is there.
-    plan: Option<NetworkPlan>,
-    network: Option<Network>,
-    /// Until all is handed over that it takes.
-    witness: Option<witness::Parts>,
-    /// What was refused.
-    tally: Tally,
-    /// For the network's thread, to tell of its end.
-    ended: MailSender<()>,
-    network_ended: Mailbox<()>,
-    finishing: bool,
-    quiescing: bool,
-    detaching: bool,
-    state: PathBuf,
-    outbox: Option<Outbox>,
+    gateway: Gateway,
+    held: HeldPlace,
+    is_finishing: bool,
+    is_quiescing: bool,
+    is_detaching: bool,
 }
 
 impl Running<'_> {
@@ -224,13 +199,9 @@ impl Running<'_> {
             self.leave_terminal();
         }
         end?;
-        match &self.outbox {
-            Some(outbox) => outbox
-                .flush()
-                .map_err(io::Error::other)
-                .map_err(Failure::at("keep what is held")),
-            None => Ok(()),
-        }
+        self.held
+            .flush()
+            .map_err(Failure::told("keep what is held"))
     }
 
     fn obey_to_the_end(&mut self) -> Result<End, Failure> {
@@ -238,16 +209,14 @@ impl Running<'_> {
             while let Some(event) = self.channels.next_event() {
                 self.tell(event);
             }
-            if self.network_ended.next().is_some() {
-                self.network_is_over()?;
-            }
-            if self.finishing && self.channels.are_ended() && self.network.is_none() {
+            self.gateway.look_for_end()?;
+            if self.is_finishing && self.channels.are_ended() && !self.gateway.is_open() {
                 return Ok(End::Finished);
             }
             for source in self.wait()? {
                 match source {
-                    Source::Init => self.hear_init()?,
-                    Source::Gate => self.open_network()?,
+                    Source::Init => self.take_over()?,
+                    Source::Gate => self.gateway.open(&mut self.held)?,
                     Source::Control => {
                         if let Some(end) = self.obey()? {
                             return Ok(end);
@@ -260,9 +229,8 @@ impl Running<'_> {
 
     /// Who has something to say. What the channels and the network have, is looked for anyway.
     fn wait(&self) -> Result<Vec<Source>, Failure> {
-        let init = self.init.as_ref().map(|init| (Source::Init, init.as_fd()));
-        let plan = self.plan.as_ref();
-        let gate = plan.map(|plan| (Source::Gate, plan.gate.as_fd()));
+        let init = self.handover.source().map(|init| (Source::Init, init));
+        let gate = self.gateway.gate().map(|gate| (Source::Gate, gate));
         let control = (Source::Control, self.control.as_fd());
         // Control comes last: what the others said before its last order is heard before.
         let sources: Vec<_> = init.into_iter().chain(gate).chain([control]).collect();
@@ -270,8 +238,9 @@ impl Running<'_> {
             .iter()
             .map(|(_, source)| PollFd::new(source, PollFlags::IN))
             .collect();
+        let network_end = self.gateway.end();
         events.push(PollFd::new(&self.channels, PollFlags::IN));
-        events.push(PollFd::new(&self.network_ended, PollFlags::IN));
+        events.push(PollFd::new(&network_end, PollFlags::IN));
         match rustix::event::poll(&mut events, None) {
             Ok(_) => {}
             Err(Errno::INTR) => return Ok(Vec::new()),
@@ -284,72 +253,9 @@ impl Running<'_> {
         Ok(ready.map(|((source, _), _)| *source).collect())
     }
 
-    /// The gate is there, or the process that was to set it up has ended.
-    fn open_network(&mut self) -> Result<(), Failure> {
-        let Some(plan) = self.plan.take() else {
-            return Ok(());
-        };
-        let gate = gate::receive(&plan.gate).map_err(Failure::at("receive the gate"))?;
-        let Some(gate) = gate else {
-            return Ok(());
-        };
-        let outbox = opened(&mut self.outbox, &self.state)
-            .map_err(Failure::at("open the outbox"))?
-            .clone();
-        let network = plan
-            .start(
-                gate,
-                Surroundings {
-                    outbox,
-                    epochs: self.epochs.clone(),
-                    control: Arc::clone(self.control),
-                    tally: self.tally.clone(),
-                    ended: self.ended.clone(),
-                },
-            )
-            .map_err(Failure::at("start the network relay"))?;
-        if self.finishing {
-            network.finish();
-        }
-        self.network = Some(network);
-        Ok(())
-    }
-
-    fn network_is_over(&mut self) -> Result<(), Failure> {
-        match self.network.take() {
-            Some(network) => network.result().map_err(Failure::at("relay the network")),
-            None => Ok(()),
-        }
-    }
-
-    fn hear_init(&mut self) -> Result<(), Failure> {
-        let Some(init) = &self.init else {
-            return Ok(());
-        };
-        let failed = Failure::at("receive what pid 1 hands over");
-        let handed = init.receive().and_then(|handed| match handed {
-            Some(handed) => Ok(init.receive_descriptor()?.map(|fd| (handed, fd))),
-            None => Ok(None),
-        });
-        match handed.map_err(failed)? {
-            Some((Handed::Terminal, outer)) => self.channels.attach_terminal(outer),
-            Some((Handed::Nameserver, socket)) => {
-                if let Some(witness) = &mut self.witness {
-                    witness.nameserver(socket);
-                }
-            }
-            Some((Handed::Diagnostics, socket)) => {
-                if let Some(witness) = &mut self.witness {
-                    witness.diagnostics(socket);
-                }
-            }
-            Some((Handed::Listener(listened), listener)) => {
-                self._listener = match self.witness.take() {
-                    Some(witness) => witness.start(listened, listener)?,
-                    None => Some(listener),
-                };
-            }
-            None => self.init = None,
+    fn take_over(&mut self) -> Result<(), Failure> {
+        if let Some(terminal) = self.handover.next()? {
+            self.channels.attach_terminal(terminal);
         }
         Ok(())
     }
@@ -375,39 +281,28 @@ impl Running<'_> {
             Some(RelayOrder::Detach) => self.detach()?,
             Some(RelayOrder::Quiesce) => {
                 self.channels.quiesce();
-                self.quiescing = true;
+                self.is_quiescing = true;
                 self.go_on_to_quiesce();
             }
             Some(RelayOrder::Release) => {
                 self.channels.release();
-                match &self.network {
-                    Some(network) => network.release(),
-                    None => {
-                        self.report(&RelayReport::Releasing);
-                        self.report(&RelayReport::Released(Delivery::default()));
-                    }
+                if !self.gateway.release() {
+                    self.report(&RelayReport::Releasing);
+                    self.report(&RelayReport::Released(Delivery::default()));
                 }
             }
             Some(RelayOrder::Answer { question, verdict }) => {
-                if let Some(network) = &self.network {
-                    network.answer(question, verdict);
-                }
+                self.gateway.answer(question, verdict);
             }
-            Some(RelayOrder::Decide { hold, verdict }) => {
-                if let Some(network) = &self.network {
-                    network.decide(hold, verdict);
-                }
-            }
+            Some(RelayOrder::Decide { hold, verdict }) => self.gateway.decide(hold, verdict),
             Some(RelayOrder::Finish) => {
                 // pid 1 has ended; what it said before comes first.
-                while self.init.is_some() {
-                    self.hear_init()?;
+                while !self.handover.is_over() {
+                    self.take_over()?;
                 }
-                self.finishing = true;
+                self.is_finishing = true;
                 self.channels.finish();
-                if let Some(network) = &self.network {
-                    network.finish();
-                }
+                self.gateway.finish();
             }
         }
         Ok(None)
@@ -415,29 +310,27 @@ impl Running<'_> {
 
     /// The network after the channels: it answers when all is in the outbox.
     fn go_on_to_quiesce(&mut self) {
-        if !self.quiescing || !self.channels.is_quiet() {
+        if !self.is_quiescing || !self.channels.is_quiet() {
             return;
         }
-        self.quiescing = false;
-        if let Some(network) = &self.network {
-            return network.quiesce();
+        self.is_quiescing = false;
+        if !self.gateway.quiesce() {
+            let failed = self.held.flush().err().map(|error| error.to_string());
+            self.report(&RelayReport::Quiet { failed });
         }
-        let flushed = self.outbox.as_ref().map_or(Ok(()), Outbox::flush);
-        let failed = flushed.err().map(|error| error.to_string());
-        self.report(&RelayReport::Quiet { failed });
     }
 
     fn detach(&mut self) -> Result<(), Failure> {
-        let outbox = opened(&mut self.outbox, &self.state).map_err(Failure::at("hold output"))?;
+        let outbox = self.held.outbox().map_err(Failure::told("hold output"))?;
         self.channels.detach(&mut |held| held::sink(outbox, held));
-        self.detaching = true;
+        self.is_detaching = true;
         self.tell_if_detached();
         Ok(())
     }
 
     fn tell_if_detached(&mut self) {
-        if self.detaching && self.channels.is_detached() {
-            self.detaching = false;
+        if self.is_detaching && self.channels.is_detached() {
+            self.is_detaching = false;
             // What ends the caller's session or process group is no business of the domain's any
             // more. A leader of a group, which this process is not, could not do it.
             let _ = rustix::process::setsid();

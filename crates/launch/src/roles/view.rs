@@ -65,9 +65,7 @@ impl ViewProcess<'_> {
     fn serve(&self) -> Result<(), Failure> {
         detach().map_err(Failure::at("start the view process"))?;
         let config = self.config().map_err(Failure::at("open the view"))?;
-        let view = View::open(config)
-            .map_err(io::Error::other)
-            .map_err(Failure::at("open the view"))?;
+        let view = View::open(config).map_err(Failure::told("open the view"))?;
         let device = self.device.receive_descriptor();
         let Some(device) = device.map_err(Failure::at("receive the FUSE device"))? else {
             // pid 1 died before; its own report tells why.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::panic::resume_unwind;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -94,9 +95,16 @@ impl NetworkPlan {
                 ended.send(());
                 result
             })?;
-        let panicked = || io::Error::other("the network relay panicked");
-        let handle = handle.recv().map_err(|_| panicked())??;
-        Ok(Network { handle, thread })
+        match handle.recv() {
+            Ok(handle) => Ok(Network {
+                handle: handle?,
+                thread,
+            }),
+            Err(_) => {
+                joined(thread)?;
+                unreachable!("a relay tells of its start before it ends")
+            }
+        }
     }
 }
 
@@ -130,9 +138,13 @@ impl Network {
 
     /// Why it ended. Waits for its end, which was told.
     pub(super) fn result(self) -> io::Result<()> {
-        let panicked = || io::Error::other("the network relay panicked");
-        self.thread.join().unwrap_or_else(|_| Err(panicked()))
+        joined(self.thread)
     }
+}
+
+/// A panic of the thread is one of the process.
+fn joined<T>(thread: JoinHandle<T>) -> T {
+    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 /// What control is told at once. Refusals are told at the end.
