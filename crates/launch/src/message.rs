@@ -261,32 +261,26 @@ impl Failure {
     }
 }
 
-/// What comes of pid 1's handing over: the listener, and a socket for diagnostics of the domain's network.
+/// What pid 1 hands over to the role that hears calls: the listener, and a socket for diagnostics of the domain's
+/// network.
 pub(crate) type Handover = (Listened, Listener, OwnedFd);
 
-/// For the role that hears calls.
-pub(crate) trait ReceiveListener {
-    /// What pid 1 hands over; `None` if it died before, or the command's process: its own report tells why.
-    fn receive_listener(self) -> Result<Option<Handover>, Failure>;
-}
-
-impl ReceiveListener for Link {
-    fn receive_listener(self) -> Result<Option<Handover>, Failure> {
-        let failed = Failure::at("receive the listener");
-        let received = self.receive().and_then(|listened| match listened {
-            Some(listened) => {
-                let listener = self.receive_descriptor()?;
-                let diagnostics = self.receive_descriptor()?;
-                Ok(listener
-                    .zip(diagnostics)
-                    .map(|(one, other)| (listened, one, other)))
-            }
-            None => Ok(None),
-        });
-        let Some((listened, listener, diagnostics)) = received.map_err(failed)? else {
-            return Ok(None);
-        };
-        let listener = Listener::new(listener).map_err(Failure::at("listen"))?;
-        Ok(Some((listened, listener, diagnostics)))
-    }
+/// Takes it over by `init`, and closes that; `None` if pid 1 died before, or the command's process: its own report tells why.
+pub(crate) fn receive_listener(init: Link) -> Result<Option<Handover>, Failure> {
+    let received = init.receive().and_then(|listened| match listened {
+        Some(listened) => {
+            let listener = init.receive_descriptor()?;
+            let diagnostics = init.receive_descriptor()?;
+            Ok(listener
+                .zip(diagnostics)
+                .map(|(one, other)| (listened, one, other)))
+        }
+        None => Ok(None),
+    });
+    let received = received.map_err(Failure::at("receive the listener"))?;
+    let Some((listened, listener, diagnostics)) = received else {
+        return Ok(None);
+    };
+    let listener = Listener::new(listener).map_err(Failure::at("listen"))?;
+    Ok(Some((listened, listener, diagnostics)))
 }

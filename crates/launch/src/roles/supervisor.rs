@@ -20,7 +20,7 @@ use surmise_sync::{Counted, Epochs, Reasons, Syncer};
 use surmise_sys::seccomp::Listener;
 
 use crate::files::UndecidedFiles;
-use crate::message::{Failure, ReceiveListener};
+use crate::message::{Failure, receive_listener};
 use crate::refusals::{Telling, in_messages, observer};
 
 /// How many calls one message tells of: as long as their numbers get, they fit.
@@ -107,7 +107,7 @@ impl SupervisorProcess {
         let ordered = self.synchrony;
         let (guessing, files) = (self.guessing, self.files);
         let supervised = detach(&control).and_then(|()| {
-            let Some((listened, listener, diagnostics)) = self.init.receive_listener()? else {
+            let Some((listened, listener, diagnostics)) = receive_listener(self.init)? else {
                 return Ok(Outcome::default());
             };
             let observer = observer(self.telling.as_ref(), listened, (&tally, diagnostics))?;

@@ -16,7 +16,7 @@ use super::start::Roles;
 use super::supervisor::FREEING_MAX;
 use super::{Job, drain};
 use crate::error::LaunchError;
-use crate::launch::LostStream;
+use crate::launch::{Launch, LostStream};
 use crate::message::{Ended, Failure, RelayOrder, RelayReport, Report};
 use crate::roles::supervisor::{Did, SupervisorReport};
 
@@ -85,9 +85,13 @@ impl Roles {
             .end_supervisor(&mut heard, parent)
             .map_err(late("wait for the supervisor"))?;
         watched?;
-        let statuses = [view_status, relay_status, supervisor_status];
+        let failed = Failed {
+            view: has_failed(view_status),
+            relay: has_failed(relay_status),
+            supervisor: has_failed(supervisor_status),
+        };
         let reasons = std::mem::take(&mut heard.made_at_once);
-        let mut finished = heard.verdict(job, statuses)?;
+        let mut finished = heard.verdict(job.launch, failed)?;
         finished.synchrony = epochs.map(|epochs| surmise_sync::Stats {
             reasons,
             ..epochs.stats()
@@ -226,13 +230,8 @@ impl Heard {
     }
 
     /// The view's own report comes first, and then that of a supervisor that commits: without them, nothing else
-    /// works. A status is `None` where it cannot be known.
-    fn verdict(
-        self,
-        job: &Job<'_>,
-        [view_status, relay_status, supervisor_status]: [Option<WaitIdStatus>; 3],
-    ) -> Result<Finished, LaunchError> {
-        let launch = job.launch;
+    /// works.
+    fn verdict(self, launch: &Launch, failed: Failed) -> Result<Finished, LaunchError> {
         let reported = |failure| {
             LaunchError::reported(failure, &launch.command[0], &launch.directory, self.started)
         };
@@ -242,19 +241,19 @@ impl Heard {
         if let Some(failure) = self.from_view {
             return Err(reported(failure));
         }
-        if has_failed(view_status) {
+        if failed.view {
             return Err(LaunchError::killed("the view process"));
         }
         if let Some(failure) = self.from_supervisor {
             return Err(reported(failure));
         }
-        if has_failed(supervisor_status) {
+        if failed.supervisor {
             return Err(LaunchError::killed("the supervisor"));
         }
         if let Some(failure) = self.from_relay {
             return Err(reported(failure));
         }
-        if has_failed(relay_status) && !self.asked_to_end {
+        if failed.relay && !self.asked_to_end {
             return Err(LaunchError::killed("the relay process"));
         }
         if let Some(failure) = self.failure {
@@ -271,6 +270,96 @@ impl Heard {
     }
 }
 
+/// Which of the processes have not ended well. Of a process whose status cannot be known that is not said.
+#[derive(Clone, Copy, Default)]
+struct Failed {
+    view: bool,
+    relay: bool,
+    supervisor: bool,
+}
+
 fn has_failed(status: Option<WaitIdStatus>) -> bool {
     status.is_some_and(|status| status.exit_status() != Some(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use surmise_kept::Exit;
+
+    use super::*;
+
+    fn failure(what: &str) -> Option<Failure> {
+        Some(Failure::Step {
+            what: what.into(),
+            errno: None,
+            text: "no".into(),
+        })
+    }
+
+    fn verdict(change: impl FnOnce(&mut Heard, &mut Failed)) -> Result<Exit, String> {
+        let mut heard = Heard {
+            started: true,
+            ended: Some(Ended {
+                exit: Exit::Exited(3),
+                lingering: Vec::new(),
+            }),
+            ..Heard::default()
+        };
+        let mut failed = Failed::default();
+        change(&mut heard, &mut failed);
+        let launch = Launch {
+            command: vec!["true".into()],
+            ..Launch::default()
+        };
+        let finished = heard.verdict(&launch, failed);
+        finished
+            .map(|finished| finished.ended.exit)
+            .map_err(|error| error.to_string())
+    }
+
+    /// Each of them makes those behind it fail.
+    #[test]
+    fn of_several_failures_the_one_that_is_the_cause_is_told() {
+        type Change = fn(&mut Heard, &mut Failed);
+        let causes: [(Change, &str); 8] = [
+            (|heard, _| heard.aborted = true, "the domain was aborted"),
+            (|heard, _| heard.from_view = failure("serve"), "serve: no"),
+            (|_, failed| failed.view = true, "the view process of the"),
+            (
+                |heard, _| heard.from_supervisor = failure("supervise"),
+                "supervise: no",
+            ),
+            (
+                |_, failed| failed.supervisor = true,
+                "the supervisor of the",
+            ),
+            (|heard, _| heard.from_relay = failure("relay"), "relay: no"),
+            (|_, failed| failed.relay = true, "the relay process of the"),
+            (|heard, _| heard.failure = failure("mount"), "mount: no"),
+        ];
+        for (first, (_, expected)) in causes.iter().enumerate() {
+            let told = verdict(|heard, failed| {
+                for (change, _) in &causes[first..] {
+                    change(heard, failed);
+                }
+            });
+            let told = told.expect_err("it has failed");
+            assert!(told.starts_with(expected), "{told}");
+        }
+    }
+
+    #[test]
+    fn an_end_that_was_asked_for_may_end_the_relay_process_too() {
+        let ended = verdict(|heard, failed| {
+            heard.asked_to_end = true;
+            failed.relay = true;
+        });
+        assert_eq!(ended, Ok(Exit::Exited(3)));
+    }
+
+    #[test]
+    fn a_domain_whose_pid_1_says_nothing_was_killed() {
+        let killed = verdict(|heard, _| heard.ended = None);
+        assert_eq!(killed, Err("pid 1 of the domain was killed".into()));
+    }
 }
