@@ -38,6 +38,14 @@ impl HeldPlace {
     }
 }
 
+/// The same error for who passes output on. The system's number stays with it: by that the loss is told.
+pub(crate) fn io_error(error: OutboxError) -> io::Error {
+    match error {
+        OutboxError::Io(error) | OutboxError::NotKept(error) => error,
+        error => io::Error::new(io::ErrorKind::InvalidData, error),
+    }
+}
+
 /// Where the output `held` goes when it is held in `outbox`.
 pub(crate) fn sink(outbox: &Outbox, held: Held) -> Box<dyn Sink> {
     let target = match held {
@@ -102,9 +110,7 @@ impl Sink for HeldOutput {
         let Some(seen) = pieces.front().map(|first| first.offset) else {
             return Ok(());
         };
-        self.outbox
-            .mark_sending(&[hold])
-            .map_err(io::Error::other)?;
+        self.outbox.mark_sending(&[hold]).map_err(io_error)?;
         self.release = Some(Release {
             hold,
             pieces,
@@ -123,7 +129,7 @@ impl Sink for HeldOutput {
             self.keep_rest(0);
             return Ok(false);
         };
-        self.outbox.read(&piece, buffer).map_err(io::Error::other)?;
+        self.outbox.read(&piece, buffer).map_err(io_error)?;
         release.given += piece.length as u64;
         Ok(true)
     }
@@ -139,6 +145,19 @@ impl Sink for HeldOutput {
     fn close(&mut self) {
         if let Some(hold) = self.hold {
             self.outbox.finish(hold, End::Closed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_keeps_the_number_by_which_it_is_told() {
+        for wrap in [OutboxError::Io, OutboxError::NotKept] {
+            let error = io_error(wrap(Errno::NOSPC.into()));
+            assert_eq!(error.raw_os_error(), Some(Errno::NOSPC.raw_os_error()));
         }
     }
 }

@@ -136,7 +136,7 @@ impl Relay {
                 if !is_wanted {
                     return Ok(None);
                 }
-                let outbox = place.outbox().map_err(io::Error::other)?;
+                let outbox = place.outbox().map_err(held::io_error)?;
                 Ok(Some(held::sink(outbox, held)))
             };
             let channels = Channels::start(outer, engage, epochs.as_ref(), &mut sink)
