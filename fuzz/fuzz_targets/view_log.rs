@@ -2,4 +2,4 @@
 //! See `view_undo` for one that is whole.
 #![no_main]
 
-surmise_fuzz::target!(surmise_commit::fuzzing, changes, log_seeds);
+surmise_fuzz::target!(surmise_diff::fuzzing, changes, log_seeds);

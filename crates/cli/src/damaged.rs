@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use surmise_commit::Changes;
+use surmise_changes::Changes;
+use surmise_diff::Diff;
 use surmise_kept::Domain;
 
 use crate::commands::diff::print_lines;
@@ -15,9 +16,10 @@ use crate::summary::count;
 /// Prints the changes at or below the `wanted` paths that can be read, and says what cannot be.
 pub fn show(domain: &Domain, wanted: &[PathBuf], base: &Path) -> Result<ExitCode, Failure> {
     let salvaged = domain.salvage()?;
-    let changes = Changes::of(&salvaged.map).below(wanted);
+    let changes = Changes::of(&salvaged.map);
+    let diff = Diff::without_notes(changes).below(wanted);
     let held = held::rows(domain).unwrap_or_default();
-    print_lines(&changes, &held, base)?;
+    print_lines(&diff, &held, base)?;
     let (readable, unread) = (
         count(number(salvaged.operations), "operation"),
         count(number(salvaged.unread_bytes), "byte"),

@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 
+use surmise_diff::PatchError;
+
 use crate::interrupt::Interrupts;
 
 /// Shows what `write` writes through `$PAGER`, `less` if that is not set, on the terminal at standard
@@ -12,7 +14,7 @@ use crate::interrupt::Interrupts;
 ///
 /// # Errors
 /// As `write`, but for a pager that is quit early: its user has seen enough.
-pub fn page(write: impl Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+pub fn page(write: impl Fn(&mut dyn Write) -> Result<(), PatchError>) -> Result<(), PatchError> {
     let pager = env::var_os("PAGER").filter(|pager| !pager.is_empty());
     let screen = io::stderr().as_fd().try_clone_to_owned()?;
     // An interrupt is the pager's, which would else be left alone on a terminal that it has changed.
@@ -34,7 +36,7 @@ pub fn page(write: impl Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> 
     drop(input);
     pager.wait()?;
     match written {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) if error.is_broken_pipe() => Ok(()),
         written => written,
     }
 }

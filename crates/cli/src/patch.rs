@@ -1,9 +1,9 @@
 //! A domain's changes as a patch.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 
-use surmise_commit::{Changes, LeftOut, PatchSource, shown, write_patch};
+use surmise_diff::{Diff, LeftOut, PatchError, PatchSource, shown, write_patch};
 use surmise_kept::{DecideError, Domain};
 use surmise_view::Map;
 
@@ -23,23 +23,23 @@ impl<'d> Contents<'d> {
         Ok(Self { domain, map })
     }
 
-    /// Writes `changes` as a patch for `git apply` in the directory `base`, and returns those that a
+    /// Writes `diff` as a patch for `git apply` in the directory `base`, and returns those that a
     /// patch cannot hold.
     ///
     /// # Errors
-    /// As reading the contents, and as `out`.
+    /// As [`write_patch`].
     pub fn write_patch(
         &self,
-        changes: &Changes,
+        diff: &Diff,
         base: &Path,
         out: &mut dyn Write,
-    ) -> io::Result<Vec<LeftOut>> {
+    ) -> Result<Vec<LeftOut>, PatchError> {
         let source = PatchSource {
             map: &self.map,
             directory: self.domain.directory(),
             root: Path::new("/"),
         };
-        write_patch(&source, changes, base, out)
+        write_patch(&source, diff, base, out)
     }
 }
 

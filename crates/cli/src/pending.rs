@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use surmise_commit::Changes;
+use surmise_diff::Diff;
 use surmise_kept::Domain;
 
 use crate::failure::Failure;
@@ -11,7 +11,7 @@ use crate::summary::{self, count};
 
 /// What a commit would make real.
 pub struct Pending {
-    pub changes: Changes,
+    pub changes: Diff,
     pub held: Vec<held::Row>,
 }
 

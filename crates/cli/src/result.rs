@@ -1,7 +1,7 @@
 //! The result of a run for programs: `surmise run --json`.
 
 use serde::Serialize;
-use surmise_commit::{Change, Note};
+use surmise_diff::{self as diff, Note};
 use surmise_kept::Exit;
 use surmise_launch::{Lingering, Refusals};
 use surmise_supervisor::Stats;
@@ -86,8 +86,9 @@ impl RunResult<'_> {
     }
 }
 
-impl From<&Change> for Row {
-    fn from(change: &Change) -> Self {
+impl From<&diff::Row> for Row {
+    fn from(row: &diff::Row) -> Self {
+        let change = &row.change;
         Self {
             kind: change.kind.letter(),
             path: change.path.to_string_lossy().into_owned(),
@@ -95,7 +96,7 @@ impl From<&Change> for Row {
                 .from
                 .as_ref()
                 .map(|path| path.to_string_lossy().into_owned()),
-            notes: change.notes.iter().map(Note::to_string).collect(),
+            notes: row.notes.iter().map(Note::to_string).collect(),
         }
     }
 }

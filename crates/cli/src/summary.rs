@@ -3,7 +3,8 @@
 use std::io::Write;
 use std::time::Duration;
 
-use surmise_commit::{ChangeKind, Changes, Note};
+use surmise_changes::ChangeKind;
+use surmise_diff::{Diff, Note};
 use surmise_kept::Domain;
 
 use crate::failure::Failure;
@@ -17,15 +18,15 @@ const LINES_MAX: usize = 20;
 
 /// Prints how many changes of which kind there are, the first of them, and the first of the others that
 /// give somebody rights: those must not pass among many that do not.
-pub fn show(changes: &Changes) -> Result<(), Failure> {
+pub fn show(diff: &Diff) -> Result<(), Failure> {
     let base = launch::directory()?;
-    let kinds: Vec<_> = changes.iter().map(|change| change.kind).collect();
-    let first = changes.iter().take(LINES_MAX);
-    let rest = changes.iter().skip(LINES_MAX);
-    let giving = rest.filter(|change| change.notes.iter().any(Note::gives_rights));
+    let kinds: Vec<_> = diff.changes().map(|change| change.kind).collect();
+    let first = diff.iter().take(LINES_MAX);
+    let rest = diff.iter().skip(LINES_MAX);
+    let giving = rest.filter(|row| row.notes.iter().any(Note::gives_rights));
     let lines: Vec<_> = first
         .chain(giving.take(LINES_MAX))
-        .map(|change| change.line(&base))
+        .map(|row| row.line(&base))
         .collect();
     // As all remarks: what can't be written must not change what a run does.
     let _ = anstream::stderr()
@@ -39,17 +40,18 @@ pub fn show_all(domain: &Domain, pending: &Pending) -> Result<(), Failure> {
     let base = launch::directory()?;
     let contents = Contents::of(domain)?;
     pager::page(|out| {
-        for change in &pending.changes {
-            writeln!(out, "{}", change.line(&base))?;
+        for row in &pending.changes {
+            writeln!(out, "{}", row.line(&base))?;
         }
         for held in &pending.held {
             writeln!(out, "{}", held.line())?;
         }
         writeln!(out)?;
         let left = contents.write_patch(&pending.changes, &base, out)?;
-        left_out(&left, &base)
-            .iter()
-            .try_for_each(|line| writeln!(out, "{line}"))
+        for line in left_out(&left, &base) {
+            writeln!(out, "{line}")?;
+        }
+        Ok(())
     })
     .map_err(|error| Failure::new(format_args!("show the changes: {error}")))
 }

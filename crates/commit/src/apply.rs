@@ -9,12 +9,13 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 use rustix::fs::AtFlags;
+use surmise_changes::real::is_absent;
 use surmise_view::{Identity, InodeKey};
 
 use crate::error::CommitError;
 use crate::flush::Flush;
 use crate::journal::{Journal, Left};
-use crate::locate::{Site, is_absent};
+use crate::locate::Site;
 use crate::objects::Objects;
 use crate::opening::open_up;
 use crate::plan::{Aside, Content, Item, Link, Place, Placement};

@@ -5,11 +5,12 @@ use std::io;
 use std::os::fd::AsFd;
 
 use rustix::fs::{Dir, Mode, OFlags};
+use surmise_changes::real::{is_absent, look_at};
 use surmise_view::{FileKind, Identity, InodeKey};
 
 use crate::error::{Conflict, ConflictKind, Obstacle, ObstacleKind};
 use crate::journal::Undone;
-use crate::locate::{Site, is_absent, is_same_state, look_at};
+use crate::locate::Site;
 use crate::plan::{Checks, Emptied, Expectation, Opened, Place};
 
 /// Everything that speaks against a commit.
@@ -104,6 +105,14 @@ pub(crate) fn difference(
         (Some(wanted), Some(found)) if is_same_state(&wanted, &found) => None,
         (Some(wanted), Some(found)) if wanted.same_inode(&found) => Some(ConflictKind::Changed),
         (Some(_), Some(_)) => Some(ConflictKind::Replaced),
+    }
+}
+
+/// Whether two states of an inode are one.
+fn is_same_state(wanted: &Identity, found: &Identity) -> bool {
+    match wanted.kind {
+        FileKind::Directory => wanted.same_inode(found),
+        _ => wanted == found,
     }
 }
 

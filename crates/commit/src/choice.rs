@@ -5,16 +5,17 @@
 //! without it: the other half of a move, the removal of the directory that holds it, and a move into a
 //! directory that is not made.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use surmise_changes::real::look_at;
+use surmise_changes::{Names, Settled};
 use surmise_view::{FileKind, Identity, Map, NodeId};
 
 use crate::check::conflicts;
 use crate::error::{CommitError, Conflict, ConflictKind};
-use crate::locate::{Site, look_at};
-use crate::names::Names;
+use crate::locate::Site;
 use crate::plan::{Checks, Expectation};
 
 /// Who wins at a path and below it.
@@ -33,52 +34,6 @@ pub enum Winner {
     Ours,
     /// What is outside.
     Theirs,
-}
-
-/// What choices come to.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Settled {
-    /// Names whose change is left out.
-    left_out: HashMap<NodeId, HashSet<OsString>>,
-    /// Inodes whose change is left out.
-    unedited: HashSet<NodeId>,
-    /// What names lead to outside, where that is not what the domain found.
-    now: HashMap<NodeId, HashMap<OsString, Option<Identity>>>,
-    /// What changed inodes are outside, where that is not what the domain found.
-    edited_now: HashMap<NodeId, Identity>,
-}
-
-impl Settled {
-    pub(crate) fn leaves_out(&self, directory: NodeId, name: &OsStr) -> bool {
-        let names = self.left_out.get(&directory);
-        names.is_some_and(|names| names.contains(name))
-    }
-
-    pub(crate) fn leaves_unedited(&self, node: NodeId) -> bool {
-        self.unedited.contains(&node)
-    }
-
-    /// What a name is taken to have led to, given what it led to when the domain first used it.
-    pub(crate) fn lower(
-        &self,
-        directory: NodeId,
-        name: &OsStr,
-        first: Option<Identity>,
-    ) -> Option<Identity> {
-        let names = self.now.get(&directory);
-        let now = names.and_then(|names| names.get(name));
-        now.copied().unwrap_or(first)
-    }
-
-    /// The same for an inode that the domain changed.
-    pub(crate) fn edited(&self, node: NodeId, first: Identity) -> Identity {
-        self.edited_now.get(&node).copied().unwrap_or(first)
-    }
-
-    fn leave_out(&mut self, directory: NodeId, name: &OsStr) -> bool {
-        let names = self.left_out.entry(directory).or_default();
-        names.insert(name.to_owned())
-    }
 }
 
 /// Turns choices into what they come to, for the conflicts that there are now, in addition to what is
@@ -181,14 +136,14 @@ impl<'m> Settling<'m, '_> {
             .collect();
         for (directory, name, edited) in met {
             match edited {
-                Some(node) => drop(self.settled.unedited.insert(node)),
+                Some(node) => self.settled.leave_unedited(node),
                 None => self.seeds.push((directory, name)),
             }
         }
         let moved = conflict.what == ConflictKind::DirectoryMoved;
         for (index, node) in self.checks.nodes.iter().enumerate() {
             if moved && self.is_directory(index, &conflict.path) {
-                self.settled.unedited.insert(*node);
+                self.settled.leave_unedited(*node);
             }
         }
         if conflict.what == ConflictKind::CreatedInRemoved {
@@ -235,11 +190,8 @@ impl<'m> Settling<'m, '_> {
         }
         for (directory, name, edited, found) in now {
             match (edited, found) {
-                (Some(node), Some(found)) => drop(self.settled.edited_now.insert(node, found)),
-                _ => {
-                    let names = self.settled.now.entry(directory).or_default();
-                    names.insert(name, found);
-                }
+                (Some(node), Some(found)) => self.settled.take_edited(node, found),
+                _ => self.settled.take(directory, name, found),
             }
         }
         true

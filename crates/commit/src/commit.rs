@@ -7,17 +7,18 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use surmise_changes::Settled;
+use surmise_changes::real::look;
 use surmise_view::{InodeKey, LoadError, Map};
 
 use crate::apply::{Apply, report};
 use crate::check::{Findings, conflicts};
-use crate::choice::{Settled, settle};
+use crate::choice::settle;
 use crate::devices::{Today, renumber, today};
 use crate::error::{CommitError, Conflict, Obstacle, ObstacleKind};
 use crate::flagged;
 use crate::journal::{self, Contents, Journal, Phase};
 use crate::locate::Site;
-use crate::metadata::look;
 use crate::objects::Objects;
 use crate::opening;
 use crate::plan::{Checks, Plan};

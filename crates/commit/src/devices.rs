@@ -18,11 +18,12 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use surmise_changes::real::{is_absent, look_at, statx};
 use surmise_view::{Attributes, FileKind, InodeKey, Map, Node, NodeId};
 
 use crate::error::CommitError;
 use crate::journal::Contents;
-use crate::locate::{Site, is_absent, look_at, statx};
+use crate::locate::Site;
 use crate::plan::{Expected, Item, Plan, ROOT};
 
 /// The devices whose numbers have changed: what they were, and what they are.

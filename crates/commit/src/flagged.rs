@@ -16,11 +16,11 @@ use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags};
 use sha1::{Digest, Sha1};
+use surmise_changes::real::{XATTR_BYTES_MAX, link, look, statx, xattr};
 use surmise_view::{FileKind, Identity};
 
 use crate::journal::{self, Flagged, Undone};
-use crate::locate::{Site, statx};
-use crate::metadata::{XATTR_BYTES_MAX, link, look, xattr};
+use crate::locate::Site;
 use crate::plan::{Checks, Place};
 
 /// Bytes that are read at once.

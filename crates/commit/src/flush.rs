@@ -7,8 +7,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+use surmise_changes::real::look;
+
 use crate::locate::Site;
-use crate::metadata::look;
 
 /// Above this many files, one flush of each file system costs less than one of each file.
 const FILES_MAX: usize = 32;

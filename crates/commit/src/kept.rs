@@ -6,8 +6,8 @@ use std::path::{Component, Path};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
+use surmise_changes::real::{is_absent, look_at};
 
-use crate::locate::{is_absent, look_at};
 use crate::report::Kept;
 
 /// Removes what a commit kept, where it is empty by now: call it when the state directory is gone.

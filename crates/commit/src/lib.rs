@@ -1,7 +1,4 @@
-//! The changes of a view: listed, written as a patch, and committed to the real tree.
-//!
-//! [`Changes`] is the list that `diff` prints; [`write_patch`] is what `git apply` takes. [`commit`]
-//! makes the real tree what the view shows, in three parts:
+//! The changes of a view made real. [`commit`] makes the real tree what the view shows, in three parts:
 //!
 //! 1. **check**: every name and inode that the domain changed must still be as it was when the
 //!    domain first used it, and the user must be able to make the changes. All conflicts are
@@ -57,7 +54,6 @@
 #![forbid(unsafe_code)]
 
 mod apply;
-mod changes;
 mod check;
 mod choice;
 mod commit;
@@ -71,14 +67,10 @@ mod flush;
 pub mod fuzzing;
 mod journal;
 mod kept;
-mod line;
 mod locate;
 mod metadata;
-mod names;
-mod notes;
 mod objects;
 mod opening;
-mod patch;
 mod plan;
 mod preimage;
 mod reads;
@@ -92,15 +84,11 @@ mod steps;
 mod trial;
 mod undo;
 
-pub use changes::{Change, ChangeKind, Changes};
 pub use choice::{Choice, Winner};
 pub use commit::{Request, Resumed, check, check_notes, check_on, commit, commit_on, resume, undo};
 pub use error::{CommitError, Conflict, ConflictKind, Obstacle, ObstacleKind};
 pub use journal::{JournalError, Phase, forget, pending};
 pub use kept::finish_kept;
-pub use line::shown;
-pub use notes::{Note, Special};
-pub use patch::{LeftOut, LeftOutReason, PatchSource, write_patch};
 pub use reads::Terms;
 pub use report::{Activity, Kept, Leftover, Progress, Reason, Report};
 pub use steps::OnProgress;

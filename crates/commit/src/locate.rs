@@ -7,17 +7,17 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
-use std::ffi::OsStr;
 use std::io;
 use std::num::NonZeroUsize;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use lru::LruCache;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags};
+use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
-use surmise_view::{Attributes, Identity, InodeKey};
+use surmise_changes::real::{LOOK, is_absent, look, look_at, open_inode};
+use surmise_view::{Attributes, InodeKey};
 
 use crate::plan::{Item, Place, Plan, ROOT};
 
@@ -35,9 +35,6 @@ pub(crate) struct Site<'p> {
     /// The placement of what is staged at a place, once somebody asks.
     placements: OnceCell<HashMap<Place, usize>>,
 }
-
-/// The flags with which a place is looked at.
-pub(crate) const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 impl<'p> Site<'p> {
     pub(crate) fn new(plan: &'p Plan, root: &Path) -> io::Result<Self> {
@@ -179,74 +176,9 @@ impl<'p> Site<'p> {
         let parent = self.find(place.directory, seeking)?;
         let flags = LOOK | OFlags::DIRECTORY;
         let fd = rustix::fs::openat(&parent, &place.name, flags, Mode::empty())?;
-        match attributes(&statx(fd.as_fd(), "")?)?.identity.key() == key {
+        match look(fd.as_fd())?.identity.key() == key {
             true => Ok(Rc::new(fd)),
             false => Err(Errno::NOENT.into()),
         }
-    }
-}
-
-/// What a name leads to, itself and not through a link; `None` when it leads nowhere, as one does
-/// that is too long for its file system.
-pub(crate) fn look_at(directory: BorrowedFd<'_>, name: &OsStr) -> io::Result<Option<Attributes>> {
-    match statx(directory, name) {
-        Ok(found) => attributes(&found).map(Some),
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// The inode behind a name, for its attributes, and those.
-pub(crate) fn open_inode(
-    directory: BorrowedFd<'_>,
-    name: &OsStr,
-) -> io::Result<(OwnedFd, Attributes)> {
-    let fd = rustix::fs::openat(directory, name, LOOK, Mode::empty())?;
-    let attributes = attributes(&statx(fd.as_fd(), "")?)?;
-    Ok((fd, attributes))
-}
-
-/// statx(2) of a name, or of the descriptor itself for an empty one.
-pub(crate) fn statx(
-    directory: BorrowedFd<'_>,
-    name: impl rustix::path::Arg,
-) -> rustix::io::Result<Statx> {
-    let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-    rustix::fs::statx(directory, name, flags, StatxFlags::BASIC_STATS)
-}
-
-/// Whether an error says that something is not there.
-pub(crate) fn is_absent(error: &io::Error) -> bool {
-    let code = error.raw_os_error().map(Errno::from_raw_os_error);
-    matches!(code, Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP))
-}
-
-fn attributes(found: &Statx) -> io::Result<Attributes> {
-    Attributes::of_statx(found).ok_or_else(|| Errno::INVAL.into())
-}
-
-/// Whether an error says that a directory on the way may not be passed.
-pub(crate) fn is_denied(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::PermissionDenied
-}
-
-/// Whether two states of an inode are one, for the conflict check.
-pub(crate) fn is_same_state(wanted: &Identity, found: &Identity) -> bool {
-    match wanted.kind {
-        surmise_view::FileKind::Directory => wanted.same_inode(found),
-        _ => wanted == found,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_too_long_for_the_file_system_leads_nowhere() {
-        let directory = std::fs::File::open(std::env::temp_dir()).unwrap();
-        let name = "n".repeat(300);
-        let found = look_at(directory.as_fd(), OsStr::new(&name)).unwrap();
-        assert!(found.is_none());
     }
 }

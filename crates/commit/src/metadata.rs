@@ -6,17 +6,14 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{AtFlags, CWD, Gid, Mode, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags};
 use rustix::io::Errno;
+use surmise_changes::real::{link, look};
 use surmise_view::{Attributes, FileKind, Timestamp};
 
-use crate::locate::statx;
 use crate::plan::Metadata;
-
-/// The kernel's limit for a value, and for a list of names (xattr(7)), in bytes.
-pub(crate) const XATTR_BYTES_MAX: usize = 1 << 16;
 
 /// Makes an inode have `metadata`; what it already has is not touched.
 pub(crate) fn set(inode: BorrowedFd<'_>, metadata: &Metadata) -> io::Result<()> {
@@ -72,36 +69,12 @@ pub(crate) fn set_times(
     }
 }
 
-/// What an open inode is.
-pub(crate) fn look(inode: BorrowedFd<'_>) -> io::Result<Attributes> {
-    Attributes::of_statx(&statx(inode, "")?).ok_or_else(|| Errno::INVAL.into())
-}
-
-/// The path that leads to an open inode, and to no other.
-pub(crate) fn link(inode: BorrowedFd<'_>) -> String {
-    format!("/proc/self/fd/{}", inode.as_raw_fd())
-}
-
 /// Removes every extended attribute that `metadata` sets.
 pub(crate) fn remove_xattrs(inode: BorrowedFd<'_>, metadata: &Metadata) -> io::Result<()> {
     metadata
         .xattrs
         .iter()
         .try_for_each(|(name, _)| set_xattr(inode, name, None))
-}
-
-/// An extended attribute; `None` where there is none, or where the user may not see it.
-pub(crate) fn xattr(inode: BorrowedFd<'_>, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
-    let mut value = vec![0; XATTR_BYTES_MAX];
-    match rustix::fs::getxattr(link(inode), name, &mut value[..]) {
-        Ok(length) => {
-            value.truncate(length);
-            Ok(Some(value))
-        }
-        // A symbolic link, say, has no way through /proc.
-        Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::ACCESS | Errno::PERM) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
 }
 
 fn set_owner(inode: BorrowedFd<'_>, found: &Attributes, metadata: &Metadata) -> io::Result<()> {

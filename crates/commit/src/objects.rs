@@ -7,12 +7,12 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::Statx;
+use surmise_changes::real::look;
 use surmise_view::{Borrowed, LoadError, Map, ObjectId, ObjectStore};
 
 use crate::check::as_undone;
 use crate::journal::Undone;
 use crate::locate::Site;
-use crate::metadata::look;
 use crate::plan::{Edit, Place};
 
 pub(crate) struct Objects {

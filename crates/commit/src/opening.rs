@@ -7,7 +7,9 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsFd;
 
-use crate::locate::{Site, is_absent};
+use surmise_changes::real::is_absent;
+
+use crate::locate::Site;
 use crate::metadata::set_permissions;
 use crate::plan::{Finish, Metadata, Opened, Plan};
 

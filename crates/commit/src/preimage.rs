@@ -12,12 +12,13 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 
+use surmise_changes::real::{self, link};
+
 use crate::copy::next_data;
 use crate::error::CommitError;
 use crate::flush::Flush;
 use crate::journal::Journal;
 use crate::locate::Site;
-use crate::metadata::{self, link};
 use crate::objects::Objects;
 use crate::plan::{Edit, Metadata};
 use crate::steps::Steps;
@@ -205,14 +206,14 @@ fn keep_one(
 
 /// All that an edit, and the kernel on its way, may change of an inode's metadata.
 fn before(inode: BorrowedFd<'_>, edit: &Edit) -> io::Result<Metadata> {
-    let found = metadata::look(inode)?;
+    let found = real::look(inode)?;
     let named = edit.metadata.xattrs.iter().map(|(name, _)| name.clone());
     let mut names: Vec<_> = named.collect();
     if !names.iter().any(|name| name == CAPABILITY) {
         names.push(CAPABILITY.into());
     }
     let xattrs = names.into_iter().map(|name| {
-        let value = metadata::xattr(inode, &name)?;
+        let value = real::xattr(inode, &name)?;
         Ok((name, value))
     });
     Ok(Metadata {

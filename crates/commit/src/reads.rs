@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use rustix::fs::{Mode, OFlags};
+use surmise_changes::real::{LOOK, is_absent, look_at};
 use surmise_view::{Identity, InodeKey, Read};
 
 use crate::check::{Findings, difference};
 use crate::choice::Choice;
 use crate::devices::{Today, number_of_today};
 use crate::error::{CommitError, Conflict, ConflictKind};
-use crate::locate::{LOOK, Site, is_absent, look_at};
+use crate::locate::Site;
 use crate::plan::{Checks, ROOT};
 
 /// On what terms somebody commits.

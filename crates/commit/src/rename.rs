@@ -6,8 +6,7 @@ use std::os::fd::BorrowedFd;
 
 use rustix::fs::{AtFlags, RenameFlags};
 use rustix::io::Errno;
-
-use crate::locate::look_at;
+use surmise_changes::real::look_at;
 
 /// Moves a name to one that is free.
 ///

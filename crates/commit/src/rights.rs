@@ -9,12 +9,12 @@ use std::path::PathBuf;
 
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, StatVfsMountFlags, Statx, StatxAttributes};
 use rustix::io::Errno;
+use surmise_changes::real::{LOOK, link, statx};
 use surmise_view::{Attributes, FileKind};
 
 use crate::check::Findings;
 use crate::error::{Obstacle, ObstacleKind};
-use crate::locate::{LOOK, Site, statx};
-use crate::metadata::link;
+use crate::locate::Site;
 use crate::objects::Objects;
 use crate::plan::{Content, Directory, Edit, Link, Metadata, Opened, Place, Plan, Staging};
 use crate::trial::{is_refusal, try_xattrs};

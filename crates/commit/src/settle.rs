@@ -6,12 +6,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
+use surmise_changes::real::{self, is_absent};
 use surmise_view::{Attributes, ObjectId};
 
 use crate::apply::{Apply, Failure};
 use crate::copy::copy;
 use crate::error::CommitError;
-use crate::locate::{is_absent, is_denied};
 use crate::metadata;
 use crate::opening::OWNER_WRITES;
 use crate::plan::{Edit, Finish, Removal};
@@ -150,14 +150,19 @@ impl<'p> Apply<'_, 'p, '_, '_> {
 
 /// Opens an inode for writing; its owner may do so whatever its mode is.
 pub(crate) fn open_for_writing(inode: BorrowedFd<'_>) -> io::Result<File> {
-    let link = metadata::link(inode);
+    let link = real::link(inode);
     let open = || rustix::fs::openat(CWD, &link, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
     match open() {
         Err(Errno::ACCESS) => {
-            let permissions = metadata::look(inode)?.permissions;
+            let permissions = real::look(inode)?.permissions;
             metadata::set_permissions(inode, permissions | OWNER_WRITES)?;
             Ok(open()?.into())
         }
         opened => Ok(opened?.into()),
     }
+}
+
+/// Whether an error says that a directory on the way may not be passed.
+fn is_denied(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
 }

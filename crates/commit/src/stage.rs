@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
+use surmise_changes::real::{self, open_inode};
 use surmise_sys::descriptors::has_writers;
 use surmise_view::{Attributes, FileKind, ObjectId};
 
@@ -15,7 +16,7 @@ use crate::copy::copy;
 use crate::error::{CommitError, Obstacle, ObstacleKind};
 use crate::flush::Flush;
 use crate::journal::{Journal, Made as Whole, Staged};
-use crate::locate::{Site, open_inode};
+use crate::locate::Site;
 use crate::metadata;
 use crate::objects::Objects;
 use crate::opening::open_up;
@@ -83,7 +84,7 @@ impl Stage<'_, '_, '_, '_> {
         let (inode, found) = open_inode(directory.as_fd(), &staging.place.name)?;
         if let Some(file) = &made.file {
             // Someone who may write the directory must not have their file taken for ours.
-            let own = metadata::look(file.as_fd())?;
+            let own = real::look(file.as_fd())?;
             if own.identity.key() != found.identity.key() {
                 return Err(Failure::Io(Errno::STALE.into()));
             }
@@ -103,7 +104,7 @@ impl Stage<'_, '_, '_, '_> {
             metadata::set(inode.as_fd(), metadata)?;
         }
         if found.identity.kind != FileKind::Directory {
-            let whole = metadata::look(inode.as_fd())?.identity;
+            let whole = real::look(inode.as_fd())?.identity;
             self.journal.made(Whole {
                 staging: index,
                 size: whole.size,

@@ -12,7 +12,9 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::fs::{Mode, OFlags, XattrFlags};
 use rustix::io::Errno;
 
-use crate::metadata::{XATTR_BYTES_MAX, link, set_xattrs};
+use surmise_changes::real::{XATTR_BYTES_MAX, link};
+
+use crate::metadata::set_xattrs;
 use crate::plan::Metadata;
 
 /// Sets what `inode` has and `wanted` changes of extended attributes on a nameless file in

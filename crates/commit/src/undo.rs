@@ -7,11 +7,12 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, StatxFlags};
 use rustix::io::Errno;
+use surmise_changes::real::{is_absent, look_at, open_inode};
 use surmise_view::ObjectId;
 
 use crate::error::CommitError;
 use crate::flush::Flush;
-use crate::locate::{Site, is_absent, look_at, open_inode};
+use crate::locate::Site;
 use crate::metadata;
 use crate::objects::Objects;
 use crate::opening::close;

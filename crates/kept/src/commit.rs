@@ -4,8 +4,9 @@
 use std::io;
 use std::ops::ControlFlow;
 
+use surmise_changes::Changes;
 use surmise_commit::{
-    Activity, Changes, CommitError, OnProgress, Progress, Report, Request, Resumed, Terms,
+    Activity, CommitError, OnProgress, Progress, Report, Request, Resumed, Terms,
 };
 use surmise_network::Resolver;
 use surmise_outbox::{Cause, Delivered, Delivery, HeldChannel, HeldState, Target};

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use surmise_commit::{Changes, CommitError};
+use surmise_changes::Changes;
+use surmise_commit::CommitError;
+use surmise_diff::Diff;
 use surmise_view::{Map, Salvaged};
 
 use crate::domain::Domain;
@@ -34,11 +36,9 @@ impl Domain {
     ///
     /// # Errors
     /// As [`Self::changes`], and when the real file system cannot be looked at.
-    pub fn noted_changes(&self) -> Result<Changes, DecideError> {
+    pub fn noted_changes(&self) -> Result<Diff, DecideError> {
         let map = self.map(Depth::Records)?;
-        Changes::of(&map)
-            .noted(&map, Path::new("/"))
-            .map_err(DecideError::Real)
+        Diff::of(&map, Path::new("/")).map_err(DecideError::Real)
     }
 
     /// The name map of what the domain changed so far, whose data are as they were written as far as

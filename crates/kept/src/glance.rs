@@ -1,6 +1,6 @@
 //! What a list shows of a domain.
 
-use surmise_commit::Changes;
+use surmise_changes::Changes;
 
 use crate::domain::{Domain, Status};
 use crate::error::DecideError;

@@ -6,7 +6,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use rustix::io::Errno;
-use surmise_commit::{Changes, Request};
+use surmise_changes::Changes;
+use surmise_commit::Request;
 use surmise_journal::{FRAME_HEADER_LENGTH, HEADER_LENGTH};
 use surmise_view::{
     FileKind, Map, NewNode, Node, NodeId, OpenHow, Operation, View, ViewConfig, load,

@@ -12,7 +12,8 @@ const LAYERS: &[&[&str]] = &[
     &["supervisor"],
     &["sync"],
     &["view", "stdio", "network"],
-    &["commit"],
+    &["changes"],
+    &["commit", "diff"],
     &["kept"],
     &["launch"],
     &["cli"],
@@ -22,6 +23,7 @@ const LAYERS: &[&[&str]] = &[
 const ASIDE: &[(&str, &[&str])] = &[
     // Its disks are files that it serves.
     ("testkit", &["fuse"]),
+    ("twins", &["testkit", "view"]),
     ("bench", &["testkit", "grpc"]),
     ("guide", &["grpc", "predict"]),
     ("xtask", &[]),

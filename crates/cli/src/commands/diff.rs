@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use surmise_commit::Changes;
+use surmise_diff::{Diff, PatchError};
 use surmise_kept::{Domain, StateRoot};
 
 use crate::damaged;
@@ -78,29 +78,25 @@ impl Arguments {
         if self.damaged {
             return damaged::show(&domain, &wanted, &base);
         }
-        let changes = domain.noted_changes()?.below(&wanted);
+        let diff = domain.noted_changes()?.below(&wanted);
         if self.patch {
-            print_patch(&domain, &changes, &base)?;
+            print_patch(&domain, &diff, &base)?;
         } else {
             // Output is below no path.
             let held = match wanted.is_empty() {
                 true => held::rows(&domain)?,
                 false => Vec::new(),
             };
-            print_lines(&changes, &held, &base)?;
+            print_lines(&diff, &held, &base)?;
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-pub(crate) fn print_lines(
-    changes: &Changes,
-    held: &[held::Row],
-    base: &Path,
-) -> Result<(), Failure> {
+pub(crate) fn print_lines(diff: &Diff, held: &[held::Row], base: &Path) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
-    for change in changes {
-        writeln!(out, "{}", change.line(base))?;
+    for row in diff {
+        writeln!(out, "{}", row.line(base))?;
     }
     for held in held {
         writeln!(out, "{}", held.line())?;
@@ -109,18 +105,20 @@ pub(crate) fn print_lines(
 }
 
 /// The patch is standard output byte for byte; what it lacks is said on standard error.
-fn print_patch(domain: &Domain, changes: &Changes, base: &Path) -> Result<(), Failure> {
+fn print_patch(domain: &Domain, diff: &Diff, base: &Path) -> Result<(), Failure> {
     let contents = Contents::of(domain)?;
     let mut out = BufWriter::new(io::stdout().lock());
     let left = contents
-        .write_patch(changes, base, &mut out)
-        .and_then(|left| out.flush().map(|()| left));
+        .write_patch(diff, base, &mut out)
+        .and_then(|left| Ok(out.flush().map(|()| left)?));
     match left {
         Ok(left) => {
             left_out(&left, base).iter().for_each(report::note);
             Ok(())
         }
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(error.into()),
+        Err(PatchError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            Err(error.into())
+        }
         // It may be the contents that cannot be read.
         Err(error) => Err(Failure::new(format_args!("write the patch: {error}"))),
     }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
-use surmise_commit::Changes;
+use surmise_changes::Changes;
 use surmise_kept::{Domain, Exit, Maker, StateRoot, Status};
 
 use crate::failure::Failure;

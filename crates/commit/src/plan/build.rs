@@ -4,13 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use surmise_changes::{Entry, Name, Names, Settled, depth};
 use surmise_view::{FileKind, Identity, InodeKey, Map, Node, NodeId, Timestamp};
 
 use super::{Directory, Edit, Finish, Indices, Metadata, Place, Plan, ROOT, Removal};
-use crate::changes::is_reachable;
-use crate::choice::Settled;
 use crate::journal::Undone;
-use crate::names::{Entry, Name, Names, depth};
 
 /// What the real tree must be for a plan to fit it.
 #[derive(Debug, Default)]
@@ -195,7 +193,7 @@ impl<'m> Builder<'m> {
             .filter(|(id, node)| {
                 node.kind != FileKind::Directory
                     && node.is_modified()
-                    && is_reachable(&self.names, *id, node)
+                    && self.names.is_reachable(*id, node)
                     && !self.leaves_unedited(*id)
             })
             .collect();

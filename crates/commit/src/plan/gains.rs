@@ -2,11 +2,11 @@
 
 use std::ffi::OsString;
 
+use surmise_changes::Entry;
 use surmise_view::{FileKind, InodeKey, Node, NodeId};
 
 use super::build::{Builder, full_metadata};
 use super::{Content, Expected, Item, Link, Metadata, Place, Placement, Removal, Staging};
-use crate::names::Entry;
 
 impl<'m> Builder<'m> {
     /// Top-down by final depth: a directory is there before what goes into it, and nothing is ever

@@ -2,11 +2,11 @@
 
 use std::cmp::Reverse;
 
+use surmise_changes::{Entry, depth};
 use surmise_view::{FileKind, Identity};
 
 use super::build::{Builder, Emptied, Refused};
 use super::{Aside, Expected, Place, Removal};
-use crate::names::{Entry, depth};
 
 impl<'m> Builder<'m> {
     pub(super) fn losses(&mut self, changed: &[Entry<'m>]) -> Result<(), Refused> {

@@ -8,13 +8,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
 use rustix::fs::{CWD, Mode, OFlags};
+use surmise_changes::real::{self, link};
 use surmise_view::Attributes;
 
 use super::Revert;
 use crate::copy::{clear, next_data};
 use crate::flush::Flush;
 use crate::locate::Site;
-use crate::metadata::{self, link};
+use crate::metadata;
 use crate::opening::OWNER_WRITES;
 use crate::plan::{Edit, Metadata, Place};
 use crate::preimage::{self, Data, Preimage, read_padded};
@@ -47,7 +48,7 @@ pub(super) fn is_ours(
     edit: &Edit,
     preimage: &Preimage,
 ) -> io::Result<bool> {
-    let found = metadata::look(inode)?;
+    let found = real::look(inode)?;
     if !is_between(inode, &found, &preimage.metadata, &edit.metadata)? {
         return Ok(false);
     }
@@ -95,7 +96,7 @@ pub(super) fn restore(
 fn keep_changed(inode: BorrowedFd<'_>, metadata: &mut Metadata) -> io::Result<()> {
     let mut changed = Vec::new();
     for (name, value) in metadata.xattrs.drain(..) {
-        if metadata::xattr(inode, &name)? != value {
+        if real::xattr(inode, &name)? != value {
             changed.push((name, value));
         }
     }
@@ -139,7 +140,7 @@ fn is_between(
         return Ok(false);
     }
     for (name, value) in &old.xattrs {
-        let now = metadata::xattr(inode, name)?;
+        let now = real::xattr(inode, name)?;
         // The kernel takes some away by itself.
         let is_known = now.is_none() || now == *value || now == new_xattr(new, name);
         if !is_known {

@@ -7,11 +7,11 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::{Dir, Mode, OFlags};
+use surmise_changes::real::is_absent;
 use surmise_view::InodeKey;
 
 use super::{Revert, data, identity, item_key, temporary};
 use crate::error::{CommitError, Conflict, ConflictKind};
-use crate::locate::is_absent;
 use crate::plan::{Content, Item, Place};
 
 /// Looks for everything that somebody outside changed of what the commit applied. Reads only.

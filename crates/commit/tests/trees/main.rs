@@ -1,4 +1,4 @@
-//! Commits and patches of views of real trees.
+//! Commits of views of real trees.
 
 mod choices;
 mod flags;
@@ -7,8 +7,6 @@ mod harness;
 mod histories;
 mod kills;
 mod large;
-mod notes;
-mod patches;
 mod power;
 mod reads;
 mod refusals;

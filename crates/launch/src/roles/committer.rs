@@ -8,8 +8,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use surmise_changes::Changes;
 use surmise_commit::{
-    Activity, Changes, CommitError, OnProgress, Progress, Report, Request, Resumed, Terms,
+    Activity, CommitError, OnProgress, Progress, Report, Request, Resumed, Terms,
 };
 use surmise_kept::Link;
 use surmise_kept::doorway::{ReadChanged, Refusal, Reply, fit};

@@ -8,7 +8,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags};
-use surmise_commit::{Changes, Phase, Report, Request};
+use surmise_changes::Changes;
+use surmise_commit::{Phase, Report, Request};
 use surmise_view::{FileKind, NodeId};
 
 use super::plain::{at, name_inodes, seen};

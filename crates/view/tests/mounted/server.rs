@@ -12,7 +12,8 @@ use std::thread;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
-use surmise_commit::{Changes, Report, Request};
+use surmise_changes::Changes;
+use surmise_commit::{Report, Request};
 use surmise_testkit::{Facets, TreeSnapshot, assert_same_tree, differences, watchdog};
 use surmise_view::{Notifier, Server, View, ViewConfig};
 

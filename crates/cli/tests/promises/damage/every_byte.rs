@@ -6,7 +6,8 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use surmise_commit::{PatchSource, write_patch};
+use surmise_changes::Changes;
+use surmise_diff::{Diff, PatchSource, write_patch};
 use surmise_kept::{DecideError, Domain, HeldChannel, StateRoot, Status};
 use surmise_testkit::{Facets, Scratch, TreeSnapshot, assert_same_tree, tell};
 use surmise_view::Read;
@@ -118,13 +119,13 @@ fn refuse(domain: &Domain, what: &dyn Fn() -> String) {
     let is_untouched = before == contents(domain.directory());
     assert!(is_untouched, "{}: something was changed", what());
     if let Ok(salvaged) = domain.salvage() {
-        let _ = surmise_commit::Changes::of(&salvaged.map);
+        let _ = Changes::of(&salvaged.map);
     }
 }
 
 fn look(domain: &Domain) -> Result<Seen, String> {
     let text = |error: DecideError| error.to_string();
-    let changes = domain.changes().map_err(text)?;
+    let diff = Diff::without_notes(domain.changes().map_err(text)?);
     let map = domain.contents().map_err(text)?;
     let source = PatchSource {
         map: &map,
@@ -132,15 +133,11 @@ fn look(domain: &Domain) -> Result<Seen, String> {
         root: Path::new("/"),
     };
     let mut patch = Vec::new();
-    write_patch(&source, &changes, Path::new("/"), &mut patch)
-        .map_err(|error| error.to_string())?;
+    write_patch(&source, &diff, Path::new("/"), &mut patch).map_err(|error| error.to_string())?;
     Ok(Seen {
         status: domain.status(),
         patch,
-        lines: changes
-            .iter()
-            .map(|change| change.line(Path::new("/")))
-            .collect(),
+        lines: diff.iter().map(|row| row.line(Path::new("/"))).collect(),
         held: domain.held().map_err(text)?,
         reads: surmise_view::load_reads(domain.directory()).map_err(|error| error.to_string())?,
     })

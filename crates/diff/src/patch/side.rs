@@ -8,12 +8,10 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, Dir, Mode, OFlags};
 use rustix::io::Errno;
+use surmise_changes::real::{link, look_at, open_inode};
 use surmise_view::{Borrowed, FileKind, InodeKey, Map, Node, NodeId, ObjectId, ObjectStore};
 
-use super::PatchSource;
-use crate::error::ObstacleKind;
-use crate::locate::{look_at, open_inode};
-use crate::metadata::link;
+use super::{PatchError, PatchSource};
 
 /// A file or link as git knows it.
 pub(super) struct Side {
@@ -54,11 +52,11 @@ impl<'s> Reader<'s> {
     }
 
     /// The state, or the kind that git does not know.
-    pub(super) fn read(&self, source: &Source) -> io::Result<Result<Side, FileKind>> {
+    pub(super) fn read(&self, source: &Source) -> Result<Result<Side, FileKind>, PatchError> {
         match source {
-            Source::Real(path) => self.read_real(path, None),
+            Source::Real(path) => Ok(self.read_real(path, None)?),
             Source::Node(id, path) => {
-                let node = self.map.node(*id).ok_or(Errno::STALE)?;
+                let node = self.map.node(*id).ok_or(io::Error::from(Errno::STALE))?;
                 match (node.object, &node.origin, node.kind) {
                     (Some(object), _, _) => {
                         let borrowed = node.borrowed.as_deref();
@@ -67,7 +65,7 @@ impl<'s> Reader<'s> {
                             data: self.read_object(object, borrowed, path)?,
                         }))
                     }
-                    (None, Some(_), _) => self.read_real(path, Some(node)),
+                    (None, Some(_), _) => Ok(self.read_real(path, Some(node))?),
                     (None, None, FileKind::Symlink) => Ok(Ok(Side {
                         mode: "120000",
                         data: node.target.as_bytes().to_owned(),
@@ -114,22 +112,25 @@ impl<'s> Reader<'s> {
         object: ObjectId,
         borrowed: Option<&Borrowed>,
         path: &Path,
-    ) -> io::Result<Vec<u8>> {
+    ) -> Result<Vec<u8>, PatchError> {
         let mut file = self.objects.open(object)?;
         let mut data = Vec::new();
         let Some(borrowed) = borrowed else {
             file.read_to_end(&mut data)?;
             return Ok(data);
         };
-        let (parent, name) = self.open_parent(path)?;
+        let (parent, name) = self.open_parent(path).map_err(io::Error::from)?;
         let (inode, _) = open_inode(parent.as_fd(), &name)?;
         let real = open_real(inode.as_fd())?;
         let size = file.metadata()?.len();
-        data.resize(usize::try_from(size).map_err(|_| Errno::FBIG)?, 0);
+        data.resize(
+            usize::try_from(size).map_err(|_| io::Error::from(Errno::FBIG))?,
+            0,
+        );
         let read = borrowed.read(&file, &real, 0, &mut data);
         let read = read.map_err(|error| match borrowed.check(&real) {
-            Ok(()) => error,
-            Err(_) => io::Error::other(format!("{}: {}", path.display(), ObstacleKind::Lost)),
+            Ok(()) => PatchError::Io(error),
+            Err(_) => PatchError::Lost(path.to_owned()),
         })?;
         data.truncate(read);
         Ok(data)

@@ -13,7 +13,7 @@ use surmise_view::Timestamp;
 
 use super::Act;
 
-pub fn act(root: &Path, act: &Act) -> io::Result<()> {
+pub(crate) fn act(root: &Path, act: &Act) -> io::Result<()> {
     let at = |path: &str| at(root, path);
     let node = |path: &str, kind, device| {
         let mode = Mode::from_raw_mode(0o644);
@@ -71,7 +71,7 @@ pub fn act(root: &Path, act: &Act) -> io::Result<()> {
     }
 }
 
-pub fn set_modified(path: &Path, time: Timestamp) -> io::Result<()> {
+pub(crate) fn set_modified(path: &Path, time: Timestamp) -> io::Result<()> {
     let times = Timestamps {
         last_access: Timespec {
             tv_sec: 0,

@@ -1,14 +1,16 @@
 //! What is said of changes besides their letter: S4.
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use proptest::prelude::*;
-use surmise_commit::Changes;
+use surmise_commit::{Request, commit};
+use surmise_diff::Diff;
 use surmise_testkit::{is_root, skip};
 
-use crate::harness::{Act, World};
+use surmise_twins::{Act, Twins};
 
 fn plant(root: &Path) {
     for (name, mode) in [
@@ -31,11 +33,21 @@ fn set_xattr(path: &Path, name: &str, value: &[u8]) {
 }
 
 /// The lines with their notes.
-fn noted(world: &World) -> Vec<String> {
-    let map = world.map();
-    let changes = Changes::of(&map).noted(&map, &world.real()).unwrap();
-    let lines = changes.iter().map(|change| change.line(Path::new("/")));
-    lines.collect()
+fn noted(twins: &Twins) -> Vec<String> {
+    let map = twins.map();
+    let diff = Diff::of(&map, &twins.real()).unwrap();
+    diff.iter().map(|row| row.line(Path::new("/"))).collect()
+}
+
+fn commit_all(twins: &Twins) {
+    let request = Request {
+        name: "t",
+        directory: &twins.state(),
+        map: &twins.map(),
+        root: &twins.real(),
+        keep: None,
+    };
+    commit(&request, &mut |_| ControlFlow::Continue(())).unwrap();
 }
 
 fn create(path: &str) -> Act {
@@ -67,8 +79,8 @@ fn user() -> String {
 
 #[test]
 fn permissions_that_matter_are_said() {
-    let world = World::new(plant);
-    world.act(&[
+    let twins = Twins::new(plant);
+    twins.act(&[
         chmod("/a", 0o755),
         chmod("/tool", 0o4755),
         chmod("/b", 0o606),
@@ -79,7 +91,7 @@ fn permissions_that_matter_are_said() {
     ]);
     let user = user();
     assert_eq!(
-        noted(&world),
+        noted(&twins),
         [
             "M a\texecutable, mode 0644 -> 0755".to_owned(),
             format!("M tool\tset-user-id {user}, mode 0755 -> 4755"),
@@ -93,22 +105,22 @@ fn permissions_that_matter_are_said() {
 
 #[test]
 fn a_change_that_is_taken_back_says_nothing() {
-    let world = World::new(plant);
-    world.act(&[
+    let twins = Twins::new(plant);
+    twins.act(&[
         chmod("/tool", 0o4755),
         chmod("/tool", 0o755),
         xattr("/b", "user.kept", Some(b"2")),
         xattr("/b", "user.kept", Some(b"1")),
     ]);
-    assert_eq!(noted(&world), ["M tool", "M b"]);
+    assert_eq!(noted(&twins), ["M tool", "M b"]);
 }
 
 /// What editors and package managers do: a new file takes the name.
 #[test]
 fn a_file_that_takes_a_name_is_compared_with_what_had_it() {
-    let world = World::new(plant);
+    let twins = Twins::new(plant);
     let set_id = is_root();
-    world.act(&[
+    twins.act(&[
         create("/n"),
         rename("/n", "/tool"),
         create("/m"),
@@ -125,7 +137,7 @@ fn a_file_that_takes_a_name_is_compared_with_what_had_it() {
     ]);
     let user = user();
     assert_eq!(
-        noted(&world),
+        noted(&twins),
         [
             "M tool\tmode 0755 -> 0644".to_owned(),
             "M a\texecutable, mode 0644 -> 0755".to_owned(),
@@ -141,8 +153,8 @@ fn a_file_that_takes_a_name_is_compared_with_what_had_it() {
 
 #[test]
 fn rights_are_said_of_names_that_move_and_of_further_names() {
-    let world = World::new(plant);
-    world.act(&[
+    let twins = Twins::new(plant);
+    twins.act(&[
         rename("/lent", "/d/moved"),
         rename("/tool", "/d/tool"),
         Act::Link("/d/moved".into(), "/second".into()),
@@ -150,7 +162,7 @@ fn rights_are_said_of_names_that_move_and_of_further_names() {
     ]);
     let user = user();
     assert_eq!(
-        noted(&world),
+        noted(&twins),
         [
             format!("R lent -> d/moved\tset-user-id {user}"),
             "R tool -> d/tool".to_owned(),
@@ -162,8 +174,8 @@ fn rights_are_said_of_names_that_move_and_of_further_names() {
 
 #[test]
 fn what_is_no_file_is_said() {
-    let world = World::new(plant);
-    world.act(&[
+    let twins = Twins::new(plant);
+    twins.act(&[
         Act::Fifo("/p".into()),
         Act::Socket("/s".into()),
         Act::Symlink("/l".into(), "to, \"it\"".into()),
@@ -173,7 +185,7 @@ fn what_is_no_file_is_said() {
         create("/link"),
     ]);
     assert_eq!(
-        noted(&world),
+        noted(&twins),
         [
             "A p\tFIFO",
             "A s\tsocket",
@@ -189,12 +201,12 @@ fn owners_devices_and_capabilities_are_said() {
     if !is_root() {
         return skip("to give files away takes root");
     }
-    let world = World::new(|root| {
+    let twins = Twins::new(|root| {
         plant(root);
         set_xattr(&root.join("tool"), "security.capability", &CAPABLE);
         std::os::unix::fs::chown(root.join("b"), Some(7), Some(8)).unwrap();
     });
-    world.act(&[
+    twins.act(&[
         Act::Chown("/a".into(), 1, 2),
         create("/given"),
         Act::Chown("/given".into(), 3, 0),
@@ -209,7 +221,7 @@ fn owners_devices_and_capabilities_are_said() {
         chmod("/plain", 0o700),
     ]);
     assert_eq!(
-        noted(&world),
+        noted(&twins),
         [
             "M a\towner root -> 1, group root -> 2",
             "A given\towner 3",
@@ -222,7 +234,7 @@ fn owners_devices_and_capabilities_are_said() {
             "A plain\texecutable",
         ]
     );
-    let taken = World::new(|root| {
+    let taken = Twins::new(|root| {
         plant(root);
         set_xattr(&root.join("tool"), "security.capability", &CAPABLE);
     });
@@ -238,12 +250,12 @@ const CAPABLE: [u8; 20] = [
 /// What was there before and cannot be seen is not taken for the same.
 #[test]
 fn where_nothing_is_outside_any_more_everything_is_said() {
-    let world = World::new(plant);
-    world.act(&[chmod("/tool", 0o4711)]);
-    fs::remove_file(world.real().join("tool")).unwrap();
+    let twins = Twins::new(plant);
+    twins.act(&[chmod("/tool", 0o4711)]);
+    fs::remove_file(twins.real().join("tool")).unwrap();
     let user = user();
     assert_eq!(
-        noted(&world),
+        noted(&twins),
         [format!("M tool\tset-user-id {user}, executable")]
     );
 }
@@ -267,12 +279,12 @@ proptest! {
     /// No bit by which a file runs with other rights comes into the real tree without a word.
     #[test]
     fn no_set_id_bit_is_committed_unsaid(acts in prop::collection::vec(act(), 1..20)) {
-        let world = World::new(plant);
-        world.act(&acts);
-        let lines = noted(&world);
-        world.commit().unwrap();
+        let twins = Twins::new(plant);
+        twins.act(&acts);
+        let lines = noted(&twins);
+        commit_all(&twins);
         for entry in ["a", "b", "tool", "new", "d/x"] {
-            let Ok(found) = fs::symlink_metadata(world.real().join(entry)) else {
+            let Ok(found) = fs::symlink_metadata(twins.real().join(entry)) else {
                 continue;
             };
             let changed = |line: &&String| {

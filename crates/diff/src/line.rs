@@ -5,21 +5,23 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::{Change, ChangeKind};
+use crate::diff::Row;
 
-impl Change {
+impl Row {
     /// `A path`, `M path`, `D path`, `T path` or `R old -> new`. Paths below `base` (absolute) are
     /// relative to it, others absolute; directories end in `/`. A path that would not read back as
     /// itself is quoted the way git quotes. Where there are notes they follow after a tab, which is in
     /// no path, with commas between them.
     pub fn line(&self, base: &Path) -> String {
-        let path = shown(&self.path, base, self.is_directory);
-        let mut line = match &self.from {
+        let change = &self.change;
+        let path = shown(&change.path, base, change.is_directory);
+        let letter = change.kind.letter();
+        let mut line = match &change.from {
             Some(from) => {
-                let from = shown(from, base, self.is_directory);
-                format!("{} {from} -> {path}", self.kind.letter())
+                let from = shown(from, base, change.is_directory);
+                format!("{letter} {from} -> {path}")
             }
-            None => format!("{} {path}", self.kind.letter()),
+            None => format!("{letter} {path}"),
         };
         for (index, note) in self.notes.iter().enumerate() {
             let separator = if index == 0 { "\t" } else { ", " };
@@ -29,20 +31,7 @@ impl Change {
     }
 }
 
-impl ChangeKind {
-    /// The letter that begins a line.
-    pub fn letter(self) -> char {
-        match self {
-            Self::Added => 'A',
-            Self::Modified => 'M',
-            Self::Deleted => 'D',
-            Self::Renamed => 'R',
-            Self::TypeChanged => 'T',
-        }
-    }
-}
-
-/// A path as a user reads it: see [`Change::line`].
+/// A path as a user reads it: see [`Row::line`].
 pub fn shown(path: &Path, base: &Path, is_directory: bool) -> String {
     let path = match path.strip_prefix(base) {
         Ok(relative) if relative.as_os_str().is_empty() => Path::new("."),
@@ -126,11 +115,13 @@ fn octal(text: &mut String, bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use surmise_changes::{Change, ChangeKind};
+
     use super::*;
     use crate::Note;
 
-    fn change(kind: ChangeKind, path: &str, from: Option<&str>, is_directory: bool) -> Change {
-        Change {
+    fn row(kind: ChangeKind, path: &str, from: Option<&str>, is_directory: bool) -> Row {
+        let change = Change {
             kind,
             path: path.into(),
             from: from.map(Into::into),
@@ -138,6 +129,9 @@ mod tests {
             node: None,
             old: None,
             replaces: None,
+        };
+        Row {
+            change,
             notes: Vec::new(),
         }
     }
@@ -145,21 +139,21 @@ mod tests {
     #[test]
     fn paths_below_the_base_are_relative_and_others_absolute() {
         let base = Path::new("/home/u");
-        let line = |change: Change| change.line(base);
+        let line = |row: Row| row.line(base);
         assert_eq!(
-            line(change(ChangeKind::Added, "/home/u/a", None, false)),
+            line(row(ChangeKind::Added, "/home/u/a", None, false)),
             "A a"
         );
         assert_eq!(
-            line(change(ChangeKind::Added, "/tmp/x", None, true)),
+            line(row(ChangeKind::Added, "/tmp/x", None, true)),
             "A /tmp/x/"
         );
         assert_eq!(
-            line(change(ChangeKind::Modified, "/home/u", None, true)),
+            line(row(ChangeKind::Modified, "/home/u", None, true)),
             "M ./"
         );
         assert_eq!(
-            line(change(
+            line(row(
                 ChangeKind::Renamed,
                 "/home/u/d/c",
                 Some("/home/u/c"),
@@ -171,9 +165,9 @@ mod tests {
 
     #[test]
     fn notes_follow_after_the_only_tab() {
-        let noted = Change {
+        let noted = Row {
             notes: vec![Note::SetUser(0), Note::Mode(0o755, 0o4755)],
-            ..change(ChangeKind::Modified, "/a\tset-user-id root", None, false)
+            ..row(ChangeKind::Modified, "/a\tset-user-id root", None, false)
         };
         assert_eq!(
             noted.line(Path::new("/")),

@@ -1,12 +1,10 @@
 //! What a domain changed, as a list.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use surmise_view::{FileKind, Map, Node, NodeId};
 
 use crate::names::{Entry, Names};
-use crate::notes::{Note, States};
 
 /// What happened to a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -38,17 +36,28 @@ pub struct Change {
     /// What the name leads to, unless deleted.
     pub node: Option<NodeId>,
     /// The real path that held the old state, unless added.
-    pub(crate) old: Option<PathBuf>,
+    pub old: Option<PathBuf>,
     /// The real path under which a renamed name takes the place of something.
-    pub(crate) replaces: Option<PathBuf>,
-    /// What it means for who may do what; filled by [`Changes::noted`].
-    pub notes: Vec<Note>,
+    pub replaces: Option<PathBuf>,
 }
 
 /// Everything that a domain changed, in the order in which it first happened.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
     list: Vec<Change>,
+}
+
+impl ChangeKind {
+    /// The letter that stands for it.
+    pub fn letter(self) -> char {
+        match self {
+            Self::Added => 'A',
+            Self::Modified => 'M',
+            Self::Deleted => 'D',
+            Self::Renamed => 'R',
+            Self::TypeChanged => 'T',
+        }
+    }
 }
 
 impl Changes {
@@ -74,31 +83,6 @@ impl Changes {
         }
     }
 
-    /// The same with notes, for which what was there before is looked at in the real directory `root`.
-    /// Only what cannot be told from `map`, of which these are the changes, is looked at.
-    ///
-    /// # Errors
-    /// When `root` cannot be opened.
-    pub fn noted(mut self, map: &Map, root: &Path) -> io::Result<Self> {
-        let states = States::new(map, root)?;
-        for change in &mut self.list {
-            change.notes = states.notes(change);
-        }
-        Ok(self)
-    }
-
-    /// Only those at or below one of `paths` (absolute), before or after; all when `paths` is empty.
-    #[must_use]
-    pub fn below(mut self, paths: &[PathBuf]) -> Self {
-        let within = |path: &Path| paths.iter().any(|filter| path.starts_with(filter));
-        if !paths.is_empty() {
-            self.list.retain(|change| {
-                within(&change.path) || change.from.as_deref().is_some_and(within)
-            });
-        }
-        self
-    }
-
     /// In order.
     pub fn iter(&self) -> std::slice::Iter<'_, Change> {
         self.list.iter()
@@ -112,6 +96,23 @@ impl Changes {
     /// Whether nothing changed.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
+    }
+}
+
+impl Change {
+    /// Whether it is at or below one of `paths` (absolute), before or after.
+    pub fn is_below(&self, paths: &[PathBuf]) -> bool {
+        let within = |path: &Path| paths.iter().any(|filter| path.starts_with(filter));
+        within(&self.path) || self.from.as_deref().is_some_and(within)
+    }
+}
+
+impl IntoIterator for Changes {
+    type Item = Change;
+    type IntoIter = std::vec::IntoIter<Change>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.list.into_iter()
     }
 }
 
@@ -141,7 +142,6 @@ fn named(names: &Names<'_>, entry: &Entry<'_>) -> Option<Change> {
             node: None,
             old: real(),
             replaces: None,
-            notes: Vec::new(),
         });
     };
     if !names.is_live(entry.directory) {
@@ -166,7 +166,6 @@ fn named(names: &Names<'_>, entry: &Entry<'_>) -> Option<Change> {
         node: Some(target),
         old,
         replaces: old_kind.and_then(|_| real()),
-        notes: Vec::new(),
     })
 }
 
@@ -174,7 +173,7 @@ fn named(names: &Names<'_>, entry: &Entry<'_>) -> Option<Change> {
 /// any more (another hard link keeps it), under the one it was found by.
 fn modified(names: &Names<'_>, id: NodeId, node: &Node) -> Option<Change> {
     let (parent, name) = names.origin(id)?;
-    if !is_changed_through_inode(node) || !is_reachable(names, id, node) {
+    if !is_changed_through_inode(node) || !names.is_reachable(id, node) {
         return None;
     }
     let bound = names.bound(id).iter().rev();
@@ -195,7 +194,6 @@ fn modified(names: &Names<'_>, id: NodeId, node: &Node) -> Option<Change> {
         node: Some(id),
         old: Some(names.real_path(parent)?.join(name)),
         replaces: None,
-        notes: Vec::new(),
     })
 }
 
@@ -208,16 +206,5 @@ fn is_changed_through_inode(node: &Node) -> bool {
                 && (node.owns_permissions || node.owns_owner || !node.xattrs.is_empty())
         }
         _ => node.is_modified(),
-    }
-}
-
-/// Whether an adopted inode still has a name, known or not.
-pub(crate) fn is_reachable(names: &Names<'_>, id: NodeId, node: &Node) -> bool {
-    match node.kind {
-        FileKind::Directory => names.is_live(id),
-        _ => node
-            .origin
-            .as_ref()
-            .is_some_and(|origin| i64::from(origin.links) + node.names > 0),
     }
 }

@@ -10,22 +10,26 @@ use std::path::{Path, PathBuf};
 
 use surmise_view::{Binding, FileKind, Identity, InodeKey, Map, Node, NodeId};
 
-use crate::choice::Settled;
+use crate::settled::Settled;
 
 /// One changed name of one directory.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Entry<'m> {
-    pub(crate) directory: NodeId,
-    pub(crate) name: &'m OsStr,
-    pub(crate) binding: &'m Binding,
+pub struct Entry<'m> {
+    /// The directory.
+    pub directory: NodeId,
+    /// The name.
+    pub name: &'m OsStr,
+    /// What the domain made of it.
+    pub binding: &'m Binding,
     /// What it really leads to.
-    pub(crate) lower: Option<Identity>,
+    pub lower: Option<Identity>,
 }
 
 /// A name in a directory, as a key.
-pub(crate) type Name<'m> = (NodeId, &'m OsStr);
+pub type Name<'m> = (NodeId, &'m OsStr);
 
-pub(crate) struct Names<'m> {
+/// The names that lead to the nodes of a map, and those that led to them.
+pub struct Names<'m> {
     map: &'m Map,
     settled: Option<&'m Settled>,
     /// The bindings that lead to a node, whether or not the real name leads to it as well.
@@ -39,12 +43,13 @@ pub(crate) struct Names<'m> {
 }
 
 impl<'m> Names<'m> {
-    pub(crate) fn of(map: &'m Map) -> Self {
+    /// Those of a map.
+    pub fn of(map: &'m Map) -> Self {
         Self::settled(map, None)
     }
 
     /// The same without what was settled to be left out.
-    pub(crate) fn settled(map: &'m Map, settled: Option<&'m Settled>) -> Self {
+    pub fn settled(map: &'m Map, settled: Option<&'m Settled>) -> Self {
         let mut names = Self {
             map,
             settled,
@@ -65,7 +70,7 @@ impl<'m> Names<'m> {
     }
 
     /// Every name that leads elsewhere than it really does, oldest change first.
-    pub(crate) fn changed(&self) -> Vec<Entry<'m>> {
+    pub fn changed(&self) -> Vec<Entry<'m>> {
         let directories = self.map.nodes();
         let directories = directories.filter(|(_, node)| node.kind == FileKind::Directory);
         let mut changed: Vec<_> = directories
@@ -77,7 +82,7 @@ impl<'m> Names<'m> {
     }
 
     /// A name that leads elsewhere than it really does.
-    pub(crate) fn changed_entry(&self, directory: NodeId, name: &OsStr) -> Option<Entry<'m>> {
+    pub fn changed_entry(&self, directory: NodeId, name: &OsStr) -> Option<Entry<'m>> {
         let node = self.map.node(directory)?;
         let mut entries = self.entries(directory, node);
         entries.find(|entry| entry.name == name && self.is_changed(entry))
@@ -102,29 +107,29 @@ impl<'m> Names<'m> {
     }
 
     /// Where the inode behind this gained name comes from, when it lost a name for it.
-    pub(crate) fn moved_from(&self, gained: &Entry<'m>) -> Option<Entry<'m>> {
+    pub fn moved_from(&self, gained: &Entry<'m>) -> Option<Entry<'m>> {
         self.moved_from
             .get(&(gained.directory, gained.name))
             .copied()
     }
 
     /// Where the inode behind this lost name goes, when it gained a name for it.
-    pub(crate) fn moved_to(&self, lost: &Entry<'m>) -> Option<Entry<'m>> {
+    pub fn moved_to(&self, lost: &Entry<'m>) -> Option<Entry<'m>> {
         self.moved_to.get(&(lost.directory, lost.name)).copied()
     }
 
     /// The bindings that lead to a node.
-    pub(crate) fn bound(&self, node: NodeId) -> &[Entry<'m>] {
+    pub fn bound(&self, node: NodeId) -> &[Entry<'m>] {
         self.bound.get(&node).map_or(&[], Vec::as_slice)
     }
 
     /// The names that an inode loses.
-    pub(crate) fn lost(&self, key: InodeKey) -> &[Entry<'m>] {
+    pub fn lost(&self, key: InodeKey) -> &[Entry<'m>] {
         self.lost.get(&key).map_or(&[], Vec::as_slice)
     }
 
     /// Whether the name under which an adopted node was found still leads to it.
-    pub(crate) fn keeps_origin(&self, id: NodeId) -> bool {
+    pub fn keeps_origin(&self, id: NodeId) -> bool {
         let Some((parent, name)) = self.origin(id) else {
             return false;
         };
@@ -140,13 +145,13 @@ impl<'m> Names<'m> {
     }
 
     /// The place in which an adopted node was found.
-    pub(crate) fn origin(&self, id: NodeId) -> Option<Name<'m>> {
+    pub fn origin(&self, id: NodeId) -> Option<Name<'m>> {
         let origin = self.map.node(id)?.origin.as_ref()?;
         Some((origin.parent, &*origin.name))
     }
 
     /// The name that leads to a directory in the view; `None` for the root and for removed ones.
-    pub(crate) fn place(&self, directory: NodeId) -> Option<Name<'m>> {
+    pub fn place(&self, directory: NodeId) -> Option<Name<'m>> {
         if directory == NodeId::ROOT {
             return None;
         }
@@ -160,7 +165,7 @@ impl<'m> Names<'m> {
     }
 
     /// Whether a directory is still in the view.
-    pub(crate) fn is_live(&self, directory: NodeId) -> bool {
+    pub fn is_live(&self, directory: NodeId) -> bool {
         let mut walked = Vec::new();
         let mut at = directory;
         let live = loop {
@@ -182,9 +187,20 @@ impl<'m> Names<'m> {
         live
     }
 
+    /// Whether an adopted inode still has a name, known or not.
+    pub fn is_reachable(&self, id: NodeId, node: &Node) -> bool {
+        match node.kind {
+            FileKind::Directory => self.is_live(id),
+            _ => node
+                .origin
+                .as_ref()
+                .is_some_and(|origin| i64::from(origin.links) + node.names > 0),
+        }
+    }
+
     /// The path of a directory: in the view, or for a removed one where it was. `None` for removed
     /// directories that never were outside.
-    pub(crate) fn path(&self, directory: NodeId) -> Option<PathBuf> {
+    pub fn path(&self, directory: NodeId) -> Option<PathBuf> {
         let mut walked: Vec<(NodeId, &OsStr)> = Vec::new();
         let mut at = directory;
         let mut path = loop {
@@ -211,12 +227,12 @@ impl<'m> Names<'m> {
     }
 
     /// The path of a name in a directory, by the same rule.
-    pub(crate) fn path_of(&self, (directory, name): Name<'_>) -> Option<PathBuf> {
+    pub fn path_of(&self, (directory, name): Name<'_>) -> Option<PathBuf> {
         self.path(directory).map(|path| path.join(name))
     }
 
     /// The real path of an adopted directory.
-    pub(crate) fn real_path(&self, directory: NodeId) -> Option<PathBuf> {
+    pub fn real_path(&self, directory: NodeId) -> Option<PathBuf> {
         let mut names = Vec::new();
         let mut at = directory;
         while at != NodeId::ROOT {
@@ -229,7 +245,8 @@ impl<'m> Names<'m> {
         Some(path)
     }
 
-    pub(crate) fn map(&self) -> &'m Map {
+    /// The map of which these are the names.
+    pub fn map(&self) -> &'m Map {
         self.map
     }
 
@@ -290,6 +307,6 @@ fn is_changed(map: &Map, entry: &Entry<'_>) -> bool {
 }
 
 /// The depth of a path: 0 for the root.
-pub(crate) fn depth(path: &Path) -> usize {
+pub fn depth(path: &Path) -> usize {
     path.components().count().saturating_sub(1)
 }

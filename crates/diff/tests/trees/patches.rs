@@ -9,9 +9,10 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::harness::{Act, World};
 use proptest::prelude::*;
-use surmise_commit::{Changes, LeftOutReason, PatchSource, write_patch};
+use surmise_changes::Changes;
+use surmise_diff::{Diff, LeftOut, LeftOutReason, PatchSource, write_patch};
+use surmise_twins::{Act, Twins};
 
 /// Files and links of a tree: whether one may be executed, and what it holds.
 type Files = BTreeMap<PathBuf, (&'static str, Vec<u8>)>;
@@ -30,27 +31,28 @@ fn plant(root: &Path) {
     fs::write(root.join("d/d"), "line 1\nline 2").unwrap();
 }
 
-fn patch(world: &World, base: &Path) -> (Vec<u8>, Vec<surmise_commit::LeftOut>) {
-    let (map, directory, root) = (world.map(), world.state(), world.real());
+fn patch(twins: &Twins, base: &Path) -> (Vec<u8>, Vec<LeftOut>) {
+    let (map, directory, root) = (twins.map(), twins.state(), twins.real());
     let source = PatchSource {
         map: &map,
         directory: &directory,
         root: &root,
     };
     let mut text = Vec::new();
-    let left_out = write_patch(&source, &Changes::of(&map), base, &mut text).unwrap();
+    let diff = Diff::without_notes(Changes::of(&map));
+    let left_out = write_patch(&source, &diff, base, &mut text).unwrap();
     (text, left_out)
 }
 
 /// Applies the patch to the real tree, and expects it to hold the files of the copy.
-fn assert_applies(world: &World) {
-    let (text, _) = patch(world, Path::new("/"));
+fn assert_applies(twins: &Twins) {
+    let (text, _) = patch(twins, Path::new("/"));
     if text.is_empty() {
-        assert_eq!(files(&world.real()), files(&world.copy()));
+        assert_eq!(files(&twins.real()), files(&twins.copy()));
         return;
     }
-    apply(&world.real(), &text, &[]);
-    let (real, copy) = (files(&world.real()), files(&world.copy()));
+    apply(&twins.real(), &text, &[]);
+    let (real, copy) = (files(&twins.real()), files(&twins.copy()));
     assert!(real == copy, "{real:?}\n{copy:?}\n{}", text.escape_ascii());
 }
 
@@ -77,7 +79,7 @@ fn apply(directory: &Path, text: &[u8], options: &[&str]) {
 
 fn files(root: &Path) -> Files {
     let mut files = Files::new();
-    crate::harness::each_path(root, &mut |path| {
+    surmise_twins::each_path(root, &mut |path| {
         let metadata = fs::symlink_metadata(path).unwrap();
         let (mode, data) = if metadata.is_file() {
             let mode = match metadata.permissions().mode() & 0o100 {
@@ -103,36 +105,36 @@ fn write(path: &str, offset: u64, data: &[u8]) -> Act {
 /// Of a large text the domain holds only what it changed.
 #[test]
 fn a_change_of_a_large_file_is_in_the_patch() {
-    let world = World::new(|root| {
+    let twins = Twins::new(|root| {
         let text: String = (0..200_000).map(|line| format!("line {line}\n")).collect();
         fs::write(root.join("large"), text).unwrap();
         fs::write(root.join("moved"), "x\n".repeat(1 << 20)).unwrap();
     });
-    world.act(&[
+    twins.act(&[
         write("large", 1_500_000, b"changed"),
         Act::Rename("moved".into(), "elsewhere".into()),
         write("elsewhere", 1 << 21, b"appended\n"),
     ]);
-    let (text, _) = patch(&world, Path::new("/"));
+    let (text, _) = patch(&twins, Path::new("/"));
     assert!(text.len() < 2000, "{}", text[..2000].escape_ascii());
-    assert_applies(&world);
+    assert_applies(&twins);
     // What changed outside is not passed off as what the domain saw.
-    fs::write(world.real().join("large"), "other").unwrap();
-    let (map, directory, root) = (world.map(), world.state(), world.real());
+    fs::write(twins.real().join("large"), "other").unwrap();
+    let (map, directory, root) = (twins.map(), twins.state(), twins.real());
     let source = PatchSource {
         map: &map,
         directory: &directory,
         root: &root,
     };
-    let changes = Changes::of(&map);
-    let refused = write_patch(&source, &changes, Path::new("/"), &mut Vec::new()).unwrap_err();
+    let diff = Diff::without_notes(Changes::of(&map));
+    let refused = write_patch(&source, &diff, Path::new("/"), &mut Vec::new()).unwrap_err();
     assert!(refused.to_string().contains("/large"), "{refused}");
 }
 
 #[test]
 fn every_change_that_git_knows_is_in_the_patch() {
-    let world = World::new(plant);
-    world.act(&[
+    let twins = Twins::new(plant);
+    twins.act(&[
         write("a", 70, b"changed"),
         write("b", 10, b" still\n"),
         write("c/b", 2, &[9, 9, 9, 9, 9, 0, 200]),
@@ -148,33 +150,33 @@ fn every_change_that_git_knows_is_in_the_patch() {
         write("new dir/a b", 0, b"x\n"),
         Act::Symlink("l".into(), "to/nowhere".into()),
     ]);
-    let before = files(&world.real());
-    let (text, _) = patch(&world, Path::new("/"));
-    assert_applies(&world);
-    apply(&world.real(), &text, &["-R"]);
-    assert_eq!(files(&world.real()), before);
+    let before = files(&twins.real());
+    let (text, _) = patch(&twins, Path::new("/"));
+    assert_applies(&twins);
+    apply(&twins.real(), &text, &["-R"]);
+    assert_eq!(files(&twins.real()), before);
 }
 
 #[test]
 fn names_of_any_bytes_survive() {
-    let world = World::new(|root| {
+    let twins = Twins::new(|root| {
         let name = |bytes: &[u8]| root.join(OsString::from(std::ffi::OsStr::from_bytes(bytes)));
         fs::write(name(b"old\xff\n"), "1\n").unwrap();
         fs::write(name("größe\t".as_bytes()), "2\n").unwrap();
     });
-    world.act(&[write("größe\t", 0, b"3")]);
-    assert_applies(&world);
+    twins.act(&[write("größe\t", 0, b"3")]);
+    assert_applies(&twins);
 }
 
 #[test]
 fn what_no_patch_can_hold_is_returned() {
-    let world = World::new(plant);
-    world.act(&[
+    let twins = Twins::new(plant);
+    twins.act(&[
         Act::Fifo("c/p".into()),
         write("a", 0, b"LINE"),
         write("c/a/d", 0, b"D"),
     ]);
-    let (text, left_out) = patch(&world, Path::new("/c"));
+    let (text, left_out) = patch(&twins, Path::new("/c"));
     let reasons: Vec<_> = left_out
         .iter()
         .map(|left| (left.path.to_str().unwrap(), left.reason))
@@ -183,14 +185,14 @@ fn what_no_patch_can_hold_is_returned() {
     assert_eq!(reasons, [("/a", LeftOutReason::Outside), ("/c/p", fifo)]);
     let text = String::from_utf8(text).unwrap();
     assert!(text.starts_with("diff --git a/a/d b/a/d\n"), "{text}");
-    apply(&world.real().join("c"), text.as_bytes(), &[]);
+    apply(&twins.real().join("c"), text.as_bytes(), &[]);
 }
 
 /// S4: git skips the lines of what no patch can carry, and applies the rest.
 #[test]
 fn what_matters_for_trust_comes_first_and_git_skips_it() {
-    let world = World::new(plant);
-    world.act(&[
+    let twins = Twins::new(plant);
+    twins.act(&[
         write("a", 70, b"changed"),
         Act::Chmod("a".into(), 0o4755),
         Act::Chmod("d/d".into(), 0o666),
@@ -199,29 +201,29 @@ fn what_matters_for_trust_comes_first_and_git_skips_it() {
         Act::Symlink("l".into(), "x\ndiff --git a/b b/b".into()),
         write("d/d", 0, b"LINE"),
     ]);
-    let map = world.map();
-    let changes = Changes::of(&map).noted(&map, &world.real()).unwrap();
-    let (directory, root) = (world.state(), world.real());
+    let map = twins.map();
+    let diff = Diff::of(&map, &twins.real()).unwrap();
+    let (directory, root) = (twins.state(), twins.real());
     let source = PatchSource {
         map: &map,
         directory: &directory,
         root: &root,
     };
     let mut text = Vec::new();
-    write_patch(&source, &changes, Path::new("/"), &mut text).unwrap();
+    write_patch(&source, &diff, Path::new("/"), &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     let comments: Vec<_> = text
         .lines()
         .take_while(|line| line.starts_with('#'))
         .collect();
-    let wanted: Vec<_> = changes
+    let wanted: Vec<_> = diff
         .iter()
-        .map(|change| format!("# {}", change.line(Path::new("/"))))
+        .map(|row| format!("# {}", row.line(Path::new("/"))))
         .collect();
     assert_eq!(comments, wanted);
     assert!(comments[0].starts_with("# M a\tset-user-id "), "{text}");
-    apply(&world.real(), text.as_bytes(), &[]);
-    let (real, copy) = (files(&world.real()), files(&world.copy()));
+    apply(&twins.real(), text.as_bytes(), &[]);
+    let (real, copy) = (files(&twins.real()), files(&twins.copy()));
     assert!(real == copy, "{real:?}\n{copy:?}\n{text}");
 }
 
@@ -252,8 +254,8 @@ fn act() -> impl Strategy<Value = Act> {
 proptest! {
     #[test]
     fn a_patch_of_any_history_applies(acts in prop::collection::vec(act(), 1..30)) {
-        let world = World::new(plant);
-        world.act(&acts);
-        assert_applies(&world);
+        let twins = Twins::new(plant);
+        twins.act(&acts);
+        assert_applies(&twins);
     }
 }

@@ -12,28 +12,44 @@ use super::split;
 /// One act. Paths are relative to the root of the tree.
 #[derive(Debug, Clone)]
 pub enum Act {
+    /// Makes an empty file.
     Create(String),
+    /// Makes a directory.
     MakeDirectory(String),
+    /// Makes a symbolic link: path, target.
     Symlink(String, String),
+    /// Makes a FIFO.
     Fifo(String),
+    /// Makes a socket.
     Socket(String),
+    /// Makes a character device with this number.
     Device(String, u64),
+    /// Removes a name that is no directory.
     Unlink(String),
+    /// Removes a directory.
     RemoveDirectory(String),
+    /// Moves the first to the second.
     Rename(String, String),
+    /// Exchanges two names.
     Exchange(String, String),
+    /// Gives the first a second name.
     Link(String, String),
-    /// Path, offset, data.
+    /// Writes data: path, offset, data.
     Write(String, u64, Vec<u8>),
+    /// Sets the size.
     Truncate(String, u64),
+    /// Sets permission bits.
     Chmod(String, u16),
+    /// Sets user and group.
     Chown(String, u32, u32),
+    /// Sets the modification time, in seconds.
     SetModified(String, i64),
+    /// Sets an extended attribute, or removes it.
     SetXattr(String, String, Option<Vec<u8>>),
 }
 
 /// The act on a view. The kernel's own checks have passed on the plain copy.
-pub fn on_view(view: &View, act: &Act) -> io::Result<()> {
+pub(crate) fn on_view(view: &View, act: &Act) -> io::Result<()> {
     let place = |path| place(view, path);
     let node = |path| node(view, path);
     let create = |path, kind, special, target: &str| create(view, path, kind, special, target);

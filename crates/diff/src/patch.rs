@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use surmise_view::{FileKind, Map};
 
-use crate::changes::Changes;
+use crate::diff::Diff;
 use crate::line::patch_path;
 use pairs::{Pair, pairs};
 use side::{Reader, Side};
@@ -46,24 +46,45 @@ pub enum LeftOutReason {
     Kind(FileKind),
 }
 
-/// Writes the patch of `changes`, for `git apply` in `base` (absolute), and returns what it could not
+/// Why a patch could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum PatchError {
+    /// What reading a file, an object or the real tree says, or writing the patch.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The domain's file lacks data that it left as they were, and the real file that had them is another.
+    #[error(
+        "{}: it changed outside, and data that the domain left as they were are gone with that",
+        .0.display()
+    )]
+    Lost(PathBuf),
+}
+
+impl PatchError {
+    /// Whether nobody reads the patch any more.
+    pub fn is_broken_pipe(&self) -> bool {
+        matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+/// Writes `diff` as a patch, for `git apply` in `base` (absolute), and returns what it could not
 /// hold. Directories are left out without a word: a patch has none, and makes what it needs. Lines of
 /// changes with notes come first, as comments: git knows of nothing in them but one permission, and
 /// skips what is before the first file. Between a file's own header lines it would not.
 ///
 /// # Errors
-/// What reading a file, an object or the real tree, or writing to `out`, says.
+/// [`PatchError`].
 pub fn write_patch(
     source: &PatchSource<'_>,
-    changes: &Changes,
+    diff: &Diff,
     base: &Path,
     out: &mut dyn Write,
-) -> io::Result<Vec<LeftOut>> {
-    for change in changes.iter().filter(|change| !change.notes.is_empty()) {
-        writeln!(out, "# {}", change.line(base))?;
+) -> Result<Vec<LeftOut>, PatchError> {
+    for row in diff.iter().filter(|row| !row.notes.is_empty()) {
+        writeln!(out, "# {}", row.line(base))?;
     }
     let reader = Reader::new(source)?;
-    let (pairs, mut left_out) = pairs(&reader, changes, base)?;
+    let (pairs, mut left_out) = pairs(&reader, diff, base)?;
     for pair in pairs {
         let old = read(&reader, pair.old.as_ref(), base, &mut left_out)?;
         let new = read(&reader, pair.new.as_ref(), base, &mut left_out)?;
@@ -77,7 +98,7 @@ fn read(
     end: Option<&pairs::End>,
     base: &Path,
     left_out: &mut Vec<LeftOut>,
-) -> io::Result<Option<Side>> {
+) -> Result<Option<Side>, PatchError> {
     let Some(end) = end else { return Ok(None) };
     match reader.read(&end.source)? {
         Ok(side) => Ok(Some(side)),

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use surmise_changes::Change;
 use surmise_view::{FileKind, NodeId};
 
 use super::side::{Reader, Source};
 use super::{LeftOut, LeftOutReason};
-use crate::changes::{Change, Changes};
+use crate::diff::Diff;
 
 /// One end of a pair.
 #[derive(Debug, Clone)]
@@ -37,11 +38,11 @@ struct Paths {
 
 pub(super) fn pairs(
     reader: &Reader<'_>,
-    changes: &Changes,
+    diff: &Diff,
     base: &Path,
 ) -> io::Result<(Vec<Pair>, Vec<LeftOut>)> {
     let mut paths = Paths::default();
-    for change in changes {
+    for change in diff.changes() {
         if let Some(replaced) = &change.replaces {
             paths.add_if_file(reader, replaced)?;
         }

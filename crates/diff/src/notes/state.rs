@@ -9,13 +9,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
-use surmise_view::{Attributes, FileKind, Map, Node, NodeId};
+use surmise_changes::real::{LOOK, XATTR_BYTES_MAX, link, look, xattr};
+use surmise_changes::{Change, ChangeKind, Names};
+use surmise_view::{FileKind, Map, Node, NodeId};
 
 use super::{Note, compare};
-use crate::changes::{Change, ChangeKind};
-use crate::locate::{LOOK, statx};
-use crate::metadata::{XATTR_BYTES_MAX, link, xattr};
-use crate::names::Names;
 
 /// File capabilities.
 pub(super) const CAPABILITY: &str = "security.capability";
@@ -134,7 +132,7 @@ impl State {
     }
 
     fn real(inode: BorrowedFd<'_>) -> io::Result<Self> {
-        let found = Attributes::of_statx(&statx(inode, "")?).ok_or(Errno::INVAL)?;
+        let found = look(inode)?;
         let kind = found.identity.kind;
         let (target, xattrs) = match kind {
             FileKind::Symlink => {

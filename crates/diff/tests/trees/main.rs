@@ -1,0 +1,4 @@
+//! What is shown of the changes of real trees.
+
+mod notes;
+mod patches;
