@@ -5,21 +5,32 @@ use std::process::ExitCode;
 
 use surmise_changes::Changes;
 use surmise_diff::Diff;
+use surmise_diff::forms::Shown;
 use surmise_kept::Domain;
 
-use crate::commands::diff::print_lines;
 use crate::failure::Failure;
+use crate::form::Choice;
 use crate::held;
 use crate::report;
 use crate::summary::count;
 
 /// Prints the changes at or below the `wanted` paths that can be read, and says what cannot be.
-pub fn show(domain: &Domain, wanted: &[PathBuf], base: &Path) -> Result<ExitCode, Failure> {
+pub fn show(
+    domain: &Domain,
+    form: &Choice,
+    wanted: &[PathBuf],
+    base: &Path,
+) -> Result<ExitCode, Failure> {
     let salvaged = domain.salvage()?;
     let changes = Changes::of(&salvaged.map);
     let diff = Diff::without_notes(changes).below(wanted);
     let held = held::rows(domain).unwrap_or_default();
-    print_lines(&diff, &held, base)?;
+    let shown = Shown {
+        diff: &diff,
+        held: &held::shown(&held),
+        base,
+    };
+    form.print(domain, &shown)?;
     let (readable, unread) = (
         count(number(salvaged.operations), "operation"),
         count(number(salvaged.unread_bytes), "byte"),

@@ -3,10 +3,8 @@
 use std::io::Write;
 
 use serde::Serialize;
+use surmise_diff::{Held, count};
 use surmise_kept::{DecideError, Domain, HeldChannel, Holdings, Status};
-
-use crate::quote::plain;
-use crate::summary::count;
 
 /// What a domain holds for one destination.
 #[derive(Serialize)]
@@ -69,20 +67,20 @@ impl Row {
         self.bytes
     }
 
-    /// As `diff` shows it.
-    pub fn line(&self) -> String {
-        let bytes = usize::try_from(self.bytes).unwrap_or(usize::MAX);
-        let bytes = count(bytes, "byte");
-        let mut line = match self.unsent_after {
-            None => format!("H {} ({bytes})", plain(&self.to)),
-            Some(sent) => format!("H {} ({bytes} unsent, {sent} sent)", plain(&self.to)),
-        };
-        if let Some(first) = &self.first_line {
-            line.push_str(": ");
-            line.push_str(&plain(first));
+    /// What a diff tells of it.
+    fn shown(&self) -> Held<'_> {
+        Held {
+            to: &self.to,
+            bytes: self.bytes,
+            unsent_after: self.unsent_after,
+            first_line: self.first_line.as_deref(),
         }
-        line
     }
+}
+
+/// What a diff tells of `rows`.
+pub fn shown(rows: &[Row]) -> Vec<Held<'_>> {
+    rows.iter().map(Row::shown).collect()
 }
 
 /// Shows at most a screen of them, for the summary after a run.
@@ -96,32 +94,11 @@ pub fn show(rows: &[Row]) {
         count(rows.len(), "held output")
     );
     for row in rows.iter().take(LINES_MAX) {
-        text.push_str(&format!("  {}\n", row.line()));
+        text.push_str(&format!("  {}\n", row.shown().line()));
     }
     if rows.len() > LINES_MAX {
         text.push_str(&format!("  … and {} more\n", rows.len() - LINES_MAX));
     }
     // As all remarks: what can't be written must not change what a run does.
     let _ = anstream::stderr().lock().write_all(text.as_bytes());
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_tells_where_how_much_and_how_it_begins() {
-        let row = |first_line: Option<&str>| Row {
-            to: "127.0.0.1:8080".into(),
-            bytes: 312,
-            unsent_after: None,
-            first_line: first_line.map(Into::into),
-            process: None,
-        };
-        assert_eq!(row(None).line(), "H 127.0.0.1:8080 (312 bytes)");
-        assert_eq!(
-            row(Some("POST /x\u{1b} HTTP/1.1")).line(),
-            "H 127.0.0.1:8080 (312 bytes): POST /x? HTTP/1.1"
-        );
-    }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 
-use surmise_diff::PatchError;
+use surmise_diff::forms::FormError;
 
 use crate::interrupt::Interrupts;
 
@@ -14,7 +14,7 @@ use crate::interrupt::Interrupts;
 ///
 /// # Errors
 /// As `write`, but for a pager that is quit early: its user has seen enough.
-pub fn page(write: impl Fn(&mut dyn Write) -> Result<(), PatchError>) -> Result<(), PatchError> {
+pub fn page(write: impl Fn(&mut dyn Write) -> Result<(), FormError>) -> Result<(), FormError> {
     let pager = env::var_os("PAGER").filter(|pager| !pager.is_empty());
     let screen = io::stderr().as_fd().try_clone_to_owned()?;
     // An interrupt is the pager's, which would else be left alone on a terminal that it has changed.

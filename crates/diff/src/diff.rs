@@ -81,6 +81,33 @@ impl Diff {
     }
 }
 
+#[cfg(test)]
+impl From<Vec<Row>> for Diff {
+    fn from(rows: Vec<Row>) -> Self {
+        Self { rows }
+    }
+}
+
+#[cfg(test)]
+impl Row {
+    /// A change of a file, without notes.
+    pub(crate) fn of(kind: surmise_changes::ChangeKind, path: &str) -> Self {
+        let change = Change {
+            kind,
+            path: path.into(),
+            from: None,
+            is_directory: false,
+            node: None,
+            old: None,
+            replaces: None,
+        };
+        Self {
+            change,
+            notes: Vec::new(),
+        }
+    }
+}
+
 impl<'a> IntoIterator for &'a Diff {
     type Item = &'a Row;
     type IntoIter = std::slice::Iter<'a, Row>;

@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::fs::{major, minor};
 use surmise_view::FileKind;
 
-use crate::line::{quoted, shown_name};
+use crate::quote::{quoted, shown_name};
 pub(crate) use state::States;
 use state::{CAPABILITY, State};
 

@@ -1,19 +1,17 @@
 //! `surmise diff`.
 
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use surmise_diff::{Diff, PatchError};
-use surmise_kept::{Domain, StateRoot};
+use surmise_diff::forms::Shown;
+use surmise_kept::StateRoot;
 
 use crate::damaged;
 use crate::failure::Failure;
+use crate::form;
 use crate::held;
 use crate::launch;
-use crate::patch::{Contents, left_out};
 use crate::paths::resolve;
-use crate::report;
 
 /// Show what a domain changed
 ///
@@ -56,12 +54,11 @@ pub struct Arguments {
     /// The domain to look at
     name: String,
 
-    /// Print a patch, as `git apply` takes it in the current directory
-    #[arg(short, long)]
-    patch: bool,
+    #[command(flatten)]
+    form: form::Choice,
 
     /// Show what can be read of a domain that is damaged, and say what cannot
-    #[arg(long, conflicts_with = "patch")]
+    #[arg(long)]
     damaged: bool,
 
     /// Only changes at or below these paths
@@ -76,50 +73,19 @@ impl Arguments {
         let base = launch::directory()?;
         let wanted: Vec<_> = self.paths.iter().map(|path| resolve(&base, path)).collect();
         if self.damaged {
-            return damaged::show(&domain, &wanted, &base);
+            return damaged::show(&domain, &self.form, &wanted, &base);
         }
-        let diff = domain.noted_changes()?.below(&wanted);
-        if self.patch {
-            print_patch(&domain, &diff, &base)?;
-        } else {
-            // Output is below no path.
-            let held = match wanted.is_empty() {
-                true => held::rows(&domain)?,
-                false => Vec::new(),
-            };
-            print_lines(&diff, &held, &base)?;
-        }
+        // Output is below no path.
+        let held = match wanted.is_empty() {
+            true => held::rows(&domain)?,
+            false => Vec::new(),
+        };
+        let shown = Shown {
+            diff: &domain.noted_changes()?.below(&wanted),
+            held: &held::shown(&held),
+            base: &base,
+        };
+        self.form.print(&domain, &shown)?;
         Ok(ExitCode::SUCCESS)
-    }
-}
-
-pub(crate) fn print_lines(diff: &Diff, held: &[held::Row], base: &Path) -> Result<(), Failure> {
-    let mut out = BufWriter::new(io::stdout().lock());
-    for row in diff {
-        writeln!(out, "{}", row.line(base))?;
-    }
-    for held in held {
-        writeln!(out, "{}", held.line())?;
-    }
-    Ok(out.flush()?)
-}
-
-/// The patch is standard output byte for byte; what it lacks is said on standard error.
-fn print_patch(domain: &Domain, diff: &Diff, base: &Path) -> Result<(), Failure> {
-    let contents = Contents::of(domain)?;
-    let mut out = BufWriter::new(io::stdout().lock());
-    let left = contents
-        .write_patch(diff, base, &mut out)
-        .and_then(|left| Ok(out.flush().map(|()| left)?));
-    match left {
-        Ok(left) => {
-            left_out(&left, base).iter().for_each(report::note);
-            Ok(())
-        }
-        Err(PatchError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
-            Err(error.into())
-        }
-        // It may be the contents that cannot be read.
-        Err(error) => Err(Failure::new(format_args!("write the patch: {error}"))),
     }
 }

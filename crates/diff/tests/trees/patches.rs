@@ -11,7 +11,8 @@ use std::process::{Command, Stdio};
 
 use proptest::prelude::*;
 use surmise_changes::Changes;
-use surmise_diff::{Diff, LeftOut, LeftOutReason, PatchSource, write_patch};
+use surmise_diff::Diff;
+use surmise_diff::forms::{self, Contents, FormError, LeftOut, LeftOutReason, Shown};
 use surmise_twins::{Act, Twins};
 
 /// Files and links of a tree: whether one may be executed, and what it holds.
@@ -32,16 +33,30 @@ fn plant(root: &Path) {
 }
 
 fn patch(twins: &Twins, base: &Path) -> (Vec<u8>, Vec<LeftOut>) {
+    let diff = Diff::without_notes(Changes::of(&twins.map()));
+    let mut text = Vec::new();
+    let left_out = try_patch(twins, &diff, base, &mut text).unwrap();
+    (text, left_out)
+}
+
+fn try_patch(
+    twins: &Twins,
+    diff: &Diff,
+    base: &Path,
+    out: &mut Vec<u8>,
+) -> Result<Vec<LeftOut>, FormError> {
     let (map, directory, root) = (twins.map(), twins.state(), twins.real());
-    let source = PatchSource {
+    let contents = Contents {
         map: &map,
         directory: &directory,
         root: &root,
     };
-    let mut text = Vec::new();
-    let diff = Diff::without_notes(Changes::of(&map));
-    let left_out = write_patch(&source, &diff, base, &mut text).unwrap();
-    (text, left_out)
+    let shown = Shown {
+        diff,
+        held: &[],
+        base,
+    };
+    forms::patch::write(&shown, &contents, out)
 }
 
 /// Applies the patch to the real tree, and expects it to hold the files of the copy.
@@ -120,14 +135,8 @@ fn a_change_of_a_large_file_is_in_the_patch() {
     assert_applies(&twins);
     // What changed outside is not passed off as what the domain saw.
     fs::write(twins.real().join("large"), "other").unwrap();
-    let (map, directory, root) = (twins.map(), twins.state(), twins.real());
-    let source = PatchSource {
-        map: &map,
-        directory: &directory,
-        root: &root,
-    };
-    let diff = Diff::without_notes(Changes::of(&map));
-    let refused = write_patch(&source, &diff, Path::new("/"), &mut Vec::new()).unwrap_err();
+    let diff = Diff::without_notes(Changes::of(&twins.map()));
+    let refused = try_patch(&twins, &diff, Path::new("/"), &mut Vec::new()).unwrap_err();
     assert!(refused.to_string().contains("/large"), "{refused}");
 }
 
@@ -203,14 +212,8 @@ fn what_matters_for_trust_comes_first_and_git_skips_it() {
     ]);
     let map = twins.map();
     let diff = Diff::of(&map, &twins.real()).unwrap();
-    let (directory, root) = (twins.state(), twins.real());
-    let source = PatchSource {
-        map: &map,
-        directory: &directory,
-        root: &root,
-    };
     let mut text = Vec::new();
-    write_patch(&source, &diff, Path::new("/"), &mut text).unwrap();
+    try_patch(&twins, &diff, Path::new("/"), &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     let comments: Vec<_> = text
         .lines()

@@ -7,7 +7,8 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use surmise_changes::Changes;
-use surmise_diff::{Diff, PatchSource, write_patch};
+use surmise_diff::Diff;
+use surmise_diff::forms::{Contents, Shown, patch};
 use surmise_kept::{DecideError, Domain, HeldChannel, StateRoot, Status};
 use surmise_testkit::{Facets, Scratch, TreeSnapshot, assert_same_tree, tell};
 use surmise_view::Read;
@@ -124,21 +125,26 @@ fn refuse(domain: &Domain, what: &dyn Fn() -> String) {
 }
 
 fn look(domain: &Domain) -> Result<Seen, String> {
-    let text = |error: DecideError| error.to_string();
-    let diff = Diff::without_notes(domain.changes().map_err(text)?);
-    let map = domain.contents().map_err(text)?;
-    let source = PatchSource {
+    let told = |error: DecideError| error.to_string();
+    let diff = Diff::without_notes(domain.changes().map_err(told)?);
+    let map = domain.contents().map_err(told)?;
+    let contents = Contents {
         map: &map,
         directory: domain.directory(),
         root: Path::new("/"),
     };
-    let mut patch = Vec::new();
-    write_patch(&source, &diff, Path::new("/"), &mut patch).map_err(|error| error.to_string())?;
+    let shown = Shown {
+        diff: &diff,
+        held: &[],
+        base: Path::new("/"),
+    };
+    let mut text = Vec::new();
+    patch::write(&shown, &contents, &mut text).map_err(|error| error.to_string())?;
     Ok(Seen {
         status: domain.status(),
-        patch,
+        patch: text,
         lines: diff.iter().map(|row| row.line(Path::new("/"))).collect(),
-        held: domain.held().map_err(text)?,
+        held: domain.held().map_err(told)?,
         reads: surmise_view::load_reads(domain.directory()).map_err(|error| error.to_string())?,
     })
 }

@@ -6,84 +6,40 @@ mod side;
 mod unified;
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use surmise_view::{FileKind, Map};
-
-use crate::diff::Diff;
-use crate::line::patch_path;
+use super::{Asked, Contents, Form, FormError, LeftOut, LeftOutReason, Shown, Writer};
+use crate::quote::patch_path;
 use pairs::{Pair, pairs};
 use side::{Reader, Side};
 
-/// What a patch is made from.
-#[derive(Debug, Clone, Copy)]
-pub struct PatchSource<'s> {
-    /// What the domain changed.
-    pub map: &'s Map,
-    /// The domain's state directory, which holds its objects.
-    pub directory: &'s Path,
-    /// The real directory that is the view's root: `/`.
-    pub root: &'s Path,
-}
+/// What `git apply` takes.
+pub const FORM: Form = Form {
+    asked: Some(Asked {
+        name: "patch",
+        short: Some('p'),
+        help: "Print a patch, as `git apply` takes it in the current directory",
+    }),
+    writer: Writer::Contents(write),
+};
 
-/// A change that no patch can hold.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftOut {
-    /// Its path in the view.
-    pub path: PathBuf,
-    /// Why.
-    pub reason: LeftOutReason,
-}
-
-/// Why a change is in no patch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum LeftOutReason {
-    /// Patches name paths below the directory in which they are applied.
-    #[error("not below the current directory")]
-    Outside,
-    /// Patches know files and symbolic links.
-    #[error("neither a file nor a symbolic link")]
-    Kind(FileKind),
-}
-
-/// Why a patch could not be written.
-#[derive(Debug, thiserror::Error)]
-pub enum PatchError {
-    /// What reading a file, an object or the real tree says, or writing the patch.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    /// The domain's file lacks data that it left as they were, and the real file that had them is another.
-    #[error(
-        "{}: it changed outside, and data that the domain left as they were are gone with that",
-        .0.display()
-    )]
-    Lost(PathBuf),
-}
-
-impl PatchError {
-    /// Whether nobody reads the patch any more.
-    pub fn is_broken_pipe(&self) -> bool {
-        matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::BrokenPipe)
-    }
-}
-
-/// Writes `diff` as a patch, for `git apply` in `base` (absolute), and returns what it could not
-/// hold. Directories are left out without a word: a patch has none, and makes what it needs. Lines of
+/// Writes the patch for `git apply` in the base, and returns the changes that it could not hold.
+/// Directories are left out without a word: a patch has none, and makes what it needs. Lines of
 /// changes with notes come first, as comments: git knows of nothing in them but one permission, and
 /// skips what is before the first file. Between a file's own header lines it would not.
 ///
 /// # Errors
-/// [`PatchError`].
-pub fn write_patch(
-    source: &PatchSource<'_>,
-    diff: &Diff,
-    base: &Path,
+/// [`FormError`].
+pub fn write(
+    shown: &Shown<'_>,
+    contents: &Contents<'_>,
     out: &mut dyn Write,
-) -> Result<Vec<LeftOut>, PatchError> {
+) -> Result<Vec<LeftOut>, FormError> {
+    let Shown { diff, base, .. } = *shown;
     for row in diff.iter().filter(|row| !row.notes.is_empty()) {
         writeln!(out, "# {}", row.line(base))?;
     }
-    let reader = Reader::new(source)?;
+    let reader = Reader::new(contents)?;
     let (pairs, mut left_out) = pairs(&reader, diff, base)?;
     for pair in pairs {
         let old = read(&reader, pair.old.as_ref(), base, &mut left_out)?;
@@ -98,7 +54,7 @@ fn read(
     end: Option<&pairs::End>,
     base: &Path,
     left_out: &mut Vec<LeftOut>,
-) -> Result<Option<Side>, PatchError> {
+) -> Result<Option<Side>, FormError> {
     let Some(end) = end else { return Ok(None) };
     match reader.read(&end.source)? {
         Ok(side) => Ok(Some(side)),

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use surmise_changes::real::{link, look_at, open_inode};
 use surmise_view::{Borrowed, FileKind, InodeKey, Map, Node, NodeId, ObjectId, ObjectStore};
 
-use super::{PatchError, PatchSource};
+use super::{Contents, FormError};
 
 /// A file or link as git knows it.
 pub(super) struct Side {
@@ -42,17 +42,17 @@ impl Side {
 }
 
 impl<'s> Reader<'s> {
-    pub(super) fn new(source: &PatchSource<'s>) -> io::Result<Self> {
+    pub(super) fn new(contents: &Contents<'s>) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Self {
-            map: source.map,
-            objects: ObjectStore::at(source.directory),
-            root: rustix::fs::openat(CWD, source.root, flags, Mode::empty())?,
+            map: contents.map,
+            objects: ObjectStore::at(contents.directory),
+            root: rustix::fs::openat(CWD, contents.root, flags, Mode::empty())?,
         })
     }
 
     /// The state, or the kind that git does not know.
-    pub(super) fn read(&self, source: &Source) -> Result<Result<Side, FileKind>, PatchError> {
+    pub(super) fn read(&self, source: &Source) -> Result<Result<Side, FileKind>, FormError> {
         match source {
             Source::Real(path) => Ok(self.read_real(path, None)?),
             Source::Node(id, path) => {
@@ -112,7 +112,7 @@ impl<'s> Reader<'s> {
         object: ObjectId,
         borrowed: Option<&Borrowed>,
         path: &Path,
-    ) -> Result<Vec<u8>, PatchError> {
+    ) -> Result<Vec<u8>, FormError> {
         let mut file = self.objects.open(object)?;
         let mut data = Vec::new();
         let Some(borrowed) = borrowed else {
@@ -129,8 +129,8 @@ impl<'s> Reader<'s> {
         );
         let read = borrowed.read(&file, &real, 0, &mut data);
         let read = read.map_err(|error| match borrowed.check(&real) {
-            Ok(()) => PatchError::Io(error),
-            Err(_) => PatchError::Lost(path.to_owned()),
+            Ok(()) => FormError::Io(error),
+            Err(_) => FormError::Lost(path.to_owned()),
         })?;
         data.truncate(read);
         Ok(data)
