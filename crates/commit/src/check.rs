@@ -1,17 +1,15 @@
-//! Whether the real tree still is what the domain saw.
+//! Whether the real tree still is what the domain saw: decided from what was seen of it, without a look.
 
 use std::collections::HashSet;
-use std::io;
-use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 
-use rustix::fs::{Dir, Mode, OFlags};
-use surmise_changes::real::{is_absent, look_at};
+use rustix::io::Errno;
 use surmise_view::{FileKind, Identity, InodeKey};
 
 use crate::error::{Conflict, ConflictKind, Obstacle, ObstacleKind};
 use crate::journal::Undone;
-use crate::locate::Site;
-use crate::plan::{Checks, Emptied, Expectation, Opened, Place};
+use crate::outside::Outside;
+use crate::plan::{Checks, Opened, Place, Plan};
 
 /// Everything that speaks against a commit.
 #[derive(Debug, Default)]
@@ -24,70 +22,101 @@ pub(crate) struct Findings {
     pub(crate) flagged: Vec<Place>,
 }
 
-/// Looks for conflicts; `keep` are the directories that hold the domain's state. Reads only.
-pub(crate) fn conflicts(
-    site: &Site<'_>,
-    checks: &Checks<'_>,
-    keep: &HashSet<InodeKey>,
-) -> Findings {
-    let mut findings = Findings::default();
-    for directory in 0..site.plan().directories.len() {
-        find_directory(site, directory, &mut findings);
-    }
-    for expectation in &checks.names {
-        find_name(site, expectation, &checks.undone, &mut findings);
-    }
-    for emptied in &checks.emptied {
-        if let Err(error) = find_newcomers(site, emptied, keep, &mut findings) {
-            findings.obstacles.push(Obstacle {
-                path: site.path(&emptied.place),
-                why: ObstacleKind::Unreadable(error),
-            });
-        }
-    }
-    findings.conflicts.sort_by(|a, b| a.path.cmp(&b.path));
-    findings.conflicts.dedup();
-    findings
+/// A plan beside what is outside.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Comparison<'c, 'm> {
+    pub(crate) plan: &'c Plan,
+    /// What must be outside for the plan to fit.
+    pub(crate) checks: &'c Checks<'m>,
+    /// What is.
+    pub(crate) outside: &'c Outside,
+    /// The real directory that is the view's root.
+    pub(crate) root: &'c Path,
+    /// The directories that hold the domain's state.
+    pub(crate) keep: &'c HashSet<InodeKey>,
 }
 
-fn find_directory(site: &Site<'_>, directory: usize, findings: &mut Findings) {
-    let planned = &site.plan().directories[directory];
-    let (Some(_), Some(place)) = (planned.key, planned.places.last()) else {
-        return;
-    };
-    match site.open(directory) {
-        Ok(_) => {}
-        Err(error) if is_absent(&error) => findings.conflicts.push(Conflict {
-            path: site.path(place),
-            what: ConflictKind::DirectoryMoved,
-        }),
-        Err(error) => findings.obstacles.push(Obstacle {
-            path: site.path(place),
-            why: ObstacleKind::Unreadable(error),
-        }),
+impl Comparison<'_, '_> {
+    /// The conflicts, by path, and what could not be looked at.
+    pub(crate) fn findings(&self) -> Findings {
+        let mut findings = Findings::default();
+        self.find_directories(&mut findings);
+        self.find_names(&mut findings);
+        self.find_newcomers(&mut findings);
+        findings.conflicts.sort_by(|a, b| a.path.cmp(&b.path));
+        findings.conflicts.dedup();
+        findings
     }
-}
 
-fn find_name(site: &Site<'_>, expectation: &Expectation, undone: &Undone, findings: &mut Findings) {
-    // A directory that is not there has been reported as such.
-    let Ok(directory) = site.open(expectation.place.directory) else {
-        return;
-    };
-    let found = match look_at(directory.as_fd(), &expectation.place.name) {
-        Ok(found) => found.map(|found| found.identity),
-        Err(error) => {
-            findings.obstacles.push(Obstacle {
-                path: site.path(&expectation.place),
-                why: ObstacleKind::Unreadable(error),
-            });
-            return;
+    /// A path for messages: where a place was, or is to be.
+    pub(crate) fn path(&self, place: &Place) -> PathBuf {
+        self.plan.path(self.root, place)
+    }
+
+    fn find_directories(&self, findings: &mut Findings) {
+        let directories = self.plan.directories.iter().zip(&self.outside.directories);
+        for (planned, seen) in directories {
+            let (Some(_), Some(place)) = (planned.key, planned.places.last()) else {
+                continue;
+            };
+            match seen {
+                Ok(true) => {}
+                Ok(false) => findings.conflicts.push(Conflict {
+                    path: self.path(place),
+                    what: ConflictKind::DirectoryMoved,
+                }),
+                Err(errno) => findings.obstacles.push(self.unreadable(place, *errno)),
+            }
         }
-    };
-    if let Some(what) = difference(expectation.state, found, undone) {
-        findings.conflicts.push(Conflict {
-            path: site.path(&expectation.place),
-            what,
-        });
+    }
+
+    fn find_names(&self, findings: &mut Findings) {
+        for (expectation, seen) in self.checks.names.iter().zip(&self.outside.names) {
+            let place = &expectation.place;
+            match seen {
+                // A directory that is not there has been told as such.
+                None => {}
+                Some(Ok(found)) => {
+                    let what = difference(expectation.state, *found, &self.checks.undone);
+                    findings.conflicts.extend(what.map(|what| Conflict {
+                        path: self.path(place),
+                        what,
+                    }));
+                }
+                Some(Err(errno)) => findings.obstacles.push(self.unreadable(place, *errno)),
+            }
+        }
+    }
+
+    /// Names in a directory that goes which the domain did not remove or move away.
+    fn find_newcomers(&self, findings: &mut Findings) {
+        for (emptied, seen) in self.checks.emptied.iter().zip(&self.outside.newcomers) {
+            let newcomers = match seen {
+                Ok(newcomers) => newcomers,
+                Err(errno) => {
+                    let obstacle = self.unreadable(&emptied.place, *errno);
+                    findings.obstacles.push(obstacle);
+                    continue;
+                }
+            };
+            let is_state = |found: &Identity| {
+                found.kind == FileKind::Directory && self.keep.contains(&found.key())
+            };
+            let foreign = newcomers
+                .iter()
+                .filter(|newcomer| !newcomer.found.as_ref().is_some_and(is_state));
+            findings.conflicts.extend(foreign.map(|newcomer| Conflict {
+                path: self.path(&emptied.place).join(&newcomer.name),
+                what: ConflictKind::CreatedInRemoved,
+            }));
+        }
+    }
+
+    fn unreadable(&self, place: &Place, errno: Errno) -> Obstacle {
+        Obstacle {
+            path: self.path(place),
+            why: ObstacleKind::Unreadable(errno.into()),
+        }
     }
 }
 
@@ -125,45 +154,4 @@ pub(crate) fn as_undone(wanted: Identity, found: Option<Identity>, undone: &Undo
         },
         _ => wanted,
     }
-}
-
-/// Names in a directory that goes which the domain did not remove or move away.
-fn find_newcomers(
-    site: &Site<'_>,
-    emptied: &Emptied<'_>,
-    keep: &HashSet<InodeKey>,
-    findings: &mut Findings,
-) -> io::Result<()> {
-    let Ok(parent) = site.open(emptied.place.directory) else {
-        return Ok(());
-    };
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let directory = match rustix::fs::openat(&parent, &emptied.place.name, flags, Mode::empty()) {
-        Ok(directory) => directory,
-        // Reported as removed or replaced.
-        Err(error) if is_absent(&error.into()) => return Ok(()),
-        Err(error) => return Err(error.into()),
-    };
-    for entry in Dir::read_from(&directory)? {
-        let entry = entry?;
-        let name = std::os::unix::ffi::OsStrExt::from_bytes(entry.file_name().to_bytes());
-        if name == "." || name == ".." {
-            continue;
-        }
-        let removed = emptied.node.and_then(|node| node.entries.get(name));
-        if removed.is_some_and(|binding| binding.lower().is_some()) {
-            continue;
-        }
-        let found = look_at(directory.as_fd(), name)?;
-        let is_state = found.is_some_and(|found| {
-            found.identity.kind == FileKind::Directory && keep.contains(&found.identity.key())
-        });
-        if !is_state {
-            findings.conflicts.push(Conflict {
-                path: site.path(&emptied.place).join(name),
-                what: ConflictKind::CreatedInRemoved,
-            });
-        }
-    }
-    Ok(())
 }

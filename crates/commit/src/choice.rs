@@ -9,14 +9,12 @@ use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use surmise_changes::real::look_at;
 use surmise_changes::{Names, Settled};
 use surmise_view::{FileKind, Identity, Map, NodeId};
 
-use crate::check::conflicts;
+use crate::check::Comparison;
 use crate::error::{CommitError, Conflict, ConflictKind};
-use crate::locate::Site;
-use crate::plan::{Checks, Expectation};
+use crate::plan::Expectation;
 
 /// Who wins at a path and below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,18 +42,15 @@ pub enum Winner {
 /// and against `read`, what was merely read and makes a conflict, of which there is nothing to settle.
 pub(crate) fn settle(
     map: &Map,
-    site: &Site<'_>,
-    checks: &Checks<'_>,
-    keep: &HashSet<surmise_view::InodeKey>,
+    comparison: &Comparison<'_, '_>,
     (choices, read): (&[Choice], &[Conflict]),
     before: Option<&Settled>,
 ) -> Result<Option<Settled>, CommitError> {
-    let found = conflicts(site, checks, keep).conflicts;
+    let found = comparison.findings().conflicts;
     let mut settling = Settling {
         names: Names::of(map),
         map,
-        site,
-        checks,
+        comparison,
         settled: before.cloned().unwrap_or_default(),
         seeds: Vec::new(),
     };
@@ -98,58 +93,71 @@ pub(crate) fn settle(
 struct Settling<'m, 's> {
     names: Names<'m>,
     map: &'m Map,
-    site: &'s Site<'s>,
-    checks: &'s Checks<'m>,
+    comparison: &'s Comparison<'s, 'm>,
     settled: Settled,
     /// Names to be left out.
     seeds: Vec<(NodeId, OsString)>,
 }
 
-impl<'m> Settling<'m, '_> {
-    /// The expectations that a conflict speaks of.
-    fn expectations(&self, conflict: &Conflict) -> Vec<(NodeId, &Expectation)> {
+/// An expectation that a conflict speaks of.
+struct Met<'s> {
+    directory: NodeId,
+    expectation: &'s Expectation,
+    /// What is there now, where that can be looked at.
+    found: Option<Option<Identity>>,
+}
+
+impl<'s> Settling<'_, 's> {
+    /// The expectations that a conflict speaks of, each with the directory that it is about.
+    fn expectations(&self, conflict: &Conflict) -> Vec<Met<'s>> {
         let of_directory = conflict.what == ConflictKind::DirectoryMoved;
-        let expectations = self.checks.names.iter();
-        let met = expectations.filter(|expectation| {
+        let Comparison {
+            checks, outside, ..
+        } = self.comparison;
+        let expectations = checks.names.iter().zip(&outside.names);
+        let met = expectations.filter(|(expectation, _)| {
             let directory = expectation.place.directory;
             match of_directory {
                 true => self.is_directory(directory, &conflict.path),
-                false => self.site.path(&expectation.place) == conflict.path,
+                false => self.comparison.path(&expectation.place) == conflict.path,
             }
         });
-        met.map(|expectation| (self.checks.nodes[expectation.place.directory], expectation))
-            .collect()
+        met.map(|(expectation, seen)| Met {
+            directory: checks.nodes[expectation.place.directory],
+            expectation,
+            found: seen.and_then(Result::ok),
+        })
+        .collect()
     }
 
     fn is_directory(&self, directory: usize, path: &Path) -> bool {
-        let places = &self.site.plan().directories[directory].places;
+        let places = &self.comparison.plan.directories[directory].places;
         places
             .last()
-            .is_some_and(|place| self.site.path(place) == path)
+            .is_some_and(|place| self.comparison.path(place) == path)
     }
 
     fn theirs(&mut self, conflict: &Conflict) -> bool {
-        let met: Vec<_> = self
-            .expectations(conflict)
-            .into_iter()
-            .map(|(directory, met)| (directory, met.place.name.clone(), met.edited))
-            .collect();
-        for (directory, name, edited) in met {
-            match edited {
+        for met in self.expectations(conflict) {
+            match met.expectation.edited {
                 Some(node) => self.settled.leave_unedited(node),
-                None => self.seeds.push((directory, name)),
+                None => {
+                    let name = met.expectation.place.name.clone();
+                    self.seeds.push((met.directory, name));
+                }
             }
         }
+        let checks = self.comparison.checks;
         let moved = conflict.what == ConflictKind::DirectoryMoved;
-        for (index, node) in self.checks.nodes.iter().enumerate() {
+        for (index, node) in checks.nodes.iter().enumerate() {
             if moved && self.is_directory(index, &conflict.path) {
                 self.settled.leave_unedited(*node);
             }
         }
         if conflict.what == ConflictKind::CreatedInRemoved {
-            for emptied in &self.checks.emptied {
-                if conflict.path.parent() == Some(&self.site.path(&emptied.place)) {
-                    let directory = self.checks.nodes[emptied.place.directory];
+            for emptied in &checks.emptied {
+                if conflict.path.parent() == Some(&self.comparison.path(&emptied.place)) {
+                    let directory = checks.nodes[emptied.place.directory];
                     self.seeds.push((directory, emptied.place.name.clone()));
                 }
             }
@@ -164,14 +172,14 @@ impl<'m> Settling<'m, '_> {
             return false;
         }
         let mut now = Vec::new();
-        for (directory, met) in self.expectations(conflict) {
+        for Met {
+            directory,
+            expectation: met,
+            found,
+        } in self.expectations(conflict)
+        {
             let name = &met.place.name;
-            let found = self
-                .site
-                .open(met.place.directory)
-                .and_then(|fd| look_at(std::os::fd::AsFd::as_fd(&fd), name));
-            let Ok(found) = found else { return false };
-            let found = found.map(|found| found.identity);
+            let Some(found) = found else { return false };
             let is_same_inode = match (met.state, found) {
                 (Some(wanted), Some(found)) => wanted.same_inode(&found),
                 _ => false,

@@ -12,7 +12,7 @@ use surmise_changes::real::look;
 use surmise_view::{InodeKey, LoadError, Map};
 
 use crate::apply::{Apply, report};
-use crate::check::{Findings, conflicts};
+use crate::check::{Comparison, Findings};
 use crate::choice::settle;
 use crate::devices::{Today, renumber, today};
 use crate::error::{CommitError, Conflict, Obstacle, ObstacleKind};
@@ -20,7 +20,7 @@ use crate::flagged;
 use crate::journal::{self, Contents, Journal, Phase};
 use crate::locate::Site;
 use crate::objects::Objects;
-use crate::opening;
+use crate::outside::Outside;
 use crate::plan::{Checks, Plan};
 use crate::preimage;
 use crate::reads::{Reads, Terms};
@@ -334,11 +334,13 @@ fn settled(
         let before = settled.as_ref();
         let (plan, checks) = planned(request, "", keep, before)?;
         let site = open(&plan, request.root)?;
+        let outside = Outside::of(&site, &checks);
+        let comparison = compare(&site, &checks, &outside, keep);
         let read = match (is_strict, before) {
-            (true, None) => reads.changed(&site, &checks),
+            (true, None) => reads.changed(&reads.look(&site), &comparison),
             _ => Vec::new(),
         };
-        match settle(request.map, &site, &checks, keep, (choices, &read), before)? {
+        match settle(request.map, &comparison, (choices, &read), before)? {
             Some(more) => settled = Some(more),
             None => break,
         }
@@ -375,8 +377,10 @@ fn examine(
 ) -> Result<Vec<Conflict>, CommitError> {
     let (times, opened, read_changed) = {
         let site = open(plan, request.root)?;
-        let mut findings = conflicts(&site, checks, keep);
-        let read_changed = reads.judge(&site, checks, &mut findings);
+        let outside = Outside::of(&site, checks);
+        let comparison = compare(&site, checks, &outside, keep);
+        let mut findings = comparison.findings();
+        let read_changed = reads.judge(&reads.look(&site), &comparison, &mut findings);
         if findings.conflicts.is_empty() {
             let objects = Objects::of(request.directory, request.map).with_undone(&checks.undone);
             obstacles(&site, &objects, &mut findings);
@@ -393,18 +397,7 @@ fn examine(
             .collect();
         (times, opened, read_changed)
     };
-    for (directory, time) in plan.directories.iter_mut().zip(times) {
-        directory.modified = time;
-    }
-    for finish in &mut plan.finishes {
-        let now = plan.directories[finish.directory].modified;
-        let then = checks.times.get(&finish.directory).copied();
-        // Someone else changed the directory too: their time is the later one.
-        if then.is_some() && now != then {
-            finish.metadata.modified = None;
-        }
-    }
-    opening::add(plan, opened);
+    plan.adjust(checks, times, opened);
     Ok(read_changed)
 }
 
@@ -432,11 +425,28 @@ fn check_again(
     keep: &HashSet<InodeKey>,
     reads: &Reads<'_>,
 ) -> Result<(), CommitError> {
-    let mut findings = conflicts(site, checks, keep);
+    let outside = Outside::of(site, checks);
+    let comparison = compare(site, checks, &outside, keep);
+    let mut findings = comparison.findings();
     if reads.terms.is_strict {
-        reads.judge(site, checks, &mut findings);
+        reads.judge(&reads.look(site), &comparison, &mut findings);
     }
     verdict(findings)
+}
+
+fn compare<'c, 'm>(
+    site: &'c Site<'_>,
+    checks: &'c Checks<'m>,
+    outside: &'c Outside,
+    keep: &'c HashSet<InodeKey>,
+) -> Comparison<'c, 'm> {
+    Comparison {
+        plan: site.plan(),
+        checks,
+        outside,
+        root: site.root_path(),
+        keep,
+    }
 }
 
 fn verdict(findings: Findings) -> Result<(), CommitError> {

@@ -71,6 +71,7 @@ mod locate;
 mod metadata;
 mod objects;
 mod opening;
+mod outside;
 mod plan;
 mod preimage;
 mod reads;

@@ -111,21 +111,7 @@ impl<'p> Site<'p> {
 
     /// A path for messages: where a place was, or is to be.
     pub(crate) fn path(&self, place: &Place) -> PathBuf {
-        let mut names = vec![place.name.as_os_str()];
-        let mut at = place.directory;
-        while at != ROOT && names.len() <= self.plan.directories.len() {
-            let directory = &self.plan.directories[at];
-            let place = match directory.staging {
-                Some(_) => directory.places.first(),
-                None => directory.places.last(),
-            };
-            let Some(place) = place else { break };
-            names.push(&place.name);
-            at = place.directory;
-        }
-        let mut path = self.root_path.clone();
-        path.extend(names.into_iter().rev());
-        path
+        self.plan.path(&self.root_path, place)
     }
 
     fn placements(&self) -> &HashMap<Place, usize> {

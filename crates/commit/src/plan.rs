@@ -12,8 +12,11 @@ mod losses;
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use surmise_view::{FileKind, Identity, InodeKey, NodeId, ObjectId, Timestamp};
+
+use crate::opening;
 
 pub(crate) use build::{Checks, Emptied, Expectation};
 
@@ -196,6 +199,47 @@ impl Plan {
             + self.edits.len()
             + self.removals.len()
             + self.finishes.len()
+    }
+
+    /// A path for messages: where a place was, or is to be.
+    pub(crate) fn path(&self, root: &Path, place: &Place) -> PathBuf {
+        let mut names = vec![place.name.as_os_str()];
+        let mut at = place.directory;
+        while at != ROOT && names.len() <= self.directories.len() {
+            let directory = &self.directories[at];
+            let place = match directory.staging {
+                Some(_) => directory.places.first(),
+                None => directory.places.last(),
+            };
+            let Some(place) = place else { break };
+            names.push(&place.name);
+            at = place.directory;
+        }
+        let mut path = root.to_owned();
+        path.extend(names.into_iter().rev());
+        path
+    }
+
+    /// Takes note of what the check found: the modification times that directories have now, and those
+    /// that must be opened for writing.
+    pub(crate) fn adjust(
+        &mut self,
+        checks: &Checks<'_>,
+        times: Vec<Option<Timestamp>>,
+        opened: Vec<Opened>,
+    ) {
+        for (directory, time) in self.directories.iter_mut().zip(times) {
+            directory.modified = time;
+        }
+        for finish in &mut self.finishes {
+            let now = self.directories[finish.directory].modified;
+            let then = checks.times.get(&finish.directory).copied();
+            // Someone else changed the directory too: their time is the later one.
+            if then.is_some() && now != then {
+                finish.metadata.modified = None;
+            }
+        }
+        opening::add(self, opened);
     }
 }
 

@@ -13,12 +13,13 @@ use rustix::fs::{Mode, OFlags};
 use surmise_changes::real::{LOOK, is_absent, look_at};
 use surmise_view::{Identity, InodeKey, Read};
 
-use crate::check::{Findings, difference};
+use crate::check::{Comparison, Findings, difference};
 use crate::choice::Choice;
 use crate::devices::{Today, number_of_today};
 use crate::error::{CommitError, Conflict, ConflictKind};
 use crate::locate::Site;
-use crate::plan::{Checks, ROOT};
+use crate::outside::{Sight, sight};
+use crate::plan::ROOT;
 
 /// On what terms somebody commits.
 #[derive(Debug, Clone, Copy, Default)]
@@ -59,15 +60,29 @@ impl<'t> Reads<'t> {
         Ok(Self { reads, terms })
     }
 
+    /// Looks at all that was read, and keeps what is not exactly as it was.
+    pub(crate) fn look(&self, site: &Site<'_>) -> Vec<Seen<'_>> {
+        let mut below = Below {
+            site,
+            directory: None,
+        };
+        let seen = self.reads.iter().map(|read| Seen {
+            read,
+            found: sight(below.look(&read.path)),
+        });
+        seen.filter(|seen| seen.found != Ok(Some(seen.read.identity)))
+            .collect()
+    }
+
     /// Whatever has changed and nobody has looked at: added to the findings, or returned where it is
     /// to be told only.
     pub(crate) fn judge(
         &self,
-        site: &Site<'_>,
-        checks: &Checks<'_>,
+        seen: &[Seen<'_>],
+        comparison: &Comparison<'_, '_>,
         findings: &mut Findings,
     ) -> Vec<Conflict> {
-        let mut changed = self.changed(site, checks);
+        let mut changed = self.changed(seen, comparison);
         changed.retain(|read| {
             let mut choices = self.terms.choices.iter();
             !choices.any(|choice| read.path.starts_with(&choice.path))
@@ -84,23 +99,24 @@ impl<'t> Reads<'t> {
     }
 
     /// Whatever has changed, by path.
-    pub(crate) fn changed(&self, site: &Site<'_>, checks: &Checks<'_>) -> Vec<Conflict> {
-        let checked = Checked::by(site, checks);
-        let mut below = Below {
-            site,
-            directory: None,
-        };
+    pub(crate) fn changed(
+        &self,
+        seen: &[Seen<'_>],
+        comparison: &Comparison<'_, '_>,
+    ) -> Vec<Conflict> {
+        let checked = Checked::by(comparison);
         let mut changed = Vec::new();
-        for read in &self.reads {
-            let (found, what) = match below.look(&read.path) {
+        for Seen { read, found } in seen {
+            let (found, what) = match *found {
                 Ok(found) => {
-                    let what = difference(Some(read.identity), found, &checks.undone);
+                    let undone = &comparison.checks.undone;
+                    let what = difference(Some(read.identity), found, undone);
                     (found, what.map(of_read))
                 }
                 Err(_) => (None, Some(ConflictKind::ReadHidden)),
             };
             let Some(what) = what else { continue };
-            let path = site.root_path().join(&read.path);
+            let path = comparison.root.join(&read.path);
             if !checked.has(&path, &read.identity, found.as_ref()) {
                 changed.push(Conflict { path, what });
             }
@@ -108,6 +124,12 @@ impl<'t> Reads<'t> {
         changed.sort_by(|a, b| a.path.cmp(&b.path));
         changed
     }
+}
+
+/// What was read, and what is there now.
+pub(crate) struct Seen<'r> {
+    read: &'r Read,
+    found: Sight<Option<Identity>>,
 }
 
 /// What a difference is where the domain merely read.
@@ -126,10 +148,11 @@ struct Checked {
 }
 
 impl Checked {
-    fn by(site: &Site<'_>, checks: &Checks<'_>) -> Self {
+    fn by(comparison: &Comparison<'_, '_>) -> Self {
         // A name that must be free tells nothing of what was read there.
-        let found = checks.names.iter();
-        let found = found.filter_map(|name| Some((site.path(&name.place), name.state?.key())));
+        let found = comparison.checks.names.iter();
+        let found =
+            found.filter_map(|name| Some((comparison.path(&name.place), name.state?.key())));
         let (paths, inodes) = found.unzip();
         Self { paths, inodes }
     }

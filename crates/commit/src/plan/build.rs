@@ -1,7 +1,7 @@
 //! From a map to a plan.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use surmise_changes::{Entry, Name, Names, Settled, depth};
@@ -39,6 +39,14 @@ pub(crate) struct Emptied<'m> {
     pub(crate) place: Place,
     /// Its node, when the domain changed names in it.
     pub(crate) node: Option<&'m Node>,
+}
+
+impl Emptied<'_> {
+    /// Whether a name in it is there no more once the domain's changes are made.
+    pub(crate) fn accounts_for(&self, name: &OsStr) -> bool {
+        let removed = self.node.and_then(|node| node.entries.get(name));
+        removed.is_some_and(|binding| binding.lower().is_some())
+    }
 }
 
 /// The changes would move or replace a directory that holds Surmise's own state.
