@@ -58,6 +58,8 @@ mod check;
 mod choice;
 mod commit;
 mod copy;
+#[cfg(test)]
+mod decisions;
 mod devices;
 mod error;
 mod flagged;
@@ -69,6 +71,8 @@ mod journal;
 mod kept;
 mod locate;
 mod metadata;
+#[cfg(test)]
+mod model;
 mod objects;
 mod opening;
 mod outside;
