@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use surmise_journal::OpenError;
-use surmise_view::ReadsUnknown;
+use surmise_view::{LoadError, ReadsUnknown};
 
 use crate::journal::JournalError;
 
@@ -45,6 +45,14 @@ pub enum CommitError {
         path: PathBuf,
         /// Why.
         source: io::Error,
+    },
+    /// The view's log no longer says what the domain changed, and a commit that is to be finished goes by it.
+    #[error("cannot finish {}: {source}", path.display())]
+    Changes {
+        /// The log.
+        path: PathBuf,
+        /// Why.
+        source: LoadError,
     },
     /// Somebody outside changed what a commit that was cut short had applied. It was not taken back.
     #[error("{} changed outside since the commit changed {}", count(.0.len(), "path"), if .0.len() == 1 { "it" } else { "them" })]
@@ -270,7 +278,7 @@ impl CommitError {
                 .first()
                 .map_or("commit again", |obstacle| obstacle.why.hint()),
             Self::Stage { .. } => "nothing was changed; remove the cause, then commit again",
-            Self::Apply { .. } => {
+            Self::Apply { .. } | Self::Changes { .. } => {
                 "remove the cause, then commit again: it will finish; or take it back with --undo"
             }
             Self::Changed(_) => {

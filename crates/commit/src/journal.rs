@@ -128,6 +128,20 @@ pub enum JournalError {
     },
 }
 
+/// Why the journal of a commit could not be removed for good.
+#[derive(Debug, thiserror::Error)]
+pub enum ForgetError {
+    /// The journal cannot be read.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The commit is not complete. Only [`crate::resume`] ends it.
+    #[error("the commit is not complete: {0:?}")]
+    Incomplete(Phase),
+    /// What the file system says.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
 impl Journal {
     /// Starts the journal of a plan, with all of the plan in it. There is a journal when this returns, and none
     /// of a part of the plan whenever it is cut short.
@@ -221,18 +235,14 @@ impl Journal {
 /// there is nothing to do.
 ///
 /// # Errors
-/// `InvalidInput` when the journal is one of a commit that is not complete, which only
-/// [`crate::resume`] ends; else what the file system says, and then the domain must not go on.
-pub fn forget(directory: &Path) -> io::Result<()> {
-    match pending(directory).map_err(io::Error::other)? {
+/// [`ForgetError`]; the domain must not go on then.
+pub fn forget(directory: &Path) -> Result<(), ForgetError> {
+    match pending(directory)? {
         None | Some(Phase::Done) => {}
-        Some(phase) => {
-            let error = format!("the commit is not complete: {phase:?}");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, error));
-        }
+        Some(phase) => return Err(ForgetError::Incomplete(phase)),
     }
     discard(directory)?;
-    std::fs::File::open(directory)?.sync_all()
+    Ok(std::fs::File::open(directory)?.sync_all()?)
 }
 
 /// Removes the journal of a commit that changed nothing, or that is complete, and then its pre-images.
