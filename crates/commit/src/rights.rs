@@ -1,31 +1,30 @@
 //! Whether the user may do, and the file systems can take, what a commit will do.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::ffi::OsString;
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+mod space;
+mod user;
 
-use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, StatVfsMountFlags, Statx, StatxAttributes};
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
-use surmise_changes::real::{LOOK, link, statx};
-use surmise_view::{Attributes, FileKind};
+use surmise_changes::real::{link, statx};
+use surmise_view::Attributes;
 
 use crate::check::Findings;
 use crate::error::{Obstacle, ObstacleKind};
 use crate::locate::Site;
 use crate::objects::Objects;
-use crate::plan::{Content, Directory, Edit, Link, Metadata, Opened, Place, Plan, Staging};
+use crate::plan::{Directory, Edit, Link, Metadata, Opened, Place, Plan, Staging};
 use crate::trial::{is_refusal, try_xattrs};
+use user::{Inode, User, Writing, refusal};
 
 /// Looks for what is in the way of a plan. Changes nothing that anybody sees.
 pub(crate) fn obstacles(site: &Site<'_>, objects: &Objects, findings: &mut Findings) {
     let mut rights = Rights {
         site,
         findings,
-        user: rustix::process::geteuid().as_raw(),
-        groups: groups(),
+        user: User::of_process(),
     };
     for directory in written(site.plan()) {
         rights.directory(directory);
@@ -59,8 +58,7 @@ pub(crate) fn obstacles(site: &Site<'_>, objects: &Objects, findings: &mut Findi
 struct Rights<'r, 'p> {
     site: &'r Site<'p>,
     findings: &'r mut Findings,
-    user: u32,
-    groups: HashSet<u32>,
+    user: User,
 }
 
 impl Rights<'_, '_> {
@@ -69,42 +67,26 @@ impl Rights<'_, '_> {
         let Ok(fd) = self.site.open(directory) else {
             return;
         };
-        let found = statx(fd.as_fd(), "").ok();
-        let access = Access::WRITE_OK | Access::EXEC_OK;
-        let why = match rustix::fs::accessat(&fd, ".", access, AtFlags::EACCESS) {
-            Err(error) => match found.filter(|found| self.can_open(&fd, error, found)) {
-                Some(found) => {
-                    self.findings.opened.push(Opened {
-                        directory,
-                        permissions: found.stx_mode & 0o7777,
-                    });
-                    None
-                }
-                None if found.is_some_and(|found| is_locked(found.stx_attributes)) => {
-                    Some(ObstacleKind::Immutable)
-                }
-                None => Some(refusal(error)),
-            },
-            Ok(()) => found
-                .filter(|found| is_locked(found.stx_attributes))
-                .map(|_| ObstacleKind::Immutable),
-        };
-        if let Some(why) = why {
-            let place = self.site.plan().directories[directory].places.last();
-            let path = place.map_or_else(
-                || self.site.root_path().to_owned(),
-                |place| self.site.path(place),
-            );
-            self.findings.obstacles.push(Obstacle { path, why });
+        let access = |wanted| rustix::fs::accessat(&fd, ".", wanted, AtFlags::EACCESS);
+        let writing = access(Access::WRITE_OK | Access::EXEC_OK);
+        let passing = writing.or_else(|_| access(Access::EXEC_OK));
+        let found = inode_of(fd.as_fd(), "");
+        let writing = self.user.writes_in(writing, passing, found.as_ref());
+        match writing {
+            Writing::Allowed => {}
+            Writing::OnceOpened { permissions } => self.findings.opened.push(Opened {
+                directory,
+                permissions,
+            }),
+            Writing::Refused(why) => {
+                let place = self.site.plan().directories[directory].places.last();
+                let path = place.map_or_else(
+                    || self.site.root_path().to_owned(),
+                    |place| self.site.path(place),
+                );
+                self.findings.obstacles.push(Obstacle { path, why });
+            }
         }
-    }
-
-    /// Whether the user owns a directory and only the right to write is missing.
-    fn can_open(&self, fd: &OwnedFd, error: Errno, found: &Statx) -> bool {
-        let access = Access::EXEC_OK;
-        error == Errno::ACCESS
-            && found.stx_uid == self.user
-            && rustix::fs::accessat(fd, ".", access, AtFlags::EACCESS).is_ok()
     }
 
     /// A name that goes.
@@ -112,21 +94,15 @@ impl Rights<'_, '_> {
         let Ok(directory) = self.site.open(place.directory) else {
             return;
         };
-        let (Ok(holder), Ok(found)) = (
-            statx(directory.as_fd(), ""),
-            statx(directory.as_fd(), &*place.name),
-        ) else {
+        let holder = inode_of(directory.as_fd(), "");
+        let found = inode_of(directory.as_fd(), &*place.name);
+        let (Some(holder), Some(found)) = (holder, found) else {
             return;
         };
-        if found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
-            self.refuse(place, ObstacleKind::MountPoint);
+        for why in self.user.keeps_name(&holder, &found) {
+            self.refuse(place, why);
         }
-        let is_sticky = holder.stx_mode & 0o1000 != 0;
-        let is_foreign = ![found.stx_uid, holder.stx_uid].contains(&self.user);
-        if is_sticky && is_foreign && !self.is_root() {
-            self.refuse(place, ObstacleKind::Sticky);
-        }
-        if is_locked(found.stx_attributes) {
+        if found.is_locked() {
             self.refuse_flagged(place);
         }
     }
@@ -140,7 +116,7 @@ impl Rights<'_, '_> {
             let Ok(found) = statx(inode.as_fd(), "") else {
                 return;
             };
-            if is_locked(found.stx_attributes) {
+            if Inode::from(&found).is_locked() {
                 self.refuse_flagged(place);
             }
             let Some(attributes) = Attributes::of_statx(&found) else {
@@ -151,7 +127,7 @@ impl Rights<'_, '_> {
                 self.xattrs(place, &directory, inode.as_fd(), &edit.metadata);
             }
             if edit.object.is_some() {
-                if attributes.uid != self.user {
+                if attributes.uid != self.user.uid {
                     // Its owner can make it writable while the commit writes it.
                     self.writable(place);
                 }
@@ -170,7 +146,7 @@ impl Rights<'_, '_> {
             Some((place, statx(inode.as_fd(), "").ok()?))
         });
         if let Some((place, found)) = found
-            && found.stx_uid != self.user
+            && found.stx_uid != self.user.uid
         {
             self.writable(place);
         }
@@ -188,22 +164,9 @@ impl Rights<'_, '_> {
     }
 
     fn staging(&mut self, staging: &Staging) {
-        if let (Content::Special { kind, device }, false) = (&staging.content, self.is_root()) {
-            // A whiteout is no device that anybody could open; everyone may make one.
-            let is_whiteout = *kind == FileKind::CharacterDevice && *device == 0;
-            let is_device = matches!(kind, FileKind::CharacterDevice | FileKind::BlockDevice);
-            if is_device && !is_whiteout {
-                self.refuse(&staging.place, ObstacleKind::Device);
-            }
-        }
-        if let Some(Metadata {
-            uid: Some(uid),
-            gid: Some(gid),
-            ..
-        }) = staging.metadata
-            && !self.may_give(uid, gid)
-        {
-            self.refuse(&staging.place, ObstacleKind::NotGivable { uid, gid });
+        let metadata = staging.metadata.as_ref();
+        for why in self.user.makes(&staging.content, metadata) {
+            self.refuse(&staging.place, why);
         }
     }
 
@@ -235,107 +198,9 @@ impl Rights<'_, '_> {
     }
 
     fn metadata(&mut self, place: &Place, found: &Attributes, wanted: &Metadata) {
-        if self.is_root() {
-            return;
+        if let Some(why) = self.user.sets(found, wanted) {
+            self.refuse(place, why);
         }
-        let uid = wanted.uid.unwrap_or(found.uid);
-        let gid = wanted.gid.unwrap_or(found.gid);
-        let mode_changes = wanted
-            .permissions
-            .is_some_and(|permissions| permissions != found.permissions);
-        let owner_changes = (uid, gid) != (found.uid, found.gid);
-        if (mode_changes || owner_changes) && found.uid != self.user {
-            self.refuse(place, ObstacleKind::NotOwner);
-        } else if owner_changes && !self.may_give(uid, gid) {
-            self.refuse(place, ObstacleKind::NotGivable { uid, gid });
-        }
-    }
-
-    /// What must be copied, against what is free, one file system at a time.
-    fn space(&mut self, objects: &Objects) {
-        let mut needs: BTreeMap<u64, (u64, &Place)> = BTreeMap::new();
-        let plan = self.site.plan();
-        let mut need = |device: u64, bytes: u64, place| {
-            needs.entry(device).or_insert((0, place)).0 += bytes;
-        };
-        for staging in &plan.stagings {
-            let Content::Regular {
-                object: Some(object),
-            } = staging.content
-            else {
-                continue;
-            };
-            let (Some(device), Ok(found)) = (
-                device_of(plan, staging.place.directory),
-                objects.stat(object),
-            ) else {
-                continue;
-            };
-            let own = rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor);
-            if own != device {
-                need(device, found.stx_blocks * 512, &staging.place);
-            }
-        }
-        for edit in &plan.edits {
-            let Some(Ok(found)) = edit.object.map(|object| objects.stat(object)) else {
-                continue;
-            };
-            let now = edit.places.iter().find_map(|place| {
-                let inode = self.site.inode(place, edit.key).ok()??;
-                let found = statx(inode.as_fd(), "").ok()?;
-                Some((found.stx_blocks, place))
-            });
-            if let Some((blocks, place)) = now {
-                // An object that lacks something replaces no more than it has.
-                let replaced = edit
-                    .object
-                    .and_then(|object| objects.borrowed(object))
-                    .map_or(blocks, |borrowed| blocks.min(borrowed.own_bytes() / 512));
-                let growth = found.stx_blocks.saturating_sub(replaced) * 512;
-                need(edit.key.device, growth, place);
-            }
-        }
-        for (_, (needed, place)) in needs {
-            self.room(place, needed);
-        }
-    }
-
-    fn room(&mut self, place: &Place, needed: u64) {
-        let mut at = place.directory;
-        while let Some(staging) = self.site.plan().directories[at].staging {
-            at = self.site.plan().stagings[staging].place.directory;
-        }
-        let Ok(directory) = self.site.open(at) else {
-            return;
-        };
-        let Ok(free) = rustix::fs::fstatvfs(&directory) else {
-            return;
-        };
-        let available = match self.is_root() {
-            true => free.f_bfree * free.f_frsize,
-            false => free.f_bavail * free.f_frsize,
-        };
-        if free.f_flag.contains(StatVfsMountFlags::RDONLY) {
-            self.refuse(place, ObstacleKind::ReadOnly);
-        } else if needed > available {
-            let file_system = mount_point(&directory);
-            self.refuse(
-                place,
-                ObstacleKind::NoSpace {
-                    file_system,
-                    needed,
-                    available,
-                },
-            );
-        }
-    }
-
-    fn may_give(&self, uid: u32, gid: u32) -> bool {
-        self.is_root() || (uid == self.user && self.groups.contains(&gid))
-    }
-
-    fn is_root(&self) -> bool {
-        self.user == 0
     }
 
     fn refuse_flagged(&mut self, place: &Place) {
@@ -377,65 +242,12 @@ fn has_moved(directory: &Directory) -> bool {
     first.map(|place| place.directory) != last.map(|place| place.directory)
 }
 
-/// The file system on which a directory is, or will be.
-fn device_of(plan: &Plan, directory: usize) -> Option<u64> {
-    let mut at = directory;
-    while let Some(staging) = plan.directories[at].staging {
-        at = plan.stagings[staging].place.directory;
-    }
-    plan.directories[at].key.map(|key| key.device)
-}
-
-fn groups() -> HashSet<u32> {
-    let supplementary = rustix::process::getgroups().unwrap_or_default();
-    let own = rustix::process::getegid();
-    supplementary
-        .into_iter()
-        .chain([own])
-        .map(rustix::fs::Gid::as_raw)
-        .collect()
-}
-
-/// Where the file system of a directory is mounted, as far up as this process sees.
-fn mount_point(directory: &OwnedFd) -> PathBuf {
-    let path = |directory: &OwnedFd| {
-        let link = rustix::fs::readlinkat(CWD, link(directory.as_fd()), Vec::new());
-        link.map_or_else(
-            |_| PathBuf::from("/"),
-            |path| OsString::from_vec(path.into_bytes()).into(),
-        )
-    };
-    let up = |directory: &OwnedFd| rustix::fs::openat(directory, "..", LOOK, Mode::empty());
-    let is_root = |directory: &OwnedFd| {
-        statx(directory.as_fd(), "")
-            .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
-    };
-    let Ok(mut at) = rustix::fs::openat(directory, ".", LOOK, Mode::empty()) else {
-        return path(directory);
-    };
-    while !is_root(&at) {
-        match up(&at) {
-            Ok(parent) => at = parent,
-            Err(_) => break,
-        }
-    }
-    path(&at)
-}
-
 /// Why a file cannot be opened for writing. Only an attempt tells whether a program runs from it.
 fn refused_writing(inode: BorrowedFd<'_>) -> Option<Errno> {
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     rustix::fs::openat(CWD, link(inode), flags, Mode::empty()).err()
 }
 
-fn is_locked(attributes: StatxAttributes) -> bool {
-    attributes.intersects(StatxAttributes::IMMUTABLE | StatxAttributes::APPEND)
-}
-
-fn refusal(error: Errno) -> ObstacleKind {
-    match error {
-        Errno::ROFS => ObstacleKind::ReadOnly,
-        Errno::ACCESS | Errno::PERM => ObstacleKind::NotWritable,
-        error => ObstacleKind::Unreadable(io::Error::from(error)),
-    }
+fn inode_of(directory: BorrowedFd<'_>, name: impl rustix::path::Arg) -> Option<Inode> {
+    Some(Inode::from(&statx(directory, name).ok()?))
 }
