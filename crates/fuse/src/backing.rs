@@ -1,6 +1,6 @@
 //! Files that the kernel reads and writes by itself.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use surmise_sys::passthrough;
@@ -18,7 +18,7 @@ pub struct Backing {
 pub struct BackingId(i32);
 
 impl Backing {
-    pub(crate) fn open(device: Arc<OwnedFd>, file: &std::fs::File) -> std::io::Result<Self> {
+    pub(crate) fn open(device: Arc<OwnedFd>, file: BorrowedFd<'_>) -> std::io::Result<Self> {
         let id = BackingId(passthrough::open_backing(&device, file)?);
         Ok(Self { device, id })
     }

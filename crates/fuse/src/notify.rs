@@ -1,10 +1,9 @@
 //! What the server tells the kernel unasked: that something which it remembers may have changed.
 
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io::{self, IoSlice};
 use std::iter;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -126,7 +125,7 @@ impl Notifier {
     /// # Errors
     /// `EPERM` without `CAP_SYS_ADMIN` over the whole machine, `ELOOP` where the file's file system lies
     /// on others itself.
-    pub fn register(&self, file: &File) -> io::Result<Backing> {
+    pub fn register(&self, file: BorrowedFd<'_>) -> io::Result<Backing> {
         Backing::open(Arc::clone(&self.device), file)
     }
 

@@ -11,6 +11,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -184,7 +185,7 @@ struct Disk {
 
 impl FileSystem for Disk {
     fn init(&self, _: &Negotiated, kernel: Notifier) {
-        if let Ok(backing) = kernel.register(&self.memory) {
+        if let Ok(backing) = kernel.register(self.memory.as_fd()) {
             let _ = self.backing.set(backing);
         }
     }

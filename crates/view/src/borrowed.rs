@@ -26,12 +26,10 @@ use std::fs::File;
 use std::io;
 use std::iter;
 use std::ops::Range;
-use std::os::fd::AsFd;
 
 use rustix::io::Errno;
+use surmise_lower::{OpenFile, read_full};
 
-use crate::copies::read_full;
-use crate::lower;
 use crate::record::Record;
 use crate::types::{Identity, NodeId, ObjectId};
 
@@ -209,7 +207,7 @@ impl Borrowed {
     pub fn read(
         &self,
         object: &File,
-        real: &File,
+        real: &dyn OpenFile,
         offset: u64,
         buffer: &mut [u8],
     ) -> io::Result<usize> {
@@ -238,9 +236,8 @@ impl Borrowed {
     ///
     /// # Errors
     /// `EIO` where it is not.
-    pub fn check(&self, real: &File) -> io::Result<()> {
-        let found = lower::stat(real.as_fd(), "".as_ref())?;
-        match found.is_some_and(|found| found.identity == self.from) {
+    pub fn check(&self, real: &dyn OpenFile) -> io::Result<()> {
+        match real.attributes()?.identity == self.from {
             true => Ok(()),
             false => Err(Errno::IO.into()),
         }
@@ -283,7 +280,7 @@ impl Blocks {
 }
 
 /// Fills a buffer from a file; what is behind the file's end stays zero.
-fn read_to_end(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+fn read_to_end(file: &dyn OpenFile, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
     let length = read_full(file, offset, buffer)?;
     buffer[length..].fill(0);
     Ok(())

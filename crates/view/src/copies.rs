@@ -5,57 +5,62 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-use rustix::fs::SeekFrom;
 use rustix::io::Errno;
+use surmise_lower::{OpenFile, read_full};
 
 /// How much is copied in one step where the kernel copies.
 pub(crate) const COPY_STEP: u64 = 1 << 30;
 
+/// Has a file share the blocks of another, where both are of one file system that can.
+pub(crate) fn share_blocks(source: &dyn OpenFile, target: &File) -> bool {
+    let source = source.descriptor();
+    source.is_some_and(|source| rustix::fs::ioctl_ficlone(target, source).is_ok())
+}
+
 /// Copies what is not a hole of a range to the same place in another file, which has holes there.
-pub(crate) fn copy_data(source: &File, target: &File, range: Range<u64>) -> io::Result<()> {
+pub(crate) fn copy_data(source: &dyn OpenFile, target: &File, range: Range<u64>) -> io::Result<()> {
     let end = range.end;
     let mut at = range.start;
     while at < end {
-        let data = match rustix::fs::seek(source, SeekFrom::Data(at)) {
-            Ok(data) => data,
-            Err(Errno::NXIO) => break,
-            Err(error) => return Err(error.into()),
+        let Some(data) = source.next_data(at)? else {
+            break;
         };
-        let hole = rustix::fs::seek(source, SeekFrom::Hole(data))?.min(end);
-        let (mut from, mut to) = (data, data);
-        while from < hole {
-            let step = usize::try_from((hole - from).min(COPY_STEP)).unwrap_or(usize::MAX);
-            let copied = match rustix::fs::copy_file_range(
-                source,
-                Some(&mut from),
-                target,
-                Some(&mut to),
-                step,
-            ) {
-                // Not between these two file systems.
-                Err(Errno::XDEV | Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => {
-                    copy_through_memory(source, target, from, hole)?;
-                    break;
-                }
-                copied => copied?,
-            };
-            if copied == 0 {
-                break;
-            }
-        }
-        at = hole.max(data);
+        // The file may have become shorter meanwhile.
+        let hole = source.next_hole(data)?.unwrap_or(data).min(end);
+        copy_run(source, target, data..hole)?;
+        at = hole.max(data + 1);
     }
     Ok(())
 }
 
-fn copy_through_memory(source: &File, target: &File, from: u64, to: u64) -> io::Result<()> {
+fn copy_run(source: &dyn OpenFile, target: &File, run: Range<u64>) -> io::Result<()> {
+    let (mut from, mut to) = (run.start, run.start);
+    let Some(descriptor) = source.descriptor() else {
+        return copy_through_memory(source, target, run);
+    };
+    while from < run.end {
+        let step = usize::try_from((run.end - from).min(COPY_STEP)).unwrap_or(usize::MAX);
+        let copied =
+            rustix::fs::copy_file_range(descriptor, Some(&mut from), target, Some(&mut to), step);
+        match copied {
+            // Not between these two file systems.
+            Err(Errno::XDEV | Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => {
+                return copy_through_memory(source, target, from..run.end);
+            }
+            Ok(0) => break,
+            copied => _ = copied?,
+        }
+    }
+    Ok(())
+}
+
+fn copy_through_memory(source: &dyn OpenFile, target: &File, run: Range<u64>) -> io::Result<()> {
     let mut buffer = vec![0; 1 << 17];
-    let mut at = from;
-    while at < to {
-        let step = buffer
-            .len()
-            .min(usize::try_from(to - at).unwrap_or(usize::MAX));
-        let length = source.read_at(&mut buffer[..step], at)?;
+    let mut at = run.start;
+    while at < run.end {
+        let step = usize::try_from(run.end - at).unwrap_or(usize::MAX);
+        let step = step.min(buffer.len());
+        let length = read_full(source, at, &mut buffer[..step])?;
         if length == 0 {
             break;
         }
@@ -63,18 +68,4 @@ fn copy_through_memory(source: &File, target: &File, from: u64, to: u64) -> io::
         at += length as u64;
     }
     Ok(())
-}
-
-/// Reads at `offset` until `buffer` is full or the file ends; returns the bytes read.
-pub(crate) fn read_full(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut done = 0;
-    while done < buffer.len() {
-        match file.read_at(&mut buffer[done..], offset + done as u64) {
-            Ok(0) => break,
-            Ok(length) => done += length,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(done)
 }

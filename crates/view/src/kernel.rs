@@ -6,7 +6,7 @@
 
 use std::io;
 use std::iter;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,7 +19,6 @@ use surmise_fuse::Capabilities;
 
 use crate::types::MarkId;
 use crate::view::{Stale, View};
-use crate::watch::Watches;
 
 /// How often open files are looked at for changes outside, which are to show within a second.
 const LOOKS_EVERY: Duration = Duration::from_millis(400);
@@ -174,17 +173,18 @@ impl Notifier {
     fn follow(&self, view: &View, end: &OwnedFd) -> io::Result<()> {
         let wanted = Arc::new(event()?);
         view.announce_watching(Arc::clone(&wanted));
-        if wait(&[end, &wanted], LOOKS_EVERY)? == Some(0) {
+        if wait(&[end.as_fd(), wanted.as_fd()], LOOKS_EVERY)? == Some(0) {
             return Ok(());
         }
-        let inotify = self.notifier.can_expire().then(Watches::open);
-        let mut inotify = inotify.flatten();
-        if let Some(inotify) = &inotify {
-            view.begin_watching(Arc::clone(inotify));
+        let watcher = self.notifier.can_expire().then(|| view.watcher());
+        let mut watcher = watcher.flatten();
+        if let Some(watcher) = &watcher {
+            view.begin_watching(Arc::clone(watcher));
         }
         let mut next_look = Instant::now();
         loop {
-            let sources: Vec<&OwnedFd> = iter::once(end).chain(inotify.as_deref()).collect();
+            let changes = watcher.as_ref().map(|watcher| watcher.descriptor());
+            let sources: Vec<_> = iter::once(end.as_fd()).chain(changes).collect();
             match wait(
                 &sources,
                 next_look.saturating_duration_since(Instant::now()),
@@ -193,7 +193,7 @@ impl Notifier {
                 Some(_) => {
                     if self.pass_on(view).is_err() {
                         view.stop_watching();
-                        inotify = None;
+                        watcher = None;
                     }
                     // Whoever changes much would be followed step by step otherwise.
                     thread::sleep(GATHER);
@@ -250,8 +250,8 @@ fn may_pass_through() -> bool {
 }
 
 /// Waits for one of `sources`, and tells which is first.
-fn wait(sources: &[&OwnedFd], limit: Duration) -> io::Result<Option<usize>> {
-    let polled = sources.iter().map(|fd| PollFd::new(*fd, PollFlags::IN));
+fn wait(sources: &[BorrowedFd<'_>], limit: Duration) -> io::Result<Option<usize>> {
+    let polled = sources.iter().map(|fd| PollFd::new(fd, PollFlags::IN));
     let mut events: Vec<_> = polled.collect();
     let limit = Timespec {
         tv_sec: limit.as_secs().try_into().unwrap_or(i64::MAX),

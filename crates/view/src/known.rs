@@ -5,10 +5,11 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::os::fd::OwnedFd;
+
+use surmise_lower::Hold;
 
 use crate::map::Origin;
-use crate::types::{Attributes, FileKind, Identity, InodeKey, NodeId, Timestamp};
+use crate::types::{Attributes, FileKind, Identity, InodeKey, NodeId, Version};
 
 /// How many further names of one inode are remembered.
 const ALIASES_MAX: usize = 8;
@@ -52,7 +53,7 @@ pub(crate) struct KnownNode {
 struct Use {
     /// Its state when the domain first opened it, for nodes that are not in the map: should it
     /// change outside before the domain changes it, that is a conflict.
-    first: State,
+    first: Version,
     cached: Cached,
 }
 
@@ -61,16 +62,7 @@ struct Use {
 enum Cached {
     Nothing,
     First,
-    Later(Box<State>),
-}
-
-/// What changes of a real file, in 32 bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct State {
-    size: u64,
-    /// Last modification and last change, in seconds and in nanoseconds.
-    seconds: [i64; 2],
-    nanoseconds: [u32; 2],
+    Later(Box<Version>),
 }
 
 /// Further real names of an inode.
@@ -82,7 +74,7 @@ pub(crate) struct Outlived {
     /// The number that it is still shown with.
     pub(crate) number: u64,
     /// Keeps the number from being given to another inode.
-    pub(crate) _inode: OwnedFd,
+    pub(crate) _inode: Box<dyn Hold>,
 }
 
 /// The nodes that the kernel knows.
@@ -167,7 +159,7 @@ impl Known {
     /// Notes that a real file is used, in this state unless it was before.
     pub(crate) fn note_use(&mut self, id: NodeId, state: &Identity) {
         let first = Use {
-            first: State::from(state),
+            first: state.version(),
             cached: Cached::Nothing,
         };
         self.uses.entry(id).or_insert(first);
@@ -179,7 +171,7 @@ impl Known {
         let Some(used) = self.uses.get_mut(&id) else {
             return false;
         };
-        let state = State::from(state);
+        let state = state.version();
         let now = match used.first == state {
             true => Cached::First,
             false => Cached::Later(Box::new(state)),
@@ -190,12 +182,12 @@ impl Known {
     /// Whether an inode is not as it was at first use, if that is remembered.
     pub(crate) fn is_not_as_at_first(&self, id: NodeId, now: &Attributes) -> bool {
         let first = self.uses.get(&id).map(|used| used.first);
-        first.is_some_and(|first| first != State::from(&now.identity))
+        first.is_some_and(|first| first != now.identity.version())
     }
 
     /// Whether a real file was in another state than this when it was last looked at, if ever.
     pub(crate) fn was_other(&self, id: NodeId, now: &Identity) -> bool {
-        let now = State::from(now);
+        let now = now.version();
         self.uses.get(&id).is_some_and(|used| match &used.cached {
             Cached::Nothing => true,
             Cached::First => used.first != now,
@@ -318,34 +310,6 @@ impl Known {
     fn drop_key(&mut self, id: NodeId, key: InodeKey) {
         if self.by_key.get(&key) == Some(&id) {
             self.by_key.remove(&key);
-        }
-    }
-}
-
-impl State {
-    fn of(&self, key: InodeKey, kind: FileKind) -> Identity {
-        let time = |index: usize| Timestamp {
-            seconds: self.seconds[index],
-            nanoseconds: self.nanoseconds[index],
-        };
-        Identity {
-            device: key.device,
-            inode: key.inode,
-            kind,
-            size: self.size,
-            modified: time(0),
-            changed: time(1),
-        }
-    }
-}
-
-impl From<&Identity> for State {
-    fn from(identity: &Identity) -> Self {
-        let times = [identity.modified, identity.changed];
-        Self {
-            size: identity.size,
-            seconds: times.map(|time| time.seconds),
-            nanoseconds: times.map(|time| time.nanoseconds),
         }
     }
 }

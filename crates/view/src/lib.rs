@@ -3,7 +3,7 @@
 //! Three parts. The **name map** ([`Map`]) is the fold of a log of [`Operation`]s and says what every
 //! name and inode has become. The **object store** holds the data of files that the domain wrote,
 //! one plain file each; of a large file, what it changed. The **lower** side is the real file system,
-//! which the view only reads. [`View`] joins them and answers the file-system calls; [`serve`] speaks
+//! which the view only reads ([`surmise_lower::Lower`]). [`View`] joins them and answers the file-system calls; [`serve`] speaks
 //! FUSE for it.
 //!
 //! Owners, modes, links, directories and nodes live in the log alone, so an ordinary user's view can
@@ -19,7 +19,6 @@ pub mod fuzzing;
 mod kernel;
 mod known;
 mod listed;
-mod lower;
 mod map;
 mod reads;
 mod record;

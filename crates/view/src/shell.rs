@@ -252,14 +252,14 @@ impl FileSystem for View {
         let real = self.file_system(NodeId(node))?;
         let short = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
         Ok(fuse::Statistics {
-            blocks: real.f_blocks,
-            blocks_free: real.f_bfree,
-            blocks_available: real.f_bavail,
-            files: real.f_files,
-            files_free: real.f_ffree,
-            block_size: short(real.f_bsize),
-            name_bytes_max: short(real.f_namemax),
-            fragment_size: short(real.f_frsize),
+            blocks: real.blocks,
+            blocks_free: real.blocks_free,
+            blocks_available: real.blocks_available,
+            files: real.files,
+            files_free: real.files_free,
+            block_size: short(real.block_size),
+            name_bytes_max: short(real.name_bytes_max),
+            fragment_size: short(real.fragment_size),
         })
     }
 

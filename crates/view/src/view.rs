@@ -8,6 +8,7 @@ mod change;
 mod core;
 mod data;
 mod directory;
+mod files;
 mod held;
 mod names;
 mod numbers;
@@ -36,6 +37,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use rustix::io::Errno;
 use surmise_fuse::Notifier;
 use surmise_journal::{Format, Journal, OpenError as JournalError};
+use surmise_lower::{Local, Lower};
 
 use crate::map::Map;
 use crate::reads::Reads;
@@ -57,8 +59,8 @@ pub(crate) const LOG_FORMAT: Format = Format {
 pub struct ViewConfig {
     /// The state directory: the log and the object store are made in it when first needed.
     pub directory: PathBuf,
-    /// The real directory that the view's root shows.
-    pub lower: PathBuf,
+    /// What the view shows.
+    pub lower: Arc<dyn Lower>,
     /// Real inodes that do not exist in the view: Surmise's own state.
     pub hidden: Vec<InodeKey>,
     /// Groups that an ordinary user is in but cannot have inside a user namespace, shown as
@@ -76,11 +78,17 @@ pub struct ViewConfig {
 }
 
 impl ViewConfig {
-    /// Nothing is hidden, and the user is in no group that is shown as another.
+    /// The real directory `lower` of this host. Nothing is hidden, and the user is in no group that is shown
+    /// as another.
     pub fn new(directory: impl Into<PathBuf>, lower: impl Into<PathBuf>) -> Self {
+        Self::over(directory, Arc::new(Local::at(lower)))
+    }
+
+    /// Likewise, of any lower side.
+    pub fn over(directory: impl Into<PathBuf>, lower: Arc<dyn Lower>) -> Self {
         Self {
             directory: directory.into(),
-            lower: lower.into(),
+            lower,
             hidden: Vec::new(),
             foreign_groups: Vec::new(),
             own_group: rustix::process::getegid().as_raw(),

@@ -5,7 +5,7 @@ use crate::project::{Project, SourceFile};
 
 /// Each crate's directory, lowest first; crates of one row do not depend on each other.
 const LAYERS: &[&[&str]] = &[
-    &["syscalls", "engine", "journal", "predict", "rpc"],
+    &["syscalls", "engine", "journal", "lower", "predict", "rpc"],
     &["sys", "grpc"],
     &["refusals"],
     &["checkpoint", "fuse", "outbox"],

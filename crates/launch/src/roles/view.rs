@@ -109,8 +109,6 @@ impl ViewProcess<'_> {
             .collect();
         foreign_groups.retain(|&group| !self.id_map.keeps_group(group));
         Ok(ViewConfig {
-            directory: self.state.into(),
-            lower: "/".into(),
             hidden: vec![InodeKey {
                 device: root.st_dev,
                 inode: root.st_ino,
@@ -125,6 +123,7 @@ impl ViewProcess<'_> {
                 .map(OwnedFd::try_clone)
                 .transpose()?
                 .map(Arc::new),
+            ..ViewConfig::new(self.state, "/")
         })
     }
 }

@@ -209,7 +209,7 @@ impl Core {
                 last_access: timespec(set.accessed),
                 last_modification: timespec(set.modified),
             };
-            return Ok(rustix::fs::futimens(self.file(id)?.as_ref(), &times)?);
+            return Ok(rustix::fs::futimens(self.object(id)?, &times)?);
         }
         records.push(Record::Times {
             node: id,

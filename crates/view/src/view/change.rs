@@ -126,7 +126,7 @@ impl Change<'_> {
         let length = range.end - range.start;
         let mut bytes = vec![0; usize::try_from(length).expect("less than a block")];
         lent.borrowed
-            .read(object, &lent.real, range.start, &mut bytes)?;
+            .read(object, &*lent.real, range.start, &mut bytes)?;
         object.write_all_at(&bytes, range.start)
     }
 }

@@ -7,20 +7,20 @@ use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::num::NonZeroUsize;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use lru::LruCache;
 use rustix::io::Errno;
 use surmise_journal::Journal;
+use surmise_lower::{Directory, OpenFile};
 
+use super::files::Data;
 use super::passthrough::Passed;
 use super::running::CommitUnderWay;
 use super::undo::{Openers, Undecided};
 use super::{Entry, LOG_FORMAT, ViewConfig, fail};
 use crate::known::{Known, Place};
 use crate::listed::Listed;
-use crate::lower;
 use crate::map::{Map, Resolution};
 use crate::record::{Operation, Record};
 use crate::store::ObjectStore;
@@ -41,9 +41,9 @@ pub(super) struct Core {
     pub(super) map: Map,
     pub(super) known: Known,
     /// Open files by node: the object where there is one, else the real file.
-    pub(super) files: LruCache<NodeId, Arc<File>>,
+    pub(super) files: LruCache<NodeId, Data>,
     /// Real files from which objects borrow. An open one outlives its name.
-    pub(super) lenders: LruCache<NodeId, Arc<File>>,
+    pub(super) lenders: LruCache<NodeId, Arc<dyn OpenFile>>,
     /// Files whose data the kernel is being given.
     pub(super) given: HashSet<NodeId>,
     /// Files that the kernel reads and writes by itself.
@@ -70,8 +70,8 @@ pub(super) struct Core {
     /// two names of one hash, which nobody will meet, would make a conflict where there is none.
     pub(super) used_names: LruCache<u64, Identity>,
     hashing: RandomState,
-    pub(super) directories: LruCache<NodeId, Arc<OwnedFd>>,
-    root: Arc<OwnedFd>,
+    pub(super) directories: LruCache<NodeId, Arc<dyn Directory>>,
+    root: Arc<dyn Directory>,
     pub(super) root_device: u64,
     journal: Option<Journal<File>>,
     last_node: u64,
@@ -93,10 +93,8 @@ impl Core {
         journal: Option<Journal<File>>,
         map: Map,
     ) -> io::Result<Self> {
-        let root = lower::open_directory(rustix::fs::CWD, config.lower.as_os_str())?;
-        let Some(attributes) = lower::stat(root.as_fd(), OsStr::new(""))? else {
-            return fail(Errno::NOENT);
-        };
+        let root = config.lower.root()?;
+        let root_device = root.attributes()?.identity.device;
         let slots = NonZeroUsize::new(config.descriptors.max(16)).expect("at least 16");
         let (last_node, last_object) = map.last_ids();
         Ok(Self {
@@ -121,8 +119,8 @@ impl Core {
             used_names: LruCache::new(USED_NAMES),
             hashing: RandomState::new(),
             directories: LruCache::new(slots),
-            root: Arc::new(root),
-            root_device: attributes.identity.device,
+            root,
+            root_device,
             journal,
             last_node: last_node.0,
             last_object: last_object.0,
@@ -141,8 +139,8 @@ impl Core {
         }
         let directory = self.directory(parent)?;
         // Before anything is read of it.
-        self.watches.add(parent, directory.as_fd());
-        let Some(attributes) = lower::stat(directory.as_fd(), name)? else {
+        self.watches.add(parent, &*directory);
+        let Some(attributes) = directory.lookup(name)? else {
             return Ok(None);
         };
         if self.config.hidden.contains(&attributes.identity.key()) {
@@ -178,7 +176,7 @@ impl Core {
     }
 
     /// A descriptor of the real directory behind a node that has one.
-    pub(super) fn directory(&mut self, id: NodeId) -> io::Result<Arc<OwnedFd>> {
+    pub(super) fn directory(&mut self, id: NodeId) -> io::Result<Arc<dyn Directory>> {
         let mut missing = Vec::new();
         let mut at = id;
         let mut directory = loop {
@@ -194,13 +192,11 @@ impl Core {
             at = place.parent;
         };
         for (node, name, key) in missing.into_iter().rev() {
-            let opened = lower::open_directory(directory.as_fd(), &name)?;
-            let same = lower::stat(opened.as_fd(), OsStr::new(""))?
-                .is_some_and(|attributes| attributes.identity.key() == key);
-            if !same {
+            let opened = directory.directory(&name)?;
+            if opened.attributes()?.identity.key() != key {
                 return fail(Errno::STALE);
             }
-            directory = Arc::new(opened);
+            directory = opened;
             self.directories.put(node, Arc::clone(&directory));
         }
         Ok(directory)
@@ -218,13 +214,12 @@ impl Core {
     /// The real attributes of a node that has a real inode, which must still be the same one.
     pub(super) fn lower_attributes(&mut self, id: NodeId) -> io::Result<Attributes> {
         if id == NodeId::ROOT {
-            let attributes = lower::stat(self.root.as_fd(), OsStr::new(""))?;
-            return attributes.ok_or_else(|| Errno::STALE.into());
+            return self.root.attributes();
         }
         let place = self.place(id)?;
         let there = self
             .directory(place.parent)
-            .and_then(|directory| lower::stat(directory.as_fd(), &place.name));
+            .and_then(|directory| directory.lookup(&place.name));
         match there {
             Ok(Some(attributes)) if attributes.identity.key() == place.key => Ok(attributes),
             // Moved or removed outside, or the directory was.
@@ -233,7 +228,7 @@ impl Core {
     }
 
     /// The directory and name through which the real inode of a node is reached.
-    pub(super) fn lower_place(&mut self, id: NodeId) -> io::Result<(Arc<OwnedFd>, OsString)> {
+    pub(super) fn lower_place(&mut self, id: NodeId) -> io::Result<(Arc<dyn Directory>, OsString)> {
         if id == NodeId::ROOT {
             return Ok((Arc::clone(&self.root), OsString::new()));
         }
@@ -252,7 +247,7 @@ impl Core {
             return Ok(None);
         }
         let directory = self.directory(parent)?;
-        let Some(found) = lower::stat(directory.as_fd(), name)? else {
+        let Some(found) = directory.lookup(name)? else {
             return Ok(None);
         };
         let found = found.identity;

@@ -6,19 +6,19 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use rustix::fs::{FallocateFlags, SeekFrom};
+use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
+use surmise_lower::{OpenFile, read_full};
 
 use super::attributes::timespec;
 use super::core::{Core, Found, now};
+use super::files::Data;
 use super::{View, fail};
 use crate::borrowed::Borrowed;
-use crate::copies::{COPY_STEP, copy_data, read_full};
-use crate::lower;
+use crate::copies::{COPY_STEP, copy_data, share_blocks};
 use crate::record::Record;
 use crate::types::{Attributes, FileKind, NodeId, ObjectId};
 
@@ -39,7 +39,7 @@ pub(super) struct Lender {
 /// Data that an object borrows, and the real file that has them.
 pub(super) struct Lent {
     pub(super) borrowed: Borrowed,
-    pub(super) real: Arc<File>,
+    pub(super) real: Arc<dyn OpenFile>,
 }
 
 impl View {
@@ -50,9 +50,11 @@ impl View {
             let mut core = self.core();
             (core.file(node)?, core.lent(node, &range)?)
         };
-        match lent {
-            Some(Lent { borrowed, real }) => borrowed.read(&file, &real, offset, buffer),
-            None => read_full(&file, offset, buffer),
+        match (file, lent) {
+            (Data::Object(object), Some(Lent { borrowed, real })) => {
+                borrowed.read(&object, &*real, offset, buffer)
+            }
+            (file, _) => read_full(file.reader(), offset, buffer),
         }
     }
 
@@ -96,13 +98,13 @@ impl View {
     /// The next data at or behind `offset`, or the next hole.
     pub fn seek(&self, node: NodeId, offset: u64, hole: bool) -> io::Result<u64> {
         let file = self.core().file(node)?;
-        let position = |at| match hole {
-            true => SeekFrom::Hole(at),
-            false => SeekFrom::Data(at),
+        let next = |file: &dyn OpenFile, at| match hole {
+            true => file.next_hole(at),
+            false => file.next_data(at),
         };
         let mut at = offset;
         loop {
-            let size = file.metadata()?.len();
+            let size = file.reader().attributes()?.identity.size;
             if at >= size {
                 return match hole && at > offset {
                     true => Ok(size),
@@ -114,7 +116,10 @@ impl View {
                 let mut core = self.core();
                 let run = core.borrowed(node).map(|borrowed| borrowed.run(at));
                 match run {
-                    None => return Ok(rustix::fs::seek(&file, position(at))?),
+                    None => {
+                        let found = next(file.reader(), at)?;
+                        return found.ok_or_else(|| Errno::NXIO.into());
+                    }
                     Some(run) => {
                         let lent = core.lent(node, &run.range)?;
                         (run, lent)
@@ -122,14 +127,11 @@ impl View {
                 }
             };
             let end = run.range.end.min(size);
-            let source = lent.as_ref().map_or(&*file, |lent| &*lent.real);
-            let found = match rustix::fs::seek(source, position(at)) {
-                // No more data.
-                Err(Errno::NXIO) => end,
-                found => found?,
-            };
+            let source = lent.as_ref().map_or(file.reader(), |lent| &*lent.real);
+            // Without, there are no more data.
+            let found = next(source, at)?.unwrap_or(end);
             if let Some(lent) = &lent {
-                lent.borrowed.check(&lent.real)?;
+                lent.borrowed.check(&*lent.real)?;
             }
             if found < end {
                 return Ok(found);
@@ -153,14 +155,19 @@ impl View {
             let is_borrowed = core.borrowed(from.0).or(core.borrowed(to.0)).is_some();
             (core.file(from.0)?, target, is_borrowed)
         };
-        if is_borrowed {
+        let Some(descriptor) = source.reader().descriptor().filter(|_| !is_borrowed) else {
             drop(change);
             return self.copy_through_memory(from, to, length);
-        }
+        };
         let (mut from, mut to) = (from.1, to.1);
         let length = usize::try_from(length.min(COPY_STEP)).unwrap_or(usize::MAX);
-        let copied =
-            rustix::fs::copy_file_range(&source, Some(&mut from), &target, Some(&mut to), length)?;
+        let copied = rustix::fs::copy_file_range(
+            descriptor,
+            Some(&mut from),
+            &target,
+            Some(&mut to),
+            length,
+        )?;
         Ok(copied)
     }
 
@@ -183,23 +190,30 @@ impl View {
 
 impl Core {
     /// The file that holds a node's data, open for reading.
-    pub(super) fn file(&mut self, id: NodeId) -> io::Result<Arc<File>> {
+    pub(super) fn file(&mut self, id: NodeId) -> io::Result<Data> {
         if let Some(file) = self.files.get(&id) {
-            return Ok(Arc::clone(file));
+            return Ok(file.clone());
         }
         let file = match self.map.node(id).and_then(|node| node.object) {
-            Some(object) => self.store.open(object)?,
-            None => self.open_lower(id)?,
+            Some(object) => Data::Object(Arc::new(self.store.open(object)?)),
+            None => Data::Real(self.open_lower(id)?),
         };
-        let file = Arc::new(file);
-        self.files.put(id, Arc::clone(&file));
+        self.files.put(id, file.clone());
         Ok(file)
+    }
+
+    /// The object of a node that has one.
+    pub(super) fn object(&mut self, id: NodeId) -> io::Result<Arc<File>> {
+        match self.file(id)? {
+            Data::Object(object) => Ok(object),
+            Data::Real(_) => fail(Errno::STALE),
+        }
     }
 
     /// The object that holds a node's data, made first where there is none.
     pub(super) fn writable(&mut self, id: NodeId) -> io::Result<Arc<File>> {
         self.prepare_change(id, u64::MAX)?;
-        self.file(id)
+        self.object(id)
     }
 
     /// Makes an object of a node's first `limit` bytes where it has none. File capabilities go with a
@@ -232,7 +246,6 @@ impl Core {
                     true => Errno::IO.into(),
                     false => error,
                 })?;
-                let real = Arc::new(real);
                 self.lenders.put(id, Arc::clone(&real));
                 real
             }
@@ -243,7 +256,7 @@ impl Core {
     /// Sets a regular file's size, for the holder of its [`super::change::Change`].
     pub(super) fn resize(&mut self, id: NodeId, size: u64) -> io::Result<()> {
         self.prepare_change(id, size)?;
-        let file = self.file(id)?;
+        let file = self.object(id)?;
         self.cut_borrowed(id, &file)?;
         file.set_len(size)?;
         // Even to the same size: POSIX wants new times of a truncate that succeeds.
@@ -302,7 +315,7 @@ impl Core {
         });
         if result.is_ok() {
             self.forget_use(id);
-            self.files.put(id, file.into());
+            self.files.put(id, Data::Object(file.into()));
         } else {
             // The first error is the one to tell; what stays is swept up later.
             let _ = self.store.remove(object);
@@ -343,18 +356,18 @@ impl Core {
             return Ok(None);
         }
         let source = self.open_lower(id)?;
-        if rustix::fs::ioctl_ficlone(object, &source).is_ok() {
+        if share_blocks(&*source, object) {
             return Ok(None);
         }
         if size <= COPIED_BYTES_MAX || !may_borrow {
             object.set_len(size)?;
-            copy_data(&source, object, 0..size)?;
+            copy_data(&*source, object, 0..size)?;
             return Ok(None);
         }
-        let real = lower::stat(source.as_fd(), "".as_ref())?.ok_or(Errno::IO)?;
+        let real = source.attributes()?;
         let limit = real.identity.size.min(size);
         object.set_len(limit)?;
-        self.lenders.put(id, source.into());
+        self.lenders.put(id, source);
         Ok(Some(Lender { real, limit }))
     }
 
@@ -363,19 +376,19 @@ impl Core {
         if self.borrowed(id).is_none() {
             return Ok(());
         }
-        let file = self.file(id)?;
+        let file = self.object(id)?;
         self.cut_borrowed(id, &file)?;
         let Some(limit) = self.borrowed(id).map(Borrowed::limit) else {
             return Ok(());
         };
         if let Some(Lent { borrowed, real }) = self.lent(id, &(0..limit))? {
-            if borrowed.check(&real).is_err() {
+            if borrowed.check(&*real).is_err() {
                 return fail(Errno::STALE);
             }
             for run in borrowed.runs(limit).filter(|run| !run.is_own) {
-                copy_data(&real, &file, run.range)?;
+                copy_data(&*real, &file, run.range)?;
             }
-            borrowed.check(&real)?;
+            borrowed.check(&*real)?;
             set_times(&file, shown)?;
         }
         let cut = Record::Cut { node: id, limit: 0 };
@@ -383,16 +396,17 @@ impl Core {
     }
 
     /// The real file of a node, which must still be the same inode.
-    fn open_lower(&mut self, id: NodeId) -> io::Result<File> {
+    fn open_lower(&mut self, id: NodeId) -> io::Result<Arc<dyn OpenFile>> {
         if let Some(held) = self.held_file(id) {
-            return held.try_clone();
+            return Ok(Arc::clone(held));
         }
         let place = self.place(id)?;
         let directory = self.directory(place.parent)?;
-        let file = lower::open_file(directory.as_fd(), &place.name)?;
-        let opened = lower::stat(file.as_fd(), "".as_ref())?;
-        let same = opened.is_some_and(|attributes| attributes.identity.key() == place.key);
-        if same { Ok(file) } else { fail(Errno::STALE) }
+        let file = directory.open(&place.name)?;
+        match file.attributes()?.identity.key() == place.key {
+            true => Ok(file),
+            false => fail(Errno::STALE),
+        }
     }
 }
 

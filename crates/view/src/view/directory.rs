@@ -2,16 +2,14 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use rustix::fs::StatVfs;
 use rustix::io::Errno;
+use surmise_lower::{Directory, Space};
 
 use super::core::{Core, now};
 use super::numbers::created_node;
 use super::{View, fail};
-use crate::lower;
 use crate::types::{FileKind, InodeKey, NodeId};
 
 /// Names of this many bytes are fine everywhere.
@@ -94,10 +92,10 @@ impl View {
     }
 
     /// Space and limits of the real file system that a node is on.
-    pub fn file_system(&self, node: NodeId) -> io::Result<StatVfs> {
+    pub fn file_system(&self, node: NodeId) -> io::Result<Space> {
         let mut core = self.core();
         let directory = core.nearest_directory(node)?;
-        lower::file_system(directory.as_fd())
+        directory.space()
     }
 }
 
@@ -148,7 +146,7 @@ impl Core {
         if real {
             let device = self.device_of(id)?;
             let directory = self.directory(id)?;
-            for entry in lower::list(directory.as_fd())? {
+            for entry in directory.list()? {
                 let key = InodeKey {
                     device,
                     inode: entry.inode,
@@ -211,7 +209,7 @@ impl Core {
             return Ok(());
         }
         let directory = self.nearest_directory(parent)?;
-        let limit = lower::file_system(directory.as_fd())?.f_namemax;
+        let limit = directory.space()?.name_bytes_max;
         if name.len() as u64 > limit {
             return fail(Errno::NAMETOOLONG);
         }
@@ -219,10 +217,7 @@ impl Core {
     }
 
     /// The real directory that a node is in, or will be in.
-    pub(super) fn nearest_directory(
-        &mut self,
-        id: NodeId,
-    ) -> io::Result<Arc<std::os::fd::OwnedFd>> {
+    pub(super) fn nearest_directory(&mut self, id: NodeId) -> io::Result<Arc<dyn Directory>> {
         let mut at = id;
         loop {
             let node = self.map.node(at);
@@ -240,7 +235,7 @@ impl Core {
     }
 
     /// Some real directory on a file system.
-    fn directory_on(&mut self, device: u64) -> io::Result<Arc<std::os::fd::OwnedFd>> {
+    fn directory_on(&mut self, device: u64) -> io::Result<Arc<dyn Directory>> {
         let mut adopted = self.map.nodes().filter(|(_, node)| {
             node.kind == FileKind::Directory && node.origin.is_some() && node.device == device
         });

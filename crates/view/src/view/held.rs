@@ -3,17 +3,15 @@
 //! A descriptor keeps what it is of, as on any file system. And whatever the kernel has cached of an
 //! open file is looked at again and again, since no request comes for what is cached.
 
-use std::ffi::OsStr;
-use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use rustix::io::Errno;
+use surmise_lower::OpenFile;
 
 use super::core::Core;
+use super::files::Data;
 use super::{View, fail};
-use crate::lower;
 use crate::types::{Attributes, Identity, InodeKey, NodeId};
 
 impl View {
@@ -61,18 +59,21 @@ impl Core {
     /// The attributes of an inode that is no more where it was, by a descriptor of it.
     pub(super) fn held_attributes(&mut self, id: NodeId, key: InodeKey) -> io::Result<Attributes> {
         let found = match (self.held_file(id), self.directories.peek(&id)) {
-            (Some(file), _) => lower::stat(file.as_fd(), OsStr::new(""))?,
-            (None, Some(directory)) => lower::stat(directory.as_fd(), OsStr::new(""))?,
-            (None, None) => None,
+            (Some(file), _) => file.attributes()?,
+            (None, Some(directory)) => directory.attributes()?,
+            (None, None) => return fail(Errno::STALE),
         };
-        match found {
-            Some(attributes) if attributes.identity.key() == key => Ok(attributes),
-            _ => fail(Errno::STALE),
+        match found.identity.key() == key {
+            true => Ok(found),
+            false => fail(Errno::STALE),
         }
     }
 
     /// The real file of a node, if it is held open. No other can have its inode number meanwhile.
-    pub(super) fn held_file(&self, id: NodeId) -> Option<&Arc<File>> {
-        self.files.peek(&id).filter(|_| !self.has_object(id))
+    pub(super) fn held_file(&self, id: NodeId) -> Option<&Arc<dyn OpenFile>> {
+        match self.files.peek(&id)? {
+            Data::Real(file) if !self.has_object(id) => Some(file),
+            _ => None,
+        }
     }
 }

@@ -2,13 +2,12 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 
 use super::core::{Core, Found, now};
+use super::files::Data;
 use super::{Entry, View, fail};
-use crate::lower;
 use crate::record::Record;
 use crate::types::{FileKind, Lifetime, NodeId};
 
@@ -251,7 +250,7 @@ impl Core {
             return Ok((*created.target).to_owned());
         }
         let (directory, name) = self.lower_place(id)?;
-        lower::read_link(directory.as_fd(), &name)
+        directory.read_link(&name)
     }
 
     /// How long a name leads nowhere. What is told for ever must be known when the domain was
@@ -300,7 +299,7 @@ impl Core {
             let object = self.next_object();
             let created = self.store.create(object);
             let file = created.map_err(|error| self.without_space(error))?;
-            self.files.put(node, file.into());
+            self.files.put(node, Data::Object(file.into()));
             Some(object)
         } else {
             None

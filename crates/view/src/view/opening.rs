@@ -1,17 +1,16 @@
 //! Opening and closing of regular files.
 
 use std::cell::RefCell;
-use std::fs::File;
 use std::io;
 use std::sync::MutexGuard;
 
 use rustix::io::Errno;
 use surmise_fuse::{Capabilities, Negotiated, Notifier};
+use surmise_lower::{OpenFile, read_full};
 
 use super::core::Core;
 use super::passthrough::Way;
 use super::{View, WHOLE, fail};
-use crate::copies::read_full;
 use crate::types::NodeId;
 
 /// Real files up to this size are given to the kernel at their first open.
@@ -137,7 +136,7 @@ impl View {
             (Some(file), Some(kernel)) if how.reads && is_first && is_small => {
                 core.given.insert(node);
                 drop(core);
-                let is_given = give_data(kernel, node, &file).is_ok();
+                let is_given = give_data(kernel, node, file.reader()).is_ok();
                 self.locked().given.remove(&node);
                 self.settled.notify_all();
                 is_given
@@ -165,7 +164,7 @@ impl View {
 
 /// Puts a small file into the kernel's cache, which has nothing of it: that is quicker than the kernel's
 /// asking for it.
-fn give_data(kernel: &Notifier, node: NodeId, file: &File) -> io::Result<()> {
+fn give_data(kernel: &Notifier, node: NodeId, file: &dyn OpenFile) -> io::Result<()> {
     thread_local! {
         static BUFFER: RefCell<Vec<u8>> = RefCell::default();
     }

@@ -3,15 +3,15 @@
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
+
+use surmise_lower::{Change, Watcher};
 
 use super::View;
 use super::core::Core;
 use super::running::{Stale, StaleEntry};
-use crate::lower;
 use crate::types::{Attributes, FileKind, Lifetime, NodeId};
-use crate::watch::Change;
 
 /// What the kernel has to be told.
 #[derive(Debug, Default)]
@@ -29,8 +29,14 @@ impl View {
 
     /// From now on the kernel may believe for a while what somebody outside may change: the caller tells
     /// it of what changes there.
-    pub(crate) fn begin_watching(&self, inotify: Arc<OwnedFd>) {
-        self.locked().watches.begin(inotify);
+    pub(crate) fn begin_watching(&self, watcher: Arc<dyn Watcher>) {
+        self.locked().watches.begin(watcher);
+    }
+
+    /// A queue of changes for [`View::begin_watching`]; a view without one is slower.
+    pub(crate) fn watcher(&self) -> Option<Arc<dyn Watcher>> {
+        let lower = Arc::clone(&self.locked().config.lower);
+        lower.watcher()
     }
 
     /// What was changed since the last call.
@@ -45,7 +51,7 @@ impl View {
         }
         let mut outside = Outside::default();
         // Many of them are of one file.
-        let changes: HashSet<Change> = changes?.into_iter().collect();
+        let changes: HashSet<Change<NodeId>> = changes?.into_iter().collect();
         for change in changes {
             core.pass_on(change, &mut outside);
         }
@@ -91,7 +97,7 @@ impl Core {
         }
     }
 
-    fn pass_on(&mut self, change: Change, outside: &mut Outside) {
+    fn pass_on(&mut self, change: Change<NodeId>, outside: &mut Outside) {
         match change {
             Change::Name(parent, name) => {
                 outside.stale.nodes.push(parent);
@@ -113,7 +119,7 @@ impl Core {
         outside: &mut Outside,
     ) {
         let directory = self.directory(parent);
-        let found = directory.and_then(|directory| lower::stat(directory.as_fd(), &name));
+        let found = directory.and_then(|directory| directory.lookup(&name));
         let node = match found {
             Ok(Some(attributes)) => {
                 let key = attributes.identity.key();

@@ -24,20 +24,19 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::MutexGuard;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use surmise_fuse::{Backing, BackingId, Notifier};
+use surmise_lower::{OpenFile, read_full};
 
 use super::core::{Core, now};
 use super::data::{is_gone, set_times};
 use super::opening::{AT_ONCE_BYTES_MAX, OpenHow};
 use super::{View, WHOLE, fail};
-use crate::copies::copy_data;
+use crate::copies::{copy_data, share_blocks};
 use crate::record::Record;
 use crate::types::{Attributes, NodeId, ObjectId};
 
@@ -162,14 +161,17 @@ impl Core {
         let Ok(file) = self.file(id) else {
             return Way::Messages;
         };
+        let Some(descriptor) = file.reader().descriptor() else {
+            return Way::Messages;
+        };
         let may_pass = match has_object {
             true => self.borrowed(id).is_none(),
-            false => !how.writes && is_program(&file),
+            false => !how.writes && is_program(file.reader()),
         };
         if !may_pass {
             return Way::Messages;
         }
-        let Ok(backing) = kernel.register(&file) else {
+        let Ok(backing) = kernel.register(descriptor) else {
             self.passed.is_allowed = false;
             return Way::Messages;
         };
@@ -281,7 +283,7 @@ impl Core {
         let source = self.store.open(from)?;
         let target = self.store.create(to)?;
         let shown = Attributes::of_statx(&self.store.stat(from)?).ok_or(Errno::IO)?;
-        if rustix::fs::ioctl_ficlone(&target, &source).is_err() {
+        if !share_blocks(&source, &target) {
             target.set_len(shown.identity.size)?;
             copy_data(&source, &target, 0..shown.identity.size)?;
         }
@@ -297,10 +299,11 @@ impl Core {
 }
 
 /// Whether it is worth while: large programs and libraries are mapped, and nobody writes into them.
-fn is_program(file: &File) -> bool {
+fn is_program(file: &dyn OpenFile) -> bool {
     let mut magic = [0; PROGRAM.len()];
     let is_large = file
-        .metadata()
-        .is_ok_and(|data| data.len() > AT_ONCE_BYTES_MAX as u64);
-    is_large && file.read_exact_at(&mut magic, 0).is_ok() && magic == *PROGRAM
+        .attributes()
+        .is_ok_and(|data| data.identity.size > AT_ONCE_BYTES_MAX as u64);
+    // What is read in part is another.
+    is_large && read_full(file, 0, &mut magic).is_ok() && magic == *PROGRAM
 }

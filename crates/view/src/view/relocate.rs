@@ -2,11 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
-use std::os::fd::AsFd;
 
 use super::core::Core;
 use crate::known::Place;
-use crate::lower;
 use crate::map::Node;
 use crate::types::{Attributes, FileKind, InodeKey, NodeId};
 
@@ -212,6 +210,6 @@ impl Core {
     /// What a real name leads to.
     fn look(&mut self, parent: NodeId, name: &OsStr) -> Option<Attributes> {
         let directory = self.directory(parent).ok()?;
-        lower::stat(directory.as_fd(), name).ok()?
+        directory.lookup(name).ok()?
     }
 }

@@ -9,7 +9,6 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 
@@ -17,7 +16,6 @@ use super::core::{Core, Found, now};
 use super::data::is_gone;
 use super::{View, fail};
 use crate::known::Outlived;
-use crate::lower;
 use crate::map::Node;
 use crate::record::{Operation, Record};
 use crate::types::{Attributes, FileKind, NodeId, ObjectId};
@@ -236,7 +234,7 @@ impl Core {
         let (directory, name) = self.lower_place(id)?;
         Ok(Some(Outlived {
             number: self.inode_number(id, &attributes.identity),
-            _inode: lower::hold(directory.as_fd(), &name)?,
+            _inode: directory.hold(&name)?,
         }))
     }
 

@@ -19,9 +19,10 @@ use surmise_fuse::Postponed;
 
 use super::core::{Core, Found, now};
 use super::data::set_times;
+use super::files::Data;
 use super::running::{Stale, StaleEntry};
 use super::{View, fail};
-use crate::copies::copy_data;
+use crate::copies::{copy_data, share_blocks};
 use crate::known::Place;
 use crate::record::Record;
 use crate::types::{FileKind, MarkId, NodeId};
@@ -171,7 +172,7 @@ impl Core {
         if self.map.owns_object_since_mark(id) {
             return Ok(());
         }
-        let old = self.file(id)?;
+        let old = self.object(id)?;
         let metadata = old.metadata()?;
         let found = Found {
             node: id,
@@ -182,11 +183,12 @@ impl Core {
         let created = self.store.create(object);
         let new = created.map_err(|error| self.without_space(error))?;
         let size = metadata.len().min(limit);
-        let copied = rustix::fs::ioctl_ficlone(&new, &old).map_err(io::Error::from);
-        let copied = copied.or_else(|_| {
-            new.set_len(size)?;
-            copy_data(&old, &new, 0..size)
-        });
+        let copied = match share_blocks(&*old, &new) {
+            true => Ok(()),
+            false => new
+                .set_len(size)
+                .and_then(|()| copy_data(&*old, &new, 0..size)),
+        };
         let mut records = Vec::new();
         match self.borrowed(id) {
             None => records.push(Record::Content { node: id, object }),
@@ -198,7 +200,7 @@ impl Core {
             let _ = self.store.remove(object);
             return Err(self.without_space(error));
         }
-        self.files.put(id, new.into());
+        self.files.put(id, Data::Object(new.into()));
         Ok(())
     }
 

@@ -2,14 +2,12 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::AsFd;
 
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 
 use super::core::{Core, now};
 use super::{View, fail};
-use crate::lower;
 use crate::record::Record;
 use crate::types::NodeId;
 
@@ -89,7 +87,7 @@ impl Core {
     /// An attribute that the real file system does not take must not wait for the commit to fail.
     fn check_taken(&mut self, id: NodeId, name: &OsStr) -> io::Result<()> {
         let directory = self.nearest_directory(id)?;
-        match lower::xattr(directory.as_fd(), OsStr::new(""), name) {
+        match directory.xattr(OsStr::new(""), name) {
             Err(error) if is_errno(&error, Errno::OPNOTSUPP) => Err(error),
             _ => Ok(()),
         }
@@ -127,7 +125,7 @@ impl Core {
             }
         }
         let (directory, file) = self.lower_place(id)?;
-        lower::xattr(directory.as_fd(), &file, name)
+        directory.xattr(&file, name)
     }
 
     fn lower_xattr_names(&mut self, id: NodeId) -> io::Result<Vec<OsString>> {
@@ -135,7 +133,7 @@ impl Core {
             return Ok(Vec::new());
         }
         let (directory, file) = self.lower_place(id)?;
-        lower::xattr_names(directory.as_fd(), &file)
+        directory.xattr_names(&file)
     }
 
     fn change_xattr(&mut self, id: NodeId, name: &OsStr, value: Option<Vec<u8>>) -> io::Result<()> {

@@ -40,14 +40,11 @@ impl World {
 
     fn view(&self) -> View {
         let config = ViewConfig {
-            directory: self.state.path().to_owned(),
-            lower: self.lower.path().to_owned(),
-            hidden: Vec::new(),
             foreign_groups: vec![self.group()],
             own_group: OWN_GROUP,
             descriptors: DESCRIPTORS,
             speculates: true,
-            fifos: None,
+            ..ViewConfig::new(self.state.path(), self.lower.path())
         };
         View::open(config).unwrap()
     }
@@ -213,8 +210,8 @@ fn a_file_has_a_file_system_when_the_directory_that_last_named_it_is_gone() {
     view.remove_directory(NodeId::ROOT, OsStr::new("d"))
         .unwrap();
     view.forget(directory.node, 1);
-    let blocks = view.file_system(NodeId::ROOT).unwrap().f_blocks;
-    assert_eq!(view.file_system(file.node).unwrap().f_blocks, blocks);
+    let blocks = view.file_system(NodeId::ROOT).unwrap().blocks;
+    assert_eq!(view.file_system(file.node).unwrap().blocks, blocks);
 }
 
 #[test]

@@ -1,0 +1,29 @@
+//! What lies under a view: a file system that the view shows and never writes.
+//!
+//! [`Lower`] is the interface. [`Local`] is the real file system of this host. A remote directory is
+//! meant to be another: an open [`Directory`] or [`OpenFile`] is then an object's id and its lease.
+//!
+//! # What a view takes for granted
+//!
+//! - An [`InodeKey`] names one inode while anything holds it: an open directory, an open file, or a
+//!   [`Hold`]. Otherwise its number may be given to a later inode. To a view both parts are opaque, but
+//!   that inodes of different `device` cannot be linked with each other.
+//! - A [`Version`] that is equal says that neither data nor attributes have changed. It is what
+//!   conflicts are told by.
+//! - Nothing that a view asks for leaves a mark on what it reads, follows a symbolic link, or waits for
+//!   the other end of a FIFO.
+//! - What was read of a directory after [`Watcher::add`] is true until [`Watcher::changes`] tells
+//!   otherwise. Where nothing can be watched it may be outdated at any time.
+//!
+//! Any call may take long, as on a network. Whoever calls holds no lock that others need meanwhile.
+#![forbid(unsafe_code)]
+
+mod interface;
+mod local;
+mod types;
+
+pub use interface::{
+    Change, Directory, Hold, Listed, Lower, OpenFile, Space, WatchId, Watcher, read_full,
+};
+pub use local::Local;
+pub use types::{Attributes, FileKind, Identity, InodeKey, Timestamp, Version};
