@@ -1,6 +1,7 @@
 //! What lies under a view: a file system that the view shows and never writes.
 //!
-//! [`Lower`] is the interface. [`Local`] is the real file system of this host. A remote directory is
+//! [`Lower`] is the interface. [`Local`] is the real file system of this host, and `Memory` (a feature) a tree that tests
+//! have in memory. A remote directory is
 //! meant to be another: an open [`Directory`] or [`OpenFile`] is then an object's id and its lease.
 //!
 //! # What a view takes for granted
@@ -20,10 +21,14 @@
 
 mod interface;
 mod local;
+#[cfg(any(test, feature = "memory"))]
+mod memory;
 mod types;
 
 pub use interface::{
     Change, Directory, Hold, Listed, Lower, OpenFile, Space, WatchId, Watcher, read_full,
 };
 pub use local::Local;
+#[cfg(any(test, feature = "memory"))]
+pub use memory::{Hang, Memory, Outside};
 pub use types::{Attributes, FileKind, Identity, InodeKey, Timestamp, Version};
