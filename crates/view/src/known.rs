@@ -23,6 +23,37 @@ pub(crate) struct Place {
     pub(crate) kind: FileKind,
 }
 
+/// The real place of a node, as whoever keeps it has it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PlaceRef<'k> {
+    pub(crate) parent: NodeId,
+    pub(crate) name: &'k OsStr,
+    pub(crate) key: InodeKey,
+    pub(crate) kind: FileKind,
+}
+
+impl<'k> From<&'k Place> for PlaceRef<'k> {
+    fn from(place: &'k Place) -> Self {
+        Self {
+            parent: place.parent,
+            name: &place.name,
+            key: place.key,
+            kind: place.kind,
+        }
+    }
+}
+
+impl<'k> From<&'k Origin> for PlaceRef<'k> {
+    fn from(origin: &'k Origin) -> Self {
+        Self {
+            parent: origin.parent,
+            name: &origin.name,
+            key: origin.identity.key(),
+            kind: origin.identity.kind,
+        }
+    }
+}
+
 impl From<&Origin> for Place {
     fn from(origin: &Origin) -> Self {
         Self {
@@ -78,8 +109,9 @@ pub(crate) struct Outlived {
 }
 
 /// The nodes that the kernel knows.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Known {
+    last: u64,
     nodes: HashMap<NodeId, KnownNode>,
     by_key: HashMap<InodeKey, NodeId>,
     uses: HashMap<NodeId, Use>,
@@ -89,7 +121,27 @@ pub(crate) struct Known {
     outlived: HashMap<NodeId, Outlived>,
 }
 
+impl From<NodeId> for Known {
+    /// Nothing is known yet, and this is the highest number that was used.
+    fn from(last: NodeId) -> Self {
+        Self {
+            last: last.0,
+            nodes: HashMap::new(),
+            by_key: HashMap::new(),
+            uses: HashMap::new(),
+            aliases: HashMap::new(),
+            outlived: HashMap::new(),
+        }
+    }
+}
+
 impl Known {
+    /// A number that no node has had.
+    pub(crate) fn next_node(&mut self) -> NodeId {
+        self.last += 1;
+        NodeId(self.last)
+    }
+
     pub(crate) fn node(&self, id: NodeId) -> Option<&KnownNode> {
         self.nodes.get(&id)
     }
@@ -163,6 +215,11 @@ impl Known {
             cached: Cached::Nothing,
         };
         self.uses.entry(id).or_insert(first);
+    }
+
+    /// Whether a real file was in this state at its last open.
+    pub(crate) fn is_as_at_last_open(&self, id: NodeId, state: &Identity) -> bool {
+        self.uses.contains_key(&id) && !self.was_other(id, state)
     }
 
     /// Notes that a real file whose use is noted is opened in this state, and tells whether it was in

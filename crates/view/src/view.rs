@@ -4,25 +4,34 @@
 //! lock. Errors carry the number that the caller's system call shall fail with.
 
 mod attributes;
+mod believed;
 mod change;
+mod copying;
 mod core;
 mod data;
+mod directories;
 mod directory;
+mod facts;
 mod files;
 mod held;
+mod listings;
+mod log;
 mod names;
-mod numbers;
+mod objects;
 mod opening;
 mod outside;
 mod passthrough;
 mod reads;
 mod relocate;
 mod running;
+mod showing;
 mod undo;
+mod uses;
 mod xattrs;
 
 pub use attributes::SetAttributes;
-pub use directory::{DirectoryEntry, OpenDirectory};
+pub use directory::OpenDirectory;
+pub use listings::DirectoryEntry;
 pub use names::{NewNode, RenameMode};
 pub use opening::{OpenHow, Opened};
 pub use passthrough::Way;
@@ -161,6 +170,9 @@ pub struct View {
     reads: Mutex<Reads>,
     /// Whoever can have everything decided.
     decider: Decider,
+    lower: Arc<dyn Lower>,
+    /// Is told of look-ups of FIFOs.
+    fifos: Option<Arc<OwnedFd>>,
 }
 
 /// Reads the map of a view that may be in use, without changing anything. A state directory without
@@ -256,7 +268,7 @@ impl View {
             store.sweep(|_| false)?;
             (None, Map::default())
         };
-        let core = Core::new(config, store, journal, map)?;
+        let core = Core::new(&config, store, journal, map)?;
         Ok(Self {
             core: Mutex::new(core),
             gone_on: Condvar::new(),
@@ -266,6 +278,8 @@ impl View {
             waits_for_readers: Mutex::default(),
             reads: Mutex::new(reads),
             decider: Decider::default(),
+            lower: config.lower,
+            fifos: config.fifos,
         })
     }
 
@@ -339,6 +353,6 @@ fn recover(path: &Path) -> Result<(Journal<File>, Map), LoadError> {
     Ok((journal, fold.finish(path)?))
 }
 
-fn fail<T>(errno: Errno) -> io::Result<T> {
+fn fail<T, E: From<Errno>>(errno: Errno) -> Result<T, E> {
     Err(errno.into())
 }

@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use surmise_lower::{Change, Directory, WatchId, Watcher};
+use surmise_lower::{Change, WatchId, Watcher};
 
 use crate::types::NodeId;
 
@@ -28,6 +28,8 @@ pub(crate) struct Watches {
     /// Also those that can't be watched.
     by_node: HashMap<NodeId, Option<WatchId>>,
     by_watch: HashMap<WatchId, NodeId>,
+    removals: u64,
+    heard: u64,
 }
 
 impl Watches {
@@ -46,20 +48,34 @@ impl Watches {
         matches!(self.by_node.get(&id), Some(Some(_)))
     }
 
-    /// Watches the real directory of a node, if that can be. What is read of it afterwards is true
-    /// until a change is heard of.
-    pub(crate) fn add(&mut self, id: NodeId, directory: &dyn Directory) {
-        let Some(watcher) = &self.watcher else {
-            return self.miss();
-        };
-        if !self.by_node.contains_key(&id) {
-            let watch = watcher.add(directory);
-            let watch = watch.filter(|one| !self.by_watch.contains_key(one));
-            if let Some(watch) = watch {
-                self.by_watch.insert(watch, id);
-            }
-            self.by_node.insert(id, watch);
+    /// What is to watch the real directory of a node that is about to be read, unless it is watched or was
+    /// found to be one that cannot be.
+    pub(crate) fn wanted_for(&mut self, id: NodeId) -> Option<Arc<dyn Watcher>> {
+        if self.watcher.is_none() {
+            self.miss();
         }
+        let watcher = self.watcher.as_ref()?;
+        (!self.by_node.contains_key(&id)).then(|| Arc::clone(watcher))
+    }
+
+    /// Takes in whether a directory is watched. What is read of it afterwards is true until a change is
+    /// heard of. `watch` is from after [`Watches::removals`] was what it is now.
+    pub(crate) fn install(&mut self, id: NodeId, watch: Option<WatchId>) {
+        let watch = watch.filter(|one| !self.by_watch.contains_key(one));
+        if let Some(watch) = watch {
+            self.by_watch.insert(watch, id);
+        }
+        self.by_node.insert(id, watch);
+    }
+
+    /// How many watches have ended. A watch that was made before the last of them may be the one.
+    pub(crate) fn removals(&self) -> u64 {
+        self.removals
+    }
+
+    /// How often changes were heard of.
+    pub(crate) fn heard(&self) -> u64 {
+        self.heard
     }
 
     fn miss(&mut self) {
@@ -73,6 +89,7 @@ impl Watches {
     /// The kernel does not know the node any more.
     pub(crate) fn remove(&mut self, id: NodeId) {
         if let Some(Some(watch)) = self.by_node.remove(&id) {
+            self.removals += 1;
             self.by_watch.remove(&watch);
             if let Some(watcher) = &self.watcher {
                 watcher.remove(watch);
@@ -83,6 +100,7 @@ impl Watches {
     /// Nothing is heard of from now on.
     pub(crate) fn end(&mut self) {
         self.watcher = None;
+        self.removals += 1;
         self.by_node.clear();
         self.by_watch.clear();
     }
@@ -96,6 +114,7 @@ impl Watches {
             return Ok(Vec::new());
         };
         let changes = watcher.changes()?;
+        self.heard += u64::from(!changes.is_empty());
         Ok(changes
             .into_iter()
             .filter_map(|change| self.take(change))
@@ -107,8 +126,10 @@ impl Watches {
         let Some(watch) = change.watch() else {
             return Some(Change::Everything);
         };
+        let is_gone = matches!(change, Change::Gone(_));
+        self.removals += u64::from(is_gone);
         let id = *self.by_watch.get(&watch)?;
-        if matches!(change, Change::Gone(_)) {
+        if is_gone {
             self.by_watch.remove(&watch);
             self.by_node.remove(&id);
         }

@@ -6,7 +6,8 @@ use rustix::fs::Timespec;
 use rustix::io::Errno;
 
 use super::core::{Core, Found, now};
-use super::{Entry, View, fail};
+use super::facts::{Facts, Step, outcome};
+use super::{Entry, View};
 use crate::map::Node;
 use crate::record::Record;
 use crate::types::{Attributes, FileKind, Identity, Lifetime, NodeId, Timestamp};
@@ -37,20 +38,21 @@ pub struct SetAttributes {
 impl View {
     /// What is known of a node.
     pub fn attributes(&self, node: NodeId) -> io::Result<Entry> {
-        self.core().shown(node)
+        self.decide(|core, facts| core.shown(facts, node))
     }
 
     /// What is known of a node, with its time of birth. [`View::attributes`] lacks that of files whose
     /// data the view owns.
     pub fn attributes_and_birth(&self, node: NodeId) -> io::Result<Entry> {
-        let mut core = self.core();
-        let mut entry = core.shown(node)?;
-        if core.has_object(node) && entry.attributes.created.is_none() {
-            // What was there before has its birth from there, if it still is there.
-            let lower = core.lower_attributes(node);
-            entry.attributes.created = lower.ok().and_then(|lower| lower.created);
-        }
-        Ok(entry)
+        self.decide(|core, facts| {
+            let mut entry = core.shown(facts, node)?;
+            if core.has_object(node) && entry.attributes.created.is_none() {
+                // What was there before has its birth from there, if it still is there.
+                let lower = outcome(core.lower_attributes(facts, node))?;
+                entry.attributes.created = lower.ok().and_then(|lower| lower.created);
+            }
+            Ok(entry)
+        })
     }
 
     /// Changes a node, and says what it has become.
@@ -58,14 +60,16 @@ impl View {
         if set.size.is_some() {
             drop(self.free_of_readers(node)?);
         }
+        let sets_times = set.accessed.is_some() || set.modified.is_some();
         // Before the lock.
-        let _change = set.size.map(|_| self.change(node));
-        let mut core = match set.size {
-            Some(_) => self.free_of_readers(node)?,
-            None => self.core(),
-        };
-        core.set(node, set)?;
-        drop(core);
+        let change = (set.size.is_some() || sets_times).then(|| self.change(node));
+        if let Some(change) = &change {
+            match set.size {
+                Some(size) => change.resize(size)?,
+                None => change.renew()?,
+            }
+        }
+        self.decide(|core, facts| core.set(facts, node, set))?;
         self.attributes(node)
     }
 
@@ -76,8 +80,9 @@ impl View {
 }
 
 impl Core {
-    fn shown(&mut self, node: NodeId) -> io::Result<Entry> {
-        let (attributes, attributes_lifetime) = self.attributes_of(Found { node, lower: None })?;
+    fn shown(&mut self, facts: &Facts, node: NodeId) -> Step<Entry> {
+        let (attributes, attributes_lifetime) =
+            self.attributes_of(facts, Found { node, lower: None })?;
         Ok(Entry {
             node,
             attributes,
@@ -88,29 +93,36 @@ impl Core {
     }
 
     /// Attributes to show and how long they hold.
-    pub(super) fn attributes_of(&mut self, found: Found) -> io::Result<(Attributes, Lifetime)> {
-        let (mut attributes, lifetime) = self.stored_attributes(found)?;
-        self.present_group(&mut attributes);
+    pub(super) fn attributes_of(
+        &mut self,
+        facts: &Facts,
+        found: Found,
+    ) -> Step<(Attributes, Lifetime)> {
+        let (mut attributes, lifetime) = self.stored_attributes(facts, found)?;
+        self.showing.present_group(&mut attributes);
         Ok((attributes, lifetime))
     }
 
     /// Attributes as a commit would leave them, and how long they hold.
-    pub(super) fn stored_attributes(&mut self, found: Found) -> io::Result<(Attributes, Lifetime)> {
+    pub(super) fn stored_attributes(
+        &mut self,
+        facts: &Facts,
+        found: Found,
+    ) -> Step<(Attributes, Lifetime)> {
         let id = found.node;
         let Some(node) = self.map.node(id) else {
             let mut attributes = match found.lower {
                 Some(lower) => lower,
-                None => self.lower_attributes(id)?,
+                None => self.lower_attributes(facts, id)?,
             };
             let lost = self.known.node(id).map_or(0, |known| known.lost_names);
             attributes.links = attributes.links.saturating_sub(lost);
-            let lifetime = self.lower_lifetime(id, &attributes);
+            let lifetime = self.lower_lifetime(facts, id, &attributes);
             return Ok((attributes, lifetime));
         };
         Ok(match (node.object, &node.origin) {
             (Some(object), origin) => {
-                let statx = self.store.stat(object)?;
-                let mut object = Attributes::of_statx(&statx).ok_or(Errno::IO)?;
+                let mut object = self.objects.attributes(object)?;
                 let borrowed = node.borrowed.as_ref();
                 object.blocks +=
                     borrowed.map_or(0, |borrowed| borrowed.allocated(object.identity.size));
@@ -125,28 +137,25 @@ impl Core {
             (None, Some(_)) => {
                 let lower = match found.lower {
                     Some(lower) => lower,
-                    None => self.lower_attributes(id)?,
+                    None => self.lower_attributes(facts, id)?,
                 };
-                let lifetime = self.lower_lifetime(id, &lower);
+                let lifetime = self.lower_lifetime(facts, id, &lower);
                 let node = self.map.node(id).ok_or(Errno::STALE)?;
                 (overlaid(node, lower), lifetime)
             }
         })
     }
 
-    pub(super) fn set(&mut self, id: NodeId, set: SetAttributes) -> io::Result<()> {
+    pub(super) fn set(&mut self, facts: &Facts, id: NodeId, set: SetAttributes) -> Step<()> {
         let before = self
-            .stored_attributes(Found {
-                node: id,
-                lower: None,
-            })?
+            .stored_attributes(
+                facts,
+                Found {
+                    node: id,
+                    lower: None,
+                },
+            )?
             .0;
-        if let Some(size) = set.size {
-            if before.identity.kind != FileKind::Regular {
-                return fail(Errno::INVAL);
-            }
-            self.resize(id, size)?;
-        }
         let mut records = Vec::new();
         let permissions = set.permissions.unwrap_or(before.permissions);
         let permissions = if set.drop_privileges {
@@ -168,7 +177,7 @@ impl Core {
             });
         }
         if set.drop_privileges {
-            self.drop_capability(id, &mut records)?;
+            self.drop_capability(facts, id, &mut records)?;
         }
         if set.accessed.is_some() || set.modified.is_some() {
             self.set_times(id, set, &mut records)?;
@@ -177,25 +186,26 @@ impl Core {
             return Ok(());
         }
         let mut all = Vec::new();
-        self.adopt(id, &mut all)?;
+        self.adopt(facts, id, &mut all)?;
         all.append(&mut records);
-        self.perform(all, now())
+        Ok(self.perform(all, now())?)
     }
 
     /// Takes away set-id bits and file capabilities before data change.
-    pub(super) fn drop_privileges(&mut self, id: NodeId) -> io::Result<()> {
+    pub(super) fn drop_privileges(&mut self, facts: &Facts, id: NodeId) -> Step<()> {
         let object = self.map.node(id).filter(|node| node.object.is_some());
         // Asked for at each write. What the real file had was taken away with the first.
         if object.is_some_and(|node| without_privileges(node.permissions) == node.permissions) {
-            return self.drop_set_capability(id);
+            return self.drop_set_capability(facts, id);
         }
         let set = SetAttributes {
             drop_privileges: true,
             ..SetAttributes::default()
         };
-        self.set(id, set)
+        self.set(facts, id, set)
     }
 
+    /// For the holder of the node's [`super::change::Change`], who has renewed it.
     fn set_times(
         &mut self,
         id: NodeId,
@@ -203,7 +213,6 @@ impl Core {
         records: &mut Vec<Record>,
     ) -> io::Result<()> {
         if self.has_object(id) {
-            self.renew(id, u64::MAX)?;
             // The object's own times are the file's.
             let times = rustix::fs::Timestamps {
                 last_access: timespec(set.accessed),
@@ -217,14 +226,6 @@ impl Core {
             modified: set.modified,
         });
         Ok(())
-    }
-
-    /// A group that grants an ordinary user something, but that its user namespace cannot hold, is
-    /// shown as the user's own.
-    fn present_group(&self, attributes: &mut Attributes) {
-        if self.config.foreign_groups.contains(&attributes.gid) {
-            attributes.gid = self.config.own_group;
-        }
     }
 }
 

@@ -70,7 +70,16 @@ impl Drop for Change<'_> {
     }
 }
 
-impl Change<'_> {
+impl<'v> Change<'v> {
+    pub(super) fn view(&self) -> &'v View {
+        self.view
+    }
+
+    /// Whose data may be changed.
+    pub(super) fn node(&self) -> NodeId {
+        self.node
+    }
+
     /// Has `act` write a range of the node's object, or make it read as zeros.
     pub(super) fn overwrite<R>(
         &self,
@@ -121,7 +130,10 @@ impl Change<'_> {
 
     /// Puts into the object what it borrows of a range that is less than a block.
     fn complete(&self, object: &File, range: Range<u64>) -> io::Result<()> {
-        let lent = self.view.locked().lent(self.node, &range)?;
+        let lent = self.view.decide_under(
+            || Ok(self.view.locked()),
+            |core, facts| core.lent(facts, self.node, &range),
+        )?;
         let Some(lent) = lent else { return Ok(()) };
         let length = range.end - range.start;
         let mut bytes = vec![0; usize::try_from(length).expect("less than a block")];

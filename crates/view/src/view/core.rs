@@ -1,81 +1,64 @@
 //! The state under the view's lock, and what every call needs of it: finding a node by name, reaching
 //! its real directory, and writing an operation.
 
-use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use lru::LruCache;
 use rustix::io::Errno;
 use surmise_journal::Journal;
-use surmise_lower::{Directory, OpenFile};
+use surmise_lower::Directory;
 
-use super::files::Data;
+use super::believed::Believed;
+use super::directories::Directories;
+use super::facts::{Facts, Step, outcome};
+use super::files::Files;
+use super::listings::Listings;
+use super::log::Log;
+use super::objects::Objects;
 use super::passthrough::Passed;
 use super::running::CommitUnderWay;
+use super::showing::{Showing, created_inode};
 use super::undo::{Openers, Undecided};
-use super::{Entry, LOG_FORMAT, ViewConfig, fail};
-use crate::known::{Known, Place};
-use crate::listed::Listed;
+use super::uses::UsedNames;
+use super::{Entry, ViewConfig, fail};
+use crate::known::{Known, Place, PlaceRef};
 use crate::map::{Map, Resolution};
 use crate::record::{Operation, Record};
 use crate::store::ObjectStore;
-use crate::types::{Attributes, FileKind, Identity, Lifetime, NodeId, ObjectId, Timestamp};
-use crate::watch::Watches;
-
-/// How many opened names are remembered with the state of their first use, some 120 bytes each.
-const USED_NAMES: NonZeroUsize = NonZeroUsize::new(1 << 16).expect("a positive constant");
+use crate::types::{Attributes, FileKind, Identity, Lifetime, NodeId, Timestamp};
 
 /// The most directories on the way to a file. Deeper there is only a ring of places that are outdated, as
 /// of two directories of which each was moved into the other.
 pub(super) const DEPTH_MAX: usize = 1 << 17;
 
+/// The state of a view. Each part owns what it is about; what a call does with several of them is in the
+/// call's file.
 #[derive(Debug)]
 pub(super) struct Core {
-    pub(super) config: ViewConfig,
-    pub(super) store: ObjectStore,
+    /// What every changed name and inode has become, and the log that it is the fold of.
     pub(super) map: Map,
+    log: Log,
+    pub(super) objects: Objects,
+    /// What the kernel may name in its next request.
     pub(super) known: Known,
-    /// Open files by node: the object where there is one, else the real file.
-    pub(super) files: LruCache<NodeId, Data>,
-    /// Real files from which objects borrow. An open one outlives its name.
-    pub(super) lenders: LruCache<NodeId, Arc<dyn OpenFile>>,
-    /// Files whose data the kernel is being given.
-    pub(super) given: HashSet<NodeId>,
+    pub(super) used_names: UsedNames,
+    pub(super) showing: Arc<Showing>,
+    pub(super) directories: Directories,
+    pub(super) files: Files,
     /// Files that the kernel reads and writes by itself.
     pub(super) passed: Passed,
-    /// Snapshots of open directories.
-    pub(super) listings: HashMap<u64, super::directory::Listing>,
-    pub(super) last_listing: u64,
-    /// What the kernel remembers of directories.
-    pub(super) listed: Listed,
-    pub(super) watches: Watches,
-    /// What is under way between a commit's preparation and the moment when the domain goes on.
-    pub(super) commit: Option<CommitUnderWay>,
-    /// Names that lead nowhere, of which the kernel was told so for ever, and that the map lacks.
-    pub(super) absent: HashSet<(NodeId, OsString)>,
-    /// Files that changed outside before the domain changed them, with the kernel not told yet.
-    pub(super) changed_outside: Vec<NodeId>,
+    pub(super) listings: Listings,
+    pub(super) believed: Believed,
     /// Of whom each open file is, where somebody speculates.
     pub(super) openers: Openers,
     pub(super) undecided: Undecided,
-    /// Objects that nothing needs any more.
-    pub(super) garbage: Vec<ObjectId>,
-    /// Names of real files that were opened, and what they led to at first. An editor outside
-    /// replaces a file by another inode, so the inode alone does not tell of a conflict. By a hash:
-    /// two names of one hash, which nobody will meet, would make a conflict where there is none.
-    pub(super) used_names: LruCache<u64, Identity>,
-    hashing: RandomState,
-    pub(super) directories: LruCache<NodeId, Arc<dyn Directory>>,
-    root: Arc<dyn Directory>,
-    pub(super) root_device: u64,
-    journal: Option<Journal<File>>,
-    last_node: u64,
-    last_object: u64,
+    /// What is under way between a commit's preparation and the moment when the domain goes on.
+    pub(super) commit: Option<CommitUnderWay>,
+    /// How many commits were taken in.
+    pub(super) rebases: u64,
 }
 
 /// A node as a name led to it.
@@ -88,62 +71,61 @@ pub(super) struct Found {
 
 impl Core {
     pub(super) fn new(
-        config: ViewConfig,
+        config: &ViewConfig,
         store: ObjectStore,
         journal: Option<Journal<File>>,
         map: Map,
     ) -> io::Result<Self> {
-        let root = config.lower.root()?;
-        let root_device = root.attributes()?.identity.device;
         let slots = NonZeroUsize::new(config.descriptors.max(16)).expect("at least 16");
+        let directories = Directories::of(&*config.lower, slots)?;
         let (last_node, last_object) = map.last_ids();
         Ok(Self {
-            config,
-            store,
             map,
-            known: Known::default(),
-            files: LruCache::new(slots),
-            lenders: LruCache::new(slots),
-            given: HashSet::new(),
+            log: Log::of(&config.directory, journal),
+            objects: Objects::of(store, last_object),
+            known: Known::from(last_node),
+            used_names: UsedNames::default(),
+            showing: Arc::new(Showing::of(config, directories.root_device())),
+            directories,
+            files: Files::new(slots),
             passed: Passed::default(),
-            listings: HashMap::new(),
-            last_listing: 0,
-            listed: Listed::default(),
-            watches: Watches::default(),
-            commit: None,
-            absent: HashSet::new(),
-            changed_outside: Vec::new(),
-            openers: Openers::default(),
+            listings: Listings::default(),
+            believed: Believed::default(),
+            openers: Openers::of(config.speculates),
             undecided: Undecided::default(),
-            garbage: Vec::new(),
-            used_names: LruCache::new(USED_NAMES),
-            hashing: RandomState::new(),
-            directories: LruCache::new(slots),
-            root,
-            root_device,
-            journal,
-            last_node: last_node.0,
-            last_object: last_object.0,
+            commit: None,
+            rebases: 0,
         })
     }
 
     /// The node that `name` leads to, `None` where it leads nowhere.
-    pub(super) fn find(&mut self, parent: NodeId, name: &OsStr) -> io::Result<Option<Found>> {
+    pub(super) fn find(
+        &mut self,
+        facts: &Facts,
+        parent: NodeId,
+        name: &OsStr,
+    ) -> Step<Option<Found>> {
         match self.map.resolve(parent, name) {
             Resolution::Bound(node) => return Ok(Some(Found { node, lower: None })),
             Resolution::Unbound => {
-                self.check_length(parent, name)?;
+                self.check_length(facts, parent, name)?;
                 return Ok(None);
             }
             Resolution::Unchanged => {}
         }
-        let directory = self.directory(parent)?;
-        // Before anything is read of it.
-        self.watches.add(parent, &*directory);
-        let Some(attributes) = directory.lookup(name)? else {
+        let found = match facts.known_name(parent, name) {
+            Some(known) => known?,
+            None => {
+                let directory = self.directory(facts, parent)?;
+                // Before anything is read of it.
+                self.watch(facts, parent, &directory)?;
+                facts.name(parent, &directory, name)?
+            }
+        };
+        let Some(attributes) = found else {
             return Ok(None);
         };
-        if self.config.hidden.contains(&attributes.identity.key()) {
+        if self.showing.is_hidden(attributes.identity.key()) {
             return Ok(None);
         }
         let node = self.node_of(parent, name, &attributes);
@@ -154,13 +136,30 @@ impl Core {
     }
 
     /// [`Core::find`] for names that must lead somewhere.
-    pub(super) fn find_existing(&mut self, parent: NodeId, name: &OsStr) -> io::Result<Found> {
-        self.find(parent, name)?.ok_or_else(|| Errno::NOENT.into())
+    pub(super) fn find_existing(
+        &mut self,
+        facts: &Facts,
+        parent: NodeId,
+        name: &OsStr,
+    ) -> Step<Found> {
+        self.find(facts, parent, name)?
+            .ok_or_else(|| Errno::NOENT.into())
+    }
+
+    /// Has a directory be watched that is not yet, if that can be.
+    fn watch(&mut self, facts: &Facts, id: NodeId, directory: &Arc<dyn Directory>) -> Step<()> {
+        let Some(watcher) = self.believed.watches.wanted_for(id) else {
+            return Ok(());
+        };
+        let removals = self.believed.watches.removals();
+        let watch = facts.watch(id, directory, &watcher, removals)?;
+        self.believed.watches.install(id, watch);
+        Ok(())
     }
 
     /// What the kernel is told of a node, which it counts as one more reference.
-    pub(super) fn entry(&mut self, found: Found) -> io::Result<Entry> {
-        let (attributes, attributes_lifetime) = self.attributes_of(found)?;
+    pub(super) fn entry(&mut self, facts: &Facts, found: Found) -> Step<Entry> {
+        let (attributes, attributes_lifetime) = self.attributes_of(facts, found)?;
         self.known.remember(found.node);
         Ok(Entry {
             node: found.node,
@@ -176,82 +175,89 @@ impl Core {
     }
 
     /// A descriptor of the real directory behind a node that has one.
-    pub(super) fn directory(&mut self, id: NodeId) -> io::Result<Arc<dyn Directory>> {
+    pub(super) fn directory(&mut self, facts: &Facts, id: NodeId) -> Step<Arc<dyn Directory>> {
         let mut missing = Vec::new();
         let mut at = id;
         let mut directory = loop {
-            if at == NodeId::ROOT {
-                break Arc::clone(&self.root);
-            }
-            if let Some(directory) = self.directories.get(&at) {
+            if let Some(directory) = self.directories.get(at) {
                 break Arc::clone(directory);
             }
             let place = self.place(at)?;
-            missing.push((at, place.name, place.key));
+            let parent = place.parent;
+            missing.push((at, place.name.to_owned(), place.key));
             check_depth(missing.len())?;
-            at = place.parent;
+            at = parent;
         };
         for (node, name, key) in missing.into_iter().rev() {
-            let opened = directory.directory(&name)?;
-            if opened.attributes()?.identity.key() != key {
-                return fail(Errno::STALE);
-            }
-            directory = opened;
+            directory = facts.directory(node, &directory, &name, key)?;
             self.directories.put(node, Arc::clone(&directory));
         }
         Ok(directory)
     }
 
     /// Where the real inode of a node is: its directory and its name there.
-    pub(super) fn place(&self, id: NodeId) -> io::Result<Place> {
+    pub(super) fn place(&self, id: NodeId) -> io::Result<PlaceRef<'_>> {
         if let Some(origin) = self.map.node(id).and_then(|node| node.origin.as_deref()) {
             return Ok(origin.into());
         }
-        let known = self.known.node(id).and_then(|known| known.place.clone());
-        known.map(|place| *place).ok_or_else(|| Errno::STALE.into())
+        let known = self.known.node(id);
+        let place = known.and_then(|known| known.place.as_deref());
+        place.map(PlaceRef::from).ok_or_else(|| Errno::STALE.into())
     }
 
     /// The real attributes of a node that has a real inode, which must still be the same one.
-    pub(super) fn lower_attributes(&mut self, id: NodeId) -> io::Result<Attributes> {
+    pub(super) fn lower_attributes(&mut self, facts: &Facts, id: NodeId) -> Step<Attributes> {
         if id == NodeId::ROOT {
-            return self.root.attributes();
+            return facts.directory_itself(id, self.directories.root());
         }
+        let parent = self.place(id)?.parent;
+        let directory = outcome(self.directory(facts, parent))?;
         let place = self.place(id)?;
-        let there = self
-            .directory(place.parent)
-            .and_then(|directory| directory.lookup(&place.name));
+        let there = match directory {
+            Ok(directory) => outcome(facts.name(parent, &directory, place.name))?,
+            Err(error) => Err(error),
+        };
         match there {
             Ok(Some(attributes)) if attributes.identity.key() == place.key => Ok(attributes),
             // Moved or removed outside, or the directory was.
-            _ => self.held_attributes(id, place.key),
+            _ => {
+                let key = place.key;
+                self.held_attributes(facts, id, key)
+            }
         }
     }
 
     /// The directory and name through which the real inode of a node is reached.
-    pub(super) fn lower_place(&mut self, id: NodeId) -> io::Result<(Arc<dyn Directory>, OsString)> {
+    pub(super) fn lower_place(
+        &mut self,
+        facts: &Facts,
+        id: NodeId,
+    ) -> Step<(Arc<dyn Directory>, OsString)> {
         if id == NodeId::ROOT {
-            return Ok((Arc::clone(&self.root), OsString::new()));
+            return Ok((Arc::clone(self.directories.root()), OsString::new()));
         }
         let place = self.place(id)?;
-        Ok((self.directory(place.parent)?, place.name.into_os_string()))
+        let (parent, name) = (place.parent, place.name.to_owned());
+        Ok((self.directory(facts, parent)?, name))
     }
 
     /// What the real directory holds under a name, for a record that changes it first; the map keeps
     /// what an earlier record said.
     pub(super) fn lower_identity(
         &mut self,
+        facts: &Facts,
         parent: NodeId,
         name: &OsStr,
-    ) -> io::Result<Option<Identity>> {
+    ) -> Step<Option<Identity>> {
         if self.map.resolve(parent, name) != Resolution::Unchanged {
             return Ok(None);
         }
-        let directory = self.directory(parent)?;
-        let Some(found) = directory.lookup(name)? else {
+        let directory = self.directory(facts, parent)?;
+        let Some(found) = facts.name(parent, &directory, name)? else {
             return Ok(None);
         };
         let found = found.identity;
-        if self.config.hidden.contains(&found.key()) {
+        if self.showing.is_hidden(found.key()) {
             return fail(Errno::PERM);
         }
         // What the domain read before is what it decided on, so a later change outside is a conflict.
@@ -261,9 +267,9 @@ impl Core {
     /// Notes that a real file is opened.
     pub(super) fn note_use(&mut self, id: NodeId, identity: Identity) -> io::Result<()> {
         let place = self.place(id)?;
+        let (parent, name) = (place.parent, place.name.to_owned());
         self.note_last_look(id, &identity);
-        let name = self.used_name(place.parent, &place.name);
-        self.used_names.get_or_insert(name, || identity);
+        self.used_names.note(parent, &name, identity);
         self.known.note_use(id, &identity);
         Ok(())
     }
@@ -271,7 +277,7 @@ impl Core {
     /// The state in which the domain first used what a name now leads to. Where that was another
     /// inode, it is that one's state with the new one's number, which no real file is in.
     fn first_use(&self, parent: NodeId, name: &OsStr, found: Identity) -> Identity {
-        if let Some(used) = self.used_names.peek(&self.used_name(parent, name)) {
+        if let Some(used) = self.used_names.first(parent, name) {
             let (device, inode, kind) = (found.device, found.inode, found.kind);
             return Identity {
                 device,
@@ -292,12 +298,13 @@ impl Core {
         first_use.unwrap_or(found)
     }
 
-    fn used_name(&self, parent: NodeId, name: &OsStr) -> u64 {
-        self.hashing.hash_one((parent, name))
-    }
-
     /// Adds the records that bring a node, and the directories above it, into the map.
-    pub(super) fn adopt(&mut self, id: NodeId, records: &mut Vec<Record>) -> io::Result<()> {
+    pub(super) fn adopt(
+        &mut self,
+        facts: &Facts,
+        id: NodeId,
+        records: &mut Vec<Record>,
+    ) -> Step<()> {
         let mut missing = Vec::new();
         let mut at = id;
         while self.map.node(at).is_none() && !brings(records, at) {
@@ -305,7 +312,7 @@ impl Core {
                 (at, OsString::new())
             } else {
                 let place = self.place(at)?;
-                (place.parent, place.name.into_os_string())
+                (place.parent, place.name.to_owned())
             };
             missing.push((at, parent, name));
             check_depth(missing.len())?;
@@ -315,7 +322,7 @@ impl Core {
             at = parent;
         }
         for (node, parent, name) in missing.into_iter().rev() {
-            let attributes = self.lower_attributes(node)?;
+            let attributes = self.lower_attributes(facts, node)?;
             let identity = self.first_use(parent, &name, attributes.identity);
             records.push(Record::Adopt {
                 node,
@@ -342,15 +349,7 @@ impl Core {
 
     /// Writes one operation to the log.
     pub(super) fn write(&mut self, operation: &Operation) -> io::Result<()> {
-        let journal = match &mut self.journal {
-            Some(journal) => journal,
-            None => {
-                let path = self.config.directory.join("log");
-                let created = Journal::create_at(&path, LOG_FORMAT);
-                self.journal.insert(created.map_err(io_error)?)
-            }
-        };
-        journal.append(&operation.encode()).map(drop)
+        self.log.append(operation)
     }
 
     /// Takes an operation that is in the log into the map.
@@ -366,20 +365,7 @@ impl Core {
 
     /// Makes the log durable.
     pub(super) fn sync(&mut self) -> io::Result<()> {
-        match &mut self.journal {
-            Some(journal) => journal.sync(),
-            None => Ok(()),
-        }
-    }
-
-    pub(super) fn next_node(&mut self) -> NodeId {
-        self.last_node += 1;
-        NodeId(self.last_node)
-    }
-
-    pub(super) fn next_object(&mut self) -> ObjectId {
-        self.last_object += 1;
-        ObjectId(self.last_object)
+        self.log.sync()
     }
 
     /// Whether a node's data are an object's.
@@ -387,12 +373,25 @@ impl Core {
         self.map.node(id).is_some_and(|node| node.object.is_some())
     }
 
+    /// The inode number to show.
+    pub(super) fn inode_number(&self, id: NodeId, identity: &Identity) -> u64 {
+        match self.map.node(id) {
+            Some(node) if node.origin.is_none() => self.created_inode(id),
+            _ => self.showing.inode(identity.key()),
+        }
+    }
+
+    /// The inode number of a node that only the view has.
+    pub(super) fn created_inode(&self, id: NodeId) -> u64 {
+        self.known.number(id).unwrap_or_else(|| created_inode(id))
+    }
+
     /// `st_dev` of the file system that a node is on.
-    pub(super) fn device_of(&mut self, id: NodeId) -> io::Result<u64> {
+    pub(super) fn device_of(&mut self, facts: &Facts, id: NodeId) -> Step<u64> {
         match (self.map.node(id), self.known.node(id)) {
             (Some(node), _) => Ok(node.device),
             (None, Some(known)) if known.place.is_some() => Ok(self.place(id)?.key.device),
-            _ => Ok(self.lower_attributes(id)?.identity.device),
+            _ => Ok(self.lower_attributes(facts, id)?.identity.device),
         }
     }
 
@@ -434,7 +433,7 @@ impl Core {
         // link that was removed goes to the next one.
         let is_link = place.kind == FileKind::Symlink;
         let known = known.filter(|id| !is_link || !self.known.is_not_as_at_first(*id, attributes));
-        let id = known.unwrap_or_else(|| self.next_node());
+        let id = known.unwrap_or_else(|| self.known.next_node());
         let seen = self.known.node(id).and_then(|known| known.place.as_deref());
         if seen == Some(&place) {
             return id;
@@ -467,14 +466,6 @@ fn check_depth(places: usize) -> io::Result<()> {
 fn brings(records: &[Record], id: NodeId) -> bool {
     let mut records = records.iter();
     records.any(|record| matches!(record, Record::Adopt { node, .. } if *node == id))
-}
-
-/// The errno, where there is one: a full disk is to be told as such.
-fn io_error(error: surmise_journal::OpenError) -> io::Error {
-    match error {
-        surmise_journal::OpenError::Io(error) => error,
-        other => io::Error::other(other),
-    }
 }
 
 /// Now, by the clock that the kernel stamps inodes with, so that times of objects and times in the

@@ -14,27 +14,17 @@ use rustix::io::Errno;
 use surmise_lower::{OpenFile, read_full};
 
 use super::attributes::timespec;
-use super::core::{Core, Found, now};
+use super::core::{Core, now};
+use super::facts::{Facts, Step, outcome};
 use super::files::Data;
 use super::{View, fail};
 use crate::borrowed::Borrowed;
-use crate::copies::{COPY_STEP, copy_data, share_blocks};
+use crate::copies::COPY_STEP;
 use crate::record::Record;
-use crate::types::{Attributes, FileKind, NodeId, ObjectId};
-
-/// Real files up to this size are copied whole at their first change; of larger ones the object
-/// borrows. From 256 KiB on borrowing is the quicker (0.3 ms, and 0.6 ms for a copy of 1 MiB), but a
-/// copy is nobody else's to change.
-const COPIED_BYTES_MAX: u64 = 1 << 20;
+use crate::types::{Attributes, NodeId};
 
 /// How much a copy moves at once that has to look where each byte is.
 const MEMORY_STEP: u64 = 1 << 20;
-
-/// A real file from which a new object borrows all that is below a limit.
-pub(super) struct Lender {
-    real: Attributes,
-    limit: u64,
-}
 
 /// Data that an object borrows, and the real file that has them.
 pub(super) struct Lent {
@@ -46,10 +36,8 @@ impl View {
     /// Reads at `offset` until `buffer` is full or the file ends; returns the bytes read.
     pub fn read(&self, node: NodeId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let range = offset..offset.saturating_add(buffer.len() as u64);
-        let (file, lent) = {
-            let mut core = self.core();
-            (core.file(node)?, core.lent(node, &range)?)
-        };
+        let (file, lent) = self
+            .decide(|core, facts| Ok((core.file(facts, node)?, core.lent(facts, node, &range)?)))?;
         match (file, lent) {
             (Data::Object(object), Some(Lent { borrowed, real })) => {
                 borrowed.read(&object, &*real, offset, buffer)
@@ -61,13 +49,7 @@ impl View {
     /// Writes all of `data` at `offset`; `kill` takes set-id bits and capabilities away first.
     pub fn write(&self, node: NodeId, offset: u64, data: &[u8], kill: bool) -> io::Result<()> {
         let change = self.change(node);
-        let file = {
-            let mut core = self.core();
-            if kill {
-                core.drop_privileges(node)?;
-            }
-            core.writable(node)?
-        };
+        let file = change.writable(kill)?;
         let end = offset.checked_add(data.len() as u64).ok_or(Errno::FBIG)?;
         let written = change.overwrite(&file, offset..end, || file.write_all_at(data, offset));
         written.map_err(|error| self.locked().without_space(error))
@@ -78,7 +60,7 @@ impl View {
         let flags = FallocateFlags::from_bits(mode).ok_or(Errno::OPNOTSUPP)?;
         let end = offset.checked_add(length).ok_or(Errno::FBIG)?;
         let change = self.change(node);
-        let file = self.core().writable(node)?;
+        let file = change.writable(false)?;
         let allocate = || {
             let allocated = rustix::fs::fallocate(&file, flags, offset, length);
             allocated.map_err(|errno| self.locked().without_space(errno.into()))
@@ -97,7 +79,7 @@ impl View {
 
     /// The next data at or behind `offset`, or the next hole.
     pub fn seek(&self, node: NodeId, offset: u64, hole: bool) -> io::Result<u64> {
-        let file = self.core().file(node)?;
+        let file = self.decide(|core, facts| core.file(facts, node))?;
         let next = |file: &dyn OpenFile, at| match hole {
             true => file.next_hole(at),
             false => file.next_data(at),
@@ -112,19 +94,16 @@ impl View {
                 };
             }
             // What is borrowed may be in many pieces, so the lock is taken for each of them.
-            let (run, lent) = {
-                let mut core = self.core();
-                let run = core.borrowed(node).map(|borrowed| borrowed.run(at));
-                match run {
-                    None => {
-                        let found = next(file.reader(), at)?;
-                        return found.ok_or_else(|| Errno::NXIO.into());
-                    }
-                    Some(run) => {
-                        let lent = core.lent(node, &run.range)?;
-                        (run, lent)
-                    }
-                }
+            let borrowed = self.decide(|core, facts| {
+                let Some(run) = core.borrowed(node).map(|borrowed| borrowed.run(at)) else {
+                    return Ok(None);
+                };
+                let lent = core.lent(facts, node, &run.range)?;
+                Ok(Some((run, lent)))
+            })?;
+            let Some((run, lent)) = borrowed else {
+                let found = next(file.reader(), at)?;
+                return found.ok_or_else(|| Errno::NXIO.into());
             };
             let end = run.range.end.min(size);
             let source = lent.as_ref().map_or(file.reader(), |lent| &*lent.real);
@@ -148,13 +127,12 @@ impl View {
         length: u64,
     ) -> io::Result<usize> {
         let change = self.change(to.0);
-        let (source, target, is_borrowed) = {
-            let mut core = self.core();
-            // In this order: where both are one file, the source must be the object too.
-            let target = core.writable(to.0)?;
+        // In this order: where both are one file, the source must be the object too.
+        let target = change.writable(false)?;
+        let (source, is_borrowed) = self.decide(|core, facts| {
             let is_borrowed = core.borrowed(from.0).or(core.borrowed(to.0)).is_some();
-            (core.file(from.0)?, target, is_borrowed)
-        };
+            Ok((core.file(facts, from.0)?, is_borrowed))
+        })?;
         let Some(descriptor) = source.reader().descriptor().filter(|_| !is_borrowed) else {
             drop(change);
             return self.copy_through_memory(from, to, length);
@@ -190,47 +168,38 @@ impl View {
 
 impl Core {
     /// The file that holds a node's data, open for reading.
-    pub(super) fn file(&mut self, id: NodeId) -> io::Result<Data> {
-        if let Some(file) = self.files.get(&id) {
+    pub(super) fn file(&mut self, facts: &Facts, id: NodeId) -> Step<Data> {
+        if let Some(file) = self.files.get(id) {
             return Ok(file.clone());
         }
-        let file = match self.map.node(id).and_then(|node| node.object) {
-            Some(object) => Data::Object(Arc::new(self.store.open(object)?)),
-            None => Data::Real(self.open_lower(id)?),
-        };
+        if self.has_object(id) {
+            return Ok(Data::Object(self.object(id)?));
+        }
+        let file = Data::Real(self.open_lower(facts, id)?);
         self.files.put(id, file.clone());
         Ok(file)
     }
 
     /// The object of a node that has one.
     pub(super) fn object(&mut self, id: NodeId) -> io::Result<Arc<File>> {
-        match self.file(id)? {
-            Data::Object(object) => Ok(object),
-            Data::Real(_) => fail(Errno::STALE),
+        if let Some(Data::Object(object)) = self.files.get(id) {
+            return Ok(Arc::clone(object));
         }
-    }
-
-    /// The object that holds a node's data, made first where there is none.
-    pub(super) fn writable(&mut self, id: NodeId) -> io::Result<Arc<File>> {
-        self.prepare_change(id, u64::MAX)?;
-        self.object(id)
-    }
-
-    /// Makes an object of a node's first `limit` bytes where it has none. File capabilities go with a
-    /// change of data, whoever makes it.
-    fn prepare_change(&mut self, id: NodeId, limit: u64) -> io::Result<()> {
-        self.check_unshared(id)?;
-        if self.has_object(id) {
-            self.renew(id, limit)?;
-            self.drop_set_capability(id)
-        } else {
-            let copied = self.copy_up(id, limit);
-            copied.map_err(|error| self.without_space(error))
-        }
+        let Some(object) = self.map.node(id).and_then(|node| node.object) else {
+            return fail(Errno::STALE);
+        };
+        let file = Arc::new(self.objects.open(object)?);
+        self.files.put(id, Data::Object(Arc::clone(&file)));
+        Ok(file)
     }
 
     /// What a range of a node's data borrows; `None` where the file of the node has it all.
-    pub(super) fn lent(&mut self, id: NodeId, range: &Range<u64>) -> io::Result<Option<Lent>> {
+    pub(super) fn lent(
+        &mut self,
+        facts: &Facts,
+        id: NodeId,
+        range: &Range<u64>,
+    ) -> Step<Option<Lent>> {
         let borrowed = match self.borrowed(id) {
             None => return Ok(None),
             Some(borrowed) => borrowed.part(range),
@@ -238,33 +207,20 @@ impl Core {
         if borrowed.runs_of(range.clone()).all(|run| run.is_own) {
             return Ok(None);
         }
-        let real = match self.lenders.get(&id) {
+        let real = match self.files.lender(id) {
             Some(real) => Arc::clone(real),
             None => {
                 // Where another file is, or none, the data are as gone as where they changed.
-                let real = self.open_lower(id).map_err(|error| match is_gone(&error) {
+                let opened = outcome(self.open_lower(facts, id))?;
+                let real = opened.map_err(|error| match is_gone(&error) {
                     true => Errno::IO.into(),
                     false => error,
                 })?;
-                self.lenders.put(id, Arc::clone(&real));
+                self.files.put_lender(id, Arc::clone(&real));
                 real
             }
         };
         Ok(Some(Lent { borrowed, real }))
-    }
-
-    /// Sets a regular file's size, for the holder of its [`super::change::Change`].
-    pub(super) fn resize(&mut self, id: NodeId, size: u64) -> io::Result<()> {
-        self.prepare_change(id, size)?;
-        let file = self.object(id)?;
-        self.cut_borrowed(id, &file)?;
-        file.set_len(size)?;
-        // Even to the same size: POSIX wants new times of a truncate that succeeds.
-        let times = rustix::fs::Timestamps {
-            last_access: timespec(None),
-            last_modification: timespec(Some(now())),
-        };
-        Ok(rustix::fs::futimens(&file, &times)?)
     }
 
     /// Before an object grows: what a truncation cut off must not come back from the real file.
@@ -283,130 +239,20 @@ impl Core {
         self.perform(vec![cut], now())
     }
 
-    /// Gives a node an object for the first `limit` bytes of its real data.
-    fn copy_up(&mut self, id: NodeId, limit: u64) -> io::Result<()> {
-        let found = Found {
-            node: id,
-            lower: None,
-        };
-        let (shown, _) = self.attributes_of(found)?;
-        if shown.identity.kind != FileKind::Regular {
-            return fail(Errno::INVAL);
-        }
-        if self.map.node(id).is_none() {
-            // Before the copy, so that a change outside while it runs is seen as one.
-            self.note_use(id, shown.identity)?;
-        }
-        let (object, file, borrowed) = self.new_object(id, &shown, limit, true)?;
-        let mut records = Vec::new();
-        let result = self.adopt(id, &mut records).and_then(|()| {
-            self.drop_capability(id, &mut records)?;
-            records.push(match borrowed {
-                None => Record::Content { node: id, object },
-                Some(Lender { real, limit }) => Record::Borrow {
-                    node: id,
-                    object,
-                    from: real.identity,
-                    allocated: real.blocks,
-                    limit,
-                },
-            });
-            self.perform(records, now())
-        });
-        if result.is_ok() {
-            self.forget_use(id);
-            self.files.put(id, Data::Object(file.into()));
-        } else {
-            // The first error is the one to tell; what stays is swept up later.
-            let _ = self.store.remove(object);
-        }
-        result
-    }
-
-    /// Makes an object, which nothing names yet, for the first `limit` bytes of a node's real data. Of
-    /// a large file it borrows what it may.
-    pub(super) fn new_object(
-        &mut self,
-        id: NodeId,
-        shown: &Attributes,
-        limit: u64,
-        may_borrow: bool,
-    ) -> io::Result<(ObjectId, File, Option<Lender>)> {
-        let object = self.next_object();
-        let file = self.store.create(object)?;
-        let filled = self.fill(id, &file, shown.identity.size.min(limit), may_borrow);
-        let filled = filled.and_then(|borrowed| {
-            set_times(&file, shown)?;
-            Ok(borrowed)
-        });
-        let borrowed = filled.inspect_err(|_| {
-            let _ = self.store.remove(object);
-        })?;
-        Ok((object, file, borrowed))
-    }
-
-    fn fill(
-        &mut self,
-        id: NodeId,
-        object: &File,
-        size: u64,
-        may_borrow: bool,
-    ) -> io::Result<Option<Lender>> {
-        if size == 0 {
-            return Ok(None);
-        }
-        let source = self.open_lower(id)?;
-        if share_blocks(&*source, object) {
-            return Ok(None);
-        }
-        if size <= COPIED_BYTES_MAX || !may_borrow {
-            object.set_len(size)?;
-            copy_data(&*source, object, 0..size)?;
-            return Ok(None);
-        }
-        let real = source.attributes()?;
-        let limit = real.identity.size.min(size);
-        object.set_len(limit)?;
-        self.lenders.put(id, source);
-        Ok(Some(Lender { real, limit }))
-    }
-
-    /// Puts all that a node's object borrows into it.
-    pub(super) fn complete(&mut self, id: NodeId, shown: &Attributes) -> io::Result<()> {
-        if self.borrowed(id).is_none() {
-            return Ok(());
-        }
-        let file = self.object(id)?;
-        self.cut_borrowed(id, &file)?;
-        let Some(limit) = self.borrowed(id).map(Borrowed::limit) else {
-            return Ok(());
-        };
-        if let Some(Lent { borrowed, real }) = self.lent(id, &(0..limit))? {
-            if borrowed.check(&*real).is_err() {
-                return fail(Errno::STALE);
-            }
-            for run in borrowed.runs(limit).filter(|run| !run.is_own) {
-                copy_data(&*real, &file, run.range)?;
-            }
-            borrowed.check(&*real)?;
-            set_times(&file, shown)?;
-        }
-        let cut = Record::Cut { node: id, limit: 0 };
-        self.perform(vec![cut], now())
-    }
-
     /// The real file of a node, which must still be the same inode.
-    fn open_lower(&mut self, id: NodeId) -> io::Result<Arc<dyn OpenFile>> {
+    pub(super) fn open_lower(&mut self, facts: &Facts, id: NodeId) -> Step<Arc<dyn OpenFile>> {
         if let Some(held) = self.held_file(id) {
             return Ok(Arc::clone(held));
         }
+        self.open_lower_anew(facts, id)
+    }
+
+    /// Likewise, by its name.
+    pub(super) fn open_lower_anew(&mut self, facts: &Facts, id: NodeId) -> Step<Arc<dyn OpenFile>> {
+        let parent = self.place(id)?.parent;
+        let directory = self.directory(facts, parent)?;
         let place = self.place(id)?;
-        let directory = self.directory(place.parent)?;
-        let file = directory.open(&place.name)?;
-        match file.attributes()?.identity.key() == place.key {
-            true => Ok(file),
-            false => fail(Errno::STALE),
-        }
+        facts.file(id, &directory, place.name, place.key)
     }
 }
 

@@ -9,6 +9,8 @@ use surmise_fuse::{Capabilities, Negotiated, Notifier};
 use surmise_lower::{OpenFile, read_full};
 
 use super::core::Core;
+use super::facts::{Facts, Step, outcome};
+use super::files::Data;
 use super::passthrough::Way;
 use super::{View, WHOLE, fail};
 use crate::types::NodeId;
@@ -42,12 +44,28 @@ pub struct Opened {
     pub way: Way,
 }
 
+/// What was decided of an opening.
+struct Opening {
+    keep_cache: bool,
+    way: Way,
+    then: Then,
+}
+
+/// What is left to do for an opening when the lock is gone.
+enum Then {
+    Nothing,
+    /// The kernel is given the data.
+    Give(Data),
+    /// The kernel has to ask for the attributes.
+    Expire,
+}
+
 impl View {
     /// A kernel serves the view's files from now on.
     pub(crate) fn meet(&self, kernel: Notifier, negotiated: &Negotiated) {
         let mut core = self.core();
         // What the kernel writes by itself nobody could undo.
-        if negotiated.capabilities.contains(Capabilities::PASSTHROUGH) && !core.config.speculates {
+        if negotiated.capabilities.contains(Capabilities::PASSTHROUGH) && !core.openers.are_kept() {
             core.passed.allow();
         }
         drop(core);
@@ -62,43 +80,65 @@ impl View {
             // Here, because nobody else may change the node during what follows.
             drop(self.free_of_readers(node)?);
         }
-        // Before the lock.
-        let _change = how.truncate.then(|| self.change(node));
-        let mut core = match changes {
-            true => self.free_of_readers(node)?,
-            false => self.free_to_open(node),
+        // Before the lock, and until the end.
+        let change = how.truncate.then(|| self.change(node));
+        if let Some(change) = &change {
+            self.decide_under(
+                || self.free_of_readers(node),
+                |core, facts| {
+                    core.check_openable(node)?;
+                    match how.drop_privileges {
+                        true => core.drop_privileges(facts, node),
+                        false => Ok(()),
+                    }
+                },
+            )?;
+            change.resize(0)?;
+        }
+        let opening = self.decide_under(
+            || match changes {
+                true => self.free_of_readers(node),
+                false => Ok(self.free_to_open(node)),
+            },
+            |core, facts| {
+                core.check_openable(node)?;
+                if how.drop_privileges {
+                    core.drop_privileges(facts, node)?;
+                }
+                match core.has_object(node) {
+                    true => self.open_object(core, facts, node, how),
+                    false => self.open_real(core, facts, node, how),
+                }
+            },
+        )?;
+        let keep_cache = match (opening.then, self.kernel.get()) {
+            (Then::Give(file), Some(kernel)) => {
+                let is_given = give_data(kernel, node, file.reader()).is_ok();
+                self.locked().files.end_giving(node);
+                self.settled.notify_all();
+                is_given
+            }
+            (Then::Expire, Some(kernel)) => {
+                // They were told for ever. The caller's hold of the node keeps the kernel from waiting here.
+                // It can only fail when the file system is unmounted.
+                let _ = kernel.expire_attributes(node.0);
+                true
+            }
+            _ => opening.keep_cache,
         };
-        if core.passed.is_lost(node) {
-            return fail(Errno::STALE);
-        }
-        if how.drop_privileges {
-            core.drop_privileges(node)?;
-        }
-        if how.truncate {
-            core.resize(node, 0)?;
-        }
-        if !core.has_object(node) {
-            return self.open_real(core, node, how);
-        }
-        let way = self.way(&mut core, node, how);
-        let is_mapped = core.passed.is_mapped(node);
-        drop(core);
-        if let (true, Some(kernel)) = (is_mapped, self.kernel.get()) {
-            // They were told for ever. The caller's hold of the node keeps the kernel from waiting here.
-            // It can only fail when the file system is unmounted.
-            let _ = kernel.expire_attributes(node.0);
-        }
         Ok(Opened {
-            keep_cache: true,
-            way,
+            keep_cache,
+            way: opening.way,
         })
     }
 
     /// Opens a regular file that was just created.
     pub fn open_created(&self, node: NodeId, how: OpenHow) -> Opened {
+        let opened = self.decide(|core, facts| self.way(core, facts, node, how));
         Opened {
             keep_cache: true,
-            way: self.way(&mut self.core(), node, how),
+            // It does not fail.
+            way: opened.unwrap_or_default(),
         }
     }
 
@@ -106,59 +146,101 @@ impl View {
     pub fn close_file(&self, node: NodeId, opener: u32, was_passed: bool) {
         let mut core = self.core();
         core.known.close(node);
-        core.drop_opener(node, opener);
+        core.openers.remove(node, opener);
         if was_passed {
             core.passed.close(node);
             self.settled.notify_all();
         }
     }
 
-    fn open_real(
+    fn open_object(
         &self,
-        mut core: MutexGuard<'_, Core>,
+        core: &mut Core,
+        facts: &Facts,
         node: NodeId,
         how: OpenHow,
-    ) -> io::Result<Opened> {
-        let identity = core.lower_attributes(node)?.identity;
-        core.note_use(node, identity)?;
-        self.note_read(&core, node, &identity);
-        let is_unchanged = core.known.note_open(node, &identity);
-        if !is_unchanged {
-            core.files.pop(&node);
-        }
+    ) -> Step<Opening> {
+        let way = self.way(core, facts, node, how)?;
+        let then = match core.passed.is_mapped(node) {
+            true => Then::Expire,
+            false => Then::Nothing,
+        };
+        Ok(Opening {
+            keep_cache: true,
+            way,
+            then,
+        })
+    }
+
+    fn open_real(
+        &self,
+        core: &mut Core,
+        facts: &Facts,
+        node: NodeId,
+        how: OpenHow,
+    ) -> Step<Opening> {
+        let identity = core.lower_attributes(facts, node)?.identity;
+        let is_unchanged = core.known.is_as_at_last_open(node, &identity);
         // A descriptor keeps the file while it is open inside, whatever becomes of its name outside. What
         // may not be read can still be written, and is looked up again for that.
-        let file = core.file(node).ok();
-        let is_first = !core.known.was_opened(node);
-        let way = self.way(&mut core, node, how);
-        let is_small = (1..=AT_ONCE_BYTES_MAX as u64).contains(&identity.size);
-        let keep_cache = match (file, self.kernel.get()) {
-            (Some(file), Some(kernel)) if how.reads && is_first && is_small => {
-                core.given.insert(node);
-                drop(core);
-                let is_given = give_data(kernel, node, file.reader()).is_ok();
-                self.locked().given.remove(&node);
-                self.settled.notify_all();
-                is_given
+        let file = match is_unchanged {
+            true => outcome(core.file(facts, node))?.ok(),
+            false => {
+                let opened = outcome(core.open_lower_anew(facts, node))?.ok();
+                let file = opened.map(Data::Real);
+                match &file {
+                    Some(file) => core.files.put(node, file.clone()),
+                    None => core.files.close(node),
+                }
+                file
             }
-            _ => is_unchanged,
         };
-        Ok(Opened { keep_cache, way })
+        core.note_use(node, identity)?;
+        self.note_read(core, node, &identity);
+        let is_first = !core.known.was_opened(node);
+        let way = self.way(core, facts, node, how)?;
+        // No question is left, so this is once.
+        core.known.note_open(node, &identity);
+        let is_small = (1..=AT_ONCE_BYTES_MAX as u64).contains(&identity.size);
+        let then = match file {
+            Some(file) if how.reads && is_first && is_small && self.kernel.get().is_some() => {
+                core.files.begin_giving(node);
+                Then::Give(file)
+            }
+            _ => Then::Nothing,
+        };
+        Ok(Opening {
+            keep_cache: is_unchanged,
+            way,
+            then,
+        })
     }
 
     /// The state, when the kernel is not being given the node's data. So while it is, nobody reads the
     /// node by a message, or cuts it, and [`Notifier::store`] waits for nothing.
     pub(super) fn free_to_open(&self, node: NodeId) -> MutexGuard<'_, Core> {
-        let is_given = |core: &mut Core| core.given.contains(&node);
+        let is_given = |core: &mut Core| core.files.is_given(node);
         self.settled.wait_while(self.core(), is_given).expect(WHOLE)
     }
 
-    fn way(&self, core: &mut Core, node: NodeId, how: OpenHow) -> Way {
-        let kernel = self.kernel.get();
-        let way = kernel.map(|kernel| core.pass(node, how, kernel));
+    /// Counts one more open file, and finds its way.
+    fn way(&self, core: &mut Core, facts: &Facts, node: NodeId, how: OpenHow) -> Step<Way> {
+        let way = match self.kernel.get() {
+            Some(kernel) => core.pass(facts, node, how, kernel)?,
+            None => Way::Messages,
+        };
         core.known.open(node);
         core.note_opener(node, how.opener);
-        way.unwrap_or_default()
+        Ok(way)
+    }
+}
+
+impl Core {
+    fn check_openable(&self, id: NodeId) -> io::Result<()> {
+        match self.passed.is_lost(id) {
+            true => fail(Errno::STALE),
+            false => Ok(()),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What somebody outside changes in what the kernel believes for a while.
 
 use std::collections::HashSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use surmise_lower::{Change, Watcher};
 
 use super::View;
 use super::core::Core;
+use super::facts::{Facts, Step, outcome};
 use super::running::{Stale, StaleEntry};
 use crate::types::{Attributes, FileKind, Lifetime, NodeId};
 
@@ -24,19 +25,18 @@ pub(crate) struct Outside {
 impl View {
     /// Has an eventfd written to when it is time to begin watching.
     pub(crate) fn announce_watching(&self, wanted: Arc<OwnedFd>) {
-        self.locked().watches.announce(wanted);
+        self.locked().believed.watches.announce(wanted);
     }
 
     /// From now on the kernel may believe for a while what somebody outside may change: the caller tells
     /// it of what changes there.
     pub(crate) fn begin_watching(&self, watcher: Arc<dyn Watcher>) {
-        self.locked().watches.begin(watcher);
+        self.locked().believed.watches.begin(watcher);
     }
 
     /// A queue of changes for [`View::begin_watching`]; a view without one is slower.
     pub(crate) fn watcher(&self) -> Option<Arc<dyn Watcher>> {
-        let lower = Arc::clone(&self.locked().config.lower);
-        lower.watcher()
+        self.lower.watcher()
     }
 
     /// What was changed since the last call.
@@ -44,38 +44,44 @@ impl View {
     /// # Errors
     /// When that cannot be known; then nothing is believed for longer than a moment from now on.
     pub(crate) fn take_changes(&self) -> io::Result<Outside> {
-        let mut core = self.locked();
-        let changes = core.watches.changes();
-        if changes.is_err() {
-            core.watches.end();
-        }
+        let changes = {
+            let mut core = self.locked();
+            let changes = core.believed.watches.changes();
+            if changes.is_err() {
+                core.believed.watches.end();
+            }
+            changes?
+        };
         let mut outside = Outside::default();
         // Many of them are of one file.
-        let changes: HashSet<Change<NodeId>> = changes?.into_iter().collect();
+        let changes: HashSet<Change<NodeId>> = changes.into_iter().collect();
         for change in changes {
-            core.pass_on(change, &mut outside);
+            self.decide_under(
+                || Ok(self.locked()),
+                |core, facts| core.pass_on(facts, &change, &mut outside),
+            )?;
         }
         Ok(outside)
     }
 
-    /// Nothing is believed for longer than a moment from now on: the kernel cannot be told.
-    pub(crate) fn stop_watching(&self) {
-        self.locked().watches.end();
-    }
-}
-
-impl Core {
     /// Tells the listener, if there is one, that a name leads to a FIFO of the real file system.
     pub(super) fn met_fifo(&self) {
-        if let Some(fifos) = &self.config.fifos {
+        if let Some(fifos) = &self.fifos {
             // It does not block; if it is full, it has been told often enough.
             let _ = rustix::io::write(fifos, &1_u64.to_ne_bytes());
         }
     }
 
+    /// Nothing is believed for longer than a moment from now on: the kernel cannot be told.
+    pub(crate) fn stop_watching(&self) {
+        self.locked().believed.watches.end();
+    }
+}
+
+impl Core {
     /// How long what a real directory says of a name holds.
-    pub(super) fn name_lifetime(&self, parent: NodeId) -> Lifetime {
-        match self.watches.has(parent) {
+    pub(super) fn name_lifetime(&self, facts: &Facts, parent: NodeId) -> Lifetime {
+        match self.believed.watches.has(parent) && facts.are_of_now(self) {
             true => Lifetime::Watched,
             false => Lifetime::Brief,
         }
@@ -83,44 +89,63 @@ impl Core {
 
     /// How long attributes that were read from a real inode hold. A directory's own watch tells of
     /// it; of a file with further names, its directory's may not.
-    pub(super) fn lower_lifetime(&self, id: NodeId, attributes: &Attributes) -> Lifetime {
+    pub(super) fn lower_lifetime(
+        &self,
+        facts: &Facts,
+        id: NodeId,
+        attributes: &Attributes,
+    ) -> Lifetime {
         let is_heard_of = match attributes.identity.kind {
-            FileKind::Directory => self.watches.has(id),
+            FileKind::Directory => self.believed.watches.has(id),
             _ if attributes.links > 1 => false,
             _ => self
                 .place(id)
-                .is_ok_and(|place| self.watches.has(place.parent)),
+                .is_ok_and(|place| self.believed.watches.has(place.parent)),
         };
-        match is_heard_of {
+        match is_heard_of && facts.are_of_now(self) {
             true => Lifetime::Watched,
             false => Lifetime::Brief,
         }
     }
 
-    fn pass_on(&mut self, change: Change<NodeId>, outside: &mut Outside) {
+    fn pass_on(
+        &mut self,
+        facts: &Facts,
+        change: &Change<NodeId>,
+        outside: &mut Outside,
+    ) -> Step<()> {
         match change {
             Change::Name(parent, name) => {
-                outside.stale.nodes.push(parent);
-                outside.stale.entries.push(stale_entry(parent, name));
+                outside.stale.nodes.push(*parent);
+                outside
+                    .stale
+                    .entries
+                    .push(stale_entry(*parent, name.clone()));
             }
-            Change::Attributes(parent, name) => self.pass_on_inode(parent, name, false, outside),
-            Change::Data(parent, name) => self.pass_on_inode(parent, name, true, outside),
-            Change::Itself(id) => outside.stale.nodes.push(id),
-            Change::Gone(id) => self.pass_on_all(Some(id), outside),
+            Change::Attributes(parent, name) => {
+                self.pass_on_inode(facts, *parent, name, false, outside)?;
+            }
+            Change::Data(parent, name) => {
+                self.pass_on_inode(facts, *parent, name, true, outside)?;
+            }
+            Change::Itself(id) => outside.stale.nodes.push(*id),
+            Change::Gone(id) => self.pass_on_all(Some(*id), outside),
             Change::Everything => self.pass_on_all(None, outside),
         }
+        Ok(())
     }
 
     fn pass_on_inode(
         &mut self,
+        facts: &Facts,
         parent: NodeId,
-        name: OsString,
+        name: &OsStr,
         has_new_data: bool,
         outside: &mut Outside,
-    ) {
-        let directory = self.directory(parent);
-        let found = directory.and_then(|directory| directory.lookup(&name));
-        let node = match found {
+    ) -> Step<()> {
+        let directory = self.directory(facts, parent);
+        let found = directory.and_then(|directory| facts.name(parent, &directory, name));
+        let node = match outcome(found)? {
             Ok(Some(attributes)) => {
                 let key = attributes.identity.key();
                 self.map.adopted(key).or_else(|| self.known.by_key(key))
@@ -129,13 +154,17 @@ impl Core {
         };
         // One that is not known is not believed.
         let Some(node) = node else {
-            outside.stale.entries.push(stale_entry(parent, name));
-            return;
+            outside
+                .stale
+                .entries
+                .push(stale_entry(parent, name.to_owned()));
+            return Ok(());
         };
         outside.stale.nodes.push(node);
         if has_new_data && self.known.is_open(node) && !self.has_object(node) {
             outside.data.push(node);
         }
+        Ok(())
     }
 
     /// Everything that is believed of one directory, or of all.
@@ -155,9 +184,8 @@ impl Core {
             }
         }
         outside.stale.nodes.extend(directory);
-        let absent = self.absent.iter();
-        let absent = absent.filter(|(parent, _)| directory.is_none_or(|one| *parent == one));
-        let entries = absent.map(|(parent, name)| stale_entry(*parent, name.clone()));
+        let absent = self.believed.absent_in(directory);
+        let entries = absent.map(|(parent, name)| stale_entry(parent, name.to_owned()));
         outside.stale.entries.extend(entries);
     }
 }

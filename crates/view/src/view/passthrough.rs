@@ -34,11 +34,13 @@ use surmise_lower::{OpenFile, read_full};
 
 use super::core::{Core, now};
 use super::data::{is_gone, set_times};
+use super::facts::{Facts, Step, outcome};
+use super::files::Data;
 use super::opening::{AT_ONCE_BYTES_MAX, OpenHow};
 use super::{View, WHOLE, fail};
 use crate::copies::{copy_data, share_blocks};
 use crate::record::Record;
-use crate::types::{Attributes, NodeId, ObjectId};
+use crate::types::{NodeId, ObjectId};
 
 /// How the file of a program or library begins (elf(5)).
 const PROGRAM: &[u8; 4] = b"\x7fELF";
@@ -146,34 +148,40 @@ impl View {
 
 impl Core {
     /// Finds the way of one more open file of a node.
-    pub(super) fn pass(&mut self, id: NodeId, how: OpenHow, kernel: &Notifier) -> Way {
+    pub(super) fn pass(
+        &mut self,
+        facts: &Facts,
+        id: NodeId,
+        how: OpenHow,
+        kernel: &Notifier,
+    ) -> Step<Way> {
         if let Some(open) = self.passed.open.get_mut(&id) {
-            return open.add(how);
+            return Ok(open.add(how));
         }
         if how.is_synchronous || how.reads && how.writes {
-            return Way::Messages;
+            return Ok(Way::Messages);
         }
         if !self.passed.is_allowed || self.known.is_open(id) {
-            return Way::Messages;
+            return Ok(Way::Messages);
         }
         let has_object = self.has_object(id);
         // What cannot be opened here, messages will tell.
-        let Ok(file) = self.file(id) else {
-            return Way::Messages;
+        let Ok(file) = outcome(self.file(facts, id))? else {
+            return Ok(Way::Messages);
         };
         let Some(descriptor) = file.reader().descriptor() else {
-            return Way::Messages;
+            return Ok(Way::Messages);
         };
-        let may_pass = match has_object {
-            true => self.borrowed(id).is_none(),
-            false => !how.writes && is_program(file.reader()),
+        let may_pass = match &file {
+            Data::Object(_) => self.borrowed(id).is_none(),
+            Data::Real(real) => !how.writes && facts.holds(id, real, is_program)?,
         };
         if !may_pass {
-            return Way::Messages;
+            return Ok(Way::Messages);
         }
         let Ok(backing) = kernel.register(descriptor) else {
             self.passed.is_allowed = false;
-            return Way::Messages;
+            return Ok(Way::Messages);
         };
         let mut open = Open {
             backing,
@@ -183,7 +191,7 @@ impl Core {
         };
         let way = open.add(how);
         self.passed.open.insert(id, open);
-        way
+        Ok(way)
     }
 
     /// Has the log name copies of all objects that are passed through, and returns these objects. What
@@ -201,7 +209,7 @@ impl Core {
         let mut copies = Vec::new();
         let copied = nodes.into_iter().try_for_each(|id| {
             if let Some(object) = self.map.node(id).and_then(|node| node.object) {
-                let copy = self.next_object();
+                let copy = self.objects.next();
                 copies.push((id, object, copy));
                 self.copy_object(object, copy)?;
             }
@@ -216,15 +224,14 @@ impl Core {
         });
         if let Err(error) = given {
             for (_, _, copy) in copies {
-                // What stays is swept up later.
-                let _ = self.store.remove(copy);
+                self.objects.discard(copy);
             }
             return Err(error);
         }
         Ok(copies
             .into_iter()
             .map(|(node, object, _)| {
-                self.files.pop(&node);
+                self.files.close(node);
                 (node, object)
             })
             .collect())
@@ -244,9 +251,9 @@ impl Core {
             object: *object,
         });
         self.perform_all(records.collect())?;
-        self.garbage.extend(copies);
+        self.objects.leave(copies);
         for (node, _) in objects {
-            self.files.pop(&node);
+            self.files.close(node);
         }
         Ok(())
     }
@@ -259,7 +266,8 @@ impl Core {
         let mut records = Vec::new();
         for (node, object) in objects {
             let before = records.len();
-            match self.adopt(*node, &mut records) {
+            let adopted = self.decide_at_once(|core, facts| core.adopt(facts, *node, &mut records));
+            match adopted {
                 Ok(()) => records.push(Record::Content {
                     node: *node,
                     object: *object,
@@ -280,9 +288,9 @@ impl Core {
     }
 
     fn copy_object(&self, from: ObjectId, to: ObjectId) -> io::Result<()> {
-        let source = self.store.open(from)?;
-        let target = self.store.create(to)?;
-        let shown = Attributes::of_statx(&self.store.stat(from)?).ok_or(Errno::IO)?;
+        let source = self.objects.open(from)?;
+        let target = self.objects.create(to)?;
+        let shown = self.objects.attributes(from)?;
         if !share_blocks(&source, &target) {
             target.set_len(shown.identity.size)?;
             copy_data(&source, &target, 0..shown.identity.size)?;

@@ -43,7 +43,8 @@ impl View {
         self.reads().renew();
         for id in core.known.open_nodes().collect::<Vec<_>>() {
             if !core.has_object(id)
-                && let Ok(attributes) = core.lower_attributes(id)
+                && let Ok(attributes) =
+                    core.decide_at_once(|core, facts| core.lower_attributes(facts, id))
                 && attributes.identity.kind == FileKind::Regular
             {
                 self.note_read(core, id, &attributes.identity);

@@ -170,7 +170,7 @@ impl Core {
         };
         let found = identity.key();
         let is_same = identity.kind == kind && key.is_none_or(|key| key == found);
-        if !is_same || self.config.hidden.contains(&found) {
+        if !is_same || self.showing.is_hidden(found) {
             return;
         }
         let place = Place {
@@ -192,7 +192,7 @@ impl Core {
 
     /// Whether a name that the domain has seen and not changed leads to a node's real inode.
     fn has_alias(&mut self, id: NodeId) -> bool {
-        let Ok(Place { key, .. }) = self.place(id) else {
+        let Ok(key) = self.place(id).map(|place| place.key) else {
             return false;
         };
         let aliases = self.known.aliases(id);
@@ -209,7 +209,10 @@ impl Core {
 
     /// What a real name leads to.
     fn look(&mut self, parent: NodeId, name: &OsStr) -> Option<Attributes> {
-        let directory = self.directory(parent).ok()?;
-        directory.lookup(name).ok()?
+        let found = self.decide_at_once(|core, facts| {
+            let directory = core.directory(facts, parent)?;
+            facts.name(parent, &directory, name)
+        });
+        found.ok()?
     }
 }

@@ -13,8 +13,10 @@ use std::io;
 use rustix::io::Errno;
 
 use super::core::{Core, Found, now};
-use super::data::is_gone;
+use super::data::{Lent, is_gone, set_times};
 use super::{View, fail};
+use crate::borrowed::Borrowed;
+use crate::copies::copy_data;
 use crate::known::Outlived;
 use crate::map::Node;
 use crate::record::{Operation, Record};
@@ -141,7 +143,7 @@ impl View {
         self.gone_on.notify_all();
         if !commit.is_rebased {
             let copied = commit.kept.into_iter().filter(|kept| kept.is_copied);
-            core.garbage.extend(copied.filter_map(|kept| kept.object));
+            core.objects.leave(copied.filter_map(|kept| kept.object));
             core.take_back(commit.passed)?;
             self.reads().reopen();
         }
@@ -156,7 +158,7 @@ impl View {
     pub fn sweep(&self) -> io::Result<()> {
         let (store, garbage) = {
             let mut core = self.locked();
-            (core.store.clone(), std::mem::take(&mut core.garbage))
+            (core.objects.store(), core.objects.take_left())
         };
         garbage
             .into_iter()
@@ -185,25 +187,29 @@ impl Core {
 
     fn drop_copies(&self, kept: &[Kept]) {
         for kept in kept.iter().filter(|kept| kept.is_copied) {
-            // What stays is swept up later.
-            let _ = kept.object.map(|object| self.store.remove(object));
+            if let Some(object) = kept.object {
+                self.objects.discard(object);
+            }
         }
     }
 
     fn keep_one(&mut self, id: NodeId) -> io::Result<Kept> {
-        let (attributes, _) = self.stored_attributes(Found {
+        let found = Found {
             node: id,
             lower: None,
-        })?;
+        };
+        let attributes = self.decide_at_once(|core, facts| core.stored_attributes(facts, found));
+        let (attributes, _) = attributes?;
         let inode = self.hold(id, &attributes)?;
         let target = match attributes.identity.kind {
-            FileKind::Symlink => self.target(id)?,
+            FileKind::Symlink => self.decide_at_once(|core, facts| core.target(facts, id))?,
             _ => OsString::new(),
         };
         let mut xattrs = Vec::new();
-        for name in self.xattr_names(id)? {
+        let names = self.decide_at_once(|core, facts| core.xattr_names(facts, id))?;
+        for name in names {
             // Some are shown by name only, and only to root.
-            if let Ok(value) = self.xattr(id, &name) {
+            if let Ok(value) = self.decide_at_once(|core, facts| core.xattr(facts, id, &name)) {
                 xattrs.push((name, value));
             }
         }
@@ -217,13 +223,44 @@ impl Core {
             inode,
             target,
             xattrs,
-            object: if is_copied {
-                Some(self.new_object(id, &attributes, u64::MAX, false)?.0)
-            } else {
-                own
+            object: match is_copied {
+                true => Some(self.copy_real(id, &attributes)?),
+                false => own,
             },
             is_copied,
         })
+    }
+
+    /// An object, which nothing names yet, with all of a node's real data.
+    fn copy_real(&mut self, id: NodeId, shown: &Attributes) -> io::Result<ObjectId> {
+        let new =
+            self.decide_at_once(|core, facts| core.plan_copy_of(facts, id, shown, u64::MAX, false));
+        Ok(new?.make()?.object)
+    }
+
+    /// Puts all that a node's object borrows into it.
+    fn complete(&mut self, id: NodeId, shown: &Attributes) -> io::Result<()> {
+        if self.borrowed(id).is_none() {
+            return Ok(());
+        }
+        let file = self.object(id)?;
+        self.cut_borrowed(id, &file)?;
+        let Some(limit) = self.borrowed(id).map(Borrowed::limit) else {
+            return Ok(());
+        };
+        let lent = self.decide_at_once(|core, facts| core.lent(facts, id, &(0..limit)));
+        if let Some(Lent { borrowed, real }) = lent? {
+            if borrowed.check(&*real).is_err() {
+                return fail(Errno::STALE);
+            }
+            for run in borrowed.runs(limit).filter(|run| !run.is_own) {
+                copy_data(&*real, &file, run.range)?;
+            }
+            borrowed.check(&*real)?;
+            set_times(&file, shown)?;
+        }
+        let cut = Record::Cut { node: id, limit: 0 };
+        self.perform(vec![cut], now())
     }
 
     /// Has the real inode of a node outlive its names.
@@ -231,7 +268,8 @@ impl Core {
         if self.map.node(id).is_some_and(|node| node.origin.is_none()) {
             return Ok(None);
         }
-        let (directory, name) = self.lower_place(id)?;
+        let place = self.decide_at_once(|core, facts| core.lower_place(facts, id));
+        let (directory, name) = place?;
         Ok(Some(Outlived {
             number: self.inode_number(id, &attributes.identity),
             _inode: directory.hold(&name)?,
@@ -255,6 +293,7 @@ impl Core {
             });
             return Err(error);
         }
+        self.rebases += 1;
         let before = self.map.take_nodes();
         self.take_in(&operation);
         drop(operation);
@@ -270,23 +309,22 @@ impl Core {
             self.known.adopted(id);
         }
         for id in before.keys().chain(&kept_nodes) {
-            self.files.pop(id);
-            self.lenders.pop(id);
+            self.files.close_all(*id);
         }
-        self.directories.clear();
+        self.directories.close_all();
         self.relocate(moved, &before);
         self.renew_uses();
         self.own_again(&passed)?;
         self.renumber_listings();
-        self.listed.clear();
+        self.believed.listed.clear();
         let still: HashSet<ObjectId> = self
             .map
             .nodes()
             .filter_map(|(_, node)| node.object)
             .collect();
         let objects = before.values().filter_map(|node| node.object);
-        self.garbage
-            .extend(objects.filter(|object| !still.contains(object)));
+        self.objects
+            .leave(objects.filter(|object| !still.contains(object)));
         self.commit = Some(CommitUnderWay {
             is_rebased: true,
             stale: self.stale(before, &kept_nodes),
@@ -303,7 +341,8 @@ impl Core {
         uses.retain(|id| self.known.is_open(*id));
         uses.extend(self.known.held_links());
         for id in uses {
-            let Ok(attributes) = self.lower_attributes(id) else {
+            let found = self.decide_at_once(|core, facts| core.lower_attributes(facts, id));
+            let Ok(attributes) = found else {
                 continue;
             };
             if attributes.identity.kind == FileKind::Symlink {
@@ -321,7 +360,7 @@ impl Core {
             .filter(|(_, node)| node.kind == FileKind::Directory);
         let directories: HashSet<NodeId> = directories.map(|(id, _)| *id).collect();
         let mut stale = Stale::default();
-        let absent = std::mem::take(&mut self.absent).into_iter();
+        let absent = self.believed.take_absent().into_iter();
         stale
             .entries
             .extend(absent.map(|(parent, name)| StaleEntry {

@@ -2,7 +2,7 @@
 //!
 //! While something is undecided, that process is the only one that changes anything, or looks: whoever
 //! speculates sees to that. So the undo log is the view's, an object a record, and needs not know who did
-//! what. Data are undone by giving a file a new object at its first change since a mark ([`Core::renew`]):
+//! what. Data are undone by giving a file a new object at its first change since a mark ([`super::objects`]):
 //! going back is a matter of the map alone.
 //!
 //! What others have open they may have mapped, and would see changed data without asking; and where no
@@ -17,12 +17,10 @@ use std::sync::OnceLock;
 use rustix::io::Errno;
 use surmise_fuse::Postponed;
 
-use super::core::{Core, Found, now};
-use super::data::set_times;
-use super::files::Data;
+use super::core::{Core, now};
+use super::facts::Step;
 use super::running::{Stale, StaleEntry};
 use super::{View, fail};
-use crate::copies::{copy_data, share_blocks};
 use crate::known::Place;
 use crate::record::Record;
 use crate::types::{FileKind, MarkId, NodeId};
@@ -56,8 +54,11 @@ pub(super) struct Opener {
 }
 
 /// The open files of each node, where somebody speculates.
-#[derive(Debug, Default)]
-pub(super) struct Openers(HashMap<NodeId, Vec<Opener>>);
+#[derive(Debug)]
+pub(super) struct Openers {
+    are_kept: bool,
+    by_node: HashMap<NodeId, Vec<Opener>>,
+}
 
 /// Whoever is asked to have everything decided.
 #[derive(Default)]
@@ -108,7 +109,7 @@ impl View {
             Some(older) => core.undecided.move_losses(mark, older),
             None => core.undecided.lost_names.retain(|&(lost, _)| lost != mark),
         }
-        core.garbage.extend(superseded);
+        core.objects.leave(superseded);
         core.tidy_undecided();
         drop(core);
         self.sweep()
@@ -130,7 +131,17 @@ impl View {
         let _stopped = self.changes.stop();
         let mut core = self.locked();
         let stale = core.undo(mark)?;
+        let nodes = stale.nodes.iter().copied();
+        let open: Vec<NodeId> = nodes.filter(|id| core.known.is_open(*id)).collect();
         drop(core);
+        for id in open {
+            // A descriptor keeps a real file, whatever becomes of its name outside. What cannot be read is
+            // looked up again when it is needed.
+            let _ = self.decide_under(
+                || Ok(self.locked()),
+                |core, facts| core.file(facts, id).map(drop),
+            );
+        }
         self.sweep()?;
         Ok(stale)
     }
@@ -166,51 +177,13 @@ impl View {
 }
 
 impl Core {
-    /// The data of a node that has an object are about to change. First it is given an object that going
-    /// back to a mark does not need.
-    pub(super) fn renew(&mut self, id: NodeId, limit: u64) -> io::Result<()> {
-        if self.map.owns_object_since_mark(id) {
-            return Ok(());
-        }
-        let old = self.object(id)?;
-        let metadata = old.metadata()?;
-        let found = Found {
-            node: id,
-            lower: None,
-        };
-        let (shown, _) = self.attributes_of(found)?;
-        let object = self.next_object();
-        let created = self.store.create(object);
-        let new = created.map_err(|error| self.without_space(error))?;
-        let size = metadata.len().min(limit);
-        let copied = match share_blocks(&*old, &new) {
-            true => Ok(()),
-            false => new
-                .set_len(size)
-                .and_then(|()| copy_data(&*old, &new, 0..size)),
-        };
-        let mut records = Vec::new();
-        match self.borrowed(id) {
-            None => records.push(Record::Content { node: id, object }),
-            Some(borrowed) => records.extend(borrowed.records(id, object)),
-        }
-        let done = copied.and_then(|()| set_times(&new, &shown));
-        if let Err(error) = done.and_then(|()| self.perform(records, now())) {
-            // What stays is swept up later.
-            let _ = self.store.remove(object);
-            return Err(self.without_space(error));
-        }
-        self.files.put(id, Data::Object(new.into()));
-        Ok(())
-    }
-
     /// Refuses a change of data that others might see.
-    pub(super) fn check_unshared(&mut self, id: NodeId) -> io::Result<()> {
+    pub(super) fn check_unshared(&mut self, id: NodeId) -> Step<()> {
         if !self.map.is_marked() || !self.is_open_elsewhere(id) {
             return Ok(());
         }
         self.undecided.waited.insert(id);
-        Err(self.postponed())
+        Err(self.postponed().into())
     }
 
     /// The kernel gave back the last reference to a node.
@@ -218,8 +191,7 @@ impl Core {
         if self.map.is_kept_by_mark(id) {
             self.undecided.forgotten.insert(id);
         } else if let Some(object) = self.map.drop_nameless(id) {
-            // An object that stays only takes space until the next sweep.
-            let _ = self.store.remove(object);
+            self.objects.discard(object);
         }
     }
 
@@ -240,24 +212,8 @@ impl Core {
     }
 
     pub(super) fn note_opener(&mut self, id: NodeId, thread: u32) {
-        if self.config.speculates {
-            let mark = self.map.newest_mark();
-            let openers = self.openers.0.entry(id).or_default();
-            openers.push(Opener { thread, mark });
-        }
-    }
-
-    pub(super) fn drop_opener(&mut self, id: NodeId, thread: u32) {
-        let Some(openers) = self.openers.0.get_mut(&id) else {
-            return;
-        };
-        let oldest = openers.iter().position(|opener| opener.thread == thread);
-        if let Some(place) = oldest {
-            openers.swap_remove(place);
-        }
-        if openers.is_empty() {
-            self.openers.0.remove(&id);
-        }
+        let mark = self.map.newest_mark();
+        self.openers.add(id, Opener { thread, mark });
     }
 
     fn undo(&mut self, mark: MarkId) -> io::Result<Stale> {
@@ -280,16 +236,10 @@ impl Core {
         let waited = std::mem::take(&mut self.undecided.waited);
         let nodes: Vec<NodeId> = nodes.chain(waited).collect();
         for id in &nodes {
-            self.files.pop(id);
-            self.lenders.pop(id);
-            self.listed.forget(*id);
-            if self.known.is_open(*id) {
-                // A descriptor keeps a real file, whatever becomes of its name outside. What cannot be
-                // read is looked up again when it is needed.
-                let _ = self.file(*id);
-            }
+            self.files.close_all(*id);
+            self.believed.listed.forget(*id);
         }
-        self.garbage.extend(superseded);
+        self.objects.leave(superseded);
         self.undecided.gives_up = false;
         self.tidy_undecided();
         let names = touched.names.into_iter();
@@ -319,14 +269,14 @@ impl Core {
         }
         for id in std::mem::take(&mut self.undecided.forgotten) {
             if !self.known.is_held(id) {
-                self.garbage.extend(self.map.drop_nameless(id));
+                self.objects.leave(self.map.drop_nameless(id));
             }
         }
     }
 
     /// Whether others than the process that speculates may have a file open, or mapped.
     fn is_open_elsewhere(&mut self, id: NodeId) -> bool {
-        let Some(openers) = self.openers.0.get(&id) else {
+        let Some(openers) = self.openers.by_node.get(&id) else {
             return false;
         };
         let oldest = self.map.oldest_mark();
@@ -365,6 +315,40 @@ impl Core {
         match self.undecided.gives_up {
             true => Errno::INTR.into(),
             false => Postponed.into(),
+        }
+    }
+}
+
+impl Openers {
+    /// None yet; they are kept where changes may have to be undone.
+    pub(super) fn of(speculates: bool) -> Self {
+        Self {
+            are_kept: speculates,
+            by_node: HashMap::new(),
+        }
+    }
+
+    pub(super) fn are_kept(&self) -> bool {
+        self.are_kept
+    }
+
+    fn add(&mut self, id: NodeId, opener: Opener) {
+        if self.are_kept {
+            self.by_node.entry(id).or_default().push(opener);
+        }
+    }
+
+    /// An open file of a thread's is gone.
+    pub(super) fn remove(&mut self, id: NodeId, thread: u32) {
+        let Some(openers) = self.by_node.get_mut(&id) else {
+            return;
+        };
+        let oldest = openers.iter().position(|opener| opener.thread == thread);
+        if let Some(place) = oldest {
+            openers.swap_remove(place);
+        }
+        if openers.is_empty() {
+            self.by_node.remove(&id);
         }
     }
 }

@@ -7,6 +7,7 @@ use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 
 use super::core::{Core, now};
+use super::facts::{About, Facts, Step, Stop, outcome};
 use super::{View, fail};
 use crate::record::Record;
 use crate::types::NodeId;
@@ -21,12 +22,12 @@ impl View {
     /// The value of an attribute.
     pub fn xattr(&self, node: NodeId, name: &OsStr) -> io::Result<Vec<u8>> {
         check_name(name)?;
-        self.core().xattr(node, name)
+        self.decide(|core, facts| core.xattr(facts, node, name))
     }
 
     /// The names of all attributes.
     pub fn xattr_names(&self, node: NodeId) -> io::Result<Vec<OsString>> {
-        self.core().xattr_names(node)
+        self.decide(|core, facts| core.xattr_names(facts, node))
     }
 
     /// Sets an attribute; `flags` as in setxattr(2).
@@ -39,28 +40,30 @@ impl View {
     ) -> io::Result<()> {
         let flags = XattrFlags::from_bits(flags).ok_or(Errno::INVAL)?;
         check_name(name)?;
-        let mut core = self.core();
-        let exists = match core.xattr(node, name) {
-            Ok(_) => true,
-            Err(error) if is_errno(&error, Errno::NODATA) => false,
-            Err(error) => return Err(error),
-        };
-        core.check_taken(node, name)?;
-        if exists && flags.contains(XattrFlags::CREATE) {
-            return fail(Errno::EXIST);
-        }
-        if !exists && flags.contains(XattrFlags::REPLACE) {
-            return fail(Errno::NODATA);
-        }
-        core.change_xattr(node, name, Some(value.to_vec()))
+        self.decide(|core, facts| {
+            let exists = match core.xattr(facts, node, name) {
+                Ok(_) => true,
+                Err(Stop::Failed(error)) if is_errno(&error, Errno::NODATA) => false,
+                Err(stop) => return Err(stop),
+            };
+            core.check_taken(facts, node, name)?;
+            if exists && flags.contains(XattrFlags::CREATE) {
+                return fail(Errno::EXIST);
+            }
+            if !exists && flags.contains(XattrFlags::REPLACE) {
+                return fail(Errno::NODATA);
+            }
+            core.change_xattr(facts, node, name, Some(value.to_vec()))
+        })
     }
 
     /// Removes an attribute.
     pub fn remove_xattr(&self, node: NodeId, name: &OsStr) -> io::Result<()> {
         check_name(name)?;
-        let mut core = self.core();
-        core.xattr(node, name)?;
-        core.change_xattr(node, name, None)
+        self.decide(|core, facts| {
+            core.xattr(facts, node, name)?;
+            core.change_xattr(facts, node, name, None)
+        })
     }
 }
 
@@ -68,44 +71,46 @@ impl Core {
     /// Adds the record that takes file capabilities away, where there are any.
     pub(super) fn drop_capability(
         &mut self,
+        facts: &Facts,
         id: NodeId,
         records: &mut Vec<Record>,
-    ) -> io::Result<()> {
+    ) -> Step<()> {
         let name = OsStr::new(CAPABILITY);
-        match self.xattr(id, name) {
+        match outcome(self.xattr(facts, id, name))? {
             Ok(_) => records.push(Record::Xattr {
                 node: id,
                 name: name.to_owned(),
                 value: None,
             }),
             Err(error) if is_absent(&error) => {}
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         }
         Ok(())
     }
 
     /// An attribute that the real file system does not take must not wait for the commit to fail.
-    fn check_taken(&mut self, id: NodeId, name: &OsStr) -> io::Result<()> {
-        let directory = self.nearest_directory(id)?;
-        match directory.xattr(OsStr::new(""), name) {
-            Err(error) if is_errno(&error, Errno::OPNOTSUPP) => Err(error),
+    fn check_taken(&mut self, facts: &Facts, id: NodeId, name: &OsStr) -> Step<()> {
+        let directory = self.nearest_directory(facts, id)?;
+        let itself = OsStr::new("");
+        match outcome(facts.xattr(About::Nearest(id), &directory, itself, name))? {
+            Err(error) if is_errno(&error, Errno::OPNOTSUPP) => Err(error.into()),
             _ => Ok(()),
         }
     }
 
     /// Takes away file capabilities that the domain set.
-    pub(super) fn drop_set_capability(&mut self, id: NodeId) -> io::Result<()> {
+    pub(super) fn drop_set_capability(&mut self, facts: &Facts, id: NodeId) -> Step<()> {
         let name = OsStr::new(CAPABILITY);
         let node = self.map.node(id);
         let value = node.and_then(|node| node.xattrs.get(name));
         if value.is_some_and(Option::is_some) {
-            self.change_xattr(id, name, None)?;
+            self.change_xattr(facts, id, name, None)?;
         }
         Ok(())
     }
 
-    pub(super) fn xattr_names(&mut self, id: NodeId) -> io::Result<Vec<OsString>> {
-        let mut names = self.lower_xattr_names(id)?;
+    pub(super) fn xattr_names(&mut self, facts: &Facts, id: NodeId) -> Step<Vec<OsString>> {
+        let mut names = self.lower_xattr_names(facts, id)?;
         let Some(changed) = self.map.node(id).map(|node| &node.xattrs) else {
             return Ok(names);
         };
@@ -115,7 +120,7 @@ impl Core {
         Ok(names)
     }
 
-    pub(super) fn xattr(&mut self, id: NodeId, name: &OsStr) -> io::Result<Vec<u8>> {
+    pub(super) fn xattr(&mut self, facts: &Facts, id: NodeId, name: &OsStr) -> Step<Vec<u8>> {
         if let Some(node) = self.map.node(id) {
             match node.xattrs.get(name) {
                 Some(Some(value)) => return Ok(value.to_vec()),
@@ -124,27 +129,33 @@ impl Core {
                 None => {}
             }
         }
-        let (directory, file) = self.lower_place(id)?;
-        directory.xattr(&file, name)
+        let (directory, file) = self.lower_place(facts, id)?;
+        facts.xattr(About::Node(id), &directory, &file, name)
     }
 
-    fn lower_xattr_names(&mut self, id: NodeId) -> io::Result<Vec<OsString>> {
+    fn lower_xattr_names(&mut self, facts: &Facts, id: NodeId) -> Step<Vec<OsString>> {
         if self.map.node(id).is_some_and(|node| node.origin.is_none()) {
             return Ok(Vec::new());
         }
-        let (directory, file) = self.lower_place(id)?;
-        directory.xattr_names(&file)
+        let (directory, file) = self.lower_place(facts, id)?;
+        facts.xattr_names(id, &directory, &file)
     }
 
-    fn change_xattr(&mut self, id: NodeId, name: &OsStr, value: Option<Vec<u8>>) -> io::Result<()> {
+    fn change_xattr(
+        &mut self,
+        facts: &Facts,
+        id: NodeId,
+        name: &OsStr,
+        value: Option<Vec<u8>>,
+    ) -> Step<()> {
         let mut records = Vec::new();
-        self.adopt(id, &mut records)?;
+        self.adopt(facts, id, &mut records)?;
         records.push(Record::Xattr {
             node: id,
             name: name.to_owned(),
             value,
         });
-        self.perform(records, now())
+        Ok(self.perform(records, now())?)
     }
 }
 
