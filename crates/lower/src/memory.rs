@@ -94,6 +94,11 @@ impl Memory {
     pub fn fail_after(&self, calls: u64, errno: Errno) {
         self.shared.faults.fail_after(calls, errno);
     }
+
+    /// No call fails any more. Tells whether one was still to.
+    pub fn fail_no_more(&self) -> bool {
+        self.shared.faults.fail_no_more()
+    }
 }
 
 impl Shared {

@@ -47,6 +47,10 @@ impl Faults {
         *self.failing.lock().expect(WHOLE) = Some(Failing { calls, errno });
     }
 
+    pub(super) fn fail_no_more(&self) -> bool {
+        self.failing.lock().expect(WHOLE).take().is_some()
+    }
+
     /// A call concerns an inode: it waits while that hangs, and may fail.
     pub(super) fn meet(&self, number: u64) -> io::Result<()> {
         let is_hung = |hung: &mut HashMap<u64, u32>| hung.contains_key(&number);
