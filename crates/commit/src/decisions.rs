@@ -10,188 +10,9 @@ use surmise_view::{FileKind, InodeKey};
 use crate::check::{Comparison, Findings};
 use crate::choice::{Choice, Winner, settle};
 use crate::error::{CommitError, Conflict};
-use crate::model::{self, Act, Domain, Spot, Tree, act};
-use crate::outside::{Newcomer, Outside};
-use crate::plan::{Checks, Content, Item, Place, Plan, ROOT};
-
-/// A tree in which the steps of a plan are taken.
-struct Site<'p> {
-    plan: &'p Plan,
-    tree: Tree,
-    /// The inode of each staging that was made.
-    staged: Vec<u64>,
-}
-
-impl Site<'_> {
-    fn new(plan: &Plan, tree: Tree) -> Site<'_> {
-        Site {
-            plan,
-            tree,
-            staged: Vec::new(),
-        }
-    }
-
-    /// The inode of a directory of the plan, if one of its places leads there.
-    fn find(&self, directory: usize, seeking: &mut Vec<usize>) -> Option<u64> {
-        if directory == ROOT {
-            return Some(model::ROOT);
-        }
-        let wanted = &self.plan.directories[directory];
-        let inode = match wanted.staging {
-            Some(staging) => *self.staged.get(staging)?,
-            None => wanted.key?.inode,
-        };
-        if seeking.contains(&directory) {
-            return None;
-        }
-        seeking.push(directory);
-        let is_there = wanted.places.iter().any(|place| {
-            let parent = self.find(place.directory, seeking);
-            parent.and_then(|parent| self.tree.at(&(parent, place.name.clone()))) == Some(inode)
-        });
-        seeking.pop();
-        is_there.then_some(inode)
-    }
-
-    fn spot(&self, place: &Place) -> Spot {
-        let directory = self.find(place.directory, &mut Vec::new());
-        let directory = directory.expect("the directory of a step is in one of its places");
-        (directory, place.name.clone())
-    }
-
-    /// What is seen of it before the first step.
-    fn outside(&self, checks: &Checks<'_>) -> Outside {
-        let find = |directory| self.find(directory, &mut Vec::new());
-        let look = |directory: usize, place: &Place| {
-            let parent = find(directory)?;
-            Some(self.tree.at(&(parent, place.name.clone())))
-        };
-        let identity = |inode: u64| self.tree.identity(inode);
-        let names = checks.names.iter().map(|expected| {
-            let found = look(expected.place.directory, &expected.place)?;
-            Some(Ok(found.map(identity)))
-        });
-        let newcomers = checks.emptied.iter().map(|emptied| {
-            let directory = look(emptied.place.directory, &emptied.place).flatten();
-            let names = directory
-                .into_iter()
-                .flat_map(|found| self.tree.names(found));
-            let new = names.filter(|(name, _)| !emptied.accounts_for(name));
-            Ok(new
-                .map(|(name, inode)| Newcomer {
-                    name: name.clone(),
-                    found: Some(identity(inode)),
-                })
-                .collect())
-        });
-        Outside {
-            directories: (0..self.plan.directories.len())
-                .map(|directory| Ok(find(directory).is_some()))
-                .collect(),
-            names: names.collect(),
-            newcomers: newcomers.collect(),
-        }
-    }
-
-    /// Whether every file that is to get another name is in one of its places.
-    fn has_all_sources(&self) -> bool {
-        self.plan.links.iter().all(|link| {
-            let is_there = |place: &Place| self.find_at(place) == Some(link.key.inode);
-            link.sources.iter().any(is_there)
-        })
-    }
-
-    /// Takes every step, each of which must find what it expects.
-    fn take_all(mut self) -> Tree {
-        let plan = self.plan;
-        for staging in &plan.stagings {
-            let made = match &staging.content {
-                Content::Staged { staging } => self.staged[*staging],
-                Content::Directory => self.tree.make(FileKind::Directory),
-                _ => self.tree.make(FileKind::Regular),
-            };
-            if let Some(permissions) = staging.metadata.as_ref().and_then(|set| set.permissions) {
-                self.tree.set_permissions(made, permissions);
-            }
-            self.staged.push(made);
-            self.put(&staging.place, made);
-        }
-        for link in &plan.links {
-            let inode = link.key.inode;
-            let is_source = |place: &Place| self.find_at(place) == Some(inode);
-            assert!(link.sources.iter().any(is_source), "{link:?}");
-            self.put(&link.place, inode);
-        }
-        for aside in &plan.asides {
-            let inode = self.take(&aside.place);
-            let found = self.tree.identity(inode);
-            assert!(aside.expected.matches(&found), "{aside:?}: {found:?}");
-            let place = Place {
-                directory: aside.place.directory,
-                name: aside.temporary.clone(),
-            };
-            self.put(&place, inode);
-        }
-        for placement in &plan.placements {
-            let inode = match placement.item {
-                Item::Real(key) => key.inode,
-                Item::Staged(staging) => self.staged[staging],
-            };
-            assert_eq!(self.take(&placement.from), inode, "{placement:?}");
-            if let Some(displaced) = placement.displaces {
-                let there = self.take(&placement.to);
-                let found = self.tree.identity(there);
-                assert!(displaced.matches(&found), "{placement:?}: {found:?}");
-                self.put(&placement.from, there);
-            }
-            self.put(&placement.to, inode);
-        }
-        for edit in &plan.edits {
-            let inode = edit.key.inode;
-            let is_there = |place: &Place| self.find_at(place) == Some(inode);
-            assert!(edit.places.iter().any(is_there), "{edit:?}");
-            if let Some(permissions) = edit.metadata.permissions {
-                self.tree.set_permissions(inode, permissions);
-            }
-        }
-        for removal in &plan.removals {
-            let inode = self.take(&removal.place);
-            let found = self.tree.identity(inode);
-            assert!(removal.expected.matches(&found), "{removal:?}: {found:?}");
-            assert_eq!(self.tree.names(inode).count(), 0, "{removal:?}");
-        }
-        for finish in &plan.finishes {
-            let inode = self.find(finish.directory, &mut Vec::new());
-            if let Some(permissions) = finish.metadata.permissions {
-                let inode = inode.expect("a finished directory is in one of its places");
-                self.tree.set_permissions(inode, permissions);
-            }
-        }
-        self.tree
-    }
-
-    /// As [`Self::at`], of a place whose directory may be elsewhere by now.
-    fn find_at(&self, place: &Place) -> Option<u64> {
-        let directory = self.find(place.directory, &mut Vec::new())?;
-        self.tree.at(&(directory, place.name.clone()))
-    }
-
-    fn take(&mut self, place: &Place) -> u64 {
-        let spot = self.spot(place);
-        let taken = self.tree.unbind(&spot);
-        taken.unwrap_or_else(|| panic!("nothing is at {place:?}"))
-    }
-
-    fn put(&mut self, place: &Place, inode: u64) {
-        let spot = self.spot(place);
-        assert_eq!(self.tree.at(&spot), None, "{place:?}");
-        assert!(
-            !self.tree.is_below(spot.0, inode),
-            "{place:?} is below itself"
-        );
-        self.tree.bind(&spot, inode);
-    }
-}
+use crate::model::{Act, Domain, Shape, Shown, Site, Tree, act};
+use crate::outside::Outside;
+use crate::plan::{Checks, Plan};
 
 fn keep() -> HashSet<InodeKey> {
     HashSet::new()
@@ -252,15 +73,6 @@ fn compare<'c, 'm>(
     }
 }
 
-/// What is outside after somebody did all of `acts` that they could.
-fn changed_by(real: &Tree, acts: &[Act]) -> Tree {
-    let mut outside = real.outside();
-    for act in acts {
-        outside.act(act);
-    }
-    outside
-}
-
 /// Acts of the domain, and of somebody else meanwhile.
 fn acts(max: usize) -> impl Strategy<Value = Vec<Act>> {
     prop::collection::vec(act(), 0..max)
@@ -289,7 +101,7 @@ proptest! {
     ) {
         let real = Tree::planted();
         let domain = Domain::after(&real, &acts);
-        let outside = changed_by(&real, &meanwhile);
+        let outside = real.changed_by(&meanwhile);
         let before = outside.shape();
         let Outcome::Committed(committed) = commit(&domain, &outside, &[]) else {
             return Ok(());
@@ -312,7 +124,7 @@ proptest! {
     fn conflicts_left_to_what_is_outside_are_settled(acts in acts(12), meanwhile in acts(4)) {
         let real = Tree::planted();
         let domain = Domain::after(&real, &acts);
-        let outside = changed_by(&real, &meanwhile);
+        let outside = real.changed_by(&meanwhile);
         let Outcome::Conflicts(conflicts) = commit(&domain, &outside, &[]) else {
             return Ok(());
         };
@@ -333,7 +145,7 @@ proptest! {
                 None => prop_assert_eq!(after.get(&path), None, "{}", path),
             }
         }
-        let has = |tree: &model::Shape, which: &String| tree.values().any(|other| other.2 == *which);
+        let has = |tree: &Shape, which: &String| tree.values().any(|other| other.2 == *which);
         for (path, (_, _, which)) in &before {
             let is_kept = has(&domain.seen.shape(), which);
             prop_assert!(!is_kept || has(&after, which), "{path} is gone");
@@ -345,7 +157,7 @@ proptest! {
     fn conflicts_won_by_the_domain_are_settled_or_told(acts in acts(12), meanwhile in acts(4)) {
         let real = Tree::planted();
         let domain = Domain::after(&real, &acts);
-        let outside = changed_by(&real, &meanwhile);
+        let outside = real.changed_by(&meanwhile);
         let Outcome::Conflicts(conflicts) = commit(&domain, &outside, &[]) else {
             return Ok(());
         };
@@ -360,7 +172,7 @@ proptest! {
                 let (seen, after) = (domain.seen.shape(), committed.shape());
                 for Conflict { path, .. } in conflicts {
                     let path = path.display().to_string();
-                    let kind = |found: Option<&model::Shown>| found.map(|found| found.0);
+                    let kind = |found: Option<&Shown>| found.map(|found| found.0);
                     prop_assert_eq!(kind(seen.get(&path)), kind(after.get(&path)), "{}", path);
                 }
             }
@@ -396,7 +208,7 @@ fn what_was_moved_into_a_directory_that_is_left_out_stays() {
     let made = Act::Create("d/c".into(), FileKind::Directory);
     let moved = Act::Rename("b".into(), "d/c/b".into());
     let domain = Domain::after(&real, &[made.clone(), moved]);
-    let outside = changed_by(&real, &[made]);
+    let outside = real.changed_by(&[made]);
     let theirs = Choice {
         path: "/d/c".into(),
         winner: Winner::Theirs,

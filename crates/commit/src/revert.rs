@@ -9,7 +9,10 @@
 //! outside changed it meanwhile, an undo would destroy their work, so it does not begin.
 
 mod data;
-mod look;
+mod judge;
+mod seen;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::os::fd::AsFd;
@@ -18,18 +21,16 @@ use std::path::Path;
 use rustix::fs::AtFlags;
 use surmise_view::InodeKey;
 
-use crate::error::CommitError;
+use crate::error::{CommitError, Conflict};
 use crate::flush::Flush;
 use crate::journal::{Made, Undone};
 use crate::locate::Site;
 use crate::objects::Objects;
 use crate::opening::open_up;
-use crate::plan::{Aside, Item, Link, Place, Placement};
+use crate::plan::{Aside, Item, Link, Place, Placement, Plan};
 use crate::preimage::{self, Preimage};
-use crate::rename::{exchange, move_to_free, settle};
+use crate::rename::{exchange, move_to_free, settle, spare};
 use crate::steps::Steps;
-
-pub(crate) use look::changed_since;
 
 /// A commit that is taken back.
 pub(crate) struct Revert<'s, 'p> {
@@ -92,6 +93,29 @@ impl Revert<'_, '_> {
         }
         flush.run().map_err(failed)
     }
+}
+
+/// Looks for everything that somebody outside changed of what the commit applied. Reads only.
+///
+/// # Errors
+/// [`CommitError::Changed`] with all of it.
+pub(crate) fn changed_since(revert: &Revert<'_, '_>) -> Result<(), CommitError> {
+    let plan = revert.site.plan();
+    let mut changed = judge::directories(plan, &seen::directories(revert)?);
+    if changed.is_empty() {
+        changed = judge::changed(plan, revert.made, &seen::Seen::of(revert)?);
+    }
+    if changed.is_empty() {
+        return Ok(());
+    }
+    let conflicts = changed.into_iter().map(|(place, what)| Conflict {
+        path: revert.site.path(&place),
+        what,
+    });
+    let mut conflicts: Vec<_> = conflicts.collect();
+    conflicts.sort_by(|a, b| a.path.cmp(&b.path));
+    conflicts.dedup();
+    Err(CommitError::Changed(conflicts))
 }
 
 /// The change times that the inodes have which apply, and its undo, touched.
@@ -163,10 +187,16 @@ fn displace(site: &Site<'_>, placement: &Placement) -> io::Result<()> {
 /// A real inode that made room takes its name again.
 fn return_home(site: &Site<'_>, aside: &Aside) -> io::Result<()> {
     let temporary = temporary(aside);
-    if identity(site, &temporary)? != Some(aside.expected.key()) {
+    let key = Some(aside.expected.key());
+    if identity(site, &temporary)? != key {
         return Ok(());
     }
     let directory = site.open(aside.place.directory)?;
+    // Somebody has given the name back to it by another one that it had.
+    if identity(site, &aside.place)? == key {
+        let unlinked = rustix::fs::unlinkat(&directory, &aside.temporary, AtFlags::empty());
+        return Ok(unlinked?);
+    }
     let (from, to) = (&aside.temporary, &aside.place.name);
     move_to_free(directory.as_fd(), from, directory.as_fd(), to)
 }
@@ -178,6 +208,35 @@ fn unlink(site: &Site<'_>, link: &Link) -> io::Result<()> {
     let directory = site.open(link.place.directory)?;
     let flags = AtFlags::empty();
     Ok(rustix::fs::unlinkat(&directory, &link.place.name, flags)?)
+}
+
+/// The name under which a moved inode was before it was set aside.
+fn home(placement: &Placement) -> Option<Place> {
+    Some(Place {
+        directory: placement.from.directory,
+        name: placement.home.clone()?,
+    })
+}
+
+/// Where an exchange that was cut short may have left what it displaced.
+fn third(placement: &Placement) -> Place {
+    Place {
+        directory: placement.from.directory,
+        name: spare(&placement.from.name),
+    }
+}
+
+/// All places that a step touched.
+fn places(plan: &Plan) -> impl Iterator<Item = Place> {
+    let placements = plan.placements.iter().flat_map(|placement| {
+        let third = placement.displaces.map(|_| third(placement));
+        let ends = [&placement.from, &placement.to].map(Clone::clone);
+        ends.into_iter().chain(home(placement)).chain(third)
+    });
+    let asides = plan.asides.iter();
+    let asides = asides.flat_map(|aside| [aside.place.clone(), temporary(aside)]);
+    let stagings = plan.stagings.iter().map(|staging| staging.place.clone());
+    placements.chain(asides).chain(stagings)
 }
 
 fn temporary(aside: &Aside) -> Place {

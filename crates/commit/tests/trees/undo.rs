@@ -264,6 +264,24 @@ fn a_new_file_that_was_removed_outside_needs_no_taking_back() {
     world.assert_commits();
 }
 
+/// S6.
+#[test]
+fn a_name_that_was_given_back_outside_needs_no_taking_back() {
+    let acts = [Act::Unlink("b".into())];
+    let world = World::new(plant);
+    world.act(&acts);
+    let stop = last_stop_that_can_be_undone(&acts);
+    world.commit_until(stop).expect("cut short");
+    let root = world.real();
+    fs::rename(root.join("b2"), root.join("b")).unwrap();
+    assert!(world.undo(&[]));
+    assert_eq!(fs::read(root.join("b")).unwrap(), b"b as it was");
+    let names = fs::read_dir(&root).unwrap();
+    let is_ours = |name: &str| name.starts_with(".surmise-") || name == "b2";
+    let mut names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert!(!names.any(|name| is_ours(&name)));
+}
+
 /// S6: what an edit does not change stays as somebody else made it.
 #[test]
 fn only_what_differs_is_kept() {
