@@ -5,14 +5,15 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use surmise_changes::Settled;
+use surmise_twins::model::{Act, Domain, Shape, Shown, Tree, acts};
 use surmise_view::{FileKind, InodeKey};
 
 use crate::check::{Comparison, Findings};
 use crate::choice::{Choice, Winner, settle};
 use crate::error::{CommitError, Conflict};
-use crate::model::{Act, Domain, Shape, Shown, Site, Tree, act};
 use crate::outside::Outside;
 use crate::plan::{Checks, Plan};
+use crate::site::Site;
 
 fn keep() -> HashSet<InodeKey> {
     HashSet::new()
@@ -73,19 +74,14 @@ fn compare<'c, 'm>(
     }
 }
 
-/// Acts of the domain, and of somebody else meanwhile.
-fn acts(max: usize) -> impl Strategy<Value = Vec<Act>> {
-    prop::collection::vec(act(), 0..max)
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
     /// The plan's steps, each of which finds what it expects, make the real tree what the domain saw.
     #[test]
-    fn a_plan_makes_the_tree_what_the_domain_saw(acts in acts(24)) {
+    fn a_plan_makes_the_tree_what_the_domain_saw(done in acts(24)) {
         let real = Tree::planted();
-        let domain = Domain::after(&real, &acts);
+        let domain = Domain::after(&real, &done);
         let Outcome::Committed(tree) = commit(&domain, &real, &[]) else {
             panic!("nobody changed anything outside");
         };
@@ -96,11 +92,11 @@ proptest! {
     /// did outside, and what they did outside is still there.
     #[test]
     fn without_a_conflict_every_step_finds_what_it_expects(
-        acts in acts(12),
+        done in acts(12),
         meanwhile in acts(4),
     ) {
         let real = Tree::planted();
-        let domain = Domain::after(&real, &acts);
+        let domain = Domain::after(&real, &done);
         let outside = real.changed_by(&meanwhile);
         let before = outside.shape();
         let Outcome::Committed(committed) = commit(&domain, &outside, &[]) else {
@@ -121,9 +117,9 @@ proptest! {
     /// A person who leaves all to what is outside gets a commit, and what was at a path with a conflict is
     /// still there, if in a directory that the domain moved. No file is lost that both still have.
     #[test]
-    fn conflicts_left_to_what_is_outside_are_settled(acts in acts(12), meanwhile in acts(4)) {
+    fn conflicts_left_to_what_is_outside_are_settled(done in acts(12), meanwhile in acts(4)) {
         let real = Tree::planted();
-        let domain = Domain::after(&real, &acts);
+        let domain = Domain::after(&real, &done);
         let outside = real.changed_by(&meanwhile);
         let Outcome::Conflicts(conflicts) = commit(&domain, &outside, &[]) else {
             return Ok(());
@@ -154,9 +150,9 @@ proptest! {
 
     /// The domain's version is had of all conflicts, or it is said of which it cannot be.
     #[test]
-    fn conflicts_won_by_the_domain_are_settled_or_told(acts in acts(12), meanwhile in acts(4)) {
+    fn conflicts_won_by_the_domain_are_settled_or_told(done in acts(12), meanwhile in acts(4)) {
         let real = Tree::planted();
-        let domain = Domain::after(&real, &acts);
+        let domain = Domain::after(&real, &done);
         let outside = real.changed_by(&meanwhile);
         let Outcome::Conflicts(conflicts) = commit(&domain, &outside, &[]) else {
             return Ok(());

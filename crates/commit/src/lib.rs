@@ -72,8 +72,6 @@ mod journal;
 mod kept;
 mod locate;
 mod metadata;
-#[cfg(test)]
-mod model;
 mod objects;
 mod opening;
 mod outside;
@@ -86,6 +84,8 @@ mod resume;
 mod revert;
 mod rights;
 mod settle;
+#[cfg(test)]
+mod site;
 mod stage;
 mod steps;
 mod trial;

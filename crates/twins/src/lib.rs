@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod act;
+pub mod model;
 mod real;
 
 use std::collections::HashMap;

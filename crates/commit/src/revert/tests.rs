@@ -3,13 +3,14 @@
 use std::collections::{HashMap, HashSet};
 
 use proptest::prelude::*;
+use surmise_twins::model::{Domain, Tree, acts};
 use surmise_view::{FileKind, InodeKey};
 
 use super::judge::{self, Changed};
 use super::places;
 use super::seen::{Edited, Seen};
-use crate::model::{Act, Domain, Site, Tree, act};
 use crate::plan::{Edit, Plan};
+use crate::site::Site;
 
 /// What is seen of a site whose steps are taken; `before` is what it was.
 fn seen(site: &Site<'_>, before: &Tree) -> Seen {
@@ -74,19 +75,15 @@ fn applied<'p>(plan: &'p Plan, real: &Tree) -> Site<'p> {
     site
 }
 
-fn acts(max: usize) -> impl Strategy<Value = Vec<Act>> {
-    prop::collection::vec(act(), 0..max)
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
     /// Nothing that a commit did itself looks like somebody's change, and the steps back make the tree
     /// what it was.
     #[test]
-    fn what_was_applied_is_taken_back(acts in acts(24)) {
+    fn what_was_applied_is_taken_back(done in acts(24)) {
         let real = Tree::planted();
-        let domain = Domain::after(&real, &acts);
+        let domain = Domain::after(&real, &done);
         let keep = HashSet::<InodeKey>::new();
         let (plan, _) = Plan::of(&domain.map, ".t-", &keep, None).unwrap();
         let mut site = applied(&plan, &real);
@@ -98,9 +95,9 @@ proptest! {
     /// Where nothing is judged to be somebody's change, no step back meets what is not the commit's, and
     /// every file but those that the domain made is still there.
     #[test]
-    fn what_is_not_told_is_not_lost(acts in acts(12), meanwhile in acts(4)) {
+    fn what_is_not_told_is_not_lost(done in acts(12), meanwhile in acts(4)) {
         let real = Tree::planted();
-        let domain = Domain::after(&real, &acts);
+        let domain = Domain::after(&real, &done);
         let keep = HashSet::<InodeKey>::new();
         let (plan, _) = Plan::of(&domain.map, ".t-", &keep, None).unwrap();
         let mut site = applied(&plan, &real);

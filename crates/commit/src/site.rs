@@ -1,8 +1,8 @@
-//! The real tree of a plan.
+//! A tree in memory in which the steps of a plan are taken.
 
+use surmise_twins::model::{self, Spot, Tree};
 use surmise_view::FileKind;
 
-use super::tree::{self, Spot, Tree};
 use crate::outside::{Newcomer, Outside};
 use crate::plan::{Checks, Content, Item, Place, Plan, ROOT};
 
@@ -26,7 +26,7 @@ impl Site<'_> {
     /// The inode of a directory of the plan, if one of its places leads there.
     pub(crate) fn find(&self, directory: usize, seeking: &mut Vec<usize>) -> Option<u64> {
         if directory == ROOT {
-            return Some(tree::ROOT);
+            return Some(model::ROOT);
         }
         let wanted = &self.plan.directories[directory];
         let inode = match wanted.staging {

@@ -1,24 +1,27 @@
-//! A tree in memory, a domain that changes what it sees of it, and a plan's steps taken on it: for tests of
-//! decisions, which need no disk.
+//! A tree in memory, and a domain that changes what it sees of it: for tests of decisions, which need no
+//! disk.
 
 mod domain;
-mod site;
 mod tree;
 
 use proptest::prelude::*;
 use surmise_view::FileKind;
 
-pub(crate) use domain::Domain;
-pub(crate) use site::Site;
-pub(crate) use tree::{Act, Shape, Shown, Tree};
+pub use domain::Domain;
+pub use tree::{Act, ROOT, Shape, Shown, Spot, Tree};
 
 fn path() -> impl Strategy<Value = String> {
     let name = prop::sample::select(&["a", "b", "c", "d"][..]);
     prop::collection::vec(name, 1..4).prop_map(|parts| parts.join("/"))
 }
 
+/// Up to so many acts, of which some cannot be done.
+pub fn acts(max: usize) -> impl Strategy<Value = Vec<Act>> {
+    prop::collection::vec(act(), 0..max)
+}
+
 /// Any act, which may be one that cannot be done.
-pub(crate) fn act() -> impl Strategy<Value = Act> {
+fn act() -> impl Strategy<Value = Act> {
     let kind = prop::sample::select(vec![FileKind::Regular, FileKind::Directory]);
     prop_oneof![
         2 => (path(), kind).prop_map(|(path, kind)| Act::Create(path, kind)),

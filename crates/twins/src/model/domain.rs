@@ -8,16 +8,19 @@ use surmise_view::{FileKind, Identity, Map, NodeId, Operation, Record, Timestamp
 use super::tree::{Act, ROOT, Spot, Tree};
 
 /// A domain over a tree: what it sees, and the map that its view would have.
-pub(crate) struct Domain {
+#[derive(Debug)]
+pub struct Domain {
     real: Tree,
-    pub(crate) seen: Tree,
-    pub(crate) map: Map,
+    /// What it sees.
+    pub seen: Tree,
+    /// What its view changed.
+    pub map: Map,
     nodes: HashMap<u64, NodeId>,
 }
 
 impl Domain {
     /// One that did all of `acts` that it could.
-    pub(crate) fn after(real: &Tree, acts: &[Act]) -> Self {
+    pub fn after(real: &Tree, acts: &[Act]) -> Self {
         let mut domain = Self {
             real: real.clone(),
             seen: real.inside(),

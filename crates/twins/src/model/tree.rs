@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use surmise_view::{FileKind, Identity, Timestamp};
 
 /// The root's inode number.
-pub(crate) const ROOT: u64 = 1;
+pub const ROOT: u64 = 1;
 
 /// Inodes that the domain makes have numbers from here on, in what it sees.
 const MADE: u64 = 1000;
@@ -26,33 +26,38 @@ struct Inode {
 
 /// A tree of files and directories.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Tree {
+pub struct Tree {
     inodes: BTreeMap<u64, Inode>,
     next: u64,
 }
 
 /// Every path with what it leads to.
-pub(crate) type Shape = BTreeMap<String, Shown>;
+pub type Shape = BTreeMap<String, Shown>;
 
 /// Kind, permissions, and the number of a real inode, or the first path of one that somebody made.
-pub(crate) type Shown = (FileKind, u16, String);
+pub type Shown = (FileKind, u16, String);
 
 /// What somebody does to a tree. Paths are relative to the root.
 #[derive(Debug, Clone)]
-pub(crate) enum Act {
+pub enum Act {
+    /// Makes a file or directory.
     Create(String, FileKind),
+    /// Removes a file, or a directory that is empty.
     Remove(String),
+    /// Moves the first to the second, which may be a file.
     Rename(String, String),
+    /// Gives the first a second name.
     Link(String, String),
+    /// Sets permission bits.
     Chmod(String, u16),
 }
 
 /// A name in a directory, by the directory's inode.
-pub(crate) type Spot = (u64, OsString);
+pub type Spot = (u64, OsString);
 
 impl Tree {
     /// Files, directories, and one file with two names.
-    pub(crate) fn planted() -> Self {
+    pub fn planted() -> Self {
         let mut tree = Self {
             inodes: BTreeMap::from([(ROOT, Inode::new(FileKind::Directory))]),
             next: ROOT + 1,
@@ -75,7 +80,7 @@ impl Tree {
     }
 
     /// What is outside after somebody did all of `acts` that they could.
-    pub(crate) fn changed_by(&self, acts: &[Act]) -> Self {
+    pub fn changed_by(&self, acts: &[Act]) -> Self {
         let mut outside = self.outside();
         for act in acts {
             outside.act(act);
@@ -84,14 +89,14 @@ impl Tree {
     }
 
     /// The tree as a domain, or its commit, finds it.
-    pub(crate) fn inside(&self) -> Self {
+    pub fn inside(&self) -> Self {
         let mut inside = self.clone();
         inside.next = MADE;
         inside
     }
 
     /// Does it, where a kernel would; whether it did.
-    pub(crate) fn act(&mut self, act: &Act) -> bool {
+    pub fn act(&mut self, act: &Act) -> bool {
         match act {
             Act::Create(path, kind) => {
                 let Some(spot) = self.free(path) else {
@@ -155,33 +160,43 @@ impl Tree {
     }
 
     /// A new inode without a name.
-    pub(crate) fn make(&mut self, kind: FileKind) -> u64 {
+    pub fn make(&mut self, kind: FileKind) -> u64 {
         let made = self.next;
         self.next += 1;
         self.inodes.insert(made, Inode::new(kind));
         made
     }
 
-    pub(crate) fn at(&self, (directory, name): &Spot) -> Option<u64> {
+    /// What a name leads to.
+    pub fn at(&self, (directory, name): &Spot) -> Option<u64> {
         self.inodes.get(directory)?.names.get(name).copied()
     }
 
-    pub(crate) fn bind(&mut self, (directory, name): &Spot, inode: u64) {
+    /// Lets a name lead to an inode.
+    ///
+    /// # Panics
+    /// When the directory is none.
+    pub fn bind(&mut self, (directory, name): &Spot, inode: u64) {
         let directory = self.inodes.get_mut(directory).expect("a directory");
         directory.names.insert(name.clone(), inode);
     }
 
-    pub(crate) fn unbind(&mut self, (directory, name): &Spot) -> Option<u64> {
+    /// Lets a name lead nowhere; what it led to.
+    pub fn unbind(&mut self, (directory, name): &Spot) -> Option<u64> {
         self.inodes.get_mut(directory)?.names.remove(name)
     }
 
     /// The names in a directory.
-    pub(crate) fn names(&self, directory: u64) -> impl Iterator<Item = (&OsString, u64)> {
+    pub fn names(&self, directory: u64) -> impl Iterator<Item = (&OsString, u64)> {
         let names = self.inodes[&directory].names.iter();
         names.map(|(name, inode)| (name, *inode))
     }
 
-    pub(crate) fn set_permissions(&mut self, inode: u64, permissions: u16) {
+    /// Sets permission bits.
+    ///
+    /// # Panics
+    /// When there is no such inode.
+    pub fn set_permissions(&mut self, inode: u64, permissions: u16) {
         self.change(inode).permissions = permissions;
     }
 
@@ -192,11 +207,13 @@ impl Tree {
         inode
     }
 
-    pub(crate) fn permissions(&self, inode: u64) -> u16 {
+    /// Permission bits.
+    pub fn permissions(&self, inode: u64) -> u16 {
         self.inodes[&inode].permissions
     }
 
-    pub(crate) fn identity(&self, inode: u64) -> Identity {
+    /// Which inode it is, and in which state.
+    pub fn identity(&self, inode: u64) -> Identity {
         let found = &self.inodes[&inode];
         let changed = Timestamp {
             seconds: found.version,
@@ -212,7 +229,8 @@ impl Tree {
         }
     }
 
-    pub(crate) fn shape(&self) -> Shape {
+    /// All of it.
+    pub fn shape(&self) -> Shape {
         let mut first = HashMap::new();
         let mut shape = BTreeMap::new();
         self.add_shape(ROOT, "", &mut first, &mut shape);
@@ -242,12 +260,12 @@ impl Tree {
         self.inodes[&inode].kind
     }
 
-    pub(super) fn links(&self, inode: u64) -> u32 {
+    pub(crate) fn links(&self, inode: u64) -> u32 {
         let names = self.inodes.values().flat_map(|found| found.names.values());
         u32::try_from(names.filter(|found| **found == inode).count()).unwrap()
     }
 
-    pub(super) fn spot(&self, path: &str) -> Option<Spot> {
+    pub(crate) fn spot(&self, path: &str) -> Option<Spot> {
         let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
         let parts = parent.split('/').filter(|part| !part.is_empty());
         let directory = parts
@@ -260,14 +278,14 @@ impl Tree {
         self.spot(path).filter(|spot| self.at(spot).is_none())
     }
 
-    pub(super) fn taken(&self, path: &str) -> Option<(Spot, u64)> {
+    pub(crate) fn taken(&self, path: &str) -> Option<(Spot, u64)> {
         let spot = self.spot(path)?;
         let inode = self.at(&spot)?;
         Some((spot, inode))
     }
 
     /// Whether a directory is `above`, or below it.
-    pub(crate) fn is_below(&self, directory: u64, above: u64) -> bool {
+    pub fn is_below(&self, directory: u64, above: u64) -> bool {
         directory == above
             || self
                 .names(above)
