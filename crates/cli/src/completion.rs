@@ -201,6 +201,7 @@ mod tests {
             "N",
             "SHELL",
             "SEED[:RATE]",
+            "RATE:DELAY",
             "TIME",
         ];
         let command = crate::Arguments::command();

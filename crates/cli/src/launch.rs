@@ -89,6 +89,7 @@ pub fn enter(
         boundary,
         wait,
         guessing: Vec::new(),
+        through: None,
         tells_refusals: telling.hears(false),
     };
     supervise(telling, || {

@@ -35,6 +35,7 @@ mod summary;
 mod synchrony;
 mod table;
 mod terminal;
+mod through;
 mod usage;
 
 use std::process::ExitCode;

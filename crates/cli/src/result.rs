@@ -12,6 +12,7 @@ use crate::json::Json;
 use crate::pending::Pending;
 use crate::refused;
 use crate::speculation;
+use crate::synchrony;
 
 /// What a run did.
 pub struct RunResult<'a> {
@@ -23,6 +24,7 @@ pub struct RunResult<'a> {
     pub lingering: &'a [Lingering],
     pub refusals: &'a Refusals,
     pub speculation: Option<&'a Stats>,
+    pub synchrony: Option<&'a surmise_sync::Stats>,
 }
 
 /// One JSON object. Paths are absolute; a byte that is no UTF-8 is replaced.
@@ -41,6 +43,8 @@ struct Object<'a> {
     refused_more: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     speculation: Option<speculation::Object<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    synchrony: Option<synchrony::Object<'a>>,
 }
 
 #[derive(Serialize)]
@@ -82,6 +86,7 @@ impl RunResult<'_> {
             refused: refused::Row::all(self.refusals),
             refused_more: self.refusals.more,
             speculation: self.speculation.map(speculation::Object::from),
+            synchrony: self.synchrony.map(synchrony::Object::from),
         }
     }
 }

@@ -24,18 +24,18 @@ pub struct Speculating {
     ///
     /// SEED is a number that the random choices are made from. RATE is how probable it is for a call to be
     /// mispredicted, above 0 and at most 1; 0.02 without it.
-    #[arg(long, value_name = "SEED[:RATE]", value_parser = parse, group = "guessing")]
+    #[arg(long, value_name = "SEED[:RATE]", value_parser = parse, groups = ["guessing", "supervised"])]
     torture: Option<Torture>,
 
     /// Predicts results of calls about files rightly, and decides that later: what is left is what tracking costs
     ///
     /// RATE is how probable it is for a call about a file's name or attributes to be predicted, above 0 and at most 1.
     /// DELAY is how long it takes until a prediction is decided, as in 30ms or 2s; at most 60s.
-    #[arg(long, value_name = "RATE:DELAY", value_parser = parse_right, group = "guessing")]
+    #[arg(long, value_name = "RATE:DELAY", value_parser = parse_right, groups = ["guessing", "supervised"])]
     predict_right: Option<Right>,
 
-    /// Print predictions, checkpoints, rollbacks and waits on standard error afterwards
-    #[arg(long, requires = "guessing")]
+    /// Print predictions, checkpoints, rollbacks, waits and commits on standard error afterwards
+    #[arg(long, requires = "supervised")]
     stats: bool,
 }
 
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(
             summary(&stats),
             "31 tracked calls, 2 predictions, 1 checkpoint in 55 us, 1 rollback in 1.2 ms, 1 cascade, \
-             0 pages copied, 3 waits in 90 ms"
+             0 pages copied, 3 waits in 90.0 ms"
         );
         let mut out = anstream::StripStream::new(Vec::new());
         write(&stats, &mut out).expect("written");
@@ -273,9 +273,9 @@ mod tests {
             String::from_utf8(out.into_inner()).expect("text"),
             "CALL    EVENTS  PREDICTIONS  WAITS  WAITED\n\
              openat  30      0            0      0 us\n\
-             read    1       0            3      90 ms\n\
+             read    1       0            3      90.0 ms\n\
              OBJECT  TIMES  UNDONE\nfile    30     0\ninput   4      3\n\
-             WAITED FOR  TIMES  TIME\ninput       3      90 ms\n"
+             WAITED FOR  TIMES  TIME\ninput       3      90.0 ms\n"
         );
     }
 }

@@ -39,15 +39,25 @@ pub fn show(stats: &Stats, refusals: &Refusals, json: bool) -> Result<(), Failur
         return print_json(stats, refusals)
             .map_err(|error| Failure::new(format_args!("write to standard error: {error}")));
     }
+    tell(stats);
+    Ok(())
+}
+
+/// Prints what was done, in words.
+pub fn tell(stats: &Stats) {
     for line in lines(stats) {
         report::note(line);
     }
-    Ok(())
 }
 
 fn print_json(stats: &Stats, refusals: &Refusals) -> io::Result<()> {
     let mut stderr = io::stderr().lock();
-    serde_json::to_writer(&mut stderr, &Object::of(stats, refusals))?;
+    let told = Told {
+        stats: Object::from(stats),
+        refused: refused::Row::all(refusals),
+        refused_more: refusals.more,
+    };
+    serde_json::to_writer(&mut stderr, &told)?;
     writeln!(stderr)
 }
 
@@ -151,7 +161,7 @@ fn triggers(commits: &Commits) -> String {
 
 /// The same for programs.
 #[derive(Serialize)]
-struct Object<'a> {
+pub struct Object<'a> {
     put_off: u64,
     real: u64,
     reasons: &'a [Counted],
@@ -161,12 +171,19 @@ struct Object<'a> {
     held_median_us: u128,
     held_p99_us: u128,
     held_longest_us: u128,
+}
+
+/// All that `surmise sync` tells.
+#[derive(Serialize)]
+struct Told<'a> {
+    #[serde(flatten)]
+    stats: Object<'a>,
     refused: Vec<refused::Row<'a>>,
     refused_more: u64,
 }
 
-impl<'a> Object<'a> {
-    fn of(stats: &'a Stats, refusals: &'a Refusals) -> Self {
+impl<'a> From<&'a Stats> for Object<'a> {
+    fn from(stats: &'a Stats) -> Self {
         Self {
             put_off: stats.put_off,
             real: stats.real,
@@ -177,8 +194,6 @@ impl<'a> Object<'a> {
             held_median_us: stats.hold_times.median.as_micros(),
             held_p99_us: stats.hold_times.p99.as_micros(),
             held_longest_us: stats.hold_times.longest.as_micros(),
-            refused: refused::Row::all(refusals),
-            refused_more: refusals.more,
         }
     }
 }
@@ -220,7 +235,7 @@ mod tests {
                 "  3 because they were asked for mapped memory (msync)",
             ]
         );
-        let json = serde_json::to_value(Object::of(&stats, &Refusals::default())).expect("JSON");
+        let json = serde_json::to_value(Object::from(&stats)).expect("JSON");
         assert_eq!(json["reasons"][0]["reason"], "mapped");
         assert_eq!(json["reasons"][0]["file"], "/mnt/a file");
         assert_eq!(

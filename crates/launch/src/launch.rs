@@ -42,9 +42,27 @@ pub struct Launch {
     pub wait: bool,
     /// Where guesses come from that tasks are given, if they are given any.
     pub guessing: Vec<Guessing>,
+    /// A directory whose changes are made at once.
+    pub through: Option<Through>,
     /// Whether calls are heard to find out what is refused. Where they are, no task can have a listener of
     /// its own (`SECCOMP_FILTER_FLAG_NEW_LISTENER`).
     pub tells_refusals: bool,
+}
+
+impl Launch {
+    /// How syncs are put off in the directory that is the real one.
+    fn synchrony(&self) -> Option<&surmise_sync::Options> {
+        self.through.as_ref()?.synchrony.as_ref()
+    }
+}
+
+/// A directory of a domain's that is the real one: what is changed below it is changed, and is not undone.
+#[derive(Clone, Debug)]
+pub struct Through {
+    /// The directory.
+    pub directory: PathBuf,
+    /// How syncs are put off there, if its file system commits in order. Their [scope](surmise_sync::Scope::View) is a view's.
+    pub synchrony: Option<surmise_sync::Options>,
 }
 
 /// A command that has ended in a domain.
@@ -63,6 +81,8 @@ pub struct Outcome {
     pub refusals: Refusals,
     /// What a supervisor of calls did, where the launch needed one.
     pub supervision: Option<Stats>,
+    /// What was done for external synchrony, where the launch asked for it.
+    pub synchrony: Option<surmise_sync::Stats>,
     /// Why it is not written down how the command ended, if it is not: [`Domain::status`] says
     /// [`Status::Interrupted`](surmise_kept::Status::Interrupted) then. All else is kept.
     pub unrecorded: Option<StateError>,
@@ -79,6 +99,7 @@ impl Finished {
             lost: self.lost,
             refusals: self.refusals,
             supervision: self.supervision,
+            synchrony: self.synchrony,
             unrecorded: recorded.err(),
         }
     }
@@ -128,7 +149,7 @@ pub fn run(root: &StateRoot, launch: Launch, person: &dyn Person) -> Result<Outc
         state: &state,
         launch: &launch,
         has_real_files: false,
-        synchrony: None,
+        synchrony: launch.synchrony(),
         found: found.as_deref(),
         kept: &ready.kept,
         signals: &signals,
@@ -235,7 +256,7 @@ pub fn shell(
         state: domain.directory(),
         launch,
         has_real_files: false,
-        synchrony: None,
+        synchrony: launch.synchrony(),
         // The domain's changes may have put another program first.
         found: None,
         kept: &ready.kept,

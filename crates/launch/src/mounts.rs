@@ -63,11 +63,11 @@ pub(crate) fn mount_real(mount_point: &Path) -> Result<(), Failure> {
 /// the root. Nothing else of the host's mounts is left in the namespace afterwards.
 ///
 /// `sockets`: Unix sockets and FIFOs of the host that are themselves inside, too,
-/// not only their names.
+/// not only their names. `through`: a directory that is.
 pub(crate) fn enter(
     mount_point: &Path,
     superuser: Superuser,
-    sockets: &[PathBuf],
+    (sockets, through): (&[PathBuf], Option<&Path>),
 ) -> Result<(), Failure> {
     // From here on relative paths are inside, absolute ones on the host.
     rustix::process::chdir(mount_point).map_err(Failure::at("enter the root to be"))?;
@@ -86,6 +86,10 @@ pub(crate) fn enter(
         }
         _ => {}
     }
+    if let Some(directory) = through {
+        show_whole(directory)
+            .map_err(Failure::at(format!("pass {} through", directory.display())))?;
+    }
     for path in sockets {
         show(path).map_err(Failure::at(format!("reach {}", path.display())))?;
     }
@@ -101,6 +105,15 @@ fn read_further_ahead(mount_point: &str) -> std::io::Result<()> {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let setting = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
     std::fs::write(setting, READ_AHEAD_KIB)
+}
+
+/// Puts a directory of the host, with all that is mounted there, over the same name below the current directory. Its
+/// devices are none inside.
+fn show_whole(directory: &Path) -> std::io::Result<()> {
+    let directory = directory.canonicalize()?;
+    let inside = directory.strip_prefix("/").unwrap_or(&directory);
+    mount_bind_recursive(&directory, inside)?;
+    surmise_sys::mounts::hide_devices(&CString::new(inside.as_os_str().as_bytes())?)
 }
 
 /// Puts what is at `path` on the host over the same name below the current directory. Links on the

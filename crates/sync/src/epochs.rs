@@ -174,6 +174,17 @@ impl Epochs {
         self.tally.durable()
     }
 
+    /// Waits until all is durable that was promised so far.
+    ///
+    /// # Errors
+    /// When it never will be.
+    pub fn settle(&self) -> Result<(), Stopped> {
+        match self.of_output() {
+            Some(epoch) => self.await_durable(epoch, Trigger::Barrier),
+            None => Ok(()),
+        }
+    }
+
     /// Wants a commit, and waits until promises are kept.
     ///
     /// # Errors

@@ -33,6 +33,8 @@ pub(crate) struct Hazards {
     volume: u64,
     /// Its number in the lines of maps.
     superblock: u64,
+    /// Whether all other files are a view's.
+    is_in_view: bool,
     /// The domain's pid 1, once it was looked for.
     init: Option<Pid>,
     /// Threads that are opening a way, with the call's number.
@@ -48,10 +50,11 @@ pub(crate) struct Hazards {
 }
 
 impl Hazards {
-    pub(crate) fn new(driver: &dyn Driver) -> Self {
+    pub(crate) fn new(driver: &dyn Driver, is_in_view: bool) -> Self {
         Self {
             volume: driver.device(),
             superblock: driver.superblock(),
+            is_in_view,
             init: None,
             opening: Vec::new(),
             possible: false,
@@ -168,10 +171,15 @@ impl Hazards {
         for entry in fs::read_dir(format!("/proc/{process}/fd"))? {
             let link = entry?.path();
             let writes = Access::at(&link)?.is_some_and(|access| access.writes);
-            if writes
-                && Target::at(link.clone())?
-                    .is_some_and(|target| is_elsewhere(&target, self.volume))
-            {
+            let target = match writes {
+                true => Target::at(link.clone()),
+                false => Ok(None),
+            };
+            let target = match target {
+                Err(error) if self.is_in_view && is_of_view(&error) => None,
+                target => target?,
+            };
+            if target.is_some_and(|target| is_elsewhere(&target, self.volume)) {
                 return Ok(Some(Reason::OpenElsewhere {
                     // It may be closed by now.
                     file: shown(&fs::read_link(link).unwrap_or_default()),
@@ -192,6 +200,11 @@ impl Hazards {
             program: program(process),
         }))
     }
+}
+
+/// Whether a file could not be looked at since it is a view's: its attributes are for nobody outside.
+pub(crate) fn is_of_view(error: &io::Error) -> bool {
+    Errno::from_io_error(error) == Some(Errno::ACCESS)
 }
 
 /// What cannot be looked at may be anything.

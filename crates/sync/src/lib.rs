@@ -39,4 +39,4 @@ pub use mount::{Mount, MountError};
 pub use outlet::{Outlet, PutOff};
 pub use reasons::{Counted, Reason, Reasons};
 pub use stats::{Commits, HoldTimes, Stats};
-pub use syncer::{Options, Syncer};
+pub use syncer::{Options, Scope, Syncer};

@@ -14,6 +14,7 @@ use surmise_sys::memory;
 use surmise_sys::seccomp::Notification;
 use surmise_syscalls::Syscall;
 
+use crate::hazards::is_of_view;
 use crate::target::{Base, Target, path_of};
 
 /// Where a structure for sendmsg(2) has the address, and its length.
@@ -37,9 +38,12 @@ pub(crate) enum Reach {
     Outside,
 }
 
-/// Whom a call reaches.
-pub(crate) fn reach(call: &Notification, name: Syscall) -> Reach {
-    let reach = reach_by_name(call, name).unwrap_or(Reach::Outside);
+/// Whom a call reaches. `is_in_view`: whether files that cannot be looked at are a view's, which leads to nobody outside.
+pub(crate) fn reach(call: &Notification, name: Syscall, is_in_view: bool) -> Reach {
+    let reach = match reach_by_name(call, name) {
+        Err(error) if is_in_view && is_of_view(&error) => Reach::Inside,
+        reach => reach.unwrap_or(Reach::Outside),
+    };
     match reach {
         // What else is wrong with it comes first.
         Reach::Missing(_) if !is_socket(call) => Reach::Inside,

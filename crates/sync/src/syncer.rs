@@ -21,7 +21,7 @@ use crate::committer::Committer;
 use crate::descriptors::Descriptors;
 use crate::driver::Driver;
 use crate::epochs::{Epochs, Promise, Trigger};
-use crate::hazards::{Hazards, is_elsewhere, not_seen};
+use crate::hazards::{Hazards, is_elsewhere, is_of_view, not_seen};
 use crate::places::{self, Change};
 use crate::reasons::{Reason, Reasons};
 use crate::sockets::{self, Reach};
@@ -38,9 +38,27 @@ pub struct Options {
     pub interval: Duration,
     /// Whether each promise is to be kept at once, though nobody waits for it.
     pub eager: bool,
-    /// The only directory below which tasks change anything by name, if they are kept to one. Then calls that do
-    /// are not heard: they can be about the volume only.
-    pub confined: Option<PathBuf>,
+    /// What tasks may change besides what is committed.
+    pub scope: Scope,
+}
+
+/// What the tasks of a domain may change besides what is committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Any file that their user may change.
+    Anything,
+    /// Nothing by name that is not below this directory, which is committed: they are kept from that. Calls that change
+    /// something by its name are not heard, for they can be about the volume only.
+    Below(PathBuf),
+    /// Files of a view, which nobody outside sees. Calls that change something by its name are not heard either.
+    View,
+}
+
+impl Scope {
+    /// Whether all that is not committed is a view's.
+    pub(crate) fn is_view(&self) -> bool {
+        *self == Self::View
+    }
 }
 
 /// The syncer of one domain.
@@ -65,7 +83,7 @@ impl Syncer {
     pub fn new(options: Options, epochs: Epochs) -> io::Result<Self> {
         let driver = Arc::clone(&options.driver);
         Ok(Self {
-            hazards: Hazards::new(options.driver.as_ref()),
+            hazards: Hazards::new(options.driver.as_ref(), options.scope.is_view()),
             committer: Committer::start(epochs.clone(), driver, options.interval)?,
             options,
             epochs,
@@ -83,6 +101,10 @@ impl Syncer {
 
     /// A call that asks for durability.
     fn durability(&mut self, call: &Notification, row: &Row) -> Verdict {
+        if self.is_of_view(call, row) {
+            // Nobody outside sees it, and it becomes durable when it is committed.
+            return Verdict::Now(Answer::Continue);
+        }
         let lack = self.lack(call, row);
         let reason = lack.or_else(|| self.hazards.find(call.thread));
         let Some(reason) = reason.or_else(|| self.does_not_pay()) else {
@@ -96,6 +118,19 @@ impl Syncer {
         self.reasons.count(reason);
         // Something that is elsewhere must not become durable before.
         Verdict::OnceDurable(Answer::Continue)
+    }
+
+    /// Whether a call asks for a file of a view to be durable.
+    fn is_of_view(&self, call: &Notification, row: &Row) -> bool {
+        let has_descriptor = matches!(
+            row.name(),
+            Syscall::Fsync | Syscall::Fdatasync | Syscall::Syncfs | Syscall::SyncFileRange
+        );
+        let is_view = self.options.scope.is_view();
+        is_view && has_descriptor && {
+            let target = Target::of_descriptor(call.thread, call.arguments[0] as RawFd);
+            target.is_err_and(|error| is_of_view(&error))
+        }
     }
 
     /// What a call lacks to be put off, whatever goes on in the domain.
@@ -193,6 +228,7 @@ impl Syncer {
             Ok(Some(target)) if target.device() == volume => self.hazards.opens(call),
             Ok(Some(target)) if !is_elsewhere(&target, volume) => {}
             Ok(Some(_)) => self.hazards.maps_elsewhere(call, descriptor),
+            Err(error) if self.options.scope.is_view() && is_of_view(&error) => {}
             Err(error) => self.hazards.maps_unseen(&error),
         }
     }
@@ -206,7 +242,7 @@ impl Syncer {
                 false => Verdict::OnceDurable(Answer::Continue),
             };
         }
-        match sockets::reach(call, row.name()) {
+        match sockets::reach(call, row.name(), self.options.scope.is_view()) {
             Reach::Inside => return Verdict::Now(Answer::Continue),
             Reach::Missing(errno) => return Verdict::Now(Answer::Error(errno)),
             Reach::Outside => {}

@@ -24,8 +24,20 @@ pub fn enter_new() -> io::Result<()> {
 /// # Errors
 /// As `mount_setattr`; `ENOSYS` before Linux 5.12.
 pub fn make_read_only(path: &CStr) -> io::Result<()> {
+    set(path, libc::MOUNT_ATTR_RDONLY)
+}
+
+/// Has device nodes on the mount at `path` and on every mount below it lead to no device, in one step.
+///
+/// # Errors
+/// As [`make_read_only`].
+pub fn hide_devices(path: &CStr) -> io::Result<()> {
+    set(path, libc::MOUNT_ATTR_NODEV)
+}
+
+fn set(path: &CStr, attributes: u64) -> io::Result<()> {
     let attributes = libc::mount_attr {
-        attr_set: libc::MOUNT_ATTR_RDONLY,
+        attr_set: attributes,
         attr_clr: 0,
         propagation: 0,
         userns_fd: 0,

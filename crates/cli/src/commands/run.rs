@@ -19,7 +19,9 @@ use crate::refused::Telling;
 use crate::report;
 use crate::result::RunResult;
 use crate::speculation;
+use crate::synchrony;
 use crate::terminal;
+use crate::through;
 
 /// Run a command whose changes wait for your consent
 ///
@@ -31,6 +33,7 @@ use crate::terminal;
 /// Standard output is the command's alone. Surmise writes to standard error.
 #[derive(clap::Args)]
 #[command(override_usage = "surmise run [OPTIONS] [--] <CMD>...", after_help = AFTER_HELP)]
+#[command(group = clap::ArgGroup::new("supervised").multiple(true))]
 pub struct Arguments {
     /// Call the domain NAME; without it, it is named after the command
     #[arg(long, value_name = "NAME")]
@@ -61,6 +64,9 @@ pub struct Arguments {
 
     #[command(flatten)]
     boundary: boundary::Options,
+
+    #[command(flatten)]
+    passing: through::Passing,
 
     #[command(flatten)]
     speculation: speculation::Speculating,
@@ -94,6 +100,7 @@ JSON:
                call, program null if unknown, allow the option that allows it, or null
   refused_more how many more attempts there were, beyond 200 sorts
   speculation  with --stats: what it tells, \"calls\" with the most frequent first
+  synchrony    with --stats, and --through where syncs are put off: as of `surmise sync --json`
   If Surmise fails, it is {\"failed\": {\"error\", \"details\", \"hint\", \"domain\", \"status\"}}: domain
   is the one that is left, if one is, and status the exit status";
 
@@ -109,6 +116,7 @@ impl Arguments {
         let root = StateRoot::locate()?;
         let directory = launch::directory()?;
         let launch = Launch {
+            through: self.passing.through(&root)?,
             name: self.name,
             command: self.command,
             boundary: self.boundary.boundary(&directory),
@@ -123,6 +131,7 @@ impl Arguments {
             lingering,
             refusals,
             supervision,
+            synchrony,
             unrecorded,
             ..
         } = launch::supervise(self.telling, || {
@@ -149,6 +158,12 @@ impl Arguments {
         {
             speculation::show(stats);
         }
+        let synchrony = synchrony.filter(|_| self.speculation.stats());
+        if let Some(synchrony) = &synchrony
+            && !self.json
+        {
+            synchrony::tell(synchrony);
+        }
         if self.json {
             RunResult {
                 name: &name,
@@ -159,6 +174,7 @@ impl Arguments {
                 lingering: &lingering,
                 refusals: &refusals,
                 speculation: stats.as_ref(),
+                synchrony: synchrony.as_ref(),
             }
             .print();
         }

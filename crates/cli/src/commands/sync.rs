@@ -11,7 +11,7 @@ use std::time::Duration;
 use surmise_kept::{Boundary, Policy, Verdict};
 use surmise_launch::{Launch, LaunchError};
 use surmise_sync::volume::mount_privately;
-use surmise_sync::{Driver, Guarantee, Options, Promise, driver_of};
+use surmise_sync::{Driver, Guarantee, Options, Promise, Scope, driver_of};
 
 use crate::failure::Failure;
 use crate::json::Json;
@@ -256,14 +256,18 @@ impl Arguments {
             },
             interval: self.interval,
             eager: self.eager,
-            confined: self.confined(),
+            scope: self.scope(),
         }
     }
 
-    /// The directory that the command may change, and no other.
-    fn confined(&self) -> Option<PathBuf> {
-        let volume = self.volume.as_ref()?;
-        (self.elsewhere == Elsewhere::ReadOnly).then(|| volume.directory.clone())
+    /// What the command may change besides the volume.
+    fn scope(&self) -> Scope {
+        match &self.volume {
+            Some(volume) if self.elsewhere == Elsewhere::ReadOnly => {
+                Scope::Below(volume.directory.clone())
+            }
+            _ => Scope::Anything,
+        }
     }
 
     /// Becomes the command: there is nothing to do for it. Returns only if that fails.

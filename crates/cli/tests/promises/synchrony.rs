@@ -4,6 +4,7 @@
 mod crash;
 mod failure;
 mod maps;
+mod through;
 mod write_ahead;
 
 use serde_json::Value;

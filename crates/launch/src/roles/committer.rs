@@ -15,6 +15,8 @@ use surmise_commit::{
 use surmise_kept::Link;
 use surmise_kept::doorway::{ReadChanged, Refusal, Reply, fit};
 
+use surmise_sync::Epochs;
+
 use crate::message::Order;
 
 /// Between two messages that tell of progress.
@@ -39,6 +41,8 @@ pub(crate) struct Committer<'a> {
     pub(crate) client: &'a Link,
     /// Whether what was merely read and has changed is a conflict.
     pub(crate) is_strict: bool,
+    /// What has to be durable before anything is shown, under external synchrony.
+    pub(crate) epochs: Option<&'a Epochs>,
 }
 
 /// From the committer to control.
@@ -80,6 +84,10 @@ impl Committer<'_> {
     fn commit(&self) -> Outcome {
         if self.client.is_over() {
             return Outcome::Refused(explained(&CommitError::Stopped));
+        }
+        if self.epochs.is_some_and(|epochs| epochs.settle().is_err()) {
+            let error = "what was promised to be durable is not, and will not be";
+            return Outcome::Refused(refusal(error.into(), None, Vec::new()));
         }
         let map = match surmise_view::load(self.state) {
             Ok(map) => map,

@@ -20,6 +20,7 @@ use std::path::Path;
 use surmise_kept::{Lock, StateError, write_exit};
 use surmise_stdio::{KeptDescriptors, Streams};
 use surmise_supervisor::{Interests, Reach};
+use surmise_sync::Scope;
 use surmise_sys::id_map::IdMap;
 use surmise_sys::process;
 use surmise_sys::seccomp::Telling as Told;
@@ -58,6 +59,11 @@ pub(crate) struct Job<'a> {
 }
 
 impl Job<'_> {
+    /// The directory that is the real one.
+    fn through(&self) -> Option<&Path> {
+        Some(&self.launch.through.as_ref()?.directory)
+    }
+
     /// Whether a supervisor answers calls.
     fn changes_calls(&self) -> bool {
         self.interests(&None).change_calls()
@@ -67,9 +73,9 @@ impl Job<'_> {
     fn interests(&self, telling: &Option<Telling>) -> Interests {
         Interests {
             guesses: !self.launch.guessing.is_empty(),
-            durability: self.synchrony.map(|options| match &options.confined {
-                Some(_) => Reach::Ordered,
-                None => Reach::Anything,
+            durability: self.synchrony.map(|options| match &options.scope {
+                Scope::Anything => Reach::Anything,
+                Scope::Below(_) | Scope::View => Reach::Ordered,
             }),
             refusals: match telling {
                 None => Told::Nothing,
@@ -102,9 +108,10 @@ pub(crate) fn supervise(
         directory: &job.launch.directory,
         filter: &filter,
         hearing,
-        confined: job
-            .synchrony
-            .and_then(|options| options.confined.as_deref()),
+        confined: job.synchrony.and_then(|options| match &options.scope {
+            Scope::Below(directory) => Some(directory.as_path()),
+            Scope::Anything | Scope::View => None,
+        }),
         signals: job.signals,
         kept: job.kept,
     };

@@ -63,6 +63,8 @@ pub(crate) struct Init<'a> {
     pub(crate) nameservers: Vec<SocketAddr>,
     /// Unix sockets and FIFOs outside that are reached inside, too.
     pub(crate) sockets: &'a [PathBuf],
+    /// A directory outside that is itself inside, too.
+    pub(crate) through: Option<&'a Path>,
     pub(crate) wait: bool,
     /// Whether the command leads a process group of its own, apart from that of pid 1, as a job of a
     /// shell does: only then can the terminal stop it. It may then not lead a session without a fork.
@@ -208,7 +210,11 @@ impl Init<'_> {
         rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
             .map_err(Failure::at("shield pid 1"))?;
         self.mount_root()?;
-        mounts::enter(self.mount_point, self.superuser(), self.sockets)?;
+        mounts::enter(
+            self.mount_point,
+            self.superuser(),
+            (self.sockets, self.through),
+        )?;
         await_go(&first.link)?;
         // What this process shows in /proc is of its own network.
         network::join(first.process.as_fd()).map_err(Failure::at("join the network"))?;

@@ -139,7 +139,9 @@ impl<'a> Hands<'a> {
         let standstill = self.standstill.as_mut()?;
         match effect {
             CommitEffect::StartCommitter { is_strict } => {
-                let started = standstill.start_committer(self.job, is_strict);
+                let supervisor = self.roles.supervisor.as_ref();
+                let epochs = supervisor.and_then(|role| role.epochs.as_ref());
+                let started = standstill.start_committer(self.job, is_strict, epochs);
                 return Some(CommitEvent::Started(started));
             }
             CommitEffect::FindStopped(suspects) => {

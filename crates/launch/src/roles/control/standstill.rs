@@ -9,6 +9,7 @@ use rustix::process::Pid;
 use rustix::time::Timespec;
 use surmise_kept::doorway::{Refusal, Reply};
 use surmise_kept::{Link, is_stopped};
+use surmise_sync::Epochs;
 use surmise_sys::process::{self, Child};
 use surmise_sys::tracing::Frozen;
 
@@ -67,11 +68,12 @@ impl Standstill {
         &mut self,
         job: &Job<'_>,
         is_strict: bool,
+        epochs: Option<&Epochs>,
     ) -> Result<(), Unstarted> {
         if !self.has_lasted() {
             return Err(Unstarted::TooEarly);
         }
-        let started = self.fork_committer(job, is_strict);
+        let started = self.fork_committer(job, is_strict, epochs);
         self.committer = Some(started.map_err(|error| Unstarted::Failed(error.to_string()))?);
         Ok(())
     }
@@ -87,7 +89,12 @@ impl Standstill {
         rustix::event::poll(&mut events, Some(&Timespec::default())) == Ok(0)
     }
 
-    fn fork_committer(&self, job: &Job<'_>, is_strict: bool) -> io::Result<(Child, Link)> {
+    fn fork_committer(
+        &self,
+        job: &Job<'_>,
+        is_strict: bool,
+        epochs: Option<&Epochs>,
+    ) -> io::Result<(Child, Link)> {
         let (ours, theirs) = Link::pair()?;
         let committer = Committer {
             name: job.name,
@@ -96,6 +103,7 @@ impl Standstill {
             control: &theirs,
             client: &self.client,
             is_strict,
+            epochs,
         };
         // It keeps the lock as long as it works: nobody else shall finish its commit meanwhile.
         let keep = [theirs.as_fd(), self.client.as_fd(), job.lock.as_fd()];

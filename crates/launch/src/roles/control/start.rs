@@ -75,14 +75,14 @@ pub(super) fn start(
         .map_err(LaunchError::step("make the standard streams"))?;
     let (init_relay, relay_init) = pair()?;
     let (network, gate) = network(&job.launch.boundary)?.unzip();
-    let engage = terminal.as_ref().is_some_and(|setup| setup.foreground);
+    let foreground = terminal.as_ref().map(|setup| setup.foreground);
+    let engage = foreground == Some(true);
     let epochs = supervisor.as_ref().and_then(|role| role.epochs.clone());
     let shared = (serving, epochs);
     let told = (telling.clone(), fifos);
     let (relay, to_relay) = start_relay(job, shared, told, (outer, engage), relay_init, network)?;
     let outside = pidfds(&view, &relay, &supervisor)?;
     let (to_init, control) = pair()?;
-    let foreground = terminal.as_ref().map(|setup| setup.foreground);
     let inodes = inodes(&inner).map_err(LaunchError::step("look at the standard streams"))?;
     let init = Init {
         control,
@@ -98,6 +98,7 @@ pub(super) fn start(
         gate,
         nameservers: nameservers(&telling),
         sockets: &job.launch.boundary.sockets,
+        through: job.through(),
         wait: job.launch.wait,
         job: job.signals.have_terminal(),
         execution,
@@ -158,7 +159,7 @@ fn files(job: &Job<'_>) -> Result<Option<(UndecidedFiles, UndoLog)>, LaunchError
 
 /// By what the view tells that names lead to FIFOs outside, where that is told. The real files have the real ones.
 fn fifos(job: &Job<'_>, telling: &Option<Telling>) -> Result<Option<OwnedFd>, LaunchError> {
-    if telling.is_none() || job.synchrony.is_some() {
+    if telling.is_none() || job.has_real_files {
         return Ok(None);
     }
     let made = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
