@@ -70,7 +70,7 @@ Exit status:
 
 fn main() -> ExitCode {
     // For a commit, too: it holds many directories open.
-    surmise_sys::limits::raise_descriptors();
+    surmise_linux::limits::raise_descriptors();
     let Arguments { command } = usage::parsed();
     let (failed, json) = (command.failed(), command.json());
     match command.execute() {

@@ -11,10 +11,11 @@ use std::process::Command;
 
 use rustix::process::DumpableBehavior;
 use surmise_kept::Link;
+use surmise_linux::limits;
 use surmise_stdio::{Inner, KeptDescriptors};
+use surmise_sys::landlock;
 use surmise_sys::seccomp::{self, Privilege, Program};
 use surmise_sys::signals::SavedMask;
-use surmise_sys::{landlock, limits};
 
 use crate::capabilities;
 use crate::message::{Failure, Listening, Order};

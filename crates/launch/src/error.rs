@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 use surmise_kept::StateError;
+use surmise_linux::abilities::Abilities;
+use surmise_linux::id_map::IdMapError;
 use surmise_stdio::{KeepError, StreamError};
-use surmise_sys::abilities::Abilities;
 use surmise_sys::behaviours::Deviation;
-use surmise_sys::id_map::IdMapError;
 
 use crate::message::Failure;
 

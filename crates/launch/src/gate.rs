@@ -8,8 +8,8 @@ use std::path::Path;
 use rustix::fs::{CWD, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use surmise_kept::Link;
+use surmise_linux::network::gate::{self, Gate, HostSettings, LoopbackSockets};
 use surmise_network::{Loopback, Policy, Resolver};
-use surmise_sys::network::gate::{self, Gate, HostSettings, LoopbackSockets};
 
 /// Whether this user can have a gate, as far as that shows without making one. `surmise doctor` makes
 /// one.

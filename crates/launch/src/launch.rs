@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 use surmise_kept::{
     Boundary, Domain, Exit, Lock, Record, StateError, StateRoot, clear_exit, write_exit,
 };
+use surmise_linux::limits;
 use surmise_refusals::Refusals;
 use surmise_stdio::{KeptDescriptors, Streams};
 use surmise_supervisor::{Guessing, Stats};
-use surmise_sys::{behaviours, limits};
+use surmise_sys::behaviours;
 
 use crate::command;
 use crate::error::LaunchError;

@@ -5,8 +5,8 @@ use std::io;
 use std::time::Duration;
 
 use rustix::process::Pid;
-use surmise_sys::tracing::{self, Task};
-use surmise_sys::waiting::{self, Activity, Channel, Waiting};
+use surmise_linux::proc::{self, Task};
+use surmise_linux::waiting::{self, Activity, Channel, Waiting};
 
 use crate::consent::Wait;
 
@@ -55,7 +55,7 @@ impl Sampler {
     ) -> io::Result<BTreeMap<u64, Wait>> {
         let mut waits = BTreeMap::new();
         let mut activities = HashMap::new();
-        for task in tracing::tasks(init)? {
+        for task in proc::tasks(init)? {
             // One that ends while we look waits for nothing.
             let (Ok(activity), Ok(state)) = (waiting::activity(task), waiting::state(task)) else {
                 continue;

@@ -8,8 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
+use surmise_linux::network::gate::Protocol;
 use surmise_refusals::{Kind, Tally};
-use surmise_sys::network::gate::Protocol;
 
 use crate::lookups::Lookups;
 use crate::names::{Query, format_error};

@@ -167,13 +167,13 @@ pub(crate) fn never_reached(host: IpAddr) -> bool {
             v4.octets()[0] == 0
                 || v4.is_broadcast()
                 || v4.is_multicast()
-                || v4 == surmise_sys::network::gate::ADDRESS_V4
+                || v4 == surmise_linux::network::gate::ADDRESS_V4
         }
         IpAddr::V6(v6) => {
             v6.is_unspecified()
                 || v6.is_multicast()
                 || v6.is_unicast_link_local()
-                || v6 == surmise_sys::network::gate::ADDRESS_V6
+                || v6 == surmise_linux::network::gate::ADDRESS_V6
         }
     }
 }

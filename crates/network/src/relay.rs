@@ -1,6 +1,6 @@
 //! The relay: everything that crosses a domain's network boundary goes through this one loop.
 //!
-//! A connection begins as a SYN that the kernel inside sends to the gate ([`surmise_sys::network::gate`])
+//! A connection begins as a SYN that the kernel inside sends to the gate ([`surmise_linux::network::gate`])
 //! and that the relay reads. The policy decides about it. What is allowed is first connected outside;
 //! when that has succeeded the SYN goes back to the kernel, which lets the relay's listener accept the
 //! connection in the place of its destination, and the two sockets are relayed to each other (`pump`).
@@ -54,9 +54,9 @@ use std::time::Instant;
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
+use surmise_linux::network::gate::{Gate, PACKET_SIZE};
 use surmise_outbox::{HoldId, Outbox};
 use surmise_sync::Epochs;
-use surmise_sys::network::gate::{Gate, PACKET_SIZE};
 
 use self::core::Core;
 use self::dns::Dns;

@@ -10,8 +10,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
+use surmise_linux::network::{self, gate};
 use surmise_network::packet::{self, Packet, Ping, Why};
-use surmise_sys::network::{self, gate};
 use surmise_testkit::{is_root, skip, watchdog};
 
 /// The device of a gated network, in whose namespace this thread is.

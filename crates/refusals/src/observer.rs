@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use rustix::process::Pid;
-use surmise_sys::network;
-use surmise_sys::network::gate::has_listener;
+use surmise_linux::network;
+use surmise_linux::network::gate::has_listener;
 use surmise_sys::seccomp::{Answer, Notification};
 use surmise_syscalls::{Disposition, Kind as Column, Reach, Row, row_numbered};
 

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::Pid;
+use surmise_linux::proc;
 use surmise_sys::seccomp::Notification;
-use surmise_sys::tracing;
 use surmise_syscalls::row_numbered;
 
 use crate::driver::Driver;
@@ -151,7 +151,7 @@ impl Hazards {
             Some(init) => init,
             None => *self.init.insert(init_of(thread)?),
         };
-        let tasks = tracing::tasks(init)?;
+        let tasks = proc::tasks(init)?;
         let processes: BTreeSet<_> = tasks
             .iter()
             .map(|task| task.process.as_raw_nonzero())

@@ -1,17 +1,13 @@
 //! The only unsafe code: what Surmise asks of Linux that no safe library offers.
 //!
-//! This crate knows mechanisms and no policy: which namespaces a domain gets, which signals
-//! it forwards and what an ability is needed for is decided by its callers. Whatever rustix
+//! This crate knows mechanisms and no policy: which namespaces a domain gets and which signals
+//! it forwards is decided by its callers. What takes no unsafe code is in `surmise-linux`. Whatever rustix
 //! offers safely is called directly by whoever needs it.
 #![deny(unsafe_op_in_unsafe_fn)]
 
-pub mod abilities;
 pub mod behaviours;
 pub mod descriptors;
-pub mod host_name;
-pub mod id_map;
 pub mod landlock;
-pub mod limits;
 pub mod memory;
 pub mod mounts;
 pub mod network;
@@ -23,6 +19,4 @@ pub mod seccomp;
 pub mod shared;
 pub mod signals;
 pub mod sockets;
-pub mod tracing;
 pub mod vdso;
-pub mod waiting;

@@ -1,11 +1,12 @@
 //! Tracing single threads: what only a stopped one can be asked is asked of a [`Stopped`].
 //!
-//! [`crate::tracing`] stops all tasks of a domain for a moment. This module is for a supervisor that
-//! looks into some of them, makes them call the kernel, and gives them other registers: for checkpoint
-//! and rollback. A thread is named by its number in the caller's pid namespace.
+//! A supervisor looks into threads, makes them call the kernel, and gives them other registers: for
+//! checkpoint and rollback. Or it stops all threads of a domain for a moment ([`seize_alone`]). A thread is
+//! named by its number in the caller's pid namespace.
 
 pub mod call;
 mod queue;
+mod reap;
 mod registers;
 mod signal;
 
@@ -15,6 +16,7 @@ use std::mem::MaybeUninit;
 use rustix::process::Pid;
 
 pub use queue::Queue;
+pub use reap::{reap, reap_on_signal};
 pub use registers::Registers;
 pub use signal::SignalInfo;
 
@@ -66,6 +68,15 @@ pub fn seize(thread: Pid) -> io::Result<()> {
         | libc::PTRACE_O_TRACEEXEC
         | libc::PTRACE_O_EXITKILL;
     plain(libc::PTRACE_SEIZE, thread, options as libc::c_ulong)
+}
+
+/// As [`seize`], but what the thread gives birth to is not traced, its exec is no stop, and it runs on if
+/// the tracer ends.
+///
+/// # Errors
+/// As [`seize`].
+pub fn seize_alone(thread: Pid) -> io::Result<()> {
+    plain(libc::PTRACE_SEIZE, thread, 0)
 }
 
 /// Asks a tracee to stop at its next call boundary; one that is stopped is to stop again when it goes on.
@@ -309,8 +320,7 @@ impl Stopped {
     /// `ESRCH`.
     pub fn is_interrupted(&self) -> io::Result<bool> {
         let signal = self.signal()?;
-        let code = signal.raw().si_code;
-        Ok(code >> 8 == libc::PTRACE_EVENT_STOP && signal.number() == libc::SIGTRAP)
+        Ok(signal.is_stop() && signal.number() == libc::SIGTRAP)
     }
 
     /// What the kernel knows of its restartable sequences (rseq(2)).

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use surmise_kept::StateRoot;
-use surmise_sys::abilities::{Abilities, Ability};
+use surmise_linux::abilities::{Abilities, Ability};
 use surmise_sys::behaviours::{self, BEHAVIOURS, Deviation};
 
 use crate::failure::Failure;

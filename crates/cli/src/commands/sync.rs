@@ -273,7 +273,7 @@ impl Arguments {
     /// Becomes the command: there is nothing to do for it. Returns only if that fails.
     fn replace_process(self) -> Failure {
         // Where that fails, the command may open more files than its caller; it does no harm.
-        let _ = surmise_sys::limits::give_back_descriptors();
+        let _ = surmise_linux::limits::give_back_descriptors();
         let program = &self.command[0];
         let source = Command::new(program).args(&self.command[1..]).exec();
         let command = program.clone();

@@ -18,10 +18,10 @@ use std::io;
 use std::path::Path;
 
 use surmise_kept::{Lock, StateError, write_exit};
+use surmise_linux::id_map::IdMap;
 use surmise_stdio::{KeptDescriptors, Streams};
 use surmise_supervisor::{Interests, Reach};
 use surmise_sync::Scope;
-use surmise_sys::id_map::IdMap;
 use surmise_sys::process;
 use surmise_sys::seccomp::Telling as Told;
 

@@ -15,8 +15,9 @@ use std::time::Duration;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::process::{Resource, Rlimit, Signal};
 use surmise_kept::Link;
-use surmise_sys::id_map::IdMap;
-use surmise_sys::{limits, signals};
+use surmise_linux::id_map::IdMap;
+use surmise_linux::limits;
+use surmise_sys::signals;
 use surmise_view::{InodeKey, Notifier, Server, View, ViewConfig};
 
 use crate::files::UndoLog;

@@ -1,6 +1,6 @@
 use std::net::{IpAddr, SocketAddr};
 
-use surmise_sys::network::gate;
+use surmise_linux::network::gate;
 
 use super::checksum::Sum;
 use super::parse::{ICMP, ICMP_V6, Internet, TCP, UDP, read_headers};

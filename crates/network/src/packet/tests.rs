@@ -2,7 +2,7 @@ use super::fuzzing::{SYN_V4, ping, syn_v6, verified};
 use super::parse::{ICMP, ICMP_V6, TCP, UDP, read_headers};
 use super::*;
 use proptest::prelude::*;
-use surmise_sys::network::gate;
+use surmise_linux::network::gate;
 
 fn syn_in(packet: &[u8]) -> Syn {
     match parse(packet) {

@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use surmise_linux::network::gate::{Protocol, has_listener, owner};
 use surmise_outbox::Sender;
-use surmise_sys::network::gate::{Protocol, has_listener, owner};
 
 /// How many processes are remembered to be asked first.
 const RECENT: usize = 8;

@@ -4,9 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
+use surmise_linux::network::gate::{LoopbackSockets, Protocol, inject};
 use surmise_outbox::{Host, Outbox, Sender};
 use surmise_refusals::Kind;
-use surmise_sys::network::gate::{LoopbackSockets, Protocol, inject};
 
 use super::attribution::Attribution;
 use super::epochs::Waiting;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketType};
-use surmise_sys::network::gate::Protocol;
+use surmise_linux::network::gate::Protocol;
 
 use super::core::Core;
 use super::dns_streams::Streams;

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
+use surmise_linux::network::gate::Protocol;
 use surmise_outbox::Sender;
-use surmise_sys::network::gate::Protocol;
 
 use super::core::Core;
 use super::jobs::Asker;

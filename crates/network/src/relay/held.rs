@@ -6,8 +6,8 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::EventFlags;
+use surmise_linux::network::gate::Protocol;
 use surmise_outbox::{End, HoldId, Sender, Target};
-use surmise_sys::network::gate::Protocol;
 
 use super::core::Core;
 use super::epochs;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use surmise_linux::network::gate::Protocol;
 use surmise_outbox::{End, HoldId, Sender, Target};
-use surmise_sys::network::gate::Protocol;
 
 use super::core::Core;
 use super::deliver::Delivered;

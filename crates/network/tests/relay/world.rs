@@ -14,13 +14,14 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::Signal;
 use rustix::thread::UnshareFlags;
 use rustix::time::Timespec;
+use surmise_linux::network;
+use surmise_linux::network::gate::{Gate, Loopback, Setup, set_up};
 use surmise_network::resolver::Hosts;
 use surmise_network::{Config, Dial, Event, Pattern, Policy, Relay, RelayHandle, Resolver};
 use surmise_network::{Released, Rule, Verdict};
 use surmise_outbox::Outbox;
 use surmise_sync::Epochs;
-use surmise_sys::network::gate::{Gate, Loopback, Setup, set_up};
-use surmise_sys::{network, process};
+use surmise_sys::process;
 use surmise_testkit::skip;
 
 /// A name for messages, and what is run.

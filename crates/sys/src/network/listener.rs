@@ -12,7 +12,7 @@ const BACKLOG: i32 = 65_535;
 
 /// A TCP listener on `port` that may be given connections to any address, of both families if
 /// `ipv6`.
-pub(super) fn transparent(port: u16, ipv6: bool) -> io::Result<OwnedFd> {
+pub fn transparent(port: u16, ipv6: bool) -> io::Result<OwnedFd> {
     let any: IpAddr = match ipv6 {
         true => Ipv6Addr::UNSPECIFIED.into(),
         false => Ipv4Addr::UNSPECIFIED.into(),
@@ -32,7 +32,7 @@ pub(super) fn transparent(port: u16, ipv6: bool) -> io::Result<OwnedFd> {
 }
 
 /// Sockets for a name server at `address`: UDP, and TCP that listens.
-pub(super) fn names(address: SocketAddr) -> io::Result<(OwnedFd, OwnedFd)> {
+pub fn names(address: SocketAddr) -> io::Result<(OwnedFd, OwnedFd)> {
     let datagrams = datagrams(address)?;
     let listener = socket(address.ip(), SocketType::STREAM)?;
     sockopt::set_socket_reuseaddr(&listener, true)?;
@@ -42,7 +42,7 @@ pub(super) fn names(address: SocketAddr) -> io::Result<(OwnedFd, OwnedFd)> {
 }
 
 /// A UDP socket at `address`. A server inside that allows sharing, too, may have the port for all addresses.
-pub(super) fn datagrams(address: SocketAddr) -> io::Result<OwnedFd> {
+pub fn datagrams(address: SocketAddr) -> io::Result<OwnedFd> {
     let datagrams = socket(address.ip(), SocketType::DGRAM)?;
     sockopt::set_socket_reuseaddr(&datagrams, true)?;
     rustix::net::bind(&datagrams, &address)?;
@@ -51,7 +51,7 @@ pub(super) fn datagrams(address: SocketAddr) -> io::Result<OwnedFd> {
 
 /// A socket that puts whole packets, behind an Ethernet header, onto the loopback interface with
 /// `mark`, and receives none.
-pub(super) fn injector(loopback: u32, mark: u32) -> io::Result<OwnedFd> {
+pub fn injector(loopback: u32, mark: u32) -> io::Result<OwnedFd> {
     let socket = rustix::net::socket_with(
         AddressFamily::PACKET,
         SocketType::RAW,
@@ -115,7 +115,7 @@ fn check(result: libc::c_int) -> io::Result<()> {
 }
 
 /// Writes one packet to an [`injector`].
-pub(super) fn inject(socket: BorrowedFd<'_>, packet: &[u8]) -> io::Result<()> {
+pub fn inject(socket: BorrowedFd<'_>, packet: &[u8]) -> io::Result<()> {
     let ethertype: [u8; 2] = match packet.first().map(|byte| byte >> 4) {
         Some(4) => [0x08, 0x00],
         Some(6) => [0x86, 0xdd],

@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 /// `directory` is `/dev/net`, as an `O_PATH` descriptor. The device belongs to the network namespace
 /// that this thread is in, whatever it was when the directory was opened, and is gone with
 /// that.
-pub(super) fn open(directory: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
+pub fn open(directory: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let tun = rustix::fs::openat(directory, "tun", flags, Mode::empty())?;
     attach(tun.as_fd(), name)?;

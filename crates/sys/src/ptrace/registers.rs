@@ -154,7 +154,7 @@ impl Registers {
     }
 
     /// As [`Self::undisturbed`]; `None` where they are that already.
-    pub(crate) fn undisturbed_if_changed(&self) -> Option<Self> {
+    pub fn undisturbed_if_changed(&self) -> Option<Self> {
         let reports = self.was_interrupted() && self.result() == -i64::from(libc::EINTR);
         reports.then(|| {
             let mut raw = self.0;

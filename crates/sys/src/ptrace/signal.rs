@@ -26,6 +26,11 @@ impl SignalInfo {
         self.0.si_signo
     }
 
+    /// Whether it is none, but tells that the thread was asked to stop, or stopped with its job.
+    pub fn is_stop(&self) -> bool {
+        self.0.si_code >> 8 == libc::PTRACE_EVENT_STOP
+    }
+
     /// Whether the thread has caused it by what it did: a bad address, a division by zero, a trap.
     pub fn is_fault(&self) -> bool {
         let faults = [

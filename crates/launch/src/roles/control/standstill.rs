@@ -9,9 +9,9 @@ use rustix::process::Pid;
 use rustix::time::Timespec;
 use surmise_kept::doorway::{Refusal, Reply};
 use surmise_kept::{Link, is_stopped};
+use surmise_linux::freeze::Frozen;
 use surmise_sync::Epochs;
 use surmise_sys::process::{self, Child};
-use surmise_sys::tracing::Frozen;
 
 use super::Job;
 use super::course::Unstarted;

@@ -8,10 +8,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::thread::UnshareFlags;
 use surmise_kept::{Boundary, Link, Serving};
+use surmise_linux::id_map::IdMap;
 use surmise_network::Resolver;
 use surmise_stdio::{Inner, Outer, Streams};
 use surmise_sync::Epochs;
-use surmise_sys::id_map::IdMap;
 use surmise_sys::process::{self, Child};
 
 use super::Job;

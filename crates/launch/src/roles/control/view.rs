@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use surmise_kept::{Link, Serving};
-use surmise_sys::id_map::IdMap;
+use surmise_linux::id_map::IdMap;
 use surmise_sys::process::{self, Child};
 
 use super::Job;

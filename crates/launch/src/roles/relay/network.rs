@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use surmise_kept::Link;
+use surmise_linux::network::gate::Gate;
 use surmise_network::{Config, Event, Policy, Relay, RelayHandle, Released, Resolver, Verdict};
 use surmise_outbox::{HoldId, Outbox, Target};
 use surmise_refusals::Tally;
 use surmise_stdio::MailSender;
 use surmise_sync::Epochs;
-use surmise_sys::network::gate::Gate;
 
 use crate::dial::Dialer;
 use crate::launch::LostStream;

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 
-use surmise_sys::network::gate::{ADDRESS_V4, ADDRESS_V6};
+use surmise_linux::network::gate::{ADDRESS_V4, ADDRESS_V6};
 
 use crate::relay::{Answer, Seen};
 use crate::steps::*;

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
-use surmise_sys::network::gate::{ADDRESS_V4, ADDRESS_V6};
+use surmise_linux::network::gate::{ADDRESS_V4, ADDRESS_V6};
 
 use crate::relay::{Answer, Seen};
 use crate::steps::*;

@@ -5,16 +5,13 @@
 //! the other calls leave there. Then the kernel does what is right in each case: the program sees `EINTR` if
 //! a handler of a signal runs, else the call begins again.
 
-use rustix::process::Pid;
-
-use crate::ptrace::Stopped;
+use surmise_sys::ptrace::Stopped;
 
 /// Makes the call that a stopped task comes from, if it is one of these, begin again.
-pub(super) fn prepare(thread: Pid) {
+pub(super) fn prepare(stopped: &Stopped) {
     // Fails only for a task that was killed meanwhile; and for 32-bit programs, whose calls have other
     // numbers.
-    if let Some(stopped) = Stopped::now(thread)
-        && let Ok(registers) = stopped.registers()
+    if let Ok(registers) = stopped.registers()
         && let Some(undisturbed) = registers.undisturbed_if_changed()
     {
         let _ = stopped.set_registers(&undisturbed);

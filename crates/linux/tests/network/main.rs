@@ -13,7 +13,7 @@ use loopback::*;
 use namespace::*;
 use outside::*;
 use steps::LISTED;
-use surmise_sys::network::gate::Loopback;
+use surmise_linux::network::gate::Loopback;
 
 use world::{Network, World};
 

@@ -1,7 +1,8 @@
 //! What real processes wait for.
 
-use surmise_sys::tracing::{Frozen, Task};
-use surmise_sys::waiting::{Activity, Channel, Waiting, activity, sockets, state};
+use surmise_linux::freeze::Frozen;
+use surmise_linux::proc::Task;
+use surmise_linux::waiting::{Activity, Channel, Waiting, activity, sockets, state};
 use surmise_testkit::watchdog::{self, LIMIT};
 
 use crate::domain::{self, Domain, Place, about, pause};

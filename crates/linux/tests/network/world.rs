@@ -7,14 +7,15 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use std::{fs, io};
 
+use nix::sched::{CloneFlags, unshare};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::process::{DumpableBehavior, Gid, Signal, Uid};
-use rustix::thread::UnshareFlags;
 use rustix::time::Timespec;
-use surmise_sys::network::gate::{Gate, HostSettings, Loopback, Setup, set_up};
-use surmise_sys::{network, process};
+use surmise_linux::network;
+use surmise_linux::network::gate::{Gate, HostSettings, Loopback, Setup, set_up};
+use surmise_sys::{mounts, process};
 use surmise_testkit::{is_root, skip};
 
 use crate::packet::Syn;
@@ -87,7 +88,7 @@ impl World {
         }
         // A device that is open to all, as on most machines, for this process alone.
         let devices = std::env::temp_dir();
-        unshare(UnshareFlags::NEWNS);
+        mounts::enter_new().expect("mounts of its own");
         let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
         rustix::mount::mount_change("/", private).expect("make mounts private");
         rustix::mount::mount("none", &devices, "tmpfs", MountFlags::empty(), None)
@@ -127,7 +128,7 @@ impl Network {
         let tun_directory = world.enter();
         let settings = HostSettings::read().expect("read the host's settings");
         let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
-        unshare(UnshareFlags::NEWUSER);
+        unshare(CloneFlags::CLONE_NEWUSER).expect("a user namespace of its own");
         let map = |file: &str, text: String| fs::write(file, text).expect("map ids");
         map("/proc/self/setgroups", "deny".into());
         map("/proc/self/uid_map", format!("{uid} {uid} 1"));
@@ -188,9 +189,4 @@ pub fn setup<'a>(tun_directory: BorrowedFd<'a>, loopback: Loopback<'a>) -> Setup
         names: Some(NAMES),
         ipv6: true,
     }
-}
-
-fn unshare(namespaces: UnshareFlags) {
-    // SAFETY: new user and mount namespaces share no memory or descriptor table.
-    unsafe { rustix::thread::unshare_unsafe(namespaces) }.expect("unshare");
 }

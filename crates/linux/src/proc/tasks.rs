@@ -38,7 +38,7 @@ pub fn tasks(init: Pid) -> io::Result<Vec<Task>> {
 ///
 /// Returns whether the lists were whole. The kernel cuts the list of threads short when the one ends
 /// that it has just told, and may skip a child when another one is reaped.
-pub(super) fn visit<E: From<io::Error>>(
+pub(crate) fn visit<E: From<io::Error>>(
     init: Pid,
     visit: &mut impl FnMut(Task) -> Result<(), E>,
 ) -> Result<bool, E> {
@@ -60,14 +60,14 @@ pub(super) fn visit<E: From<io::Error>>(
 }
 
 /// What /proc says of a task.
-pub(super) struct Seen {
+pub(crate) struct Seen {
     /// One letter: `t` for a stopped tracee, `Z` for a zombie.
-    pub(super) state: char,
-    pub(super) name: String,
+    pub(crate) state: char,
+    pub(crate) name: String,
     /// Who traces it.
-    pub(super) tracer: Option<Pid>,
+    pub(crate) tracer: Option<Pid>,
     /// How often it has given up a processor: while that stays so, it sleeps.
-    pub(super) switches: (u64, u64),
+    pub(crate) switches: (u64, u64),
     /// How many its process has, those included that have ended and are not reaped.
     threads: usize,
 }
@@ -76,7 +76,7 @@ pub(super) struct Seen {
 ///
 /// When a thread executes a program just while its name in /proc is first looked up, that name goes on leading
 /// to the process, whose number the thread has got.
-pub(super) fn look(task: Task) -> io::Result<Option<Seen>> {
+pub(crate) fn look(task: Task) -> io::Result<Option<Seen>> {
     let status = or_gone(read(task, "status"))?;
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -136,7 +136,7 @@ fn parse(number: &str) -> Option<Pid> {
 }
 
 /// Nothing, if the task has ended meanwhile.
-pub(super) fn or_gone<T: Default>(result: io::Result<T>) -> io::Result<T> {
+pub(crate) fn or_gone<T: Default>(result: io::Result<T>) -> io::Result<T> {
     match result {
         Err(error) if is_gone(&error) => Ok(T::default()),
         result => result,

@@ -6,9 +6,8 @@ use std::os::fd::AsFd;
 use rustix::pipe::PipeFlags;
 use rustix::process::{DumpableBehavior, Signal};
 use rustix::thread::{ThreadNameSpaceType, UnshareFlags};
-
-use crate::process;
-use crate::signals::SignalFd;
+use surmise_sys::process;
+use surmise_sys::signals::SignalFd;
 
 /// Puts the calling process into a UTS namespace in which its user sets the host name and the NIS domain name.
 ///

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use rustix::fs::OFlags;
 use rustix::io::FdFlags;
 use rustix::net::SocketFlags;
-use surmise_sys::network::gate::{
+use surmise_linux::network::gate::{
     ADDRESS_V4, ADDRESS_V6, Loopback, Protocol, has_listener, owner, set_up,
 };
 

@@ -7,7 +7,6 @@
 mod freezer;
 mod message;
 mod restart;
-mod tasks;
 mod tracee;
 
 use std::io;
@@ -16,12 +15,9 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{Pid, Signal};
+use surmise_sys::process::{self, Child};
 
-use crate::process::{self, Child};
 use message::Report;
-
-pub(crate) use tasks::read;
-pub use tasks::{Task, tasks};
 
 /// How much longer than its limit the tracer may take to say what came of it.
 const GRACE: Duration = Duration::from_secs(1);

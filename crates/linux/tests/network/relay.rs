@@ -9,8 +9,8 @@ use std::thread;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
-use surmise_sys::network::gate::{Gate, SocketOwner, has_listener, inject, owner};
-use surmise_sys::network::gate::{PACKET_SIZE, Protocol};
+use surmise_linux::network::gate::{Gate, SocketOwner, has_listener, inject, owner};
+use surmise_linux::network::gate::{PACKET_SIZE, Protocol};
 
 use crate::packet::{self, Syn};
 

@@ -16,9 +16,9 @@ use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, MountPropagationFlags};
 use rustix::process::{PidfdFlags, getpid};
 use rustix::thread::UnshareFlags;
+use surmise_sys::process;
 
 use crate::id_map::IdMap;
-use crate::process;
 
 /// One ability.
 #[derive(Clone, Debug, PartialEq, Eq)]

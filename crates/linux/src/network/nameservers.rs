@@ -5,8 +5,10 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
+use surmise_sys::network::listener;
+
 use super::netlink::{Batch, Socket};
-use super::{listener, route};
+use super::route;
 
 /// Makes addresses the loopback interface's own, in the calling thread's network namespace, but for those that
 /// are loopback's anyway. One after the other: one that cannot be had keeps no other away.

@@ -8,10 +8,11 @@ use rustix::fs::{CWD, Mode, OFlags};
 use rustix::pipe::PipeFlags;
 use rustix::process::{getegid, geteuid};
 use rustix::thread::UnshareFlags;
+use surmise_sys::process;
 
 use super::{Ability, had, lacking, map_self, optional};
+use crate::network;
 use crate::network::gate::{Loopback, Setup, set_up};
-use crate::{network, process};
 
 /// Below the size that a pipe takes in one piece.
 const MESSAGE_SIZE: usize = 512;

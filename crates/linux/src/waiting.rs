@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::process::Pid;
 
-use crate::tracing::{self, Task};
+use crate::proc::tasks::{self, Task};
 
 /// What a task waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub enum Channel {
 /// As for reading /proc: `NotFound` or `ESRCH` when it has ended, `EPERM` or `EACCES` when it is not
 /// the caller's to look into.
 pub fn state(task: Task) -> io::Result<Waiting> {
-    let stat = tracing::read(task, "stat")?;
+    let stat = tasks::read(task, "stat")?;
     // The name is in parentheses and may hold any byte but zero.
     let state = stat
         .rsplit_once(") ")
@@ -74,10 +74,10 @@ pub fn state(task: Task) -> io::Result<Waiting> {
         Some('S' | 'D') => {}
         _ => return Ok(Waiting::Running),
     }
-    let Some(call) = Call::parse(&tracing::read(task, "syscall")?) else {
+    let Some(call) = Call::parse(&tasks::read(task, "syscall")?) else {
         return Ok(Waiting::Running);
     };
-    let place = tracing::read(task, "wchan")?;
+    let place = tasks::read(task, "wchan")?;
     if ["fuse", "request_wait"]
         .iter()
         .any(|part| place.contains(part))
@@ -108,7 +108,7 @@ pub struct Activity {
 /// # Errors
 /// As [`state`]; `InvalidData` on a kernel that does not count.
 pub fn activity(task: Task) -> io::Result<Activity> {
-    let text = tracing::read(task, "schedstat")?;
+    let text = tasks::read(task, "schedstat")?;
     let mut numbers = text.split_ascii_whitespace().map(str::parse);
     // Executed and waited, in nanoseconds, and turns.
     match (numbers.next(), numbers.next(), numbers.next()) {

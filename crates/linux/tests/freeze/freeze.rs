@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
+use surmise_linux::freeze::{FreezeError, Frozen};
+use surmise_linux::proc::Task;
 use surmise_sys::process;
-use surmise_sys::tracing::{FreezeError, Frozen, Task};
 use surmise_testkit::watchdog::{self, LIMIT};
 
 use crate::domain::{Domain, Place, about, pause, state};

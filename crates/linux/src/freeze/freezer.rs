@@ -14,12 +14,12 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
 use rustix::time::Timespec;
+use surmise_sys::ptrace::{self, Stopped};
+use surmise_sys::signals::{self, SignalFd};
 
 use super::message::{self, Report};
-use super::tasks::{self, Seen, Task};
-use super::tracee::{self, Stopped};
-use super::{FreezeError, system};
-use crate::signals::{self, SignalFd};
+use super::{FreezeError, system, tracee};
+use crate::proc::tasks::{self, Seen, Task};
 
 /// How long the tracer waits before it looks whether a task that does not stop waits in vfork.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -53,7 +53,7 @@ pub(super) fn live(init: Pid, limit: Duration, control: &OwnedFd) -> u8 {
     // Only for whoever lists the processes.
     let _ = rustix::thread::set_name(c"surmise-tracer");
     let watched = signals::block(&BLOCKED)
-        .and_then(|_| tracee::reap_on_signal())
+        .and_then(|_| ptrace::reap_on_signal())
         .and_then(|()| SignalFd::new(&[Signal::CHILD]));
     let news = match watched.map_err(system("watch the tracees")) {
         Ok(news) => news,
@@ -196,13 +196,13 @@ impl Tracees {
     ) -> Result<bool, FreezeError> {
         let mut in_vfork: Option<((u64, u64), Instant)> = None;
         loop {
-            tracee::reap();
+            ptrace::reap();
             let seen = tasks::look(task).map_err(waiting)?;
             let Some(seen) = seen.filter(|seen| !matches!(seen.state, 'Z' | 'X')) else {
                 return Ok(false);
             };
             let rests = match seen.state {
-                't' => Stopped::of(task.thread).is_some(),
+                't' => Stopped::now(task.thread).is_some(),
                 'D' if may_wait_in_vfork(task, &seen).map_err(waiting)? => {
                     let same = in_vfork.filter(|(switches, _)| *switches == seen.switches);
                     let begun = same.unwrap_or((seen.switches, Instant::now()));
@@ -230,9 +230,9 @@ impl Tracees {
         for stopped in self
             .0
             .difference(&known)
-            .filter_map(|&thread| Stopped::of(thread))
+            .filter_map(|&thread| Stopped::now(thread))
         {
-            stopped.detach();
+            tracee::let_go(stopped);
         }
         self.0 = known;
     }
@@ -240,8 +240,8 @@ impl Tracees {
     /// Lets all go on that are stopped, with their signals. The others the kernel lets go at the end
     /// of this process, as it forgets that they were to stop.
     fn let_go(self) {
-        for stopped in self.0.into_iter().filter_map(Stopped::of) {
-            stopped.detach();
+        for stopped in self.0.into_iter().filter_map(Stopped::now) {
+            tracee::let_go(stopped);
         }
     }
 }
@@ -255,7 +255,7 @@ fn end(init: &OwnedFd, news: &SignalFd) -> io::Result<()> {
     }
     let deadline = Instant::now() + END_MAX;
     while !wait(news, Some(init), Some(END_MAX))? && Instant::now() < deadline {
-        tracee::reap();
+        ptrace::reap();
     }
     Ok(())
 }
@@ -264,7 +264,7 @@ fn end(init: &OwnedFd, news: &SignalFd) -> io::Result<()> {
 /// ends waits for it.
 fn hold(news: &SignalFd, control: &OwnedFd) -> io::Result<()> {
     while !wait(news, Some(control), None)? {
-        tracee::reap();
+        ptrace::reap();
     }
     Ok(())
 }

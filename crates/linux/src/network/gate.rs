@@ -31,13 +31,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::net::netlink;
+use surmise_sys::network::{listener, tun};
 
 pub use super::owner::{Protocol, SocketOwner, has_listener, owner};
 pub use super::settings::HostSettings;
 
 use super::netlink::{Batch, Socket};
 use super::route::{self, Link, Way};
-use super::{Step, listener, owner as diagnostics, rules, tun};
+use super::{Step, owner as diagnostics, rules};
 
 /// The domain's IPv4 address, of a network of 24 bits.
 pub const ADDRESS_V4: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 100);

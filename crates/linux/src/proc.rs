@@ -1,0 +1,5 @@
+//! What /proc tells.
+
+pub(crate) mod tasks;
+
+pub use tasks::{Task, tasks};
