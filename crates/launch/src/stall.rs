@@ -5,8 +5,8 @@ use std::io;
 use std::time::Duration;
 
 use rustix::process::Pid;
-use surmise_linux::proc::{self, Task};
-use surmise_linux::waiting::{self, Activity, Channel, Waiting};
+use surmise_linux::proc::{self, Link, Task};
+use surmise_linux::waiting::{self, Activity, Waiting};
 
 use crate::consent::Wait;
 
@@ -83,22 +83,20 @@ impl Sampler {
         match state {
             Waiting::Running => Wait::Nothing,
             Waiting::Time => Wait::Time,
-            Waiting::Descriptor(Channel::Socket(inode)) if held.contains(inode) => Wait::HeldReply,
+            Waiting::Descriptor(Link::Socket(inode)) if held.contains(inode) => Wait::HeldReply,
             Waiting::Many(sockets) if sockets.iter().any(|inode| held.contains(inode)) => {
                 Wait::HeldReply
             }
-            Waiting::Descriptor(Channel::Pipe(inode) | Channel::Socket(inode))
+            Waiting::Descriptor(Link::Pipe(inode) | Link::Socket(inode))
                 if self.outside.streams.contains(inode) =>
             {
                 Wait::Outside
             }
-            Waiting::Descriptor(Channel::Socket(_)) | Waiting::Many(_) => {
-                match self.outside.network {
-                    true => Wait::Outside,
-                    false => Wait::Inside,
-                }
-            }
-            Waiting::Descriptor(Channel::Pipe(_))
+            Waiting::Descriptor(Link::Socket(_)) | Waiting::Many(_) => match self.outside.network {
+                true => Wait::Outside,
+                false => Wait::Inside,
+            },
+            Waiting::Descriptor(Link::Pipe(_))
             | Waiting::Child
             | Waiting::Futex
             | Waiting::Lock
@@ -106,7 +104,7 @@ impl Sampler {
             | Waiting::Signal
             | Waiting::Open => Wait::Inside,
             // A device or a file: who knows what it waits for. A stopped job is the person's.
-            Waiting::Descriptor(Channel::Other(_))
+            Waiting::Descriptor(Link::Other(_))
             | Waiting::Terminal
             | Waiting::Stopped
             | Waiting::Call(_) => Wait::Outside,

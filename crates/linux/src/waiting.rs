@@ -4,13 +4,12 @@
 //! of descriptors. To read a task's memory, or a file behind a descriptor, could itself wait for the
 //! view.
 
-use std::fs;
 use std::io;
 use std::time::Duration;
 
 use rustix::process::Pid;
 
-use crate::proc::tasks::{self, Task};
+use crate::proc::{self, Call, Doing, Entry, Link, Task};
 
 /// What a task waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +19,7 @@ pub enum Waiting {
     /// A time, and nothing else.
     Time,
     /// To read, write, connect or accept.
-    Descriptor(Channel),
+    Descriptor(Link),
     /// Any of several descriptors, by poll, select or epoll: all sockets of the process that it may be,
     /// by inode. Which of them is in its memory. A timeout does not count: the task comes back to wait.
     Many(Vec<u64>),
@@ -46,38 +45,23 @@ pub enum Waiting {
     Ended,
 }
 
-/// What a descriptor leads to, by its link in /proc.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Channel {
-    /// A socket, by its inode.
-    Socket(u64),
-    /// A pipe, by its inode. A FIFO is `Other`.
-    Pipe(u64),
-    /// The link: a path, or what the kernel calls it.
-    Other(String),
-}
-
 /// What `task` waits for at this moment.
 ///
 /// # Errors
 /// As for reading /proc: `NotFound` or `ESRCH` when it has ended, `EPERM` or `EACCES` when it is not
 /// the caller's to look into.
 pub fn state(task: Task) -> io::Result<Waiting> {
-    let stat = tasks::read(task, "stat")?;
-    // The name is in parentheses and may hold any byte but zero.
-    let state = stat
-        .rsplit_once(") ")
-        .and_then(|(_, after)| after.chars().next());
+    let state = proc::state(task)?;
     match state {
         Some('T' | 't') => return Ok(Waiting::Stopped),
         Some('Z' | 'X') => return Ok(Waiting::Ended),
         Some('S' | 'D') => {}
         _ => return Ok(Waiting::Running),
     }
-    let Some(call) = Call::parse(&tasks::read(task, "syscall")?) else {
+    let Doing::Calling(call) = proc::doing(task)? else {
         return Ok(Waiting::Running);
     };
-    let place = tasks::read(task, "wchan")?;
+    let place = Entry::from(task).text("wchan")?;
     if ["fuse", "request_wait"]
         .iter()
         .any(|part| place.contains(part))
@@ -85,7 +69,7 @@ pub fn state(task: Task) -> io::Result<Waiting> {
         return Ok(Waiting::Running);
     }
     if state == Some('D') {
-        return Ok(match call.number {
+        return Ok(match i64::from(call.number) {
             libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3 => Waiting::Child,
             _ => Waiting::Running,
         });
@@ -108,7 +92,7 @@ pub struct Activity {
 /// # Errors
 /// As [`state`]; `InvalidData` on a kernel that does not count.
 pub fn activity(task: Task) -> io::Result<Activity> {
-    let text = tasks::read(task, "schedstat")?;
+    let text = Entry::from(task).text("schedstat")?;
     let mut numbers = text.split_ascii_whitespace().map(str::parse);
     // Executed and waited, in nanoseconds, and turns.
     match (numbers.next(), numbers.next(), numbers.next()) {
@@ -126,8 +110,8 @@ pub fn activity(task: Task) -> io::Result<Activity> {
 /// As [`state`].
 pub fn sockets(process: Pid) -> io::Result<Vec<u64>> {
     let mut sockets = Vec::new();
-    each_link(process, |_, link| {
-        if let Channel::Socket(inode) = Channel::of(link) {
+    proc::each_link(process, |_, link| {
+        if let Link::Socket(inode) = link {
             sockets.push(inode);
         }
     })?;
@@ -136,45 +120,9 @@ pub fn sockets(process: Pid) -> io::Result<Vec<u64>> {
     Ok(sockets)
 }
 
-/// Calls `look` with each descriptor of a process, and what it leads to.
-fn each_link(process: Pid, mut look: impl FnMut(i32, &str)) -> io::Result<()> {
-    let directory = format!("/proc/{}/fd", process.as_raw_nonzero());
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        let number = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse().ok());
-        // It may be closed meanwhile.
-        if let (Some(number), Ok(link)) = (number, fs::read_link(entry.path())) {
-            look(number, &link.to_string_lossy());
-        }
-    }
-    Ok(())
-}
-
-/// The call that a task is in.
-struct Call {
-    number: i64,
-    arguments: [u64; 6],
-}
-
-impl Call {
-    /// Of the line in /proc; `None` for a task that executes, or that waits in no call.
-    fn parse(line: &str) -> Option<Self> {
-        let mut words = line.split_ascii_whitespace();
-        let number = words.next()?.parse().ok().filter(|&number| number >= 0)?;
-        let mut arguments = [0; 6];
-        for argument in &mut arguments {
-            *argument = u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()?;
-        }
-        Some(Self { number, arguments })
-    }
-}
-
 fn classify(task: Task, call: &Call, place: &str) -> io::Result<Waiting> {
     let [first, second, third, ..] = call.arguments;
-    Ok(match call.number {
+    Ok(match i64::from(call.number) {
         libc::SYS_nanosleep | libc::SYS_clock_nanosleep => Waiting::Time,
         libc::SYS_poll => polled(task, second == 0, int(third) >= 0)?,
         libc::SYS_ppoll => polled(task, second == 0, third != 0)?,
@@ -253,12 +201,12 @@ fn polled(task: Task, watches_nothing: bool, has_limit: bool) -> io::Result<Wait
 fn any_below(process: Pid, limit: i32) -> io::Result<Waiting> {
     let mut sockets = Vec::new();
     let (mut pipe, mut terminal) = (false, false);
-    each_link(process, |number, link| {
+    proc::each_link(process, |number, link| {
         if number < limit {
-            match Channel::of(link) {
-                Channel::Socket(inode) => sockets.push(inode),
-                Channel::Pipe(_) => pipe = true,
-                Channel::Other(link) => terminal |= is_terminal(&link),
+            match link {
+                Link::Socket(inode) => sockets.push(inode),
+                Link::Pipe(_) => pipe = true,
+                Link::Other(link) => terminal |= is_terminal(&link),
             }
         }
     })?;
@@ -287,7 +235,7 @@ fn transfer(task: Task, descriptors: [u64; 2]) -> io::Result<Waiting> {
     for descriptor in descriptors {
         last = on_descriptor(task, descriptor)?;
         let is_file =
-            matches!(&last, Waiting::Descriptor(Channel::Other(link)) if link.starts_with('/'));
+            matches!(&last, Waiting::Descriptor(Link::Other(link)) if link.starts_with('/'));
         if !is_file {
             break;
         }
@@ -308,40 +256,18 @@ fn restarted(task: Task, place: &str, watches_nothing: bool) -> io::Result<Waiti
 }
 
 fn on_descriptor(task: Task, number: u64) -> io::Result<Waiting> {
-    let (process, thread) = (task.process, task.thread);
     // A thread may have a table of descriptors of its own.
-    let path = format!(
-        "/proc/{}/task/{}/fd/{}",
-        process.as_raw_nonzero(),
-        thread.as_raw_nonzero(),
-        int(number)
-    );
-    let link = match fs::read_link(path) {
-        Ok(link) => link.to_string_lossy().into_owned(),
+    let link = match Link::of(task, int(number)) {
         // Closed by another thread meanwhile.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Waiting::Running),
-        Err(error) => return Err(error),
+        link => link?,
     };
-    Ok(match link.as_str() {
-        "anon_inode:[timerfd]" => Waiting::Time,
-        "anon_inode:[signalfd]" => Waiting::Signal,
-        link if is_terminal(link) => Waiting::Terminal,
-        link => Waiting::Descriptor(Channel::of(link)),
+    Ok(match &link {
+        Link::Other(name) if name == "anon_inode:[timerfd]" => Waiting::Time,
+        Link::Other(name) if name == "anon_inode:[signalfd]" => Waiting::Signal,
+        Link::Other(name) if is_terminal(name) => Waiting::Terminal,
+        _ => Waiting::Descriptor(link),
     })
-}
-
-impl Channel {
-    fn of(link: &str) -> Self {
-        let inode = |kind| -> Option<u64> {
-            let number = link.strip_prefix(kind)?.strip_prefix(":[")?;
-            number.strip_suffix(']')?.parse().ok()
-        };
-        match (inode("socket"), inode("pipe")) {
-            (Some(inode), _) => Self::Socket(inode),
-            (_, Some(inode)) => Self::Pipe(inode),
-            _ => Self::Other(link.to_owned()),
-        }
-    }
 }
 
 /// An argument that the kernel takes as an `int`.

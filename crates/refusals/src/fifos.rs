@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
+use surmise_linux::proc::{self, Call, Doing, Entry, Task};
 use surmise_sys::memory;
 use surmise_syscalls::{Shape, Syscall, row_numbered};
 
@@ -24,9 +25,8 @@ const WORKING: u32 = -100_i32 as u32;
 /// A thread that waits in a call that opens a FIFO outside.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Waiter {
-    thread: i32,
-    /// What /proc says of the call: number and arguments.
-    call: String,
+    thread: Pid,
+    call: Call,
     fifo: PathBuf,
 }
 
@@ -48,10 +48,10 @@ impl Fifos {
         for waiter in waiters(observer) {
             let since = before.remove(&waiter).unwrap_or(Some(now));
             let is_long = since.is_some_and(|since| now.duration_since(since) >= LONG);
-            if is_long && let Some(thread) = Pid::from_raw(waiter.thread) {
+            if is_long {
                 let fifo = waiter.fifo.to_string_lossy();
                 let allow = Some(format!("--allow-socket {fifo}"));
-                observer.record(thread, Kind::Fifo, &fifo, allow);
+                observer.record(waiter.thread, Kind::Fifo, &fifo, allow);
             }
             self.waiting.insert(waiter, since.filter(|_| !is_long));
         }
@@ -62,9 +62,13 @@ fn waiters(observer: &Observer) -> HashSet<Waiter> {
     let Sockets::Apart(allowed) = observer.sockets() else {
         return HashSet::new();
     };
-    let found = processes().filter(|process| observer.is_inside(process));
-    let threads = found.flat_map(|process| numbered(&process.join("task")));
-    let waiters = threads.filter_map(|thread| waiter(&thread));
+    let found = proc::processes().unwrap_or_default().into_iter();
+    let found = found.filter(|process| observer.is_inside(*process));
+    let tasks = found.flat_map(|process| {
+        let threads = proc::threads(process).unwrap_or_default().into_iter();
+        threads.map(move |thread| Task { process, thread })
+    });
+    let waiters = tasks.filter_map(waiter);
     let is_allowed = |fifo: &Path| {
         let mut paths = allowed
             .iter()
@@ -74,38 +78,36 @@ fn waiters(observer: &Observer) -> HashSet<Waiter> {
     waiters.filter(|waiter| !is_allowed(&waiter.fifo)).collect()
 }
 
-fn waiter(thread: &Path) -> Option<Waiter> {
-    let call = fs::read_to_string(thread.join("syscall")).ok()?;
-    let mut words = call.split_ascii_whitespace();
-    // "running" is no number.
-    let row = row_numbered(words.next()?.parse().ok()?)?;
+fn waiter(task: Task) -> Option<Waiter> {
+    let Ok(Doing::Calling(call)) = proc::doing(task) else {
+        return None;
+    };
+    let row = row_numbered(call.number)?;
     if !matches!(
         row.name(),
         Syscall::Open | Syscall::Openat | Syscall::Openat2
     ) {
         return None;
     }
-    let arguments: Vec<u64> = words
-        .map(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).unwrap_or(0))
-        .collect();
     let place = row
         .arguments()
         .iter()
         .position(|shape| *shape == Shape::Path)?;
-    let number: i32 = thread.file_name()?.to_str()?.parse().ok()?;
-    let name = text(Pid::from_raw(number)?, *arguments.get(place)?)?;
+    let name = text(task.thread, *call.arguments.get(place)?)?;
+    let entry = Entry::from(task);
+    let directory = call.arguments[0] as u32;
     let start = match (name.is_absolute(), place) {
-        (true, _) => fs::read_link(thread.join("root")).ok()?,
-        (false, 1) if arguments[0] as u32 != WORKING => {
-            fs::read_link(thread.join("fd").join((arguments[0] as u32).to_string())).ok()?
+        (true, _) => fs::read_link(entry.path("root")).ok()?,
+        (false, 1) if directory != WORKING => {
+            fs::read_link(entry.path("fd").join(directory.to_string())).ok()?
         }
-        (false, _) => fs::read_link(thread.join("cwd")).ok()?,
+        (false, _) => fs::read_link(entry.path("cwd")).ok()?,
     };
     let path = start.join(name.strip_prefix("/").unwrap_or(&name));
     let fifo = fs::canonicalize(path).ok()?;
     let is_fifo = fs::metadata(&fifo).ok()?.file_type().is_fifo();
     is_fifo.then_some(Waiter {
-        thread: number,
+        thread: task.thread,
         call,
         fifo,
     })
@@ -126,17 +128,4 @@ fn text(thread: Pid, mut at: u64) -> Option<PathBuf> {
         text.append(&mut piece);
     }
     None
-}
-
-fn processes() -> impl Iterator<Item = PathBuf> {
-    numbered(Path::new("/proc"))
-}
-
-/// The entries of a directory that are numbers; none where it cannot be read.
-fn numbered(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let is_number = |name: &[u8]| name.iter().all(u8::is_ascii_digit);
-    entries
-        .filter(move |entry| is_number(entry.file_name().as_bytes()))
-        .map(|entry| entry.path())
 }

@@ -13,7 +13,6 @@
 
 mod address;
 mod fifos;
-mod listed;
 mod observer;
 mod refusal;
 mod tally;

@@ -5,12 +5,13 @@ mod sockets;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd, RawFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use rustix::process::Pid;
 use surmise_linux::network;
 use surmise_linux::network::gate::has_listener;
+use surmise_linux::proc::{self, Entry};
 use surmise_sys::seccomp::{Answer, Notification};
 use surmise_syscalls::{Disposition, Kind as Column, Reach, Row, row_numbered};
 
@@ -18,9 +19,6 @@ use crate::address::Address;
 use crate::refusal::Kind;
 use crate::tally::Tally;
 use crate::task;
-
-/// The network namespace that this process is in, which is the host's.
-const OUTSIDE: &str = "/proc/thread-self";
 
 /// What of a domain's boundary its calls may meet.
 #[derive(Clone, Debug)]
@@ -156,7 +154,7 @@ impl Observer {
         let Some(address) = Address::read(call.thread, place, length)? else {
             return Ok(());
         };
-        if !self.is_inside(&task::place(call.thread)) {
+        if !self.is_inside(call.thread) {
             return Ok(());
         }
         let socket = task::descriptor_of(call.thread, descriptor as RawFd)?;
@@ -230,7 +228,7 @@ impl Observer {
     fn trace(&self, call: &Notification, number: u64) {
         let is_inside = task::has_process(call.thread, number).unwrap_or(true);
         let is_outside =
-            Pid::from_raw(number as i32).is_some_and(|process| task::place(process).exists());
+            Pid::from_raw(number as i32).is_some_and(|process| Entry::from(process).exists());
         if !is_inside && is_outside {
             self.record(call.thread, Kind::Process, &number.to_string(), None);
         }
@@ -247,9 +245,9 @@ impl Observer {
         &self.boundary.sockets
     }
 
-    /// Whether a process, a place in /proc, is in the domain's network namespace.
-    pub(crate) fn is_inside(&self, process: &Path) -> bool {
-        task::namespace_of(process, "net") == Some(self.boundary.network)
+    /// Whether a process or thread is in the domain's network namespace.
+    pub(crate) fn is_inside(&self, task: Pid) -> bool {
+        proc::namespace(task, "net").is_ok_and(|found| found == self.boundary.network)
     }
 }
 

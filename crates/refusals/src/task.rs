@@ -1,29 +1,19 @@
-//! What /proc tells of a task that calls. Only files that the kernel fills by itself are read: others
-//! read the task's memory, which may have to come from the view.
+//! What is asked of a task that calls.
 
-use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{OwnedFd, RawFd};
-use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
-
-/// The place of a task in /proc.
-pub(crate) fn place(task: Pid) -> PathBuf {
-    Path::new("/proc").join(task.as_raw_nonzero().to_string())
-}
+use surmise_linux::proc::{self, Status};
 
 /// The process of a thread.
-pub(crate) fn process_of(thread: Pid) -> Option<Pid> {
-    let number = field(&status(&place(thread))?, "Tgid:")?.parse().ok()?;
-    Pid::from_raw(number)
+fn process_of(thread: Pid) -> Option<Pid> {
+    Status::of(thread).ok()?.process()
 }
 
 /// The program of a thread's process, as `ps` shows it. Threads may have other names.
 pub(crate) fn program_of(thread: Pid) -> Option<String> {
-    let process = process_of(thread)?;
-    let name = fs::read(place(process).join("comm")).ok()?;
-    Some(String::from_utf8_lossy(name.trim_ascii_end()).into_owned())
+    proc::name(process_of(thread)?).ok()
 }
 
 /// A copy of a descriptor of a thread's process.
@@ -37,41 +27,16 @@ pub(crate) fn descriptor_of(thread: Pid, descriptor: RawFd) -> io::Result<OwnedF
     Ok(copy?)
 }
 
-/// The inode of a task's namespace of a kind, `net` or `pid`.
-pub(crate) fn namespace_of(task: &Path, kind: &str) -> Option<u64> {
-    let found = rustix::fs::stat(task.join("ns").join(kind)).ok()?;
-    Some(found.st_ino)
-}
-
 /// Whether a process has this number in the pid namespace of a thread; `None` if that is not known.
 pub(crate) fn has_process(thread: Pid, number: u64) -> Option<bool> {
-    let own = namespace_of(&place(thread), "pid")?;
-    let number = number.to_string();
-    for entry in fs::read_dir("/proc").ok()? {
-        let place = entry.ok()?.path();
-        // Not a process, or one that has ended.
-        let Some(status) = status(&place) else {
-            continue;
-        };
-        let inner = field(&status, "NSpid:").and_then(|all| all.split_ascii_whitespace().last());
-        if inner == Some(&number) && namespace_of(&place, "pid") == Some(own) {
-            return Some(true);
-        }
-    }
-    Some(false)
-}
-
-fn status(place: &Path) -> Option<String> {
-    // Longer than any: in one piece it is of one moment.
-    let mut bytes = vec![0; 8 << 10];
-    let mut file = fs::File::open(place.join("status")).ok()?;
-    let length = file.read(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes[..length]).into_owned())
-}
-
-fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
-    let line = status.lines().find_map(|line| line.strip_prefix(name));
-    line.map(str::trim)
+    let own = proc::namespace(thread, "pid").ok()?;
+    let is_it = |process: &Pid| {
+        // One that has ended meanwhile has no status.
+        let inner = Status::of(*process).ok().and_then(|status| status.inner());
+        inner.is_some_and(|inner| u64::from(inner.as_raw_nonzero().get().unsigned_abs()) == number)
+            && proc::namespace(*process, "pid").is_ok_and(|found| found == own)
+    };
+    Some(proc::processes().ok()?.iter().any(is_it))
 }
 
 #[cfg(test)]
@@ -83,16 +48,16 @@ mod tests {
         let named = std::thread::Builder::new().name("worker".into());
         let thread = named.spawn(|| {
             let thread = rustix::thread::gettid();
+            let own = rustix::process::getpid().as_raw_nonzero().get();
+            let has = |number| has_process(thread, number);
             (
-                process_of(thread),
                 program_of(thread),
-                has_process(thread, 1 << 40),
+                has(own.unsigned_abs().into()),
+                has(1 << 40),
             )
         });
-        let (process, program, has) = thread.expect("spawn").join().expect("no panic");
-        assert_eq!(process, Some(rustix::process::getpid()));
-        let name = fs::read_to_string("/proc/self/comm").expect("read");
-        assert_eq!(program.as_deref(), Some(name.trim_end()));
-        assert_eq!(has, Some(false));
+        let (program, has, lacks) = thread.expect("spawn").join().expect("no panic");
+        assert_eq!(program, proc::name(rustix::process::getpid()).ok());
+        assert_eq!((has, lacks), (Some(true), Some(false)));
     }
 }

@@ -19,7 +19,7 @@ use surmise_sys::signals::{self, SignalFd};
 
 use super::message::{self, Report};
 use super::{FreezeError, system, tracee};
-use crate::proc::tasks::{self, Seen, Task};
+use crate::proc::{Doing, Entry, Status, Task, doing, is_gone, or_gone, tasks};
 
 /// How long the tracer waits before it looks whether a task that does not stop waits in vfork.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -126,7 +126,7 @@ impl Tracees {
             if Instant::now() >= deadline {
                 for &task in &now {
                     if let Some(seen) = tasks::look(task).map_err(waiting)? {
-                        return Err(busy(task, seen));
+                        return Err(busy(task, &seen));
                     }
                 }
             }
@@ -156,20 +156,15 @@ impl Tracees {
     fn seize(&mut self, task: Task) -> Result<Seizure, Cut> {
         let mut tries = TRIES;
         loop {
-            let Some(Seen {
-                state,
-                name,
-                tracer,
-                ..
-            }) = tasks::look(task)?
-            else {
+            let Some(seen) = tasks::look(task)? else {
                 return Ok(Seizure::Vanished);
             };
-            if matches!(state, 'Z' | 'X') {
+            if has_ended(&seen) {
                 return Ok(Seizure::Zombie);
             }
             let pid = task.thread.as_raw_nonzero().get();
-            match tracer {
+            let name = seen.name().to_owned();
+            match seen.tracer() {
                 Some(tracer) if tracer == rustix::process::getpid() => {
                     self.0.insert(task.thread);
                     return Ok(Seizure::Tracee);
@@ -198,14 +193,14 @@ impl Tracees {
         loop {
             ptrace::reap();
             let seen = tasks::look(task).map_err(waiting)?;
-            let Some(seen) = seen.filter(|seen| !matches!(seen.state, 'Z' | 'X')) else {
+            let Some(seen) = seen.filter(|seen| !has_ended(seen)) else {
                 return Ok(false);
             };
-            let rests = match seen.state {
-                't' => Stopped::now(task.thread).is_some(),
-                'D' if may_wait_in_vfork(task, &seen).map_err(waiting)? => {
-                    let same = in_vfork.filter(|(switches, _)| *switches == seen.switches);
-                    let begun = same.unwrap_or((seen.switches, Instant::now()));
+            let rests = match seen.state() {
+                Some('t') => Stopped::now(task.thread).is_some(),
+                Some('D') if may_wait_in_vfork(task, &seen).map_err(waiting)? => {
+                    let same = in_vfork.filter(|(switches, _)| *switches == seen.switches());
+                    let begun = same.unwrap_or((seen.switches(), Instant::now()));
                     in_vfork = Some(begun);
                     begun.1.elapsed() >= VFORK_MIN
                 }
@@ -215,7 +210,7 @@ impl Tracees {
                 return Ok(true);
             }
             if Instant::now() >= deadline {
-                return Err(busy(task, seen));
+                return Err(busy(task, &seen));
             }
             // What was asked of another number is not known by this one.
             tracee::interrupt(task.thread);
@@ -278,10 +273,14 @@ impl From<io::Error> for Cut {
     }
 }
 
-fn busy(task: Task, seen: Seen) -> FreezeError {
+fn has_ended(seen: &Status) -> bool {
+    matches!(seen.state(), Some('Z' | 'X'))
+}
+
+fn busy(task: Task, seen: &Status) -> FreezeError {
     FreezeError::Busy {
         pid: task.thread.as_raw_nonzero().get(),
-        name: seen.name,
+        name: seen.name().to_owned(),
     }
 }
 
@@ -291,22 +290,23 @@ fn waiting(error: io::Error) -> FreezeError {
 
 /// Whether a task that was seen to sleep uninterruptibly may be a parent in vfork, which goes on only after its
 /// child's exec or end. One that shows nobody what it does (PR_SET_DUMPABLE) is taken to sleep for a moment.
-fn may_wait_in_vfork(task: Task, seen: &Seen) -> io::Result<bool> {
-    let call = match tasks::read(task, "syscall") {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(false),
-        call => tasks::or_gone(call)?,
+fn may_wait_in_vfork(task: Task, seen: &Status) -> io::Result<bool> {
+    let call = match doing(task) {
+        Ok(Doing::Calling(call)) => call,
+        Ok(_) => return Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied || is_gone(&error) => {
+            return Ok(false);
+        }
+        Err(error) => return Err(error),
     };
-    let number: Option<libc::c_long> = call
-        .split_once(' ')
-        .and_then(|(number, _)| number.parse().ok());
     let bears = [libc::SYS_vfork, libc::SYS_clone, libc::SYS_clone3];
-    if !number.is_some_and(|number| bears.contains(&number)) {
+    if !bears.contains(&call.number.into()) {
         return Ok(false);
     }
     // "0" where the kernel does not tell.
-    let place = tasks::or_gone(tasks::read(task, "wchan"))?;
+    let place = or_gone(Entry::from(task).text("wchan"))?;
     let has_slept = tasks::look(task)?
-        .is_some_and(|now| (now.state, now.switches) == (seen.state, seen.switches));
+        .is_some_and(|now| (now.state(), now.switches()) == (seen.state(), seen.switches()));
     let is_vfork = place == "0" || place.contains("vfork") || place.contains("kernel_clone");
     Ok(has_slept && is_vfork)
 }

@@ -1,8 +1,8 @@
 //! What real processes wait for.
 
 use surmise_linux::freeze::Frozen;
-use surmise_linux::proc::Task;
-use surmise_linux::waiting::{Activity, Channel, Waiting, activity, sockets, state};
+use surmise_linux::proc::{Link, Task};
+use surmise_linux::waiting::{Activity, Waiting, activity, sockets, state};
 use surmise_testkit::watchdog::{self, LIMIT};
 
 use crate::domain::{self, Domain, Place, about, pause};
@@ -104,9 +104,9 @@ fn kind_of(task: Task, waiting: &Waiting) -> String {
         Waiting::Many(sockets) if *sockets == held => "many",
         // Their numbers are above those that it looks at.
         Waiting::Many(sockets) if sockets.is_empty() => "many, no socket",
-        Waiting::Descriptor(Channel::Socket(inode)) if held.contains(inode) => "socket",
-        Waiting::Descriptor(Channel::Pipe(_)) => "pipe",
-        Waiting::Descriptor(Channel::Other(link)) => link,
+        Waiting::Descriptor(Link::Socket(inode)) if held.contains(inode) => "socket",
+        Waiting::Descriptor(Link::Pipe(_)) => "pipe",
+        Waiting::Descriptor(Link::Other(link)) => link,
         Waiting::Child => "child",
         Waiting::Futex => "futex",
         Waiting::Lock => "lock",
@@ -150,7 +150,7 @@ fn a_process_in_vfork_waits_for_its_child(place: &Place) {
     watchdog::until("one waits for the other", LIMIT, || {
         let tasks = domain.tasks();
         let seen: Vec<_> = tasks.iter().map(|&task| state(task).ok()).collect();
-        let reads = |seen| matches!(seen, &Some(Waiting::Descriptor(Channel::Pipe(_))));
+        let reads = |seen| matches!(seen, &Some(Waiting::Descriptor(Link::Pipe(_))));
         seen.len() == 2 && seen[0] == Some(Waiting::Child) && reads(&seen[1])
     });
 }
@@ -159,7 +159,7 @@ fn who_executes_is_told_from_who_waits(place: &Place) {
     let directory = place.directory("activity");
     let mut domain = Domain::start(&directory, &["bash", "-c", "read; while :; do :; done"]);
     let task = domain.find("bash");
-    let reads = || matches!(state(task), Ok(Waiting::Descriptor(Channel::Pipe(_))));
+    let reads = || matches!(state(task), Ok(Waiting::Descriptor(Link::Pipe(_))));
     watchdog::until("it reads", LIMIT, reads);
     let before = activity(task).expect("look");
     pause(20);

@@ -10,12 +10,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::fs;
 use std::io;
 use std::sync::OnceLock;
 
 use rustix::io::Errno;
+use rustix::process::Pid;
 use surmise_fuse::Postponed;
+use surmise_linux::proc::{self, Status};
 
 use super::core::{Core, now};
 use super::facts::Step;
@@ -372,16 +373,15 @@ impl Undecided {
 
 /// The numbers of a process' threads in the innermost namespace that they are in.
 fn threads(process: u32) -> HashSet<u32> {
-    let number = |task: fs::DirEntry| {
-        let status = fs::read_to_string(task.path().join("status")).ok()?;
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("NSpid:"))?;
-        line.split_ascii_whitespace().next_back()?.parse().ok()
-    };
-    let tasks = fs::read_dir(format!("/proc/{process}/task"));
-    let tasks = tasks.into_iter().flatten().filter_map(Result::ok);
-    tasks.filter_map(number).collect()
+    let process = i32::try_from(process).ok().and_then(Pid::from_raw);
+    let threads = process.map_or_else(Vec::new, |process| {
+        proc::threads(process).unwrap_or_default()
+    });
+    let inner = |thread: Pid| Status::of(thread).ok()?.inner();
+    let inner = threads.into_iter().filter_map(inner);
+    inner
+        .map(|inner| inner.as_raw_nonzero().get().unsigned_abs())
+        .collect()
 }
 
 fn not_there(mark: crate::map::Inconsistent) -> io::Error {

@@ -1,0 +1,118 @@
+//! Directories of /proc, and reading what is in them.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use rustix::process::Pid;
+
+use super::Task;
+
+/// How long a file of /proc is at most, usually, in bytes: then it is read in one piece, of one moment.
+const LENGTH_USUAL: usize = 8 << 10;
+
+/// The directory of /proc that tells of a process or a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry(PathBuf);
+
+impl Entry {
+    /// That of the calling thread.
+    pub fn own() -> Self {
+        Self("/proc/thread-self".into())
+    }
+
+    /// Where a file of it is.
+    pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Whether there is such a process or thread.
+    pub fn exists(&self) -> bool {
+        self.0.exists()
+    }
+
+    /// All that a file of it says.
+    pub(super) fn read(&self, name: &str) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(LENGTH_USUAL);
+        // The kernel tells no size, for want of which the standard library begins with reads of a few bytes.
+        let file = File::open(self.path(name))?;
+        file.take(u64::MAX).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// As [`Self::read`]; a name in it may be any bytes.
+    pub(crate) fn text(&self, name: &str) -> io::Result<String> {
+        Ok(String::from_utf8_lossy(&self.read(name)?).into_owned())
+    }
+}
+
+/// A process, or any thread by its own number.
+impl From<Pid> for Entry {
+    fn from(number: Pid) -> Self {
+        Self(format!("/proc/{}", number.as_raw_nonzero()).into())
+    }
+}
+
+/// A thread as one of its process: nothing is told of a number that another process has by now.
+impl From<Task> for Entry {
+    fn from(task: Task) -> Self {
+        let (process, thread) = (task.process.as_raw_nonzero(), task.thread.as_raw_nonzero());
+        Self(format!("/proc/{process}/task/{thread}").into())
+    }
+}
+
+/// The names in a directory that are numbers, in the kernel's order.
+pub(super) fn numbers(directory: &Path) -> io::Result<Vec<Pid>> {
+    let mut numbers = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let name = entry?.file_name();
+        numbers.extend(name.to_str().and_then(number));
+    }
+    Ok(numbers)
+}
+
+/// The number of a process or thread.
+pub(super) fn number(digits: &str) -> Option<Pid> {
+    Pid::from_raw(digits.parse().ok()?)
+}
+
+/// Whether an error of reading /proc says that the process or thread has ended.
+pub fn is_gone(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::NOENT | Errno::SRCH)
+    )
+}
+
+/// Nothing, if the task has ended meanwhile.
+pub(crate) fn or_gone<T: Default>(result: io::Result<T>) -> io::Result<T> {
+    match result {
+        Err(error) if is_gone(&error) => Ok(T::default()),
+        result => result,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_to_its_end() {
+        let own = Entry::own();
+        assert!(own.exists());
+        // Longer than is usual, of most programs.
+        let maps = own.read("smaps").expect("read");
+        assert!(maps.ends_with(b"\n") && maps.len() > LENGTH_USUAL);
+    }
+
+    #[test]
+    fn what_has_ended_is_gone() {
+        let nobody = Pid::from_raw(i32::MAX).expect("a number");
+        assert!(!Entry::from(nobody).exists());
+        let error = Entry::from(nobody).read("status").expect_err("nobody");
+        assert!(is_gone(&error));
+        assert!(or_gone::<Vec<u8>>(Err(error)).expect("nothing").is_empty());
+        assert!(!is_gone(&io::ErrorKind::PermissionDenied.into()));
+    }
+}

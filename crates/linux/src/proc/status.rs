@@ -1,0 +1,106 @@
+//! What `status` says (proc_pid_status(5)).
+
+use std::io;
+
+use rustix::process::Pid;
+
+use super::Entry;
+use super::entry::number;
+
+/// Of a process or a thread, at one moment.
+#[derive(Clone, Debug)]
+pub struct Status(String);
+
+impl Status {
+    /// That of an entry.
+    ///
+    /// # Errors
+    /// As for reading /proc.
+    pub fn of(entry: impl Into<Entry>) -> io::Result<Self> {
+        Ok(Self(entry.into().text("status")?))
+    }
+
+    /// The name of the thread. What is no UTF-8 in it is replaced.
+    pub fn name(&self) -> &str {
+        self.field("Name:").unwrap_or_default()
+    }
+
+    /// One letter: `t` for a stopped tracee, `Z` for a zombie.
+    pub fn state(&self) -> Option<char> {
+        self.field("State:")?.chars().next()
+    }
+
+    /// The process.
+    pub fn process(&self) -> Option<Pid> {
+        self.field("Tgid:").and_then(number)
+    }
+
+    /// The thread.
+    pub fn thread(&self) -> Option<Pid> {
+        self.field("Pid:").and_then(number)
+    }
+
+    /// Who traces it.
+    pub fn tracer(&self) -> Option<Pid> {
+        self.field("TracerPid:").and_then(number)
+    }
+
+    /// The number of the thread in the innermost pid namespace that it is in.
+    pub fn inner(&self) -> Option<Pid> {
+        let numbers = self.field("NSpid:")?;
+        numbers
+            .split_ascii_whitespace()
+            .next_back()
+            .and_then(number)
+    }
+
+    /// How many threads the process has, those included that have ended and are not reaped.
+    pub fn threads(&self) -> usize {
+        self.count("Threads:") as usize
+    }
+
+    /// How often the thread has given up a processor, by itself and not: while that stays so, it sleeps.
+    pub fn switches(&self) -> (u64, u64) {
+        let switches = ["voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:"];
+        switches.map(|name| self.count(name)).into()
+    }
+
+    fn count(&self, name: &str) -> u64 {
+        let field = self.field(name);
+        field.and_then(|count| count.parse().ok()).unwrap_or(0)
+    }
+
+    fn field(&self, name: &str) -> Option<&str> {
+        let line = self.0.lines().find_map(|line| line.strip_prefix(name));
+        line.map(str::trim)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_read_whatever_the_name() {
+        let text = "Name:\tmy: Pid:\t7\nState:\tS (sleeping)\nTgid:\t4100\nPid:\t4101\nTracerPid:\t0\nNSpid:\t4101\t41\n\
+                    Threads:\t3\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t6\n";
+        let status = Status(text.to_owned());
+        assert_eq!((status.name(), status.state()), ("my: Pid:\t7", Some('S')));
+        let pid = |number| Pid::from_raw(number);
+        assert_eq!((status.process(), status.thread()), (pid(4100), pid(4101)));
+        assert_eq!((status.inner(), status.tracer()), (pid(41), None));
+        assert_eq!((status.threads(), status.switches()), (3, (5, 6)));
+        assert_eq!(Status("Name:\tx\n".to_owned()).inner(), None);
+    }
+
+    #[test]
+    fn a_thread_is_its_process() {
+        let named = std::thread::Builder::new().name("worker".into());
+        let thread = named.spawn(|| Status::of(rustix::thread::gettid()).expect("its own"));
+        let status = thread.expect("spawn").join().expect("no panic");
+        assert_eq!(status.name(), "worker");
+        assert_eq!(status.process(), Some(rustix::process::getpid()));
+        assert_ne!(status.thread(), status.process());
+        assert!(status.threads() > 1);
+    }
+}
