@@ -5,7 +5,6 @@
 //! drops. The other functions build packets for the interface, checksums included.
 
 mod build;
-mod checksum;
 mod echo;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]

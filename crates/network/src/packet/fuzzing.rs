@@ -1,8 +1,12 @@
 //! What holds of any bytes that the domain's kernel hands out. Ordinary tests ask it of mutated packets,
 //! and a target in `fuzz/` of whatever libFuzzer finds.
 
-use super::checksum::Sum;
-use super::parse::{ICMP, Internet, TCP, read_headers};
+use std::net::IpAddr;
+
+use etherparse::IpNumber;
+use etherparse::ip_number::{ICMP, TCP};
+
+use super::parse::{Internet, read_headers};
 use super::{Packet, Ping, Why, datagram, echo_reply, parse, pong, reset, unreachable};
 
 /// A packet: what is read is built into packets that read the same, and every answer has the right
@@ -50,7 +54,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     };
     vec![
         SYN_V4.to_vec(),
-        syn_v6(&[], TCP),
+        syn_v6(&[], TCP.0),
         syn_v6(
             &[
                 60, 0, 1, 4, 0, 0, 0, 0, 44, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0,
@@ -110,20 +114,39 @@ pub(super) fn ping(source: &str, destination: &str, payload: &[u8]) -> Vec<u8> {
 /// The headers and the payload, after the checksums were compared.
 pub(super) fn verified(packet: &[u8]) -> Internet<'_> {
     let read = read_headers(packet).expect("a packet");
-    let mut sum = Sum::default();
     if read.source.is_ipv4() {
-        assert_eq!(
-            Sum::default().add(&packet[..20]).finish(),
-            0,
-            "of the header"
-        );
+        assert_eq!(sum(&[&packet[..20]]), 0xffff, "of the header");
     }
-    if read.protocol != ICMP {
-        let length = read.payload.len();
-        sum = sum.add_pseudo_header(read.source, read.destination, read.protocol, length);
-    }
-    assert_eq!(sum.add(read.payload).finish(), 0, "of the payload");
+    let octets = |address: IpAddr| match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    };
+    let length = (read.payload.len() as u16).to_be_bytes();
+    let pseudo_header = match read.protocol {
+        ICMP => Vec::new(),
+        IpNumber(protocol) => {
+            let ends = [octets(read.source), octets(read.destination)].concat();
+            [&ends[..], &length, &[0, protocol]].concat()
+        }
+    };
+    assert_eq!(
+        sum(&[&pseudo_header, read.payload]),
+        0xffff,
+        "of the payload"
+    );
     read
+}
+
+/// The one's complement sum of 16-bit words, RFC 1071: all ones, with a right checksum among them. A last odd byte
+/// is padded with a zero.
+fn sum(parts: &[&[u8]]) -> u16 {
+    let words = parts.iter().flat_map(|part| part.chunks(2));
+    let word = |word: &[u8]| u64::from(word[0]) << 8 | u64::from(*word.get(1).unwrap_or(&0));
+    let mut sum: u64 = words.map(word).sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
 }
 
 #[cfg(test)]
@@ -132,6 +155,12 @@ mod tests {
     use surmise_testkit::mutations;
 
     use super::*;
+
+    #[test]
+    fn the_example_of_rfc_1071() {
+        let example = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
+        assert_eq!(sum(&[&example]), 0xddf2);
+    }
 
     #[test]
     fn the_seeds_are_packets() {

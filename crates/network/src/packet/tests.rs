@@ -1,6 +1,7 @@
 use super::fuzzing::{SYN_V4, ping, syn_v6, verified};
-use super::parse::{ICMP, ICMP_V6, TCP, UDP, read_headers};
+use super::parse::read_headers;
 use super::*;
+use etherparse::ip_number::{ICMP, IPV6_ICMP, TCP, UDP};
 use proptest::prelude::*;
 use surmise_linux::network::gate;
 
@@ -17,7 +18,7 @@ fn a_syn_is_read() {
     assert_eq!(syn.source, "10.0.2.100:40000".parse().unwrap());
     assert_eq!(syn.destination, "192.0.2.1:80".parse().unwrap());
     assert_eq!(syn.acknowledge, 0x1234_5679);
-    let v6 = syn_in(&syn_v6(&[], TCP));
+    let v6 = syn_in(&syn_v6(&[], TCP.0));
     assert_eq!(v6.destination, "[2001:db8::2]:80".parse().unwrap());
 }
 
@@ -29,7 +30,7 @@ fn what_follows_the_packet_is_not_part_of_it_and_what_is_cut_off_is_no_packet() 
     for length in 0..SYN_V4.len() {
         assert_eq!(parse(&SYN_V4[..length]), Packet::Other, "{length}");
     }
-    let v6 = syn_v6(&[], TCP);
+    let v6 = syn_v6(&[], TCP.0);
     for length in 0..v6.len() {
         assert_eq!(parse(&v6[..length]), Packet::Other, "{length}");
     }
@@ -66,17 +67,17 @@ fn extension_headers_are_skipped_and_fragments_and_detours_are_none() {
     let hop = [60, 0, 1, 4, 0, 0, 0, 0];
     let options = [43, 1, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     let routing = [44, 0, 0, 0, 0, 0, 0, 0];
-    let fragment = [TCP, 0, 0, 0, 1, 2, 3, 4];
+    let fragment = [TCP.0, 0, 0, 0, 1, 2, 3, 4];
     let all = [&hop[..], &options, &routing, &fragment].concat();
-    assert_eq!(syn_in(&syn_v6(&all, 0)), syn_in(&syn_v6(&[], TCP)));
-    let detour = [TCP, 0, 0, 1, 0, 0, 0, 0];
+    assert_eq!(syn_in(&syn_v6(&all, 0)), syn_in(&syn_v6(&[], TCP.0)));
+    let detour = [TCP.0, 0, 0, 1, 0, 0, 0, 0];
     assert_eq!(parse(&syn_v6(&detour, 43)), Packet::Other);
-    for more in [[TCP, 0, 0, 1, 0, 0, 0, 0], [TCP, 0, 0, 8, 0, 0, 0, 0]] {
+    for more in [[TCP.0, 0, 0, 1, 0, 0, 0, 0], [TCP.0, 0, 0, 8, 0, 0, 0, 0]] {
         assert_eq!(parse(&syn_v6(&more, 44)), Packet::Other);
     }
     // Longer than the packet; and no next header at all.
     assert_eq!(
-        parse(&syn_v6(&[TCP, 255, 0, 0, 0, 0, 0, 0], 60)),
+        parse(&syn_v6(&[TCP.0, 255, 0, 0, 0, 0, 0, 0], 60)),
         Packet::Other
     );
     assert_eq!(parse(&syn_v6(&[], 59)), Packet::Other);
@@ -97,22 +98,22 @@ fn a_reset_acknowledges_the_syn_and_the_data_with_it() {
     fast_open[24..28].copy_from_slice(&u32::MAX.to_be_bytes());
     let bytes = reset(&syn_in(&fast_open));
     assert_eq!(verified(&bytes).payload[8..12], [0, 0, 0, 3]);
-    let bytes = reset(&syn_in(&syn_v6(&[], TCP)));
+    let bytes = reset(&syn_in(&syn_v6(&[], TCP.0)));
     assert_eq!(verified(&bytes).protocol, TCP);
 }
 
 #[test]
 fn an_error_quotes_the_packet_and_says_why() {
-    let (v6, syn) = (syn_v6(&[], TCP), &SYN_V4[..]);
+    let (v6, syn) = (syn_v6(&[], TCP.0), &SYN_V4[..]);
     let rows = [
         (syn, Why::Network, ICMP, [3, 0]),
         (syn, Why::Host, ICMP, [3, 1]),
         (syn, Why::Port, ICMP, [3, 3]),
         (syn, Why::Prohibited, ICMP, [3, 13]),
-        (&v6, Why::Network, ICMP_V6, [1, 0]),
-        (&v6, Why::Prohibited, ICMP_V6, [1, 1]),
-        (&v6, Why::Host, ICMP_V6, [1, 3]),
-        (&v6, Why::Port, ICMP_V6, [1, 4]),
+        (&v6, Why::Network, IPV6_ICMP, [1, 0]),
+        (&v6, Why::Prohibited, IPV6_ICMP, [1, 1]),
+        (&v6, Why::Host, IPV6_ICMP, [1, 3]),
+        (&v6, Why::Port, IPV6_ICMP, [1, 4]),
     ];
     for (original, why, protocol, kind) in rows {
         let bytes = unreachable(original, why).unwrap();
@@ -198,7 +199,7 @@ fn a_known_datagram_has_its_known_checksum() {
 fn a_checksum_of_zero_is_sent_as_its_complement() {
     let (source, destination) = ("0.0.0.0:0".parse().unwrap(), "0.0.0.0:0".parse().unwrap());
     // The lengths, twice, the protocol and the payload make 0xffff.
-    let rest = 0xffff - 10 - 10 - u16::from(UDP);
+    let rest = 0xffff - 10 - 10 - u16::from(UDP.0);
     let packet = datagram(source, destination, &rest.to_be_bytes()).unwrap();
     assert_eq!(packet[26..28], [0xff, 0xff]);
 }
