@@ -10,6 +10,7 @@ pub mod freeze;
 pub mod host_name;
 pub mod id_map;
 pub mod limits;
+pub mod mailbox;
 pub mod network;
 pub mod proc;
 pub mod waiting;

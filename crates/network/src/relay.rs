@@ -29,7 +29,6 @@ mod flow;
 mod gate;
 mod held;
 mod held_datagrams;
-mod inbox;
 mod intake;
 mod interface;
 mod jobs;
@@ -54,6 +53,7 @@ use std::time::Instant;
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
+use surmise_linux::mailbox::{Mailbox, mailbox};
 use surmise_linux::network::gate::{Gate, PACKET_SIZE};
 use surmise_outbox::{HoldId, Outbox};
 use surmise_sync::Epochs;
@@ -65,7 +65,6 @@ use self::finish::Finishing;
 use self::flow::Scratch;
 use self::gate::{Admission, SynGate};
 use self::held::HeldConnections;
-use self::inbox::Inbox;
 use self::interface::{Message, Order};
 use self::jobs::{Asker, Jobs};
 use self::ping::Pings;
@@ -105,7 +104,7 @@ pub struct Config {
 /// The relay of one domain's network.
 pub struct Relay {
     core: Core,
-    inbox: Inbox<Message>,
+    inbox: Mailbox<Message>,
     listener: OwnedFd,
     listening: Registration,
     gate: SynGate,
@@ -128,7 +127,7 @@ impl Relay {
     /// # Errors
     /// A port cannot be published: the error names it. Otherwise, as `epoll_ctl` and `eventfd`.
     pub fn new(config: Config) -> io::Result<(Self, RelayHandle)> {
-        let (inbox, mailer) = inbox::inbox()?;
+        let (mailer, inbox) = mailbox()?;
         let mut publish = Publish::bind(&config.publish)?;
         let poller = Poller::new()?;
         let Gate {
@@ -222,7 +221,7 @@ impl Relay {
         let (core, key) = (&mut self.core, token.key);
         match token.kind {
             Kind::Inbox => {
-                for message in self.inbox.take() {
+                for message in self.inbox.take().collect::<Vec<_>>() {
                     self.message(message);
                 }
             }

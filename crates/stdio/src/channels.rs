@@ -3,11 +3,11 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use surmise_linux::mailbox::{Mailbox, Sender, mailbox};
 use surmise_sync::Epochs;
 use surmise_sys::signals;
 
 use crate::ends::{self, Notices, Outer};
-use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::release::Release;
 use crate::sink::Sink;
 use crate::streams::Stream;

@@ -9,10 +9,10 @@ use rustix::fs::SeekFrom;
 use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{Shutdown, shutdown};
 use rustix::pipe::{SpliceFlags, tee};
+use surmise_linux::mailbox::{Mailbox, Sender, mailbox};
 
 use crate::channels::Event;
 use crate::ends::{InputEnd, Source};
-use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::output::Pending;
 use crate::streams::Stream;
 

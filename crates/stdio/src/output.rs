@@ -11,10 +11,10 @@ use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 use rustix::pipe::fcntl_getpipe_size;
 use rustix::time::Timespec;
+use surmise_linux::mailbox::{Mailbox, Sender, mailbox};
 
 use crate::channels::Event;
 use crate::ends::OutputEnd;
-use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::release::Release;
 use crate::sink::Sink;
 use crate::streams::Stream;

@@ -17,10 +17,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
 use rustix::time::Timespec;
+use surmise_linux::mailbox::{Mailbox, Sender, mailbox};
 use surmise_sys::signals::SignalFd;
 
 use crate::channels::Event;
-use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::output::{Pending, Queued, Showing, next_of, unseen};
 use crate::release::Release;
 use crate::sink::Sink;

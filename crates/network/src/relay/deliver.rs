@@ -10,11 +10,11 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketType};
 use rustix::time::Timespec;
+use surmise_linux::mailbox;
 use surmise_outbox::{End, HoldId, Host, Outbox, Pending, Step, Target};
 use surmise_sync::Epochs;
 
 use super::epochs;
-use super::inbox::Mailer;
 use super::interface::{Message, Released};
 use super::sockets::{self, Progress, Read};
 use crate::resolver::Resolver;
@@ -87,7 +87,7 @@ struct Sending {
 impl Plan {
     /// Sends piece by piece in causal order. A hold's connection is made when its first piece is due:
     /// servers that take one connection after the other get one after the other.
-    pub(crate) fn carry_out(self, mailer: &Mailer<Message>) {
+    pub(crate) fn carry_out(self, mailer: &mailbox::Sender<Message>) {
         let steps = self
             .outbox
             .steps(self.items.iter().map(|item| &item.pending));
@@ -123,7 +123,7 @@ impl Plan {
 }
 
 /// Nothing is sent; it stays in the outbox.
-fn fail(items: Vec<Item>, error: &str, mailer: &Mailer<Message>) {
+fn fail(items: Vec<Item>, error: &str, mailer: &mailbox::Sender<Message>) {
     let mut released = Released::default();
     for Item { pending, .. } in items {
         let failed = (pending.target, 0, error.to_owned());
@@ -139,7 +139,7 @@ fn fail(items: Vec<Item>, error: &str, mailer: &Mailer<Message>) {
 struct Delivery<'a> {
     outbox: Outbox,
     resolver: Resolver,
-    mailer: &'a Mailer<Message>,
+    mailer: &'a mailbox::Sender<Message>,
     released: Released,
     /// Nothing of them has left.
     waiting: HashMap<HoldId, Item>,

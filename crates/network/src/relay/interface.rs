@@ -4,11 +4,11 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use surmise_linux::mailbox;
 use surmise_outbox::{HoldId, Sender, Target};
 use surmise_refusals::Kind;
 
 use super::deliver::Delivered;
-use super::inbox::Mailer;
 use super::jobs::Asker;
 use super::slab::Key;
 use crate::policy::Verdict;
@@ -148,7 +148,7 @@ pub(crate) enum Message {
 /// Gives orders to a relay. They are carried out by the relay's thread, in their order.
 #[derive(Clone, Debug)]
 pub struct RelayHandle {
-    pub(crate) mailer: Mailer<Message>,
+    pub(crate) mailer: mailbox::Sender<Message>,
 }
 
 impl RelayHandle {

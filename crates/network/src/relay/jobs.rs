@@ -8,7 +8,6 @@ use std::thread;
 use std::time::Duration;
 
 use super::deliver::Plan;
-use super::inbox::Mailer;
 use super::interface::Message;
 use super::slab::Key;
 use crate::resolver::Resolver;
@@ -31,13 +30,13 @@ pub(crate) enum Asker {
 /// Starts helper threads; their results come as messages.
 #[derive(Debug)]
 pub(crate) struct Jobs {
-    mailer: Mailer<Message>,
+    mailer: mailbox::Sender<Message>,
     pub(crate) resolver: Resolver,
     running: Arc<AtomicUsize>,
 }
 
 impl Jobs {
-    pub(crate) fn new(mailer: Mailer<Message>, resolver: Resolver) -> Self {
+    pub(crate) fn new(mailer: mailbox::Sender<Message>, resolver: Resolver) -> Self {
         Self {
             mailer,
             resolver,
@@ -110,3 +109,4 @@ fn exchange(server: SocketAddr, query: &[u8]) -> io::Result<Vec<u8>> {
     stream.read_exact(&mut answer)?;
     Ok(answer)
 }
+use surmise_linux::mailbox;

@@ -8,8 +8,8 @@ use std::thread;
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
+use surmise_linux::mailbox;
 
-use super::inbox::Mailer;
 use super::interface::{Dial, Message};
 use super::poller::{Kind, Poller, Registration, Token};
 use super::slab::{Key, Slab};
@@ -66,7 +66,7 @@ impl Publish {
         &mut self,
         poller: &Poller,
         dial: Box<dyn Dial>,
-        mailer: Mailer<Message>,
+        mailer: mailbox::Sender<Message>,
     ) -> io::Result<()> {
         if self.listeners.len() == 0 {
             return Ok(());
@@ -193,7 +193,11 @@ struct Published {
     error: io::Error,
 }
 
-fn answer_requests(requests: &Receiver<(Key, u16)>, dial: &dyn Dial, mailer: &Mailer<Message>) {
+fn answer_requests(
+    requests: &Receiver<(Key, u16)>,
+    dial: &dyn Dial,
+    mailer: &mailbox::Sender<Message>,
+) {
     for (key, port) in requests {
         let result = dial.dial(port);
         if !mailer.send(Message::Dialed { key, result }) {

@@ -5,10 +5,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use surmise_kept::Link;
+use surmise_linux::mailbox::{self, Mailbox, mailbox};
 use surmise_network::Verdict;
 use surmise_outbox::Outbox;
 use surmise_refusals::Tally;
-use surmise_stdio::{MailSender, Mailbox, mailbox};
 use surmise_sync::Epochs;
 
 use super::network::{Network, NetworkPlan, Surroundings};
@@ -22,7 +22,7 @@ pub(super) struct Gateway {
     network: Option<Network>,
     is_finishing: bool,
     /// For the network's thread, to tell of its end.
-    ended: MailSender<()>,
+    ended: mailbox::Sender<()>,
     has_ended: Mailbox<()>,
     control: Arc<Link>,
     epochs: Option<Epochs>,

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use surmise_kept::Link;
+use surmise_linux::mailbox;
 use surmise_linux::network::gate::Gate;
 use surmise_network::{Config, Event, Policy, Relay, RelayHandle, Released, Resolver, Verdict};
 use surmise_outbox::{HoldId, Outbox, Target};
 use surmise_refusals::Tally;
-use surmise_stdio::MailSender;
 use surmise_sync::Epochs;
 
 use crate::dial::Dialer;
@@ -44,7 +44,7 @@ pub(super) struct Surroundings {
     /// What it refuses.
     pub(super) tally: Tally,
     /// For its end.
-    pub(super) ended: MailSender<()>,
+    pub(super) ended: mailbox::Sender<()>,
 }
 
 impl NetworkPlan {

@@ -23,6 +23,7 @@ pub fn mailbox<T>() -> io::Result<(Sender<T>, Mailbox<T>)> {
 }
 
 /// Puts messages into a [`Mailbox`].
+#[derive(Debug)]
 pub struct Sender<T> {
     messages: mpsc::Sender<T>,
     bell: Arc<OwnedFd>,
@@ -48,6 +49,7 @@ impl<T> Clone for Sender<T> {
 }
 
 /// Messages, and a descriptor that says when to look.
+#[derive(Debug)]
 pub struct Mailbox<T> {
     messages: Receiver<T>,
     bell: Arc<OwnedFd>,
