@@ -41,6 +41,7 @@ mod refused;
 mod release;
 mod slab;
 mod sockets;
+mod sources;
 mod udp;
 
 pub(crate) use attribution::Attribution;

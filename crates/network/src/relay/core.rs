@@ -18,6 +18,7 @@ use super::questions::{Questions, Scope};
 use super::refused::{Attempt, Refused};
 use crate::lookups::Lookups;
 use crate::names::{Names, Query};
+use crate::packet::{self, Why};
 use crate::policy::{Policy, Verdict, never_reached};
 use crate::resolver::Hosts;
 
@@ -240,6 +241,13 @@ impl Core {
     pub(crate) fn send_packet(&self, packet: &[u8]) {
         // A packet may get lost; a device that is gone ends the relay when it is read next.
         let _ = rustix::io::write(&self.tun, packet);
+    }
+
+    /// Tells the sender of a packet that it is not delivered.
+    pub(crate) fn answer(&self, packet: &[u8], why: Why) {
+        if let Some(answer) = packet::unreachable(packet, why) {
+            self.send_packet(&answer);
+        }
     }
 
     fn write_back(&self, peer: SocketAddr, loopback: Option<BorrowedFd<'_>>, packet: &[u8]) {

@@ -14,7 +14,7 @@ use super::interface::Event;
 use super::poller::{Kind, Token};
 use super::questions::Scope;
 use super::slab::{Key, Slab};
-use super::udp::IDLE;
+use super::sources::IDLE;
 use crate::packet::Datagram;
 
 /// How many are held at once; datagrams of more senders or to more receivers are lost.

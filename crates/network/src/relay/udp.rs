@@ -4,21 +4,22 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, SocketType};
+use rustix::net::{RecvFlags, SocketType};
 use surmise_outbox::Pending;
-use surmise_sys::sockets::{keep_errors, next_undelivered};
+use surmise_sys::sockets::next_undelivered;
 
 use super::core::Core;
 use super::deliver::{Delivered, Item};
 use super::held_datagrams::HeldDatagrams;
 use super::jobs::Asker;
 use super::poller::{Kind, Token};
-use super::slab::{Key, Slab};
+use super::slab::Key;
 use super::sockets;
+use super::sources::Sources;
 use crate::packet::{self, Datagram, Why};
 use crate::policy::Verdict;
 
@@ -27,9 +28,6 @@ const SOURCES_MAX: usize = 1024;
 
 /// How many datagrams wait for an answer or for a name at once; more are lost, as datagrams may be.
 const WAITING_MAX: usize = 64;
-
-/// How long a socket is kept for replies.
-pub(crate) const IDLE: Duration = Duration::from_secs(60);
 
 /// How often the table is looked through for idle sockets.
 const SWEEP: Duration = Duration::from_secs(10);
@@ -40,8 +38,7 @@ const ROUNDS: usize = 64;
 /// The relay of datagrams.
 #[derive(Debug)]
 pub(crate) struct Datagrams {
-    sources: Slab<Source>,
-    by_inside: HashMap<SocketAddr, Key>,
+    sources: Sources<SocketAddr, Aliases>,
     /// For an answer, or for the addresses of a name.
     waiting: VecDeque<Vec<u8>>,
     /// Addresses of names that were sent to by addresses that only stand for them. Empty: asked for.
@@ -50,20 +47,15 @@ pub(crate) struct Datagrams {
     sweeping: bool,
 }
 
-#[derive(Debug)]
-struct Source {
-    inside: SocketAddr,
-    socket: OwnedFd,
-    last_used: Instant,
-    /// Real addresses, and the ones that the program knows them by.
-    aliases: HashMap<SocketAddr, SocketAddr>,
-}
+type Source = super::sources::Source<SocketAddr, Aliases>;
+
+/// Real addresses, and the ones that the program knows them by.
+type Aliases = HashMap<SocketAddr, SocketAddr>;
 
 impl Datagrams {
     pub(crate) fn new() -> Self {
         Self {
-            sources: Slab::new(),
-            by_inside: HashMap::new(),
+            sources: Sources::new(Kind::Datagrams, SOURCES_MAX),
             waiting: VecDeque::new(),
             resolved: HashMap::new(),
             held: HeldDatagrams::new(),
@@ -76,7 +68,7 @@ impl Datagrams {
         let (source, destination) = (datagram.source, datagram.destination);
         match core.judge_datagram(source, destination) {
             Verdict::Allow => self.send(core, datagram, packet),
-            Verdict::Deny => answer(core, packet, Why::Port),
+            Verdict::Deny => core.answer(packet, Why::Port),
             Verdict::Hold => self.held.take(core, datagram),
             Verdict::Ask => self.wait(packet),
         }
@@ -124,7 +116,7 @@ impl Datagrams {
                 let (failed, rest): (VecDeque<_>, _) = self.waiting.drain(..).partition(to_it);
                 self.waiting = rest;
                 for packet in failed {
-                    answer(core, &packet, Why::Host);
+                    core.answer(&packet, Why::Host);
                 }
             }
         }
@@ -138,7 +130,7 @@ impl Datagrams {
         };
         source.last_used = core.now;
         if flags.contains(EventFlags::ERR) {
-            source.pass_errors(core);
+            pass_errors(source, core);
         }
         for _ in 0..ROUNDS {
             let buffer = core.scratch.bytes();
@@ -148,12 +140,12 @@ impl Datagrams {
                     Ok((_, _, None)) | Err(Errno::INTR) => continue,
                     Err(Errno::AGAIN) => return,
                     // An error that was told by the queue of errors, too.
-                    Err(_) => return source.pass_errors(core),
+                    Err(_) => return pass_errors(source, core),
                 };
             let Ok(from) = SocketAddr::try_from(from) else {
                 continue;
             };
-            let from = source.known_as(from);
+            let from = known_as(source, from);
             let packet = packet::datagram(from, source.inside, &core.scratch.bytes()[..length]);
             if let Some(packet) = packet {
                 core.send_packet(&packet);
@@ -163,14 +155,9 @@ impl Datagrams {
 
     /// Closes what is idle.
     pub(crate) fn sweep(&mut self, core: &mut Core) {
-        for key in self.sources.keys() {
-            let source = self.sources.get(key).expect("listed just now");
-            if core.now.saturating_duration_since(source.last_used) > IDLE {
-                self.close(core, key);
-            }
-        }
+        self.sources.sweep(core);
         self.held.sweep(core);
-        self.sweeping = self.sources.len() > 0 || !self.held.is_empty();
+        self.sweeping = !self.sources.is_empty() || !self.held.is_empty();
         if self.sweeping {
             core.timers
                 .set(core.now + SWEEP, Token::only(Kind::Datagrams));
@@ -181,9 +168,8 @@ impl Datagrams {
     pub(crate) fn item(&mut self, core: &mut Core, pending: Pending) -> Item {
         let ends = self.held.begin_delivery(pending.hold);
         let socket = ends.and_then(|(source, _)| {
-            let key = self.source(core, source).ok()?;
-            let own = &self.sources.get(key)?.socket;
-            own.try_clone().ok()
+            let source = self.sources.of(core, source, || open(source)).ok()?;
+            source.socket.try_clone().ok()
         });
         Item {
             is_open: ends.is_some(),
@@ -199,10 +185,9 @@ impl Datagrams {
         };
         if let Ok(arrival) = &delivered.result
             && let Some(to) = arrival.to
-            && let Some(source) = self.by_inside.get(&source)
-            && let Some(source) = self.sources.get_mut(*source)
+            && let Some(source) = self.sources.find(source)
         {
-            source.alias(to, destination);
+            alias(source, to, destination);
         }
     }
 
@@ -214,7 +199,7 @@ impl Datagrams {
                 Some(addresses) if addresses.is_empty() => return self.wait(packet),
                 Some(addresses) => match addresses.iter().find(family) {
                     Some(address) => to.set_ip(*address),
-                    None => return answer(core, packet, Why::Host),
+                    None => return core.answer(packet, Why::Host),
                 },
                 None => {
                     self.resolved.insert(name.clone(), Vec::new());
@@ -223,26 +208,18 @@ impl Datagrams {
                 }
             }
         }
-        let Ok(key) = self.source(core, datagram.source) else {
+        let inside = datagram.source;
+        let Ok(source) = self.sources.of(core, inside, || open(inside)) else {
             // Out of descriptors: a datagram may get lost.
             return;
         };
-        let source = self.sources.get_mut(key).expect("made or found just now");
-        source.last_used = core.now;
-        source.alias(to, datagram.destination);
-        let send =
-            || rustix::net::sendto(&source.socket, datagram.payload, SendFlags::NOSIGNAL, &to);
-        let mut sent = send();
-        if matches!(sent, Err(Errno::CONNREFUSED | Errno::HOSTUNREACH)) {
-            // That was about an earlier datagram.
-            source.pass_errors(core);
-            sent = send();
-        }
+        alias(source, to, datagram.destination);
+        let sent = source.send(datagram.payload, to, || pass_errors(source, core));
         match sent {
             Ok(_) | Err(Errno::AGAIN | Errno::NOBUFS | Errno::INTR) => {}
-            Err(Errno::NETUNREACH) => answer(core, packet, Why::Network),
-            Err(Errno::ACCESS | Errno::PERM) => answer(core, packet, Why::Prohibited),
-            Err(_) => answer(core, packet, Why::Host),
+            Err(Errno::NETUNREACH) => core.answer(packet, Why::Network),
+            Err(Errno::ACCESS | Errno::PERM) => core.answer(packet, Why::Prohibited),
+            Err(_) => core.answer(packet, Why::Host),
         }
     }
 
@@ -251,81 +228,40 @@ impl Datagrams {
             self.waiting.push_back(packet.to_vec());
         }
     }
+}
 
-    /// The socket for a source, made if there is none.
-    fn source(&mut self, core: &mut Core, inside: SocketAddr) -> io::Result<Key> {
-        if let Some(&key) = self.by_inside.get(&inside) {
-            return Ok(key);
-        }
-        if self.sources.len() >= SOURCES_MAX {
-            let sources = self.sources.iter();
-            let oldest = sources.min_by_key(|(_, source)| source.last_used);
-            let oldest = oldest.map(|(key, _)| key);
-            oldest.into_iter().for_each(|key| self.close(core, key));
-        }
-        let socket = sockets::open(inside, SocketType::DGRAM, None)?;
-        keep_errors(socket.as_fd(), inside.is_ipv6())?;
-        let key = self.sources.insert(Source {
-            inside,
-            socket,
-            last_used: core.now,
-            aliases: HashMap::new(),
-        });
-        let socket = &self.sources.get(key).expect("just inserted").socket;
-        let token = Token::new(Kind::Datagrams, key);
-        if let Err(error) = core.poller.add(socket, token, EventFlags::IN) {
-            self.sources.remove(key);
-            return Err(error);
-        }
-        self.by_inside.insert(inside, key);
-        Ok(key)
-    }
+fn open(inside: SocketAddr) -> io::Result<(OwnedFd, bool, Aliases)> {
+    let socket = sockets::open(inside, SocketType::DGRAM, None)?;
+    Ok((socket, inside.is_ipv6(), Aliases::new()))
+}
 
-    fn close(&mut self, core: &mut Core, key: Key) {
-        if let Some(source) = self.sources.remove(key) {
-            self.by_inside.remove(&source.inside);
-            // A delivery may still have a copy.
-            let _ = core.poller.delete(&source.socket);
-            core.released_descriptors = true;
-        }
+/// Remembers that the program knows `to` by another address, if so.
+fn alias(source: &mut Source, to: SocketAddr, known_as: SocketAddr) {
+    if to != known_as {
+        source.state.insert(to, known_as);
     }
 }
 
-impl Source {
-    /// Remembers that the program knows `to` by another address, if so.
-    fn alias(&mut self, to: SocketAddr, known_as: SocketAddr) {
-        if to != known_as {
-            self.aliases.insert(to, known_as);
-        }
-    }
-
-    fn known_as(&self, address: SocketAddr) -> SocketAddr {
-        self.aliases.get(&address).copied().unwrap_or(address)
-    }
-
-    /// Tells the program which of its datagrams did not arrive.
-    fn pass_errors(&self, core: &mut Core) {
-        let mut payload = [0; 512];
-        while let Ok(Some(undelivered)) = next_undelivered(self.socket.as_fd(), &mut payload) {
-            let why = match Errno::from_io_error(&undelivered.error) {
-                Some(Errno::CONNREFUSED) => Why::Port,
-                Some(Errno::NETUNREACH) => Why::Network,
-                Some(Errno::ACCESS | Errno::PERM) => Why::Prohibited,
-                // The path takes only smaller packets; the kernel knows by now and cuts them.
-                Some(Errno::MSGSIZE) => continue,
-                _ => Why::Host,
-            };
-            let to = self.known_as(undelivered.to);
-            let length = undelivered.length.min(payload.len());
-            if let Some(original) = packet::datagram(self.inside, to, &payload[..length]) {
-                answer(core, &original, why);
-            }
-        }
-    }
+fn known_as(source: &Source, address: SocketAddr) -> SocketAddr {
+    source.state.get(&address).copied().unwrap_or(address)
 }
 
-fn answer(core: &Core, packet: &[u8], why: Why) {
-    if let Some(answer) = packet::unreachable(packet, why) {
-        core.send_packet(&answer);
+/// Tells the program which of its datagrams did not arrive.
+fn pass_errors(source: &Source, core: &Core) {
+    let mut payload = [0; 512];
+    while let Ok(Some(undelivered)) = next_undelivered(source.socket.as_fd(), &mut payload) {
+        let why = match Errno::from_io_error(&undelivered.error) {
+            Some(Errno::CONNREFUSED) => Why::Port,
+            Some(Errno::NETUNREACH) => Why::Network,
+            Some(Errno::ACCESS | Errno::PERM) => Why::Prohibited,
+            // The path takes only smaller packets; the kernel knows by now and cuts them.
+            Some(Errno::MSGSIZE) => continue,
+            _ => Why::Host,
+        };
+        let to = known_as(source, undelivered.to);
+        let length = undelivered.length.min(payload.len());
+        if let Some(original) = packet::datagram(source.inside, to, &payload[..length]) {
+            core.answer(&original, why);
+        }
     }
 }
