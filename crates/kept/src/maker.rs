@@ -4,6 +4,7 @@ use std::env;
 use std::fs;
 
 use serde::{Deserialize, Serialize};
+use surmise_linux::proc;
 
 /// By this a tool tells its domains from others'.
 const VARIABLE: &str = "SURMISE_MAKER";
@@ -56,9 +57,7 @@ fn login() -> Option<u32> {
 }
 
 fn parent() -> Option<String> {
-    let parent = rustix::process::getppid()?.as_raw_nonzero();
-    let name = fs::read(format!("/proc/{parent}/comm")).ok()?;
-    Some(String::from_utf8_lossy(name.trim_ascii_end()).into_owned())
+    proc::name(rustix::process::getppid()?).ok()
 }
 
 #[cfg(test)]
