@@ -1,4 +1,7 @@
 //! Requests to the kernel over netlink: several in one call, each acknowledged.
+//!
+//! The libraries for it do not say all that a gate needs: netlink-packet-route leaves out a setting of an interface
+//! that is to be 0 (`rp_filter`), and netlink-packet-netfilter has no `tproxy` and no `reject`.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

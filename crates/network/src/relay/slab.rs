@@ -1,4 +1,6 @@
 //! A table of things with keys that are never used twice.
+//!
+//! A key is to fit into the poller's token beside a kind, in 56 bits. Keys of slotmap take all 64.
 
 /// Names one entry of a [`Slab`]. The key of an entry that has gone names nothing, so an event that
 /// comes late for a closed connection never meets the one that took its place.
