@@ -1,7 +1,9 @@
 //! Whether this process is in a domain already.
 
 use std::env;
-use std::fs;
+use std::path::Path;
+
+use surmise_linux::proc::{Entry, Mount};
 
 use crate::error::LaunchError;
 
@@ -24,19 +26,15 @@ pub(crate) fn domain() -> Result<Option<String>, LaunchError> {
     if root.f_type as u64 & u64::from(u32::MAX) != FUSE_MAGIC {
         return Ok(None);
     }
-    let mounts =
-        fs::read_to_string("/proc/self/mountinfo").map_err(LaunchError::step("read the mounts"))?;
+    let mounts = Mount::of_task(Entry::own()).map_err(LaunchError::step("read the mounts"))?;
     Ok(is_root(&mounts).then(String::new))
 }
 
 /// Whether the uppermost mount on `/` is a view.
-fn is_root(mountinfo: &str) -> bool {
-    mountinfo
-        .lines()
-        .rev()
-        .find(|line| line.split(' ').nth(4) == Some("/"))
-        .and_then(|line| line.split(" - ").nth(1))
-        .is_some_and(|rest| rest.split(' ').next() == Some(FILE_SYSTEM))
+fn is_root(mounts: &[Mount]) -> bool {
+    let mut latest = mounts.iter().rev();
+    let root = latest.find(|mount| mount.directory == Path::new("/"));
+    root.is_some_and(|root| root.kind == FILE_SYSTEM)
 }
 
 #[cfg(test)]
@@ -48,8 +46,9 @@ mod tests {
         let disk = "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n";
         let view = "90 27 0:50 / / rw,nodev shared:1 - fuse.surmise surmise rw,user_id=0\n";
         let other = "91 27 0:51 / /mnt rw - fuse.surmise surmise rw\n";
-        assert!(is_root(&format!("{disk}{view}")));
-        assert!(!is_root(&format!("{disk}{other}")));
-        assert!(!is_root(&format!("{view}{disk}")));
+        let is_root = |mounts: [&str; 2]| is_root(&Mount::parse_all(mounts.concat().as_bytes()));
+        assert!(is_root([disk, view]));
+        assert!(!is_root([disk, other]));
+        assert!(!is_root([view, disk]));
     }
 }

@@ -10,6 +10,8 @@
 mod call;
 mod entry;
 mod link;
+mod maps;
+mod mounts;
 mod name;
 mod namespace;
 mod state;
@@ -21,6 +23,8 @@ pub use call::{Call, Doing, doing};
 pub(crate) use entry::or_gone;
 pub use entry::{Entry, is_gone};
 pub use link::{Link, each_link};
+pub use maps::{Map, Maps};
+pub use mounts::{Mount, MountError};
 pub use name::name;
 pub use namespace::namespace;
 pub use state::state;

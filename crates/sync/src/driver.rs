@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
+use surmise_linux::proc::{Mount, MountError};
 
 use crate::drivers;
-use crate::mount::{Mount, MountError};
 
 /// A way in which a file system makes changes durable in their order.
 pub trait Driver: Send + Sync + std::fmt::Debug {

@@ -3,17 +3,14 @@
 //! Such ways are heard of when they are opened, and their use is not. So while there are any, syncs are
 //! made at once. When they are gone is found out by looking at the domain's processes, now and then.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::ops::Range;
 use std::os::fd::RawFd;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use rustix::io::Errno;
 use rustix::process::Pid;
-use surmise_linux::proc;
+use surmise_linux::proc::{self, Doing, Entry, Status};
 use surmise_sys::seccomp::Notification;
 use surmise_syscalls::row_numbered;
 
@@ -73,7 +70,7 @@ impl Hazards {
     /// This call is about to connect to somebody outside.
     pub(crate) fn connects(&mut self, call: &Notification) {
         self.lasting.get_or_insert_with(|| Reason::Connected {
-            program: program(call.thread.as_raw_nonzero().get()),
+            program: program(call.thread),
         });
     }
 
@@ -84,7 +81,7 @@ impl Hazards {
             let file = fs::read_link(descriptor_path(call.thread, descriptor));
             Reason::MappedElsewhere {
                 file: shown(&file.unwrap_or_default()),
-                program: program(call.thread.as_raw_nonzero().get()),
+                program: program(call.thread),
             }
         });
     }
@@ -105,7 +102,7 @@ impl Hazards {
     /// A call of `thread` asks for what is mapped at some of its addresses to be durable.
     pub(crate) fn asks_for_map(&mut self, thread: Pid, addresses: &Range<u64>) {
         // What cannot be looked at now cannot be later, and is one then.
-        let maps = shared_maps(thread.as_raw_nonzero().get(), self.superblock).unwrap_or_default();
+        let maps = shared_maps(thread, self.superblock).unwrap_or_default();
         for map in maps.iter().filter(|map| map.overlaps(addresses)) {
             self.indexes.want(map.inode);
         }
@@ -144,7 +141,7 @@ impl Hazards {
         if let Some(&(thread, number)) = self.opening.first() {
             return Ok(Some(Reason::Opening {
                 call: row_numbered(number).map_or_else(String::new, |row| row.name().to_string()),
-                program: program(thread.as_raw_nonzero().get()),
+                program: program(thread),
             }));
         }
         let init = match self.init {
@@ -152,14 +149,13 @@ impl Hazards {
             None => *self.init.insert(init_of(thread)?),
         };
         let tasks = proc::tasks(init)?;
-        let processes: BTreeSet<_> = tasks
-            .iter()
-            .map(|task| task.process.as_raw_nonzero())
-            .collect();
+        let mut processes: Vec<_> = tasks.iter().map(|task| task.process).collect();
+        processes.sort_unstable_by_key(|process| process.as_raw_pid());
+        processes.dedup();
         self.indexes.clear();
         for process in processes {
-            match self.hazard_of(process.get(), init) {
-                Err(error) if is_gone(&error) => {}
+            match self.hazard_of(process, init) {
+                Err(error) if proc::is_gone(&error) => {}
                 Ok(None) => {}
                 found => return found,
             }
@@ -167,8 +163,8 @@ impl Hazards {
         Ok(None)
     }
 
-    fn hazard_of(&mut self, process: i32, init: Pid) -> io::Result<Option<Reason>> {
-        for entry in fs::read_dir(format!("/proc/{process}/fd"))? {
+    fn hazard_of(&mut self, process: Pid, init: Pid) -> io::Result<Option<Reason>> {
+        for entry in fs::read_dir(Entry::from(process).path("fd"))? {
             let link = entry?.path();
             let writes = Access::at(&link)?.is_some_and(|access| access.writes);
             let target = match writes {
@@ -190,8 +186,7 @@ impl Hazards {
         let maps = storable_maps(process, self.superblock)?;
         // A path of a map begins where all processes of the domain began. One that has another root by now may be
         // asked by pid 1's, which an ordinary user may not look at.
-        let init = init.as_raw_nonzero().get();
-        let roots = [process, init].map(|of| PathBuf::from(format!("/proc/{of}/root")));
+        let roots = [process, init].map(|of| Entry::from(of).path("root"));
         // All of them are of the volume: who maps a file of another subvolume is not looked at any more.
         let mut maps = maps.iter();
         let hazard = maps.find(|map| !self.indexes.take(map, &roots, self.volume));
@@ -223,12 +218,11 @@ pub(crate) fn is_elsewhere(target: &Target, volume: u64) -> bool {
 
 /// Whether a thread may still be in the call that it was let make.
 fn is_in_call(thread: Pid, number: u32) -> bool {
-    match fs::read_to_string(format!("/proc/{}/syscall", thread.as_raw_nonzero())) {
-        Ok(text) => text
-            .split_ascii_whitespace()
-            .next()
-            .is_some_and(|word| word == "running" || word == number.to_string()),
-        Err(error) => !is_gone(&error),
+    match proc::doing(thread) {
+        Ok(Doing::Running) => true,
+        Ok(Doing::Calling(call)) => call.number == number,
+        Ok(Doing::Sleeping) => false,
+        Err(error) => !proc::is_gone(&error),
     }
 }
 
@@ -236,19 +230,10 @@ fn is_in_call(thread: Pid, number: u32) -> bool {
 fn init_of(thread: Pid) -> io::Result<Pid> {
     let mut task = thread;
     loop {
-        let status = fs::read(format!("/proc/{}/status", task.as_raw_nonzero()))?;
-        let status = String::from_utf8_lossy(&status);
-        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
-        let own = field("NSpid:").and_then(|numbers| numbers.split_ascii_whitespace().last());
-        if own == Some("1") {
+        let status = Status::of(task)?;
+        if status.inner().is_some_and(Pid::is_init) {
             return Ok(task);
         }
-        let parent = field("PPid:").and_then(|number| Pid::from_raw(number.trim().parse().ok()?));
-        task = parent.ok_or(io::ErrorKind::NotFound)?;
+        task = status.parent().ok_or(io::ErrorKind::NotFound)?;
     }
-}
-
-fn is_gone(error: &io::Error) -> bool {
-    let errno = Errno::from_io_error(error);
-    matches!(errno, Some(Errno::NOENT | Errno::SRCH))
 }

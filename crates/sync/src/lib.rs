@@ -19,7 +19,6 @@ mod drivers;
 mod epochs;
 mod hazards;
 mod maps;
-mod mount;
 mod outlet;
 mod places;
 mod reasons;
@@ -35,7 +34,6 @@ mod wal_index;
 
 pub use driver::{Driver, Guarantee, NoDriver, driver_of};
 pub use epochs::{Epoch, Epochs, Promise, Stopped, Trigger};
-pub use mount::{Mount, MountError};
 pub use outlet::{Outlet, PutOff};
 pub use reasons::{Counted, Reason, Reasons};
 pub use stats::{Commits, HoldTimes, Stats};

@@ -1,10 +1,11 @@
 //! Why syncs were made at once: told afterwards, so that somebody can do something about it.
 
-use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
+use surmise_linux::proc;
 
 /// How many different ones are told; whatever else there is goes by the name of [`Reason::Further`].
 const KINDS_MAX: usize = 12;
@@ -123,12 +124,9 @@ pub(crate) fn shown(path: &Path) -> String {
 }
 
 /// The name of a process, or a thread.
-pub(crate) fn program(process: i32) -> String {
-    let name = std::fs::read(format!("/proc/{process}/comm"));
+pub(crate) fn program(process: Pid) -> String {
     // It may have ended.
-    let name = name.unwrap_or_default();
-    let name: &OsStr = std::os::unix::ffi::OsStrExt::from_bytes(name.trim_ascii_end());
-    name.to_string_lossy().into_owned()
+    proc::name(process).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -183,8 +181,9 @@ mod tests {
 
     #[test]
     fn a_process_has_a_name_and_one_that_has_ended_has_none() {
-        let own = rustix::process::getpid().as_raw_nonzero().get();
+        let own = rustix::process::getpid();
         assert!(!program(own).is_empty());
-        assert_eq!(program(i32::MAX), "");
+        let nobody = Pid::from_raw(i32::MAX).expect("a number");
+        assert_eq!(program(nobody), "");
     }
 }

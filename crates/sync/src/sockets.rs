@@ -1,14 +1,12 @@
 //! Unix sockets that a task reaches by a name of a file system, whoever listens there: inside, or outside.
 
-use std::ffi::OsStr;
-use std::fs;
 use std::io;
 use std::os::fd::RawFd;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, stat};
 use rustix::io::Errno;
+use surmise_linux::proc;
 use surmise_refusals::Address;
 use surmise_sys::memory;
 use surmise_sys::seccomp::Notification;
@@ -102,30 +100,16 @@ fn of_address(call: &Notification, address: u64, length: u64) -> io::Result<Reac
         Err(errno) => return Err(errno.into()),
     };
     // All that are bound in the domain's own network, by the names that they were bound to.
-    let list = fs::read(format!("/proc/{}/net/unix", call.thread.as_raw_nonzero()))?;
+    let sockets = proc::unix_sockets(call.thread)?;
     let is_it = |bound: &Path| {
         let bound = stat(path_of(call.thread, Base::Working, bound));
         bound.is_ok_and(|bound| (bound.st_dev, bound.st_ino) == (found.st_dev, found.st_ino))
     };
-    let mut names = list.split(|byte| *byte == b'\n').filter_map(name_in);
+    let mut names = sockets.iter().filter_map(|socket| socket.path());
     Ok(match names.any(is_it) {
         true => Reach::Inside,
         false => Reach::Outside,
     })
-}
-
-/// The name in a line of /proc/net/unix (unix(7)), if it is one of a file system.
-fn name_in(line: &[u8]) -> Option<&Path> {
-    const BEFORE: usize = 7;
-    let mut rest = line;
-    for _ in 0..BEFORE {
-        rest = rest.trim_ascii_start();
-        let end = rest.iter().position(|byte| *byte == b' ')?;
-        rest = &rest[end..];
-    }
-    let name = &rest[1..];
-    let is_path = !name.is_empty() && !name.starts_with(b"@");
-    is_path.then(|| Path::new(OsStr::from_bytes(name)))
 }
 
 /// A name of a file system in a socket's address.
@@ -134,21 +118,4 @@ fn name_at(call: &Notification, address: u64, length: u64) -> io::Result<Option<
         Some(Address::Path(name)) => Some(name),
         Some(Address::Host(_) | Address::Abstract(_)) | None => None,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_of_the_list_has_a_name_or_none() {
-        let named = "0000000000000000: 00000002 00000000 00010000 0001 01 12345 /run/a socket";
-        assert_eq!(name_in(named.as_bytes()), Some(Path::new("/run/a socket")));
-        let padded = "0000000000000000: 00000002 00000000 00000000 0002 01   345 relative";
-        assert_eq!(name_in(padded.as_bytes()), Some(Path::new("relative")));
-        let abstracted = "0000000000000000: 00000002 00000000 00010000 0001 01 12345 @name";
-        assert_eq!(name_in(abstracted.as_bytes()), None);
-        let none = "0000000000000000: 00000002 00000000 00000000 0001 03 12345";
-        assert_eq!(name_in(none.as_bytes()), None);
-    }
 }

@@ -12,6 +12,9 @@ use super::Task;
 /// How long a file of /proc is at most, usually, in bytes: then it is read in one piece, of one moment.
 const LENGTH_USUAL: usize = 8 << 10;
 
+/// How long one is that tells of many things: the kernel tells a page of it at once, and begins anew for each read.
+const LENGTH_LONG: usize = 64 << 10;
+
 /// The directory of /proc that tells of a process or a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry(PathBuf);
@@ -34,7 +37,16 @@ impl Entry {
 
     /// All that a file of it says.
     pub(super) fn read(&self, name: &str) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::with_capacity(LENGTH_USUAL);
+        self.read_sized(name, LENGTH_USUAL)
+    }
+
+    /// As [`Self::read`], of what is long.
+    pub(super) fn read_long(&self, name: &str) -> io::Result<Vec<u8>> {
+        self.read_sized(name, LENGTH_LONG)
+    }
+
+    fn read_sized(&self, name: &str, usual: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(usual);
         // The kernel tells no size, for want of which the standard library begins with reads of a few bytes.
         let file = File::open(self.path(name))?;
         file.take(u64::MAX).read_to_end(&mut bytes)?;

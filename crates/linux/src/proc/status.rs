@@ -40,6 +40,11 @@ impl Status {
         self.field("Pid:").and_then(number)
     }
 
+    /// The parent of the process, if the caller can see it.
+    pub fn parent(&self) -> Option<Pid> {
+        self.field("PPid:").and_then(number)
+    }
+
     /// Who traces it.
     pub fn tracer(&self) -> Option<Pid> {
         self.field("TracerPid:").and_then(number)

@@ -1,6 +1,9 @@
 //! Which Unix sockets of a network namespace have a name (`net/unix`, proc_pid_net(5)).
 
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use super::Entry;
 
@@ -16,6 +19,14 @@ pub struct UnixSocket {
     pub name: Vec<u8>,
     /// Whether it takes connections or datagrams, and is not one end of a connection.
     pub is_server: bool,
+}
+
+impl UnixSocket {
+    /// Its name in a file system, if it has none of the other kind.
+    pub fn path(&self) -> Option<&Path> {
+        let is_path = !self.name.starts_with(b"@");
+        is_path.then(|| Path::new(OsStr::from_bytes(&self.name)))
+    }
 }
 
 /// Those of the network namespace that a process or thread is in.
@@ -49,7 +60,6 @@ fn parse(line: &[u8]) -> Option<UnixSocket> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::ffi::OsStrExt;
     use std::os::unix::net::UnixListener;
 
     use super::*;
@@ -71,6 +81,9 @@ mod tests {
         assert_eq!(parse(line.as_bytes()), None);
         let line = format!("{line} /run/a");
         let end = parse(line.as_bytes()).expect("a connection's other end");
+        assert_eq!(end.path(), Some(Path::new("/run/a")));
+        let padded = "0000000000000000: 00000002 00000000 00000000 0002 01   345 @name";
+        assert_eq!(parse(padded.as_bytes()).expect("abstract").path(), None);
         assert_eq!((&end.name[..], end.is_server), (&b"/run/a"[..], false));
     }
 }

@@ -8,9 +8,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{fstat, syncfs};
+use surmise_linux::proc::Mount;
 
 use crate::driver::{Driver, Guarantee, Lack};
-use crate::mount::Mount;
 
 const WANTED: [&str; 2] = ["flushoncommit", "notreelog"];
 

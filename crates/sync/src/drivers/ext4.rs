@@ -15,9 +15,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use rustix::fs::{IFlags, fstat, ioctl_getflags};
+use surmise_linux::proc::Mount;
 
 use crate::driver::{Driver, Guarantee, Lack};
-use crate::mount::Mount;
 
 /// Settings with which a transaction may be taken for durable that is not, each with the one to have.
 const UNSAFE: [(&str, &str); 3] = [

@@ -4,8 +4,9 @@ use std::io;
 use std::path::PathBuf;
 
 use super::create::BYTES_MIN;
+use surmise_linux::proc::MountError;
+
 use crate::driver::NoDriver;
-use crate::mount::MountError;
 
 /// Why something was not done with a volume.
 #[derive(Debug, thiserror::Error)]

@@ -6,9 +6,9 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::statvfs;
+use surmise_linux::proc::Mount;
 
 use super::VolumeError;
-use crate::mount::Mount;
 
 /// A volume that is mounted, as the calling process sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]

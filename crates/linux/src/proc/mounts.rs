@@ -1,4 +1,4 @@
-//! Which mount a path lies on, and with which settings.
+//! Which mount a path lies on, and with which settings (proc_pid_mountinfo(5)).
 
 use std::ffi::OsString;
 use std::fs;
@@ -8,10 +8,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, StatxFlags, major, makedev, minor, statx};
 
-/// The caller's mounts; proc_pid_mountinfo(5).
-const MOUNTS: &str = "/proc/self/mountinfo";
+use super::Entry;
 
-/// A mount, as proc_pid_mountinfo(5) tells of it.
+/// A mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
     /// Its number, as statx(2) gives it.
@@ -41,7 +40,7 @@ pub enum MountError {
         source: io::Error,
     },
     /// The list of mounts could not be read.
-    #[error("read {MOUNTS}: {0}")]
+    #[error("read /proc/thread-self/mountinfo: {0}")]
     List(#[source] io::Error),
     /// The path's mount is not in the list: it was unmounted this moment, or the kernel is older than
     /// Linux 5.8 and does not number mounts.
@@ -77,11 +76,21 @@ impl Mount {
     /// # Errors
     /// [`MountError::List`].
     pub fn list() -> Result<Vec<Self>, MountError> {
-        let text = fs::read(MOUNTS).map_err(MountError::List)?;
-        Ok(text
-            .split(|byte| *byte == b'\n')
-            .filter_map(Self::parse)
-            .collect())
+        Self::of_task(Entry::own()).map_err(MountError::List)
+    }
+
+    /// All mounts that a process or thread sees, oldest first.
+    ///
+    /// # Errors
+    /// As for reading /proc.
+    pub fn of_task(task: impl Into<Entry>) -> io::Result<Vec<Self>> {
+        Ok(Self::parse_all(&task.into().read_long("mountinfo")?))
+    }
+
+    /// Those that a kernel has told in this text.
+    pub fn parse_all(told: &[u8]) -> Vec<Self> {
+        let lines = told.split(|byte| *byte == b'\n');
+        lines.filter_map(Self::parse).collect()
     }
 
     /// Whether the file system has an option, as it tells it itself.
@@ -90,7 +99,10 @@ impl Mount {
     }
 
     /// The name that the kernel has for its block device: `sda1`, `loop0`.
-    pub(crate) fn block_device(&self) -> io::Result<OsString> {
+    ///
+    /// # Errors
+    /// As `readlink`: `NotFound` where it is on none.
+    pub fn block_device(&self) -> io::Result<OsString> {
         let (major, minor) = (major(self.device), minor(self.device));
         let link = fs::read_link(format!("/sys/dev/block/{major}:{minor}"))?;
         let name = link.file_name().ok_or(io::ErrorKind::InvalidData)?;
