@@ -1,12 +1,12 @@
 //! What a process maps, and what has to be done for it to map what another one does. Pure.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::ops::Range;
 
 use rustix::process::Pid;
+use surmise_linux::proc::{Map, Maps};
 
-/// One line of /proc/PID/maps (proc_pid_maps(5)).
+/// One map of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mapping {
     /// Addresses, in bytes.
@@ -16,7 +16,7 @@ pub(crate) struct Mapping {
     /// Where in the file it begins, in bytes.
     pub(crate) offset: u64,
     /// Device and inode of the file; nothing for memory without one.
-    pub(crate) file: Option<(String, u64)>,
+    pub(crate) file: Option<(u64, u64)>,
     /// Of the file, or what the kernel calls it.
     pub(crate) path: String,
 }
@@ -30,8 +30,8 @@ impl Protection {
     const WRITE: u64 = 2;
     const EXECUTE: u64 = 4;
 
-    fn parse(letters: &str) -> Self {
-        let bit = |letter, bit| if letters.contains(letter) { bit } else { 0 };
+    fn of(rights: &str) -> Self {
+        let bit = |letter, bit| if rights.contains(letter) { bit } else { 0 };
         Self(bit('r', Self::READ) | bit('w', Self::WRITE) | bit('x', Self::EXECUTE))
     }
 
@@ -39,9 +39,6 @@ impl Protection {
         self.0 & Self::WRITE != 0
     }
 }
-
-/// How long a list of mappings is at most, usually, in bytes.
-const TEXT_USUAL: usize = 64 * 1024;
 
 /// What the kernel maps into every process by itself, at addresses of its own choice.
 const KERNELS: [&str; 4] = ["[vdso]", "[vvar]", "[vvar_vclock]", "[vsyscall]"];
@@ -68,14 +65,26 @@ impl Mapping {
 
 /// All mappings of a process, rising.
 pub(crate) fn of(process: Pid) -> io::Result<Vec<Mapping>> {
-    let path = format!("/proc/{}/maps", process.as_raw_nonzero());
-    // The kernel tells a page of it at once, and begins anew for each read; it tells no size, for want
-    // of which the standard library begins with reads of a few bytes.
-    let mut text = Vec::with_capacity(TEXT_USUAL);
-    File::open(path)?.take(u64::MAX).read_to_end(&mut text)?;
-    // A path may be any bytes; only whether two are the same and can be opened matters.
-    parse(&String::from_utf8_lossy(&text))
-        .ok_or_else(|| io::Error::other("a list of mappings that is not of Linux"))
+    read(&Maps::of(process)?)
+}
+
+fn read(maps: &Maps) -> io::Result<Vec<Mapping>> {
+    let mappings = maps.iter().map(|map| map.map(Mapping::from));
+    mappings.collect()
+}
+
+impl From<Map<'_>> for Mapping {
+    fn from(map: Map<'_>) -> Self {
+        Self {
+            range: map.addresses,
+            protection: Protection::of(map.rights),
+            is_shared: map.is_shared,
+            offset: map.offset,
+            file: (map.inode != 0).then_some((map.device, map.inode)),
+            // Only whether two are the same and can be opened matters.
+            path: map.path.to_string_lossy().into_owned(),
+        }
+    }
 }
 
 /// From where to where the break has been moved, by pages; `None` for who has not.
@@ -84,29 +93,6 @@ pub(crate) fn heap(mappings: &[Mapping]) -> Option<Range<u64>> {
     let first = heap.next()?;
     let last = heap.next_back().unwrap_or(first);
     Some(first.range.start..last.range.end)
-}
-
-fn parse(text: &str) -> Option<Vec<Mapping>> {
-    text.lines().map(parse_line).collect()
-}
-
-fn parse_line(line: &str) -> Option<Mapping> {
-    let mut fields = line.splitn(6, ' ');
-    let (start, end) = fields.next()?.split_once('-')?;
-    let letters = fields.next()?;
-    let offset = u64::from_str_radix(fields.next()?, 16).ok()?;
-    let device = fields.next()?;
-    let inode: u64 = fields.next()?.parse().ok()?;
-    let path = fields.next().unwrap_or_default().trim_start();
-    let address = |digits| u64::from_str_radix(digits, 16).ok();
-    Some(Mapping {
-        range: address(start)?..address(end)?,
-        protection: Protection::parse(letters),
-        is_shared: letters.ends_with('s'),
-        offset,
-        file: (inode != 0).then(|| (device.to_owned(), inode)),
-        path: path.to_owned(),
-    })
 }
 
 /// One thing to do.
@@ -195,6 +181,7 @@ fn push(changes: &mut Vec<Change>, change: Change) {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use rustix::fs::makedev;
 
     use super::*;
 
@@ -207,16 +194,16 @@ mod tests {
 
     #[test]
     fn a_list_of_mappings_is_read() {
-        let mappings = parse(TEXT).unwrap();
+        let mappings = read(&Maps::from(TEXT.as_bytes())).unwrap();
         assert_eq!(mappings.len(), 4);
         assert_eq!(mappings[0].path, "/usr/bin/dbus daemon");
         assert_eq!(mappings[0].protection.0, 5);
         assert_eq!(mappings[1].file, None);
-        assert_eq!(mappings[2].file, Some(("08:02".to_owned(), 135_522)));
+        assert_eq!(mappings[2].file, Some((makedev(8, 2), 135_522)));
         assert_eq!(mappings[2].offset, 0x1000);
         assert!(mappings[2].is_shared && !mappings[2].is_private());
         assert!(mappings[3].is_kernels());
-        assert_eq!(parse("nonsense"), None);
+        assert!(read(&Maps::from(&b"nonsense"[..])).is_err());
     }
 
     /// A mapping of one of a few files, or of none.
@@ -227,7 +214,7 @@ mod tests {
             protection: Protection(u64::from(protection)),
             is_shared: kind == 3,
             offset: if kind == 2 { start + 4096 } else { start },
-            file: (kind > 0).then(|| ("08:02".to_owned(), u64::from(kind.min(2)))),
+            file: (kind > 0).then(|| (makedev(8, 2), u64::from(kind.min(2)))),
             path: String::new(),
         }
     }
@@ -247,7 +234,7 @@ mod tests {
     }
 
     /// What a process sees at each page.
-    type Picture = Vec<Option<(Option<(String, u64)>, Option<u64>, bool, u64)>>;
+    type Picture = Vec<Option<(Option<(u64, u64)>, Option<u64>, bool, u64)>>;
 
     fn picture(mappings: &[Mapping]) -> Picture {
         let seen = |page: u64| {
@@ -257,12 +244,7 @@ mod tests {
                 .find(|mapping| mapping.range.contains(&address))?;
             let offset = found.offset + address - found.range.start;
             let offset = found.file.as_ref().map(|_| offset);
-            Some((
-                found.file.clone(),
-                offset,
-                found.is_shared,
-                found.protection.0,
-            ))
+            Some((found.file, offset, found.is_shared, found.protection.0))
         };
         (0..128).map(seen).collect()
     }

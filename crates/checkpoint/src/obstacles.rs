@@ -4,13 +4,13 @@ use std::fs;
 use std::io;
 
 use rustix::io::Errno;
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
+use surmise_linux::proc::{self, Entry, Maps, Status, Task};
 use surmise_sys::memory;
 
 use crate::contents::memory_of;
 use crate::held::is_gone;
 use crate::mappings;
-use crate::threads::threads;
 
 /// What a process might have done, as far as its supervisor has seen: what it cannot have done need not be
 /// looked for.
@@ -38,15 +38,15 @@ pub struct Suspicions {
 /// As for reading /proc: `NotFound` or `ESRCH` when the process has ended.
 pub fn obstacle(process: Pid, suspicions: Suspicions) -> io::Result<Option<&'static str>> {
     let status = Status::of(process)?;
-    if status
-        .field("State:")
-        .is_some_and(|state| state.starts_with(['Z', 'X']))
-    {
+    if matches!(status.state(), Some('Z' | 'X')) {
         return Ok(Some("has lost its first thread"));
     }
-    if status.ignores(SIGTRAP) {
+    if status.ignores(Signal::TRAP) {
         return Ok(Some("ignores the signal by which calls are injected"));
     }
+    // When the first process of one ends, the kernel waits in its place until the others have ended and were
+    // reaped, by their tracers as well: a vessel's tracer may be waiting for that very process. And it adopts the
+    // vessels of those that are killed, and would wait for children that nobody has borne.
     if let Some(namespaces) = suspicions.pid_namespaces
         && status.pid_namespaces() > namespaces
     {
@@ -99,69 +99,21 @@ pub fn pid_namespaces(process: Pid) -> io::Result<usize> {
     Ok(Status::of(process)?.pid_namespaces())
 }
 
-const SIGTRAP: u32 = 5;
-
-/// What /proc/PID/status says (proc_pid_status(5)).
-struct Status(String);
-
-impl Status {
-    fn of(process: Pid) -> io::Result<Self> {
-        let text = fs::read(format!("/proc/{}/status", process.as_raw_nonzero()))?;
-        Ok(Self(String::from_utf8_lossy(&text).into_owned()))
-    }
-
-    fn field(&self, name: &str) -> Option<&str> {
-        let line = self.0.lines().find_map(|line| line.strip_prefix(name));
-        line.map(str::trim)
-    }
-
-    fn parent(&self) -> Option<Pid> {
-        self.field("PPid:")
-            .and_then(|digits| Pid::from_raw(digits.parse().ok()?))
-    }
-
-    fn filters(&self) -> u32 {
-        let count = self.field("Seccomp_filters:");
-        count.and_then(|digits| digits.parse().ok()).unwrap_or(0)
-    }
-
-    /// In how many pid namespaces it is.
-    ///
-    /// When the first process of one ends, the kernel waits in its place until the others have ended and were
-    /// reaped, by their tracers as well: a vessel's tracer may be waiting for that very process. And it
-    /// adopts the vessels of those that are killed, and would wait for children that nobody has borne.
-    fn pid_namespaces(&self) -> usize {
-        let numbers = self.field("NSpid:").unwrap_or_default();
-        numbers.split_ascii_whitespace().count()
-    }
-
-    fn ignores(&self, signal: u32) -> bool {
-        let ignored = self
-            .field("SigIgn:")
-            .and_then(|mask| u64::from_str_radix(mask, 16).ok());
-        ignored.is_some_and(|mask| mask & (1 << (signal - 1)) != 0)
-    }
-}
-
 /// Whether a child of any of its threads, as a vessel is one, is not in the thread's own pid and time
 /// namespaces. The first one in a pid namespace is its pid 1: after its end nobody is born there any more. And
 /// once somebody is in a time namespace, its clocks cannot be set any more.
 fn bears_elsewhere(process: Pid) -> io::Result<bool> {
-    for thread in threads(process)? {
-        let namespaces = format!(
-            "/proc/{}/task/{}/ns",
-            process.as_raw_nonzero(),
-            thread.as_raw_nonzero()
-        );
+    for thread in proc::threads(process)? {
+        let namespaces = Entry::from(Task { process, thread }).path("ns");
         for kind in ["pid", "time"] {
-            let own = match fs::read_link(format!("{namespaces}/{kind}")) {
+            let own = match fs::read_link(namespaces.join(kind)) {
                 // A kernel without such namespaces; or the thread has ended.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) if is_denied(&error) => return Ok(true),
                 own => own?,
             };
             // A pid namespace that nobody has been born into yet has no name.
-            let of_children = fs::read_link(format!("{namespaces}/{kind}_for_children")).ok();
+            let of_children = fs::read_link(namespaces.join(format!("{kind}_for_children"))).ok();
             if of_children != Some(own) {
                 return Ok(true);
             }
@@ -187,11 +139,8 @@ fn shares_memory_with_child(process: Pid) -> io::Result<bool> {
 /// The children of all threads of a process.
 pub(crate) fn children(process: Pid) -> io::Result<Vec<Pid>> {
     let mut children = Vec::new();
-    for thread in threads(process)? {
-        let (number, thread) = (process.as_raw_nonzero(), thread.as_raw_nonzero());
-        let listed = fs::read_to_string(format!("/proc/{number}/task/{thread}/children"))?;
-        let listed = listed.split_ascii_whitespace();
-        children.extend(listed.filter_map(|child| Pid::from_raw(child.parse().ok()?)));
+    for thread in proc::threads(process)? {
+        children.extend(proc::children(Task { process, thread })?);
     }
     Ok(children)
 }
@@ -214,14 +163,17 @@ fn has_writable_shared_memory(process: Pid) -> io::Result<bool> {
 }
 
 fn has_hidden_memory(process: Pid) -> io::Result<bool> {
-    let path = format!("/proc/{}/smaps", process.as_raw_nonzero());
-    let text = fs::read(path)?;
-    let text = String::from_utf8_lossy(&text);
-    let flags = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("VmFlags:"));
-    let mut flags = flags.flat_map(str::split_ascii_whitespace);
-    Ok(flags.any(|flag| matches!(flag, "dc" | "wf")))
+    let told = Maps::with_flags(process)?;
+    for map in told.iter() {
+        let map = map?;
+        if ["dc", "wf"]
+            .iter()
+            .any(|flag| map.has_flag(flag) == Some(true))
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// proc_locks(5): number, kind, mode, access, process, file, range.

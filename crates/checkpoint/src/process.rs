@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags};
 use rustix::time::Timespec;
+use surmise_linux::proc::{self, Status, Task};
 use surmise_sys::ptrace::{self, Stopped};
 use surmise_sys::vdso;
 
@@ -294,27 +295,15 @@ impl Process {
 
 /// Whether a thread executes nothing any more; not so in doubt.
 pub(crate) fn is_zombie(process: Pid, thread: Pid) -> bool {
-    let (process, thread) = (process.as_raw_nonzero(), thread.as_raw_nonzero());
-    match std::fs::read(format!("/proc/{process}/task/{thread}/stat")) {
-        Ok(stat) => matches!(state(&stat), Some(b'Z' | b'X')),
-        Err(error) => error.kind() == io::ErrorKind::NotFound || is_gone(&error),
+    match proc::state(Task { process, thread }) {
+        Ok(state) => matches!(state, Some('Z' | 'X')),
+        Err(error) => proc::is_gone(&error),
     }
 }
 
-/// The state that a line of /proc/PID/stat tells (proc_pid_stat(5)): a letter after the name, which may be
-/// any bytes, also `)`.
-fn state(stat: &[u8]) -> Option<u8> {
-    let name_end = stat.iter().rposition(|&byte| byte == b')')?;
-    stat.get(name_end + 2).copied()
-}
-
 fn is_own_tracee(thread: Pid) -> bool {
-    let status = std::fs::read(format!("/proc/{}/status", thread.as_raw_nonzero()));
-    let status = status.unwrap_or_default();
-    let own = format!("TracerPid:\t{}", rustix::process::getpid().as_raw_nonzero());
-    String::from_utf8_lossy(&status)
-        .lines()
-        .any(|line| line == own)
+    let tracer = Status::of(thread).ok().and_then(|status| status.tracer());
+    tracer == Some(rustix::process::getpid())
 }
 
 #[cfg(test)]
@@ -339,7 +328,5 @@ mod tests {
         let own = rustix::process::getpid();
         let none = Pid::from_raw(i32::MAX).expect("a number");
         assert!(is_zombie(none, none) && is_zombie(own, none));
-        assert_eq!(state(b"7 (sh) Z 1"), Some(b'Z'));
-        assert_eq!(state(b"7 (sh)"), None);
     }
 }

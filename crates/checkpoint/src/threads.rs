@@ -49,11 +49,6 @@ impl Threads {
     }
 }
 
-/// All threads of a process that is asked about once.
-pub(crate) fn threads(process: Pid) -> io::Result<Vec<Pid>> {
-    list(&open(process)?)
-}
-
 fn open(process: Pid) -> io::Result<OwnedFd> {
     let path = format!("/proc/{}/task", process.as_raw_nonzero());
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

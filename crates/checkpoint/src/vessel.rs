@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use rustix::process::{Pid, Signal};
+use surmise_linux::proc::Status;
 use surmise_sys::ptrace::{self, News, Stopped, call};
 use surmise_sys::vdso;
 
@@ -151,18 +152,15 @@ impl Children {
         let mut children = children
             .filter_map(|number| Pid::from_raw(std::str::from_utf8(number).ok()?.parse().ok()?));
         children
-            .find(|&child| inner_number(child).is_some_and(|number| number == inner))
+            .find(|&child| is_numbered(child, inner))
             .ok_or_else(|| io::Error::other("the vessel is not among the children of its maker"))
     }
 }
 
-/// The number of a process in the innermost pid namespace that it is in (proc_pid_status(5)).
-fn inner_number(process: Pid) -> Option<u64> {
-    let status = std::fs::read(format!("/proc/{}/status", process.as_raw_nonzero())).ok()?;
-    let status = String::from_utf8_lossy(&status);
-    let mut lines = status.lines();
-    let numbers = lines.find_map(|line| line.strip_prefix("NSpid:"))?;
-    numbers.split_ascii_whitespace().next_back()?.parse().ok()
+/// Whether a process has a number in the innermost pid namespace that it is in.
+fn is_numbered(process: Pid, inner: u64) -> bool {
+    let number = Status::of(process).ok().and_then(|status| status.inner());
+    number.is_some_and(|number| u64::try_from(number.as_raw_pid()) == Ok(inner))
 }
 
 /// All that a file of /proc says now.

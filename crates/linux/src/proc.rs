@@ -29,5 +29,5 @@ pub use name::name;
 pub use namespace::namespace;
 pub use state::state;
 pub use status::Status;
-pub use tasks::{Task, processes, tasks, threads};
+pub use tasks::{Task, children, processes, tasks, threads};
 pub use unix::{UnixSocket, unix_sockets};

@@ -56,14 +56,15 @@ impl Maps {
 
     /// One after the other, rising. A line that is not of Linux is `InvalidData`.
     pub fn iter(&self) -> impl Iterator<Item = io::Result<Map<'_>>> {
-        let mut rest = &self.0[..];
+        let lines = self.0.split(|byte| *byte == b'\n');
+        let mut lines = lines.filter(|line| !line.is_empty()).peekable();
         std::iter::from_fn(move || {
-            let map = parse(next_line(&mut rest)?);
+            let map = parse(lines.next()?);
             let mut flags = None;
             // What smaps says of a map follows it, a name at the beginning of each line.
-            while let Some(line) = next_line(&mut { rest }).filter(|line| !is_of_map(line)) {
-                next_line(&mut rest);
-                flags = flags.or_else(|| std::str::from_utf8(line.strip_prefix(b"VmFlags:")?).ok());
+            while let Some(line) = lines.next_if(|line| !is_of_map(line)) {
+                let told = line.strip_prefix(b"VmFlags:");
+                flags = flags.or(told.and_then(|told| std::str::from_utf8(told).ok()));
             }
             Some(match map {
                 Some(map) => Ok(Map { flags, ..map }),
@@ -93,45 +94,42 @@ impl From<&[u8]> for Maps {
     }
 }
 
-fn next_line<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    if rest.is_empty() {
-        return None;
-    }
-    let end = rest.iter().position(|byte| *byte == b'\n');
-    let (line, after) = rest.split_at(end.unwrap_or(rest.len()));
-    *rest = after.get(1..).unwrap_or_default();
-    Some(line)
-}
-
+/// What smaps says of a map begins with a name, which has a capital letter.
 fn is_of_map(line: &[u8]) -> bool {
-    let addresses = line.split(|byte| *byte == b' ').next();
-    addresses.is_some_and(|addresses| addresses.contains(&b'-'))
+    !line.first().is_some_and(u8::is_ascii_uppercase)
 }
 
 fn parse(line: &[u8]) -> Option<Map<'_>> {
-    let mut rest = line;
-    let mut word = || {
-        let end = rest.iter().position(|byte| *byte == b' ');
-        let (word, after) = rest.split_at(end.unwrap_or(rest.len()));
-        rest = after.get(1..).unwrap_or_default();
-        std::str::from_utf8(word).ok()
-    };
-    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
-    let (start, end) = word()?.split_once('-')?;
-    let (rights, sharing) = word()?.split_at_checked(3)?;
-    let offset = hex(word()?)?;
-    let (major, minor) = word()?.split_once(':')?;
-    let inode = word()?.parse().ok()?;
+    let mut words = line.splitn(6, |byte| *byte == b' ');
+    let (start, end) = hex_pair(words.next()?, b'-')?;
+    let (rights, sharing) = words.next()?.split_at_checked(3)?;
+    let offset = hex(words.next()?)?;
+    let (major, minor) = hex_pair(words.next()?, b':')?;
+    let inode = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
+    let path = words.next().unwrap_or_default();
     Some(Map {
-        addresses: hex(start)?..hex(end)?,
-        rights,
-        is_shared: sharing == "s",
+        addresses: start..end,
+        rights: std::str::from_utf8(rights).ok()?,
+        is_shared: sharing == b"s",
         offset,
-        device: makedev(hex(major)? as u32, hex(minor)? as u32),
+        device: makedev(major as u32, minor as u32),
         inode,
-        path: Path::new(OsStr::from_bytes(rest.trim_ascii_start())),
+        path: Path::new(OsStr::from_bytes(path.trim_ascii_start())),
         flags: None,
     })
+}
+
+fn hex_pair(word: &[u8], separator: u8) -> Option<(u64, u64)> {
+    let at = word.iter().position(|byte| *byte == separator)?;
+    Some((hex(&word[..at])?, hex(&word[at + 1..])?))
+}
+
+/// Of bytes, which are not looked at for UTF-8 first: a process may have thousands of maps.
+fn hex(digits: &[u8]) -> Option<u64> {
+    let digit = |byte: &u8| char::from(*byte).to_digit(16).map(u64::from);
+    let fits = (1..=16).contains(&digits.len());
+    let mut digits = fits.then_some(digits)?.iter();
+    digits.try_fold(0, |number, byte| Some(number << 4 | digit(byte)?))
 }
 
 #[cfg(test)]

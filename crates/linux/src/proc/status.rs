@@ -2,7 +2,7 @@
 
 use std::io;
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
 
 use super::Entry;
 use super::entry::number;
@@ -59,6 +59,24 @@ impl Status {
             .and_then(number)
     }
 
+    /// In how many pid namespaces it is, from the caller's down.
+    pub fn pid_namespaces(&self) -> usize {
+        let numbers = self.field("NSpid:").unwrap_or_default();
+        numbers.split_ascii_whitespace().count()
+    }
+
+    /// How many filters are on its calls.
+    pub fn filters(&self) -> u32 {
+        self.count("Seccomp_filters:") as u32
+    }
+
+    /// Whether the process ignores a signal.
+    pub fn ignores(&self, signal: Signal) -> bool {
+        let mask = self.field("SigIgn:");
+        let mask = mask.and_then(|mask| u64::from_str_radix(mask, 16).ok());
+        mask.is_some_and(|mask| mask & (1 << (signal.as_raw() - 1)) != 0)
+    }
+
     /// How many threads the process has, those included that have ended and are not reaped.
     pub fn threads(&self) -> usize {
         self.count("Threads:") as usize
@@ -88,12 +106,14 @@ mod tests {
     #[test]
     fn a_status_is_read_whatever_the_name() {
         let text = "Name:\tmy: Pid:\t7\nState:\tS (sleeping)\nTgid:\t4100\nPid:\t4101\nTracerPid:\t0\nNSpid:\t4101\t41\n\
-                    Threads:\t3\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t6\n";
+                    Threads:\t3\nSigIgn:\t0000000000001001\nSeccomp_filters:\t3\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t6\n";
         let status = Status(text.to_owned());
         assert_eq!((status.name(), status.state()), ("my: Pid:\t7", Some('S')));
         let pid = |number| Pid::from_raw(number);
         assert_eq!((status.process(), status.thread()), (pid(4100), pid(4101)));
         assert_eq!((status.inner(), status.tracer()), (pid(41), None));
+        assert_eq!((status.pid_namespaces(), status.filters()), (2, 3));
+        assert!(status.ignores(Signal::HUP) && !status.ignores(Signal::INT));
         assert_eq!((status.threads(), status.switches()), (3, (5, 6)));
         assert_eq!(Status("Name:\tx\n".to_owned()).inner(), None);
     }

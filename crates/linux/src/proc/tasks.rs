@@ -35,6 +35,15 @@ pub fn threads(process: Pid) -> io::Result<Vec<Pid>> {
     numbers(&Entry::from(process).path("task"))
 }
 
+/// The children that a thread has borne or adopted. One may be missing when another one is reaped meanwhile.
+///
+/// # Errors
+/// As for reading /proc: `NotFound` when it has ended.
+pub fn children(task: Task) -> io::Result<Vec<Pid>> {
+    let text = Entry::from(task).text("children")?;
+    Ok(text.split_ascii_whitespace().filter_map(number).collect())
+}
+
 /// All threads of all processes below `init`, a domain's pid 1, without its own.
 ///
 /// What is born or ends meanwhile may be missing or listed; parents come before their children.
@@ -63,7 +72,7 @@ pub(crate) fn visit<E: From<io::Error>>(
     let mut whole = true;
     let mut processes = Vec::new();
     for thread in whole_threads(init, &mut whole)? {
-        processes.extend(children(init, thread, &mut whole)?);
+        processes.extend(whole_children(init, thread, &mut whole)?);
     }
     while let Some(process) = processes.pop() {
         let threads = or_gone(whole_threads(process, &mut whole))?;
@@ -71,7 +80,7 @@ pub(crate) fn visit<E: From<io::Error>>(
             visit(Task { process, thread })?;
         }
         for thread in threads {
-            processes.extend(children(process, thread, &mut whole)?);
+            processes.extend(whole_children(process, thread, &mut whole)?);
         }
     }
     Ok(whole)
@@ -98,10 +107,9 @@ fn whole_threads(process: Pid, whole: &mut bool) -> io::Result<Vec<Pid>> {
     Ok(threads)
 }
 
-fn children(process: Pid, thread: Pid, whole: &mut bool) -> io::Result<Vec<Pid>> {
-    let entry = Entry::from(Task { process, thread });
-    let list = || or_gone(entry.text("children"));
-    let text = list()?;
-    *whole &= text == list()?;
-    Ok(text.split_ascii_whitespace().filter_map(number).collect())
+fn whole_children(process: Pid, thread: Pid, whole: &mut bool) -> io::Result<Vec<Pid>> {
+    let list = || or_gone(children(Task { process, thread }));
+    let children = list()?;
+    *whole &= children == list()?;
+    Ok(children)
 }
