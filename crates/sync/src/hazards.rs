@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use rustix::process::Pid;
 use surmise_linux::proc::{self, Doing, Entry, Status};
 use surmise_sys::seccomp::Notification;
