@@ -86,6 +86,7 @@ pub fn enter(
         name: None,
         command,
         directory: directory()?,
+        environment: Vec::new(),
         boundary,
         wait,
         guessing: Vec::new(),

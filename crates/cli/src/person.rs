@@ -1,7 +1,8 @@
 //! What a person is told and asked while a command runs.
 
 use surmise_kept::Sender;
-use surmise_launch::{Answer, Notice, Person, Question};
+use surmise_kept::{Answer, Notice};
+use surmise_launch::{Person, Question};
 
 use crate::quote::command_line;
 use crate::summary::count;
@@ -30,8 +31,8 @@ impl Person for AtTerminal {
         }
     }
 
-    fn phrase(&self, notice: &Notice) -> String {
-        format!("surmise: {}", told(notice))
+    fn tell(&self, notice: &Notice) -> Option<String> {
+        told(notice).map(|text| format!("surmise: {text}"))
     }
 }
 
@@ -59,8 +60,9 @@ fn answer(line: &str) -> Option<Answer> {
     }
 }
 
-fn told(notice: &Notice) -> String {
-    match notice {
+/// What a person is told of; none of what they see anyway.
+fn told(notice: &Notice) -> Option<String> {
+    Some(match notice {
         Notice::Waiting {
             bytes,
             peer,
@@ -82,7 +84,8 @@ fn told(notice: &Notice) -> String {
                 count(*changes, "change")
             )
         }
-    }
+        Notice::Started { .. } | Notice::Stalled { .. } => return None,
+    })
 }
 
 fn named(sender: Option<&Sender>) -> String {
@@ -116,8 +119,8 @@ mod tests {
             sender: sender.clone(),
         };
         assert_eq!(
-            AtTerminal.phrase(&waiting),
-            "surmise: held 312 bytes for 127.0.0.1:8080 (curl, pid 41); waiting for commit"
+            AtTerminal.tell(&waiting).as_deref(),
+            Some("surmise: held 312 bytes for 127.0.0.1:8080 (curl, pid 41); waiting for commit")
         );
     }
 

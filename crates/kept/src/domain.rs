@@ -5,14 +5,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::doorway::{self, Wish};
-use crate::error::StateError;
+use crate::error::{DecideError, StateError};
 use crate::exit::Exit;
 use crate::link::Link;
 use crate::lock::Lock;
+use crate::notice::Answer;
 use crate::record::{self, Record};
 use crate::seal::{self, Depth, SealError};
 use crate::state::StateRoot;
-use crate::visit;
+use crate::visit::{self, Watched};
 
 /// The journal of a commit under way.
 const COMMIT: &str = "commit";
@@ -253,6 +254,33 @@ impl Domain {
 
     fn is_committing(&self) -> bool {
         self.directory.join(COMMIT).exists()
+    }
+
+    /// Decides about output of a running domain that is held and whose replies tasks wait for: it goes out, with all
+    /// that is sent to these hosts later; it stays held; or its connections are refused.
+    ///
+    /// # Errors
+    /// When the domain does not run, nothing in it waits so, or somebody is being asked about it just now.
+    pub fn decide(&self, answer: Answer) -> Result<(), DecideError> {
+        match self.reach(Wish::Decide(answer), &mut |_| true)? {
+            Reached::Running(link) => visit::decide(self, &link),
+            Reached::Ended(_) => Err(DecideError::NotRunning {
+                name: self.name().into(),
+            }),
+        }
+    }
+
+    /// Watches a running domain.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn watch(&self) -> Result<Watched, DecideError> {
+        match self.reach(Wish::Watch, &mut |_| true)? {
+            Reached::Running(link) => Ok(Watched::new(link)),
+            Reached::Ended(_) => Err(DecideError::NotRunning {
+                name: self.name().into(),
+            }),
+        }
     }
 
     /// Throws it away, and the state root with it when it was the last one. A domain that runs is ended

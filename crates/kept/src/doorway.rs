@@ -1,8 +1,8 @@
 //! The way to a running domain for the user's other commands: a socket in its state directory.
 //!
-//! Whoever may enter that directory, its user alone, may ask. One connection carries one request and
+//! Its user alone may enter that directory, and ask. One connection carries one request and
 //! what becomes of it: any number of [`Reply::Progress`], for a commit a [`Reply::Applied`], then one
-//! other reply.
+//! other reply. A watcher gets any number of [`Reply::Noticed`], until the domain has ended.
 
 mod lines;
 
@@ -18,12 +18,13 @@ use surmise_commit::Conflict;
 
 pub use self::lines::fit;
 use crate::link::Link;
+use crate::notice::{Answer, Notice};
 
 /// The socket's name.
 const NAME: &str = "control";
 
 /// Of the requests and replies. Two programs that differ in it do not try to understand each other.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// How many files that were merely read are named; the others are counted.
 const READ_CHANGED_MAX: usize = 20;
@@ -50,6 +51,10 @@ pub enum Wish {
     },
     /// End, and throw everything away.
     Abort,
+    /// Do this with output that is held and whose replies tasks wait for.
+    Decide(Answer),
+    /// Tell what happens, from now on.
+    Watch,
 }
 
 /// What has become of a request.
@@ -70,6 +75,8 @@ pub enum Reply {
     Done(Done),
     /// It is not, and nothing has changed unless the text says so.
     Failed(Refusal),
+    /// Of a domain that is watched.
+    Noticed(Notice),
 }
 
 /// What a commit of a running domain did.

@@ -1,7 +1,7 @@
 //! A visit to a running domain: a request, and what becomes of it.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
@@ -15,6 +15,7 @@ use crate::doorway::{Done, Reply};
 use crate::error::DecideError;
 use crate::link::Link;
 use crate::lock::Lock;
+use crate::notice::Notice;
 use crate::stopped::is_stopped;
 
 /// How often the visitor is asked whether it still wants to wait.
@@ -65,6 +66,8 @@ pub(crate) fn commit(
                 }
                 Some(Reply::Done(done)) => return Ok(done),
                 Some(Reply::Failed(refusal)) => return Err(DecideError::Refused(refusal)),
+                // Of another request.
+                Some(Reply::Noticed(_)) => {}
                 // What it did after the commit nobody has agreed to.
                 None => return applied.ok_or_else(|| DecideError::Ended { name: name.into() }),
             }
@@ -84,6 +87,54 @@ pub(crate) fn commit(
             // Fails only if the domain has ended.
             let _ = rustix::net::shutdown(link, Shutdown::Write);
         }
+    }
+}
+
+/// Waits for the answer to a decision. A domain that is stopped is not waited for.
+pub(crate) fn decide(domain: &Domain, link: &Link) -> Result<(), DecideError> {
+    let name = || domain.name().to_owned();
+    loop {
+        if has_word(link).map_err(|errno| DecideError::Link(errno.into()))? {
+            return match link.receive().map_err(DecideError::Link)? {
+                Some(Reply::Failed(refusal)) => Err(DecideError::Refused(refusal)),
+                Some(_) => Ok(()),
+                None => Err(DecideError::Ended { name: name() }),
+            };
+        } else if let Some(pid) = stopped(domain) {
+            return Err(DecideError::Stopped {
+                name: name(),
+                pid: pid.as_raw_pid(),
+            });
+        }
+    }
+}
+
+/// A running domain that is watched.
+#[derive(Debug)]
+pub struct Watched(Link);
+
+impl Watched {
+    pub(crate) fn new(link: Link) -> Self {
+        Self(link)
+    }
+
+    /// What happens next; waits for it. `None` when the domain has ended, or has forgotten who does not read.
+    ///
+    /// # Errors
+    /// When the link fails, and when the running domain is one of another version of Surmise.
+    pub fn next(&self) -> Result<Option<Notice>, DecideError> {
+        match self.0.receive().map_err(DecideError::Link)? {
+            Some(Reply::Noticed(notice)) => Ok(Some(notice)),
+            Some(Reply::Failed(refusal)) => Err(DecideError::Refused(refusal)),
+            Some(_) | None => Ok(None),
+        }
+    }
+}
+
+/// Readable when there is something new.
+impl AsFd for Watched {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

@@ -18,6 +18,7 @@ use surmise_sys::seccomp::{self, Privilege, Program};
 use surmise_sys::signals::SavedMask;
 
 use crate::capabilities;
+use crate::launch::Launch;
 use crate::message::{Failure, Listening, Order};
 use crate::nested;
 use crate::signals::Signals;
@@ -27,6 +28,8 @@ pub(crate) struct Execution<'a> {
     /// The domain's name, for the command to know.
     pub(crate) domain: &'a str,
     pub(crate) command: &'a [OsString],
+    /// As in [`Launch::environment`].
+    pub(crate) environment: &'a [(OsString, Option<OsString>)],
     /// Where the program was found before the start, if it was.
     pub(crate) found: Option<&'a Path>,
     pub(crate) directory: &'a Path,
@@ -132,11 +135,15 @@ impl Execution<'_> {
     fn execute(&self) -> io::Error {
         let (program, arguments) = self.command.split_first().expect("checked by the launch");
         let become_program = |path: &OsStr| {
-            Command::new(path)
-                .arg0(program)
-                .args(arguments)
-                .env(nested::VARIABLE, self.domain)
-                .exec()
+            let mut command = Command::new(path);
+            command.arg0(program).args(arguments);
+            for (name, value) in self.environment {
+                match value {
+                    Some(value) => command.env(name, value),
+                    None => command.env_remove(name),
+                };
+            }
+            command.env(nested::VARIABLE, self.domain).exec()
         };
         if let Some(found) = self.found {
             // Should it be gone by now, the search below tells.
@@ -145,22 +152,25 @@ impl Execution<'_> {
         let error = become_program(program);
         // A search meets directories that this user may not look into. For the C library that
         // makes a program that is nowhere one that may not be run; for a shell it does not.
-        if error.kind() == io::ErrorKind::PermissionDenied && !exists(program) {
+        if error.kind() == io::ErrorKind::PermissionDenied
+            && !exists(program, search_path(self.environment))
+        {
             return io::Error::from_raw_os_error(rustix::io::Errno::NOENT.raw_os_error());
         }
         error
     }
 }
 
-/// Where the search for `program` ends, for a domain without changes, which sees the same files as its
+/// Where the search for a launch's program ends, for a domain without changes, which sees the same files as its
 /// caller. Inside, every name that the search tries in vain is a message to the view.
 ///
 /// `None` where that can't be said for sure: then the search is made inside.
-pub(crate) fn find(program: &OsStr) -> Option<PathBuf> {
+pub(crate) fn find(launch: &Launch) -> Option<PathBuf> {
+    let program = launch.command.first()?;
     if program.as_bytes().contains(&b'/') {
         return None;
     }
-    let search = env::var_os("PATH")?;
+    let search = search_path(&launch.environment)?;
     for directory in env::split_paths(&search) {
         let is_the_domains_own = ["/dev", "/proc", "/sys"]
             .iter()
@@ -177,11 +187,20 @@ pub(crate) fn find(program: &OsStr) -> Option<PathBuf> {
     None
 }
 
-/// Whether the search for `program` finds anything.
-fn exists(program: &OsStr) -> bool {
+/// Where the command looks for programs.
+fn search_path(environment: &[(OsString, Option<OsString>)]) -> Option<OsString> {
+    let mut changes = environment.iter().rev();
+    match changes.find(|(name, _)| name == "PATH") {
+        Some((_, value)) => value.clone(),
+        None => env::var_os("PATH"),
+    }
+}
+
+/// Whether the search for `program` along `search` finds anything.
+fn exists(program: &OsStr, search: Option<OsString>) -> bool {
     if program.as_bytes().contains(&b'/') {
         return true;
     }
-    let search = env::var_os("PATH").unwrap_or_default();
+    let search = search.unwrap_or_default();
     env::split_paths(&search).any(|directory| directory.join(program).exists())
 }

@@ -28,7 +28,7 @@ const KERNEL_PATIENCE: Duration = Duration::from_secs(30);
 /// Open files that each process of a domain may need. What a program opens inside is open in the view, too.
 const DESCRIPTORS_MIN: u64 = 64;
 
-/// What to run in a domain. The environment is the caller's.
+/// What to run in a domain.
 #[derive(Clone, Debug, Default)]
 pub struct Launch {
     /// The name of a new domain; the command's with a number if there is none.
@@ -37,6 +37,9 @@ pub struct Launch {
     pub command: Vec<OsString>,
     /// Where to start it.
     pub directory: PathBuf,
+    /// What of the environment differs from the caller's: variables with their values, or without one where
+    /// they are not to be there.
+    pub environment: Vec<(OsString, Option<OsString>)>,
     /// What crosses the boundary.
     pub boundary: Boundary,
     /// Whether to wait for processes that outlive the command, rather than end them.
@@ -143,7 +146,7 @@ pub fn run(root: &StateRoot, launch: Launch, person: &dyn Person) -> Result<Outc
     let program = &launch.command[0];
     let (name, state, lock) = root.create(launch.name.as_deref(), program)?;
     let record = Record::new(&name, &launch.command, &launch.directory, &launch.boundary);
-    let found = command::find(program);
+    let found = command::find(&launch);
     let job = Job {
         name: &name,
         root: root.path(),
@@ -210,7 +213,7 @@ pub fn sync(
     let scratch = scratch.map_err(LaunchError::step("make a directory"))?;
     let (name, state) = ("sync", scratch.path());
     let lock = Lock::take(state, name)?;
-    let found = command::find(&launch.command[0]);
+    let found = command::find(launch);
     let job = Job {
         name,
         root: state,

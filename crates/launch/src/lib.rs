@@ -50,5 +50,5 @@ pub use gate::can_gate;
 pub use launch::{
     Launch, Lingering, LostStream, Outcome, Synced, Through, check_outside, run, shell, sync,
 };
-pub use person::{Answer, Notice, Person, Question};
+pub use person::{Person, Question};
 pub use surmise_refusals::{Kind as RefusalKind, Refusal as RefusedInside, Refusals};

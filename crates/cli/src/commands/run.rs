@@ -121,6 +121,7 @@ impl Arguments {
             command: self.command,
             boundary: self.boundary.boundary(&directory),
             directory,
+            environment: Vec::new(),
             wait: self.wait,
             guessing: self.speculation.guessing(),
             tells_refusals: self.telling.hears(self.json),

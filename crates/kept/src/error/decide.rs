@@ -36,6 +36,12 @@ pub enum DecideError {
     /// The running domain did not grant it.
     #[error("{}", .0.error)]
     Refused(Refusal),
+    /// It takes a running domain.
+    #[error("domain `{name}` is not running")]
+    NotRunning {
+        /// Its name.
+        name: String,
+    },
     /// The domain ended before it answered.
     #[error("domain `{name}` ended meanwhile")]
     Ended {

@@ -13,6 +13,7 @@ mod supervisor;
 mod view;
 mod visitors;
 mod watch;
+mod watchers;
 
 use std::io;
 use std::path::Path;
@@ -104,6 +105,7 @@ pub(crate) fn supervise(
     let execution = Execution {
         domain: job.name,
         command: &job.launch.command,
+        environment: &job.launch.environment,
         found: job.found,
         directory: &job.launch.directory,
         filter: &filter,

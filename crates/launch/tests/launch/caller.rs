@@ -91,8 +91,8 @@ impl Person for Nobody {
         Answer::Refuse
     }
 
-    fn phrase(&self, notice: &Notice) -> String {
-        format!("notice: {notice:?}")
+    fn tell(&self, notice: &Notice) -> Option<String> {
+        (!matches!(notice, Notice::Started { .. })).then(|| format!("notice: {notice:?}"))
     }
 }
 

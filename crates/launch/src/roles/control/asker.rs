@@ -5,9 +5,10 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::process::Signal;
+use surmise_kept::Answer;
 use surmise_sys::process::{self, Child};
 
-use crate::person::{Answer, Person, Question};
+use crate::person::{Person, Question};
 
 pub(super) struct Asker {
     /// `None` once it was waited for.
@@ -16,7 +17,7 @@ pub(super) struct Asker {
 
 impl Asker {
     pub(super) fn ask(person: &dyn Person, question: &Question) -> io::Result<Self> {
-        let process = process::fork(&[], || code(person.ask(question)))?;
+        let process = process::fork(&person.descriptors(), || code(person.ask(question)))?;
         Ok(Self {
             process: Some(process),
         })

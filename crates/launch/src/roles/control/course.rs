@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use surmise_engine::Bug;
 use surmise_kept::doorway::{Refusal, Wish};
-use surmise_network::Verdict;
+use surmise_kept::{Answer, Notice};
 
 use self::commit::{Commit, Next};
 use self::dialogue::Dialogue;
@@ -29,7 +29,7 @@ use self::leaving::Leaving;
 use self::questions::Matter;
 use self::replies::Replies;
 use crate::message::{Order, RelayOrder, ViewOrder};
-use crate::person::{Answer, Notice, Question};
+use crate::person::Question;
 use crate::signals::is_end;
 
 /// Why the course cannot be followed.
@@ -53,6 +53,8 @@ pub(super) type Result<T> = std::result::Result<T, CourseError>;
 pub(super) struct Course {
     /// The domain's name.
     name: String,
+    /// Whether there is a view, whose changes are kept.
+    is_kept: bool,
     dialogue: Dialogue,
     replies: Replies,
     leaving: Leaving,
@@ -65,9 +67,14 @@ pub(super) struct Course {
 impl Course {
     /// Of a domain whose command is about to start. `terminal`: whether it has one, and if so whether the command
     /// may read its keys. `may_trace`: whether it has a supervisor that may trace tasks.
-    pub(super) fn new(name: &str, terminal: Option<bool>, may_trace: bool) -> Result<Self> {
+    pub(super) fn new(
+        (name, is_kept): (&str, bool),
+        terminal: Option<bool>,
+        may_trace: bool,
+    ) -> Result<Self> {
         Ok(Self {
             name: name.into(),
+            is_kept,
             dialogue: Dialogue::new(terminal),
             replies: Replies::new()?,
             leaving: Leaving::No,
@@ -121,6 +128,11 @@ impl Course {
                 effects.push(Effect::Init(Order::Signal(signal.as_raw())));
                 Ok(())
             }
+            Event::Started => {
+                let name = self.is_kept.then(|| self.name.clone());
+                self.note(Notice::Started { name }, effects);
+                Ok(())
+            }
             Event::Died(role) => {
                 if role == Role::Supervisor {
                     effects.push(Effect::SupervisorGone);
@@ -135,10 +147,7 @@ impl Course {
             }
             Event::Boundary(event) => self.hear_boundary(event, now, effects),
             Event::Commit(event) => self.hear_commit(event, now, effects),
-            Event::Visit { visitor, wish } => {
-                self.visit(visitor, wish, now, effects);
-                Ok(())
-            }
+            Event::Visit { visitor, wish } => self.visit(visitor, wish, now, effects),
             Event::Answered(answer) => self.answered(answer, effects),
         }
     }
@@ -201,11 +210,16 @@ impl Course {
 
     /// Nothing in the domain goes on without a person.
     fn stalled<V>(&mut self, is_person_there: bool, effects: &mut Effects<V>) {
+        let (peers, holds) = self.replies.wanted();
+        // The person is asked, or hears of it when the domain has left its caller.
+        let notice = Notice::Stalled {
+            peers: peers.clone(),
+        };
+        effects.push(Effect::TellWatchers(notice));
         if !self.leaving.has_caller() {
             return;
         }
         if is_person_there {
-            let (peers, holds) = self.replies.wanted();
             let matter = Matter::Stalled(holds);
             self.dialogue
                 .ask(Question::Stalled { peers }, matter, effects);
@@ -218,32 +232,45 @@ impl Course {
     fn answered<V>(&mut self, answer: Answer, effects: &mut Effects<V>) -> Result<()> {
         match self.dialogue.answered() {
             Some(Matter::Reach(question)) => answer_reach(question, answer, effects),
-            Some(Matter::Stalled(_)) if answer == Answer::Hold => {
-                let name = self.name.clone();
-                self.note(Notice::WaitsForCommit { name }, effects);
-            }
-            Some(Matter::Stalled(holds)) => {
-                let verdict = verdict(answer);
-                let orders = holds
-                    .iter()
-                    .map(|&hold| RelayOrder::Decide { hold, verdict });
-                effects.extend(orders.map(Effect::Relay));
-                self.replies.look_afresh(effects)?;
-            }
+            Some(Matter::Stalled(holds)) => self.decide(&holds, answer, effects)?,
             None => {}
         }
         self.dialogue.go_on(effects);
         Ok(())
     }
 
+    /// What becomes of these holds, whose replies tasks wait for.
+    fn decide<V>(&mut self, holds: &[u64], answer: Answer, effects: &mut Effects<V>) -> Result<()> {
+        if answer == Answer::Hold {
+            let name = self.name.clone();
+            self.note(Notice::WaitsForCommit { name }, effects);
+            return Ok(());
+        }
+        let verdict = answer.into();
+        let orders = holds
+            .iter()
+            .map(|&hold| RelayOrder::Decide { hold, verdict });
+        effects.extend(orders.map(Effect::Relay));
+        self.replies.look_afresh(effects)
+    }
+
     fn note<V>(&self, notice: Notice, effects: &mut Effects<V>) {
+        effects.push(Effect::TellWatchers(notice.clone()));
         if self.leaving.has_caller() {
             effects.push(Effect::Note(notice));
         }
     }
 
-    fn visit<V>(&mut self, visitor: V, wish: Wish, now: Instant, effects: &mut Effects<V>) {
+    fn visit<V>(
+        &mut self,
+        visitor: V,
+        wish: Wish,
+        now: Instant,
+        effects: &mut Effects<V>,
+    ) -> Result<()> {
         match wish {
+            Wish::Watch => effects.push(Effect::Watch(visitor)),
+            Wish::Decide(answer) => return self.decide_from_elsewhere(visitor, answer, effects),
             Wish::Abort => {
                 self.is_aborted = true;
                 effects.push(Effect::AwaitEnd(visitor));
@@ -265,6 +292,33 @@ impl Course {
                 effects.extend([Effect::SettleGuesses, Effect::Freeze(visitor)]);
             }
         }
+        Ok(())
+    }
+
+    /// Another command decides what a person could be asked: what becomes of output whose replies tasks wait for.
+    fn decide_from_elsewhere<V>(
+        &mut self,
+        visitor: V,
+        answer: Answer,
+        effects: &mut Effects<V>,
+    ) -> Result<()> {
+        let (_, holds) = self.replies.wanted();
+        let refusal = if holds.is_empty() {
+            let hint = "`surmise diff` shows what the domain holds until the commit";
+            Refusal::new(
+                "nothing in the domain waits for a reply to held output",
+                hint,
+            )
+        } else if !self.dialogue.is_idle() {
+            let hint = "answer there, or wait for the answer";
+            Refusal::new("somebody is being asked just now", hint)
+        } else {
+            self.decide(&holds, answer, effects)?;
+            effects.push(Effect::Grant(visitor));
+            return Ok(());
+        };
+        effects.push(Effect::Refuse(visitor, refusal));
+        Ok(())
     }
 
     /// pid 1 or the view has carried out an order, or not.
@@ -337,14 +391,6 @@ impl Course {
 }
 
 fn answer_reach<V>(question: u64, answer: Answer, effects: &mut Effects<V>) {
-    let verdict = verdict(answer);
+    let verdict = answer.into();
     effects.push(Effect::Relay(RelayOrder::Answer { question, verdict }));
-}
-
-fn verdict(answer: Answer) -> Verdict {
-    match answer {
-        Answer::Allow => Verdict::Allow,
-        Answer::Hold => Verdict::Hold,
-        Answer::Refuse => Verdict::Deny,
-    }
 }

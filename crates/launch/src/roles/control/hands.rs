@@ -4,7 +4,8 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use rustix::process::Signal;
-use surmise_kept::Link;
+use surmise_kept::doorway::{Done, Reply};
+use surmise_kept::{Answer, Link};
 
 use super::Job;
 use super::asker::Asker;
@@ -13,8 +14,9 @@ use super::course::{
 };
 use super::standstill::{Standstill, refuse};
 use super::start::Roles;
+use super::watchers::Watchers;
 use crate::message::{RelayOrder, ViewOrder};
-use crate::person::{Answer, Question};
+use crate::person::Question;
 use crate::roles::committer::Outcome;
 use crate::stall::{Outside, Sampler};
 use crate::stops;
@@ -27,6 +29,7 @@ pub(super) struct Hands<'a> {
     standstill: Option<Standstill>,
     /// Who wants the domain to be aborted. They wait until it has ended, which closes their links.
     aborting: Vec<Link>,
+    watchers: Watchers,
 }
 
 impl<'a> Hands<'a> {
@@ -41,6 +44,7 @@ impl<'a> Hands<'a> {
             asker: None,
             standstill: None,
             aborting: Vec::new(),
+            watchers: Watchers::default(),
         }
     }
 
@@ -85,9 +89,12 @@ impl<'a> Hands<'a> {
             Effect::Wake => self.roles.wake(),
             Effect::Free => self.roles.supervisor.iter().for_each(|role| role.kill()),
             Effect::SupervisorGone => self.roles.supervisor.iter().for_each(|role| role.gone()),
+            Effect::TellWatchers(notice) => self.watchers.tell(&notice),
             Effect::Note(notice) => {
-                let line = format!("{}\n", self.job.person.phrase(&notice));
-                let _ = self.roles.to_relay.send(&RelayOrder::Note(line));
+                if let Some(line) = self.job.person.tell(&notice) {
+                    let note = RelayOrder::Note(format!("{line}\n"));
+                    let _ = self.roles.to_relay.send(&note);
+                }
             }
             Effect::Ask(question) => return Ok(self.ask(&question)),
             Effect::Stop(signal) => {
@@ -108,6 +115,9 @@ impl<'a> Hands<'a> {
             }
             Effect::ForgetSample => self.sampler.forget(),
             Effect::AwaitEnd(visitor) => self.aborting.push(visitor),
+            Effect::Watch(visitor) => self.watchers.add(visitor),
+            // A visitor that has gone needs no answer.
+            Effect::Grant(visitor) => drop(visitor.try_send(&Reply::Done(Done::default()))),
             Effect::Refuse(visitor, refusal) => refuse(&visitor, refusal),
             Effect::SettleGuesses => {
                 if let Some(supervisor) = &self.roles.supervisor {

@@ -116,7 +116,11 @@ impl<'a> Watch<'a> {
             job,
             heard,
             visitors: Visitors::new(job.state)?,
-            course: Course::new(job.name, roles.terminal, may_trace)?,
+            course: Course::new(
+                (job.name, job.synchrony.is_none()),
+                roles.terminal,
+                may_trace,
+            )?,
             hands: Hands::new(roles, job),
         })
     }
@@ -264,6 +268,10 @@ impl<'a> Watch<'a> {
         match self.roles.to_init.receive()? {
             Some(Report::Done) => self.hear(Event::Done(Ok(()))),
             Some(Report::NotDone(error)) => self.hear(Event::Done(Err(error))),
+            Some(report @ Report::Started) => {
+                self.heard.take(Some(report));
+                self.hear(Event::Started)
+            }
             report => match self.heard.take(report) {
                 Some(signal) => {
                     let stopped = TerminalEvent::CommandStopped(signal);

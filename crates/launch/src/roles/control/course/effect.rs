@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use rustix::process::Signal;
+use surmise_kept::Notice;
 use surmise_kept::doorway::{Refusal, Reply};
 
 use crate::message::{Order, RelayOrder, ViewOrder};
-use crate::person::{Notice, Question};
+use crate::person::Question;
 
 /// Whom a commit waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub(in super::super) enum Effect<V> {
     SupervisorGone,
     /// Stop this process, as the command was; [`TerminalEvent::WentOn`](super::TerminalEvent::WentOn) follows.
     Stop(Signal),
+    /// Tell all who watch.
+    TellWatchers(Notice),
     /// Tell the person.
     Note(Notice),
     /// Ask the person, whose the terminal is; [`Event::Answered`](super::Event::Answered) follows.
@@ -45,6 +48,10 @@ pub(in super::super) enum Effect<V> {
     ForgetSample,
     /// This one waits until the domain has ended.
     AwaitEnd(V),
+    /// This one watches from now on.
+    Watch(V),
+    /// This one has got what it wants.
+    Grant(V),
     /// This one does not get what it wants.
     Refuse(V, Refusal),
     /// Have all guesses decided.

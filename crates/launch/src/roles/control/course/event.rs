@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use rustix::process::Signal;
+use surmise_kept::Answer;
 use surmise_kept::doorway::Wish;
 use surmise_outbox::Sender;
 
 use super::super::stopped::StoppedRole;
 use crate::consent::Wait;
 use crate::message::Delivery;
-use crate::person::Answer;
 use crate::roles::committer::Outcome;
 
 /// What control hears. `V`: another command of the user, which has come by the doorway.
@@ -17,6 +17,8 @@ use crate::roles::committer::Outcome;
 pub(in super::super) enum Event<V> {
     /// A signal of the caller, to be passed on.
     Signal(Signal),
+    /// The command is about to start.
+    Started,
     /// One of the other roles has ended first.
     Died(Role),
     /// pid 1 or the view has carried out an order, or not.

@@ -7,10 +7,17 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use surmise_network::Verdict;
 
 use super::*;
 use crate::consent::Wait;
 use crate::message::RelayOrder;
+
+/// What they are told who watch a domain that has stalled.
+fn stalled() -> Effect<&'static str> {
+    let peers = vec!["example.org:80".into()];
+    Effect::TellWatchers(Notice::Stalled { peers })
+}
 
 /// A course, the time, and visitors that are names.
 struct Scene {
@@ -21,7 +28,7 @@ struct Scene {
 impl Scene {
     fn new(terminal: Option<bool>, may_trace: bool) -> Self {
         Self {
-            course: Course::new("t", terminal, may_trace).expect("a course"),
+            course: Course::new(("t", true), terminal, may_trace).expect("a course"),
             now: Instant::now(),
         }
     }
@@ -155,7 +162,8 @@ fn where_nobody_is_there_a_host_is_refused_and_a_stalled_domain_leaves_its_calle
         verdict: Verdict::Deny,
     };
     assert_eq!(scene.boundary(asked(1, false)), [Effect::Relay(refused)]);
-    assert_eq!(scene.stall(false), [Effect::Relay(RelayOrder::Detach)]);
+    let detach = Effect::Relay(RelayOrder::Detach);
+    assert_eq!(scene.stall(false), [stalled(), detach]);
     let refused = scene.visit("early", COMMIT);
     assert!(matches!(refused[..], [Effect::Refuse("early", _)]));
     let effects = scene.boundary(BoundaryEvent::Detached);
@@ -171,7 +179,11 @@ fn where_nobody_is_there_a_host_is_refused_and_a_stalled_domain_leaves_its_calle
         peer: "example.org:80".into(),
         error: "no space".into(),
     };
-    assert_eq!(scene.boundary(not_kept), [], "nobody is there to be told");
+    let told = scene.boundary(not_kept);
+    assert!(
+        matches!(told[..], [Effect::TellWatchers(_)]),
+        "nobody else is there: {told:?}"
+    );
 }
 
 #[test]
@@ -196,15 +208,16 @@ fn a_person_decides_what_all_wait_for_and_is_asked_again_when_all_wait_again() {
     ] {
         let mut scene = Scene::new(Some(true), false);
         let pause = Effect::Relay(RelayOrder::PauseTerminal);
-        assert_eq!(scene.stall(true), [pause]);
+        assert_eq!(scene.stall(true), [stalled(), pause]);
         let peers = vec!["example.org:80".into()];
         let question = Effect::Ask(Question::Stalled { peers });
         assert_eq!(scene.terminal(TerminalEvent::Paused), [question]);
         let effects = scene.hear(Event::Answered(answer));
         let resume = Effect::Relay(RelayOrder::ResumeTerminal { engage: false });
-        let note = Effect::Note(Notice::WaitsForCommit { name: "t".into() });
+        let notice = Notice::WaitsForCommit { name: "t".into() };
+        let (watchers, note) = (Effect::TellWatchers(notice.clone()), Effect::Note(notice));
         let expected = match verdict {
-            None => vec![note, resume],
+            None => vec![watchers, note, resume],
             Some(verdict) => {
                 let decide = RelayOrder::Decide { hold: 1, verdict };
                 vec![Effect::Relay(decide), Effect::ForgetSample, resume]
@@ -226,4 +239,41 @@ fn an_abort_ends_the_domain_at_once_and_waits_for_its_end() {
     let end = [Effect::AwaitEnd("a"), Effect::KillInit, Effect::Wake];
     assert_eq!(scene.visit("a", Wish::Abort), end);
     assert!(scene.course.is_aborted());
+}
+
+#[test]
+fn those_who_watch_and_the_person_hear_of_the_start() {
+    for is_kept in [true, false] {
+        let mut scene = Scene::new(None, false);
+        scene.course = Course::new(("t", is_kept), None, false).expect("a course");
+        let effects = scene.visit("watcher", Wish::Watch);
+        assert_eq!(effects, [Effect::Watch("watcher")]);
+        let name = is_kept.then(|| "t".into());
+        let started = Notice::Started { name };
+        let expected = [Effect::TellWatchers(started.clone()), Effect::Note(started)];
+        assert_eq!(scene.hear(Event::Started), expected);
+    }
+}
+
+#[test]
+fn another_command_decides_what_nobody_is_being_asked() {
+    let mut scene = Scene::new(Some(true), false);
+    let allow = Wish::Decide(Answer::Allow);
+    let refused = scene.visit("early", allow);
+    assert!(matches!(refused[..], [Effect::Refuse("early", _)]));
+    scene.stall(true);
+    let refused = scene.visit("asked", allow);
+    assert!(matches!(refused[..], [Effect::Refuse("asked", _)]));
+    scene.terminal(TerminalEvent::Paused);
+    scene.hear(Event::Answered(Answer::Hold));
+    let decide = RelayOrder::Decide {
+        hold: 1,
+        verdict: Verdict::Allow,
+    };
+    let expected = [
+        Effect::Relay(decide),
+        Effect::ForgetSample,
+        Effect::Grant("late"),
+    ];
+    assert_eq!(scene.visit("late", allow), expected);
 }

@@ -108,7 +108,7 @@ impl Standstill {
                 self.last_words += 1;
                 assert!(self.applied == 0 && self.last_words == 1);
             }
-            CommitEffect::Tell(Reply::Progress { .. })
+            CommitEffect::Tell(Reply::Progress { .. } | Reply::Noticed(_))
             | CommitEffect::FindStopped(_)
             | CommitEffect::Over => {}
         }
@@ -122,10 +122,6 @@ fn event(number: u8, world: &mut World) -> Option<Event<&'static str>> {
         .standstill
         .as_ref()
         .is_some_and(|standstill| standstill.has_committer);
-    let committer = |outcome| {
-        let event = Event::Commit(CommitEvent::Committer(outcome));
-        has_committer.then_some(event)
-    };
     let (terminal, boundary) = (Event::Terminal, Event::Boundary);
     Some(match number {
         0 => Event::Signal(Signal::TERM),
@@ -165,18 +161,13 @@ fn event(number: u8, world: &mut World) -> Option<Event<&'static str>> {
             waits: BTreeMap::from([(3, Wait::HeldReply)]),
             is_person_there: true,
         }),
-        26..=28 => {
-            return committer(Some(Outcome::Applied {
-                changes: 1,
-                left: Vec::new(),
-                read_changed: ReadChanged::default(),
-            }));
-        }
-        29 => return committer(Some(Outcome::Refused(Refusal::new("no", "no")))),
-        30..=32 => return committer(Some(Outcome::Forgotten)),
-        33 => return committer(None),
+        26..=33 => return has_committer.then(|| committer(number)),
         34..=36 => Event::Commit(CommitEvent::Releasing),
         37..=39 => Event::Commit(CommitEvent::Released(Delivery::default())),
+        40 => Event::Visit {
+            visitor: "decide",
+            wish: Wish::Decide(Answer::Allow),
+        },
         _ => {
             let pid = Pid::from_raw(7).expect("a number");
             let name = "pid 1";
@@ -185,12 +176,27 @@ fn event(number: u8, world: &mut World) -> Option<Event<&'static str>> {
     })
 }
 
+/// What the committer says.
+fn committer(number: u8) -> Event<&'static str> {
+    let outcome = match number {
+        26..=28 => Some(Outcome::Applied {
+            changes: 1,
+            left: Vec::new(),
+            read_changed: ReadChanged::default(),
+        }),
+        29 => Some(Outcome::Refused(Refusal::new("no", "no"))),
+        30..=32 => Some(Outcome::Forgotten),
+        _ => None,
+    };
+    Event::Commit(CommitEvent::Committer(outcome))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_000))]
 
     #[test]
     fn effects_are_never_at_odds(
-        schedule in prop::collection::vec((0..41_u8, 0..3_000_u64, any::<bool>()), 1..120),
+        schedule in prop::collection::vec((0..42_u8, 0..3_000_u64, any::<bool>()), 1..120),
     ) {
         let mut scene = Scene::new(Some(true), true);
         let mut world = World::default();

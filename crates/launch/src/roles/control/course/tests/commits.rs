@@ -78,6 +78,7 @@ fn steps() -> Vec<(CommitEvent, Told)> {
             vec![
                 of_commit(CommitEffect::Thaw),
                 of_commit(CommitEffect::Tell(Reply::Applied(done()))),
+                Effect::TellWatchers(Notice::Committed { changes: 3 }),
                 Effect::Note(Notice::Committed { changes: 3 }),
             ],
         ),
