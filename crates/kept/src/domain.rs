@@ -159,6 +159,12 @@ impl Domain {
         }
     }
 
+    /// Waits a while for a domain that has heard its last request: until then it passes on its last output.
+    pub fn wait_ended(&self) {
+        // Who holds it then works on it, and is no concern of the caller's.
+        let _ = self.lock_when_ended(&mut |_| true);
+    }
+
     /// As [`Self::lock`], and waits a while for a domain that is about to end, as [`Self::reach`] does.
     pub(crate) fn lock_when_ended(
         &self,

@@ -122,7 +122,7 @@ impl Watched {
     ///
     /// # Errors
     /// When the link fails, and when the running domain is one of another version of Surmise.
-    pub fn next(&self) -> Result<Option<Notice>, DecideError> {
+    pub fn heard(&self) -> Result<Option<Notice>, DecideError> {
         match self.0.receive().map_err(DecideError::Link)? {
             Some(Reply::Noticed(notice)) => Ok(Some(notice)),
             Some(Reply::Failed(refusal)) => Err(DecideError::Refused(refusal)),

@@ -233,10 +233,15 @@ fn run(keep: Option<&[BorrowedFd<'_>]>, child: impl FnOnce() -> u8) -> ! {
     unsafe { libc::_exit(i32::from(status.unwrap_or(PANICKED))) }
 }
 
-fn assert_single_threaded() {
+/// Whether this process has one thread, so that it can be copied.
+pub fn has_one_thread() -> bool {
     // SAFETY: for a process of one thread unsharing the thread group changes nothing; for
     // any other the kernel refuses with EINVAL. Cheaper than reading /proc.
-    let alone = unsafe { libc::unshare(libc::CLONE_THREAD) } == 0;
+    unsafe { libc::unshare(libc::CLONE_THREAD) == 0 }
+}
+
+fn assert_single_threaded() {
+    let alone = has_one_thread();
     assert!(alone, "a process of several threads must not be copied");
 }
 

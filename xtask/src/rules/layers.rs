@@ -17,6 +17,7 @@ const LAYERS: &[&[&str]] = &[
     &["commit", "diff"],
     &["kept"],
     &["launch"],
+    &["api"],
     &["cli"],
 ];
 

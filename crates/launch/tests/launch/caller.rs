@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use surmise_kept::{Peer, Rule, StateRoot, Verdict};
-use surmise_launch::{Answer, Launch, LaunchError, Notice, Outcome, Person, Question};
+use surmise_kept::{Answer, Notice, Peer, Rule, StateRoot, Verdict};
+use surmise_launch::{Launch, LaunchError, Outcome, Person, Question};
 
 use surmise_supervisor::{Guessing, Stats, Torture};
 
