@@ -83,6 +83,7 @@ pub use surmise_kept::{
     Policy, ReadChanged, Record, Resend, Rule, Sender, StateError, Status, Target, Verdict,
     Watched,
 };
+pub use surmise_launch::Through;
 pub use surmise_launch::{
     LaunchError, Lingering, LostStream, Person, Question, RefusalKind, Refusals, RefusedInside,
     can_gate, check_outside,

@@ -1,12 +1,12 @@
 //! What becomes of a domain's changes after a run.
 
-use surmise_kept::{Domain, Exit};
+use surmise_api::results::{CommitResult, Fate};
+use surmise_api::{Domain, Exit, Pending};
 
-use crate::commit::commit;
+use crate::commit::commit_or_keep;
 use crate::failure::Failure;
-use crate::kept::Kept;
 use crate::launch;
-use crate::pending::Pending;
+use crate::pending;
 use crate::prompt::{self, Answer};
 use crate::refused::Telling;
 use crate::report;
@@ -26,25 +26,13 @@ pub enum Choice {
     ShowAndAbort,
 }
 
-/// What has become of the changes.
-#[derive(Clone, Copy, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Fate {
-    /// They are real.
-    Committed,
-    /// They never happened.
-    Aborted,
-    /// They wait.
-    Kept,
-    /// There were none, and the domain is gone.
-    Unchanged,
-}
-
 /// What has become of a domain.
 pub struct Settled {
     pub fate: Fate,
     /// What could not be kept of it, for want of space say; a line each.
     pub missing: Vec<String>,
+    /// What the commit did, if there was one.
+    pub commit: Option<CommitResult>,
 }
 
 impl From<Fate> for Settled {
@@ -52,6 +40,7 @@ impl From<Fate> for Settled {
         Self {
             fate,
             missing: Vec::new(),
+            commit: None,
         }
     }
 }
@@ -70,40 +59,35 @@ pub fn settle(
     match choice {
         Choice::Ask => ask(domain, telling),
         Choice::Keep => Ok(keep(&domain, pending, telling)),
-        Choice::CommitIfZero => commit_if_zero(domain, exit, pending).map(Settled::from),
+        Choice::CommitIfZero => commit_if_zero(domain, exit, pending),
         Choice::ShowAndAbort => {
-            pending.show()?;
+            pending::show(pending)?;
             domain.abort()?;
             Ok(Fate::Aborted.into())
         }
     }
 }
 
-fn commit_if_zero(domain: Domain, exit: Exit, pending: &Pending) -> Result<Fate, Failure> {
+fn commit_if_zero(domain: Domain, exit: Exit, pending: &Pending) -> Result<Settled, Failure> {
     if exit.code() == 0 {
-        commit_or_keep(domain)?;
-        return Ok(Fate::Committed);
+        return committed(domain);
     }
     domain.abort()?;
     report::note(format_args!(
-        "the command {}; aborted, {pending} thrown away",
+        "the command {}; aborted, {} thrown away",
         ended(exit),
+        pending::amount(pending),
     ));
-    Ok(Fate::Aborted)
+    Ok(Fate::Aborted.into())
 }
 
-/// A domain whose commit fails is kept, and whoever keeps one makes it durable.
-fn commit_or_keep(domain: Domain) -> Result<(), Failure> {
-    match commit(domain.clone()) {
-        Ok(_) => Ok(()),
-        // The changes are committed, but for what the failure tells.
-        Err(failure) if !domain.exists() => Err(failure),
-        Err(failure) => {
-            // The first error is the one to tell.
-            let _ = domain.make_durable();
-            Err(failure.kept_in(Kept::of(&domain)))
-        }
-    }
+fn committed(domain: Domain) -> Result<Settled, Failure> {
+    let name = domain.name().to_owned();
+    let committed = commit_or_keep(domain)?;
+    Ok(Settled {
+        commit: Some(CommitResult::of(&name, &committed)),
+        ..Fate::Committed.into()
+    })
 }
 
 fn ended(exit: Exit) -> String {
@@ -116,15 +100,16 @@ fn ended(exit: Exit) -> String {
 /// What a full disk takes of a domain must not take the command's status from its caller.
 fn keep(domain: &Domain, pending: &Pending, telling: Telling) -> Settled {
     let settled = Settled {
-        fate: Fate::Kept,
         missing: made_durable(domain),
+        ..Fate::Kept.into()
     };
     if !telling.tells() {
         return settled;
     }
     let name = domain.name();
     report::note(format_args!(
-        "{pending} kept in domain {name}; nothing has changed outside",
+        "{} kept in domain {name}; nothing has changed outside",
+        pending::amount(pending),
     ));
     report::follow_ups(name);
     settled
@@ -132,32 +117,24 @@ fn keep(domain: &Domain, pending: &Pending, telling: Telling) -> Settled {
 
 /// Makes a domain that is kept durable, and tells, and returns, what is to be feared if that fails.
 pub fn made_durable(domain: &Domain) -> Vec<String> {
-    let error = domain.make_durable().err();
-    let missing: Vec<_> = error
-        .map(|error| {
-            format!(
-                "a loss of power may take the changes, and damage to them may not be told: {error}"
-            )
-        })
-        .into_iter()
-        .collect();
+    let missing = surmise_api::keep(domain);
     missing.iter().for_each(report::note);
     missing
 }
 
 fn ask(domain: Domain, telling: Telling) -> Result<Settled, Failure> {
     let boundary = domain.record().boundary.clone();
-    let mut pending = Pending::of(&domain)?;
-    pending.show()?;
+    let mut pending = domain.pending()?;
+    pending::show(&pending)?;
     loop {
         let line = terminal::ask(prompt::QUESTION)
             .map_err(|error| Failure::new(format_args!("ask on the terminal: {error}")))?;
         match prompt::answer(line.as_deref()) {
             None => {}
             Some(Answer::Commit) => {
-                commit_or_keep(domain)?;
-                report::note(format_args!("{pending} committed"));
-                return Ok(Fate::Committed.into());
+                let settled = committed(domain)?;
+                report::note(format_args!("{} committed", pending::amount(&pending)));
+                return Ok(settled);
             }
             Some(Answer::Abort) => {
                 domain.abort()?;
@@ -167,8 +144,8 @@ fn ask(domain: Domain, telling: Telling) -> Result<Settled, Failure> {
             Some(Answer::Shell) => {
                 match launch::enter(&domain, Vec::new(), boundary.clone(), false, telling) {
                     Ok(_) => {
-                        pending = Pending::of(&domain)?;
-                        pending.show()?;
+                        pending = domain.pending()?;
+                        pending::show(&pending)?;
                     }
                     // There is still something to decide.
                     Err(failure) => failure.tell(),

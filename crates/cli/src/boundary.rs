@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use surmise_kept::{Boundary, Peer, Policy, Rule, Verdict};
+use surmise_api::{Boundary, Peer, Policy, Rule, Verdict};
 
 use crate::terminal;
 
@@ -126,7 +126,7 @@ impl Options {
 /// A question needs somebody to answer it, and a gate at which the connection waits. Who may not have
 /// one can do without a network still.
 fn usual() -> Verdict {
-    match terminal::can_ask() && surmise_launch::can_gate() {
+    match terminal::can_ask() && surmise_api::can_gate() {
         true => Verdict::Ask,
         false => Verdict::Deny,
     }

@@ -1,6 +1,7 @@
 //! The subcommands, one file each.
 
 mod abort;
+mod api;
 mod commit;
 mod completions;
 mod demo;
@@ -33,6 +34,7 @@ pub enum Command {
     Shell(shell::Arguments),
     Sync(sync::Arguments),
     Volume(volume::Arguments),
+    Api(api::Arguments),
     Doctor(doctor::Arguments),
     Demo(demo::Arguments),
     Syscalls(syscalls::Arguments),
@@ -52,6 +54,7 @@ impl Command {
             Self::Shell(arguments) => arguments.execute(),
             Self::Sync(arguments) => arguments.execute(),
             Self::Volume(arguments) => arguments.execute(),
+            Self::Api(arguments) => arguments.execute(),
             Self::Doctor(arguments) => arguments.execute(),
             Self::Demo(arguments) => arguments.execute(),
             Self::Syscalls(arguments) => arguments.execute(),
@@ -73,6 +76,7 @@ impl Command {
             Self::Syscalls(arguments) => arguments.json(),
             Self::Diff(_)
             | Self::Shell(_)
+            | Self::Api(_)
             | Self::Demo(_)
             | Self::Completions(_)
             | Self::Man(_) => None,

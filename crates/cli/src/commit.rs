@@ -3,37 +3,55 @@
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
-use surmise_commit::Terms;
-use surmise_kept::{Committed, Domain, ReadChanged, Target};
+use surmise_api::{Committed, Domain, OnOutput, OnProgress, ReadChanged, Target, Terms};
 
 use crate::failure::Failure;
-use crate::interrupt::Interrupts;
+use crate::kept::Kept;
 use crate::progress::Display;
 use crate::report;
 use crate::summary::count;
+use surmise_api::Interrupts;
 
-/// Makes the changes of `domain` real, or finishes what an earlier commit began.
+/// Makes the changes of `domain` real. A domain whose commit fails, or that could not send all, is kept, and the
+/// failure says so.
 ///
 /// On a terminal, one that takes long shows how far it is. A signal that asks to stop stops it
 /// between two steps.
-pub fn commit(domain: Domain) -> Result<Committed, Failure> {
-    let name = domain.name().to_owned();
-    let committed = commit_quietly(domain, Terms::default(), Display::on_terminal())?;
-    tell(&name, &committed)?;
+pub fn commit_or_keep(domain: Domain) -> Result<Committed, Failure> {
+    let kept = |failure: Failure| match domain.exists() {
+        true => failure.kept_in(Kept::of(&domain)),
+        // The changes are committed, but for what the failure tells.
+        false => failure,
+    };
+    let committed = shown(Display::on_terminal(), |on_progress, on_output| {
+        domain.clone().commit_or_keep(on_progress, on_output)
+    });
+    let committed = committed?.map_err(Failure::from).map_err(kept)?;
+    tell(domain.name(), &committed).map_err(kept)?;
     Ok(committed)
 }
 
-/// The same on somebody's terms, and says nothing of the result.
+/// Makes them real on somebody's terms, or finishes what an earlier commit began, and says nothing of the result.
 pub fn commit_quietly(
     domain: Domain,
     terms: Terms<'_>,
-    mut display: Display,
+    display: Display,
 ) -> Result<Committed, Failure> {
+    let committed = shown(display, |on_progress, on_output| {
+        domain.commit(terms, on_progress, on_output)
+    });
+    Ok(committed??)
+}
+
+/// Commits by `commit`, and shows how far that is and what was held for the terminal and the streams.
+fn shown<T>(
+    mut display: Display,
+    commit: impl FnOnce(&mut OnProgress<'_>, &mut OnOutput<'_>) -> T,
+) -> Result<T, Failure> {
     let interrupts = Interrupts::hold().map_err(Failure::new)?;
     let mut lines = TerminalLines::default();
     let out = display.leaves_standard_output();
-    let committed = domain.commit_on(
-        terms,
+    let committed = commit(
         &mut |progress| {
             display.show(progress);
             if interrupts.arrived() {
@@ -48,7 +66,7 @@ pub fn commit_quietly(
         },
     );
     display.clear();
-    Ok(committed?)
+    Ok(committed)
 }
 
 /// Says what was sent and what was read and has changed, and fails with what was left.

@@ -3,10 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use surmise_changes::Changes;
-use surmise_diff::Diff;
+use surmise_api::Domain;
 use surmise_diff::forms::Shown;
-use surmise_kept::Domain;
 
 use crate::failure::Failure;
 use crate::form::Choice;
@@ -22,9 +20,8 @@ pub fn show(
     base: &Path,
 ) -> Result<ExitCode, Failure> {
     let salvaged = domain.salvage()?;
-    let changes = Changes::of(&salvaged.map);
-    let diff = Diff::without_notes(changes).below(wanted);
-    let held = held::rows(domain).unwrap_or_default();
+    let diff = salvaged.changes.below(wanted);
+    let held = domain.held().unwrap_or_default();
     let shown = Shown {
         diff: &diff,
         held: &held::shown(&held),

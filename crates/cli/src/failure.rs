@@ -4,10 +4,12 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use serde::Serialize;
-use surmise_commit::CommitError;
-use surmise_kept::{DecideError, DeliveryError, StateError};
-use surmise_launch::LaunchError;
+use surmise_api::results::{ConflictRow, Failed, FailedLine};
+use surmise_api::server::ListenError;
+use surmise_api::{
+    CommitError, DecideError, Explained, LaunchError, RunError, SettleError, StateError,
+    SynchronyError, ThroughError,
+};
 use surmise_sync::volume::VolumeError;
 
 use clap::builder::styling::{AnsiColor, Style};
@@ -17,7 +19,10 @@ use crate::kept::Kept;
 
 /// Why a subcommand could not do its work.
 #[derive(Debug)]
-pub struct Failure {
+pub struct Failure(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
     error: Error,
     /// A line each, below the error.
     details: Vec<String>,
@@ -28,24 +33,13 @@ pub struct Failure {
     domain: Option<Kept>,
     /// Whether the result that was printed as JSON has it already.
     is_in_result: bool,
+    /// What went wrong, for programs.
+    code: &'static str,
+    conflicts: Vec<ConflictRow>,
 }
 
-/// A [`Failure`] for a program that reads it.
-#[derive(Serialize)]
-pub struct Plain<'a> {
-    error: &'a str,
-    details: &'a [String],
-    hint: Option<&'a str>,
-    domain: Option<&'a str>,
-    /// The exit status.
-    status: u8,
-}
-
-/// The line of JSON that tells of it.
-#[derive(Serialize)]
-struct Line<'a> {
-    failed: Plain<'a>,
-}
+/// The code of a failure that has no error of its own.
+const PLAIN: &str = "failed";
 
 #[derive(Debug)]
 enum Error {
@@ -58,62 +52,81 @@ enum Error {
 impl Failure {
     /// A failure without a fix to offer.
     pub fn new(error: impl Display) -> Self {
-        Self {
-            error: Error::Told(error.to_string()),
+        Self::of(Error::Told(error.to_string()))
+    }
+
+    fn of(error: Error) -> Self {
+        Self(Box::new(Inner {
+            error,
             details: Vec::new(),
             hint: None,
             status: None,
             domain: None,
             is_in_result: false,
-        }
+            code: PLAIN,
+            conflicts: Vec::new(),
+        }))
+    }
+
+    /// A failure of wrong usage.
+    pub fn usage(error: impl Display) -> Self {
+        let mut failure = Self::new(error);
+        failure.0.code = "usage";
+        failure
+    }
+
+    fn explained(error: &impl Explained) -> Self {
+        let mut failure = Self::new(error.text());
+        let inner = failure.0.as_mut();
+        inner.details = error.details();
+        inner.hint = error.hint();
+        inner.status = error.status();
+        // The hint tells how to go on with it.
+        inner.domain = error.domain().as_deref().map(Kept::told);
+        inner.code = error.code();
+        inner.conflicts = error.conflicts();
+        failure
     }
 
     /// The same with the fix, which names a command where there is one.
-    pub fn hint(self, hint: impl Display) -> Self {
-        Self {
-            hint: Some(hint.to_string()),
-            ..self
-        }
+    pub fn hint(mut self, hint: impl Display) -> Self {
+        self.0.hint = Some(hint.to_string());
+        self
     }
 
     /// The same with details, a line each.
-    pub fn details(self, details: impl IntoIterator<Item = impl Display>) -> Self {
-        Self {
-            details: details
-                .into_iter()
-                .map(|detail| detail.to_string())
-                .collect(),
-            ..self
-        }
+    pub fn details(mut self, details: impl IntoIterator<Item = impl Display>) -> Self {
+        let details = details.into_iter();
+        self.0.details = details.map(|detail| detail.to_string()).collect();
+        self
     }
 
     /// The same where the changes are kept in a domain.
-    pub fn kept_in(self, domain: Kept) -> Self {
-        Self {
-            domain: Some(domain),
-            ..self
-        }
+    pub fn kept_in(mut self, domain: Kept) -> Self {
+        self.0.domain = Some(domain);
+        self
     }
 
     /// The same where the result that was printed as JSON has it: it is not printed once more.
-    pub fn in_result(self) -> Self {
-        Self {
-            is_in_result: true,
-            ..self
-        }
+    pub fn in_result(mut self) -> Self {
+        self.0.is_in_result = true;
+        self
     }
 
     /// The same as plain data, for a subcommand that usually exits with `failed`.
-    fn plain(&self, failed: u8) -> Plain<'_> {
-        Plain {
-            error: match &self.error {
-                Error::Told(error) => error,
-                Error::ReaderGone => "the reader of standard output has gone",
+    fn plain(&self, failed: u8) -> Failed {
+        let inner = self.0.as_ref();
+        Failed {
+            error: match &inner.error {
+                Error::Told(error) => error.clone(),
+                Error::ReaderGone => "the reader of standard output has gone".into(),
             },
-            details: &self.details,
-            hint: self.hint.as_deref(),
-            domain: self.domain.as_ref().map(Kept::name),
+            details: inner.details.clone(),
+            hint: inner.hint.clone(),
+            domain: inner.domain.as_ref().map(|domain| domain.name().to_owned()),
             status: self.code(failed),
+            code: inner.code.to_owned(),
+            conflicts: inner.conflicts.clone(),
         }
     }
 
@@ -121,7 +134,7 @@ impl Failure {
     /// with: `failed` unless this failure has a status of its own.
     pub fn show(&self, failed: u8, json: Option<Json>) -> ExitCode {
         self.tell();
-        if let Some(json) = json.filter(|_| !self.is_in_result) {
+        if let Some(json) = json.filter(|_| !self.0.is_in_result) {
             self.show_json(failed, json);
         }
         ExitCode::from(self.code(failed))
@@ -129,7 +142,7 @@ impl Failure {
 
     /// Prints it as JSON; the status to exit with is `failed` unless this failure has one of its own.
     pub fn show_json(&self, failed: u8, json: Json) {
-        let line = Line {
+        let line = FailedLine {
             failed: self.plain(failed),
         };
         // Where it can't be written, the status has to do.
@@ -137,28 +150,29 @@ impl Failure {
     }
 
     fn code(&self, failed: u8) -> u8 {
-        match self.error {
+        match self.0.error {
             Error::ReaderGone => 0,
-            Error::Told(_) => self.status.unwrap_or(failed),
+            Error::Told(_) => self.0.status.unwrap_or(failed),
         }
     }
 
     /// Prints it on standard error.
     pub fn tell(&self) {
-        let Error::Told(error) = &self.error else {
+        let inner = self.0.as_ref();
+        let Error::Told(error) = &inner.error else {
             return;
         };
         let mut stderr = anstream::stderr().lock();
         // Where standard error can't be written, the status has to do.
         let _ = labelled(&mut stderr, AnsiColor::Red, "Error", error);
-        for detail in &self.details {
+        for detail in &inner.details {
             let _ = writeln!(stderr, "  {detail}");
         }
-        if let Some(hint) = &self.hint {
+        if let Some(hint) = &inner.hint {
             let _ = labelled(&mut stderr, AnsiColor::Cyan, "Hint", hint);
         }
         drop(stderr);
-        if let Some(domain) = &self.domain {
+        if let Some(domain) = &inner.domain {
             domain.tell();
         }
     }
@@ -168,85 +182,34 @@ impl Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::BrokenPipe => Self {
-                error: Error::ReaderGone,
-                details: Vec::new(),
-                hint: None,
-                status: None,
-                domain: None,
-                is_in_result: false,
-            },
+            io::ErrorKind::BrokenPipe => Self::of(Error::ReaderGone),
             _ => Self::new(format_args!("write to standard output: {error}")),
         }
     }
 }
 
-impl From<StateError> for Failure {
-    fn from(error: StateError) -> Self {
-        Self::new(&error).hint(error.hint())
-    }
-}
-
-impl From<LaunchError> for Failure {
-    fn from(error: LaunchError) -> Self {
-        let status = Some(error.code());
-        // The hint tells how to go on with it.
-        let domain = error.domain().map(Kept::told);
-        Self {
-            hint: error.hint(),
-            status,
-            domain,
-            ..Self::new(&error)
-        }
-    }
-}
-
-impl From<DecideError> for Failure {
-    fn from(error: DecideError) -> Self {
-        match error {
-            DecideError::State(error) => error.into(),
-            DecideError::Commit(error) => error.into(),
-            DecideError::Delivery(DeliveryError::Unreachable(targets)) => {
-                Self::new("held output has nowhere to go")
-                    .details(targets)
-                    .hint("nothing has changed; commit again when it can be reached")
+macro_rules! from_explained {
+    ($($error:ty),*) => {$(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Self::explained(&error)
             }
-            DecideError::Refused(refusal) => Self {
-                hint: refusal.hint,
-                ..Self::new(refusal.error).details(refusal.details)
-            },
-            DecideError::Ended { .. } => {
-                Self::new(&error).hint("`surmise list` shows what has become of it")
-            }
-            DecideError::Stopped { pid, .. } => Self::new(&error).hint(format_args!(
-                "nothing has changed; `fg` in its shell, or `kill -CONT {pid}`, lets it go on"
-            )),
-            error => Self::new(error),
         }
-    }
+    )*};
 }
 
-impl From<CommitError> for Failure {
-    fn from(error: CommitError) -> Self {
-        let failure = Self::new(&error).hint(error.hint());
-        match error {
-            CommitError::Conflicts(conflicts)
-            | CommitError::Changed(conflicts)
-            | CommitError::Unforceable(conflicts) => failure.details(conflicts),
-            CommitError::Obstacles(obstacles) => failure.details(obstacles),
-            _ => failure,
-        }
-    }
-}
-
-impl From<VolumeError> for Failure {
-    fn from(error: VolumeError) -> Self {
-        Self {
-            hint: error.hint(),
-            ..Self::new(&error)
-        }
-    }
-}
+from_explained!(
+    StateError,
+    LaunchError,
+    RunError,
+    DecideError,
+    CommitError,
+    SettleError,
+    SynchronyError,
+    ThroughError,
+    VolumeError,
+    ListenError
+);
 
 fn labelled(out: &mut impl Write, colour: AnsiColor, label: &str, text: &str) -> io::Result<()> {
     let style = Style::new().bold().fg_color(Some(colour.into()));

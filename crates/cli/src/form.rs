@@ -1,12 +1,10 @@
 //! The form in which `surmise diff` prints: an option for each one that crate `diff` has to offer.
 
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use surmise_diff::forms::{Asked, Contents, FORMS, Form, FormError, Shown, Writer, lines, remarks};
-use surmise_kept::Domain;
-use surmise_view::Map;
+use surmise_api::Domain;
+use surmise_diff::forms::{Asked, FORMS, Form, FormError, Shown, Writer, lines, remarks};
 
 use crate::failure::Failure;
 use crate::report;
@@ -27,9 +25,9 @@ impl Choice {
             Writer::Contents(write) => write,
         };
         let name = form.asked.as_ref().map_or("form", |asked| asked.name);
-        let map = domain.contents()?;
+        let contents = domain.contents()?;
         let mut out = BufWriter::new(io::stdout().lock());
-        let left = write(shown, &contents(domain, &map), &mut out)
+        let left = write(shown, &contents.of_form(), &mut out)
             .and_then(|left| Ok(out.flush().map(|()| left)?));
         match left {
             Ok(left) => {
@@ -43,15 +41,6 @@ impl Choice {
             // It may be the contents that cannot be read.
             Err(error) => Err(Failure::new(format_args!("write the {name}: {error}"))),
         }
-    }
-}
-
-/// The contents behind the changes of `domain`, whose map is `map`.
-pub fn contents<'d>(domain: &'d Domain, map: &'d Map) -> Contents<'d> {
-    Contents {
-        map,
-        directory: domain.directory(),
-        root: Path::new("/"),
     }
 }
 

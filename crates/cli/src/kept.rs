@@ -1,6 +1,6 @@
 //! A domain that is left for the user to go on with.
 
-use surmise_kept::{Domain, Status};
+use surmise_api::{Domain, Status};
 
 use crate::report;
 

@@ -5,8 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use rustix::process::Signal;
-use surmise_kept::{Boundary, Domain, Exit};
-use surmise_launch::{Launch, LaunchError, Lingering, LostStream, Outcome, Refusals, Synced};
+use surmise_api::{Boundary, Domain, Exit, Launch, Outcome, RunError, Surmise};
 
 use crate::failure::Failure;
 use crate::person::AtTerminal;
@@ -18,57 +17,22 @@ use crate::terminal::{self, Settings};
 /// processes the command left, and what it was refused.
 pub fn supervise(
     telling: Telling,
-    start: impl FnOnce() -> Result<Outcome, LaunchError>,
+    start: impl FnOnce() -> Result<Outcome, RunError>,
 ) -> Result<Outcome, Failure> {
-    let outcome = with_settings_saved(start)?;
-    tell_end(
-        telling,
-        outcome.exit,
-        (&outcome.lingering, &outcome.lost),
-        &outcome.refusals,
-    );
-    Ok(outcome)
-}
-
-/// As [`supervise`], for a command under external synchrony.
-pub fn synced(
-    telling: Telling,
-    start: impl FnOnce() -> Result<Synced, LaunchError>,
-) -> Result<Synced, Failure> {
-    let synced = with_settings_saved(start)?;
-    tell_end(
-        telling,
-        synced.exit,
-        (&synced.lingering, &synced.lost),
-        &synced.refusals,
-    );
-    Ok(synced)
-}
-
-fn with_settings_saved<T>(
-    start: impl FnOnce() -> Result<T, LaunchError>,
-) -> Result<T, LaunchError> {
     let settings = Settings::save();
     let result = start();
     settings.restore();
-    result
-}
-
-fn tell_end(
-    telling: Telling,
-    exit: Exit,
-    (lingering, lost): (&[Lingering], &[LostStream]),
-    refusals: &Refusals,
-) {
+    let outcome = result?;
     // The terminal shows Ctrl-C as ^C, and nobody ended that line.
-    if exit == Exit::Signaled(Signal::INT.as_raw()) && terminal::can_ask() {
+    if outcome.exit == Exit::Signaled(Signal::INT.as_raw()) && terminal::can_ask() {
         report::end_line();
     }
     if telling.tells() {
-        refused::tell(refusals);
-        report::lingering(lingering);
+        refused::tell(&outcome.refusals);
+        report::lingering(&outcome.lingering);
     }
-    report::lost(lost);
+    report::lost(&outcome.lost);
+    Ok(outcome)
 }
 
 /// Runs `command`, or the user's shell, inside `domain`, from the current directory.
@@ -83,19 +47,14 @@ pub fn enter(
         command.push(env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into()));
     }
     let launch = Launch {
-        name: None,
         command,
         directory: directory()?,
-        environment: Vec::new(),
         boundary,
         wait,
-        guessing: Vec::new(),
-        through: None,
         tells_refusals: telling.hears(false),
+        ..Launch::default()
     };
-    supervise(telling, || {
-        surmise_launch::shell(domain, &launch, &AtTerminal)
-    })
+    supervise(telling, || Surmise::shell(domain, &launch, &AtTerminal))
 }
 
 /// The current directory.

@@ -5,9 +5,8 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 
+use surmise_api::Interrupts;
 use surmise_diff::forms::FormError;
-
-use crate::interrupt::Interrupts;
 
 /// Shows what `write` writes through `$PAGER`, `less` if that is not set, on the terminal at standard
 /// error; without a pager directly.

@@ -1,12 +1,10 @@
 //! What a person is told and asked while a command runs.
 
-use surmise_kept::Sender;
-use surmise_kept::{Answer, Notice};
-use surmise_launch::{Person, Question};
+use surmise_api::{Answer, Notice, Person, Question, Sender};
 
-use crate::quote::command_line;
 use crate::summary::count;
 use crate::terminal;
+use surmise_api::quote::command_line;
 
 /// Whoever sits at the terminal, if there is one.
 pub struct AtTerminal;

@@ -1,10 +1,9 @@
 //! What the boundary refused, as a person and a program are told of it.
 
-use serde::Serialize;
-use surmise_launch::{RefusalKind, Refusals, RefusedInside};
+use surmise_api::{RefusalKind, Refusals, RefusedInside};
 
-use crate::quote::command_line;
 use crate::report;
+use surmise_api::quote::command_line;
 
 /// How many lines a person is told.
 const LINES_MAX: usize = 20;
@@ -90,35 +89,6 @@ fn option(allow: &str) -> String {
     match allow.split_once(' ') {
         Some((option, value)) => format!("{option} {}", command_line(&[value])),
         None => allow.to_owned(),
-    }
-}
-
-/// One refusal, for programs.
-#[derive(Serialize)]
-pub struct Row<'a> {
-    kind: RefusalKind,
-    target: &'a str,
-    program: Option<&'a str>,
-    count: u64,
-    allow: Option<&'a str>,
-}
-
-impl<'a> Row<'a> {
-    /// One each.
-    pub fn all(refusals: &'a Refusals) -> Vec<Self> {
-        refusals.list.iter().map(Self::from).collect()
-    }
-}
-
-impl<'a> From<&'a RefusedInside> for Row<'a> {
-    fn from(one: &'a RefusedInside) -> Self {
-        Self {
-            kind: one.kind,
-            target: &one.target,
-            program: one.program.as_deref(),
-            count: one.count,
-            allow: one.allow.as_deref(),
-        }
     }
 }
 

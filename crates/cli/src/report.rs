@@ -6,10 +6,10 @@
 use std::fmt::Display;
 use std::io::Write;
 
-use surmise_launch::{Lingering, LostStream};
+use surmise_api::{Lingering, LostStream};
 
-use crate::quote::command_line;
 use crate::summary::count;
+use surmise_api::quote::command_line;
 
 /// One remark, marked as Surmise's.
 pub fn note(text: impl Display) {

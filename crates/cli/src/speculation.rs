@@ -1,11 +1,9 @@
 //! The options that make tasks speculate, and what is shown of it afterwards.
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use serde::Serialize;
-use surmise_supervisor::{Effort, Guessing, Right, Stats, Torture};
+use surmise_api::{Effort, Guessing, Right, SpeculationStats as Stats, Torture};
 
 use crate::report;
 use crate::summary::{counted, time};
@@ -143,71 +141,6 @@ fn write(stats: &Stats, out: &mut impl Write) -> io::Result<()> {
         table.write(out)?;
     }
     Ok(())
-}
-
-/// The same for programs.
-#[derive(Serialize)]
-pub struct Object<'a> {
-    predictions: u64,
-    checkpoints: Work,
-    rollbacks: Work,
-    cascades: u64,
-    pages_copied: u64,
-    calls: Vec<Call<'a>>,
-    objects: &'a BTreeMap<String, u64>,
-    undone: &'a BTreeMap<String, u64>,
-    waits: BTreeMap<&'a str, Work>,
-}
-
-#[derive(Serialize)]
-struct Work {
-    count: u64,
-    time_us: u64,
-}
-
-#[derive(Serialize)]
-struct Call<'a> {
-    name: &'a str,
-    events: u64,
-    predictions: u64,
-    waits: Work,
-}
-
-impl<'a> From<&'a Stats> for Object<'a> {
-    fn from(stats: &'a Stats) -> Self {
-        let calls = stats.calls_by_frequency().into_iter();
-        Self {
-            predictions: stats.predictions,
-            checkpoints: stats.checkpoints.into(),
-            rollbacks: stats.rollbacks.into(),
-            cascades: stats.cascades,
-            pages_copied: stats.pages_copied,
-            calls: calls
-                .map(|(name, call)| Call {
-                    name,
-                    events: call.events,
-                    predictions: call.predictions,
-                    waits: call.waits.into(),
-                })
-                .collect(),
-            objects: &stats.objects,
-            undone: &stats.undone,
-            waits: stats
-                .waits
-                .iter()
-                .map(|(kind, waits)| (kind.as_str(), Work::from(*waits)))
-                .collect(),
-        }
-    }
-}
-
-impl From<Effort> for Work {
-    fn from(effort: Effort) -> Self {
-        Self {
-            count: effort.count,
-            time_us: u64::try_from(effort.time.as_micros()).unwrap_or(u64::MAX),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -3,16 +3,14 @@
 use std::io::Write;
 use std::time::Duration;
 
+use surmise_api::{Domain, Pending};
 use surmise_diff::Diff;
 use surmise_diff::forms::{Shown, lines, patch, remarks, summary};
-use surmise_kept::Domain;
 
 use crate::failure::Failure;
-use crate::form;
 use crate::held;
 use crate::launch;
 use crate::pager;
-use crate::pending::Pending;
 
 pub use surmise_diff::count;
 
@@ -37,11 +35,11 @@ pub fn show_all(domain: &Domain, pending: &Pending) -> Result<(), Failure> {
         held: &held::shown(&pending.held),
         base: &launch::directory()?,
     };
-    let map = domain.contents()?;
+    let contents = domain.contents()?;
     pager::page(|out| {
         lines::write(&shown, out)?;
         writeln!(out)?;
-        let left = patch::write(&shown, &form::contents(domain, &map), out)?;
+        let left = patch::write(&shown, &contents.of_form(), out)?;
         for line in remarks("patch", &left, shown.base) {
             writeln!(out, "{line}")?;
         }

@@ -3,15 +3,13 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use serde::Serialize;
-use surmise_launch::Refusals;
-use surmise_sync::{Commits, Counted, Reason, Stats};
+use surmise_api::results::SyncLine;
+use surmise_api::{Commits, Counted, Reason, Refusals, SyncStats as Stats};
 
 use crate::failure::Failure;
-use crate::quote::command_line;
-use crate::refused;
 use crate::report;
 use crate::summary::{counted, time};
+use surmise_api::quote::command_line;
 
 /// Nobody loses more than this in a loss of power without having been told that it is durable.
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -52,12 +50,7 @@ pub fn tell(stats: &Stats) {
 
 fn print_json(stats: &Stats, refusals: &Refusals) -> io::Result<()> {
     let mut stderr = io::stderr().lock();
-    let told = Told {
-        stats: Object::from(stats),
-        refused: refused::Row::all(refusals),
-        refused_more: refusals.more,
-    };
-    serde_json::to_writer(&mut stderr, &told)?;
+    serde_json::to_writer(&mut stderr, &SyncLine::of(stats, refusals))?;
     writeln!(stderr)
 }
 
@@ -159,48 +152,9 @@ fn triggers(commits: &Commits) -> String {
     }
 }
 
-/// The same for programs.
-#[derive(Serialize)]
-pub struct Object<'a> {
-    put_off: u64,
-    real: u64,
-    reasons: &'a [Counted],
-    switches: u64,
-    commits: &'a Commits,
-    held: u64,
-    held_median_us: u128,
-    held_p99_us: u128,
-    held_longest_us: u128,
-}
-
-/// All that `surmise sync` tells.
-#[derive(Serialize)]
-struct Told<'a> {
-    #[serde(flatten)]
-    stats: Object<'a>,
-    refused: Vec<refused::Row<'a>>,
-    refused_more: u64,
-}
-
-impl<'a> From<&'a Stats> for Object<'a> {
-    fn from(stats: &'a Stats) -> Self {
-        Self {
-            put_off: stats.put_off,
-            real: stats.real,
-            reasons: &stats.reasons,
-            switches: stats.switches,
-            commits: &stats.commits,
-            held: stats.held,
-            held_median_us: stats.hold_times.median.as_micros(),
-            held_p99_us: stats.hold_times.p99.as_micros(),
-            held_longest_us: stats.hold_times.longest.as_micros(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use surmise_sync::HoldTimes;
+    use surmise_api::HoldTimes;
 
     use super::*;
 
@@ -235,7 +189,7 @@ mod tests {
                 "  3 because they were asked for mapped memory (msync)",
             ]
         );
-        let json = serde_json::to_value(Object::from(&stats)).expect("JSON");
+        let json = serde_json::to_value(SyncLine::of(&stats, &Refusals::default())).expect("JSON");
         assert_eq!(json["reasons"][0]["reason"], "mapped");
         assert_eq!(json["reasons"][0]["file"], "/mnt/a file");
         assert_eq!(

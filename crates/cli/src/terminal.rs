@@ -12,7 +12,7 @@ use rustix::termios::{
 };
 use surmise_sys::signals::{self, SavedMask, SignalFd};
 
-use crate::interrupt::Interrupts;
+use surmise_api::Interrupts;
 
 /// Whether there is somebody to ask: questions go to standard error, answers come from standard
 /// input.

@@ -24,7 +24,7 @@ pub fn parsed() -> Arguments {
             let _ = error.print();
             let text = error.to_string();
             let first = text.lines().next().unwrap_or_default();
-            let failure = Failure::new(first.trim_start_matches("error: "));
+            let failure = Failure::usage(first.trim_start_matches("error: "));
             let failure = failure.hint("--help tells the usage");
             failure.show_json(WRONG_USAGE, json);
             process::exit(WRONG_USAGE.into());

@@ -14,6 +14,7 @@ fn help_is_as_reviewed() {
         "shell",
         "sync",
         "volume",
+        "api",
         "doctor",
         "demo",
         "syscalls",

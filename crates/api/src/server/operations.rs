@@ -23,6 +23,7 @@ use crate::running::{PIECE_MAX, Redirect, Running, Streams};
 use crate::supervised::{Progressing, Supervised, no_signals, show};
 use crate::surmise::Surmise;
 use crate::text::Text;
+use crate::through::pass_through;
 
 /// The exit status of a command that fails at anything but a run.
 const FAILED: u8 = 1;
@@ -85,6 +86,7 @@ fn started(running: Result<Running, RunError>) -> Result<Running, NotBegun> {
 fn run(surmise: Surmise, params: Run) -> Result<Running, NotBegun> {
     let Prepared {
         mut launch,
+        through,
         sync,
         streams,
         ..
@@ -93,6 +95,11 @@ fn run(surmise: Surmise, params: Run) -> Result<Running, NotBegun> {
         if let Some(sync) = sync {
             let prepared = sync.prepare(&launch.directory);
             launch.sync = Some(prepared.map_err(|error| Failed::of(&error, 125))?);
+        }
+        if let Some(through) = through {
+            let passed = pass_through(&through, surmise.path());
+            let (passed, _) = passed.map_err(|error| Failed::of(&error, 125))?;
+            launch.through = Some(passed);
         }
         let asks = params.asks;
         Supervised { channel, asks }.run(&surmise, &launch, params.then)
@@ -109,8 +116,9 @@ fn shell(surmise: Surmise, params: Run) -> Result<Running, NotBegun> {
             "then: a domain that is entered is kept".into(),
         ));
     }
-    if prepared.sync.is_some() {
-        return Err(NotBegun::BadParams("sync: not in a kept domain yet".into()));
+    if prepared.sync.is_some() || prepared.through.is_some() {
+        let error = "sync, through: not in a kept domain yet";
+        return Err(NotBegun::BadParams(error.into()));
     }
     let (mut launch, has_boundary) = (prepared.launch, prepared.has_boundary);
     started(Running::start(prepared.streams, move |channel| {

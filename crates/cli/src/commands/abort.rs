@@ -2,16 +2,16 @@
 
 use std::process::ExitCode;
 
-use serde::Serialize;
-use surmise_kept::{Aborted, Domain, Maker, StateError, StateRoot, Status};
+use surmise_api::results::{AbortedDomain, AbortedList};
+use surmise_api::{Aborted, Domain, Maker, StateError, Status, Surmise};
 
 use crate::failure::Failure;
 use crate::json::Json;
 use crate::prompt;
-use crate::quote::command_line;
 use crate::report;
 use crate::summary::count;
 use crate::terminal;
+use surmise_api::quote::command_line;
 
 /// Throw a domain's changes away
 ///
@@ -64,23 +64,23 @@ impl Arguments {
     /// Aborts them; none if one of the names is unknown. One that cannot be aborted does not keep the
     /// others.
     pub fn execute(self) -> Result<ExitCode, Failure> {
-        let root = StateRoot::locate()?;
+        let root = Surmise::locate()?;
         if self.all {
             return self.abort_all(&root);
         }
         let domains: Vec<_> = self
             .names
             .iter()
-            .map(|name| root.open(name))
+            .map(|name| root.domain(name))
             .collect::<Result<_, _>>()?;
         let doomed = domains.into_iter().map(|domain| self.look_at(domain));
         let aborted = abort(doomed.collect(), false)?;
-        self.print(&aborted, &[]);
+        self.print(aborted, Vec::new());
         Ok(ExitCode::SUCCESS)
     }
 
-    fn abort_all(&self, root: &StateRoot) -> Result<ExitCode, Failure> {
-        let mut domains = root.list()?;
+    fn abort_all(&self, root: &Surmise) -> Result<ExitCode, Failure> {
+        let mut domains = root.domains_by_name()?;
         domains.retain(has_ended);
         let this = Maker::this();
         let (own, others): (Vec<_>, Vec<_>) = domains
@@ -97,7 +97,7 @@ impl Arguments {
             return Ok(ExitCode::FAILURE);
         }
         let aborted = abort(own, true)?;
-        self.print(&aborted, &others);
+        self.print(aborted, others);
         Ok(ExitCode::SUCCESS)
     }
 
@@ -111,10 +111,10 @@ impl Arguments {
         }
     }
 
-    fn print(&self, aborted: &[Gone], left: &[String]) {
+    fn print(&self, aborted: Vec<AbortedDomain>, left: Vec<String>) {
         if self.json {
             // They are gone, whether or not somebody reads it.
-            let _ = Json::Out.print(&Line { aborted, left });
+            let _ = Json::Out.print(&AbortedList { aborted, left });
         }
     }
 }
@@ -126,21 +126,8 @@ struct Doomed {
     changes: Option<usize>,
 }
 
-/// The result of `--json`.
-#[derive(Serialize)]
-struct Line<'a> {
-    aborted: &'a [Gone],
-    left: &'a [String],
-}
-
-#[derive(Serialize)]
-struct Gone {
-    name: String,
-    changes: Option<usize>,
-}
-
 /// Aborts all that can be; `may_be_gone`: it does no harm if somebody else was quicker.
-fn abort(doomed: Vec<Doomed>, may_be_gone: bool) -> Result<Vec<Gone>, Failure> {
+fn abort(doomed: Vec<Doomed>, may_be_gone: bool) -> Result<Vec<AbortedDomain>, Failure> {
     let mut aborted = Vec::new();
     let mut failed = None;
     for Doomed { domain, changes } in doomed {
@@ -152,7 +139,11 @@ fn abort(doomed: Vec<Doomed>, may_be_gone: bool) -> Result<Vec<Gone>, Failure> {
             }
             Ok(how) => {
                 tell(&name, how);
-                aborted.push(Gone { name, changes });
+                aborted.push(AbortedDomain {
+                    name,
+                    changes,
+                    outcome: how.into(),
+                });
             }
         }
     }

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use serde::Serialize;
-use surmise_commit::{Choice, Terms, Winner};
-use surmise_kept::{After, Committed, Domain, ReadChanged, Resend, StateRoot};
+use surmise_api::results::{CommitLine, CommitResult, Undone};
+use surmise_api::{After, Choice, Committed, Domain, Resend, Surmise, Terms, Winner};
 
 use crate::commit::{commit_quietly, tell, undo};
 use crate::failure::Failure;
@@ -110,8 +109,14 @@ impl Arguments {
         if self.json {
             // As all remarks: what can't be written does not change what was done.
             let _ = match &decided {
-                Decided::Committed(committed) => Json::Out.print(&self.result(committed)),
-                Decided::Undone => Json::Out.print(&Line::Undone { name: &self.name }),
+                Decided::Committed(committed) => {
+                    let result = CommitResult::of(&self.name, committed);
+                    Json::Out.print(&CommitLine::Committed(result))
+                }
+                Decided::Undone => {
+                    let name = self.name.clone();
+                    Json::Out.print(&CommitLine::Undone(Undone { name }))
+                }
             };
         }
         match decided {
@@ -131,7 +136,7 @@ impl Arguments {
     }
 
     fn decide(&self) -> Result<Decided, Failure> {
-        let domain = StateRoot::locate()?.open(&self.name)?;
+        let domain = Surmise::locate()?.domain(&self.name)?;
         let display = match self.json {
             true => Display::as_json(),
             false => Display::on_terminal(),
@@ -173,28 +178,6 @@ impl Arguments {
         choices.extend(theirs);
         Ok(choices)
     }
-
-    fn result<'a>(&'a self, committed: &'a Committed) -> Line<'a> {
-        let done = &committed.done;
-        let sent = done.sent.iter();
-        let unsent = done.unsent.iter();
-        Line::Committed {
-            name: &self.name,
-            changes: done.changes,
-            goes_on: committed.domain == After::RunsOn,
-            left: &done.left,
-            read_changed: &done.read_changed,
-            sent: sent.map(|(to, bytes)| Sent { to, bytes: *bytes }).collect(),
-            unsent: unsent
-                .map(|(to, bytes, error)| Unsent {
-                    to,
-                    bytes: *bytes,
-                    error,
-                })
-                .collect(),
-            sending: done.is_sending,
-        }
-    }
 }
 
 /// What is sent of an output that was not sent as a whole.
@@ -222,40 +205,4 @@ fn send_again(domain: &Domain, part: Part) -> Result<(), Failure> {
 enum Decided {
     Committed(Committed),
     Undone,
-}
-
-/// The last line of `--json`.
-#[derive(Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Line<'a> {
-    Committed {
-        name: &'a str,
-        /// 0 when a commit was finished that an earlier command had begun.
-        changes: usize,
-        goes_on: bool,
-        left: &'a [String],
-        /// What the command merely read and had changed outside, where that is known.
-        read_changed: &'a ReadChanged,
-        sent: Vec<Sent<'a>>,
-        unsent: Vec<Unsent<'a>>,
-        /// Held output still goes out, and was not waited for.
-        sending: bool,
-    },
-    Undone {
-        name: &'a str,
-    },
-}
-
-#[derive(Serialize)]
-struct Sent<'a> {
-    to: &'a str,
-    bytes: u64,
-}
-
-#[derive(Serialize)]
-struct Unsent<'a> {
-    to: &'a str,
-    /// How many have left.
-    bytes: u64,
-    error: &'a str,
 }

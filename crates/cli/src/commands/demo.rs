@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::demo::{PROJECT, Tree};
 use crate::failure::Failure;
-use crate::quote::command_line;
+use surmise_api::quote::command_line;
 
 /// Show what Surmise does: build a C project, undo it, build it again and commit
 ///

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use surmise_api::Surmise;
 use surmise_diff::forms::Shown;
-use surmise_kept::StateRoot;
 
 use crate::damaged;
 use crate::failure::Failure;
@@ -69,7 +69,7 @@ pub struct Arguments {
 impl Arguments {
     /// Prints the changes.
     pub fn execute(self) -> Result<ExitCode, Failure> {
-        let domain = StateRoot::locate()?.open(&self.name)?;
+        let domain = Surmise::locate()?.domain(&self.name)?;
         let base = launch::directory()?;
         let wanted: Vec<_> = self.paths.iter().map(|path| resolve(&base, path)).collect();
         if self.damaged {
@@ -77,7 +77,7 @@ impl Arguments {
         }
         // Output is below no path.
         let held = match wanted.is_empty() {
-            true => held::rows(&domain)?,
+            true => domain.held()?,
             false => Vec::new(),
         };
         let shown = Shown {

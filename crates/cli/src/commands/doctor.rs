@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use surmise_kept::StateRoot;
+use surmise_api::Surmise;
 use surmise_linux::abilities::{Abilities, Ability};
 use surmise_sys::behaviours::{self, BEHAVIOURS, Deviation};
 
@@ -30,7 +30,7 @@ impl Arguments {
 
     /// Tries everything and prints what it found.
     pub fn execute(self) -> Result<ExitCode, Failure> {
-        let state = StateRoot::locate()?;
+        let state = Surmise::locate()?;
         let abilities = Abilities::probe(state.path());
         let found = Found {
             abilities,

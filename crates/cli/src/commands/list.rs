@@ -4,15 +4,13 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
-use serde::Serialize;
-use surmise_changes::Changes;
-use surmise_kept::{Domain, Exit, Maker, StateRoot, Status};
+use surmise_api::results::{DomainSummary, HeldRow};
+use surmise_api::{Domain, Maker, Surmise};
 
 use crate::failure::Failure;
-use crate::held;
 use crate::json::Json;
-use crate::quote::{command_line, plain};
 use crate::table::Table;
+use surmise_api::quote::plain;
 
 /// List the domains whose changes wait
 #[derive(clap::Args)]
@@ -57,8 +55,7 @@ impl Arguments {
 
     /// Prints a line for each domain, oldest first.
     pub fn execute(self) -> Result<ExitCode, Failure> {
-        let mut domains = StateRoot::locate()?.list()?;
-        domains.sort_by_key(|domain| domain.record().created);
+        let domains = Surmise::locate()?.domains()?;
         let mut out = anstream::stdout().lock();
         if self.names {
             // Quick, however much they changed: shells complete with it.
@@ -67,7 +64,7 @@ impl Arguments {
             }
             return Ok(ExitCode::SUCCESS);
         }
-        let rows: Vec<_> = domains.iter().map(Row::of).collect();
+        let rows: Vec<_> = domains.iter().map(Domain::summary).collect();
         if self.json {
             let text = serde_json::to_string_pretty(&rows).map_err(Failure::new)?;
             writeln!(out, "{text}")?;
@@ -78,59 +75,7 @@ impl Arguments {
     }
 }
 
-#[derive(Serialize)]
-struct Row {
-    name: String,
-    status: String,
-    /// Seconds since 1970.
-    created: u64,
-    command: String,
-    directory: String,
-    /// Who made it; none where that was not written down.
-    maker: Option<Maker>,
-    /// How many changes so far; none while a commit is under way, or if they can't be read.
-    changes: Option<usize>,
-    /// What is held until the commit.
-    held: Vec<held::Row>,
-}
-
-impl Row {
-    fn of(domain: &Domain) -> Self {
-        let record = domain.record();
-        let glance = domain.glance();
-        let held = glance.holdings.as_ref();
-        Self {
-            name: domain.name().to_owned(),
-            status: match glance.is_damaged {
-                true => "damaged".to_owned(),
-                false => status_text(glance.status),
-            },
-            created: record.created,
-            command: command_line(&record.command),
-            directory: record.directory.display().to_string(),
-            maker: record.maker.clone(),
-            changes: glance.changes.as_ref().map(Changes::len),
-            held: held.map_or_else(Vec::new, |held| held::rows_of(held, glance.status)),
-        }
-    }
-}
-
-fn status_text(status: Status) -> String {
-    match status {
-        Status::Running { .. } => "running".to_owned(),
-        Status::Ended {
-            exit: Exit::Exited(status),
-        } => format!("exited {status}"),
-        Status::Ended {
-            exit: Exit::Signaled(signal),
-        } => format!("signal {signal}"),
-        Status::Interrupted => "interrupted".to_owned(),
-        Status::Committing => "committing".to_owned(),
-        Status::Unsent => "unsent".to_owned(),
-    }
-}
-
-fn table(rows: &[Row], now: SystemTime) -> Table<7> {
+fn table(rows: &[DomainSummary], now: SystemTime) -> Table<7> {
     let mut table = Table::new(["NAME", "STATUS", "AGE", "CHANGES", "HELD", "BY", "COMMAND"]);
     for row in rows {
         let created = SystemTime::UNIX_EPOCH + Duration::from_secs(row.created);
@@ -162,11 +107,11 @@ fn maker_text(maker: &Maker) -> String {
 }
 
 /// How many outputs, and how large they are together.
-fn held_text(held: &[held::Row]) -> String {
+fn held_text(held: &[HeldRow]) -> String {
     match held {
         [] => "-".to_owned(),
         held => {
-            let bytes: u64 = held.iter().map(held::Row::bytes).sum();
+            let bytes: u64 = held.iter().map(|held| held.bytes).sum();
             format!("{} ({bytes} B)", held.len())
         }
     }

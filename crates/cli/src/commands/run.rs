@@ -3,25 +3,23 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use surmise_kept::StateRoot;
-use surmise_launch::{Launch, Outcome};
+use surmise_api::results::{Fate, RunResult};
+use surmise_api::{Launch, Surmise};
 
-use crate::after::{self, Choice, Fate, Settled};
+use crate::after::{self, Choice, Settled};
 use crate::boundary;
 use crate::failure::Failure;
-use crate::interrupt::Interrupts;
 use crate::json::Json;
 use crate::kept::Kept;
 use crate::launch;
-use crate::pending::Pending;
 use crate::person::AtTerminal;
 use crate::refused::Telling;
 use crate::report;
-use crate::result::RunResult;
 use crate::speculation;
 use crate::synchrony;
 use crate::terminal;
 use crate::through;
+use surmise_api::Interrupts;
 
 /// Run a command whose changes wait for your consent
 ///
@@ -113,73 +111,53 @@ impl Arguments {
     /// Runs the command and settles what becomes of its changes.
     pub fn execute(self) -> Result<ExitCode, Failure> {
         let choice = self.choice();
-        let root = StateRoot::locate()?;
+        let surmise = Surmise::locate()?;
         let directory = launch::directory()?;
         let launch = Launch {
-            through: self.passing.through(&root)?,
+            through: self.passing.through(&surmise)?,
             name: self.name,
             command: self.command,
             boundary: self.boundary.boundary(&directory),
             directory,
-            environment: Vec::new(),
             wait: self.wait,
             guessing: self.speculation.guessing(),
             tells_refusals: self.telling.hears(self.json),
+            ..Launch::default()
         };
-        let Outcome {
-            domain,
-            exit,
-            lingering,
-            refusals,
-            supervision,
-            synchrony,
-            unrecorded,
-            ..
-        } = launch::supervise(self.telling, || {
-            surmise_launch::run(&root, launch, &AtTerminal)
-        })?;
+        let outcome = launch::supervise(self.telling, || surmise.run(&launch, &AtTerminal))?;
         // The reader of the result gets one: a signal that comes now is too late.
         let _interrupts = self
             .json
             .then(Interrupts::hold)
             .transpose()
             .map_err(Failure::new)?;
+        let domain = outcome.domain.clone().expect("its files are undone");
         let name = domain.name().to_owned();
-        let pending = Pending::of(&domain).map_err(|failure| failure.kept_in(Kept::of(&domain)))?;
-        let Settled { fate, mut missing } =
-            after::settle(domain, exit, &pending, (choice, self.telling))?;
-        if let (Fate::Kept, Some(error)) = (fate, &unrecorded) {
+        let pending = domain.pending().map_err(Failure::from);
+        let pending = pending.map_err(|failure| failure.kept_in(Kept::of(&domain)))?;
+        let Settled {
+            fate,
+            mut missing,
+            commit,
+        } = after::settle(domain, outcome.exit, &pending, (choice, self.telling))?;
+        if let (Fate::Kept, Some(error)) = (fate, &outcome.unrecorded) {
             let text = format!("how the command ended is not written down: {error}");
             report::note(&text);
             missing.push(text);
         }
-        let stats = supervision.filter(|_| self.speculation.stats());
-        if let Some(stats) = &stats
-            && !self.json
-        {
-            speculation::show(stats);
-        }
-        let synchrony = synchrony.filter(|_| self.speculation.stats());
-        if let Some(synchrony) = &synchrony
-            && !self.json
-        {
-            synchrony::tell(synchrony);
-        }
+        let stats = self.speculation.stats();
         if self.json {
-            RunResult {
-                name: &name,
-                exit,
-                state: fate,
-                missing: &missing,
-                pending: &pending,
-                lingering: &lingering,
-                refusals: &refusals,
-                speculation: stats.as_ref(),
-                synchrony: synchrony.as_ref(),
-            }
-            .print();
+            let result = RunResult {
+                commit,
+                ..outcome.result(&name, Some(&pending), fate, missing, stats)
+            };
+            // As all remarks: what can't be written must not change what a run does.
+            let _ = Json::Err.print(&result);
+        } else if stats {
+            outcome.supervision.iter().for_each(speculation::show);
+            outcome.sync.iter().for_each(synchrony::tell);
         }
-        Ok(ExitCode::from(exit.code()))
+        Ok(ExitCode::from(outcome.exit.code()))
     }
 
     fn choice(&self) -> Choice {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use surmise_kept::StateRoot;
+use surmise_api::Surmise;
 
 use crate::after;
 use crate::boundary;
@@ -48,7 +48,7 @@ Exit status:
 impl Arguments {
     /// Runs it and leaves the domain as it then is.
     pub fn execute(self) -> Result<ExitCode, Failure> {
-        let domain = StateRoot::locate()?.open(&self.name)?;
+        let domain = Surmise::locate()?.domain(&self.name)?;
         let before = &domain.record().boundary;
         let boundary = self.boundary.boundary_like(before, &launch::directory()?);
         let outcome = launch::enter(&domain, self.command, boundary, self.wait, self.telling)?;

@@ -4,14 +4,12 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
-use std::str::FromStr;
-use std::sync::Arc;
 use std::time::Duration;
 
-use surmise_kept::{Boundary, Policy, Verdict};
-use surmise_launch::{Launch, LaunchError};
-use surmise_sync::volume::mount_privately;
-use surmise_sync::{Driver, Guarantee, Options, Promise, Scope, driver_of};
+use surmise_api::{
+    Boundary, Files, Guarantee, Launch, LaunchError, Policy, PrivateVolume, Promise, Surmise,
+    Synchrony, SynchronyError, Verdict,
+};
 
 use crate::failure::Failure;
 use crate::json::Json;
@@ -43,7 +41,7 @@ pub struct Arguments {
     ///
     /// Nobody outside sees its files, so nobody reads there what is not durable. It is unmounted when the
     /// command has ended.
-    #[arg(long, value_name = "FILE:DIR", conflicts_with = "on")]
+    #[arg(long, value_name = "FILE:DIR", conflicts_with = "on", value_parser = private_volume)]
     volume: Option<PrivateVolume>,
 
     /// With --volume, what becomes of changes that are not on it
@@ -105,26 +103,15 @@ pub struct Arguments {
     command: Vec<OsString>,
 }
 
-/// A volume, and where it is to be mounted.
-#[derive(Clone)]
-struct PrivateVolume {
-    file: PathBuf,
-    directory: PathBuf,
-}
-
-impl FromStr for PrivateVolume {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let parts = text.rsplit_once(':');
-        let (file, directory) = parts
-            .filter(|(file, directory)| !file.is_empty() && !directory.is_empty())
-            .ok_or("a file and a directory with a colon in between: base.img:/mnt")?;
-        Ok(Self {
-            file: file.into(),
-            directory: directory.into(),
-        })
-    }
+fn private_volume(text: &str) -> Result<PrivateVolume, &'static str> {
+    let parts = text.rsplit_once(':');
+    let (file, directory) = parts
+        .filter(|(file, directory)| !file.is_empty() && !directory.is_empty())
+        .ok_or("a file and a directory with a colon in between: base.img:/mnt")?;
+    Ok(PrivateVolume {
+        file: file.into(),
+        directory: directory.into(),
+    })
 }
 
 /// What becomes of changes that are not on the volume.
@@ -134,6 +121,15 @@ enum Elsewhere {
     Watched,
     /// They fail
     ReadOnly,
+}
+
+impl From<Elsewhere> for surmise_api::Elsewhere {
+    fn from(elsewhere: Elsewhere) -> Self {
+        match elsewhere {
+            Elsewhere::Watched => Self::Watched,
+            Elsewhere::ReadOnly => Self::ReadOnly,
+        }
+    }
 }
 
 /// What output may rely on.
@@ -157,7 +153,7 @@ enum Net {
 impl Net {
     /// Who may not have a gate can do without a network still.
     fn usual() -> Self {
-        if surmise_launch::can_gate() {
+        if surmise_api::can_gate() {
             return Self::Allow;
         }
         report::note("the command reaches no network: /dev/net/tun can't be used here");
@@ -195,34 +191,24 @@ impl Arguments {
 
     /// Runs the command.
     pub fn execute(self) -> Result<ExitCode, Failure> {
-        surmise_launch::check_outside()?;
         let directory = launch::directory()?;
-        if self.elsewhere == Elsewhere::ReadOnly && !surmise_sys::landlock::is_supported() {
-            let error = "this kernel can't keep everything elsewhere read-only: it has no Landlock of version 3";
-            return Err(Failure::new(error).hint(NO_LANDLOCK));
-        }
-        if let Some(PrivateVolume { file, directory }) = &self.volume {
-            mount_privately(file, directory)?;
-        }
-        let volume = self.volume.as_ref().map(|volume| &volume.directory);
-        let on = self.on.as_ref().or(volume);
-        let driver = match driver_of(on.unwrap_or(&directory)) {
-            Ok(driver) => driver,
-            Err(error) if on.is_some() => {
-                return Err(Failure::new(error).hint(NO_DRIVER));
-            }
-            Err(error) => {
-                report::note(format_args!("every fsync is a real one: {error}"));
+        let synchronous = match self.synchrony().prepare(&directory) {
+            Ok(synchronous) => synchronous,
+            Err(SynchronyError::NoDriver {
+                source,
+                is_named: false,
+            }) => {
+                report::note(format_args!("every fsync is a real one: {source}"));
                 return Err(self.replace_process());
             }
+            Err(error) => return Err(error.into()),
         };
-        if driver.guarantee() == Guarantee::Weaker {
+        if synchronous.guarantee() == Guarantee::Weaker {
             report::note(format_args!(
                 "{} keeps the order of changes less surely than ext4 data=journal",
-                driver.name()
+                synchronous.name()
             ));
         }
-        let options = self.options(driver);
         let launch = Launch {
             command: self.command,
             directory,
@@ -236,37 +222,28 @@ impl Arguments {
             },
             wait: self.wait,
             tells_refusals: self.telling.hears(self.json),
+            files: Files::Real,
+            sync: Some(synchronous),
             ..Launch::default()
         };
-        let synced = launch::synced(self.telling, || {
-            surmise_launch::sync(&launch, &options, &AtTerminal)
-        })?;
-        if self.stats {
-            synchrony::show(&synced.stats, &synced.refusals, self.json)?;
+        let outcome = launch::supervise(self.telling, || Surmise::sync(&launch, &AtTerminal))?;
+        if let Some(stats) = outcome.sync.as_ref().filter(|_| self.stats) {
+            synchrony::show(stats, &outcome.refusals, self.json)?;
         }
-        Ok(ExitCode::from(synced.exit.code()))
+        Ok(ExitCode::from(outcome.exit.code()))
     }
 
-    fn options(&self, driver: Box<dyn Driver>) -> Options {
-        Options {
-            driver: Arc::from(driver),
+    fn synchrony(&self) -> Synchrony {
+        Synchrony {
+            on: self.on.clone(),
+            volume: self.volume.clone(),
+            elsewhere: self.elsewhere.into(),
             promise: match self.promise {
                 Relied::Fsync => Promise::Fsync,
                 Relied::Write => Promise::Write,
             },
             interval: self.interval,
             eager: self.eager,
-            scope: self.scope(),
-        }
-    }
-
-    /// What the command may change besides the volume.
-    fn scope(&self) -> Scope {
-        match &self.volume {
-            Some(volume) if self.elsewhere == Elsewhere::ReadOnly => {
-                Scope::Below(volume.directory.clone())
-            }
-            _ => Scope::Anything,
         }
     }
 
@@ -283,8 +260,3 @@ impl Arguments {
         })
     }
 }
-
-const NO_LANDLOCK: &str = "Linux has it since 6.2, if `landlock` is in /sys/kernel/security/lsm; without \
-                           --elsewhere, changes elsewhere are watched";
-const NO_DRIVER: &str = "`surmise volume create` makes a file system that does, in a file; without --on, \
-                         every fsync is a real one";

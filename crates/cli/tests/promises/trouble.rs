@@ -174,7 +174,9 @@ fn abort_all_takes_what_its_maker_has_made_and_names_it() {
             .env("SURMISE_MAKER", "ci")
             .outcome();
         json.assert_success()
-            .assert_stdout("{\"aborted\":[{\"name\":\"theirs\",\"changes\":2}],\"left\":[]}\n");
+            .assert_stdout(
+                "{\"aborted\":[{\"name\":\"theirs\",\"changes\":2,\"outcome\":\"whole\"}],\"left\":[]}\n",
+            );
         make("theirs", "ci");
         setting.succeed(&["abort", "--all", "--everyone"]);
         assert!(!setting.scratch.state().join("surmise").exists());

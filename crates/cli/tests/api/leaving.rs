@@ -1,0 +1,72 @@
+//! What becomes of commands whose client or server goes.
+
+use rustix::process::Signal;
+use serde_json::json;
+use surmise_api::results::State;
+use surmise_testkit::{Scratch, watchdog};
+
+use crate::server::{LIMIT, Server, Speaker};
+
+#[test]
+fn s53_a_client_that_goes_ends_its_commands_and_their_domains_are_kept() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch);
+    let mut speaker = Speaker::greeted(&server);
+    let script = "echo x > made; echo $$; exec sleep 600";
+    let command =
+        json!({"command": ["sh", "-c", script], "directory": scratch.work(), "name": "t"});
+    speaker.request(1, "run", command);
+    speaker.event("output");
+    drop(speaker);
+    let mut client = server.client();
+    watchdog::until("the domain has ended", LIMIT, || {
+        client.status("t").expect("status").state == State::Ended
+    });
+    let summary = client.status("t").expect("status");
+    assert_eq!(summary.exit, Some(128 + 1), "SIGHUP");
+    assert_eq!(client.diff("t").expect("diff").changes.len(), 1);
+    client.abort("t").expect("abort");
+}
+
+#[test]
+fn a_server_that_is_killed_ends_its_commands_and_their_domains_are_kept() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch);
+    let mut speaker = Speaker::greeted(&server);
+    let command = json!({"command": ["sh", "-c", "echo x > made; echo; exec sleep 600"],
+                         "directory": scratch.work(), "name": "t"});
+    speaker.request(1, "run", command);
+    speaker.event("output");
+    server.end(Signal::KILL);
+    // The socket stays, and the next server takes its place.
+    let server = Server::start(&scratch);
+    let mut client = server.client();
+    watchdog::until("the domain has ended", LIMIT, || {
+        client.status("t").expect("status").state == State::Ended
+    });
+    client.abort("t").expect("abort");
+    let socket = server.socket.clone();
+    assert_eq!(server.end(Signal::TERM), 0);
+    assert!(
+        !socket.exists(),
+        "it is removed at an end that was asked for"
+    );
+}
+
+#[test]
+fn a_client_that_says_no_more_is_answered() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch);
+    let mut speaker = Speaker::greeted(&server);
+    let command = json!({"command": ["cat"], "directory": scratch.work(), "stdin": "client"});
+    speaker.request(1, "run", command);
+    speaker.request(2, "input", json!({"request": 1, "data": "x"}));
+    speaker.finish();
+    assert_eq!(speaker.event("output")["data"], "x");
+    assert_eq!(
+        speaker.response(1)["result"]["exit"],
+        0,
+        "cat found the end"
+    );
+    assert!(speaker.hear().is_none(), "the connection is closed");
+}
