@@ -1,6 +1,6 @@
 //! The one event loop of a domain: it hears calls, tracees, the view, commits, readers, its master and time.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags};
@@ -140,45 +140,41 @@ impl Supervisor {
     }
 
     fn wait(&self, master: &dyn Master) -> Result<Heard, SupervisorError> {
-        let none = PollFlags::empty();
         let master = master.as_fd();
-        let input = |source: Option<BorrowedFd<'_>>| match source {
-            Some(_) => PollFlags::IN,
-            None => none,
-        };
-        let tracees = self.tracees.as_ref().map(AsFd::as_fd);
-        let files = self.core.files();
-        let commits = self.core.commits();
-        // When the last task has ended, the listener would tell of that for ever.
-        let calls = self.core.world.listener();
-        let leaving = self.core.leaving().map(AsFd::as_fd);
-        let room = leaving.map_or(none, |_| PollFlags::OUT);
-        // What is not there is watched for nothing, at the master's descriptor.
-        let mut events = [
+        let watched = [
             (Some(master), PollFlags::IN),
-            (tracees, input(tracees)),
-            (files, input(files)),
-            (commits, input(commits)),
-            (calls, input(calls)),
-            (leaving, room),
-        ]
-        .map(|(source, events)| PollFd::from_borrowed_fd(source.unwrap_or(master), events));
+            (self.tracees.as_ref().map(AsFd::as_fd), PollFlags::IN),
+            (self.core.files(), PollFlags::IN),
+            (self.core.commits(), PollFlags::IN),
+            // When the last task has ended, the listener would tell of that for ever.
+            (self.core.world.listener(), PollFlags::IN),
+            (self.core.leaving().map(AsFd::as_fd), PollFlags::OUT),
+        ];
+        // Each descriptor costs every call a little, so only those are polled that are there.
+        let mut events = watched.map(|_| PollFd::from_borrowed_fd(master, PollFlags::empty()));
+        let mut there = 0;
+        let places = watched.map(|(source, wanted)| {
+            let place = there;
+            events[place] = PollFd::from_borrowed_fd(source?, wanted);
+            there += 1;
+            Some(place)
+        });
         let due = self.core.next_due();
         let rest = due.map(|due| due.saturating_duration_since(Instant::now()));
         let rest = rest.map(|rest| Timespec::try_from(rest).expect("a short time"));
-        match rustix::event::poll(&mut events, rest.as_ref()) {
+        match rustix::event::poll(&mut events[..there], rest.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(fail("wait for an event")(errno)),
         }
-        let told = events.map(|event| event.revents());
-        let is_told =
-            |at: usize, source: Option<BorrowedFd<'_>>| source.is_some() && !told[at].is_empty();
+        let none = PollFlags::empty();
+        let told = places.map(|place| place.map_or(none, |place| events[place].revents()));
+        let [master, tracees, files, commits, calls, _] = told;
         Ok(Heard {
-            master: !told[0].is_empty(),
-            tracees: is_told(1, tracees),
-            files: is_told(2, files),
-            commits: is_told(3, commits),
-            calls: calls.map_or(none, |_| told[4]),
+            master: !master.is_empty(),
+            tracees: !tracees.is_empty(),
+            files: !files.is_empty(),
+            commits: !commits.is_empty(),
+            calls,
         })
     }
 
