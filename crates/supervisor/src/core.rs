@@ -200,7 +200,7 @@ impl<W: World> Core<W> {
         self.stats.call(call.name()).events += 1;
         let heard = self.world.heard(&call);
         heard.map_err(fail("look at a call"))?;
-        let offer = self.sources.offer(&call, self.world.now());
+        let offer = self.sources.offer(&call, || self.world.now());
         self.waits.add(Item::Call(Asked {
             call,
             offer,

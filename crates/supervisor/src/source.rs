@@ -101,8 +101,9 @@ impl Sources {
         }
     }
 
-    /// A call has come. The first guess that is offered, unless the call is to happen as it is.
-    pub(crate) fn offer(&mut self, call: &Call, now: Instant) -> Option<Offer> {
+    /// A call has come. The first guess that is offered, unless the call is to happen as it is. The time is asked for
+    /// only if it matters: it does to few calls.
+    pub(crate) fn offer(&mut self, call: &Call, now: impl FnOnce() -> Instant) -> Option<Offer> {
         // Every source hears of every call.
         let offers = self.all.iter_mut().enumerate();
         let offers = offers.filter_map(|(source, one)| {
@@ -111,8 +112,9 @@ impl Sources {
         });
         let first = offers.fold(None, |first: Option<Offer>, offer| first.or(Some(offer)));
         let is_truthful = self.truthful.remove(&call.thread());
-        let rests = self.rests_until.is_some_and(|until| now < until);
-        first.filter(|_| !is_truthful && !rests)
+        let offer = first.filter(|_| !is_truthful)?;
+        let rests = self.rests_until.is_some_and(|until| now() < until);
+        (!rests).then_some(offer)
     }
 
     pub(crate) fn may_share(&mut self, offer: &Offer, age: Duration) -> bool {
@@ -139,6 +141,11 @@ impl Sources {
     /// Guesses nothing for a moment.
     pub(crate) fn rest(&mut self, now: Instant) {
         self.rests_until = Some(now + REST);
+    }
+
+    /// Whether a guess was given that is undecided.
+    pub(crate) fn have_undecided(&self) -> bool {
+        !self.given.is_empty()
     }
 
     /// A decision that is to be made by now.
