@@ -13,7 +13,7 @@ SECONDS ?= 60
 COMMIT = $(shell git describe --always --dirty)
 
 .PHONY: help build deb deb-test demo demo-rpc test lint bench bench-net bench-sync bench-rpc bench-rollback \
-	torture fuzz soak soak-crash soak-rpc clean
+	bench-speculation torture fuzz soak soak-crash soak-rpc clean
 
 help:
 	@echo 'make demo       build a C project under surmise: look, throw away, run again, commit'
@@ -29,6 +29,7 @@ help:
 	@echo 'make bench-rpc  what running ahead saves calls that depend on each other, and what it costs'
 	@echo 'make torture    eleven real programs mispredicted and rolled back, SEEDS=50 times each, as each user'
 	@echo 'make bench-rollback  what checkpoints and rollbacks take, by their targets and beside CRIU'
+	@echo 'make bench-speculation  what right predictions cost that are decided 30 ms later, and how long calls waited for that'
 	@echo 'make fuzz       every decoder is given bytes that libFuzzer makes up, SECONDS=60 each'
 	@echo 'make soak       real programs, 1e6 random calls, pjdfstest, stress-ng, 8 domains at once, then ten minutes of fuzzing a decoder, property tests and the demo for MINUTES=30'
 	@echo 'make soak-crash  power lost in STATES=2000 states of six programs under surmise sync; goes on where it was cut short'
@@ -95,6 +96,10 @@ torture:
 
 bench-rollback:
 	@$(call tools,bench) && cargo bench --locked --package surmise-checkpoint --bench rollback
+
+bench-speculation:
+	@$(call tools,bench) && $(release) \
+		&& cargo run --release --locked --package surmise-bench -- --suite speculation --pairs 5
 
 fuzz:
 	@$(call tools,fuzz) && scripts/fuzz $(SECONDS)

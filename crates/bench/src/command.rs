@@ -8,11 +8,12 @@ use rustix::fs::Advice;
 use surmise_testkit::is_installed;
 
 use crate::inputs::Input;
-use crate::measure::{Cost, Sample, middle, run};
+use crate::measure::{Finished, Sample, middle, run};
 use crate::place::{Place, about};
 use crate::repeat;
 use crate::rival::{Rival, Rivals};
 use crate::run::{Measured, Side};
+use crate::told::{self, Told};
 
 /// A command under Surmise, and what it is compared with.
 pub struct Command {
@@ -54,10 +55,21 @@ pub enum Timing {
 
 /// A command whose rivals are known.
 pub struct Ready<'a> {
-    /// What is measured.
-    pub command: &'a Command,
-    /// With whom besides.
-    pub rivals: &'a Rivals,
+    command: &'a Command,
+    rivals: &'a Rivals,
+    /// By the last sample of ours.
+    told: Option<Told>,
+}
+
+impl<'a> Ready<'a> {
+    /// To be compared with `rivals` besides.
+    pub fn new(command: &'a Command, rivals: &'a Rivals) -> Self {
+        Self {
+            command,
+            rivals,
+            told: None,
+        }
+    }
 }
 
 impl Measured for Ready<'_> {
@@ -68,6 +80,7 @@ impl Measured for Ready<'_> {
     fn peer_name(&self) -> String {
         match self.command.peer {
             Peer::Plain => "plain".to_owned(),
+            Peer::Options([]) => "surmise run".to_owned(),
             Peer::Options(words) | Peer::Command(words) => words.join(" "),
         }
     }
@@ -76,7 +89,15 @@ impl Measured for Ready<'_> {
         let command = self.command;
         let directory = command.prepare(place)?;
         let line = command.line(place, side);
-        command.timing.of(&line, place, &directory)
+        let (sample, last) = command.timing.of(&line, place, &directory)?;
+        if side == Side::Ours && command.tells() {
+            self.told = Some(Told::parse(&last.errors)?);
+        }
+        Ok(sample)
+    }
+
+    fn told(&mut self) -> Option<Told> {
+        self.told.take()
     }
 
     fn rivals(&self) -> Vec<Rival> {
@@ -91,14 +112,22 @@ impl Measured for Ready<'_> {
         let directory = command.prepare(place)?;
         let words = command.timing.words(place, command.inside);
         let line = self.rivals.around(rival, place, &directory, words)?;
-        command.timing.of(&line, place, &directory)
+        let (sample, _) = command.timing.of(&line, place, &directory)?;
+        Ok(sample)
     }
 }
 
 impl Command {
     /// The program that it needs and that is not installed.
     pub fn missing_program(&self) -> Option<&'static str> {
-        (!is_installed(self.inside[0])).then_some(self.inside[0])
+        let mut needed = [self.inside[0]].into_iter().chain(self.input.maker());
+        needed.find(|program| !is_installed(program))
+    }
+
+    /// Whether ours tells of its speculation.
+    fn tells(&self) -> bool {
+        let is_asked = |word| self.options.contains(word);
+        told::OPTIONS.iter().all(is_asked)
     }
 
     /// Sees to the input, and returns the directory to start in.
@@ -136,29 +165,35 @@ impl Timing {
         line
     }
 
-    fn of(self, line: &[OsString], place: &Place, directory: &Path) -> Result<Sample, String> {
+    /// The sample, and the last run of those that it is made of.
+    fn of(
+        self,
+        line: &[OsString],
+        place: &Place,
+        directory: &Path,
+    ) -> Result<(Sample, Finished), String> {
         let runs = if let Self::Whole(runs) = self {
             runs
         } else {
             1
         };
-        let mut total = Cost::default();
-        let mut said = String::new();
-        for _ in 0..runs {
-            let finished = run(line, place, directory)?;
-            total = total + finished.cost;
-            said = finished.output;
+        let mut last = run(line, place, directory)?;
+        let mut total = last.cost;
+        for _ in 1..runs {
+            last = run(line, place, directory)?;
+            total = total + last.cost;
         }
         let each = f64::from(runs);
         let value = match self {
             Self::Whole(_) => total.wall_ms / each,
-            Self::First | Self::Later(_) => self.inner(&said)?,
+            Self::First | Self::Later(_) => self.inner(&last.output)?,
         };
-        Ok(Sample {
+        let sample = Sample {
             value,
             user_ms: total.user_ms / each,
             system_ms: total.system_ms / each,
-        })
+        };
+        Ok((sample, last))
     }
 
     /// The time that was told from where the command ran.

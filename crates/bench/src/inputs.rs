@@ -29,6 +29,8 @@ pub enum Made {
     Tree(u32),
     /// The same in a git repository, all committed.
     Repository(u32),
+    /// The same in a git repository that has recorded nothing yet.
+    Unrecorded(u32),
     /// An archive of the same, [`ARCHIVE`].
     Archive(u32),
     /// A file of so many megabytes (of 2^20) that do not repeat, [`DATA`].
@@ -65,15 +67,33 @@ impl Input {
         place.reset(source.as_deref())?;
         Ok(place.work())
     }
+
+    /// The program that it is made with, where one is needed that not every machine has.
+    pub fn maker(self) -> Option<&'static str> {
+        match self {
+            Self::There(made) | Self::Copy(made) => made.maker(),
+            Self::Empty | Self::Package(_) => None,
+        }
+    }
 }
 
 impl Made {
+    fn maker(self) -> Option<&'static str> {
+        match self {
+            Self::Repository(_) | Self::Unrecorded(_) => Some("git"),
+            Self::Tree(_) | Self::Archive(_) | Self::Data(_) | Self::Crate => None,
+        }
+    }
+
     /// Where it is; made now if it is not there.
     pub fn path(self, place: &Place) -> Result<PathBuf, String> {
         match self {
             Self::Tree(files) => place.made(&format!("tree-{files}"), |at| tree(at, files)),
             Self::Repository(files) => {
                 place.made(&format!("repository-{files}"), |at| repository(at, files))
+            }
+            Self::Unrecorded(files) => {
+                place.made(&format!("unrecorded-{files}"), |at| unrecorded(at, files))
             }
             Self::Archive(files) => {
                 let tree = Self::Tree(files).path(place)?;
@@ -117,23 +137,35 @@ fn write_old(path: &Path, text: &str) -> Result<(), String> {
 }
 
 fn repository(at: &Path, files: u32) -> Result<(), String> {
+    unrecorded(at, files)?;
+    git(at, &["add", "."])?;
+    git(at, &["commit", "--quiet", "--message=All files"])
+}
+
+fn unrecorded(at: &Path, files: u32) -> Result<(), String> {
     tree(at, files)?;
-    let git = |words: &[&str]| {
-        let mut command = Command::new("git");
-        command
-            .arg("-C")
-            .arg(at)
-            .args(["-c", "user.name=bench", "-c", "user.email=bench@localhost"])
-            // Not in the background, where it would go on while something is measured.
-            .args(["-c", "gc.auto=0", "-c", "maintenance.auto=0"])
-            .args(words)
-            .env("GIT_AUTHOR_DATE", "2020-09-13T12:26:40Z")
-            .env("GIT_COMMITTER_DATE", "2020-09-13T12:26:40Z");
-        succeed(&mut command)
-    };
-    git(&["init", "--quiet", "--initial-branch=main"])?;
-    git(&["add", "."])?;
-    git(&["commit", "--quiet", "--message=All files"])
+    git(at, &["init", "--quiet", "--initial-branch=main"])?;
+    for (name, value) in [
+        ("user.name", "bench"),
+        ("user.email", "bench@localhost"),
+        // Not in the background, where it would go on while something is measured.
+        ("gc.auto", "0"),
+        ("maintenance.auto", "false"),
+    ] {
+        git(at, &["config", name, value])?;
+    }
+    Ok(())
+}
+
+fn git(at: &Path, words: &[&str]) -> Result<(), String> {
+    let mut command = Command::new("git");
+    command
+        .arg("-C")
+        .arg(at)
+        .args(words)
+        .env("GIT_AUTHOR_DATE", "2020-09-13T12:26:40Z")
+        .env("GIT_COMMITTER_DATE", "2020-09-13T12:26:40Z");
+    succeed(&mut command)
 }
 
 fn archive(at: &Path, tree: &Path) -> Result<(), String> {

@@ -14,6 +14,7 @@
 mod calls;
 mod command;
 mod exchange;
+mod hearing;
 mod inputs;
 mod limit;
 mod measure;
@@ -26,6 +27,7 @@ mod rival;
 mod rows;
 mod run;
 mod sync;
+mod told;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -108,6 +110,12 @@ enum Inside {
         trial: Trial,
         how: How,
     },
+    /// Make so many system calls, and print how many nanoseconds one took
+    #[command(hide = true)]
+    Call {
+        #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+        times: u32,
+    },
     /// Be a web server on a port of loopback that logs in the current directory
     #[command(hide = true)]
     Log { port: u16 },
@@ -170,6 +178,7 @@ impl Inside {
                 let found = serde_json::to_string(&found).map_err(|error| error.to_string())?;
                 println!("{found}");
             }
+            Self::Call { times } => hearing::call(*times),
             Self::Log { port } => {
                 sync::posts::serve(*port).map_err(|error| format!("serve: {error}"))?;
             }

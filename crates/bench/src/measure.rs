@@ -60,6 +60,8 @@ pub struct Finished {
     pub cost: Cost,
     /// Its standard output.
     pub output: String,
+    /// Its standard error.
+    pub errors: String,
 }
 
 /// Runs `line` in `directory`.
@@ -95,7 +97,11 @@ fn run_within(
     if !status.success() {
         return Err(format!("{name}: {status}\n{errors}"));
     }
-    Ok(Finished { cost, output })
+    Ok(Finished {
+        cost,
+        output,
+        errors,
+    })
 }
 
 /// `line` in `directory`, with the environment of every command of a benchmark.

@@ -10,6 +10,7 @@ use crate::measure::{Sample, median};
 use crate::place::{Place, about};
 use crate::plot;
 use crate::rival::{self, Rival, Rivals};
+use crate::told::Told;
 
 /// What came of one row.
 #[derive(Serialize)]
@@ -41,6 +42,8 @@ pub struct Outcome {
     pub peer_processor_ms: f64,
     /// Every sample that counts, in the order they were taken.
     pub samples: Samples,
+    /// What those of ours told of their speculation, with the same indices; empty for a row that has none.
+    pub told: Vec<Told>,
     /// Others that were measured besides.
     pub beside: Vec<Beside>,
 }
@@ -164,6 +167,9 @@ impl Outcome {
             " {:>11.1} {:>11.1}  {}",
             self.ours_processor_ms, self.peer_processor_ms, self.peer_name
         );
+        if let Some(told) = Told::median(&self.told) {
+            println!("  {told}");
+        }
     }
 }
 

@@ -3,11 +3,13 @@
 mod files;
 mod network;
 mod rpc;
+mod speculation;
 mod sync;
 
 use crate::calls::Calls;
 use crate::command::{Command, Peer, Timing};
 use crate::exchange::Exchange;
+use crate::hearing::Hearing;
 use crate::inputs::Input;
 use crate::limit::Limit;
 use crate::memory::Memory;
@@ -51,6 +53,8 @@ pub enum What {
     Sync(Synced),
     /// Remote calls that depend on each other.
     Calls(Calls),
+    /// A system call that is heard or not: its time.
+    Hearing(Hearing),
 }
 
 impl Row {
@@ -59,7 +63,7 @@ impl Row {
         match &self.what {
             What::Command(command) => command.missing_program(),
             What::Sync(synced) => synced.missing_program(),
-            What::Exchange(_) | What::Memory(_) | What::Calls(_) => None,
+            What::Exchange(_) | What::Memory(_) | What::Calls(_) | What::Hearing(_) => None,
         }
     }
 }
@@ -95,6 +99,12 @@ pub const SUITES: &[Suite] = &[
         has_rivals: false,
         needs_disks: false,
         rows: rpc::RPC,
+    },
+    Suite {
+        name: "speculation",
+        has_rivals: false,
+        needs_disks: false,
+        rows: speculation::SPECULATION,
     },
 ];
 

@@ -3,6 +3,7 @@
 use crate::calls;
 use crate::command;
 use crate::exchange;
+use crate::hearing;
 use crate::limit::Limit;
 use crate::measure::{Sample, median};
 use crate::memory;
@@ -11,6 +12,7 @@ use crate::report::{Beside, Outcome, Samples};
 use crate::rival::{Rival, Rivals};
 use crate::rows::{Row, What};
 use crate::sync;
+use crate::told::Told;
 
 /// How many samples of a rival are taken at most: no claim hangs on them.
 const RIVAL_SAMPLES_MAX: usize = 3;
@@ -33,6 +35,11 @@ pub trait Measured {
     /// Measures one side once.
     fn sample(&mut self, place: &Place, side: Side) -> Result<Sample, String>;
 
+    /// What the last sample of ours told of its speculation; asked for once after each.
+    fn told(&mut self) -> Option<Told> {
+        None
+    }
+
     /// Who is measured besides.
     fn rivals(&self) -> Vec<Rival> {
         Vec::new()
@@ -48,12 +55,13 @@ pub trait Measured {
 /// and one more if the processor time has a limit of its own.
 pub fn row(place: &Place, rivals: &Rivals, row: &Row, pairs: u32) -> Result<Vec<Outcome>, String> {
     match &row.what {
-        What::Command(command) => measure(place, row, command::Ready { command, rivals }, pairs),
+        What::Command(command) => measure(place, row, command::Ready::new(command, rivals), pairs),
         What::Exchange(exchange) => {
             measure(place, row, exchange::Ready::new(place, exchange)?, pairs)
         }
         What::Memory(memory) => measure(place, row, memory::Ready::new(place, memory)?, pairs),
         What::Calls(calls) => measure(place, row, calls::Ready::new(place, calls)?, pairs),
+        What::Hearing(hearing) => measure(place, row, hearing::Ready::new(hearing), pairs),
         What::Sync(synced) => measure(place, row, sync::Ready::new(place, synced)?, pairs),
     }
 }
@@ -70,6 +78,7 @@ fn measure(
         ours: Vec::new(),
         peer: Vec::new(),
     };
+    let mut told = Vec::new();
     for pair in 0..=pairs {
         eprint!("\r\x1b[K{}: pair {pair} of {pairs} ", row.test);
         // Each goes first in every other pair: what follows finds warm caches.
@@ -80,7 +89,9 @@ fn measure(
             let peer = measured.sample(place, Side::Peer)?;
             (measured.sample(place, Side::Ours)?, peer)
         };
+        let tells = measured.told();
         if pair > 0 {
+            told.extend(tells);
             samples.ours.push(ours);
             samples.peer.push(peer);
             for rival in &mut beside {
@@ -91,7 +102,10 @@ fn measure(
         }
     }
     eprint!("\r\x1b[K");
-    Ok(outcomes(row, &measured, samples, beside))
+    let mut outcomes = outcomes(row, &measured, samples, beside);
+    // The first is of time; of processor time the same would be told.
+    outcomes[0].told = told;
+    Ok(outcomes)
 }
 
 fn outcomes(
@@ -116,6 +130,7 @@ fn outcomes(
             ours_processor_ms: ours.user_ms + ours.system_ms,
             peer_processor_ms: peer.user_ms + peer.system_ms,
             samples,
+            told: Vec::new(),
             beside: beside
                 .into_iter()
                 .map(|one| one.compared_with(peer.value))
