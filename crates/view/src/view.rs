@@ -1,7 +1,7 @@
 //! The view itself: map, store and lower side joined under one lock.
 //!
-//! Every method takes `&self` and answers in bounded time; data are read and written outside the
-//! lock. Errors carry the number that the caller's system call shall fail with.
+//! Every method takes `&self`. Data are read and written outside the lock, and so is the lower side asked
+//! ([`facts`]). Errors carry the number that the caller's system call shall fail with.
 
 mod attributes;
 mod believed;

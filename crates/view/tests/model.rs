@@ -41,8 +41,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_view_behaves_as_the_tree_that_it_shows(calls in prop::collection::vec(call(), 1..40)) {
-        let mut pair = Pair::new();
+    fn a_view_behaves_as_the_tree_that_it_shows(
+        calls in prop::collection::vec(call(), 1..40),
+        is_on_disk: bool,
+    ) {
+        let mut pair = match is_on_disk {
+            true => Pair::on_disk(&std::env::temp_dir()),
+            false => Pair::new(),
+        };
         let before = pair.lower_snapshot();
         for call in &calls {
             pair.call(call);
@@ -155,7 +161,7 @@ proptest! {
     ) {
         // On another file system objects are copied, on the same they become the files.
         let place = if elsewhere { "/dev/shm".into() } else { std::env::temp_dir() };
-        let mut pair = Pair::with_state_in(&place);
+        let mut pair = Pair::on_disk(&place);
         pair.compare();
         for call in &calls {
             pair.call(call);
@@ -176,7 +182,7 @@ proptest! {
 #[test]
 fn a_file_that_loses_its_names_in_two_commits_can_still_be_written_to() {
     let path = |name: &str| vec![OsString::from(name)];
-    let mut pair = Pair::new();
+    let mut pair = Pair::on_disk(&std::env::temp_dir());
     pair.compare();
     for call in [
         Call::Hold(path("a")),

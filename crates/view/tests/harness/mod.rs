@@ -11,9 +11,11 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use plain::{content, name_inodes, plain, plant, seen, set_time, walk};
+use plain::{content, name_inodes, plain, plant, plant_in_memory, seen, set_time, walk};
 use running::Held;
+use surmise_lower::Memory;
 use surmise_view::{
     Entry, FileKind, MarkId, NewNode, NodeId, OpenHow, RenameMode, SetAttributes, Timestamp, View,
     ViewConfig,
@@ -73,8 +75,15 @@ struct Seen {
     inode: PathBuf,
 }
 
+/// What lies under the view.
+enum Under {
+    /// A tree in memory, which nothing can be written to through its interface.
+    Memory(Memory),
+    Disk(TempDir),
+}
+
 pub struct Pair {
-    lower: TempDir,
+    lower: Under,
     plain: TempDir,
     state: TempDir,
     view: Option<View>,
@@ -86,16 +95,23 @@ pub struct Pair {
 }
 
 impl Pair {
+    /// Over a tree in memory.
     pub fn new() -> Self {
-        Self::with_state_in(&std::env::temp_dir())
+        let lower = Memory::new(7);
+        lower.change(plant_in_memory).unwrap();
+        Self::over(Under::Memory(lower), &std::env::temp_dir())
     }
 
-    /// The same, with the state directory below `place`.
-    pub fn with_state_in(place: &Path) -> Self {
-        let (lower, plain) = (TempDir::new().unwrap(), TempDir::new().unwrap());
-        for root in [lower.path(), plain.path()] {
-            plant(root);
-        }
+    /// Over a real directory, with the state directory below `place`.
+    pub fn on_disk(place: &Path) -> Self {
+        let lower = TempDir::new().unwrap();
+        plant(lower.path());
+        Self::over(Under::Disk(lower), place)
+    }
+
+    fn over(lower: Under, place: &Path) -> Self {
+        let plain = TempDir::new().unwrap();
+        plant(plain.path());
         let mut pair = Self {
             lower,
             plain,
@@ -112,7 +128,10 @@ impl Pair {
     /// Names, times, owners and contents of the real tree below the view.
     pub fn lower_snapshot(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        walk(self.lower.path(), &mut |path, metadata| {
+        let Under::Disk(lower) = &self.lower else {
+            return lines;
+        };
+        walk(lower.path(), &mut |path, metadata| {
             let times = (metadata.mtime(), metadata.mtime_nsec());
             let content = if metadata.is_file() {
                 fs::read(path).unwrap()
@@ -169,7 +188,12 @@ impl Pair {
     fn open(&mut self) {
         let config = ViewConfig {
             descriptors: 16,
-            ..ViewConfig::new(self.state.path(), self.lower.path())
+            ..match &self.lower {
+                Under::Memory(lower) => {
+                    ViewConfig::over(self.state.path(), Arc::new(lower.clone()))
+                }
+                Under::Disk(lower) => ViewConfig::new(self.state.path(), lower.path()),
+            }
         };
         self.view = Some(View::open(config).unwrap());
         self.lookups.borrow_mut().clear();

@@ -7,6 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps};
+use surmise_lower::Outside;
 use surmise_view::FileKind;
 
 use super::{Call, Parts, Picture, Seen};
@@ -20,6 +21,19 @@ pub fn plant(root: &Path) {
     fs::create_dir_all(root.join("d/b/a")).unwrap();
     std::os::unix::fs::symlink("a", root.join("d/c")).unwrap();
     fs::hard_link(root.join("c/b"), root.join("d/d")).unwrap();
+}
+
+/// The same tree in memory.
+pub fn plant_in_memory(tree: &mut Outside<'_>) -> io::Result<()> {
+    tree.write("a", b"first")?;
+    tree.link("a", "b")?;
+    for directory in ["c", "c/a", "d", "d/b", "d/b/a"] {
+        tree.make_directory(directory)?;
+    }
+    tree.write("c/b", b"in c")?;
+    tree.write("c/a/d", b"deep")?;
+    tree.make_link("d/c", "a")?;
+    tree.link("c/b", "d/d")
 }
 
 /// The real path of `parts`, whose directories must be directories and not links to some.

@@ -13,7 +13,7 @@ use surmise_commit::{Phase, Report, Request};
 use surmise_view::{FileKind, NodeId};
 
 use super::plain::{at, name_inodes, seen};
-use super::{Pair, Parts, Picture, picture_tree};
+use super::{Pair, Parts, Picture, Under, picture_tree};
 
 /// One inode that is open on both sides.
 pub struct Held {
@@ -77,7 +77,7 @@ impl Pair {
             name: "t",
             directory: state,
             map: &map,
-            root: self.lower.path(),
+            root: self.on_disk_at(),
             keep: None,
         };
         let mut on_progress = |_| ControlFlow::Continue(());
@@ -94,10 +94,17 @@ impl Pair {
         self.compare();
     }
 
+    fn on_disk_at(&self) -> &Path {
+        match &self.lower {
+            Under::Disk(lower) => lower.path(),
+            Under::Memory(_) => panic!("what is committed is on disk"),
+        }
+    }
+
     /// The real tree is what the plain one is.
     fn compare_lower(&self) {
         let (mut lower, mut plain) = (Picture::new(), Picture::new());
-        picture_tree(self.lower.path(), &mut lower);
+        picture_tree(self.on_disk_at(), &mut lower);
         picture_tree(self.plain.path(), &mut plain);
         for picture in [&mut lower, &mut plain] {
             name_inodes(picture);
