@@ -3,9 +3,9 @@
 //! Programs often end what they do with a step that they do not sync: SQLite removes its journal, git renames its
 //! branch. So the first output after a sync that was put off is a promise itself, of all that was changed before it.
 //!
-//! Which output is the first is not known at once. A task goes on while what it has put out waits to be taken, so a
-//! sync that is counted by then may have come later, and the first output after it is still to come. But what comes
-//! out of a pipe that was empty comes after all that was counted before that was seen.
+//! Which output is the first is not known at once. A task goes on while its output waits in the pipe. So a sync may be
+//! counted before that output is read, and still have come after it: then the first output after the sync is still to
+//! come. But once the reader has seen the pipe empty, all later output comes after every sync that was counted by then.
 
 use crate::epochs::{Epoch, Epochs, Stopped};
 

@@ -150,7 +150,7 @@ impl Seen {
         self.has_watches
     }
 
-    /// Whether a process may share what it has open with others: its children, or whoever was sent it.
+    /// Whether a process may share what it has open with others: its children, or a process that was sent it.
     pub(crate) fn has_borne(&self, process: Pid) -> bool {
         self.passes_descriptors || self.parents.contains(&process)
     }

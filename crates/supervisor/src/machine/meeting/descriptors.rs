@@ -32,8 +32,8 @@ pub(super) fn meet(met: &Met<'_>) -> Meeting {
     }
 }
 
-/// What is told of a terminal or of input nobody has changed who depends on a guess: that waits, and whoever
-/// was given input is decided before it is looked at. And flags of the descriptor are the table's.
+/// A task that depends on a guess changes no terminal: that waits. A task that was given input has its guesses decided before
+/// the input is looked at. And flags of the descriptor are the table's.
 fn observes_device(command: u32) -> bool {
     /// TCGETS, TIOCGPGRP, TIOCGWINSZ, FIONREAD, FIONCLEX, FIOCLEX.
     const HARMLESS: [u32; 6] = [0x5401, 0x540f, 0x5413, 0x541b, 0x5450, 0x5451];

@@ -1,5 +1,5 @@
-//! Readiness of objects. Whoever looks learns what others did, none of which is undecided here; and a wait
-//! ends with a rollback, as any call does.
+//! Readiness of objects. A task that looks at readiness learns only what is decided. A rollback ends a wait, as it ends any
+//! call.
 
 use surmise_syscalls::Syscall;
 

@@ -142,7 +142,7 @@ fn served(met: &Met<'_>, number: u64) -> io::Result<Meeting> {
 }
 
 /// A directory that is removed is dead to the kernel for ever, and one that is moved has its new name in the
-/// kernel for whoever has it open or works there, whatever the view does. So names of files are moved alone.
+/// kernel for each process that has it open or works there, whatever the view does. So names of files are moved alone.
 fn moving(met: &Met<'_>, paths: [(u64, u64); 2]) -> io::Result<Meeting> {
     for path in paths {
         match place(met, path, Last::Named)? {

@@ -225,7 +225,7 @@ mod tests {
             let some = cases.map(|case| case.disposition(Kind::Prediction));
             assert!(
                 heard(Kind::Prediction) || some.into_iter().any(|case| case != Disposition::Allow),
-                "{name} never comes to the speculator"
+                "{name} never comes to the supervisor"
             );
         }
     }

@@ -13,7 +13,7 @@
 //! | rebase | view | what was committed is the domain's no more |
 //! | forget | committer | the commit's journal goes |
 //! | choose | relay | what is held by now is to go out, and nothing that is sent later |
-//! | go on | view | calls go on; from here on a task would, if who holds it were killed |
+//! | go on | view | the view answers calls again; if the tracer is killed from here on, the tasks go on |
 //! | thaw | control | the tasks go on |
 //! | release | relay | held output goes out meanwhile |
 //!
