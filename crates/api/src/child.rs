@@ -103,6 +103,8 @@ impl Given {
         work: impl FnOnce(&Channel) -> Result<T, Box<Failed>>,
     ) -> io::Result<()> {
         rustix::process::setsid()?;
+        // It tells that the client has gone, also where the server was started to live on without a terminal (nohup(1)).
+        surmise_sys::signals::reset(Signal::HUP)?;
         rustix::process::set_parent_process_death_signal(Some(Signal::HUP))?;
         if rustix::process::getppid() != Some(parent) {
             // It ended before the kernel knew that this process wants to hear of it.

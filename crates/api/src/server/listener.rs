@@ -171,6 +171,8 @@ fn live(
         return Ok(());
     }
     interrupts.give_back()?;
+    // The server may have been started to live on without a terminal (nohup(1)); a client's process ends with the server.
+    surmise_sys::signals::reset(Signal::HUP)?;
     let (input, output) = (client.try_clone()?, client.try_clone()?);
     connection::serve(surmise.clone(), input, output)
 }
