@@ -12,7 +12,7 @@ use crate::{End, HeldState, HoldId, Piece, Sender, Target};
 pub(crate) struct History {
     pub(crate) holds: BTreeMap<HoldId, Hold>,
     /// Where the next frame begins in the file, in bytes.
-    end: u64,
+    pub(crate) end: u64,
 }
 
 /// One hold.

@@ -3,9 +3,10 @@
 //!
 //! A **hold** is one held channel: a connection, a datagram socket, the command's output. The relay
 //! of a running domain makes holds and appends what the program sends ([`Outbox`]); `list` and `diff`
-//! show them, also meanwhile ([`load`]); once a person consents, the relay releases those whose
-//! program still runs ([`Outbox::steps`], [`Outbox::mark_sending`], [`Outbox::mark_sent`]), and a
-//! [`Delivery`] sends what is left by programs that have ended.
+//! show them, also meanwhile ([`load`]). Who knows on what a person's consent depends is told what
+//! waits for it ([`Outbox::open_told`]); once the person agrees ([`Outbox::agree`]), the relay releases
+//! that while its programs run ([`Outbox::steps_in_order`], [`Outbox::mark_sending`],
+//! [`Outbox::mark_sent`]), and a [`Delivery`] sends what is left by programs that have ended.
 //!
 //! Causal order is the order in which bytes came to the boundary, over all holds: what the program
 //! did later, which may depend on what it did earlier, leaves later.
@@ -23,6 +24,7 @@ mod history;
 mod outbox;
 mod record;
 mod target;
+mod waits;
 mod writer;
 
 pub use delivery::{Cause, Delivered, Delivery, DeliveryError, Failure, Limits, Unreachable};
@@ -30,6 +32,7 @@ pub use error::OutboxError;
 pub use held::{Held, HeldChannel, HeldState, load};
 pub use outbox::{Outbox, Pending, Piece, Resend, Step};
 pub use target::{End, HoldId, Host, Sender, Target};
+pub use waits::Told;
 
 use std::path::{Path, PathBuf};
 

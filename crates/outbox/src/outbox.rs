@@ -15,7 +15,8 @@ use surmise_journal::Journal;
 use crate::held::Fold;
 use crate::history::{History, Hold};
 use crate::record::{FORMAT, Record};
-use crate::writer::{Shared, Writer};
+use crate::waits::{Told, Waits};
+use crate::writer::{Decision, Shared, Tell, Writer};
 use crate::{End, HoldId, OutboxError, PIECE_MAX, Sender, Target, path_in};
 
 /// The outbox of a running domain. Clones are handles on the same one.
@@ -88,6 +89,25 @@ pub struct Step {
     pub is_last: bool,
 }
 
+/// Where the steps of a hold may begin.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    behind: u64,
+    /// Among those that begin at the same place.
+    rank: usize,
+}
+
+impl Place {
+    /// By what the step of a position is ordered. What comes too early for its hold's place goes to that, behind
+    /// the hold whose place it is.
+    fn of(self, position: u64) -> (u64, usize, u64) {
+        match position > self.behind {
+            true => (position, 0, position),
+            false => (self.behind, self.rank, position),
+        }
+    }
+}
+
 impl Outbox {
     /// Opens the outbox in the state directory `directory`, behind the end of what it holds. The
     /// file `outbox` is made with the first hold.
@@ -98,6 +118,23 @@ impl Outbox {
     /// When the file is no outbox of this version or cannot be read, and when there are no
     /// descriptors or threads left.
     pub fn open(directory: &Path) -> Result<Self, OutboxError> {
+        Self::open_with(directory, None)
+    }
+
+    /// As [`Self::open`], of a domain whose output a person agrees to, time and again: `tell` is told of each hold
+    /// that waits for that, also of those that an earlier opening left, and of each that has gone otherwise. It is
+    /// told by the writer: [`Self::flush`] returns when all is told.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_told(
+        directory: &Path,
+        tell: impl Fn(Told) + Send + 'static,
+    ) -> Result<Self, OutboxError> {
+        Self::open_with(directory, Some(Box::new(tell)))
+    }
+
+    fn open_with(directory: &Path, tell: Option<Tell>) -> Result<Self, OutboxError> {
         let path = path_in(directory);
         if surmise_journal::is_cut_short(&path) {
             fs::remove_file(&path)?;
@@ -111,11 +148,12 @@ impl Outbox {
         } else {
             (None, History::default())
         };
-        let shared = Arc::new(Shared::new(directory.to_owned(), history)?);
-        let writer = Writer::new(Arc::clone(&shared), journal);
+        let (waits, waiting) = Waits::of(&history);
+        let shared = Arc::new(Shared::new(directory.to_owned(), history, waits)?);
+        let writer = Writer::new(Arc::clone(&shared), journal, tell);
         let writer = thread::Builder::new()
             .name("surmise-outbox".into())
-            .spawn(|| writer.run())?;
+            .spawn(|| writer.run(waiting))?;
         Ok(Self {
             handle: Arc::new(Handle {
                 shared,
@@ -220,46 +258,61 @@ impl Outbox {
         pending.collect()
     }
 
+    /// A person agrees that what these holds hold leaves; what is appended from now on waits again. Those that have
+    /// gone since they were said to wait are passed over.
+    pub fn agree(&self, holds: &[HoldId]) {
+        self.decide(Decision::Agreed, holds);
+    }
+
+    /// What was decided about the receivers of these holds lets them go, for which nobody agrees to them any more.
+    pub fn allow(&self, holds: &[HoldId]) {
+        self.decide(Decision::Allowed, holds);
+    }
+
+    /// Of these holds, which were to leave, nothing could: what of them is pending waits again.
+    pub fn keep(&self, holds: &[HoldId]) {
+        self.decide(Decision::Kept, holds);
+    }
+
+    fn decide(&self, decision: Decision, holds: &[HoldId]) {
+        self.handle.shared.decide(decision, holds.to_vec());
+    }
+
+    /// What of a hold may leave and has not, in order.
+    pub fn agreed(&self, hold: HoldId) -> Vec<Piece> {
+        let mut pieces = self.pieces();
+        let agreed = self.handle.shared.state().waits.agreed(hold);
+        pieces.retain(|piece| piece.hold == hold && piece.position < agreed);
+        pieces
+    }
+
     /// What has not left of all pending holds, in causal order. Waits for the writer.
     pub fn pieces(&self) -> Vec<Piece> {
         self.settle();
         self.handle.shared.state().history.pieces()
     }
 
-    /// The steps that send these holds, of which nothing is appended any more: every piece of them that
-    /// has not left, and the opening of those that have none. In causal order; waits for the writer.
+    /// The steps that send these holds: every piece of them that has not left by now, and the opening of those that
+    /// have none. In causal order; waits for the writer.
     pub fn steps<'a>(&self, holds: impl Iterator<Item = &'a Pending>) -> Vec<Step> {
-        let mut left: BTreeMap<_, _> = holds
-            .map(|pending| (pending.hold, (pending.position, 0_usize)))
-            .collect();
-        let mut pieces = self.pieces();
-        pieces.retain(|piece| match left.get_mut(&piece.hold) {
-            Some((_, count)) => {
-                *count += 1;
-                true
-            }
-            None => false,
+        steps(self.pieces(), holds.map(|pending| (pending, 0)))
+    }
+
+    /// As [`Self::steps`], but what a hold sends first leaves behind what those before it in `holds` send first. That
+    /// is so anyway where the holds come as they were said to wait, unless some wait again that could not be sent.
+    pub fn steps_in_order(&self, holds: &[Pending]) -> Vec<Step> {
+        let pieces = self.pieces();
+        let mut first = BTreeMap::new();
+        for piece in &pieces {
+            first.entry(piece.hold).or_insert(piece.position);
+        }
+        let mut behind = 0;
+        let holds = holds.iter().map(|pending| {
+            let own = first.get(&pending.hold).unwrap_or(&pending.position);
+            behind = behind.max(*own);
+            (pending, behind)
         });
-        let silent = left.iter().filter(|(_, (_, count))| *count == 0);
-        let mut steps: Vec<_> = silent
-            .map(|(hold, (position, _))| (*position, *hold, None))
-            .collect();
-        steps.extend(
-            pieces
-                .iter()
-                .map(|one| (one.position, one.hold, Some(*one))),
-        );
-        steps.sort_by_key(|(position, _, _)| *position);
-        let steps = steps.into_iter().map(|(_, hold, piece)| {
-            let (_, count) = left.get_mut(&hold).expect("each step is of one of them");
-            *count = count.saturating_sub(1);
-            Step {
-                hold,
-                piece,
-                is_last: *count == 0,
-            }
-        });
-        steps.collect()
+        steps(pieces, holds)
     }
 
     /// Reads a piece back into `buffer`, replacing what it holds.
@@ -393,6 +446,37 @@ impl Drop for Handle {
             let _ = writer.join();
         }
     }
+}
+
+/// The steps of holds none of which begins before the place that comes with it; `pieces` are all in causal order.
+fn steps<'a>(pieces: Vec<Piece>, holds: impl Iterator<Item = (&'a Pending, u64)>) -> Vec<Step> {
+    let mut left: BTreeMap<_, _> = holds
+        .enumerate()
+        .map(|(rank, (pending, behind))| {
+            let place = Place { behind, rank };
+            (pending.hold, (pending.position, place, 0_usize))
+        })
+        .collect();
+    let mut steps = Vec::new();
+    for piece in pieces {
+        if let Some((_, place, count)) = left.get_mut(&piece.hold) {
+            *count += 1;
+            steps.push((place.of(piece.position), piece.hold, Some(piece)));
+        }
+    }
+    let silent = left.iter().filter(|(_, (_, _, count))| *count == 0);
+    steps.extend(silent.map(|(hold, (position, place, _))| (place.of(*position), *hold, None)));
+    steps.sort_by_key(|(place, _, _)| *place);
+    let steps = steps.into_iter().map(|(_, hold, piece)| {
+        let (_, _, count) = left.get_mut(&hold).expect("each step is of one of them");
+        *count = count.saturating_sub(1);
+        Step {
+            hold,
+            piece,
+            is_last: *count == 0,
+        }
+    });
+    steps.collect()
 }
 
 /// The error number that stands for `error` in the file.

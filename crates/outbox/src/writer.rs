@@ -20,7 +20,11 @@ use surmise_journal::Journal;
 
 use crate::history::History;
 use crate::record::{FORMAT, Record};
+use crate::waits::{Told, Waits};
 use crate::{End, HoldId, OutboxError, QUEUE_MAX, path_in};
+
+/// Who is told what waits for a person. The writer calls it, and keeps nothing meanwhile.
+pub(crate) type Tell = Box<dyn Fn(Told) + Send>;
 
 /// What every entry of the queue counts for, in bytes, beside its data.
 const ENTRY_WEIGHT: usize = 64;
@@ -44,6 +48,7 @@ pub(crate) struct State {
     queued: usize,
     pub(crate) next: HoldId,
     pub(crate) history: History,
+    pub(crate) waits: Waits,
     failure: Option<Failure>,
     closing: bool,
 }
@@ -70,10 +75,28 @@ enum Request {
         durable: bool,
         answer: mpsc::Sender<Result<(), OutboxError>>,
     },
+    /// What waits is decided, behind what came before; with an answer.
+    Decide {
+        decision: Decision,
+        holds: Vec<HoldId>,
+        answer: mpsc::Sender<()>,
+    },
+}
+
+/// What becomes of holds that wait, or waited, for a person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// The person agrees to them.
+    Agreed,
+    /// What was decided about their receivers lets them go.
+    Allowed,
+    /// Nothing of them could leave.
+    Kept,
 }
 
 impl Shared {
-    pub(crate) fn new(directory: PathBuf, history: History) -> io::Result<Self> {
+    /// What is to be told of the holds of `history` is told by the writer.
+    pub(crate) fn new(directory: PathBuf, history: History, waits: Waits) -> io::Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         Ok(Self {
             directory,
@@ -82,6 +105,7 @@ impl Shared {
                 queued: 0,
                 next: history.next(),
                 history,
+                waits,
                 failure: None,
                 closing: false,
             }),
@@ -120,6 +144,19 @@ impl Shared {
         self.push(&mut self.state(), request);
         let gone = || io::Error::other("the writer of the outbox has ended");
         answered.recv().unwrap_or_else(|_| Err(gone().into()))
+    }
+
+    /// Queues a decision and waits until it is told.
+    pub(crate) fn decide(&self, decision: Decision, holds: Vec<HoldId>) {
+        let (answer, answered) = mpsc::channel();
+        let request = Request::Decide {
+            decision,
+            holds,
+            answer,
+        };
+        self.push(&mut self.state(), request);
+        // A writer that has ended tells nothing, and sends nothing either.
+        let _ = answered.recv();
     }
 
     /// Queues how far a sending has come.
@@ -209,20 +246,24 @@ pub(crate) struct Writer {
     /// Holds that lost bytes and whose end by a reset is still to be noted.
     lost: BTreeSet<HoldId>,
     payload: Vec<u8>,
+    tell: Option<Tell>,
 }
 
 impl Writer {
-    pub(crate) fn new(shared: Arc<Shared>, journal: Option<Journal>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, journal: Option<Journal>, tell: Option<Tell>) -> Self {
         Self {
             shared,
             journal,
             is_named: false,
             lost: BTreeSet::new(),
             payload: Vec::new(),
+            tell,
         }
     }
 
-    pub(crate) fn run(mut self) {
+    /// `waiting`: what is to be told first.
+    pub(crate) fn run(mut self, waiting: Vec<Told>) {
+        self.tell(waiting);
         loop {
             let requests = self.shared.take();
             if requests.is_empty() {
@@ -241,6 +282,14 @@ impl Writer {
                     } => {
                         // Nobody listens any more when the caller's thread was ended.
                         let _ = answer.send(self.note(&records, durable));
+                    }
+                    Request::Decide {
+                        decision,
+                        holds,
+                        answer,
+                    } => {
+                        self.decide(decision, &holds);
+                        let _ = answer.send(());
                     }
                 }
                 self.shared.release(weight);
@@ -292,6 +341,28 @@ impl Writer {
         Ok(())
     }
 
+    fn decide(&self, decision: Decision, holds: &[HoldId]) {
+        let mut state = self.shared.state();
+        let State { history, waits, .. } = &mut *state;
+        let told = match decision {
+            Decision::Agreed => {
+                waits.agree(holds, history.end);
+                Vec::new()
+            }
+            Decision::Allowed => waits.decide(holds, history.end),
+            Decision::Kept => waits.keep(holds, history),
+        };
+        drop(state);
+        self.tell(told);
+    }
+
+    /// Never under the lock: whoever is told may take time.
+    fn tell(&self, told: impl IntoIterator<Item = Told>) {
+        if let Some(tell) = &self.tell {
+            told.into_iter().for_each(tell);
+        }
+    }
+
     /// Writes one frame; whether the history accepts it.
     fn write(&mut self, record: &Record<'static>) -> io::Result<bool> {
         if !self.shared.state().history.accepts(record) {
@@ -304,12 +375,13 @@ impl Writer {
         };
         journal.append(&self.payload)?;
         // Nobody else changes the history, so what it accepted above it still accepts.
-        let applied = self
-            .shared
-            .state()
-            .history
-            .apply(record, self.payload.len());
+        let mut state = self.shared.state();
+        let State { history, waits, .. } = &mut *state;
+        let applied = history.apply(record, self.payload.len());
         assert!(applied.is_ok(), "an accepted record is applied");
+        let told = waits.take(record, history);
+        drop(state);
+        self.tell(told);
         Ok(true)
     }
 
@@ -352,7 +424,11 @@ mod tests {
     #[test]
     fn room_is_readable_exactly_while_there_is_room() {
         let scratch = Scratch::new();
-        let shared = Shared::new(scratch.root().to_owned(), History::default());
+        let shared = Shared::new(
+            scratch.root().to_owned(),
+            History::default(),
+            Waits::default(),
+        );
         let shared = Arc::new(shared.expect("an eventfd"));
         let hold = HoldId(1);
         let opened = Record::Opened {
@@ -360,7 +436,7 @@ mod tests {
             target: Target::Output,
             sender: None,
         };
-        let mut writer = Writer::new(Arc::clone(&shared), None);
+        let mut writer = Writer::new(Arc::clone(&shared), None, None);
         for _ in 0..3 {
             shared.keep(&mut shared.state(), opened.clone());
             // No writer runs yet, so nobody but us can fill or empty the queue.
