@@ -1,6 +1,6 @@
 //! The consent that a domain runs under, and what hangs on it: control's part of the engine.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use surmise_engine::{
     Bug, ChannelId, Decision, Effect, Engine, EngineError, HoldId, Id, Kind, Kinds, Node, ObjectId,
@@ -43,7 +43,11 @@ pub(crate) struct Consent {
     engine: Engine,
     id: Id,
     tasks: BTreeMap<TaskId, Wait>,
-    held: BTreeSet<HoldId>,
+    /// What waits, by the relay's number of its hold. The engine has a number of its own for each time that a hold
+    /// begins to wait: what went meanwhile, the engine releases in vain.
+    held: BTreeMap<u64, HoldId>,
+    /// The engine's number of what waits next.
+    next: u64,
     stalled: bool,
 }
 
@@ -59,26 +63,32 @@ impl Consent {
             engine,
             id,
             tasks: BTreeMap::new(),
-            held: BTreeSet::new(),
+            held: BTreeMap::new(),
+            next: 0,
             stalled: false,
         })
     }
 
-    /// The relay holds something new.
+    /// Something of a hold of the relay's waits from now on; if it waited before, that counts no more.
     pub(crate) fn held(&mut self, hold: u64) -> Result<(), Bug> {
-        let hold = HoldId(hold);
-        // More of what is held already adds nothing that could be decided apart.
-        if self.held.insert(hold) {
-            let mut effects = Vec::new();
-            let held = self.engine.output(INSIDE, HELD, hold, &mut effects);
-            held.map_err(bug("hold output"))?;
-            debug_assert!(effects.is_empty(), "held by the undecided consent");
-        }
+        let output = HoldId(self.next);
+        self.next += 1;
+        let mut effects = Vec::new();
+        let held = self.engine.output(INSIDE, HELD, output, &mut effects);
+        held.map_err(bug("hold output"))?;
+        debug_assert!(effects.is_empty(), "held by the undecided consent");
+        self.held.insert(hold, output);
         Ok(())
     }
 
-    /// The person agrees to all so far, and the domain goes on under a new consent. Returns what may
-    /// leave now, in causal order.
+    /// Nothing of a hold waits any more.
+    pub(crate) fn gone(&mut self, hold: u64) {
+        // It may have gone while it was being released.
+        self.held.remove(&hold);
+    }
+
+    /// The person agrees to all so far, and the domain goes on under a new consent. Returns the holds that the engine
+    /// releases, in its order.
     pub(crate) fn affirm(&mut self) -> Result<Vec<u64>, Bug> {
         let mut effects = Vec::new();
         // What waits for replies waits for the decision that is now there.
@@ -88,15 +98,15 @@ impl Consent {
         decided.map_err(bug("affirm a consent"))?;
         let next = engine.assume(Owner::Person, Kind::Consent);
         self.id = next.map_err(bug("go on under a new consent"))?;
+        let held = std::mem::take(&mut self.held).into_iter();
+        let mut waiting: BTreeMap<_, _> = held.map(|(hold, output)| (output, hold)).collect();
         let released = effects.into_iter().filter_map(|effect| match effect {
-            Effect::Release(hold) => Some(hold),
+            Effect::Release(output) => waiting.remove(&output),
             _ => None,
         });
-        let released: Vec<_> = released.collect();
-        for hold in &released {
-            self.held.remove(hold);
-        }
-        Ok(released.into_iter().map(|hold| hold.0).collect())
+        let released = released.collect();
+        debug_assert!(waiting.is_empty(), "all waited for the consent alone");
+        Ok(released)
     }
 
     /// What the tasks waited for so far counts no more.
@@ -193,49 +203,4 @@ fn bug(while_doing: &'static str) -> impl FnOnce(EngineError) -> Bug {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn look(consent: &mut Consent, tasks: &[(u64, Wait)]) -> Option<Change> {
-        let tasks = tasks.iter().copied().collect();
-        consent.look(&tasks).expect("a living domain")
-    }
-
-    #[test]
-    fn a_domain_is_stalled_when_nobody_but_the_person_can_end_a_wait() {
-        let mut consent = Consent::new().expect("new");
-        let (shell, curl) = ((1, Wait::Inside), (2, Wait::HeldReply));
-        assert_eq!(look(&mut consent, &[shell]), None, "waits for its child");
-        assert_eq!(look(&mut consent, &[shell, (2, Wait::Nothing)]), None);
-        assert_eq!(look(&mut consent, &[shell, curl]), Some(Change::Stalled));
-        assert_eq!(look(&mut consent, &[shell, curl]), None, "told once");
-        let sleeper = (3, Wait::Time);
-        let awake = look(&mut consent, &[shell, curl, sleeper]);
-        assert_eq!(awake, Some(Change::Unstalled));
-        assert_eq!(look(&mut consent, &[shell, curl]), Some(Change::Stalled));
-        consent.affirm().expect("affirm");
-        assert_eq!(look(&mut consent, &[shell, (2, Wait::Nothing)]), None);
-    }
-
-    #[test]
-    fn a_task_that_waits_for_the_next_reply_has_stalled_again() {
-        let mut consent = Consent::new().expect("new");
-        let tasks = [(1, Wait::Inside), (2, Wait::HeldReply)];
-        assert_eq!(look(&mut consent, &tasks), Some(Change::Stalled));
-        consent.look_afresh().expect("answered");
-        assert_eq!(look(&mut consent, &tasks), Some(Change::Stalled));
-        assert_eq!(look(&mut consent, &tasks), None, "told once");
-    }
-
-    #[test]
-    fn what_is_held_leaves_in_order_with_the_consent_and_what_follows_with_the_next() {
-        let mut consent = Consent::new().expect("new");
-        for hold in [3, 5, 3, 4] {
-            consent.held(hold).expect("held");
-        }
-        assert_eq!(consent.affirm().expect("affirm"), [3, 5, 4]);
-        consent.held(3).expect("held again");
-        assert_eq!(consent.affirm().expect("affirm"), [3]);
-        assert!(consent.affirm().expect("affirm").is_empty());
-    }
-}
+mod tests;

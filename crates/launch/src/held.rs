@@ -3,33 +3,56 @@
 use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
-use surmise_outbox::{End, HoldId, Outbox, OutboxError, Piece, Target};
+use surmise_kept::Link;
+use surmise_outbox::{End, HoldId, Outbox, OutboxError, Piece, Target, Told};
 use surmise_stdio::{Held, Sink};
+
+use crate::message::RelayReport;
 
 /// The outbox of a domain, opened when something is to be held.
 #[derive(Debug)]
 pub(crate) struct HeldPlace {
     /// The domain's own state.
     state: PathBuf,
+    /// Control, which knows what waits for a person.
+    control: Arc<Link>,
     outbox: Option<Outbox>,
 }
 
 impl HeldPlace {
-    pub(crate) fn new(state: PathBuf) -> Self {
+    pub(crate) fn new(state: PathBuf, control: Arc<Link>) -> Self {
         Self {
             state,
+            control,
             outbox: None,
         }
     }
 
     pub(crate) fn outbox(&mut self) -> Result<&Outbox, OutboxError> {
         if self.outbox.is_none() {
-            self.outbox = Some(Outbox::open(&self.state)?);
+            let control = Arc::clone(&self.control);
+            let tell = move |told| {
+                let report = match told {
+                    Told::Waits(HoldId(hold)) => RelayReport::Held { hold },
+                    Told::Gone(HoldId(hold)) => RelayReport::Gone { hold },
+                };
+                // If control is dead, so is this process in a moment. Control, if it is there, reads.
+                let _ = control.send(&report);
+            };
+            self.outbox = Some(Outbox::open_told(&self.state, tell)?);
         }
         Ok(self.outbox.as_ref().expect("opened above"))
+    }
+
+    /// The person agrees that what these hold leaves.
+    pub(crate) fn agree(&self, holds: &[HoldId]) {
+        if let Some(outbox) = &self.outbox {
+            outbox.agree(holds);
+        }
     }
 
     /// Returns when all that was held so far is kept.
@@ -105,12 +128,15 @@ impl Sink for HeldOutput {
         let Some(hold) = self.hold else {
             return Ok(());
         };
-        let mut pieces = VecDeque::from(self.outbox.pieces());
-        pieces.retain(|piece| piece.hold == hold);
+        // Nothing, if another hold was meant.
+        let pieces = VecDeque::from(self.outbox.agreed(hold));
         let Some(seen) = pieces.front().map(|first| first.offset) else {
             return Ok(());
         };
-        self.outbox.mark_sending(&[hold]).map_err(io_error)?;
+        if let Err(error) = self.outbox.mark_sending(&[hold]) {
+            self.outbox.keep(&[hold]);
+            return Err(io_error(error));
+        }
         self.release = Some(Release {
             hold,
             pieces,

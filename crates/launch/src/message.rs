@@ -104,8 +104,10 @@ pub(crate) enum RelayOrder {
     Detach,
     /// Take in all that the tasks, which stand still, have sent; [`RelayReport::Quiet`] answers.
     Quiesce,
-    /// Send what is held; [`RelayReport::Released`] answers.
-    Release,
+    /// Send these holds, which the person has agreed to, in this order. In parts, each of which fits a message:
+    /// [`RelayReport::Noted`] answers each but the last, [`RelayReport::Releasing`] and [`RelayReport::Released`]
+    /// the whole.
+    Release { holds: Vec<u64>, is_last: bool },
     /// The person's answer to [`RelayReport::Asked`].
     Answer { question: u64, verdict: Verdict },
     /// The person's decision about the host of a hold.
@@ -138,8 +140,11 @@ pub(crate) enum RelayReport {
         peer: String,
         sender: Option<Process>,
     },
-    /// Something is held from now on.
+    /// Something of this hold waits for the person, and what it sends first has its place here among all that is held.
+    /// For one that waits already, this place replaces the one of before.
     Held { hold: u64 },
+    /// Nothing of it waits any more: it was dropped, or cannot be sent, or a decision about its host let it go.
+    Gone { hold: u64 },
     /// A task has sent something that is held, and probably waits for a reply.
     Waiting {
         hold: u64,
@@ -159,6 +164,8 @@ pub(crate) enum RelayReport {
     Lost(LostStream),
     /// The tasks' output is in the outbox; or why it is not.
     Quiet { failed: Option<String> },
+    /// A part of what is to go out is noted: the next may follow.
+    Noted,
     /// What is to go out is chosen: what is sent from now on waits for the next consent.
     Releasing,
     /// What was held has gone out.

@@ -310,11 +310,11 @@ impl Relay {
                 let failed = self.quiesce().err().map(|error| error.to_string());
                 self.core.tell(Event::Quiesced { failed });
             }
-            Order::Release => {
+            Order::Release(holds) => {
                 for pump in self.held.pass_ends(&mut self.core) {
                     self.relay(pump);
                 }
-                self.release(Selection::All);
+                self.release(Selection::Agreed(holds));
             }
             Order::Finish { patience } => self.finish(patience),
             Order::Stop => self.stopped = true,

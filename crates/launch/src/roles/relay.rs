@@ -20,6 +20,7 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 use rustix::time::Timespec;
 use surmise_kept::{Link, Serving};
+use surmise_outbox::HoldId;
 use surmise_refusals::Tally;
 use surmise_stdio::{Channels, Event, Held, Outer, Sink};
 use surmise_sync::Epochs;
@@ -127,7 +128,7 @@ impl Relay {
         let control = Arc::new(control);
         let run = || {
             prepare()?;
-            let mut place = HeldPlace::new(state);
+            let mut place = HeldPlace::new(state, Arc::clone(&control));
             let mut sink = |held: Held| -> io::Result<Option<Box<dyn Sink>>> {
                 let is_wanted = match held {
                     Held::Output | Held::Error => hold_streams,
@@ -150,6 +151,7 @@ impl Relay {
                 channels,
                 gateway,
                 held: place,
+                agreed: Vec::new(),
                 is_finishing: false,
                 is_quiescing: false,
                 is_detaching: false,
@@ -187,6 +189,8 @@ struct Running<'a> {
     channels: Channels,
     gateway: Gateway,
     held: HeldPlace,
+    /// What the person has agreed to, as far as control has said it.
+    agreed: Vec<HoldId>,
     is_finishing: bool,
     is_quiescing: bool,
     is_detaching: bool,
@@ -284,11 +288,11 @@ impl Running<'_> {
                 self.is_quiescing = true;
                 self.go_on_to_quiesce();
             }
-            Some(RelayOrder::Release) => {
-                self.channels.release();
-                if !self.gateway.release() {
-                    self.report(&RelayReport::Releasing);
-                    self.report(&RelayReport::Released(Delivery::default()));
+            Some(RelayOrder::Release { holds, is_last }) => {
+                self.agreed.extend(holds.into_iter().map(HoldId));
+                match is_last {
+                    true => self.release(),
+                    false => self.report(&RelayReport::Noted),
                 }
             }
             Some(RelayOrder::Answer { question, verdict }) => {
@@ -306,6 +310,17 @@ impl Running<'_> {
             }
         }
         Ok(None)
+    }
+
+    /// All stands still: what was agreed to is chosen before anything is sent that was not.
+    fn release(&mut self) {
+        let holds = std::mem::take(&mut self.agreed);
+        self.held.agree(&holds);
+        self.channels.release();
+        if !self.gateway.release(holds) {
+            self.report(&RelayReport::Releasing);
+            self.report(&RelayReport::Released(Delivery::default()));
+        }
     }
 
     /// The network after the channels: it answers when all is in the outbox.

@@ -41,8 +41,9 @@ pub(crate) struct Plan {
     pub(crate) outbox: Outbox,
     pub(crate) resolver: Resolver,
     pub(crate) epochs: Option<Epochs>,
-    /// In the order of their opening.
     pub(crate) items: Vec<Item>,
+    /// What is sent of them, in this order.
+    pub(crate) steps: Vec<Step>,
 }
 
 /// One hold to be sent.
@@ -85,15 +86,12 @@ struct Sending {
 }
 
 impl Plan {
-    /// Sends piece by piece in causal order. A hold's connection is made when its first piece is due:
+    /// Sends piece by piece. A hold's connection is made when its first piece is due:
     /// servers that take one connection after the other get one after the other.
     pub(crate) fn carry_out(self, mailer: &mailbox::Sender<Message>) {
-        let steps = self
-            .outbox
-            .steps(self.items.iter().map(|item| &item.pending));
-        // After they were taken out of the outbox: nothing that comes later is sent.
+        // After the steps were chosen: nothing that comes later is sent.
         if let Err(stopped) = epochs::release(self.epochs.as_ref()) {
-            return fail(self.items, &stopped.to_string(), mailer);
+            return self.fail(&stopped.to_string(), mailer);
         }
         let items = self.items.into_iter();
         let mut delivery = Delivery {
@@ -108,7 +106,7 @@ impl Plan {
             silent: HashSet::new(),
         };
         let mut buffer = Vec::new();
-        for step in steps {
+        for step in self.steps {
             delivery.take(&step, &mut buffer);
         }
         let Delivery {
@@ -120,20 +118,22 @@ impl Plan {
         let mut discarded = discarded.into_values().flatten().collect();
         discard_replies(&mut discarded, DISCARD_LIMIT);
     }
-}
 
-/// Nothing is sent; it stays in the outbox.
-fn fail(items: Vec<Item>, error: &str, mailer: &mailbox::Sender<Message>) {
-    let mut released = Released::default();
-    for Item { pending, .. } in items {
-        let failed = (pending.target, 0, error.to_owned());
-        released.failed.push(failed);
-        mailer.send(Message::Delivered(Delivered {
-            hold: pending.hold,
-            result: Err(error.to_owned()),
-        }));
+    /// Nothing is sent; it stays in the outbox.
+    fn fail(self, error: &str, mailer: &mailbox::Sender<Message>) {
+        let mut released = Released::default();
+        let holds: Vec<_> = self.items.iter().map(|item| item.pending.hold).collect();
+        self.outbox.keep(&holds);
+        for Item { pending, .. } in self.items {
+            let failed = (pending.target, 0, error.to_owned());
+            released.failed.push(failed);
+            mailer.send(Message::Delivered(Delivered {
+                hold: pending.hold,
+                result: Err(error.to_owned()),
+            }));
+        }
+        mailer.send(Message::Released(released));
     }
-    mailer.send(Message::Released(released));
 }
 
 struct Delivery<'a> {
@@ -207,6 +207,8 @@ impl Delivery<'_> {
                 if item.is_open {
                     // Its program sees the connection fail, and may try again.
                     let _ = self.outbox.drop_hold(hold);
+                } else {
+                    self.outbox.keep(&[hold]);
                 }
                 self.tell(hold, Err(error));
             }

@@ -107,11 +107,6 @@ impl HeldConnections {
         let _ = rustix::net::sockopt::set_socket_oobinline(&client, true);
         let target = Target::Tcp(core.host(destination.ip()), destination.port());
         let hold = core.outbox.hold(target.clone(), sender.clone());
-        core.tell(Event::Held {
-            hold,
-            target: target.clone(),
-            sender: sender.clone(),
-        });
         let key = self.entries.insert(Held {
             client,
             registration: Registration::default(),

@@ -171,11 +171,6 @@ impl HeldDatagrams {
         let (sender, inode) = core.sender(Protocol::Udp, source, destination);
         let target = Target::Udp(core.host(destination.ip()), destination.port());
         let hold = core.outbox.hold(target.clone(), sender.clone());
-        core.tell(Event::Held {
-            hold,
-            target: target.clone(),
-            sender: sender.clone(),
-        });
         let key = self.entries.insert(Held {
             source,
             destination,

@@ -34,15 +34,6 @@ pub enum Event {
         /// Who wants it, where that could be found out.
         sender: Option<Sender>,
     },
-    /// Output for a target is held from now on.
-    Held {
-        /// Its number in the outbox.
-        hold: HoldId,
-        /// What it is for.
-        target: Target,
-        /// Who sends it.
-        sender: Option<Sender>,
-    },
     /// A program has sent something that is held, sends nothing more, and has not closed its side: it
     /// probably waits for a reply. Once, and again after it has sent more.
     Waiting {
@@ -112,11 +103,20 @@ pub struct Released {
 /// What the relay is told.
 #[derive(Debug)]
 pub(crate) enum Order {
-    Answer { question: u64, verdict: Verdict },
-    Decide { hold: HoldId, verdict: Verdict },
+    Answer {
+        question: u64,
+        verdict: Verdict,
+    },
+    Decide {
+        hold: HoldId,
+        verdict: Verdict,
+    },
     Quiesce,
-    Release,
-    Finish { patience: Duration },
+    /// In this order.
+    Release(Vec<HoldId>),
+    Finish {
+        patience: Duration,
+    },
     Stop,
 }
 
@@ -169,9 +169,11 @@ impl RelayHandle {
         self.order(Order::Quiesce);
     }
 
-    /// Sends what is held, in causal order. Told by [`Event::Released`].
-    pub fn release(&self) {
-        self.order(Order::Release);
+    /// Sends what a person has agreed to, by [`Outbox::agree`](surmise_outbox::Outbox::agree): piece by piece in causal
+    /// order, where what a hold sends first comes behind what those before it send first. Told by
+    /// [`Event::Releasing`] and [`Event::Released`].
+    pub fn release(&self, holds: Vec<HoldId>) {
+        self.order(Order::Release(holds));
     }
 
     /// Ends the relay once everything is delivered that the programs, which have ended, have sent, but

@@ -1,9 +1,9 @@
 //! Held output that is sent while its programs still run.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 
-use surmise_outbox::{End, Host, Pending, Target};
+use surmise_outbox::{End, HoldId, Host, Pending, Target};
 
 use super::core::Core;
 use super::deliver::{Arrival, Delivered, Item, Plan};
@@ -29,7 +29,8 @@ pub(crate) enum Then {
 /// Which holds are to be sent.
 #[derive(Clone, Debug)]
 pub(crate) enum Selection {
-    All,
+    /// Those that a person has agreed to, in the order in which they are to leave.
+    Agreed(Vec<HoldId>),
     /// Those for one host, which is allowed from now on.
     Covered(Scope),
 }
@@ -42,27 +43,35 @@ pub(crate) struct Releases {
 }
 
 impl Selection {
-    fn takes(&self, pending: &Pending) -> bool {
-        match (self, &pending.target) {
-            (Self::All, Target::Tcp(..) | Target::Udp(..)) => true,
-            (Self::Covered(scope), Target::Tcp(host, port) | Target::Udp(host, port)) => {
-                scope.covers(host, *port)
+    /// What of it is still to be sent, in its order, if it has one; who sends it is this relay.
+    fn choose(&self, pending: Vec<Pending>) -> Vec<Pending> {
+        let ours = pending
+            .into_iter()
+            .filter(|one| peer(&one.target).is_some());
+        match self {
+            Self::Agreed(holds) => {
+                let mut ours: HashMap<_, _> = ours.map(|one| (one.hold, one)).collect();
+                holds.iter().filter_map(|hold| ours.remove(hold)).collect()
             }
-            // Whoever holds these sends them.
-            (_, Target::Output | Target::Error | Target::Terminal) => false,
+            Self::Covered(scope) => {
+                let is_covered = |one: &Pending| {
+                    peer(&one.target).is_some_and(|(host, port)| scope.covers(host, port))
+                };
+                ours.filter(is_covered).collect()
+            }
         }
     }
 
     fn then(&self) -> Then {
         match self {
-            Self::All => Then::Hold,
+            Self::Agreed(_) => Then::Hold,
             Self::Covered(_) => Then::Relay,
         }
     }
 
-    /// Whoever ordered a release of everything waits for its end.
+    /// Who ordered a release waits for its end.
     fn tell(&self, core: &Core, released: Released) {
-        if let Self::All = self {
+        if let Self::Agreed(_) = self {
             core.tell(Event::Released(released));
         }
     }
@@ -81,15 +90,24 @@ impl Releases {
             self.waiting.push_back(selection);
             return;
         }
-        let pending = core.outbox.pending();
-        let chosen = pending.into_iter().filter(|one| selection.takes(one));
+        let chosen = selection.choose(core.outbox.pending());
+        // By now: what is appended from here on waits for another release.
+        let steps = match &selection {
+            Selection::Agreed(_) => core.outbox.steps_in_order(&chosen),
+            Selection::Covered(_) => {
+                let holds: Vec<_> = chosen.iter().map(|one| one.hold).collect();
+                core.outbox.allow(&holds);
+                core.outbox.steps(chosen.iter())
+            }
+        };
         let items: Vec<_> = chosen
+            .into_iter()
             .map(|pending| match pending.target {
                 Target::Udp(..) => datagrams.item(core, pending),
                 _ => held.item(core, pending, selection.then()),
             })
             .collect();
-        if let Selection::All = selection {
+        if let Selection::Agreed(_) = selection {
             core.tell(Event::Releasing);
         }
         let plan = Plan {
@@ -97,10 +115,13 @@ impl Releases {
             resolver: core.jobs.resolver.clone(),
             epochs: core.waiting.epochs().cloned(),
             items,
+            steps,
         };
+        let holds: Vec<_> = plan.items.iter().map(|item| item.pending.hold).collect();
         match core.jobs.deliver(plan) {
             Ok(()) => self.under_way = Some(selection),
             Err(error) => {
+                core.outbox.keep(&holds);
                 let failed = held.release_failed(core, &error.to_string());
                 let sent = Vec::new();
                 selection.tell(core, Released { sent, failed });

@@ -164,17 +164,10 @@ fn send_from_many(world: &World, server: SocketAddr) -> Vec<TcpStream> {
 /// The next held channel.
 #[track_caller]
 pub fn held(world: &World) -> (HoldId, Target) {
-    world.event_of(|event| match event {
-        Event::Held {
-            hold,
-            target,
-            sender,
-        } => {
-            assert_eq!(sender.expect("a sender").pid, std::process::id() as i32);
-            Some((hold, target))
-        }
-        _ => None,
-    })
+    let held = world.held();
+    let sender = held.sender.expect("a sender");
+    assert_eq!(sender.pid, std::process::id() as i32);
+    (held.hold, held.target)
 }
 
 /// Waits until the program is said to wait after so many bytes. It may be said to wait before, too:

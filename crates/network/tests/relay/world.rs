@@ -1,5 +1,6 @@
 //! An outer network, a gated inner one, and the relay between them.
 
+use std::cell::Cell;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
@@ -19,7 +20,7 @@ use surmise_linux::network::gate::{Gate, Loopback, Setup, set_up};
 use surmise_network::resolver::Hosts;
 use surmise_network::{Config, Dial, Event, Pattern, Policy, Relay, RelayHandle, Resolver};
 use surmise_network::{Released, Rule, Verdict};
-use surmise_outbox::Outbox;
+use surmise_outbox::{HoldId, Outbox, Pending, Told};
 use surmise_sync::Epochs;
 use surmise_sys::process;
 use surmise_testkit::skip;
@@ -153,6 +154,9 @@ pub struct World {
     pub relay: RelayHandle,
     pub outbox: Outbox,
     pub state: tempfile::TempDir,
+    told: Receiver<Told>,
+    /// The last hold that [`Self::held`] has given.
+    seen: Cell<HoldId>,
     events: Receiver<Event>,
     jobs: Sender<Job>,
     thread: Option<thread::JoinHandle<io::Result<()>>>,
@@ -170,7 +174,12 @@ impl World {
 
     pub fn try_new(options: Options) -> io::Result<Self> {
         let state = tempfile::tempdir().expect("a directory");
-        let outbox = Outbox::open(state.path()).expect("an outbox");
+        let (tell, told) = channel();
+        let tell = move |what| {
+            // The scenario may have seen enough.
+            let _ = tell.send(what);
+        };
+        let outbox = Outbox::open_told(state.path(), tell).expect("an outbox");
         let (jobs, gate) = inner_network(&options);
         let (sender, events) = channel();
         let config = Config {
@@ -192,6 +201,8 @@ impl World {
             relay: handle,
             outbox,
             state,
+            told,
+            seen: Cell::new(HoldId(0)),
             events,
             jobs,
             thread: Some(thread),
@@ -243,10 +254,44 @@ impl World {
         }
     }
 
+    /// The next hold, as it is pending.
+    #[track_caller]
+    pub fn held(&self) -> Pending {
+        loop {
+            match self.told.recv_timeout(SOON).expect("a hold") {
+                Told::Waits(hold) if hold > self.seen.get() => {
+                    self.seen.set(hold);
+                    let mut pending = self.outbox.pending().into_iter();
+                    return pending.find(|one| one.hold == hold).expect("pending");
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether something waits that was not given by [`Self::held`].
+    pub fn has_more_held(&self) -> bool {
+        let seen = self.seen.get();
+        let is_new = |told: Told| matches!(told, Told::Waits(hold) if hold > seen);
+        self.told.try_iter().any(is_new)
+    }
+
+    /// Has all that is held sent, but not at once.
+    pub fn order_release(&self) {
+        let holds = self
+            .outbox
+            .pending()
+            .iter()
+            .map(|one| one.hold)
+            .collect::<Vec<_>>();
+        self.outbox.agree(&holds);
+        self.relay.release(holds);
+    }
+
     /// Has all that is held sent.
     #[track_caller]
     pub fn release(&self) -> Released {
-        self.relay.release();
+        self.order_release();
         self.event_of(|event| match event {
             Event::Released(released) => Some(released),
             _ => None,

@@ -176,6 +176,7 @@ impl Course {
                 }
             }
             BoundaryEvent::Held { hold } => self.replies.held(hold)?,
+            BoundaryEvent::Gone { hold } => self.replies.gone(hold),
             BoundaryEvent::Waiting {
                 hold,
                 peer,
@@ -361,8 +362,14 @@ impl Course {
     ) -> Result<()> {
         let is_over = match next {
             Next::Wait => false,
+            Next::Affirm => {
+                let releases = self.replies.affirm()?;
+                if let Some(commit) = &mut self.commit {
+                    commit.release(&releases, effects);
+                }
+                false
+            }
             Next::Affirmed { changes, is_over } => {
-                self.replies.affirm()?;
                 self.note(Notice::Committed { changes }, effects);
                 self.dialogue.forget_stall();
                 is_over

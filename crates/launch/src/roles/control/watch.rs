@@ -335,6 +335,7 @@ fn event(
             is_person_there: is_person_there(),
         }),
         RelayReport::Held { hold } => Event::Boundary(BoundaryEvent::Held { hold }),
+        RelayReport::Gone { hold } => Event::Boundary(BoundaryEvent::Gone { hold }),
         RelayReport::Waiting {
             hold,
             peer,
@@ -356,6 +357,7 @@ fn event(
         RelayReport::Quiet {
             failed: Some(error),
         } => Event::Commit(CommitEvent::Failed(error)),
+        RelayReport::Noted => Event::Commit(CommitEvent::Noted),
         RelayReport::Releasing => Event::Commit(CommitEvent::Releasing),
         RelayReport::Released(delivery) => Event::Commit(CommitEvent::Released(delivery)),
     })

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use surmise_kept::Link;
 use surmise_linux::mailbox::{self, Mailbox, mailbox};
 use surmise_network::Verdict;
-use surmise_outbox::Outbox;
+use surmise_outbox::{HoldId, Outbox};
 use surmise_refusals::Tally;
 use surmise_sync::Epochs;
 
@@ -109,9 +109,10 @@ impl Gateway {
         self.network.as_ref().map(Network::quiesce).is_some()
     }
 
-    /// Has sent what is held. False where there is no network: nobody answers then.
-    pub(super) fn release(&self) -> bool {
-        self.network.as_ref().map(Network::release).is_some()
+    /// Has sent what of these holds goes out by it. False where there is no network: nobody answers then.
+    pub(super) fn release(&self, holds: Vec<HoldId>) -> bool {
+        let network = self.network.as_ref();
+        network.map(|network| network.release(holds)).is_some()
     }
 
     pub(super) fn answer(&self, question: u64, verdict: Verdict) {

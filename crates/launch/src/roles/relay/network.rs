@@ -119,8 +119,8 @@ impl Network {
         self.handle.quiesce();
     }
 
-    pub(super) fn release(&self) {
-        self.handle.release();
+    pub(super) fn release(&self, holds: Vec<HoldId>) {
+        self.handle.release(holds);
     }
 
     pub(super) fn answer(&self, question: u64, verdict: Verdict) {
@@ -159,7 +159,6 @@ fn report(event: Event, tally: &Tally) -> Option<RelayReport> {
             peer,
             sender: sender.map(Into::into),
         },
-        Event::Held { hold, .. } => RelayReport::Held { hold: hold.0 },
         Event::Waiting {
             hold,
             target,

@@ -12,7 +12,7 @@
 //! | apply | committer | check, stage, apply; on failure nothing has changed |
 //! | rebase | view | what was committed is the domain's no more |
 //! | forget | committer | the commit's journal goes |
-//! | choose | relay | what is held by now is to go out, and nothing that is sent later |
+//! | choose | engine, relay | what the engine releases is to go out, and nothing that is sent later |
 //! | go on | view | the view answers calls again; if the tracer is killed from here on, the tasks go on |
 //! | thaw | control | the tasks go on |
 //! | release | relay | held output goes out meanwhile |
@@ -23,6 +23,7 @@
 //! done between the state that was committed and the end, and `surmise commit` finishes by the journal
 //! what apply had begun.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use surmise_kept::doorway::{Done, Refusal, Reply};
@@ -37,6 +38,9 @@ use crate::roles::committer::Outcome;
 /// How long the domain may take to come to rest after its tasks stand still: to keep what is sent, and to write
 /// back what is mapped.
 const REST_MAX: Duration = Duration::from_secs(60);
+
+/// How many holds a message names. A number has 20 digits at most, so it fits.
+const PART_MAX: usize = 2_000;
 
 /// How often it is looked whether it waits for a role that is stopped. One may be for a moment.
 const LOOK_EVERY: Duration = Duration::from_secs(4);
@@ -57,6 +61,8 @@ pub(super) struct Commit {
     unwanted: Option<Refusal>,
     /// Whether the client has had its last word.
     is_told: bool,
+    /// What goes out and the relay has yet to be told, in parts.
+    parts: VecDeque<Vec<u64>>,
     /// What went out, where that was faster than the view.
     released: Option<Delivery>,
     done: Done,
@@ -84,7 +90,9 @@ enum Step {
 pub(super) enum Next {
     /// Somebody has yet to answer.
     Wait,
-    /// Everything so far is real, and the tasks go on.
+    /// Everything so far is real, so the consent is affirmed: [`Commit::release`] takes what the engine releases.
+    Affirm,
+    /// The tasks go on.
     Affirmed {
         /// How many changes.
         changes: usize,
@@ -108,6 +116,7 @@ impl Commit {
             refused: None,
             unwanted: None,
             is_told: false,
+            parts: VecDeque::new(),
             released: None,
             done: Done::default(),
         }
@@ -179,6 +188,10 @@ impl Commit {
                 self.give_up(Refusal::new(error, hint), effects)
             }
             CommitEvent::Committer(outcome) => self.hear_committer(outcome, effects),
+            CommitEvent::Noted if self.step == Step::Choose && !self.parts.is_empty() => {
+                self.release_part(effects);
+                Next::Wait
+            }
             CommitEvent::Releasing if self.step == Step::Choose => {
                 effects.push(Effect::View(ViewOrder::GoOn));
                 self.wait_for(Step::GoOn)
@@ -279,9 +292,8 @@ impl Commit {
             (_, Some(Outcome::Broken(refusal))) => self.end(refusal, effects),
             (Step::Forget, Some(Outcome::Forgotten)) => {
                 effects.push(Effect::Commit(CommitEffect::Reap));
-                // The tasks and the view still stand still: what would be sent next is not consented to.
-                effects.push(Effect::Relay(RelayOrder::Release));
-                self.wait_for(Step::Choose)
+                self.step = Step::Choose;
+                Next::Affirm
             }
             // It was killed, or could not remove the journal. How far it came, the journal knows.
             _ => {
@@ -289,6 +301,20 @@ impl Commit {
                 self.end(Refusal::new("the commit was cut short", hint), effects)
             }
         }
+    }
+
+    /// These holds go out, in this order. The tasks and the view still stand still: what would be sent next is not
+    /// consented to.
+    pub(super) fn release<V>(&mut self, holds: &[u64], effects: &mut Effects<V>) {
+        self.parts = holds.chunks(PART_MAX).map(<[_]>::to_vec).collect();
+        self.release_part(effects);
+    }
+
+    /// One part at a time: control waits for nobody to make room for the next.
+    fn release_part<V>(&mut self, effects: &mut Effects<V>) {
+        let holds = self.parts.pop_front().unwrap_or_default();
+        let is_last = self.parts.is_empty();
+        effects.push(Effect::Relay(RelayOrder::Release { holds, is_last }));
     }
 
     /// Nothing has changed outside.

@@ -72,8 +72,10 @@ pub(in super::super) enum BoundaryEvent {
         sender: Option<Sender>,
         is_person_there: bool,
     },
-    /// Something is held from now on.
+    /// Something of this hold waits for the person from this place in the causal order on.
     Held { hold: u64 },
+    /// Nothing of it waits any more.
+    Gone { hold: u64 },
     /// A task has sent something that is held, and probably waits for a reply.
     Waiting {
         hold: u64,
@@ -108,6 +110,8 @@ pub(in super::super) enum CommitEvent {
     Started(Result<(), Unstarted>),
     /// The committer has said something; `None`: it has ended.
     Committer(Option<Outcome>),
+    /// The relay: a part of what goes out is noted.
+    Noted,
     /// The relay: what goes out is chosen.
     Releasing,
     /// The relay: what went out, and what did not.

@@ -34,9 +34,14 @@ impl Replies {
         })
     }
 
-    /// Something is held from now on.
+    /// Something of a hold waits from now on.
     pub(super) fn held(&mut self, hold: u64) -> Result<()> {
         Ok(self.consent.held(hold)?)
+    }
+
+    /// Nothing of a hold waits any more.
+    pub(super) fn gone(&mut self, hold: u64) {
+        self.consent.gone(hold);
     }
 
     /// A task waits for a reply to a hold, on the socket `inode`. Returns whether that is new.
@@ -99,8 +104,8 @@ impl Replies {
         )
     }
 
-    /// The person agrees to all so far.
-    pub(super) fn affirm(&mut self) -> Result<()> {
-        Ok(self.consent.affirm().map(drop)?)
+    /// The person agrees to all so far. Returns the holds that may leave, in their order.
+    pub(super) fn affirm(&mut self) -> Result<Vec<u64>> {
+        Ok(self.consent.affirm()?)
     }
 }

@@ -22,6 +22,7 @@ struct World {
 #[derive(Debug, Default)]
 struct Standstill {
     is_thawed: bool,
+    is_released: bool,
     has_committer: bool,
     applied: usize,
     last_words: usize,
@@ -63,6 +64,14 @@ impl World {
                 assert!(self.standstill.is_none(), "two commits at once");
                 self.standstill = chance.then(Standstill::default);
                 return Some(Event::Commit(CommitEvent::Frozen(chance)));
+            }
+            Effect::Relay(RelayOrder::Release { is_last, .. }) => {
+                let standstill = self.standstill.as_mut().expect("tasks that stand still");
+                assert!(is_last && !standstill.is_thawed, "what is not consented to");
+                assert!(
+                    !std::mem::replace(&mut standstill.is_released, true),
+                    "twice"
+                );
             }
             Effect::Commit(CommitEffect::Over) => self.standstill = None,
             Effect::Commit(effect) => {
@@ -164,6 +173,8 @@ fn event(number: u8, world: &mut World) -> Option<Event<&'static str>> {
         26..=33 => return has_committer.then(|| committer(number)),
         34..=36 => Event::Commit(CommitEvent::Releasing),
         37..=39 => Event::Commit(CommitEvent::Released(Delivery::default())),
+        42 => boundary(BoundaryEvent::Gone { hold: 1 }),
+        43 => Event::Commit(CommitEvent::Noted),
         40 => Event::Visit {
             visitor: "decide",
             wish: Wish::Decide(Answer::Allow),
@@ -196,7 +207,7 @@ proptest! {
 
     #[test]
     fn effects_are_never_at_odds(
-        schedule in prop::collection::vec((0..42_u8, 0..3_000_u64, any::<bool>()), 1..120),
+        schedule in prop::collection::vec((0..44_u8, 0..3_000_u64, any::<bool>()), 1..120),
     ) {
         let mut scene = Scene::new(Some(true), true);
         let mut world = World::default();

@@ -69,7 +69,10 @@ fn steps() -> Vec<(CommitEvent, Told)> {
             CommitEvent::Committer(Some(Outcome::Forgotten)),
             vec![
                 of_commit(CommitEffect::Reap),
-                Effect::Relay(RelayOrder::Release),
+                Effect::Relay(RelayOrder::Release {
+                    holds: Vec::new(),
+                    is_last: true,
+                }),
             ],
         ),
         (CommitEvent::Releasing, vec![Effect::View(ViewOrder::GoOn)]),
@@ -138,6 +141,34 @@ fn a_commit_goes_through_its_steps_and_another_may_follow() {
     let mut scene = after(steps().len());
     let begun = scene.visit("next", COMMIT);
     assert_eq!(begun, [Effect::SettleGuesses, Effect::Freeze("next")]);
+}
+
+#[test]
+fn what_goes_out_is_what_waits_in_its_order_told_part_by_part() {
+    let mut scene = after(7);
+    // The first and the last wait again, and one has gone.
+    for hold in (0..4_500).chain([0, 4_499]) {
+        scene.boundary(BoundaryEvent::Held { hold });
+    }
+    scene.boundary(BoundaryEvent::Gone { hold: 7 });
+    let mut effects = scene.commit(CommitEvent::Committer(Some(Outcome::Forgotten)));
+    assert_eq!(effects.remove(0), of_commit(CommitEffect::Reap));
+    let mut released = Vec::new();
+    let mut parts = 0;
+    while let [Effect::Relay(RelayOrder::Release { holds, is_last })] = &effects[..] {
+        assert!(!holds.is_empty());
+        released.extend_from_slice(holds);
+        parts += 1;
+        effects = match is_last {
+            false => scene.commit(CommitEvent::Noted),
+            true => break,
+        };
+    }
+    let expected = (1..4_499).filter(|hold| *hold != 7).chain([0, 4_499]);
+    assert_eq!(released, expected.collect::<Vec<_>>());
+    assert_eq!(parts, 3);
+    let effects = scene.commit(CommitEvent::Releasing);
+    assert_eq!(effects, [Effect::View(ViewOrder::GoOn)]);
 }
 
 #[test]
