@@ -19,6 +19,7 @@ use rustix::process::Pid;
 use surmise_engine::{Engine, Kinds, Node};
 
 use crate::call::Call;
+use crate::counters::Counters;
 use crate::durability::Durable;
 use crate::error::{SupervisorError, fail, refused};
 use crate::kind::Kind;
@@ -46,7 +47,7 @@ pub(crate) struct Core<W: World> {
     checkpoints: u64,
     /// Whether a member may have come to depend on nothing.
     may_dismiss: bool,
-    stats: Stats,
+    stats: Counters,
 }
 
 impl<W: World> Core<W> {
@@ -66,13 +67,13 @@ impl<W: World> Core<W> {
             durable,
             checkpoints: 0,
             may_dismiss: false,
-            stats: Stats::default(),
+            stats: Counters::default(),
         }
     }
 
     /// What was done so far.
     pub(crate) fn into_stats(self) -> Stats {
-        self.stats
+        self.stats.into_stats()
     }
 
     /// A thread waits in a call.

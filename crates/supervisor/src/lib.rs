@@ -21,6 +21,7 @@
 
 mod call;
 mod core;
+mod counters;
 mod durability;
 mod error;
 mod filter;

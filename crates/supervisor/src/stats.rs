@@ -5,10 +5,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use surmise_syscalls::Syscall;
-
-use crate::kind::Kind;
-
 /// What a supervisor did, from the start of a domain to its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stats {
@@ -63,34 +59,6 @@ impl Effort {
 }
 
 impl Stats {
-    /// What became of a call so far.
-    pub(crate) fn call(&mut self, name: Syscall) -> &mut Call {
-        let name = name.as_str();
-        // Most came before, and need no name of their own.
-        if !self.calls.contains_key(name) {
-            self.calls.insert(name.to_owned(), Call::default());
-        }
-        self.calls.get_mut(name).expect("it was made above")
-    }
-
-    /// An object of a kind was met.
-    pub(crate) fn met(&mut self, kind: Kind) {
-        count(&mut self.objects, kind.name());
-    }
-
-    /// What had been done to an object of a kind was taken back.
-    pub(crate) fn undone(&mut self, kind: Kind) {
-        count(&mut self.undone, kind.name());
-    }
-
-    /// A call, or a signal if it has no name, has waited for a kind of object.
-    pub(crate) fn waited(&mut self, call: Option<Syscall>, kind: Kind, time: Duration) {
-        if let Some(name) = call {
-            self.call(name).waits.add(time);
-        }
-        self.waits.entry(kind.name().into()).or_default().add(time);
-    }
-
     /// How often anything waited, and how long altogether.
     pub fn waited_altogether(&self) -> Effort {
         let none = Effort::default();
@@ -122,13 +90,6 @@ impl Stats {
         // Stable: equally frequent ones stay in order of name.
         calls.sort_by_key(|(_, call)| std::cmp::Reverse(call.events));
         calls
-    }
-}
-
-fn count(kinds: &mut BTreeMap<String, u64>, kind: &str) {
-    match kinds.get_mut(kind) {
-        Some(times) => *times += 1,
-        None => drop(kinds.insert(kind.to_owned(), 1)),
     }
 }
 

@@ -41,7 +41,7 @@ impl<W: World> Core<W> {
                 Step::Resume(group) => self.resume(*group, &stopped)?,
             }
         }
-        self.stats.cascades += u64::from(stopped.restored > 1);
+        self.stats.totals.cascades += u64::from(stopped.restored > 1);
         let mut effects = Vec::new();
         let told = self.engine.rolled_back(plan.id, &mut effects);
         told.map_err(refused("note a rollback"))?;
@@ -157,9 +157,9 @@ impl<W: World> Core<W> {
         let restored = self.world.restore(&mut member.process, image, has_undone);
         match restored.map_err(fail("restore a process"))? {
             Some(pages) => {
-                self.stats.pages_copied += pages;
+                self.stats.totals.pages_copied += pages;
                 let time = self.world.now().saturating_duration_since(begun);
-                self.stats.rollbacks.add(time);
+                self.stats.totals.rollbacks.add(time);
                 stopped.restored += 1;
             }
             // It was killed meanwhile; its end is an event to come.

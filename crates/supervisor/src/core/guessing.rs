@@ -143,7 +143,7 @@ impl<W: World> Core<W> {
         if let Some(member) = self.members.get_mut(&process) {
             member.keep(ckpt, image, now);
         }
-        self.stats.checkpoints.add(now.duration_since(begun));
+        self.stats.totals.checkpoints.add(now.duration_since(begun));
         let mut effects = Vec::new();
         let told = self.engine.checkpointed(group, ckpt, &mut effects);
         told.map_err(refused("note a checkpoint"))?;
@@ -181,7 +181,7 @@ impl<W: World> Core<W> {
     }
 
     fn given(&mut self, id: surmise_engine::Id, process: Pid, call: &Call, offer: &Offer) {
-        self.stats.predictions += 1;
+        self.stats.totals.predictions += 1;
         let now = self.world.now();
         self.sources.given(id, offer, (process, call.thread()), now);
     }
