@@ -2,8 +2,11 @@
 
 use std::fs;
 use std::io;
+use std::sync::mpsc::channel;
 
-use surmise_outbox::{Delivery, End, HeldState, HoldId, Limits, Outbox, OutboxError, Target, load};
+use surmise_outbox::{
+    Delivery, End, HeldState, HoldId, Limits, Outbox, OutboxError, Target, Told, load,
+};
 use surmise_testkit::Scratch;
 
 use crate::{curl, directory, tcp, udp};
@@ -171,4 +174,36 @@ fn only_what_is_pending_can_be_marked() {
     refused(outbox.mark_sending(&[hold]));
     outbox.flush().expect("late appends are no failure");
     assert!(outbox.pending().is_empty());
+}
+
+#[test]
+fn what_an_earlier_opening_left_waits_in_the_order_of_what_leaves_first() {
+    let scratch = Scratch::new();
+    let directory = directory(&scratch);
+    let outbox = Outbox::open(&directory).expect("open");
+    let holds: Vec<_> = (0..4).map(|port| outbox.hold(tcp(port), None)).collect();
+    for index in [2, 0, 2, 3] {
+        outbox.append(holds[index], b"later");
+    }
+    outbox.drop_hold(holds[3]).expect("nothing is sent");
+    drop(outbox);
+    let (tell, told) = channel();
+    let outbox = Outbox::open_told(&directory, move |what| tell.send(what).expect("heard"));
+    let outbox = outbox.expect("open again");
+    outbox.flush().expect("kept");
+    let expected = [1, 2, 0].map(|index| Told::Waits(holds[index]));
+    assert_eq!(told.try_iter().collect::<Vec<_>>(), expected);
+    // Of what was agreed to nothing could leave.
+    outbox.agree(&holds);
+    outbox.append(holds[0], b"more");
+    outbox.keep(&holds);
+    outbox.allow(&[holds[0]]);
+    let expected = [
+        Told::Waits(holds[0]),
+        Told::Waits(holds[1]),
+        Told::Waits(holds[2]),
+        Told::Gone(holds[0]),
+    ];
+    assert_eq!(told.try_iter().collect::<Vec<_>>(), expected);
+    drop(outbox);
 }
