@@ -1,5 +1,5 @@
-//! Attributes of a process that it seldom changes. Whoever watches its calls notes which it did change,
-//! and a rollback asks the vessel for those alone.
+//! Attributes of a process that it seldom changes. The supervisor notes which of them the process changes,
+//! and a rollback asks the vessel for these alone.
 
 use std::io;
 use std::os::fd::RawFd;

@@ -201,7 +201,7 @@ impl Held {
     }
 
     fn finish(&mut self) -> io::Result<i64> {
-        // After an error there is nothing here to hold; whoever meets one ends the process.
+        // After an error there is nothing here to hold: the caller ends the process.
         loop {
             match await_surely(self.thread)? {
                 News::Ended(_) => return Err(Errno::SRCH.into()),

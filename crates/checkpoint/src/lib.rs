@@ -1,9 +1,9 @@
 //! Checkpoint and in-place rollback of unmodified processes, on a stock kernel.
 //!
-//! A supervisor stops all threads of a [`Process`] ([`Process::halt`]) and takes a [`Checkpoint`]: a
-//! thread is made to copy the process, and the copy, the **vessel**, stays stopped and holds the memory,
-//! whose pages both share until one writes. What the vessel cannot hold (registers of threads, where
-//! files stand) is kept here. A rollback ([`Halted::roll_back`]) gives the process back what differs. The
+//! A supervisor stops all threads of a [`Process`] ([`Process::halt`]) and takes a [`Checkpoint`]. One
+//! thread is made to copy the process. The copy, the **vessel**, stays stopped and holds the memory,
+//! whose pages both share until one of them writes. The checkpoint keeps what the vessel cannot hold: the registers of
+//! threads and the positions of files. A rollback ([`Halted::roll_back`]) gives the process back what differs. The
 //! process keeps its number, parent, group, threads and terminal.
 //!
 //! Paper 1 (Nightingale, Chen, Flinn: Speculative Execution in a Distributed File System, SOSP 2005),
@@ -18,11 +18,10 @@
 //!
 //! # What is not
 //!
-//! Shared memory that is written to, threads that have ended, a program that was executed, what was done
-//! to files and to other processes: their calls have to wait, or to be undone by others.
+//! Shared memory that is written to, threads that have ended, a program that was executed, changes of
+//! files and of other processes. Calls that do such things have to wait, or others have to undo them.
 //!
-//! This crate knows no policy: when to take a checkpoint, what a guess is, and which calls wait is its
-//! user's.
+//! This crate knows no policy: its user decides when to take a checkpoint, what a guess is, and which calls wait.
 #![forbid(unsafe_code)]
 
 mod attributes;

@@ -1,11 +1,11 @@
 //! Which pages of a process differ from its vessel's.
 //!
-//! After the vessel was made, both map the same pages, and whoever writes to one gets a copy of its own.
-//! So a page that both still share is as it was. As root the frames' numbers tell; others are told of a
-//! page whether somebody else maps it, too. That is enough: a page of the process that was written to
-//! since is its own, for it makes no children while it has a vessel, and newer vessels are destroyed
-//! before an older one is restored from. Only where the kernel merges equal pages (ksm) may a page of its own
-//! be somebody else's, too: there everything counts as written to whose frame is not known.
+//! After the vessel was made, both map the same pages, and a write by either gives the writer a copy of its own.
+//! So a page that both still share is as it was. Root compares the numbers of the frames. For others the kernel says of
+//! a page only whether another process maps it, too. That is enough. A page that the process has written to
+//! since is mapped by it alone: the process makes no children while it has a vessel, and newer vessels are destroyed
+//! before a rollback to an older one. Only where the kernel merges equal pages (ksm) may another process map such a page,
+//! too. There every page whose frame is not known counts as written to.
 
 use std::cell::LazyCell;
 use std::io;

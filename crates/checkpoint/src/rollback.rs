@@ -1,7 +1,7 @@
 //! Making a process what it was at a checkpoint, in place.
 //!
-//! It keeps its number, parent, group, threads and terminal, so nothing outside it has to be told. The
-//! order matters: threads that are new end while the memory that they execute is still there; mappings
+//! The process keeps its number, parent, group, threads and terminal, so nobody outside has to be told. The
+//! order matters. New threads end first, while the memory that they execute is still there. Mappings
 //! come before the pages in them, and registers last.
 
 use std::io;

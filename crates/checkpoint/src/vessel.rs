@@ -73,8 +73,8 @@ impl Vessel {
         Ok(self.held.as_mut().expect("made above"))
     }
 
-    /// Waits for the stop before its first instruction, to which it was born. Whoever waits for news of
-    /// all tracees may have heard of that already.
+    /// Waits for the stop before its first instruction, to which it was born. A loop that waits for news of
+    /// all tracees may have heard of that stop already.
     fn born(&self) -> io::Result<Stopped> {
         loop {
             if let Some(stopped) = Stopped::now(self.process) {
@@ -104,7 +104,7 @@ impl Vessel {
             match ptrace::wait(self.process) {
                 Ok(News::Ended(_)) => return Ok(()),
                 Ok(News::Stopped(stopped, _)) => drop(stopped.go_on()),
-                // Whoever waits for news of all tracees has heard of its end.
+                // A loop that waits for news of all tracees has heard of its end.
                 Err(error)
                     if error.raw_os_error() == Some(rustix::io::Errno::CHILD.raw_os_error()) =>
                 {

@@ -6,7 +6,7 @@ use crate::error::EngineError;
 use crate::id::{ChannelId, GroupId, Id, ObjectId, TaskId, Volume, WaiterId};
 use crate::kind::{Kind, Owner};
 
-/// Who looks again when an assumption has been decided.
+/// The parts that look again when an assumption has been decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Watcher {
     /// The first held output of this channel.

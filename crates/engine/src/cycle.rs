@@ -1,12 +1,13 @@
 //! Whether a prediction is waited for by those whom its owner waits for.
 //!
-//! A task that owns a prediction decides it only if it runs. If it cannot run whatever the person
-//! and everybody outside do, and neither can somebody who depends on the prediction, then nothing
-//! will ever decide it for them. The same holds for a waiter of an object that depends on it: who that
-//! is, the engine does not know, and so takes the wait for one that nothing else ends. It may be that they would be stuck without it as well; but
-//! denying a prediction is always safe, and waiting is not where nobody can end the wait.
+//! A task that owns a prediction decides the prediction only if the task runs. Suppose that the owner cannot run,
+//! whatever the person and everybody outside do, and that a dependent of the prediction cannot run either. Then nothing
+//! will ever decide the prediction for them. The same holds for a waiter of an object that depends on the prediction: the
+//! engine does not know who the waiter is, and so takes the wait for one that nothing else ends. Owner and dependent may be
+//! stuck for other reasons as well. But it is always safe to deny a prediction, and waiting is not safe where nobody can end
+//! the wait.
 //!
-//! The engine denies it itself, and does not ask the owner to: the owner is stuck, and between a
+//! The engine denies the prediction itself, and does not ask the owner to: the owner is stuck, and between a
 //! question and its answer others could come to depend on the prediction.
 
 use crate::assumptions::Assumptions;

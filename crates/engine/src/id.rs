@@ -41,7 +41,7 @@ ids! {
     ChannelId "channel";
     /// One output as the outbox keeps it. Chosen by the shell; unique among held outputs.
     HoldId "hold";
-    /// Whoever waits at a barrier. Chosen by the shell; unique among pending barriers.
+    /// A waiter at a barrier. Chosen by the shell; unique among pending barriers.
     WaiterId "waiter";
     /// A file system whose changes become durable in epochs.
     Volume "volume";

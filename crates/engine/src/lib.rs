@@ -11,11 +11,11 @@
 //!
 //! * **Consent** is the domain's: while it is undecided every task and every object depends on
 //!   it. So it is stored once, and never with a node.
-//! * **Predictions** spread by access: who modifies an object gives it its dependencies, who
-//!   observes one takes them, and a child starts with its parent's. A task's life with all its memory is
-//!   its **group**: what is checkpointed, restored or destroyed.
-//! * **Epochs** spread alike, but of each volume only the newest counts: whoever depends on an
-//!   epoch depends on all earlier ones of its volume.
+//! * **Predictions** spread by access. A task that modifies an object gives the object its own dependencies. A task
+//!   that observes an object takes the object's. A child starts with its parent's. A task's life with all its memory
+//!   is its **group**: groups are checkpointed, restored or destroyed.
+//! * **Epochs** spread alike, but of each volume only the newest counts: a dependent of an
+//!   epoch depends on all earlier epochs of its volume.
 //!
 //! An assumption that has been affirmed is nobody's dependency any more. Nothing walks over the
 //! nodes when that happens: ids are never used twice, so a decided id means nothing wherever it
@@ -50,15 +50,15 @@
 //! A checkpoint is discarded as soon as no undecided prediction would restore it, an undo record
 //! as soon as nothing can undo it.
 //!
-//! A prediction whose owner is a task may be waited for by those whom its owner waits for. Then the
-//! engine denies it itself ([`Effect::DeniedForCycle`]); denying a prediction is always safe.
+//! Where a prediction's owner is a task, the owner may wait for tasks that wait for the prediction. Then the
+//! engine itself denies the prediction ([`Effect::DeniedForCycle`]), which is always safe.
 //!
 //! # Waiting
 //!
 //! A call that may not meet undecided state waits at a barrier ([`Engine::barrier`]). A task that depends
 //! on predictions waits for itself; a bystander waits for the object that it would touch. A rollback ends
 //! the waits of its tasks, and never those of its objects: these go on until the object is free *and* the
-//! plan is carried out. Who asks for durability waits for the epochs that the object depends on then.
+//! plan is carried out. A waiter for durability waits for the epochs that the object depends on when the wait begins.
 //!
 //! # Cost
 //!

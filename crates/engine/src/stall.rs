@@ -2,7 +2,7 @@
 //!
 //! Waiting is a graph of conditions. A blocked node waits for *any* of its edges, a task at a
 //! barrier for *all* the assumptions that hold it there, an assumption for its owner. What moves is
-//! the least fixed point: whoever runs, the outside, and whatever these let go on, in turn. The
+//! the least fixed point: running tasks, the outside, and everything that these let go on, in turn. The
 //! domain has stalled if no live task moves, and each of them waits, in however many steps, for
 //! the consent. Tasks that wait only for each other have a deadlock of their own, which no consent
 //! would cure, and are not said to be stalled.

@@ -5,9 +5,9 @@
 //! Restoring a checkpoint undoes all that the group did since, whatever it depended on then. So a
 //! segment may *gain* predictions only until its first act that others can see: from then on it is
 //! *spent*, and the next prediction needs a new checkpoint. Hence every act of a segment depends on
-//! all predictions that could ever undo it, and passed them on to whoever met it. It follows that
-//! who depends on a denied prediction is exactly who has to be rolled back, each to its newest
-//! checkpoint without it, and that nobody has seen anything undone without depending on it.
+//! all predictions that could ever undo the act, and every group that met the act took these predictions. It follows that
+//! exactly the groups that depend on a denied prediction have to be rolled back, each to its newest
+//! checkpoint without the prediction, and that every group that has seen an undone act depends on it.
 
 use std::collections::VecDeque;
 

@@ -1,9 +1,8 @@
 //! The undo log of an object: what was done to it that may have to be taken back.
 //!
-//! Whoever modifies an object takes its predictions first. So a modification depends on all that
-//! earlier ones in the log depend on, and what one denial undoes is the newest part of every log
-//! that it touches: inverse records, applied newest first, always meet the state that they were
-//! made for.
+//! A task that modifies an object takes the object's predictions first. So a modification depends on everything that
+//! earlier ones in the log depend on. Hence one denial undoes the newest part of every log that it touches. Inverse
+//! records are applied newest first, so each meets the state that it was made for.
 
 use std::collections::HashMap;
 use std::collections::VecDeque;

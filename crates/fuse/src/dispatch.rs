@@ -33,7 +33,7 @@ pub(crate) fn answer<'b, F: FileSystem + ?Sized>(
         Op::NotifyReply => return None,
         Op::Init(_) => to.error(Errno::PROTO),
         // Knowing of signals would change nothing: a request is answered in bounded time, or postponed
-        // until whoever decides has it resumed. `ENOSYS` stops the kernel from telling.
+        // until the decision has it resumed. `ENOSYS` stops the kernel from telling.
         Op::Interrupt | Op::Unsupported { .. } => to.error(Errno::NOSYS),
         Op::Destroy => to.done(Ok(())),
         Op::Lookup { name } => to.with(fs.lookup(caller, node, name), Reply::lookup),

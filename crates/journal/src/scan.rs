@@ -1,9 +1,9 @@
 //! Telling a log that was cut short from one that is damaged.
 //!
-//! What a mark calls durable is there, or the log is damaged. Behind the mark a kill may have cut the last
-//! frame short, and a power loss may have taken any page: then a block of zeros is in its place. Nothing
-//! else makes a frame unreadable, so an unreadable frame without such a block that has a whole one behind
-//! it is damage.
+//! All frames that a mark calls durable are there, or the log is damaged. Behind the mark a kill may have cut the last
+//! frame short, and a power loss may have taken any page: then a block of zeros is in its place. Only these two
+//! make a frame unreadable. So a frame is damaged if it is unreadable, has no such block, and has a whole frame behind
+//! it.
 
 use crate::frame::{self, Frame};
 use crate::header::{self, HEADER_LENGTH, Mark};

@@ -241,7 +241,7 @@ fn done(changes: usize, report: &Report, delivered: Delivered) -> Done {
         sent: delivered
             .sent
             .into_iter()
-            // Whoever commits has seen the others.
+            // The caller of the commit has seen the others.
             .filter(|(target, _)| matches!(target, Target::Tcp(..) | Target::Udp(..)))
             .map(|(target, bytes)| (target.to_string(), bytes))
             .collect(),

@@ -125,7 +125,7 @@ impl Domain {
         self.directory.exists()
     }
 
-    /// Keeps every other command from working on it. Held by whoever runs, commits or aborts it.
+    /// Keeps every other command from working on it. Held by the process that runs, commits or aborts it.
     ///
     /// # Errors
     /// When another process holds it.
@@ -133,7 +133,7 @@ impl Domain {
         Lock::take(&self.directory, self.name())
     }
 
-    /// Asks whoever runs it, or takes its lock when nobody does. A domain that is about to open its
+    /// Asks the process that runs it, or takes its lock when none does. A domain that is about to open its
     /// doorway, or to end, is waited for a while, as long as `goes_on`, asked now and then, says so.
     pub(crate) fn reach(
         &self,
@@ -161,7 +161,7 @@ impl Domain {
 
     /// Waits a while for a domain that has heard its last request: until then it passes on its last output.
     pub fn wait_ended(&self) {
-        // Who holds it then works on it, and is no concern of the caller's.
+        // A process that holds it then works on it, and is no concern of the caller's.
         let _ = self.lock_when_ended(&mut |_| true);
     }
 
@@ -183,7 +183,7 @@ impl Domain {
         }
     }
 
-    /// Who holds the lock of a domain that is no more has committed or aborted it.
+    /// The holder of the lock of a domain that is no more has committed or aborted it.
     fn known(&self, locked: Result<Lock, StateError>) -> Result<Lock, StateError> {
         match locked {
             Err(StateError::Running { .. }) if !self.directory.exists() => {
@@ -202,7 +202,7 @@ impl Domain {
     /// Returns when all that the domain holds would survive a power loss, and is sealed: from then on a change
     /// of it by anything but Surmise is told as damage.
     ///
-    /// Whoever keeps a domain calls this; one that is committed or aborted next has no need to wait
+    /// A caller that keeps a domain calls this; one that is committed or aborted next has no need to wait
     /// for the disk. While another command works on the domain, or after a commit that was cut short, all that
     /// the domain holds by now is made durable and not sealed.
     ///

@@ -202,7 +202,7 @@ pub(crate) fn knock(state: &Path, wish: Wish) -> io::Result<Option<Link>> {
     };
     match link.send(&request) {
         Ok(()) => Ok(Some(link)),
-        // Whoever was there has gone since.
+        // The process that served it has gone since.
         Err(error) if matches!(error.kind(), BrokenPipe | ConnectionReset) => Ok(None),
         Err(error) => Err(error),
     }

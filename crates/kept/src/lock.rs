@@ -86,7 +86,7 @@ impl Lock {
     /// Which process holds the lock of the domain kept in `state`, if one does; 0 for one that
     /// has not written its number yet.
     ///
-    /// A lock that cannot be looked at counts as free: whoever means to change the domain takes
+    /// A lock that cannot be looked at counts as free: a command that means to change the domain takes
     /// it, and learns of the failure then.
     pub(crate) fn holder(state: &Path) -> Option<i32> {
         let mut file = open(&state.join(FILE), false).ok()?;

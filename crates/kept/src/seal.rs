@@ -99,7 +99,7 @@ pub(crate) fn forget_reads(state: &Path) -> Result<(), SealError> {
 /// `is_committing`: whether a commit has begun. What it makes real are the objects themselves, which have left
 /// the directory then or are about to.
 ///
-/// Who asks need not hold the lock. Another command may remove the seal meanwhile, and change what it covers,
+/// The caller need not hold the lock. Another command may remove the seal meanwhile, and change what it covers,
 /// or begin a commit, or take it back; so what differs counts only if it still does when neither was the case.
 pub(crate) fn check(
     state: &Path,

@@ -43,7 +43,7 @@ impl StateRoot {
             .ok_or(StateError::NoHome)?;
         match root.check_owner() {
             Err(foreign @ StateError::Foreign { .. }) => Err(foreign),
-            // There may be none yet. Any other failure is told by whoever uses it.
+            // There may be none yet. Any other failure is told by the command that uses it.
             _ => Ok(root),
         }
     }

@@ -163,7 +163,7 @@ impl Sink for HeldOutput {
     fn keep_rest(&mut self, seen: usize) {
         if let Some(release) = self.release.take() {
             let upto = release.given.min(release.seen.saturating_add(seen as u64));
-            // Without the note it counts as interrupted: whoever commits is told so.
+            // Without the note it counts as interrupted: a later commit says so.
             let _ = self.outbox.mark_sent(release.hold, upto);
         }
     }

@@ -1,6 +1,6 @@
 //! How a domain starts and is run: namespaces, mounts, pid 1, the roles of its processes, decisions while it runs.
 //!
-//! [`run`] starts a command in a new domain and stays until it has ended. Five processes, or six, take
+//! [`run`] starts a command in a new domain and stays until the command has ended. Up to six processes take
 //! part, each with one role:
 //!
 //! * **control**, the caller: makes the state, starts the others, forwards signals, waits.
@@ -8,16 +8,14 @@
 //!   of its own, so that no key on the terminal stops it.
 //! * the **relay** process: passes on what crosses the boundary, a thread for each channel; in the
 //!   caller's session, for it reads the keys of the caller's terminal.
-//! * the **syncer**, in the view's place where a command runs on the real files ([`sync`]): hears the calls
-//!   that ask for durability, and commits.
-//! * the **speculator**, where the launch asks for speculation: hears the tracked calls of all tasks and
-//!   answers them, and is the only one who may trace them while the command runs; in a session of its own.
+//! * the **supervisor**, where there are guesses or syncs are put off: hears the tracked calls of all tasks and
+//!   answers them, and commits. While the command runs, it alone may trace tasks; in a session of its own.
 //! * **pid 1** of the domain: mounts everything, starts the command, reaps, ends what lingers.
 //! * the **command**: in the session that pid 1 leads, with a terminal of the domain's own where the
 //!   caller's streams are a terminal.
 //!
-//! Whichever of them is killed, the others end: pid 1 watches control, the view, the relay process and
-//! the supervisor, and when it ends the kernel ends the domain's other processes; the mount then goes,
+//! If any of them is killed, the others end. Pid 1 watches control, the view, the relay process and
+//! the supervisor. When pid 1 ends, the kernel ends the domain's other processes. Then the mount goes,
 //! which ends the view.
 #![forbid(unsafe_code)]
 

@@ -16,7 +16,7 @@
 //! - What was read of a directory after [`Watcher::add`] is true until [`Watcher::changes`] tells
 //!   otherwise. Where nothing can be watched it may be outdated at any time.
 //!
-//! Any call may take long, as on a network. Whoever calls holds no lock that others need meanwhile.
+//! Any call may take long, as on a network. So the caller holds no lock that others need meanwhile.
 #![forbid(unsafe_code)]
 
 mod interface;

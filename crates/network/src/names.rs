@@ -1,9 +1,9 @@
 //! Names: the messages of DNS, and what the domain knows under which name.
 //!
-//! A policy is about names, a connection goes to an address. [`Names`] keeps both together: it
-//! remembers the names under which an address was learned from DNS, and it hands out *synthetic*
+//! A policy is about names, a connection goes to an address. [`Names`] keeps both together. It
+//! remembers the names under which an address was learned from DNS. It hands out *synthetic*
 //! addresses for names that are not to be looked up yet, because their connections are held or asked
-//! about. It has no clock; whoever calls says what time it is.
+//! about. It has no clock: the caller says what time it is.
 
 mod message;
 

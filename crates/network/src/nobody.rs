@@ -1,7 +1,7 @@
-//! The nameserver of a domain whose network has no gate: it refuses every question, and tells which.
+//! The nameserver of a domain whose network has no gate: it refuses every question, and tells the names.
 //!
 //! Without it a program's question would fail before it is asked, and nobody would know the name. The
-//! answer is the one that the relay gives where the policy denies a name.
+//! nameserver answers as the relay does where the policy denies a name.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -55,7 +55,7 @@ pub struct Datagram<'a> {
 /// An ICMP echo request, or the reply to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ping<'a> {
-    /// Who asks.
+    /// The asker's address.
     pub source: IpAddr,
     /// Who is asked; of the family of `source`.
     pub destination: IpAddr,

@@ -62,7 +62,7 @@ impl Policy {
     ///
     /// Host loopback is reached only by a rule that names it, or by an answer: the default is then
     /// Ask where it is Ask, and Deny otherwise. Names do not count for it, except `localhost`:
-    /// whoever serves a name in DNS could otherwise point it at the user's own servers.
+    /// the server of a name in DNS could otherwise point the name at the user's own servers.
     #[must_use]
     pub fn decide(&self, address: SocketAddr, names: &[String]) -> Verdict {
         let host = address.ip().to_canonical();

@@ -213,7 +213,7 @@ impl Relay {
                 self.dns.streams.resume(&self.core)?;
             }
         }
-        // What failed of it was told, or will be found out by who reads the outbox.
+        // What failed of it was told, or will show in the outbox.
         let _ = self.drain();
         Ok(())
     }

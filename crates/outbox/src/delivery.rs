@@ -1,8 +1,8 @@
 //! Delivery of what is held for programs that have ended.
 //!
-//! Each hold is delivered at most once. That its sending begins is durable before its first byte
-//! leaves; that it has ended is noted afterwards. Whoever finds a beginning without an end knows
-//! that some of it may have left, reports that, and does not send it again.
+//! Each hold is delivered at most once. A note that its sending begins is durable before its first byte
+//! leaves. A note that the sending has ended comes afterwards. A reader who finds a beginning without an end knows
+//! that some of the hold may have left, reports that, and does not send the hold again.
 //!
 //! Nothing here waits for ever: see [`Limits`].
 

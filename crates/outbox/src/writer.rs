@@ -1,11 +1,11 @@
 //! The thread that writes the outbox, and the queue before it.
 //!
-//! Appends wait in memory for the writer, so that whoever appends never waits for a disk. Frames are
+//! Appends wait in memory for the writer, so that the appending thread never waits for a disk. Frames are
 //! written one by one in the order of the queue, which is the causal order.
 //!
-//! A write that fails is final: nothing behind it is kept, because what came later may depend on it.
-//! A hold that lost bytes so is ended by a reset, as far as the disk lets that be noted, so that no
-//! receiver takes its beginning for the whole. Notes on what becomes of holds go on being written.
+//! A write that fails is final: no later bytes are kept, because they may depend on the lost ones.
+//! A hold that lost bytes in this way is ended by a reset, if the disk lets that be noted. So no
+//! receiver takes the hold's beginning for the whole. Notes on the fate of holds are still written.
 
 use std::collections::BTreeSet;
 use std::fs::File;

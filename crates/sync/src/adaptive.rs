@@ -1,6 +1,6 @@
-//! When it does not pay to put syncs off: where whoever is outside waits for the outcome of nearly each one,
-//! as a database's clients do, there is a commit for each sync all the same, and the way through the syncer
-//! and the relay comes on top. Then syncs are real for a while, until it is tried again.
+//! When it does not pay to put syncs off. Where clients outside wait for the outcome of nearly each sync, as a
+//! database's clients do, each sync costs a commit all the same, and the way through the syncer
+//! and the relay comes on top. Then syncs are real for a while, until some are put off again.
 
 /// After how many syncs that were put off it is looked at what they were good for.
 const WINDOW: u32 = 64;

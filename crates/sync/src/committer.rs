@@ -1,4 +1,4 @@
-//! The thread that makes commits, and how its end of work is heard of.
+//! The thread that makes commits, and how the supervisor hears of each.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

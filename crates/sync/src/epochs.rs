@@ -1,13 +1,14 @@
 //! Epochs: what was promised to be durable, what is, and who waits for it.
 //!
-//! Promises are counted, and a commit makes durable all that were made before it begins. So what somebody
-//! depends on is one number, the promises so far, and whether that is affirmed is one comparison. The
-//! numbers are in memory that the processes of a domain share: whoever passes output on looks at them for
+//! Promises are counted, and a commit keeps all promises that were made before it begins. So a dependency
+//! is one number, the promises so far, and one comparison tells whether it is affirmed. The
+//! numbers are in memory that the processes of a domain share. A thread that passes output on looks at them for
 //! every piece, and asks nobody.
 //!
-//! The order of steps is what makes it right. A promise is counted before the call that was promised to
-//! returns, so also before anything that its task puts out afterwards; and output looks at the count after
-//! it was taken from the task. A commit looks at the count before it begins.
+//! The order of the steps makes this right. The syncer counts a promise before it answers the call, and so
+//! before the task puts out anything afterwards. A relay thread reads the count after it has taken the output
+//! from the task. So the count includes all promises that the output depends on. A commit reads the count
+//! before it begins. So it keeps at least these promises.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -65,7 +66,7 @@ pub enum Trigger {
     End,
 }
 
-/// No commit will come any more: one failed, or whoever makes them has ended. What waits is never released.
+/// No commit will come any more: one failed, or the process that makes them has ended. What waits is never released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("nothing is made durable any more")]
 pub struct Stopped;

@@ -1,7 +1,7 @@
-//! What makes it wrong to put a sync off: ways by which a task changes what the commits do not order.
+//! Hazards: ways by which a task makes changes that the commits do not order, so that no sync may be put off.
 //!
-//! Such ways are heard of when they are opened, and their use is not. So while there are any, syncs are
-//! made at once. When they are gone is found out by looking at the domain's processes, now and then.
+//! The syncer hears when a task opens such a way, and does not hear when the task uses it. So while there is one, syncs
+//! are made at once. Now and then the syncer looks at the domain's processes to find out whether it is gone.
 
 use std::fs;
 use std::io;

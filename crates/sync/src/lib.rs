@@ -1,10 +1,10 @@
 //! What external synchrony rests on (Nightingale et al., *Rethink the Sync*, OSDI 2006): file systems that
 //! make changes durable in the order in which they were made.
 //!
-//! A program that calls fsync(2) may go on at once, if whoever looks at it from outside sees nothing of
+//! A program that calls fsync(2) may go on at once, if observers outside see nothing of
 //! what follows before the change is durable. That takes two things of a file system: one call that makes
-//! everything durable that was done so far, and that no power loss ever leaves a later change without the
-//! earlier ones. The second one most file systems do not keep: they write a file's data when they like.
+//! all changes so far durable, and an order, so that no power loss leaves a later change without the
+//! earlier ones. Most file systems do not keep the order: they write a file's data when they like.
 //!
 //! A [`Driver`] is a way in which one kind of file system keeps both. [`driver_of`] finds the one for a
 //! directory, and tells why there is none. A [`Volume`](volume) is a file system in a file that has one,

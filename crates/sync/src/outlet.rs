@@ -50,8 +50,8 @@ impl Outlet {
         self.take_after(shown)
     }
 
-    /// As [`Self::take`], of output that was put out after all that is counted: whoever puts it out then waits for
-    /// what comes of it.
+    /// As [`Self::take`], of output that came after all that is counted: the task that put it out then waits for an
+    /// answer to it.
     pub fn take_in_turn(&mut self) -> Option<Epoch> {
         self.empty = self.before();
         self.take_after(self.empty)
@@ -61,7 +61,7 @@ impl Outlet {
         let is_first = self.epochs.put_off() != self.shown;
         self.shown = shown;
         let epoch = self.epochs.awaited(is_first);
-        // After the promise, which has to be found by whoever finds this.
+        // After the promise: a reader that finds this has to find the promise, too.
         self.epochs.show(self.shown);
         epoch
     }

@@ -1,4 +1,4 @@
-//! Unix sockets that a task reaches by a name of a file system, whoever listens there: inside, or outside.
+//! Unix sockets that a task reaches by a name of a file system, and whether the server listens inside or outside.
 
 use std::io;
 use std::os::fd::RawFd;

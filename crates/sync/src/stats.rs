@@ -1,4 +1,4 @@
-//! What external synchrony did, counted by whoever does it in memory that all share.
+//! What external synchrony did. Each process counts its own part, in memory that all share.
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::Duration;

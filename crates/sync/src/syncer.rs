@@ -1,8 +1,7 @@
-//! The syncer: answers the calls of a domain that ask for durability, or that may change what the commits do
-//! not order; and has the commits made.
+//! The syncer: decides about calls that ask for durability, and about calls that may make changes which the commits
+//! do not order; and has the commits made.
 //!
-//! It looks at the task that calls and at nothing else; who holds output back is the relay process, by the
-//! epochs that both share.
+//! It looks at the calling task and at nothing else. The relay process holds output back, by the epochs that both share.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};

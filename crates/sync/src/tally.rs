@@ -1,8 +1,8 @@
-//! How much was promised to be durable on one file system, and is.
+//! How many promises of durability there were on one file system, and how many are kept.
 //!
-//! What a task shows may come from files that another domain has written and was promised for. So all domains
-//! of a user on one file system count in the same memory: output of each waits for what any of them was
-//! promised, and a commit by any keeps the promises of all.
+//! A task's output may come from files that another domain has written, and whose durability was promised to that
+//! domain. So all domains of a user on one file system count in the same memory. The output of each waits for the
+//! promises to all of them, and a commit by any of them keeps the promises to all.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;

@@ -1,18 +1,18 @@
 //! Maps that need no order: the index of a write-ahead log of SQLite, `BASE-shm` beside `BASE` and `BASE-wal`.
 //!
-//! All processes that have such a base open share it by a map, so it is mapped as long as one has. Its content is of
-//! no use to anybody after a loss of power: who opens a base that nobody has open, of which the header says that it
-//! has a write-ahead log, cuts the index to nothing before looking at it, and makes it anew from the log
-//! (<https://sqlite.org/walformat.html>). So it does not matter which stores into it became durable, and whether that
-//! was before earlier writes.
+//! All processes that have such a base open share the index by a map, so the index is mapped as long as one of them has
+//! the base open. After a loss of power nobody uses its content. The first process that opens a base whose header says
+//! that it has a write-ahead log cuts the index to nothing, before it reads the index, and makes it anew from the log
+//! (<https://sqlite.org/walformat.html>). So it does not matter which stores into the index became durable, and whether
+//! that was before earlier writes.
 //!
-//! That is true of a file as long as it has this one name beside such a base. So names and headers are looked at when
-//! the map is found, and before each sync that is put off it is seen whether the names are still those of the same
-//! files. Between two looks nothing is missed: a new name is a change of the volume, so where it has become durable,
-//! everything has that came before it, all syncs included that were put off; and the next sync finds it.
+//! That is true of a file as long as this is its only name, beside such a base. So names and headers are looked at when
+//! the map is found. Before each sync that is put off, the names are looked at again: they must still lead to the same
+//! files. A rename between two looks does no harm. A new name is a change of the volume. So where the name has become
+//! durable, everything before it has, too, including all syncs that were put off. And the next sync finds the name.
 //!
-//! Somebody who asks for the file or the map to be durable expects something of it: from then on it is a map like any
-//! other, and so is whatever looks different from what SQLite makes.
+//! A program that asks for the file or the map to be durable relies on its content. From then on it is a map like any
+//! other. So is a map of a file that looks different from what SQLite makes.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};

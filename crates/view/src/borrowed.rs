@@ -1,24 +1,24 @@
 //! Objects that hold only a part of their file's data.
 //!
-//! The first change of a large file makes an object with nothing in it. It **borrows** the rest: a
-//! block that the object does not own is read from the real file, as that was when the object was
-//! made. Bytes at or behind [`Borrowed::limit`] are the object's own, whichever block they are in, so
+//! The first change of a large file makes an empty object, which **borrows** the file's data: a
+//! block that the object does not own is read from the real file, as the file was when the object was
+//! made. Bytes at or behind [`Borrowed::limit`] are the object's own, in any block, so
 //! an append copies nothing.
 //!
 //! # Why no kill loses a byte or mixes the sides
 //!
-//! A block's data are in the object before the log says that the object owns it, and until then the
-//! object's bytes below the limit are not looked at. So a kill between the two leaves the block as it
-//! was before the write, and a block that is owned was complete when it became so. A block becomes
-//! owned once and never ceases to be, and the limit only falls.
+//! A block's data are in the object before the log says that the object owns the block. Until then nobody
+//! reads the object's bytes below the limit. So a kill between the two leaves the block as it
+//! was before the write, and an owned block was complete when it became owned. A block becomes
+//! owned once and stays so, and the limit only falls.
 //!
-//! What a truncation cuts off must not come back. All borrowed bytes are below both the limit and the
-//! object's size, so the cut itself needs no record; before the object grows again, the log gets one
-//! that the limit is its size ([`crate::Record::Cut`]). A kill between the two leaves a limit that is
-//! lower than it had to be by nothing: behind the object's size there is no byte to lose.
+//! Bytes that a truncation cuts off must not come back. All borrowed bytes are below both the limit and the
+//! object's size, so the cut itself needs no record. Before the object grows again, the log gets a record
+//! that the limit is the object's size ([`crate::Record::Cut`]). A kill between that record and the growth loses
+//! nothing: there is no byte behind the object's size.
 //!
-//! The real file may change outside. What is read of it counts only if its identity afterwards is
-//! still [`Borrowed::from`]; otherwise the read fails with `EIO`, since the old data are gone and two
+//! The real file may change outside. Bytes that are read of it count only if its identity afterwards is
+//! still [`Borrowed::from`]. Otherwise the read fails with `EIO`, since the old data are gone and two
 //! versions must not be mixed. A commit finds the same difference and calls it a conflict.
 
 use std::collections::BTreeMap;

@@ -149,8 +149,8 @@ impl Notifier {
         let stale = view.undo(MarkId(mark))?;
         for node in &stale.nodes {
             self.notifier.drop_data(node.0)?;
-            // Whoever has it mapped asks for no attributes: the kernel would still take a file that was cut
-            // for as short as it was.
+            // A process that has it mapped asks for no attributes: to the kernel a file that was cut would stay
+            // as short as it was.
             if let Some((offset, byte)) = view.last_byte(*node) {
                 self.notifier.store(node.0, offset, &[byte])?;
             }
@@ -195,7 +195,7 @@ impl Notifier {
                         view.stop_watching();
                         watcher = None;
                     }
-                    // Whoever changes much would be followed step by step otherwise.
+                    // Otherwise many changes in a row would be followed step by step.
                     thread::sleep(GATHER);
                 }
                 None => {}

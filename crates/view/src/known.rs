@@ -1,7 +1,7 @@
 //! What the kernel's FUSE client holds: which nodes it may still name, and where unchanged ones are.
 //!
-//! Nothing here outlives the view process; what must, is in the map. A domain may look at hundreds of
-//! thousands of files, so what few nodes need is kept beside them.
+//! Nothing here outlives the view process; what must outlive it is in the map. A domain may look at hundreds of
+//! thousands of files, so facts that few nodes have are kept beside the nodes.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -23,7 +23,7 @@ pub(crate) struct Place {
     pub(crate) kind: FileKind,
 }
 
-/// The real place of a node, as whoever keeps it has it.
+/// The real place of a node, as the holder of the node has it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PlaceRef<'k> {
     pub(crate) parent: NodeId,

@@ -1,10 +1,10 @@
 //! What a domain read outside: every real file that it opened and every symbolic link that it
 //! followed, in the state of that moment.
 //!
-//! A commit compares these with what is there now. Nothing else depends on them, so they are written
-//! late and in large pieces, and what matters is only that a record which lacks something is never
-//! taken for a whole one: the last frame of a whole record is an end mark with the number of all reads.
-//! Whoever goes on after an end mark first says so, durably.
+//! A commit compares these with the real files of that moment. Nothing else depends on them, so they are written
+//! late and in large pieces. It matters only that a list which lacks something is never
+//! taken for a complete one: the last frame of a complete list is an end mark with the number of all reads.
+//! A view that goes on after an end mark first says so, durably.
 //!
 //! # Format: the file `reads`, a journal with the tag `READS`, version 2
 //!

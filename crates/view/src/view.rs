@@ -158,17 +158,17 @@ pub struct View {
     core: Mutex<Core>,
     /// Tells those who wait for the end of a commit that the domain goes on.
     gone_on: Condvar,
-    /// Who changes data outside the lock.
+    /// Changes of data that happen outside the lock.
     changes: Changes,
     /// The kernel that asks.
     kernel: OnceLock<Notifier>,
-    /// Tells who waits for it that a file is open no more, or that the kernel has its data.
+    /// Wakes threads that wait until a file is open no more, or until the kernel has its data.
     settled: Condvar,
-    /// Whoever waits for the former.
+    /// Held by a thread that waits for the former.
     waits_for_readers: Mutex<()>,
     /// What is read. Locked after the core, where both are.
     reads: Mutex<Reads>,
-    /// Whoever can have everything decided.
+    /// The role that can have everything decided.
     decider: Decider,
     lower: Arc<dyn Lower>,
     /// Is told of look-ups of FIFOs.
@@ -329,8 +329,8 @@ impl Fold {
     }
 }
 
-/// Takes back what nobody has decided, since whoever would have is no more. Returns what the log has to say
-/// of it.
+/// Takes back what is undecided, since the role that would have decided is no more. Returns the records of that for
+/// the log.
 pub(crate) fn undo_undecided(map: &mut Map) -> Option<Operation> {
     let operation = Operation {
         time: core::now(),

@@ -1,8 +1,8 @@
-//! Watches on the lower side's directories: what somebody changes in them is heard of, so the kernel may
-//! believe what it was told about them for longer than a moment.
+//! Watches on the lower side's directories. The view hears of changes in them, so the kernel may
+//! cache names and attributes for longer than a moment.
 //!
-//! *What is not heard of* is believed for at most [`Lifetime::Watched`](crate::Lifetime). Whoever opens a
-//! file is always told its state of that moment.
+//! *Changes that no watch tells of* show after at most [`Lifetime::Watched`](crate::Lifetime). A task that opens a
+//! file always gets the file's state of that moment.
 
 use std::collections::HashMap;
 use std::io;

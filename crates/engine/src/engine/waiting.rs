@@ -80,7 +80,7 @@ impl Engine {
     }
 
     /// A node cannot go on before something happens. Told several times, any one of them is enough;
-    /// [`Self::unblocked`] forgets them all. An object is blocked on whoever could answer by it.
+    /// [`Self::unblocked`] forgets them all. An object is blocked on those that could answer by it.
     /// A node that is not known to be blocked counts as able to act.
     ///
     /// # Errors

@@ -46,9 +46,9 @@ pub(crate) struct Init<'a> {
     pub(crate) root: Root,
     /// To the relay process: the domain's terminal.
     pub(crate) relay: Link,
-    /// To whoever hears of calls, the supervisor or the syncer: the listener.
+    /// To the supervisor: the listener.
     pub(crate) listener: Option<Link>,
-    /// The processes that the domain cannot do without, as pidfds: the view or the syncer, the relay process
+    /// The processes that the domain cannot do without, as pidfds: the view, the relay process
     /// and the supervisor.
     pub(crate) outside: Vec<OwnedFd>,
     /// What becomes the command's standard streams.
@@ -98,7 +98,7 @@ impl InitGate {
 
 /// Why pid 1 ends before the command has.
 enum Cut {
-    /// Control or the view has died: whoever is left knows by itself.
+    /// Control or the view has died: the other roles know by themselves.
     Orphaned,
     Failed(Failure),
 }
@@ -241,7 +241,7 @@ impl Init<'_> {
         let device = mounts::mount_view(self.mount_point, set_uid)?;
         link.send_descriptor(device.as_fd())
             .map_err(Failure::at("hand over the FUSE device"))?;
-        // Whoever holds both the device and a file on its mount can hang in exit, so it is dropped here.
+        // A process that holds both the device and a file on its mount can hang in exit, so it is dropped here.
         Ok(())
     }
 

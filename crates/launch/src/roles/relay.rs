@@ -1,8 +1,8 @@
 //! The relay process: everything that crosses the boundary passes through it.
 //!
-//! It stays outside the domain, in the caller's session and process group, for it uses the caller's
-//! terminal. Its first thread obeys control and waits for nothing else; each channel has a thread of its
-//! own, so that whoever is slow outside stalls one channel.
+//! It stays outside the domain, in the caller's session and process group, since it uses the caller's
+//! terminal. Its first thread obeys control and waits for nothing else. Each channel has a thread of its
+//! own, so that a slow reader or writer outside stalls one channel.
 
 mod gateway;
 mod handover;
@@ -34,8 +34,8 @@ use gateway::Gateway;
 use handover::Handover;
 use network::NetworkPlan;
 
-/// What the caller's terminal may send to its process group, or whoever ends that: the relay process
-/// ends when the domain has, and when control has.
+/// Signals that the caller's terminal may send to its process group, or a program that ends the group. The relay
+/// process ignores them: it ends when the domain has, and when control has.
 const IGNORED: [Signal; 8] = [
     Signal::HUP,
     Signal::INT,
@@ -77,7 +77,7 @@ pub(crate) struct Relay {
     pub(crate) fifos: Option<OwnedFd>,
 }
 
-/// Who has something to say.
+/// A link that may have something to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Init,
@@ -231,7 +231,7 @@ impl Running<'_> {
         }
     }
 
-    /// Who has something to say. What the channels and the network have, is looked for anyway.
+    /// The links that have something to read. The channels and the network are looked at anyway.
     fn wait(&self) -> Result<Vec<Source>, Failure> {
         let init = self.handover.source().map(|init| (Source::Init, init));
         let gate = self.gateway.gate().map(|gate| (Source::Gate, gate));

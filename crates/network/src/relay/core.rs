@@ -54,7 +54,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// Tells whoever listens.
+    /// Tells the listener.
     pub(crate) fn tell(&self, event: Event) {
         (self.events)(event);
     }

@@ -1,11 +1,11 @@
-//! The relay's side of the epochs: what was taken from a program leaves when everything is durable that
-//! was promised to be before ([`Epochs`]).
+//! The relay's side of the epochs: bytes that were taken from a program leave when all earlier promises of
+//! durability are kept ([`Epochs`]).
 //!
-//! The relay has one thread, which waits for no commit. A connection keeps what was read of it and reads
+//! The relay has one thread, which waits for no commit. A connection keeps the bytes that were read of it and reads
 //! no more ([`Latch`]); packets and queries for names queue up ([`Waiting`]). All of them go on at the
-//! epochs' event. What is rare, as a reset, waits on the spot.
+//! epochs' event. Rare output, such as a reset, waits on the spot.
 //!
-//! Nothing stalls: whoever waits has asked for the event after the last one was taken, or was told that
+//! Nothing stalls: a part that waits has asked for the event after the last event was taken, or was told that
 //! it need not wait. Where no commit comes any more, nothing that waits leaves: connections are broken
 //! off, and packets get lost.
 

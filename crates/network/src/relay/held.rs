@@ -383,7 +383,7 @@ impl HeldConnections {
         held.settle(core);
     }
 
-    /// The connection is broken: its program sees so, and who reads the outbox, too.
+    /// The connection is broken: its program sees that, and so does a reader of the outbox.
     fn break_off(&mut self, core: &mut Core, key: Key) {
         let Some(held) = self.remove(core, key) else {
             return;

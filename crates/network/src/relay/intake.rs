@@ -22,7 +22,7 @@ impl Relay {
             if !self.core.waiting.has_pieces() {
                 return Ok(());
             }
-            // On the spot: the programs stand still, and whoever orders it waits anyway.
+            // On the spot: the programs stand still, and control waits for the answer anyway.
             self.core.waiting.await_event();
             self.promises_kept();
         }

@@ -25,7 +25,7 @@ pub trait Dial: Send {
 /// What the relay tells.
 #[derive(Debug)]
 pub enum Event {
-    /// A peer that the policy has no answer for; whoever wants it waits. Once a peer.
+    /// A peer that the policy has no answer for; the program that wants it waits. Once a peer.
     Asked {
         /// For [`RelayHandle::answer`].
         question: u64,
@@ -189,7 +189,7 @@ impl RelayHandle {
     }
 
     fn order(&self, order: Order) {
-        // A relay that has ended carries out nothing, and whoever watches it knows.
+        // A relay that has ended carries out nothing, and its process, which watches it, knows.
         self.mailer.send(Message::Order(order));
     }
 }

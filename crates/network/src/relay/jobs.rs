@@ -18,7 +18,7 @@ const THREADS_MAX: usize = 32;
 /// How long a nameserver has for each step over TCP.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
-/// Who wants to know the addresses of a name.
+/// The asker for the addresses of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Asker {
     /// A SYN.

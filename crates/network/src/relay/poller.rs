@@ -217,7 +217,7 @@ impl Registration {
 
 /// Moments at which something is looked at again.
 ///
-/// A timer cannot be taken back: whoever is called looks whether there is still something to do.
+/// A timer cannot be taken back: the called part looks whether there is still something to do.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     heap: BinaryHeap<Reverse<(Instant, Token)>>,

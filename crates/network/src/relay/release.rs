@@ -69,7 +69,7 @@ impl Selection {
         }
     }
 
-    /// Who ordered a release waits for its end.
+    /// The caller that ordered a release waits for its end.
     fn tell(&self, core: &Core, released: Released) {
         if let Self::Agreed(_) = self {
             core.tell(Event::Released(released));
@@ -240,7 +240,7 @@ impl HeldConnections {
             let Some(mut held) = self.remove(core, key) else {
                 continue;
             };
-            // On the spot: whoever orders a release waits for it anyway.
+            // On the spot: the caller that orders a release waits for it anyway.
             if epochs::release(core.waiting.epochs()).is_err() {
                 held.reset(core);
                 continue;

@@ -192,7 +192,7 @@ impl Connections {
         }
     }
 
-    /// Closes a finished connection; its refusal, if it counts: whoever answered has not refused.
+    /// Closes a finished connection; its refusal, if it counts: a server that answered has not refused.
     fn take_refusal(&mut self, hold: HoldId) -> Option<Refused> {
         let connection = self.open.remove(&hold)?;
         let refusal = connection.refusal.filter(|_| connection.received == 0);

@@ -12,7 +12,7 @@ use super::tool::{LOOP, MOUNT, UNMOUNT};
 use super::{VolumeError, mounted};
 use crate::driver::driver_of;
 
-/// Whoever made the volume gets no rights by it. A journal that fails makes the file system read-only.
+/// The maker of the volume gets no rights by it. A journal that fails makes the file system read-only.
 const OPTIONS: &str = "data=journal,barrier=1,errors=remount-ro,nosuid,nodev";
 
 /// Mounts a volume. What a power loss left half done is finished or gone afterwards.

@@ -1,8 +1,8 @@
 //! Changes of files' data, which happen outside the view's lock: one at a time of each file.
 //!
-//! Who writes into a borrowed block completes it from the real file first, writes, and then has the
-//! log say that the block is the object's. Nobody else may write to it meanwhile, or what they wrote
-//! would be completed away; and the file may not be cut, or what was cut off would come back. So a
+//! A writer into a borrowed block first completes the block from the real file, then writes, and then has the
+//! log say that the block is the object's. No other thread may write to the block meanwhile, or the completion would
+//! overwrite its bytes. And no thread may cut the file, or the bytes that were cut off would come back. So a
 //! [`Change`] is taken before the view's lock, and kept until the record is written. Reads need none:
 //! they are planned under the lock, and a block's bytes in the real file stay what they were.
 
@@ -19,7 +19,7 @@ use crate::borrowed::{BLOCK_BYTES, Borrowed};
 use crate::record::Record;
 use crate::types::NodeId;
 
-/// Who changes data at the moment.
+/// The nodes whose data are being changed.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     nodes: Mutex<HashSet<NodeId>>,

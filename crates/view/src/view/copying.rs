@@ -140,7 +140,7 @@ impl<'v> Change<'v> {
 }
 
 impl Core {
-    /// File capabilities go with a change of data, whoever makes it.
+    /// A change of data removes file capabilities, whatever user makes the change.
     fn plan_change(&mut self, facts: &Facts, id: NodeId, limit: u64) -> Step<Plan> {
         if !self.has_object(id) {
             return Ok(Plan::Make(self.plan_copy(facts, id, limit)?.into()));

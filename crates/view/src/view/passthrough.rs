@@ -1,26 +1,26 @@
 //! Files that the kernel reads and writes by itself, without a message: FUSE passthrough (Linux 6.9), for
 //! root only.
 //!
-//! Of one node, all open files that are passed through lead to the same file, and while there are any the
-//! kernel caches nothing of the node. So the first open decides for those that follow. The kernel tells of
-//! a close late, when it counts the file as closed already: what is noted here never says less than the
-//! kernel's own count, and to go on in the same way is right for it, too.
+//! All open files of one node that are passed through lead to the same file. While there is one, the
+//! kernel caches nothing of the node. So the first open decides for the later ones. The kernel tells of
+//! a close late, when it counts the file as closed already. So the count here is never below the
+//! kernel's own count, and to go on in the same way is right for a count that is too high, too.
 //!
-//! **Objects**, whole ones: what borrows looks at the log for each block. Such an object stays what its
-//! descriptors lead to, so no commit may take it while it is open: the commit of a domain that goes on
+//! **Objects** are passed through if they are whole: for one that borrows, the view needs the log for each block. The
+//! descriptors go on leading to the object, so no commit may take it while it is open. The commit of a domain that goes on
 //! gets a copy, and afterwards the object is a change of the domain's again ([`Core::give_copies`],
-//! [`Core::own_again`]). Whether anything was written to it since cannot be told by its times: a page that
-//! is mapped and changed already is changed again without a word.
+//! [`Core::own_again`]). The object's times do not tell whether it was written to since: a mapped page that has
+//! changed already is changed again without a word.
 //!
 //! *Mappings.* A mapping does not keep the open file, so nobody hears of its end, and writes through a
-//! shared one send no message. Whoever can make one, by a descriptor for reading and writing, goes by
-//! messages. If others made the file be passed through before, it has to come along; then the file is
-//! taken to be open until the domain ends, and its attributes are asked for each time.
+//! shared mapping send no message. An open for reading and writing, which could be mapped so, goes by
+//! messages. If the file is already passed through for others, such an open has to be passed through, too. Then the
+//! file is taken to be open until the domain ends, and the kernel asks for its attributes each time.
 //!
-//! **Real files** that are programs or libraries, for who only reads: what they are read into is then shared
-//! with the whole machine. Nothing may be written to one while somebody has it open in this way, as
-//! nothing may be to a program that runs: who wants to waits a moment, since a close may not have been
-//! told yet, and fails with `ETXTBSY` ([`View::free_of_readers`]). A mapping keeps what it is of.
+//! **Real files** that are programs or libraries are passed through to opens for reading alone: their pages are then
+//! shared with the whole machine. Nobody may write to such a file while it is open in this way, as
+//! nobody may write to a program that runs. A writer waits a moment, since a close may not have been
+//! told yet, and then fails with `ETXTBSY` ([`View::free_of_readers`]). A mapping goes on seeing the real file.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};

@@ -1,10 +1,10 @@
 //! A commit of a domain that goes on.
 //!
-//! [`View::prepare_commit`] stops every call and keeps what the commit takes away outside and a
-//! process still holds; somebody else makes the real tree what the view shows; [`View::rebase`] takes
+//! [`View::prepare_commit`] stops every call, and keeps files that the commit removes outside and that a
+//! process still holds. The committer makes the real tree what the view shows. [`View::rebase`] takes
 //! that in: every node that the kernel knows is found at its real place, and the map begins anew.
-//! [`View::go_on`] lets the calls through again. Until then nothing can change inside, so whatever is
-//! killed on the way leaves a log that ends at the state that was committed.
+//! [`View::go_on`] lets the calls through again. Until then nothing can change inside. So a kill
+//! on the way leaves a log that ends at the state that was committed.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -80,7 +80,7 @@ impl View {
     /// What could not be copied; then nothing is stopped.
     pub fn prepare_commit(&self) -> io::Result<()> {
         let is_busy = || self.locked().commit.is_some();
-        // Who changes data takes the lock again before the end, so their end is waited for first. A
+        // A change of data takes the lock again at its end, so all changes have to end before this takes it. But a
         // change that waits for the end of a commit under way must not be waited for.
         if is_busy() {
             return fail(Errno::BUSY);

@@ -1,12 +1,13 @@
 //! Changes that may have to be undone: those of one process that speculates.
 //!
-//! While something is undecided, that process is the only one that changes anything, or looks: whoever
-//! speculates sees to that. So the undo log is the view's, an object a record, and needs not know who did
-//! what. Data are undone by giving a file a new object at its first change since a mark ([`super::objects`]):
-//! going back is a matter of the map alone.
+//! While something is undecided, that process is the only one that changes anything, or looks: the supervisor
+//! has all others wait. So the undo log is the view's, an object a record, and need not know which process did
+//! what. A file gets a new object at its first change since a mark ([`super::objects`]). So data are undone
+//! by the map alone.
 //!
-//! What others have open they may have mapped, and would see changed data without asking; and where no
-//! space is left for a copy nothing can be undone. Then the change is [`Postponed`] until all is decided.
+//! Two kinds of change cannot be undone. A file that other processes have open may be mapped by them, and they would
+//! see changed data without a request. And there may be no space left for a copy. Such a change is [`Postponed`]
+//! until all is decided.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -61,7 +62,7 @@ pub(super) struct Openers {
     by_node: HashMap<NodeId, Vec<Opener>>,
 }
 
-/// Whoever is asked to have everything decided.
+/// The role that is asked to have everything decided.
 #[derive(Default)]
 pub(super) struct Decider(OnceLock<Box<dyn Fn() + Send + Sync>>);
 

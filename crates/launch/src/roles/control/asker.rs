@@ -1,5 +1,5 @@
-//! Who asks the person: a copy of this process, so that control goes on with everything else. Its exit status is the
-//! answer.
+//! The asker of the person: a copy of this process, so that control goes on with everything else. The asker's exit
+//! status is the answer.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -1,7 +1,7 @@
-//! The course of a domain while its command runs: what control does about what it hears.
+//! The course of a domain while its command runs: how control answers each event.
 //!
-//! A state machine. It has no descriptor, no process and no clock: events go in with the time, effects come out, and
-//! [`Hands`](super::hands::Hands) carries them out. So each order of events can be tried without a domain.
+//! A state machine without descriptors, processes and clock. Events go in with the time, effects come out, and
+//! [`Hands`](super::hands::Hands) carries the effects out. So tests can try each order of events without a domain.
 
 mod commit;
 mod dialogue;
@@ -389,8 +389,8 @@ impl Course {
 
     fn end_domain<V>(&mut self, now: Instant, effects: &mut Effects<V>) {
         self.ending.kill(now, effects);
-        // A view that stands still for a commit answers nobody, and whoever waits for it cannot even
-        // be killed: a task whose tracer is gone may. Nothing changes in the view any more.
+        // A view that stands still for a commit answers nobody, and a task that waits for an answer cannot even
+        // be killed. A task whose tracer is gone may make such a request. Nothing changes in the view any more.
         if self.commit.is_some() {
             effects.push(Effect::View(ViewOrder::End));
         }

@@ -27,7 +27,7 @@ pub(super) struct Hands<'a> {
     sampler: Sampler,
     asker: Option<Asker>,
     standstill: Option<Standstill>,
-    /// Who wants the domain to be aborted. They wait until it has ended, which closes their links.
+    /// Clients that want the domain to be aborted. They wait until it has ended, which closes their links.
     aborting: Vec<Link>,
     watchers: Watchers,
 }

@@ -1,4 +1,4 @@
-//! The tasks of a domain stand still for a commit: who holds them, who commits meanwhile, and who wanted that.
+//! The tasks of a domain stand still for a commit: the tracer that holds them, the committer, and the client of the commit.
 
 use std::io;
 use std::os::fd::AsFd;

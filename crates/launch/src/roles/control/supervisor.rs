@@ -90,8 +90,8 @@ impl SupervisorRole {
         }
     }
 
-    /// Has everything decided that tasks depend on, so that none is traced for a moment. If that takes too
-    /// long, whoever wants to stop them finds some that are.
+    /// Has everything decided that tasks depend on, so that no task is traced for a moment. If that takes too
+    /// long, the freezer finds some tasks traced.
     pub(super) fn settle(&self) -> io::Result<()> {
         self.dialogue.settle().map(drop)
     }

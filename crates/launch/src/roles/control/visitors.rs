@@ -12,7 +12,7 @@ use super::standstill::refuse;
 /// How many may wait to be heard; more knock in vain until one is.
 const VISITORS_MAX: usize = 16;
 
-/// Who has come, and has not said what for.
+/// Clients that have come and have not said what they want.
 pub(super) struct Visitors {
     doorway: Doorway,
     silent: Vec<Link>,
@@ -35,7 +35,7 @@ impl Visitors {
             .chain(self.silent.iter().map(AsFd::as_fd))
     }
 
-    /// The next one who has said what they want.
+    /// The next client that has said what it wants.
     pub(super) fn hear(&mut self) -> io::Result<Option<(Link, Wish)>> {
         while self.silent.len() < VISITORS_MAX
             && let Some(visitor) = self.doorway.accept()?

@@ -1,4 +1,4 @@
-//! While the command runs: who has something to say, and what follows from it.
+//! While the command runs: control hears the other roles, and what they say becomes events.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

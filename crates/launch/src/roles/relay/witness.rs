@@ -1,5 +1,5 @@
-//! Who hears calls only to tell what was refused, as a thread of the relay process; who answers for
-//! nameservers where the network has no gate; and who looks for tasks that wait at FIFOs outside.
+//! The witness, a thread of the relay process by which refusals are told. It hears refused calls where there is no
+//! supervisor, answers for nameservers where the network has no gate, and looks for tasks that wait at FIFOs outside.
 
 use std::io;
 use std::net::SocketAddr;

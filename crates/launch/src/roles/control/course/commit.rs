@@ -17,11 +17,10 @@
 //! | thaw | control | the tasks go on |
 //! | release | relay | held output goes out meanwhile |
 //!
-//! Here is what follows what. Nothing here does anything: what is heard goes in, and effects come out.
+//! This file has the order of the steps, and acts on nothing: events go in, and effects come out.
 //!
-//! A kill anywhere ends the domain, tasks included, while its tasks still stand still: so nothing was
-//! done between the state that was committed and the end, and `surmise commit` finishes by the journal
-//! what apply had begun.
+//! A kill at any step ends the domain, tasks included, while its tasks still stand still. So the tasks did nothing
+//! between the committed state and the end, and `surmise commit` finishes by the journal what apply had begun.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
