@@ -110,7 +110,7 @@ impl Process {
 
     /// Stops all its threads. `pending` are the calls of them that were received and not answered, at most
     /// one of each thread, which would not stop in another. They will be made again, unless
-    /// [`Halted::go_on`] answers one. `at_signal` is a thread that has stopped to take a signal. Each thread
+    /// [`Halted::go_on`] answers one. `at_signal` are threads that have stopped to take a signal. Each thread
     /// may take `patience` to come to a call boundary.
     ///
     /// # Errors
@@ -119,16 +119,17 @@ impl Process {
     pub fn halt<'a>(
         &'a mut self,
         pending: &[PendingCall],
-        at_signal: Option<Stopped>,
+        at_signal: Vec<Stopped>,
         patience: Duration,
         gate: &mut dyn Gate,
     ) -> Result<Halted<'a>, CheckpointError> {
         let was_traced = self.is_traced();
         let mut held = Vec::new();
-        if let Some(stopped) = at_signal {
+        let taken = at_signal.into_iter().try_for_each(|stopped| {
             held.extend(Stopping::at_signal(stopped)?.finish()?);
-        }
-        let stopped = self.stop_all(pending, &mut held, patience, gate);
+            Ok(())
+        });
+        let stopped = taken.and_then(|()| self.stop_all(pending, &mut held, patience, gate));
         let stopped = stopped.and_then(|instruction| {
             let restored = restore_order(&mut held, true, instruction);
             restored.map_err(taking("put signals in order"))?;

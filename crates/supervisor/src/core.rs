@@ -264,7 +264,8 @@ impl<W: World> Core<W> {
         node: Node,
         kind: Kind,
     ) -> Result<(), SupervisorError> {
-        let waiter = self.waits.park(item, kind, self.world.now());
+        let since = self.world.now();
+        let waiter = self.waits.park(item, node, Waited { kind, since });
         // If nothing is undecided, the member is let go before it is attended to again.
         self.may_dismiss = true;
         let mut effects = Vec::new();

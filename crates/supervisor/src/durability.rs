@@ -14,7 +14,7 @@ use surmise_syscalls::Row;
 use crate::call::Call;
 
 /// All that a domain's tasks have changed, as one object of the engine's: nobody hears of each change.
-const DOMAIN: Node = Node::Object(ObjectId(1 << 62));
+pub(crate) const DOMAIN: Node = Node::Object(ObjectId(1 << 62));
 /// A domain has one volume.
 const VOLUME: Volume = Volume(0);
 

@@ -246,9 +246,9 @@ impl World for Machine {
         &mut self,
         process: &mut Supervised,
         calls: &[PendingCall],
-        signal: Option<Stopped>,
+        signals: Vec<Stopped>,
     ) -> io::Result<bool> {
-        process.stop(calls, signal, &mut self.door)
+        process.stop(calls, signals, &mut self.door)
     }
 
     fn restore(

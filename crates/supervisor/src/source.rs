@@ -148,6 +148,12 @@ impl Sources {
         !self.given.is_empty()
     }
 
+    /// Whether a process was given any of some predictions.
+    pub(crate) fn gave_any(&self, process: Pid, among: &Extents) -> bool {
+        let mut given = self.given.iter();
+        given.any(|(id, given)| given.process == process && among.contains(*id))
+    }
+
     /// A decision that is to be made by now.
     pub(crate) fn due(&mut self, now: Instant) -> Option<(Id, Decision)> {
         let decision = self.all.iter_mut().find_map(|source| source.due(now))?;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
 use rustix::process::Pid;
-use surmise_engine::WaiterId;
+use surmise_engine::{Node, WaiterId};
 use surmise_sys::seccomp::Answer;
 
 use crate::call::Call;
@@ -27,6 +27,29 @@ impl<S> Item<S> {
             Self::Signal { .. } => None,
         }
     }
+
+    fn is_signal_of(&self, of: Pid) -> bool {
+        matches!(self, Self::Signal { process, .. } if *process == of)
+    }
+
+    fn into_signal(self) -> Option<S> {
+        match self {
+            Self::Call(_) => None,
+            Self::Signal { signal, .. } => Some(signal),
+        }
+    }
+
+    /// What has waited for the truth about its own process gets the truth. Another prediction would have the other
+    /// threads of the process wait once more.
+    fn having_waited_for(self, node: Option<Node>) -> Self {
+        match (self, node) {
+            (Self::Call(asked), Some(Node::Task(_))) => Self::Call(Asked {
+                offer: None,
+                ..asked
+            }),
+            (item, _) => item,
+        }
+    }
 }
 
 /// A call, and what is known of its answer.
@@ -39,12 +62,13 @@ pub(crate) struct Asked {
     pub(crate) ordered: Option<Answer>,
 }
 
-/// Something that waits on a barrier.
+/// Something that waits on a barrier, or behind output.
 #[derive(Debug)]
 struct Parked<S> {
     item: Item<S>,
-    kind: Kind,
-    since: Instant,
+    /// What the barrier is of, if it is one.
+    node: Option<Node>,
+    waited: Waited,
 }
 
 /// What an item waited for, and since when.
@@ -58,6 +82,8 @@ pub(crate) struct Waited {
 #[derive(Debug)]
 pub(crate) struct Waits<S> {
     ready: VecDeque<Item<S>>,
+    /// What has waited, and is attended to before all that was heard later: else it could be overtaken for ever.
+    woken: VecDeque<Item<S>>,
     /// Until the engine wakes the waiter.
     parked: BTreeMap<WaiterId, Parked<S>>,
     /// Until no output is on its way to a reader.
@@ -70,6 +96,7 @@ impl<S> Default for Waits<S> {
     fn default() -> Self {
         Self {
             ready: VecDeque::new(),
+            woken: VecDeque::new(),
             parked: BTreeMap::new(),
             behind_output: Vec::new(),
             waiters: 0,
@@ -85,14 +112,16 @@ impl<S> Waits<S> {
 
     /// What is to be attended to next.
     pub(crate) fn next(&mut self) -> Option<Item<S>> {
-        self.ready.pop_front()
+        self.woken.pop_front().or_else(|| self.ready.pop_front())
     }
 
-    /// Has something wait for the engine. The waiter is the engine's to wake.
-    pub(crate) fn park(&mut self, item: Item<S>, kind: Kind, since: Instant) -> WaiterId {
+    /// Has something wait until the engine says that a node depends on nothing undecided. The waiter is the engine's
+    /// to wake.
+    pub(crate) fn park(&mut self, item: Item<S>, node: Node, waited: Waited) -> WaiterId {
         self.waiters += 1;
         let waiter = WaiterId(self.waiters);
-        self.parked.insert(waiter, Parked { item, kind, since });
+        let node = Some(node);
+        self.parked.insert(waiter, Parked { item, node, waited });
         waiter
     }
 
@@ -109,8 +138,9 @@ impl<S> Waits<S> {
 
     /// Has something wait until no output is on its way.
     pub(crate) fn park_behind_output(&mut self, item: Item<S>, since: Instant) {
-        let kind = Kind::Stream;
-        self.behind_output.push(Parked { item, kind, since });
+        let (node, kind) = (None, Kind::Stream);
+        let waited = Waited { kind, since };
+        self.behind_output.push(Parked { item, node, waited });
     }
 
     /// No output is on its way any more.
@@ -120,49 +150,64 @@ impl<S> Waits<S> {
     }
 
     fn unpark(&mut self, parked: Parked<S>) -> (Option<Call>, Waited) {
-        let Parked { item, kind, since } = parked;
+        let Parked { item, node, waited } = parked;
         let call = item.call().copied();
-        self.ready.push_back(item);
-        (call, Waited { kind, since })
+        self.woken.push_back(item.having_waited_for(node));
+        (call, waited)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Item<S>> {
+        let parked = self.parked.values().chain(&self.behind_output);
+        let attended = self.woken.iter().chain(&self.ready);
+        attended.chain(parked.map(|parked| &parked.item))
     }
 
     /// All calls that wait.
     pub(crate) fn calls(&self) -> impl Iterator<Item = &Call> {
-        let parked = self.parked.values().chain(&self.behind_output);
-        let items = self.ready.iter().chain(parked.map(|parked| &parked.item));
-        items.filter_map(Item::call)
+        self.all().filter_map(Item::call)
     }
 
-    /// Takes the signal that a thread of a process is about to take.
-    pub(crate) fn take_signal(&mut self, of: Pid) -> Option<(S, Option<WaiterId>)> {
-        let is_meant =
-            |item: &Item<S>| matches!(item, Item::Signal { process, .. } if *process == of);
-        if let Some(at) = self.ready.iter().position(is_meant)
-            && let Some(Item::Signal { signal, .. }) = self.ready.remove(at)
-        {
-            return Some((signal, None));
+    /// Whether any thread of a process is about to take a signal.
+    pub(crate) fn have_signal(&self, of: Pid) -> bool {
+        self.all().any(|item| item.is_signal_of(of))
+    }
+
+    /// Takes the signals that threads of a process are about to take, and the waiters among them, for the engine to
+    /// forget.
+    pub(crate) fn take_signals(&mut self, of: Pid) -> (Vec<S>, Vec<WaiterId>) {
+        let parked = self.take_parked(|item| item.is_signal_of(of));
+        let (waiters, mut taken): (Vec<_>, VecDeque<_>) = parked.into_iter().unzip();
+        for queue in [&mut self.woken, &mut self.ready] {
+            let (signals, others) = queue.drain(..).partition(|item| item.is_signal_of(of));
+            *queue = others;
+            taken.extend::<VecDeque<_>>(signals);
         }
-        let mut parked = self.parked.iter();
-        let (&waiter, _) = parked.find(|(_, parked)| is_meant(&parked.item))?;
-        match self.parked.remove(&waiter)?.item {
-            Item::Signal { signal, .. } => Some((signal, Some(waiter))),
-            Item::Call(_) => None,
-        }
+        let signals = taken.into_iter().filter_map(Item::into_signal);
+        (signals.collect(), waiters)
+    }
+
+    fn take_parked(&mut self, is_meant: impl Fn(&Item<S>) -> bool) -> Vec<(WaiterId, Item<S>)> {
+        let all = std::mem::take(&mut self.parked).into_iter();
+        let meant: BTreeMap<_, _>;
+        (meant, self.parked) = all.partition(|(_, parked)| is_meant(&parked.item));
+        let meant = meant.into_iter();
+        meant
+            .map(|(waiter, parked)| (waiter, parked.item))
+            .collect()
+    }
+
+    /// The nodes of the engine's that something waits for.
+    pub(crate) fn awaited(&self) -> impl Iterator<Item = Node> {
+        self.parked.values().filter_map(|parked| parked.node)
     }
 
     /// Forgets calls that do not wait any more. Returns the waiters among them, for the engine to forget.
     pub(crate) fn forget(&mut self, is_over: impl Fn(&Call) -> bool) -> Vec<WaiterId> {
         let is_over = |item: &Item<S>| item.call().is_some_and(&is_over);
+        self.woken.retain(|item| !is_over(item));
         self.ready.retain(|item| !is_over(item));
         self.behind_output.retain(|parked| !is_over(&parked.item));
-        let over = self
-            .parked
-            .iter()
-            .filter(|(_, parked)| is_over(&parked.item));
-        let over: Vec<_> = over.map(|(&waiter, _)| waiter).collect();
-        for waiter in &over {
-            self.parked.remove(waiter);
-        }
-        over
+        let over = self.take_parked(is_over).into_iter();
+        over.map(|(waiter, _)| waiter).collect()
     }
 }

@@ -125,12 +125,13 @@ pub(crate) trait World: Sized {
         others: &[PendingCall],
     ) -> io::Result<Imaged<Self::Image>>;
 
-    /// Stops all threads of a process, whatever they are doing. False if it has ended.
+    /// Stops all threads of a process, whatever they are doing. `calls` and `signals`: those of its threads that wait in
+    /// a call, and that have stopped to take a signal. False if it has ended.
     fn stop(
         &mut self,
         process: &mut Self::Process,
         calls: &[PendingCall],
-        signal: Option<Self::Signal>,
+        signals: Vec<Self::Signal>,
     ) -> io::Result<bool>;
 
     /// Makes a process that was stopped what an image holds. Returns how many pages of memory were copied; `None` if

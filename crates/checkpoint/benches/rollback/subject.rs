@@ -79,7 +79,7 @@ impl Measuring {
         let (gate, process) = (&mut tracee.gate, &mut tracee.process);
         let start = Instant::now();
         let mut halted = process
-            .halt(&[pending(call)], None, Duration::from_secs(10), gate)
+            .halt(&[pending(call)], Vec::new(), Duration::from_secs(10), gate)
             .expect("halt");
         let start_of_copy = Instant::now();
         let checkpoint = halted.checkpoint(gate).expect("checkpoint");

@@ -241,7 +241,9 @@ impl Script for Killed {
             Some(checkpoint) => {
                 tracee.gate.kill = Some((self.after, tracee.process.pid()));
                 let gate = &mut tracee.gate;
-                let halted = tracee.process.halt(&[pending(call)], None, LIMIT, gate);
+                let halted = tracee
+                    .process
+                    .halt(&[pending(call)], Vec::new(), LIMIT, gate);
                 let restored = halted
                     .is_ok_and(|halted| halted.roll_back(checkpoint, Traced::Still, gate).is_ok());
                 self.is_restored = tracee.gate.kill.take().is_some();

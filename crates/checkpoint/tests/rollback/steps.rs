@@ -20,7 +20,10 @@ impl Tracee {
         result: i64,
     ) -> Result<Checkpoint, CheckpointError> {
         let (call, gate) = (pending(call), &mut self.gate);
-        let mut halted = self.process.halt(&[call], None, LIMIT, gate).expect("halt");
+        let mut halted = self
+            .process
+            .halt(&[call], Vec::new(), LIMIT, gate)
+            .expect("halt");
         let checkpoint = match halted.checkpoint(gate) {
             Ok(checkpoint) => checkpoint,
             Err(error) => {

@@ -156,7 +156,12 @@ impl Tracee {
         meanwhile: &mut dyn FnMut(Pid),
     ) -> u64 {
         let (call, gate) = (call.map(pending), &mut self.gate);
-        let halted = self.process.halt(call.as_slice(), at_signal, LIMIT, gate);
+        let halted = self.process.halt(
+            call.as_slice(),
+            at_signal.into_iter().collect(),
+            LIMIT,
+            gate,
+        );
         let halted = halted.expect("halt");
         meanwhile(halted.pid());
         let restored = halted.roll_back(checkpoint, Traced::Still, gate);
@@ -166,7 +171,10 @@ impl Tracee {
     /// Stops the process and lets it go on; the call returns 0.
     pub fn go_on(&mut self, call: &Notification, traced: Traced) {
         let (call, gate) = (pending(call), &mut self.gate);
-        let halted = self.process.halt(&[call], None, LIMIT, gate).expect("halt");
+        let halted = self
+            .process
+            .halt(&[call], Vec::new(), LIMIT, gate)
+            .expect("halt");
         let gone = halted.go_on(Some((call.thread, 0)), traced, gate);
         gone.expect("let go");
     }

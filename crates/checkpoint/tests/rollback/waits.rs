@@ -70,10 +70,10 @@ fn halt_and_roll_back(tracee: &mut Tracee, pid: Pid) {
     let mut process = Process::new(pid).expect("open a process");
     let gate = &mut tracee.gate;
     for _ in 0..HALTS {
-        let halted = process.halt(&[], None, LIMIT, gate).expect("halt");
+        let halted = process.halt(&[], Vec::new(), LIMIT, gate).expect("halt");
         halted.go_on(None, Traced::Still, gate).expect("go on");
     }
-    let mut halted = process.halt(&[], None, LIMIT, gate).expect("halt");
+    let mut halted = process.halt(&[], Vec::new(), LIMIT, gate).expect("halt");
     let before = children_of(pid);
     let mut checkpoint = halted.checkpoint(gate).expect("checkpoint");
     let mut made = children_of(pid);
@@ -88,10 +88,10 @@ fn halt_and_roll_back(tracee: &mut Tracee, pid: Pid) {
     assert_eq!(made, [true]);
     assert!(!is(pid));
     halted.go_on(None, Traced::Still, gate).expect("go on");
-    let halted = process.halt(&[], None, LIMIT, gate).expect("halt");
+    let halted = process.halt(&[], Vec::new(), LIMIT, gate).expect("halt");
     let restored = halted.roll_back(&mut checkpoint, Traced::Still, gate);
     restored.expect("roll back");
-    let halted = process.halt(&[], None, LIMIT, gate).expect("halt");
+    let halted = process.halt(&[], Vec::new(), LIMIT, gate).expect("halt");
     halted
         .discard(checkpoint)
         .and_then(|halted| halted.go_on(None, Traced::NoMore, gate))
@@ -160,9 +160,12 @@ pub fn vfork_is_busy(programs: &Path) {
     assert_eq!(found(child), Some("has its parent's memory, from vfork"));
     assert_eq!(found(parent), None, "with its supervisor");
     for _ in 0..2 {
-        let halted = tracee
-            .process
-            .halt(&[], None, Duration::from_millis(100), &mut tracee.gate);
+        let halted = tracee.process.halt(
+            &[],
+            Vec::new(),
+            Duration::from_millis(100),
+            &mut tracee.gate,
+        );
         let error = halted.expect_err("its child has its memory");
         assert!(matches!(error, CheckpointError::Busy { thread } if thread == parent));
         step_for(&mut tracee, Duration::from_millis(20));

@@ -4,6 +4,7 @@
 
 mod input;
 mod queues;
+mod right;
 mod spaces;
 mod undone;
 

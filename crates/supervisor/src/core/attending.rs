@@ -7,14 +7,14 @@ use surmise_syscalls::{Disposition, Kind as Column};
 
 use super::Core;
 use crate::call::Call;
-use crate::durability::Verdict;
+use crate::durability::{DOMAIN, Verdict};
 use crate::error::{SupervisorError, fail, refused};
 use crate::kind::Kind;
 use crate::meeting::{Act, Meeting};
 use crate::member::Member;
 use crate::object::Did;
 use crate::objects::stream::channel;
-use crate::waits::{Asked, Item};
+use crate::waits::{Asked, Item, Waited};
 use crate::world::{Apart, World};
 
 impl<W: World> Core<W> {
@@ -233,9 +233,11 @@ impl<W: World> Core<W> {
             offer: None,
             ordered: Some(answer),
         };
-        let waiter = self
-            .waits
-            .park(Item::Call(asked), Kind::Epoch, self.world.now());
+        let waited = Waited {
+            kind: Kind::Epoch,
+            since: self.world.now(),
+        };
+        let waiter = self.waits.park(Item::Call(asked), DOMAIN, waited);
         let mut effects = Vec::new();
         let waits = durable.wait(&mut self.engine, waiter, &mut effects);
         waits.map_err(refused("wait for an epoch"))?;

@@ -1,7 +1,7 @@
 //! The rollback that a denial takes, step by step, in the order of the engine's plan.
 
 use rustix::process::Pid;
-use surmise_engine::{CkptId, GroupId, Plan, Step};
+use surmise_engine::{CkptId, Effect, GroupId, Plan, Step, WaiterId};
 
 use super::Core;
 use crate::call::Call;
@@ -77,13 +77,10 @@ impl<W: World> Core<W> {
     pub(super) fn stop(&mut self, process: Pid) -> Result<bool, SupervisorError> {
         self.gather()?;
         let mut effects = Vec::new();
-        let signal = self.waits.take_signal(process).map(|(signal, waiter)| {
-            if let Some(waiter) = waiter {
-                let withdrawn = self.engine.withdraw(waiter, &mut effects);
-                debug_assert!(withdrawn.is_ok(), "it waited: {withdrawn:?}");
-            }
-            signal
-        });
+        let (signals, waiters) = self.waits.take_signals(process);
+        for waiter in waiters {
+            self.withdraw(waiter, &mut effects)?;
+        }
         let Some(member) = self.members.get_mut(&process) else {
             return Ok(false);
         };
@@ -91,7 +88,7 @@ impl<W: World> Core<W> {
         let calls = self.waits.calls();
         let calls = calls.filter(|call| world.has(&member.process, call.thread()));
         let calls: Vec<_> = calls.map(Call::pending).collect();
-        let stands = world.stop(&mut member.process, &calls, signal);
+        let stands = world.stop(&mut member.process, &calls, signals);
         let stands = stands.map_err(fail("stop a process"))?;
         self.perform(effects)?;
         self.forget_answered()?;
@@ -113,10 +110,18 @@ impl<W: World> Core<W> {
         let mut effects = Vec::new();
         let is_over = |call: &Call| answered.contains(&call.notification.id);
         for waiter in self.waits.forget(is_over) {
-            let withdrawn = self.engine.withdraw(waiter, &mut effects);
-            withdrawn.map_err(refused("forget a wait"))?;
+            self.withdraw(waiter, &mut effects)?;
         }
         self.perform(effects)
+    }
+
+    fn withdraw(
+        &mut self,
+        waiter: WaiterId,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), SupervisorError> {
+        let withdrawn = self.engine.withdraw(waiter, effects);
+        withdrawn.map_err(refused("forget a wait"))
     }
 
     /// What a process has open may have another size than the kernel believes.

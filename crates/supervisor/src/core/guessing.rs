@@ -30,6 +30,9 @@ impl<W: World> Core<W> {
         let Some(process) = process.map_err(fail("find a process"))? else {
             return Ok(false);
         };
+        if self.is_waited_for(process)? || self.waits.have_signal(process) {
+            return Ok(false);
+        }
         let Some(takes) = self.takes(process, call, &offer.guess)? else {
             return Ok(false);
         };
@@ -45,6 +48,19 @@ impl<W: World> Core<W> {
             self.dismiss(process)?;
         }
         Ok(outcome != Outcome::Waits)
+    }
+
+    /// Whether something waits for what a process was guessed. A further prediction would have that wait longer, and
+    /// one after another for ever.
+    fn is_waited_for(&self, process: Pid) -> Result<bool, SupervisorError> {
+        for node in self.waits.awaited() {
+            let deps = self.engine.deps(node);
+            let awaited = deps.map_err(refused("look at a node"))?.predictions;
+            if self.sources.gave_any(process, &awaited) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// What it takes that as much happens as the guess wants; `None` if a rollback would not undo it. A call

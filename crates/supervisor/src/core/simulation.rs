@@ -23,6 +23,10 @@ const SEEDS: u64 = 1000;
 /// How many events one has before it is driven to its end, and how many until that has to be there.
 const EVENTS: usize = 400;
 const ENDING_MAX: usize = 20_000;
+/// How long it may take until a prediction is decided that nobody can hurry.
+const DECIDED_AFTER_MAX: Duration = Duration::from_millis(30);
+/// How long a thread may wait for what is undecided. While it waits nothing is guessed that would prolong the wait.
+const WAIT_MAX: Duration = Duration::from_millis(60);
 
 /// A source that guesses rightly and wrongly, decides when it likes, and is hurried or is not.
 #[derive(Debug)]
@@ -60,7 +64,7 @@ impl Source for Whim {
             } else {
                 Decision::Deny
             },
-            due: now + Duration::from_millis(self.rng.u64(..30)),
+            due: now + DECIDED_AFTER_MAX.mul_f64(self.rng.f64()),
             is_stubborn: self.rng.bool(),
         };
         self.undecided.insert(id, undecided);
@@ -139,15 +143,16 @@ impl Run {
             7 => self.core.settle().expect("settled"),
             8 => {
                 if let Some(pid) = self.any_task()
-                    && self.state.borrow().is_traced(pid)
+                    && self.state.borrow_mut().signal(pid)
                 {
                     self.core.signalled(pid, pid).expect("a signal");
                 }
             }
             9 if self.rng.u8(..6) == 0 => {
                 if let Some(pid) = self.any_task() {
-                    self.state.borrow_mut().kill(pid);
-                    self.core.ended(pid).expect("an end");
+                    let process = self.state.borrow().tasks[pid].process;
+                    self.state.borrow_mut().kill(process);
+                    self.core.ended(process).expect("an end");
                 }
             }
             _ => drop(self.call()),
@@ -157,6 +162,8 @@ impl Run {
     fn time_passes(&mut self) {
         pass(&self.state, Duration::from_millis(self.rng.u64(1..10)));
         self.core.woken().expect("time");
+        let waited = self.state.borrow().longest_wait();
+        assert!(waited < WAIT_MAX, "{waited:?}: {:?}", self.state.borrow());
     }
 
     fn reader_reads(&mut self) {

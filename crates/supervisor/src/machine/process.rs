@@ -87,7 +87,7 @@ impl Supervised {
         };
         let mut calls = vec![call.pending()];
         calls.extend(others);
-        let Ok(mut halted) = self.process.halt(&calls, None, IMAGING, door) else {
+        let Ok(mut halted) = self.process.halt(&calls, Vec::new(), IMAGING, door) else {
             return Ok(Imaged::Failed);
         };
         let Ok(mut image) = halted.checkpoint(door) else {
@@ -113,10 +113,10 @@ impl Supervised {
     pub(super) fn stop(
         &mut self,
         calls: &[PendingCall],
-        signal: Option<Stopped>,
+        signals: Vec<Stopped>,
         door: &mut Door,
     ) -> io::Result<bool> {
-        match self.process.halt(calls, signal, STOPPING, door) {
+        match self.process.halt(calls, signals, STOPPING, door) {
             Ok(halted) => {
                 self.standing = Some(halted.stand());
                 Ok(true)

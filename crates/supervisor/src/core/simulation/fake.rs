@@ -29,12 +29,11 @@ pub(super) use state::{FILES, Op, Shared, State, Step, Written, pass};
 #[derive(Debug)]
 pub(super) struct Fake(pub(super) Shared);
 
-/// What a task was told when its image was taken.
+/// What the threads of a process were told when its image was taken.
 #[derive(Debug)]
 pub(super) struct Image {
     number: u64,
-    task: Pid,
-    told: Vec<i64>,
+    told: Vec<(Pid, Vec<i64>)>,
 }
 
 impl World for Fake {
@@ -74,7 +73,8 @@ impl World for Fake {
     }
 
     fn process_of(&self, thread: Pid) -> io::Result<Option<Pid>> {
-        Ok(self.0.borrow().tasks[thread].is_alive.then_some(thread))
+        let task = &self.0.borrow().tasks[thread];
+        Ok(task.is_alive.then_some(task.process))
     }
 
     fn meet(
@@ -85,6 +85,7 @@ impl World for Fake {
         _: bool,
     ) -> io::Result<Meeting> {
         let state = self.0.borrow();
+        let thread = address_of(call.thread());
         if state.tasks[call.thread()].waits_in != Some(call.notification.id) {
             // It has been killed.
             return Ok(Meeting::Wait);
@@ -94,11 +95,11 @@ impl World for Fake {
             Op::Add(_) => Meeting::Act(Act::Change(None)),
             Op::Put(_) => Meeting::Act(Act::Put {
                 descriptor: 1,
-                bytes: (0, 1),
+                bytes: (thread, 1),
             }),
             Op::Take => Meeting::Act(Act::Take(Wanted {
                 descriptor: 0,
-                room: vec![(0, 1)],
+                room: vec![(thread, 1)],
             })),
             Op::Sync | Op::Irrevocable | Op::Exit | Op::Push(_) => Meeting::Wait,
         })
@@ -113,15 +114,17 @@ impl World for Fake {
     }
 
     fn has(&self, process: &Pid, thread: Pid) -> bool {
-        *process == thread
+        self.0.borrow().threads(*process).contains(&thread)
     }
 
     fn traces(&self, process: &Pid, thread: Pid) -> bool {
-        *process == thread
+        self.has(process, thread) && self.0.borrow().tasks[thread].traced
     }
 
     fn is_traced(&self, process: &Pid) -> bool {
-        self.0.borrow().tasks[*process].traced
+        let state = self.0.borrow();
+        let mut threads = state.threads(*process).into_iter();
+        threads.any(|thread| state.tasks[thread].traced)
     }
 
     fn born(&self, _: &mut Pid, _: Pid) {}
@@ -133,63 +136,83 @@ impl World for Fake {
         process: &mut Pid,
         call: &Call,
         (guess, _): (&Guess, Option<Change>),
-        _: &[PendingCall],
+        others: &[PendingCall],
     ) -> io::Result<Imaged<Image>> {
         let state = &mut *self.0.borrow_mut();
-        if !state.tasks[*process].is_alive {
+        let threads = state.threads(*process);
+        if threads.is_empty() {
             return Ok(Imaged::Failed);
         }
-        let waits_in = state.tasks[*process].waits_in;
+        let waits_in = state.tasks[call.thread()].waits_in;
         assert_eq!(waits_in, Some(call.notification.id), "it is in no call");
+        let pending = |thread| thread == call.thread() || has_call(others, thread);
+        assert!(state.can_stop(*process, pending, |_| false));
         if state.rng.u8(..8) == 0 {
-            // By then the call has been interrupted, or not.
-            if state.rng.bool() {
-                state.task(*process).waits_in = None;
+            // By then calls have been interrupted, or not.
+            for thread in threads {
+                if state.rng.bool() {
+                    state.task(thread).waits_in = None;
+                }
             }
             return Ok(Imaged::Failed);
         }
         state.images_made += 1;
         let number = state.images_made;
         state.images.insert(number);
-        let task = state.task(*process);
-        task.traced = true;
-        let told = task.told.clone();
+        let told = threads.iter().map(|&thread| {
+            let task = state.task(thread);
+            task.traced = true;
+            if thread != call.thread() {
+                task.waits_in = None;
+            }
+            (thread, task.told.clone())
+        });
+        let told = told.collect();
         let answered = match guess {
             Guess::Result(result) => state.answer(call, Answer::Value(*result)),
             _ => {
-                task.waits_in = None;
+                state.task(call.thread()).waits_in = None;
                 false
             }
         };
-        let image = Image {
-            number,
-            task: *process,
-            told,
-        };
+        let image = Image { number, told };
         Ok(Imaged::Taken { image, answered })
     }
 
-    fn stop(&mut self, process: &mut Pid, _: &[PendingCall], _: Option<Pid>) -> io::Result<bool> {
+    fn stop(
+        &mut self,
+        process: &mut Pid,
+        calls: &[PendingCall],
+        signals: Vec<Pid>,
+    ) -> io::Result<bool> {
         let state = &mut *self.0.borrow_mut();
-        let task = state.task(*process);
-        task.waits_in = None;
-        task.stands = task.is_alive;
-        Ok(task.is_alive)
+        let threads = state.threads(*process);
+        let pending = |thread| has_call(calls, thread);
+        assert!(state.can_stop(*process, pending, |thread| signals.contains(&thread)));
+        for &thread in &threads {
+            let task = state.task(thread);
+            (task.waits_in, task.at_signal, task.stands) = (None, false, true);
+        }
+        Ok(!threads.is_empty())
     }
 
     fn restore(&mut self, process: &mut Pid, image: Image, _: bool) -> io::Result<Option<u64>> {
         let state = &mut *self.0.borrow_mut();
-        assert!(state.tasks[*process].stands, "it runs");
+        for thread in state.threads(*process) {
+            assert!(state.tasks[thread].stands, "it runs");
+        }
         assert!(state.images.remove(&image.number), "it is used up");
-        state.restore(*process, image.told);
+        state.restore(image.told);
         Ok(Some(1))
     }
 
     fn resume(&mut self, process: &mut Pid, traced: Traced) -> io::Result<()> {
         let state = &mut *self.0.borrow_mut();
-        let task = state.task(*process);
-        assert!(task.stands, "it runs");
-        (task.stands, task.traced) = (false, traced == Traced::Still);
+        for thread in state.threads(*process) {
+            let task = state.task(thread);
+            assert!(task.stands, "it runs");
+            (task.stands, task.traced) = (false, traced == Traced::Still);
+        }
         Ok(())
     }
 
@@ -198,7 +221,10 @@ impl World for Fake {
         Ok(())
     }
 
-    fn deliver(&mut self, _: Pid) -> io::Result<()> {
+    fn deliver(&mut self, thread: Pid) -> io::Result<()> {
+        let state = &mut *self.0.borrow_mut();
+        let task = state.task(thread);
+        (task.at_signal, task.traced) = (false, false);
         Ok(())
     }
 
@@ -213,7 +239,7 @@ impl World for Fake {
         assert!(state.images.remove(&image.number), "it is used up");
         if process.is_none() {
             // It was killed: all that it did since might as well not have been done.
-            state.restore(image.task, image.told);
+            state.restore(image.told);
         }
         Ok(())
     }
@@ -263,8 +289,9 @@ impl World for Fake {
         Ok(())
     }
 
-    fn fill(&mut self, process: Pid, _: &[(u64, u64)], bytes: &[u8]) -> bool {
-        self.0.borrow_mut().task(process).filled = bytes.first().copied();
+    fn fill(&mut self, _: Pid, room: &[(u64, u64)], bytes: &[u8]) -> bool {
+        let thread = thread_at(room[0].0);
+        self.0.borrow_mut().task(thread).filled = bytes.first().copied();
         true
     }
 
@@ -281,10 +308,10 @@ impl World for Fake {
         }
     }
 
-    fn output(&mut self, process: Pid, _: u64, _: (u64, u64)) -> io::Result<Option<Written>> {
-        let state = self.0.borrow();
-        Ok(match state.tasks[process].op() {
-            Op::Put(byte) => Some(state.written(process, byte)),
+    fn output(&mut self, _: Pid, _: u64, (address, _): (u64, u64)) -> io::Result<Option<Written>> {
+        let (state, thread) = (self.0.borrow(), thread_at(address));
+        Ok(match state.tasks[thread].op() {
+            Op::Put(byte) => Some(state.written(thread, byte)),
             _ => None,
         })
     }
@@ -302,4 +329,17 @@ impl World for Fake {
     fn may_put(&self, _: Option<Pid>, call: &Call) -> bool {
         matches!(self.0.borrow().op_of(call), Op::Put(_) | Op::Exit)
     }
+}
+
+/// All memory that a call of a thread names is at this address.
+fn address_of(thread: Pid) -> u64 {
+    thread.as_raw_nonzero().get().cast_unsigned().into()
+}
+
+fn thread_at(address: u64) -> Pid {
+    Pid::from_raw(address as i32).expect("a thread's address")
+}
+
+fn has_call(calls: &[PendingCall], thread: Pid) -> bool {
+    calls.iter().any(|call| call.thread == thread)
 }

@@ -36,7 +36,7 @@ impl AsFd for Log {
 }
 
 impl Files for Log {
-    fn mark(&self, task: Pid, _: bool) -> io::Result<u64> {
+    fn mark(&self, process: Pid, _: bool) -> io::Result<u64> {
         let state = &mut *self.state.borrow_mut();
         if state.rng.u8(..8) == 0 {
             return Err(io::ErrorKind::StorageFull.into());
@@ -45,7 +45,7 @@ impl Files for Log {
         let number = state.marks_made;
         state.marks.push(Mark {
             number,
-            task,
+            process,
             before: Vec::new(),
         });
         Ok(number)
@@ -66,8 +66,11 @@ impl Files for Log {
         let state = &mut *self.state.borrow_mut();
         let newest = state.marks.pop().expect("a mark");
         assert_eq!(newest.number, mark, "the newest comes first");
-        let task = &state.tasks[newest.task];
-        assert!(task.stands || !task.is_alive, "it could see that");
+        let mut threads = state.threads(newest.process).into_iter();
+        assert!(
+            threads.all(|thread| state.tasks[thread].stands),
+            "it could see that"
+        );
         for (file, before) in newest.before.into_iter().rev() {
             state.files[file] = before;
         }

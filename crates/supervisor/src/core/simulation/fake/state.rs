@@ -30,7 +30,7 @@ pub(in crate::core::simulation) enum Op {
     Sync,
     /// Does what nobody can take back.
     Irrevocable,
-    /// Ends.
+    /// Ends, and its process with its last thread.
     Exit,
     /// Somebody outside writes to the pipe.
     Push(u8),
@@ -71,7 +71,7 @@ impl Op {
             Self::Poll => Syscall::Poll,
             Self::Sync => Syscall::Fsync,
             Self::Irrevocable => Syscall::Execve,
-            Self::Exit | Self::Push(_) => Syscall::ExitGroup,
+            Self::Exit | Self::Push(_) => Syscall::Exit,
         })
     }
 }
@@ -95,13 +95,19 @@ pub(in crate::core::simulation) struct Written {
     pub(in crate::core::simulation) byte: u8,
 }
 
+/// A thread.
 #[derive(Debug)]
 pub(in crate::core::simulation) struct Task {
+    pub(in crate::core::simulation) process: Pid,
     pub(super) seed: u64,
     /// All that it was told so far, which is all that it is.
     pub(super) told: Vec<i64>,
     /// The number of the call that it waits in.
     pub(super) waits_in: Option<u64>,
+    /// It has stopped to take a signal, and does nothing until that is delivered.
+    pub(super) at_signal: bool,
+    /// Since when it has waited, if it does.
+    pub(super) since: Instant,
     /// What was put into its memory for a read that has not returned yet.
     pub(super) filled: Option<u8>,
     pub(in crate::core::simulation) is_alive: bool,
@@ -112,6 +118,11 @@ pub(in crate::core::simulation) struct Task {
 impl Task {
     pub(super) fn op(&self) -> Op {
         Op::after(self.seed, &self.told)
+    }
+
+    /// Whether it is about to make a call, or could be stopped by a signal.
+    fn runs(&self) -> bool {
+        self.is_alive && self.waits_in.is_none() && !self.at_signal
     }
 }
 
@@ -167,32 +178,41 @@ pub(in crate::core::simulation) struct State {
 #[derive(Debug)]
 pub(super) struct Mark {
     pub(super) number: u64,
-    pub(super) task: Pid,
+    pub(super) process: Pid,
     pub(super) before: Vec<(usize, i64)>,
 }
 
 pub(in crate::core::simulation) type Shared = Rc<RefCell<State>>;
 
 impl State {
-    pub(in crate::core::simulation) fn new(seed: u64, tasks: usize) -> Shared {
+    pub(in crate::core::simulation) fn new(seed: u64, processes: usize) -> Shared {
         let mut rng = Rng::with_seed(seed);
-        let tasks = (1..=tasks).map(|number| {
-            let pid = Pid::from_raw(100 + number as i32).expect("a number");
+        let now = Instant::now();
+        let threads = (1..=processes).flat_map(|number| {
+            let process = 100 * number as i32;
+            (0..rng.choice([1, 1, 2, 4]).expect("one")).map(move |thread| (process, thread))
+        });
+        let threads: Vec<_> = threads.collect();
+        let tasks = threads.into_iter().map(|(process, thread)| {
+            let pid = |number| Pid::from_raw(number).expect("a number");
             let task = Task {
+                process: pid(process),
                 seed: rng.u64(..),
                 told: Vec::new(),
                 waits_in: None,
+                at_signal: false,
+                since: now,
                 filled: None,
                 is_alive: true,
                 stands: false,
                 traced: false,
             };
-            (pid, task)
+            (pid(process + thread), task)
         });
         let tasks = Tasks(tasks.collect());
         Rc::new(RefCell::new(Self {
             rng,
-            now: Instant::now(),
+            now,
             tasks,
             files: [0; FILES],
             marks: Vec::new(),
@@ -213,16 +233,48 @@ impl State {
     /// Tasks that are about to make a call.
     pub(in crate::core::simulation) fn runnable(&self) -> Vec<Pid> {
         let tasks = self.tasks.iter();
-        let tasks = tasks.filter(|(_, task)| task.is_alive && task.waits_in.is_none());
+        let tasks = tasks.filter(|(_, task)| task.runs());
         tasks.map(|(pid, _)| pid).collect()
+    }
+
+    /// The threads of a process that have not ended.
+    pub(super) fn threads(&self, process: Pid) -> Vec<Pid> {
+        let tasks = self.tasks.iter();
+        let threads = tasks.filter(|(_, task)| task.is_alive && task.process == process);
+        threads.map(|(pid, _)| pid).collect()
+    }
+
+    /// A thread stops to take a signal. False if it cannot.
+    pub(in crate::core::simulation) fn signal(&mut self, pid: Pid) -> bool {
+        let now = self.now;
+        let task = &mut self.tasks[pid];
+        let stops = task.runs() && task.traced;
+        if stops {
+            (task.at_signal, task.since) = (true, now);
+        }
+        stops
+    }
+
+    /// The longest time that a thread waits for which neither a reader nor the disk is to blame.
+    pub(in crate::core::simulation) fn longest_wait(&self) -> Duration {
+        let waits = |task: &&Task| {
+            let is_slow = |call| {
+                self.awaited.contains_key(&call) || matches!(task.op(), Op::Put(_) | Op::Exit)
+            };
+            task.at_signal || task.waits_in.is_some_and(|call| !is_slow(call))
+        };
+        let tasks = self.tasks.iter().map(|(_, task)| task);
+        let times = tasks.filter(waits).map(|task| self.now - task.since);
+        times.max().unwrap_or_default()
     }
 
     /// A task makes its next call.
     pub(in crate::core::simulation) fn call(&mut self, pid: Pid) -> Call {
         self.calls += 1;
+        let now = self.now;
         let task = &mut self.tasks[pid];
         assert!(!task.stands, "it stands still");
-        task.waits_in = Some(self.calls);
+        (task.waits_in, task.since) = (Some(self.calls), now);
         let row = task.op().row();
         let notification = Notification {
             id: self.calls,
@@ -251,13 +303,12 @@ impl State {
         self.images.is_empty() && self.marks.is_empty()
     }
 
-    pub(in crate::core::simulation) fn is_traced(&self, pid: Pid) -> bool {
-        self.tasks[pid].traced
-    }
-
-    pub(in crate::core::simulation) fn kill(&mut self, pid: Pid) {
-        let task = &mut self.tasks[pid];
-        (task.is_alive, task.waits_in) = (false, None);
+    /// All threads of a process end.
+    pub(in crate::core::simulation) fn kill(&mut self, process: Pid) {
+        for thread in self.threads(process) {
+            let task = &mut self.tasks[thread];
+            (task.is_alive, task.waits_in, task.at_signal) = (false, None, false);
+        }
     }
 
     pub(super) fn op_of(&self, call: &Call) -> Op {
@@ -319,7 +370,8 @@ impl State {
     /// What a call gives that happens; `None` if it would wait for ever.
     pub(super) fn happen(&mut self, pid: Pid, op: Op) -> Option<i64> {
         if let Op::Look(_) | Op::Add(_) = op {
-            let others = self.marks.iter().filter(|mark| mark.task != pid);
+            let process = self.tasks[pid].process;
+            let others = self.marks.iter().filter(|mark| mark.process != process);
             assert_eq!(others.count(), 0, "{pid:?} sees what is undecided");
         }
         if let Op::Irrevocable = op {
@@ -345,12 +397,28 @@ impl State {
         })
     }
 
-    /// A task is what it was.
-    pub(super) fn restore(&mut self, pid: Pid, told: Vec<i64>) {
-        let length = told.len();
-        self.steps
-            .retain(|step| step.task != pid || step.at < length);
-        self.task(pid).told = told;
+    /// Whether all threads of a process can be stopped: one that waits in a call, or has stopped to take a signal, by
+    /// those who know of that.
+    pub(super) fn can_stop(
+        &self,
+        process: Pid,
+        has_call: impl Fn(Pid) -> bool,
+        has_signal: impl Fn(Pid) -> bool,
+    ) -> bool {
+        self.threads(process).into_iter().all(|thread| {
+            let task = &self.tasks[thread];
+            (task.waits_in.is_none() || has_call(thread)) && (!task.at_signal || has_signal(thread))
+        })
+    }
+
+    /// Threads are what they were.
+    pub(super) fn restore(&mut self, image: Vec<(Pid, Vec<i64>)>) {
+        for (thread, told) in image {
+            let length = told.len();
+            self.steps
+                .retain(|step| step.task != thread || step.at < length);
+            self.task(thread).told = told;
+        }
     }
 }
 

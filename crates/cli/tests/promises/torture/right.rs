@@ -1,0 +1,52 @@
+//! S31: what is guessed right and confirmed late ends as a plain run does, and the wait for it is told.
+
+use surmise_testkit::tell;
+
+use super::{has, told};
+use crate::setting::{Setting, as_each_user};
+
+#[test]
+fn a_pipeline_waits_for_what_it_depends_on() {
+    let script = "for n in 3 1 2; do echo $n; done | sort | tee sorted; cat sorted";
+    late(&["sh", "-c", script], |_| true);
+}
+
+#[test]
+fn sqlite_changes_a_base() {
+    let script = include_str!("base.sql");
+    late(&["sqlite3", "base.db", script], |_| has("sqlite3"));
+}
+
+/// Each thread that is to take a signal waits for the others' guesses, while the others are given new ones.
+#[test]
+fn threads_that_are_sent_signals_get_on() {
+    late(&["python3", "threads.py"], |setting| {
+        setting
+            .scratch
+            .file("threads.py", include_str!("threads.py"));
+        has("python3")
+    });
+}
+
+/// Runs a command plainly, and with every call guessed right that can be, each guess confirmed after 30 ms.
+fn late(command: &[&str], prepare: impl Fn(&Setting) -> bool) {
+    as_each_user(|setting| {
+        let plain = setting.twin();
+        if !prepare(&plain) || !prepare(setting) {
+            return;
+        }
+        let wanted = plain.plain(command).outcome();
+        let mut arguments = vec!["run", "--predict-right", "1:30ms"];
+        arguments.extend(["--stats", "--json", "--"]);
+        arguments.extend(command);
+        let got = setting.surmise(&arguments).outcome();
+        got.assert_code(wanted.code).assert_stdout(&wanted.stdout);
+        let object = told(&got.stderr);
+        let calls = object["speculation"]["calls"].as_array().expect("calls");
+        let waits = calls.iter().map(|call| call["waits"]["count"].as_u64());
+        let waits: u64 = waits.map(|count| count.expect("a number")).sum();
+        tell(format_args!("{}: {waits} waits", command[0]));
+        let predictions = object["speculation"]["predictions"].as_u64();
+        assert!(predictions > Some(0) && waits > 0, "{object}");
+    });
+}
