@@ -152,7 +152,7 @@ impl Sink for HeldOutput {
         };
         release.seen = release.given;
         let Some(piece) = release.pieces.pop_front() else {
-            self.keep_rest(0);
+            self.note_sent(0);
             return Ok(false);
         };
         self.outbox.read(&piece, buffer).map_err(io_error)?;
@@ -161,10 +161,9 @@ impl Sink for HeldOutput {
     }
 
     fn keep_rest(&mut self, seen: usize) {
-        if let Some(release) = self.release.take() {
-            let upto = release.given.min(release.seen.saturating_add(seen as u64));
-            // Without the note it counts as interrupted: a later commit says so.
-            let _ = self.outbox.mark_sent(release.hold, upto);
+        self.note_sent(seen);
+        if let Some(hold) = self.hold {
+            self.outbox.keep(&[hold]);
         }
     }
 
@@ -175,8 +174,23 @@ impl Sink for HeldOutput {
     }
 }
 
+impl HeldOutput {
+    /// The caller has seen this much of the last piece, and is shown no more of what is being released.
+    fn note_sent(&mut self, seen: usize) {
+        if let Some(release) = self.release.take() {
+            let upto = release.given.min(release.seen.saturating_add(seen as u64));
+            // Without the note it counts as interrupted: a later commit says so.
+            let _ = self.outbox.mark_sent(release.hold, upto);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::{Receiver, channel};
+
+    use surmise_testkit::Scratch;
+
     use super::*;
 
     #[test]
@@ -185,5 +199,72 @@ mod tests {
             let error = io_error(wrap(Errno::NOSPC.into()));
             assert_eq!(error.raw_os_error(), Some(Errno::NOSPC.raw_os_error()));
         }
+    }
+
+    /// Standard output that is held, of which the person has agreed to "first" and the caller gets that; since then
+    /// "second" was held, and the person has agreed to that, too.
+    fn agreed_while_the_first_leaves(scratch: &Scratch) -> (Outbox, Receiver<Told>, HeldOutput) {
+        let (tell, told) = channel();
+        let tell = move |what| tell.send(what).expect("somebody hears");
+        let outbox = Outbox::open_told(scratch.root(), tell).expect("an outbox");
+        let mut sink = HeldOutput {
+            outbox: outbox.clone(),
+            target: Some(Target::Output),
+            hold: None,
+            release: None,
+        };
+        sink.write(b"first").expect("held");
+        outbox.flush().expect("kept");
+        let hold = sink.hold.expect("something is held");
+        outbox.agree(&[hold]);
+        sink.release().expect("released");
+        assert_eq!(next(&mut sink), b"first");
+        sink.write(b"second").expect("held");
+        outbox.flush().expect("kept");
+        outbox.agree(&[hold]);
+        // Two tell of its opening and its first bytes, the third that it waits again.
+        assert_eq!(told.try_iter().collect::<Vec<_>>(), [Told::Waits(hold); 3]);
+        (outbox, told, sink)
+    }
+
+    fn next(sink: &mut HeldOutput) -> Vec<u8> {
+        let mut piece = Vec::new();
+        match sink.next(&mut piece).expect("read") {
+            true => piece,
+            false => Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_was_agreed_to_while_the_caller_read_slowly_is_shown_next() {
+        let scratch = Scratch::new();
+        let (outbox, told, mut sink) = agreed_while_the_first_leaves(&scratch);
+        assert!(next(&mut sink).is_empty());
+        sink.release().expect("released");
+        assert_eq!(next(&mut sink), b"second");
+        assert!(next(&mut sink).is_empty());
+        assert!(outbox.pending().is_empty());
+        assert!(told.try_iter().next().is_none());
+    }
+
+    #[test]
+    fn what_was_agreed_to_and_the_caller_does_not_see_waits_again() {
+        let scratch = Scratch::new();
+        let (outbox, told, mut sink) = agreed_while_the_first_leaves(&scratch);
+        let hold = sink.hold.expect("something is held");
+        sink.keep_rest(usize::MAX);
+        assert_eq!(told.try_iter().collect::<Vec<_>>(), [Told::Waits(hold)]);
+        // The caller is gone when the next release comes.
+        outbox.agree(&[hold]);
+        sink.keep_rest(0);
+        assert_eq!(told.try_iter().collect::<Vec<_>>(), [Told::Waits(hold)]);
+        sink.release().expect("nothing to release");
+        assert!(next(&mut sink).is_empty());
+        let pending: Vec<_> = outbox
+            .pending()
+            .iter()
+            .map(|one| (one.hold, one.bytes))
+            .collect();
+        assert_eq!(pending, [(hold, 6)]);
     }
 }

@@ -269,7 +269,8 @@ impl Outbox {
         self.decide(Decision::Allowed, holds);
     }
 
-    /// Of these holds, which were to leave, nothing could: what of them is pending waits again.
+    /// What was to leave of these holds, and has not, does not leave: what of them is pending waits again. To be
+    /// called by a sender that has sent nothing, or less than it was given, after its [`Self::mark_sent`].
     pub fn keep(&self, holds: &[HoldId]) {
         self.decide(Decision::Kept, holds);
     }
@@ -383,7 +384,8 @@ impl Outbox {
     }
 
     /// Notes that the bytes of `hold` before `upto`, counted from its first byte, have left. What
-    /// was appended behind them, or is appended from now on, is pending.
+    /// was appended behind them, or is appended from now on, is pending. A person may have agreed to that already:
+    /// then it may leave with the next sending.
     ///
     /// # Errors
     /// [`OutboxError::NotPending`] when the hold was not marked as sending; otherwise what the disk

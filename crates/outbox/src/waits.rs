@@ -92,7 +92,7 @@ impl Waits {
         gone.map(|hold| Told::Gone(*hold)).collect()
     }
 
-    /// Nothing of these could leave, to which a person has agreed: they wait again.
+    /// What a person has agreed to of these, and has not left, does not leave: that waits again.
     pub(crate) fn keep(&mut self, holds: &[HoldId], history: &History) -> Vec<Told> {
         let kept = holds.iter().filter_map(|hold| self.stay(*hold, history));
         kept.collect()
@@ -116,12 +116,11 @@ impl Waits {
         self.waiting.remove(&hold).map(|_| Told::Gone(hold))
     }
 
-    /// Some of a hold has left, perhaps less than may.
+    /// Some of a hold has left, perhaps less than may: a person may have agreed to more meanwhile, which the next
+    /// sending takes. A sender that sends less than it was given says so by [`Self::keep`].
     fn sent(&mut self, id: HoldId, history: &History) -> Option<Told> {
         let hold = history.holds.get(&id).filter(|hold| hold.is_pending());
-        let next = hold.and_then(|hold| hold.pieces(id).next());
-        match next {
-            Some(piece) if piece.position < self.agreed(id) => self.stay(id, history),
+        match hold.and_then(|hold| hold.pieces(id).next()) {
             Some(_) => None,
             // An empty datagram that came behind the last byte counts as sent with that.
             None => self.waiting.remove(&id).map(|_| Told::Gone(id)),

@@ -90,7 +90,7 @@ pub(crate) enum Decision {
     Agreed,
     /// What was decided about their receivers lets them go.
     Allowed,
-    /// Nothing of them could leave.
+    /// What has not left of them does not leave.
     Kept,
 }
 

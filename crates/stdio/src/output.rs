@@ -155,7 +155,10 @@ impl Pump {
                     }
                     events.send(Event::Detached);
                 }
-                Order::Release => self.queue.push_back(Queued::Release),
+                Order::Release => match (&self.caller, &mut self.sink) {
+                    (None, Some(sink)) => sink.keep_rest(0),
+                    _ => self.queue.push_back(Queued::Release),
+                },
                 Order::Quiesce => {
                     if let Err(error) = self.drain(buffer) {
                         self.tell(&error, events);
@@ -187,7 +190,7 @@ impl Pump {
                 continue;
             };
             if matches!(next, Queued::Release) && self.release.wait().is_err() {
-                // It stays held.
+                sink.keep_rest(0);
                 continue;
             }
             match next_of(next, sink.as_mut(), &mut self.queue) {
@@ -342,8 +345,12 @@ impl Pump {
 
     /// The caller gets nothing more.
     fn let_go(&mut self) {
-        if let (Showing::Held, Some(sink)) = (self.showing, &mut self.sink) {
-            sink.keep_rest(self.pending.gone());
+        if let Some(sink) = &mut self.sink {
+            sink.keep_rest(match self.showing {
+                Showing::Held => self.pending.gone(),
+                // The last piece went before this began.
+                Showing::Output | Showing::Note => usize::MAX,
+            });
         }
         self.showing = Showing::Output;
         self.pending = Pending::default();
@@ -485,15 +492,4 @@ impl Pending {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_output_is_cut_at_the_end_of_a_line() {
-        assert_eq!(whole_lines(b"no end", PIPE_BUF), 6);
-        let mut bytes = vec![b'x'; PIPE_BUF + 10];
-        assert_eq!(whole_lines(&bytes, PIPE_BUF), PIPE_BUF);
-        bytes[100] = b'\n';
-        assert_eq!(whole_lines(&bytes, PIPE_BUF), 101);
-    }
-}
+mod tests;

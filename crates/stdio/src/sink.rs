@@ -24,7 +24,8 @@ pub trait Sink: Send {
     /// When it cannot be read.
     fn next(&mut self, piece: &mut Vec<u8>) -> io::Result<bool>;
 
-    /// The caller has seen this much of the last piece, and will see no more: the rest stays here.
+    /// The caller has seen this much of the last piece, and is shown no more: the rest stays here. So does what was
+    /// taken since, also if a [`Self::release`] of that was ordered and has not begun.
     fn keep_rest(&mut self, seen: usize);
 
     /// Nothing more will come.

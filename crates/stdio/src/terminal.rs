@@ -224,6 +224,9 @@ impl Relay {
                 return;
             };
             if self.outer.terminal().is_none() {
+                if let (Queued::Release, Some(sink)) = (next, &mut self.sink) {
+                    sink.keep_rest(0);
+                }
                 continue;
             }
             if let Queued::Note(note) = next {
@@ -236,7 +239,7 @@ impl Relay {
                 return;
             } else if let Some(sink) = &mut self.sink {
                 if matches!(next, Queued::Release) && self.release.wait().is_err() {
-                    // It stays held.
+                    sink.keep_rest(0);
                     continue;
                 }
                 match next_of(next, sink.as_mut(), &mut self.queue) {
@@ -270,10 +273,11 @@ impl Relay {
 
     /// What has not appeared will not; what was held is held still.
     fn clear_screen(&mut self) {
-        if let (Showing::Held, Some(sink)) = (self.showing, &mut self.sink) {
-            // Where some of a piece has appeared, all of it counts: line ends may have become fewer.
-            sink.keep_rest(match self.screen.gone() {
-                0 => 0,
+        if let Some(sink) = &mut self.sink {
+            // Where some of a piece has appeared, all of it counts: line ends may have become fewer. A pause comes
+            // only between two pieces, so what was being shown before another thing has appeared as a whole.
+            sink.keep_rest(match (self.showing, self.screen.gone()) {
+                (Showing::Held, 0) => 0,
                 _ => usize::MAX,
             });
         }
