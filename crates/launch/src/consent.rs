@@ -28,15 +28,6 @@ pub(crate) enum Wait {
     Outside,
 }
 
-/// What control has to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
-    /// Nothing in the domain goes on before the consent is decided.
-    Stalled,
-    /// It goes on again.
-    Unstalled,
-}
-
 /// The consent of a running domain.
 #[derive(Debug)]
 pub(crate) struct Consent {
@@ -120,8 +111,9 @@ impl Consent {
         Ok(())
     }
 
-    /// What each living task waits for now.
-    pub(crate) fn look(&mut self, tasks: &BTreeMap<u64, Wait>) -> Result<Option<Change>, Bug> {
+    /// What each living task waits for now. Returns whether the domain has stalled since the last look: nothing in it
+    /// goes on before the consent is decided.
+    pub(crate) fn look(&mut self, tasks: &BTreeMap<u64, Wait>) -> Result<bool, Bug> {
         let mut effects = Vec::new();
         self.note_waits(tasks, &mut effects)
             .map_err(bug("note what tasks wait for"))?;
@@ -134,11 +126,7 @@ impl Consent {
                 _ => {}
             }
         }
-        Ok(match (before, self.stalled) {
-            (false, true) => Some(Change::Stalled),
-            (true, false) => Some(Change::Unstalled),
-            _ => None,
-        })
+        Ok(self.stalled && !before)
     }
 
     fn note_waits(

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::effect::Effect;
 use super::{Effects, Result};
-use crate::consent::{Change, Consent, Wait};
+use crate::consent::{Consent, Wait};
 
 /// How often it is looked whether all tasks wait, while some task waits for a reply to held output.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -90,9 +90,9 @@ impl Replies {
         Ok(self.consent.look_afresh()?)
     }
 
-    /// What each task waits for. Returns whether nothing goes on any more.
+    /// What each task waits for. Returns whether nothing goes on any more, which is told once.
     pub(super) fn have_stalled(&mut self, waits: &BTreeMap<u64, Wait>) -> Result<bool> {
-        Ok(self.consent.look(waits)? == Some(Change::Stalled))
+        Ok(self.consent.look(waits)?)
     }
 
     /// Whose replies all wait for, and by which holds.
