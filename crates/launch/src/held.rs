@@ -61,7 +61,8 @@ impl HeldPlace {
     }
 }
 
-/// The same error for who passes output on. The system's number stays with it: by that the loss is told.
+/// The same error for the channel that passes output on. The error keeps the system's number: by that number the
+/// loss is told.
 pub(crate) fn io_error(error: OutboxError) -> io::Error {
     match error {
         OutboxError::Io(error) | OutboxError::NotKept(error) => error,

@@ -1,7 +1,8 @@
-//! What of the held output waits for a person, for the one who decides elsewhere and has to know.
+//! Which held output waits for a person's decision. Control asks the person, so the outbox tells control of it.
 //!
-//! A hold waits from its opening on. When somebody has agreed to what it holds, that has still to leave, which may
-//! take long; what is appended meanwhile waits for the next decision. So what waits and what is pending differ.
+//! A hold waits from its opening on. Once the person has agreed to the hold's output, the output still has to leave,
+//! which may take long. What the program appends meanwhile waits for the next decision. So the holds that wait are
+//! not the pending ones.
 
 use std::collections::BTreeMap;
 

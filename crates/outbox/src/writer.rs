@@ -356,7 +356,7 @@ impl Writer {
         self.tell(told);
     }
 
-    /// Never under the lock: whoever is told may take time.
+    /// Never under the lock: the listener may take time.
     fn tell(&self, told: impl IntoIterator<Item = Told>) {
         if let Some(tell) = &self.tell {
             told.into_iter().for_each(tell);

@@ -16,7 +16,8 @@ pub(in super::super) enum Suspects {
     Roles,
 }
 
-/// What control does. `V`: another command of the user, which has come by the doorway. What is sent to a role that has died is lost: its end is another event.
+/// What control does. `V`: another command of the user, which has come by the doorway. What is sent to a role that has
+/// died is lost: the role's end is another event.
 #[derive(Debug, PartialEq, Eq)]
 pub(in super::super) enum Effect<V> {
     /// An order for pid 1.
@@ -35,14 +36,14 @@ pub(in super::super) enum Effect<V> {
     SupervisorGone,
     /// Stop this process, as the command was; [`TerminalEvent::WentOn`](super::TerminalEvent::WentOn) follows.
     Stop(Signal),
-    /// Tell all who watch.
+    /// Tell all watchers.
     TellWatchers(Notice),
     /// Tell the person.
     Note(Notice),
     /// Ask the person, whose the terminal is; [`Event::Answered`](super::Event::Answered) follows.
     Ask(Question),
-    /// Look what the tasks wait for, of which these sockets' output is held; [`BoundaryEvent::Tasks`](super::BoundaryEvent::Tasks) follows, if they
-    /// can be looked at.
+    /// Look what the tasks wait for. The output of these sockets is held.
+    /// [`BoundaryEvent::Tasks`](super::BoundaryEvent::Tasks) follows, if the tasks can be looked at.
     Sample(BTreeSet<u64>),
     /// What was seen of the tasks so far counts no more.
     ForgetSample,
