@@ -56,6 +56,38 @@ fn a_stopped_supervisor_goes_on_when_the_domain_ends_or_is_to_end() {
     });
 }
 
+/// The reader of output is slow. Of the rest, the end depends on a commit that will not come.
+#[test]
+fn a_supervisor_that_is_killed_after_the_commands_end_ends_the_domain() {
+    let script = format!(
+        r#"{ROLES}
+        mkfifo go ../pipe
+        exec 3<> ../pipe
+        surmise sync --interval 60m -- sh -c 'head -c 100000 /dev/zero; touch synced
+            read line < go; echo text > file; sync file; echo never' > ../pipe 2> ../err &
+        run=$!
+        within test -e synced
+        control=$(control_of $run); supervisor=$(role $control surmise-super)
+        echo > go
+        within has_no $control surmise-init
+        sleep 0.3
+        kill -9 $supervisor
+        timeout 30 cat ../pipe 3<&- > ../out &
+        reader=$!
+        exec 3<&-
+        within is_over $run
+        wait $run && status=0 || status=$?
+        wait $reader
+        echo $status $(grep -ac never ../out)
+        cat ../err"#
+    );
+    on_a_volume(&script, |outcome| {
+        assert!(outcome.stdout.starts_with("125 0\n"), "{outcome:?}");
+        let told = "the supervisor of the domain was killed";
+        assert!(outcome.stdout.contains(told), "{outcome:?}");
+    });
+}
+
 /// A stopped supervisor makes nothing durable.
 #[test]
 fn a_commit_of_the_running_domain_waits_until_what_was_promised_is_durable() {

@@ -56,7 +56,7 @@ impl Roles {
     }
 
     /// The supervisor, if it makes commits.
-    fn syncer(&self) -> Option<&SupervisorRole> {
+    pub(super) fn syncer(&self) -> Option<&SupervisorRole> {
         let supervisor = self.supervisor.as_ref();
         supervisor.filter(|role| role.epochs.is_some())
     }
