@@ -149,6 +149,12 @@ impl Surmise {
                 other: "syncs that are put off",
             });
         }
+        if launch.through.is_some() {
+            return Err(RunError::Combination {
+                one: "a kept domain",
+                other: "a directory that is passed through",
+            });
+        }
         check_threads()?;
         let outcome = surmise_launch::shell(&domain.0, &launch.of_domain(), person)?;
         Ok(outcome.into())

@@ -70,11 +70,22 @@ fn check(directory: &Path, root: &Path) -> Result<(), String> {
         return Err("each domain has its own".into());
     }
     // By names that lead nowhere else.
-    let root = root.canonicalize().unwrap_or_else(|_| root.into());
+    let root = resolved(root);
     if root.starts_with(directory) || directory.starts_with(&root) {
         return Err(format!("domains are kept in {}", root.display()));
     }
     Ok(())
+}
+
+/// The path without links. What does not exist yet holds none.
+fn resolved(path: &Path) -> PathBuf {
+    let mut ancestors = path.ancestors();
+    let found = ancestors.find_map(|ancestor| Some((ancestor, ancestor.canonicalize().ok()?)));
+    let Some((ancestor, real)) = found else {
+        return path.into();
+    };
+    let rest = path.strip_prefix(ancestor).expect("an ancestor");
+    real.components().chain(rest.components()).collect()
 }
 
 impl Explained for ThroughError {
@@ -104,5 +115,17 @@ mod tests {
         assert!(refused("/") && refused("/usr") && refused("/usr/share/surmise/one"));
         assert!(refused("/proc") && refused("/dev/shm") && refused("/etc/passwd"));
         assert!(!refused("/tmp") && !refused("/usr/bin"));
+    }
+
+    #[test]
+    fn a_state_root_that_does_not_exist_yet_is_found_behind_links() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let real = scratch.path().canonicalize().expect("a path").join("real");
+        let link = scratch.path().join("link");
+        std::fs::create_dir(&real).expect("create");
+        std::os::unix::fs::symlink(&real, &link).expect("link");
+        let root = link.join(".local/state/surmise");
+        check(&real, &root).expect_err("domains will be kept there");
+        assert_eq!(resolved(&root), real.join(".local/state/surmise"));
     }
 }

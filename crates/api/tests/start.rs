@@ -2,12 +2,20 @@
 //! one after the other.
 
 use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use surmise_api::results::Fate;
-use surmise_api::{Event, Launch, Redirect, RunError, Running, Stream, Streams, Surmise, Then};
+use surmise_api::{
+    Answer, Event, Guarantee, Launch, Notice, Person, Promise, Question, Redirect, RunError,
+    Running, Stream, Streams, Surmise, Then, Through,
+};
+use surmise_sync::{Driver, Options, Scope};
 use surmise_testkit::Scratch;
 
 type Test = fn(&Scratch, &Surmise);
@@ -19,11 +27,19 @@ fn main() {
         maximum: Some(120),
     };
     rustix::process::setrlimit(rustix::process::Resource::Cpu, limit).expect("a limit");
-    let tests: [(&str, Test); 5] = [
+    let tests: [(&str, Test); 7] = [
         ("events come, then the result", events_come_then_the_result),
         ("input is passed on", input_is_passed_on),
         ("one that is dropped hangs up", one_that_is_dropped_hangs_up),
         ("several run at a time", several_run_at_a_time),
+        (
+            "a domain with a real directory has a name",
+            a_domain_with_a_real_directory_has_a_name,
+        ),
+        (
+            "a kept domain has no real directory",
+            a_kept_domain_has_no_real_directory,
+        ),
         (
             "a caller with threads is refused",
             a_caller_with_threads_is_refused,
@@ -95,6 +111,116 @@ fn events_come_then_the_result(scratch: &Scratch, surmise: &Surmise) {
     assert_eq!(committed.expect("committed").done.changes, 1);
     assert!(scratch.path("made").exists());
     assert!(surmise.domains().expect("read").is_empty());
+}
+
+/// A file system that commits in order, as far as a test that loses no power can see.
+#[derive(Debug)]
+struct Ordered(fs::File);
+
+impl Driver for Ordered {
+    fn name(&self) -> &'static str {
+        "a test's"
+    }
+
+    fn guarantee(&self) -> Guarantee {
+        Guarantee::Ordered
+    }
+
+    fn device(&self) -> u64 {
+        self.0.metadata().expect("metadata").dev()
+    }
+
+    fn superblock(&self) -> u64 {
+        self.device()
+    }
+
+    fn covers_all(&self) -> bool {
+        true
+    }
+
+    fn covers(&self, _: BorrowedFd<'_>) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    fn commit(&self) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(&self.0)?)
+    }
+}
+
+/// As [`launch`], with a directory that is the real one, where syncs are put off.
+fn launch_through(scratch: &Scratch, script: &str) -> Launch {
+    let directory = scratch.path("real");
+    fs::create_dir_all(&directory).expect("create");
+    let driver = Ordered(fs::File::open(&directory).expect("open"));
+    let synchrony = Options {
+        driver: Arc::new(driver),
+        promise: Promise::Fsync,
+        interval: Duration::from_secs(60),
+        eager: false,
+        scope: Scope::View,
+    };
+    Launch {
+        through: Some(Through {
+            directory,
+            synchrony: Some(synchrony),
+        }),
+        ..launch(scratch, script)
+    }
+}
+
+/// Changes elsewhere are kept in the domain, which a caller finds by the name.
+fn a_domain_with_a_real_directory_has_a_name(scratch: &Scratch, surmise: &Surmise) {
+    let launch = launch_through(scratch, "echo x > made; echo x > real/made");
+    let started = surmise.start(&launch, Then::Keep, PIPES, false);
+    let mut running = started.expect("started");
+    let events = events(&mut running);
+    let first = &events[0];
+    assert!(
+        matches!(first, Event::Started { name: Some(name) } if name == "sh-1"),
+        "{first:?}"
+    );
+    let result = running.result().expect("heard").expect("a result");
+    assert_eq!((result.exit, result.changes.len()), (0, 1), "{result:?}");
+    assert!(scratch.path("real/made").exists() && !scratch.path("made").exists());
+    surmise
+        .domain("sh-1")
+        .expect("kept")
+        .abort()
+        .expect("abort");
+}
+
+struct Nobody;
+
+impl Person for Nobody {
+    fn is_there(&self) -> bool {
+        false
+    }
+
+    fn ask(&self, question: &Question) -> Answer {
+        panic!("{question:?}")
+    }
+
+    fn tell(&self, _: &Notice) -> Option<String> {
+        None
+    }
+}
+
+fn a_kept_domain_has_no_real_directory(scratch: &Scratch, surmise: &Surmise) {
+    let first = launch(scratch, "echo x > made");
+    let started = surmise.start(&first, Then::Keep, PIPES, false);
+    let mut running = started.expect("started");
+    events(&mut running);
+    let result = running.result().expect("heard").expect("a result");
+    let domain = surmise.domain(&result.name).expect("kept");
+    let later = launch_through(scratch, "echo x > real/made");
+    let refused = Surmise::shell(&domain, &later, &Nobody).expect_err("refused");
+    assert!(matches!(refused, RunError::Combination { .. }), "{refused}");
+    assert!(!scratch.path("real/made").exists());
+    domain.abort().expect("abort");
 }
 
 fn input_is_passed_on(scratch: &Scratch, surmise: &Surmise) {

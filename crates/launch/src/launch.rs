@@ -260,7 +260,7 @@ pub fn shell(
         state: domain.directory(),
         launch,
         has_real_files: false,
-        synchrony: launch.synchrony(),
+        synchrony: None,
         // The domain's changes may have put another program first.
         found: None,
         kept: &ready.kept,

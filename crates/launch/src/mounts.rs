@@ -14,6 +14,7 @@ use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive,
     mount_change, unmount,
 };
+use surmise_sys::mounts;
 
 use crate::devices;
 use crate::message::Failure;
@@ -80,18 +81,18 @@ pub(crate) fn enter(
     {
         return Err(Failure::at("mount /sys")(errno));
     }
-    match surmise_sys::mounts::make_read_only(c"sys") {
+    match mounts::make_read_only(c"sys") {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             return Err(Failure::at("make /sys read-only")(error));
         }
         _ => {}
     }
     if let Some(directory) = through {
-        show_whole(directory)
+        show(directory, Shown::Whole)
             .map_err(Failure::at(format!("pass {} through", directory.display())))?;
     }
     for path in sockets {
-        show(path).map_err(Failure::at(format!("reach {}", path.display())))?;
+        show(path, Shown::Alone).map_err(Failure::at(format!("reach {}", path.display())))?;
     }
     rustix::process::pivot_root(".", ".").map_err(Failure::at("change the root"))?;
     // The old root is now mounted over the new one, at the same place.
@@ -107,21 +108,29 @@ fn read_further_ahead(mount_point: &str) -> std::io::Result<()> {
     std::fs::write(setting, READ_AHEAD_KIB)
 }
 
-/// Puts a directory of the host, with all that is mounted there, over the same name below the current directory. Its
-/// devices are none inside.
-fn show_whole(directory: &Path) -> std::io::Result<()> {
-    let directory = directory.canonicalize()?;
-    let inside = directory.strip_prefix("/").unwrap_or(&directory);
-    mount_bind_recursive(&directory, inside)?;
-    surmise_sys::mounts::hide_devices(&CString::new(inside.as_os_str().as_bytes())?)
+/// How something of the host is shown.
+#[derive(Clone, Copy)]
+enum Shown {
+    /// A directory, with all that is mounted there. Its devices are none inside.
+    Whole,
+    /// A socket or FIFO. It is reached as before; its mode, owner and times are the host's.
+    Alone,
 }
 
 /// Puts what is at `path` on the host over the same name below the current directory. Links on the
 /// way are followed on the host: those of the view would lead to the host's root.
-fn show(path: &Path) -> std::io::Result<()> {
+fn show(path: &Path, shown: Shown) -> std::io::Result<()> {
     let path = path.canonicalize()?;
     let inside = path.strip_prefix("/").unwrap_or(&path);
-    mount_bind(&path, inside)?;
-    // Sockets and FIFOs are reached as before; their modes, owners and times are the host's.
-    surmise_sys::mounts::make_read_only(&CString::new(inside.as_os_str().as_bytes())?)
+    let name = CString::new(inside.as_os_str().as_bytes())?;
+    match shown {
+        Shown::Whole => {
+            mount_bind_recursive(&path, inside)?;
+            mounts::hide_devices(&name)
+        }
+        Shown::Alone => {
+            mount_bind(&path, inside)?;
+            mounts::make_read_only(&name)
+        }
+    }
 }

@@ -91,6 +91,10 @@ const WISHES: usize = 1;
 const POLLED: usize = 2;
 const STOPPED: usize = 3;
 
+/// How long [`Epochs::settle`] waits before it asks whether that is still wanted. Within this time it also notices a
+/// commit by another domain, which wakes nobody here.
+const SETTLING_STEP: Duration = Duration::from_millis(100);
+
 impl Epochs {
     /// Of a domain that is alone on its file system.
     ///
@@ -175,15 +179,22 @@ impl Epochs {
         self.tally.durable()
     }
 
-    /// Waits until all is durable that was promised so far.
+    /// Waits until all is durable that was promised so far, as long as that is wanted: `is_wanted` is asked now and
+    /// then. Returns whether all is durable.
     ///
     /// # Errors
     /// When it never will be.
-    pub fn settle(&self) -> Result<(), Stopped> {
-        match self.of_output() {
-            Some(epoch) => self.await_durable(epoch, Trigger::Barrier),
-            None => Ok(()),
+    pub fn settle(&self, is_wanted: impl Fn() -> bool) -> Result<bool, Stopped> {
+        // Other domains may promise more meanwhile, which is not waited for.
+        let Some(epoch) = self.of_output() else {
+            return Ok(true);
+        };
+        while !self.await_durable_for(epoch, Trigger::Barrier, Some(SETTLING_STEP))? {
+            if !is_wanted() {
+                return Ok(false);
+            }
         }
+        Ok(true)
     }
 
     /// Wants a commit, and waits until promises are kept.
@@ -191,18 +202,34 @@ impl Epochs {
     /// # Errors
     /// When they never will be.
     pub(crate) fn await_durable(&self, epoch: Epoch, trigger: Trigger) -> Result<(), Stopped> {
+        while !self.await_durable_for(epoch, trigger, None)? {}
+        Ok(())
+    }
+
+    /// Wants a commit, and waits until promises are kept, or for `limit`. Returns whether they are kept.
+    fn await_durable_for(
+        &self,
+        epoch: Epoch,
+        trigger: Trigger,
+        limit: Option<Duration>,
+    ) -> Result<bool, Stopped> {
+        let deadline = limit.map(|limit| Instant::now() + limit);
         loop {
             let generation = self.words.signals[GENERATION].load(SeqCst);
             // Looked at before, so that the last commit before a stop counts.
             let stopped = self.is_stopped();
             if self.is_durable(epoch) {
-                return Ok(());
+                return Ok(true);
             }
             if stopped {
                 return Err(Stopped);
             }
+            let rest = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            if rest.is_some_and(|rest| rest.is_zero()) {
+                return Ok(false);
+            }
             self.want(trigger);
-            wait(&self.words.signals[GENERATION], generation, None);
+            wait(&self.words.signals[GENERATION], generation, rest);
         }
     }
 

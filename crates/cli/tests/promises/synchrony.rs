@@ -4,6 +4,7 @@
 mod crash;
 mod failure;
 mod maps;
+mod supervisor;
 mod through;
 mod write_ahead;
 

@@ -15,7 +15,7 @@ use surmise_commit::{
 use surmise_kept::Link;
 use surmise_kept::doorway::{ReadChanged, Refusal, Reply, fit};
 
-use surmise_sync::Epochs;
+use surmise_sync::{Epochs, Stopped};
 
 use crate::message::Order;
 
@@ -85,9 +85,13 @@ impl Committer<'_> {
         if self.client.is_over() {
             return Outcome::Refused(explained(&CommitError::Stopped));
         }
-        if self.epochs.is_some_and(|epochs| epochs.settle().is_err()) {
-            let error = "what was promised to be durable is not, and will not be";
-            return Outcome::Refused(refusal(error.into(), None, Vec::new()));
+        match self.settle() {
+            Ok(true) => {}
+            Ok(false) => return Outcome::Refused(explained(&CommitError::Stopped)),
+            Err(Stopped) => {
+                let error = "what was promised to be durable is not, and will not be";
+                return Outcome::Refused(refusal(error.into(), None, Vec::new()));
+            }
         }
         let map = match surmise_view::load(self.state) {
             Ok(map) => map,
@@ -110,6 +114,15 @@ impl Committer<'_> {
             Ok(report) => applied(changes, &report),
             Err(error) => self.give_up(changes, error),
         }
+    }
+
+    /// Waits for the supervisor, which makes durable what was promised. A supervisor that is stopped does not, so the
+    /// wait ends with the client. It ends with control, too: only control could tell of a supervisor that was killed.
+    /// False if it ended so.
+    fn settle(&self) -> Result<bool, Stopped> {
+        self.epochs.map_or(Ok(true), |epochs| {
+            epochs.settle(|| !self.client.is_over() && !self.control.is_over())
+        })
     }
 
     /// Takes back what can be; what has passed its point of no return is tried once more.

@@ -122,8 +122,9 @@ impl SupervisorProcess {
             let stats = supervise(&control, listener, parts)?;
             Ok(Outcome { stats, reasons })
         });
-        if let (Err(_), Some(epochs)) = (&supervised, &epochs) {
-            // What waits for a commit waits for none.
+        if let Some(epochs) = &epochs {
+            // The last commit was made, or has failed. A committer that control has left behind may wait for another
+            // domain's promise, which nobody here will keep.
             epochs.stop();
         }
         for part in in_messages(tally.refusals()) {

@@ -165,3 +165,20 @@ fn nothing_is_wanted_for_a_while() {
     let wished = epochs.await_wish(Duration::from_secs(30));
     assert_eq!(wished, [Trigger::Barrier, Trigger::End]);
 }
+
+#[test]
+fn settling_ends_with_the_promises_kept_or_when_nobody_wants_it_any_more() {
+    let epochs = epochs(Promise::Fsync);
+    assert_eq!(epochs.settle(|| panic!("nothing is promised")), Ok(true));
+    epochs.promise();
+    assert_eq!(epochs.settle(|| false), Ok(false));
+    // Another domain's commit, which wakes nobody here.
+    let kept_elsewhere = || {
+        epochs.tally.keep(1);
+        true
+    };
+    assert_eq!(epochs.settle(kept_elsewhere), Ok(true));
+    epochs.promise();
+    epochs.stop();
+    assert_eq!(epochs.settle(|| true), Err(Stopped));
+}

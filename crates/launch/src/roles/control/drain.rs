@@ -1,7 +1,10 @@
 //! After the command: the relay process passes on what is left, and ends.
 //!
-//! A reader that is slow, or stopped, only delays the end, unless somebody asks for it. What the relay
-//! process says is heard meanwhile: it waits for room to say it.
+//! A reader that is slow, or stopped, only delays the end, unless somebody asks for the end. Control hears the relay
+//! process meanwhile, which waits for room for each report.
+//!
+//! Under external synchrony the supervisor makes the commits that output waits for. If the supervisor dies, the rest of
+//! the output is given up.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -14,6 +17,7 @@ use rustix::time::Timespec;
 use surmise_kept::Link;
 use surmise_sys::process::Child;
 
+use super::supervisor::SupervisorRole;
 use crate::message::{RelayOrder, RelayReport};
 use crate::signals::Signals;
 use crate::stops;
@@ -34,11 +38,39 @@ enum Urgency {
     KillAt(Instant),
 }
 
+impl Urgency {
+    /// How long nothing has to be done about it.
+    fn limit(&self) -> Option<Timespec> {
+        let at = match self {
+            Self::None => return None,
+            Self::GiveUpAt(at) | Self::KillAt(at) => at,
+        };
+        let rest = at.saturating_duration_since(Instant::now());
+        Some(Timespec::try_from(rest).expect("a short wait"))
+    }
+
+    /// Somebody asks for the end, or it takes too long.
+    fn give_up(self, relay: &Child, link: &Link) -> Self {
+        match self {
+            Self::None | Self::GiveUpAt(_) => {
+                let _ = link.send(&RelayOrder::Abandon);
+                Self::KillAt(Instant::now() + OBEYING_MAX)
+            }
+            Self::KillAt(at) => {
+                // Fails only if it has ended.
+                let _ = relay.signal(Signal::KILL);
+                Self::KillAt(at + OBEYING_MAX)
+            }
+        }
+    }
+}
+
 /// Returns when the relay process has ended and all that it said was given to `hear`; pid 1 has ended
-/// before. `asked`: whether a signal has asked for the end.
+/// before. `syncer`: the supervisor, if output waits for its commits and it is not known to have died. `asked`: whether
+/// a signal has asked for the end.
 pub(super) fn finish(
-    relay: &Child,
-    link: &Link,
+    (relay, link): (&Child, &Link),
+    mut syncer: Option<&SupervisorRole>,
     signals: &Signals,
     asked: bool,
     hear: &mut dyn FnMut(RelayReport),
@@ -51,31 +83,38 @@ pub(super) fn finish(
     };
     let mut silent = false;
     loop {
-        let at = match urgency {
-            Urgency::None => None,
-            Urgency::GiveUpAt(at) | Urgency::KillAt(at) => Some(at),
-        };
-        let rest = at.map(|at| at.saturating_duration_since(Instant::now()));
-        let limit = rest.map(|rest| Timespec::try_from(rest).expect("a short wait"));
+        let limit = urgency.limit();
         let (relay_fd, signal_fd, link_fd) = (relay.as_fd(), signals.as_fd(), link.as_fd());
-        let mut events = vec![
-            PollFd::new(&relay_fd, PollFlags::IN),
-            PollFd::new(&signal_fd, PollFlags::IN),
+        let syncer_fd = syncer.map(|role| role.process.as_fd());
+        // A source that has ended would be ready for ever. The relay process' end, which is looked at first, stands in
+        // for it.
+        let sources = [
+            relay_fd,
+            signal_fd,
+            if silent { relay_fd } else { link_fd },
+            syncer_fd.unwrap_or(relay_fd),
         ];
-        // Its end would be ready for ever.
-        events.extend((!silent).then(|| PollFd::new(&link_fd, PollFlags::IN)));
+        let mut events = sources
+            .each_ref()
+            .map(|source| PollFd::new(source, PollFlags::IN));
         let timed_out = match rustix::event::poll(&mut events, limit.as_ref()) {
             Ok(ready) => ready == 0,
             Err(Errno::INTR) => continue,
             Err(errno) => return Err(errno.into()),
         };
-        if !events[0].revents().is_empty() {
+        let [ended, _, said, died] = events.map(|event| !event.revents().is_empty());
+        if ended {
             while let Some(report) = link.receive()? {
                 hear(report);
             }
             return Ok(());
         }
-        if events.get(2).is_some_and(|link| !link.revents().is_empty()) {
+        if died && let Some(syncer) = syncer.take() {
+            // What is left of output waits for a commit, which will not come.
+            syncer.gone();
+            let _ = link.send(&RelayOrder::Abandon);
+        }
+        if said {
             match link.receive()? {
                 Some(report) => hear(report),
                 None => silent = true,
@@ -90,17 +129,7 @@ pub(super) fn finish(
             None => timed_out,
         };
         if give_up {
-            urgency = match urgency {
-                Urgency::None | Urgency::GiveUpAt(_) => {
-                    let _ = link.send(&RelayOrder::Abandon);
-                    Urgency::KillAt(Instant::now() + OBEYING_MAX)
-                }
-                Urgency::KillAt(at) => {
-                    // Fails only if it has ended.
-                    let _ = relay.signal(Signal::KILL);
-                    Urgency::KillAt(at + OBEYING_MAX)
-                }
-            };
+            urgency = urgency.give_up(relay, link);
         }
     }
 }

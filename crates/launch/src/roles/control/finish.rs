@@ -72,9 +72,11 @@ impl Roles {
             // Nobody wants what is left, or may see it.
             let _ = self.to_relay.send(&RelayOrder::Abandon);
         }
-        let (relay, link, asked) = (&self.relay, &self.to_relay, heard.asked_to_end);
+        let (relay, asked) = (&self.relay, heard.asked_to_end);
+        let syncer = self.syncer().filter(|_| !heard.supervisor_died);
         let mut hear = |report| heard.keep(report);
-        drain::finish(relay, link, job.signals, asked, &mut hear)
+        let reached = (relay, &self.to_relay);
+        drain::finish(reached, syncer, job.signals, asked, &mut hear)
             .map_err(late("pass on what is left"))?;
         let relay_status = parent.wait(relay);
         let relay_status = relay_status.map_err(late("wait for the relay process"))?;

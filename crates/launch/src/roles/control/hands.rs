@@ -156,7 +156,9 @@ impl<'a> Hands<'a> {
             }
             CommitEffect::FindStopped(suspects) => {
                 let stopped = match suspects {
-                    Suspects::Committer => standstill.stopped_committer(),
+                    Suspects::Committer => standstill
+                        .stopped_committer()
+                        .or_else(|| self.roles.stopped_syncer()),
                     Suspects::Roles => self.roles.stopped(),
                 };
                 return stopped.map(CommitEvent::RoleStopped);

@@ -116,11 +116,7 @@ impl<'a> Watch<'a> {
             job,
             heard,
             visitors: Visitors::new(job.state)?,
-            course: Course::new(
-                (job.name, job.synchrony.is_none()),
-                roles.terminal,
-                may_trace,
-            )?,
+            course: Course::new((job.name, !job.has_real_files), roles.terminal, may_trace)?,
             hands: Hands::new(roles, job),
         })
     }

@@ -151,7 +151,7 @@ impl Commit {
     /// Whose fault it may be that it does not get on.
     fn suspects(&self) -> Suspects {
         match self.step {
-            // Who works is the committer alone.
+            // The committer works. Under external synchrony it first waits for the supervisor.
             Step::Apply | Step::Forget => Suspects::Committer,
             _ => Suspects::Roles,
         }

@@ -135,6 +135,7 @@ fn event(number: u8, world: &mut World) -> Option<Event<&'static str>> {
     Some(match number {
         0 => Event::Signal(Signal::TERM),
         1 => Event::Died(Role::View),
+        44 => Event::Died(Role::Supervisor),
         // Mostly a commit gets on.
         2..=7 => Event::Done(Ok(())),
         8 => Event::Done(Err("no".into())),
@@ -207,7 +208,7 @@ proptest! {
 
     #[test]
     fn effects_are_never_at_odds(
-        schedule in prop::collection::vec((0..44_u8, 0..3_000_u64, any::<bool>()), 1..120),
+        schedule in prop::collection::vec((0..45_u8, 0..3_000_u64, any::<bool>()), 1..120),
     ) {
         let mut scene = Scene::new(Some(true), true);
         let mut world = World::default();
