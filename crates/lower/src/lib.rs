@@ -16,7 +16,14 @@
 //! - What was read of a directory after [`Watcher::add`] is true until [`Watcher::changes`] tells
 //!   otherwise. Where nothing can be watched it may be outdated at any time.
 //!
-//! Any call may take long, as on a network. So the caller holds no lock that others need meanwhile.
+//! # What a lower side takes for granted
+//!
+//! - Calls of [`Lower`], [`Directory`] and [`OpenFile`], and [`Watcher::add`], may take long, as on a network. A
+//!   view makes these calls without its lock, so that no other call of the view waits for them. Around a commit all
+//!   calls of the view wait anyhow, and there the view asks with its lock held.
+//! - [`Watcher::remove`], [`Watcher::changes`] and [`Watcher::descriptor`] only look at this host's memory, and so
+//!   does the end of a [`Hold`], of an open directory and of an open file. A view makes these calls with its lock
+//!   held, so a lower side that would have to wait there leaves the work to a thread of its own.
 #![forbid(unsafe_code)]
 
 mod interface;
