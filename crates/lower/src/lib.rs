@@ -1,16 +1,16 @@
 //! What lies under a view: a file system that the view shows and never writes.
 //!
 //! [`Lower`] is the interface. [`Local`] is the real file system of this host, and `Memory` (a feature) a tree that tests
-//! have in memory. A remote directory is
-//! meant to be another: an open [`Directory`] or [`OpenFile`] is then an object's id and its lease.
+//! have in memory. A remote directory is meant to be another: an open [`Directory`] or [`OpenFile`] is then an object's
+//! id and its lease.
 //!
 //! # What a view takes for granted
 //!
-//! - An [`InodeKey`] names one inode while anything holds it: an open directory, an open file, or a
-//!   [`Hold`]. Otherwise its number may be given to a later inode. To a view both parts are opaque, but
-//!   that inodes of different `device` cannot be linked with each other.
-//! - A [`Version`] that is equal says that neither data nor attributes have changed. It is what
-//!   conflicts are told by.
+//! - An [`InodeKey`] names one inode while an open directory, an open file or a [`Hold`] holds that inode.
+//!   Afterwards the number may be given to a later inode. A view reads only one thing from the key: inodes of
+//!   different `device` cannot be linked with each other.
+//! - Two equal [`Version`]s say that neither data nor attributes have changed between them. A commit finds
+//!   conflicts by comparing them.
 //! - Nothing that a view asks for leaves a mark on what it reads, follows a symbolic link, or waits for
 //!   the other end of a FIFO.
 //! - What was read of a directory after [`Watcher::add`] is true until [`Watcher::changes`] tells

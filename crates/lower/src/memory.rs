@@ -107,7 +107,7 @@ impl Shared {
     }
 }
 
-/// The tree, for whoever changes it from outside.
+/// The tree, for a test that changes it from outside.
 #[derive(Debug)]
 pub struct Outside<'m> {
     tree: MutexGuard<'m, Tree>,

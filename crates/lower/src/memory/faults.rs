@@ -15,7 +15,7 @@ const WHOLE: &str = "nothing panics with it";
 pub(super) struct Faults {
     /// How many hangs there are of each inode.
     hung: Mutex<HashMap<u64, u32>>,
-    /// Tells who waits that one is over.
+    /// Tells the calls that wait that a hang is over.
     over: Condvar,
     failing: Mutex<Option<Failing>>,
 }
