@@ -12,8 +12,9 @@ use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
 use surmise_lower::{Hang, Memory};
+use surmise_twins::new_node;
 use surmise_view::{
-    FileKind, NewNode, NodeId, OpenHow, RenameMode, SetAttributes, Timestamp, View, ViewConfig,
+    FileKind, NodeId, OpenHow, RenameMode, SetAttributes, Timestamp, View, ViewConfig,
 };
 use tempfile::TempDir;
 
@@ -123,14 +124,7 @@ fn work(world: &World, round: usize) -> io::Result<()> {
     view.xattr_names(world.other)?;
     node(view, "link")?;
     node(view, "absent").unwrap_err();
-    let new = NewNode {
-        kind: FileKind::Regular,
-        permissions: 0o644,
-        uid: 0,
-        gid: 0,
-        special: 0,
-        target: "".into(),
-    };
+    let new = new_node(FileKind::Regular);
     let name = format!("new{round}");
     let made = view.create(NodeId::ROOT, OsStr::new(&name), new)?.node;
     view.write(made, 0, b"data", false)?;
