@@ -2,6 +2,8 @@
 
 use std::ffi::OsStr;
 
+pub use surmise_diff::plain;
+
 /// `words` in one line, each quoted where a shell would need it. For reading: a byte that is no UTF-8
 /// is replaced.
 pub fn command_line<S: AsRef<OsStr>>(words: &[S]) -> String {
@@ -18,13 +20,6 @@ fn quote(word: &str) -> String {
         return word.to_owned();
     }
     format!("'{}'", plain(word).replace('\'', r"'\''"))
-}
-
-/// Without control characters: those of somebody else's text must not reach the terminal.
-pub fn plain(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect()
 }
 
 #[cfg(test)]

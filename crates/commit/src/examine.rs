@@ -25,6 +25,7 @@ use crate::rights::obstacles;
 
 /// How often conflicts that follow from choices are looked for; what is left then is told.
 const SETTLE_ROUNDS_MAX: usize = 16;
+
 /// What is to be committed, where device numbers are others than they were.
 pub(crate) fn of_today(
     request: &Request<'_>,

@@ -16,6 +16,7 @@ use crate::report::{Activity, Report};
 use crate::revert::{Revert, change_times, changed_since};
 use crate::steps::{OnProgress, Steps};
 use crate::undo::undo_stage;
+
 /// What [`resume`] found to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resumed {

@@ -1,6 +1,7 @@
 //! Held output, as far as a diff tells of it.
 
 use crate::count::count;
+use crate::quote::plain;
 
 /// What is held for one destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,13 +31,6 @@ impl Held<'_> {
         }
         line
     }
-}
-
-/// Without control characters: those of somebody else's text must not reach the terminal.
-fn plain(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect()
 }
 
 #[cfg(test)]

@@ -20,4 +20,4 @@ pub use count::count;
 pub use diff::{Diff, Row};
 pub use held::Held;
 pub use notes::{Note, Special};
-pub use quote::shown;
+pub use quote::{plain, shown};

@@ -23,6 +23,13 @@ pub fn shown(path: &Path, base: &Path, is_directory: bool) -> String {
     }
 }
 
+/// Without control characters: those of somebody else's text must not reach the terminal.
+pub fn plain(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
+}
+
 /// The name of an extended attribute in a list that has commas between its items.
 pub(crate) fn shown_name(name: &OsStr) -> String {
     match name.to_str() {

@@ -169,9 +169,9 @@ pub trait Watcher: Debug + Send + Sync {
     /// A directory is of no interest any more.
     fn remove(&self, watch: WatchId);
 
-    /// What has changed since the last call, and an empty list where nothing has. By this call the caller
-    /// says that all that believed the changes of the last one has been told: a lease that was asked back
-    /// may be given back.
+    /// What has changed since the last call; an empty list where nothing has. The caller calls again when it has
+    /// told the kernel of all changes that the last call returned. So a remote lower side may then give back the
+    /// leases that were asked back for those changes.
     ///
     /// # Errors
     /// When changes may have been lost for good: nothing may be believed any more.

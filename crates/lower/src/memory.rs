@@ -86,8 +86,16 @@ impl Memory {
     /// # Errors
     /// `ENOENT` where there is none.
     pub fn hang(&self, path: &str) -> io::Result<Hang> {
+        self.hang_after(path, 0)
+    }
+
+    /// Likewise, after so many more calls that concern that inode.
+    ///
+    /// # Errors
+    /// `ENOENT` where there is none.
+    pub fn hang_after(&self, path: &str, calls: u64) -> io::Result<Hang> {
         let number = self.shared.tree().find(path)?;
-        Ok(Faults::hang(&self.shared, number))
+        Ok(Faults::hang(&self.shared, number, calls))
     }
 
     /// After so many more calls, one fails.
@@ -107,7 +115,7 @@ impl Shared {
     }
 }
 
-/// The tree, for whoever changes it from outside.
+/// The tree, for a test that changes it from outside.
 #[derive(Debug)]
 pub struct Outside<'m> {
     tree: MutexGuard<'m, Tree>,

@@ -132,6 +132,16 @@ fn node(view: &View, path: &str) -> io::Result<NodeId> {
 fn create(view: &View, path: &str, kind: FileKind, special: u64, target: &str) -> io::Result<()> {
     let (parent, name) = place(view, path)?;
     let new = NewNode {
+        special,
+        target: target.into(),
+        ..new_node(kind)
+    };
+    view.create(parent, name, new).map(drop)
+}
+
+/// What a process of this user makes under the usual mode mask.
+pub fn new_node(kind: FileKind) -> NewNode {
+    NewNode {
         kind,
         permissions: match kind {
             FileKind::Directory => 0o755,
@@ -140,10 +150,9 @@ fn create(view: &View, path: &str, kind: FileKind, special: u64, target: &str) -
         },
         uid: rustix::process::getuid().as_raw(),
         gid: rustix::process::getgid().as_raw(),
-        special,
-        target: target.into(),
-    };
-    view.create(parent, name, new).map(drop)
+        special: 0,
+        target: "".into(),
+    }
 }
 
 fn set(view: &View, path: &str, change: impl Fn(&mut SetAttributes)) -> io::Result<()> {

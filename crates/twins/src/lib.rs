@@ -18,7 +18,7 @@ use surmise_testkit::{Facets, TreeSnapshot, assert_same_tree};
 use surmise_view::{FileKind, Map, NodeId, View, ViewConfig};
 use tempfile::TempDir;
 
-pub use act::Act;
+pub use act::{Act, new_node};
 
 /// What must be equal: all but inode numbers and change times, which no two runs share.
 const SAME: Facets = Facets {

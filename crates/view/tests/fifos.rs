@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use surmise_view::{FileKind, Lifetime, NewNode, NodeId, View, ViewConfig};
+use surmise_twins::new_node;
+use surmise_view::{FileKind, Lifetime, NodeId, View, ViewConfig};
 
 #[test]
 fn each_look_up_of_one_outside_is_told_and_of_nothing_else() {
@@ -26,14 +27,7 @@ fn each_look_up_of_one_outside_is_told_and_of_nothing_else() {
         ..ViewConfig::new(state.path(), lower.path())
     });
     let view = view.unwrap();
-    let own = NewNode {
-        kind: FileKind::Fifo,
-        permissions: 0o600,
-        uid: rustix::process::getuid().as_raw(),
-        gid: rustix::process::getgid().as_raw(),
-        special: 0,
-        target: "".into(),
-    };
+    let own = new_node(FileKind::Fifo);
     view.create(NodeId::ROOT, OsStr::new("own"), own).unwrap();
     for (name, times) in [("file", 0), ("own", 0), ("outside", 2)] {
         for _ in 0..2 {

@@ -1,31 +1,44 @@
-//! A lower side that does not answer for one file: nobody else waits for that one.
+//! A lower side that does not answer for one file: calls on other files do not wait for that one.
+//!
+//! A call asks the lower side several times, so each case is played once for each of these questions: the first one
+//! hangs, then the second one, until the call ends before it comes to the one that hangs.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver};
 use std::thread::{self, Scope};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use surmise_lower::Memory;
+use surmise_lower::{Hang, Memory};
+use surmise_twins::new_node;
 use surmise_view::{
-    FileKind, NewNode, NodeId, OpenHow, RenameMode, SetAttributes, Timestamp, View, ViewConfig,
+    FileKind, NodeId, OpenHow, RenameMode, SetAttributes, Timestamp, View, ViewConfig,
 };
 use tempfile::TempDir;
 
 /// How long anything may take that waits for nobody.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long a call is given to show that it does wait.
-const WAITS: Duration = Duration::from_millis(100);
+/// How often a test looks whether a call waits.
+const LOOKS_EVERY: Duration = Duration::from_millis(1);
 
+/// No call asks the lower side for one file so often.
+const STOPS_MAX: u64 = 100;
+
+/// The first change borrows from such a file.
 const LARGE: usize = 3 << 20;
+
+/// The first change copies such a file.
+const SMALL: usize = 300 << 10;
 
 struct World {
     lower: Memory,
-    _state: TempDir,
+    state: TempDir,
     view: View,
     file: NodeId,
+    small: NodeId,
     directory: NodeId,
     other: NodeId,
 }
@@ -38,6 +51,7 @@ impl World {
                 tree.make_directory("directory")?;
                 tree.write("directory/inside", b"inside")?;
                 tree.write("file", &[b'f'; LARGE])?;
+                tree.write("small", &[b's'; SMALL])?;
                 tree.set_xattr("file", "user.tag", b"1")?;
                 tree.write("other", b"other")?;
                 tree.make_link("link", "other")
@@ -49,17 +63,27 @@ impl World {
             ..ViewConfig::over(state.path(), Arc::new(lower.clone()))
         };
         let view = View::open(config).unwrap();
-        let [file, directory, other] =
-            ["file", "directory", "other"].map(|name| node(&view, name).unwrap());
+        let [file, small, directory, other] =
+            ["file", "small", "directory", "other"].map(|name| node(&view, name).unwrap());
         Self {
             lower,
-            _state: state,
+            state,
             view,
             file,
+            small,
             directory,
             other,
         }
     }
+}
+
+/// The number of objects that the store holds.
+fn objects(world: &World) -> usize {
+    let shards = fs::read_dir(world.state.path().join("objects")).unwrap();
+    let shards = shards.map(|shard| shard.unwrap().path());
+    shards
+        .map(|shard| fs::read_dir(shard).unwrap().count())
+        .sum()
 }
 
 fn node(view: &View, name: &str) -> io::Result<NodeId> {
@@ -100,14 +124,7 @@ fn work(world: &World, round: usize) -> io::Result<()> {
     view.xattr_names(world.other)?;
     node(view, "link")?;
     node(view, "absent").unwrap_err();
-    let new = NewNode {
-        kind: FileKind::Regular,
-        permissions: 0o644,
-        uid: 0,
-        gid: 0,
-        special: 0,
-        target: "".into(),
-    };
+    let new = new_node(FileKind::Regular);
     let name = format!("new{round}");
     let made = view.create(NodeId::ROOT, OsStr::new(&name), new)?.node;
     view.write(made, 0, b"data", false)?;
@@ -125,53 +142,94 @@ fn work(world: &World, round: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// `hung` waits for what hangs, whatever others do meanwhile, and comes to its end when that does.
-fn others_go_on<R: Send>(
+/// Plays `hung` in a new world for each of the questions about `path` that the call asks. That question hangs, others'
+/// calls go on meanwhile, and `hung` ends well when the question is answered. There are at least `stops` questions.
+fn others_go_on<R>(
+    path: &str,
+    stops: u64,
+    prepare: impl Fn(&World),
+    hung: impl Fn(&World) -> io::Result<R> + Sync,
+) {
+    for after in 0..STOPS_MAX {
+        let world = World::new();
+        prepare(&world);
+        if !others_go_on_at(&world, path, after, &hung) {
+            assert!(after >= stops, "{path} was asked for {after} times");
+            return;
+        }
+    }
+    panic!("{path} is asked for without end");
+}
+
+/// Tells whether `hung` came to that question.
+fn others_go_on_at<R>(
     world: &World,
     path: &str,
-    hung: impl FnOnce(&World) -> io::Result<R> + Send,
-) {
-    let hang = world.lower.hang(path).unwrap();
+    after: u64,
+    hung: &(impl Fn(&World) -> io::Result<R> + Sync),
+) -> bool {
+    let hang = world.lower.hang_after(path, after).unwrap();
     thread::scope(|scope| {
         let waiting = call(scope, || hung(world).map(drop));
-        let early = waiting.recv_timeout(WAITS);
-        assert!(
-            matches!(early, Err(RecvTimeoutError::Timeout)),
-            "it does not wait: {early:?}"
-        );
+        if let Some(ended) = ended_before(&hang, &waiting) {
+            ended.expect("the call succeeds");
+            return false;
+        }
         let worked = call(scope, || (0..3).try_for_each(|round| work(world, round)));
         let worked = worked.recv_timeout(PATIENCE);
+        let early = waiting.try_recv();
         // Before anything is said, so that a failure ends.
         drop(hang);
         worked.expect("others wait").expect("others' calls succeed");
+        assert!(early.is_err(), "it ended without an answer: {early:?}");
         let ended = waiting.recv_timeout(PATIENCE);
         ended.expect("it ends").expect("the call succeeds");
-    });
+        true
+    })
 }
+
+/// Waits until a call waits for the end of `hang`; returns what the call ended with where it ended instead.
+fn ended_before<R>(hang: &Hang, call: &Receiver<R>) -> Option<R> {
+    let begun = Instant::now();
+    while !hang.is_met() {
+        if let Ok(ended) = call.recv_timeout(LOOKS_EVERY) {
+            return Some(ended);
+        }
+        assert!(begun.elapsed() < PATIENCE, "it neither ends nor asks");
+    }
+    None
+}
+
+const READY: fn(&World) = |_| {};
 
 #[test]
 fn a_look_up_holds_up_nobody() {
-    others_go_on(&World::new(), "file", |world| node(&world.view, "file"));
+    others_go_on("file", 1, READY, |world| node(&world.view, "file"));
 }
 
 #[test]
 fn a_look_at_attributes_holds_up_nobody() {
-    others_go_on(&World::new(), "file", |world| {
-        world.view.attributes(world.file)
-    });
+    others_go_on("file", 1, READY, |world| world.view.attributes(world.file));
 }
 
 #[test]
 fn an_opening_holds_up_nobody() {
-    others_go_on(&World::new(), "file", |world| {
+    others_go_on("file", 3, READY, |world| {
         world.view.open_file(world.file, OpenHow::default())
     });
 }
 
 #[test]
 fn a_first_change_holds_up_nobody() {
-    others_go_on(&World::new(), "file", |world| {
+    others_go_on("file", 11, READY, |world| {
         world.view.write(world.file, 5, b"changed", true)
+    });
+}
+
+#[test]
+fn a_first_change_that_copies_holds_up_nobody() {
+    others_go_on("small", 11, READY, |world| {
+        world.view.write(world.small, 5, b"changed", true)
     });
 }
 
@@ -181,7 +239,7 @@ fn a_cut_holds_up_nobody() {
         size: Some(100),
         ..SetAttributes::default()
     };
-    others_go_on(&World::new(), "file", |world| {
+    others_go_on("file", 8, READY, |world| {
         world.view.set_attributes(world.file, cut)
     });
 }
@@ -193,16 +251,15 @@ fn a_change_of_attributes_holds_up_nobody() {
         modified: Some(Timestamp::default()),
         ..SetAttributes::default()
     };
-    others_go_on(&World::new(), "file", |world| {
+    others_go_on("file", 2, READY, |world| {
         world.view.set_attributes(world.file, set)
     });
 }
 
 #[test]
 fn what_a_changed_file_borrows_holds_up_nobody() {
-    let world = World::new();
-    world.view.write(world.file, 0, b"changed", false).unwrap();
-    others_go_on(&world, "file", |world| {
+    let change = |world: &World| world.view.write(world.file, 0, b"changed", false).unwrap();
+    others_go_on("file", 2, change, |world| {
         let mut buffer = [0; 100];
         let read = world.view.read(world.file, LARGE as u64 - 100, &mut buffer);
         assert_eq!(buffer, [b'f'; 100]);
@@ -212,7 +269,7 @@ fn what_a_changed_file_borrows_holds_up_nobody() {
 
 #[test]
 fn a_removal_holds_up_nobody() {
-    others_go_on(&World::new(), "file", |world| {
+    others_go_on("file", 1, READY, |world| {
         world.view.unlink(NodeId::ROOT, OsStr::new("file"))
     });
 }
@@ -220,24 +277,22 @@ fn a_removal_holds_up_nobody() {
 #[test]
 fn extended_attributes_hold_up_nobody() {
     let tag = OsStr::new("user.tag");
-    others_go_on(&World::new(), "file", |world| {
-        world.view.xattr(world.file, tag)
-    });
-    others_go_on(&World::new(), "file", |world| {
+    others_go_on("file", 1, READY, |world| world.view.xattr(world.file, tag));
+    others_go_on("file", 2, READY, |world| {
         world.view.set_xattr(world.file, tag, b"2", 0)
     });
 }
 
 #[test]
 fn a_listing_holds_up_nobody() {
-    others_go_on(&World::new(), "directory", |world| {
+    others_go_on("directory", 4, READY, |world| {
         world.view.open_directory(world.directory)
     });
 }
 
 #[test]
 fn a_directory_on_the_way_holds_up_nobody() {
-    others_go_on(&World::new(), "directory", |world| {
+    others_go_on("directory", 2, READY, |world| {
         let inside = OsStr::new("inside");
         let found = world.view.lookup(world.directory, inside)?;
         assert!(found.is_ok());
@@ -247,14 +302,58 @@ fn a_directory_on_the_way_holds_up_nobody() {
 
 #[test]
 fn a_removal_of_a_directory_holds_up_nobody() {
-    let world = World::new();
-    world
-        .lower
-        .change(|tree| tree.remove("directory/inside"))
-        .unwrap();
-    others_go_on(&world, "directory", |world| {
+    let empty = |world: &World| {
+        let removed = world.lower.change(|tree| tree.remove("directory/inside"));
+        removed.unwrap();
+    };
+    others_go_on("directory", 4, empty, |world| {
         world
             .view
             .remove_directory(NodeId::ROOT, OsStr::new("directory"))
     });
+}
+
+/// A node gets one object, however many threads change it first, and no change of theirs is lost.
+#[test]
+fn two_first_changes_of_one_file_make_one_object() {
+    for (path, size, filled) in [("file", LARGE, b'f'), ("small", SMALL, b's')] {
+        let stops = (0..STOPS_MAX).find(|after| !two_change(path, size, filled, *after));
+        let stops = stops.unwrap_or_else(|| panic!("{path} is asked for without end"));
+        assert!(stops >= 8, "{path} was asked for {stops} times");
+    }
+}
+
+/// Tells whether the first change came to that question.
+fn two_change(path: &str, size: usize, filled: u8, after: u64) -> bool {
+    let world = World::new();
+    let view = &world.view;
+    let id = node(view, path).unwrap();
+    let hang = world.lower.hang_after(path, after).unwrap();
+    let is_met = thread::scope(|scope| {
+        let first = call(scope, || view.write(id, 0, b"first", false));
+        let ended = ended_before(&hang, &first);
+        let is_met = ended.is_none();
+        let second = call(scope, || view.write(id, size as u64 - 6, b"second", false));
+        if is_met {
+            // It waits for the first, or for what the first waits for.
+            thread::sleep(LOOKS_EVERY * 10);
+            second.try_recv().unwrap_err();
+        }
+        drop(hang);
+        for (ended, waiting) in [(ended, first), (None, second)] {
+            let ended = ended.unwrap_or_else(|| waiting.recv_timeout(PATIENCE).expect("it ends"));
+            ended.expect("the change succeeds");
+        }
+        is_met
+    });
+    let mut data = vec![0; size];
+    assert_eq!(view.read(id, 0, &mut data).unwrap(), size);
+    let between = data[5..size - 6].iter();
+    assert_eq!(
+        (&data[..5], &data[size - 6..]),
+        (&b"first"[..], &b"second"[..])
+    );
+    assert!(between.copied().all(|byte| byte == filled), "data are lost");
+    assert_eq!(objects(&world), 1, "after {after}");
+    is_met
 }

@@ -6,9 +6,9 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
 use surmise_journal::HEADER_LENGTH;
+use surmise_twins::new_node;
 use surmise_view::{
-    Entry, FileKind, NewNode, NodeId, OpenHow, Read, ReadsUnknown, RenameMode, View, ViewConfig,
-    load_reads,
+    Entry, FileKind, NodeId, OpenHow, Read, ReadsUnknown, RenameMode, View, ViewConfig, load_reads,
 };
 use tempfile::TempDir;
 
@@ -90,14 +90,7 @@ fn open_and_close(view: &View, path: &str) -> Entry {
 }
 
 fn create(view: &View, name: &str) -> NodeId {
-    let new = NewNode {
-        kind: FileKind::Regular,
-        permissions: 0o644,
-        uid: rustix::process::getuid().as_raw(),
-        gid: rustix::process::getgid().as_raw(),
-        special: 0,
-        target: "".into(),
-    };
+    let new = new_node(FileKind::Regular);
     let created = view.create(NodeId::ROOT, OsStr::new(name), new);
     created.unwrap().node
 }

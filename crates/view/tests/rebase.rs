@@ -9,9 +9,8 @@ use rustix::io::Errno;
 use surmise_changes::Changes;
 use surmise_commit::Request;
 use surmise_journal::{FRAME_HEADER_LENGTH, HEADER_LENGTH};
-use surmise_view::{
-    FileKind, Map, NewNode, Node, NodeId, OpenHow, Operation, View, ViewConfig, load,
-};
+use surmise_twins::new_node;
+use surmise_view::{FileKind, Map, Node, NodeId, OpenHow, Operation, View, ViewConfig, load};
 use tempfile::TempDir;
 
 struct World {
@@ -81,14 +80,7 @@ fn lookup(view: &View, name: &str) -> NodeId {
 }
 
 fn create(view: &View, name: &str) -> NodeId {
-    let new = NewNode {
-        kind: FileKind::Regular,
-        permissions: 0o644,
-        uid: rustix::process::getuid().as_raw(),
-        gid: rustix::process::getgid().as_raw(),
-        special: 0,
-        target: "".into(),
-    };
+    let new = new_node(FileKind::Regular);
     view.create(NodeId::ROOT, OsStr::new(name), new)
         .unwrap()
         .node

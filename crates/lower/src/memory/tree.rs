@@ -24,7 +24,7 @@ pub(super) struct Tree {
     free: BTreeSet<u64>,
     last: u64,
     steps: i64,
-    /// Whom changes are told.
+    /// The watchers that changes are told to.
     pub(super) told: Vec<Weak<MemoryWatcher>>,
 }
 

@@ -27,7 +27,7 @@ impl Objects {
         }
     }
 
-    /// For who makes or removes objects without the view's lock.
+    /// The store, for a caller that makes or removes objects without the view's lock.
     pub(super) fn store(&self) -> ObjectStore {
         self.store.clone()
     }

@@ -10,6 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::io::Errno;
+use surmise_twins::new_node;
 use surmise_view::{
     Entry, FileKind, Identity, InodeKey, NewNode, NodeId, OpenHow, RenameMode, SetAttributes, View,
     ViewConfig, load,
@@ -57,12 +58,10 @@ impl World {
 
 fn new(kind: FileKind) -> NewNode {
     NewNode {
-        kind,
         permissions: 0o755,
         uid: 0,
         gid: 0,
-        special: 0,
-        target: "".into(),
+        ..new_node(kind)
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 use surmise_lower::Memory;
+use surmise_twins::new_node;
 use surmise_view::{Entry, FileKind, NewNode, NodeId, RenameMode, SetAttributes, View, ViewConfig};
 use tempfile::TempDir;
 
@@ -165,12 +166,8 @@ impl World {
     fn create(&self, path: &str, kind: FileKind) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
         let new = NewNode {
-            kind,
             permissions: 0o644,
-            uid: 0,
-            gid: 0,
-            special: 0,
-            target: "".into(),
+            ..new_node(kind)
         };
         let made = self.view().create(parent, name, new)?;
         self.count(&made);

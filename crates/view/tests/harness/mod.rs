@@ -16,6 +16,7 @@ use std::sync::Arc;
 use plain::{content, name_inodes, plain, plant, plant_in_memory, seen, set_time, walk};
 use running::Held;
 use surmise_lower::Memory;
+use surmise_twins::new_node;
 use surmise_view::{
     Entry, FileKind, MarkId, NewNode, NodeId, OpenHow, RenameMode, SetAttributes, Timestamp, View,
     ViewConfig,
@@ -311,16 +312,8 @@ impl Pair {
     fn create(&self, at: &Parts, kind: FileKind, target: OsString) -> io::Result<()> {
         let (parent, name) = self.parent(at)?;
         let new = NewNode {
-            kind,
-            permissions: match kind {
-                FileKind::Regular => 0o644,
-                FileKind::Directory => 0o755,
-                _ => 0o777,
-            },
-            uid: rustix::process::getuid().as_raw(),
-            gid: rustix::process::getgid().as_raw(),
-            special: 0,
             target,
+            ..new_node(kind)
         };
         let created = self.view().create(parent, name, new);
         created.map(|entry| self.count(&entry))
