@@ -234,7 +234,10 @@ fn a_request_is_cancelled() {
         speaker.ask(3, "cancel", json!({"request": 2}))["result"],
         json!({})
     );
-    assert_eq!(speaker.response(2)["error"]["data"]["code"], "cancelled");
+    let cancelled = speaker.response(2)["error"]["data"].clone();
+    assert_eq!(cancelled["code"], "cancelled");
+    let hint = "`surmise list` shows what is left";
+    assert_eq!(cancelled["hint"], hint, "{cancelled}");
     let signal = json!({"request": 1, "signal": "INT"});
     assert_eq!(speaker.ask(4, "signal", signal)["result"], json!({}));
     assert_eq!(speaker.response(1)["result"]["exit"], 130);

@@ -3,6 +3,7 @@
 use rustix::process::Signal;
 use serde_json::json;
 use surmise_api::results::State;
+use surmise_api::{Status, Surmise};
 use surmise_testkit::{Scratch, watchdog};
 
 use crate::server::{LIMIT, Server, Speaker};
@@ -69,4 +70,26 @@ fn a_client_that_says_no_more_is_answered() {
         "cat found the end"
     );
     assert!(speaker.hear().is_none(), "the connection is closed");
+}
+
+#[test]
+fn s53_a_hangup_that_comes_when_the_command_has_ended_does_not_keep_it_from_being_settled() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch);
+    let mut speaker = Speaker::greeted(&server);
+    // So many changes that it takes a while to look at them.
+    let script = "mkdir d && cd d && seq 5000 | xargs touch";
+    let command = json!({"command": ["sh", "-c", script], "directory": scratch.work(),
+                         "name": "t", "then": "abort"});
+    speaker.request(1, "run", command);
+    speaker.event("started");
+    let surmise = Surmise::at(scratch.state().join("surmise"));
+    let domain = surmise.domain("t").expect("it runs");
+    watchdog::until("the command has ended", LIMIT, || {
+        !matches!(domain.status(), Status::Running { .. })
+    });
+    speaker.request(2, "cancel", json!({"request": 1}));
+    let settled = speaker.response(1);
+    assert_eq!(settled["result"]["state"], "aborted", "{settled}");
+    assert!(!domain.exists());
 }
