@@ -25,6 +25,7 @@ use surmise_launch::Question;
 use surmise_sys::process::{self, Child as Process};
 
 use crate::event::Event;
+use crate::interrupt;
 use crate::results::Failed;
 
 /// How much of a result goes into one packet, in bytes: well below what a socket takes.
@@ -103,8 +104,7 @@ impl Given {
         work: impl FnOnce(&Channel) -> Result<T, Box<Failed>>,
     ) -> io::Result<()> {
         rustix::process::setsid()?;
-        // It tells that the client has gone, also where the server was started to live on without a terminal (nohup(1)).
-        surmise_sys::signals::reset(Signal::HUP)?;
+        interrupt::listen_again()?;
         rustix::process::set_parent_process_death_signal(Some(Signal::HUP))?;
         if rustix::process::getppid() != Some(parent) {
             // It ended before the kernel knew that this process wants to hear of it.

@@ -30,18 +30,23 @@ impl Interrupts {
         }
     }
 
-    /// For a copy of this process, which is to end by them.
-    ///
-    /// # Errors
-    /// As `sigprocmask`.
-    pub(crate) fn give_back(&self) -> io::Result<()> {
-        self.before.restore()
-    }
-
     /// Whether one has arrived; it is taken.
     pub fn arrived(&self) -> bool {
         matches!(self.signals.next(), Ok(Some(_)))
     }
+}
+
+/// Has signals that ask to stop do what they do to any new program. For a copy of a process that holds them, or that
+/// was started without them: a shell's script has `INT` and `QUIT` ignored for what it starts with `&`, and nohup(1)
+/// `HUP`. The copy is told by them what its client wants.
+///
+/// # Errors
+/// As `sigaction` and `sigprocmask`.
+pub(crate) fn listen_again() -> io::Result<()> {
+    for signal in STOPPING {
+        signals::reset(signal)?;
+    }
+    signals::unblock(&STOPPING).map(drop)
 }
 
 /// Readable when a signal has arrived.

@@ -69,7 +69,10 @@ impl Supervised<'_> {
     /// Runs a command in a kept domain.
     pub(crate) fn shell(self, domain: &Domain, launch: &Launch) -> Result<RunResult, Box<Failed>> {
         let outcome = Surmise::shell(domain, launch, &self);
+        // From here on a signal is for this process alone. It must not keep the domain from being settled.
+        let interrupts = Interrupts::hold();
         let outcome = outcome.map_err(|error| Failed::of(&error, FAILED))?;
+        let _interrupts = interrupts.map_err(|error| kept(no_signals(&error), domain))?;
         let missing = keep(domain);
         let pending = outcome.pending();
         let pending = pending.map_err(|error| kept(Failed::of(&error, FAILED), domain))?;
@@ -83,15 +86,17 @@ impl Supervised<'_> {
         launch: &Launch,
         then: Then,
     ) -> Result<RunResult, Box<Failed>> {
+        // From here on a signal is for this process alone. It must not keep the domain from being settled.
+        let interrupts = Interrupts::hold();
         let guesses =
             !launch.guessing.is_empty() || launch.through.is_some() || launch.sync.is_some();
         let Some(domain) = outcome.domain.clone() else {
             return Ok(outcome.result("", None, Fate::Real, lost(outcome), guesses));
         };
+        let interrupts = interrupts.map_err(|error| kept(no_signals(&error), &domain))?;
         let name = domain.name().to_owned();
         let pending = domain.pending();
         let pending = pending.map_err(|error| kept(Failed::of(&error, FAILED), &domain))?;
-        let interrupts = Interrupts::hold().map_err(|error| no_signals(&error))?;
         let mut progress = Progressing::new(self.channel, &interrupts);
         let settled = then.settle(
             domain,

@@ -199,6 +199,12 @@ impl Domain {
         matches!(doorway::is_open(&self.directory), Ok(false))
     }
 
+    /// Whether the domain runs and hears requests, as it does during a commit too. A domain that ends stops hearing
+    /// before it closes the links of its watchers.
+    pub fn answers(&self) -> bool {
+        matches!(doorway::is_open(&self.directory), Ok(true))
+    }
+
     /// Returns when all that the domain holds would survive a power loss, and is sealed: from then on a change
     /// of it by anything but Surmise is told as damage.
     ///

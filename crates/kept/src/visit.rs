@@ -118,7 +118,8 @@ impl Watched {
         Self(link)
     }
 
-    /// What happens next; waits for it. `None` when the domain has ended, or has forgotten who does not read.
+    /// What happens next; waits for it. `None` when the domain has ended, or tells this watcher no more, since the
+    /// watcher did not read or others came: then it still [answers](Domain::answers).
     ///
     /// # Errors
     /// When the link fails, and when the running domain is one of another version of Surmise.

@@ -373,9 +373,13 @@ impl Request {
         let result = self.running.take_result()?;
         Ok(match result {
             // It had no signal taken over, and ended by that.
-            Err(failed) if self.is_cancelled && failed.code == "process_killed" => Err(
-                Failed::plain("cancelled", "it was cancelled".into(), failed.status),
-            ),
+            Err(failed) if self.is_cancelled && failed.code == "process_killed" => {
+                Err(Box::new(Failed {
+                    code: "cancelled".into(),
+                    error: "it was cancelled".into(),
+                    ..*failed
+                }))
+            }
             result => result,
         })
     }

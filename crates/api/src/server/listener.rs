@@ -13,7 +13,7 @@ use surmise_sys::process::{self, Child};
 
 use super::connection;
 use crate::error::Explained;
-use crate::interrupt::Interrupts;
+use crate::interrupt::{self, Interrupts};
 use crate::protocol::{Problem, Rejected};
 use crate::surmise::Surmise;
 
@@ -127,17 +127,13 @@ impl Listener {
                 !has_ended
             });
             if room && ready.last() == Some(&true) {
-                clients.extend(self.accept(surmise, &interrupts)?);
+                clients.extend(self.accept(surmise)?);
             }
         }
     }
 
     /// The process of the next client.
-    fn accept(
-        &self,
-        surmise: &Surmise,
-        interrupts: &Interrupts,
-    ) -> Result<Option<Child>, ListenError> {
+    fn accept(&self, surmise: &Surmise) -> Result<Option<Child>, ListenError> {
         let client = match rustix::net::accept_with(&self.socket, SocketFlags::CLOEXEC) {
             Ok(client) => client,
             Err(Errno::INTR | Errno::CONNABORTED | Errno::AGAIN) => return Ok(None),
@@ -150,7 +146,7 @@ impl Listener {
             return Ok(None);
         }
         let parent = rustix::process::getpid();
-        let live = || u8::from(live(surmise, &client, parent, interrupts).is_err());
+        let live = || u8::from(live(surmise, &client, parent).is_err());
         match process::fork(&[client.as_fd()], live) {
             Ok(child) => Ok(Some(child)),
             // The client sees the end; others may come later.
@@ -160,19 +156,12 @@ impl Listener {
 }
 
 /// The life of a client's process.
-fn live(
-    surmise: &Surmise,
-    client: &OwnedFd,
-    parent: Pid,
-    interrupts: &Interrupts,
-) -> io::Result<()> {
+fn live(surmise: &Surmise, client: &OwnedFd, parent: Pid) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::HUP))?;
     if rustix::process::getppid() != Some(parent) {
         return Ok(());
     }
-    interrupts.give_back()?;
-    // The server may have been started to live on without a terminal (nohup(1)); a client's process ends with the server.
-    surmise_sys::signals::reset(Signal::HUP)?;
+    interrupt::listen_again()?;
     let (input, output) = (client.try_clone()?, client.try_clone()?);
     connection::serve(surmise.clone(), input, output)
 }

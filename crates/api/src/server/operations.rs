@@ -204,6 +204,9 @@ fn opened(surmise: &Surmise, name: &str) -> Result<Domain, Box<Failed>> {
 }
 
 /// Until the domain has ended. The result is what has become of it then: null where it is no more.
+///
+/// # Errors
+/// Among others when the domain runs on and tells this watcher no more.
 fn watch(surmise: &Surmise, channel: &Channel, name: &str) -> Done {
     let domain = opened(surmise, name)?;
     let watched = domain.watch();
@@ -212,6 +215,14 @@ fn watch(surmise: &Surmise, channel: &Channel, name: &str) -> Done {
     channel.tell(&Event::Watching).map_err(gone)?;
     while let Some(notice) = watched.heard().map_err(|error| failed(&error))? {
         channel.tell(&Event::of(notice)).map_err(gone)?;
+    }
+    if domain.0.answers() {
+        let error = format!("domain `{name}` runs on, and has dropped this watch");
+        let mut failed = Failed::plain("watch_lost", error, FAILED);
+        let hint =
+            "watch it again; a domain drops a watch that is not read, and the oldest of too many";
+        failed.hint = Some(hint.into());
+        return Err(failed);
     }
     domain.0.wait_ended();
     done(&surmise.domain(name).ok().map(|domain| domain.summary()))

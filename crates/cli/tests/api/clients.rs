@@ -234,7 +234,10 @@ fn a_request_is_cancelled() {
         speaker.ask(3, "cancel", json!({"request": 2}))["result"],
         json!({})
     );
-    assert_eq!(speaker.response(2)["error"]["data"]["code"], "cancelled");
+    let cancelled = speaker.response(2)["error"]["data"].clone();
+    assert_eq!(cancelled["code"], "cancelled");
+    let hint = "`surmise list` shows what is left";
+    assert_eq!(cancelled["hint"], hint, "{cancelled}");
     let signal = json!({"request": 1, "signal": "INT"});
     assert_eq!(speaker.ask(4, "signal", signal)["result"], json!({}));
     assert_eq!(speaker.response(1)["result"]["exit"], 130);
@@ -265,6 +268,32 @@ fn a_running_domain_is_committed_while_it_is_watched() {
     let ended = speaker.response(1);
     assert_eq!(ended["result"]["changes"][0]["kind"], "D", "{ended}");
     client.abort("t").expect("abort");
+}
+
+#[test]
+fn a_watch_that_a_running_domain_drops_is_told_as_lost() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch);
+    let mut speaker = Speaker::greeted(&server);
+    let command = json!({"command": ["sleep", "600"], "directory": scratch.work(), "name": "t"});
+    speaker.request(0, "run", command);
+    speaker.event("started");
+    for id in 1..=16 {
+        speaker.request(id, "watch", json!({"name": "t"}));
+        speaker.event("watching");
+    }
+    // One too many: the first makes room. A client that has lost its watch may watch again.
+    for (id, dropped) in [(17, 1), (18, 2)] {
+        speaker.request(id, "watch", json!({"name": "t"}));
+        let lost = speaker.response(dropped);
+        assert_eq!(lost["error"]["data"]["code"], "watch_lost", "{lost}");
+    }
+    // The other watches last until the domain ends, and none of them is told as lost then.
+    speaker.request(19, "abort", json!({"name": "t"}));
+    for _ in 3..=18 {
+        let ended = speaker.until(|message| (3..=18).any(|id| message["id"] == id));
+        assert!(ended.get("error").is_none(), "{ended}");
+    }
 }
 
 #[test]

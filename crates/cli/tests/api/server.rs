@@ -22,8 +22,13 @@ pub struct Server {
 
 impl Server {
     pub fn start(scratch: &Scratch) -> Self {
+        Self::start_by(scratch, &mut Command::new(surmise_binary()))
+    }
+
+    /// One that `command` becomes; it appends what follows the program's name.
+    pub fn start_by(scratch: &Scratch, command: &mut Command) -> Self {
         let socket = scratch.root().join("api.sock");
-        let process = Command::new(surmise_binary())
+        let process = command
             .arg("api")
             .arg("--socket")
             .arg(&socket)

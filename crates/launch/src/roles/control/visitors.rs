@@ -35,7 +35,8 @@ impl Visitors {
             .chain(self.silent.iter().map(AsFd::as_fd))
     }
 
-    /// The next client that has said what it wants.
+    /// The next client that has said what it wants, in the order in which they came: the watch that began first is the
+    /// first to make room.
     pub(super) fn hear(&mut self) -> io::Result<Option<(Link, Wish)>> {
         while self.silent.len() < VISITORS_MAX
             && let Some(visitor) = self.doorway.accept()?
@@ -47,7 +48,7 @@ impl Visitors {
             match self.silent[index].try_receive::<Request>() {
                 Ok(None) => index += 1,
                 Ok(Some(Some(request))) => {
-                    let visitor = self.silent.swap_remove(index);
+                    let visitor = self.silent.remove(index);
                     if request.version == VERSION {
                         return Ok(Some((visitor, request.wish)));
                     }
@@ -55,7 +56,7 @@ impl Visitors {
                     refuse(&visitor, Refusal::new("another version of surmise", hint));
                 }
                 // Gone, or speaks another language.
-                Ok(Some(None)) | Err(_) => drop(self.silent.swap_remove(index)),
+                Ok(Some(None)) | Err(_) => drop(self.silent.remove(index)),
             }
         }
         Ok(None)

@@ -98,6 +98,8 @@ pub(super) struct Watch<'a> {
     job: &'a Job<'a>,
     /// For the end.
     heard: &'a mut Heard,
+    /// Ahead of `hands`, so that the doorway closes before the links of the watchers do. A watcher whose link has
+    /// closed takes an open doorway as the sign that the domain runs on.
     visitors: Visitors,
     course: Course,
     hands: Hands<'a>,
