@@ -28,8 +28,9 @@ pub struct Speculating {
     /// Predicts results of calls about files rightly, and decides that later: what is left is what tracking costs
     ///
     /// RATE is how probable it is for a call about a file's name or attributes to be predicted, above 0 and at most 1.
-    /// DELAY is how long it takes until a prediction is decided, as in 30ms or 2s; at most 60s.
-    #[arg(long, value_name = "RATE:DELAY", value_parser = parse_right, groups = ["guessing", "supervised"])]
+    /// DELAY is how long it takes until a prediction is decided, as in 30ms or 2s; at most 60s. WRONG is how probable it
+    /// is for a prediction to be wrong all the same, and to be rolled back after DELAY: from 0 to 1; 0 without it.
+    #[arg(long, value_name = "RATE:DELAY[:WRONG]", value_parser = parse_right, groups = ["guessing", "supervised"])]
     predict_right: Option<Right>,
 
     /// Print predictions, checkpoints, rollbacks, waits and commits on standard error afterwards
@@ -70,13 +71,16 @@ fn parse(text: &str) -> Result<Torture, String> {
 const DELAY_MAX: Duration = Duration::from_secs(60);
 
 fn parse_right(text: &str) -> Result<Right, String> {
-    let hint = "a rate above 0 and at most 1, and a delay of at most 60s, as in 1:30ms";
-    let (rate, delay) = text.split_once(':').ok_or(hint)?;
-    let rate = rate.parse().map_err(|_| hint)?;
-    let delay = parse_time(delay).ok().filter(|delay| *delay <= DELAY_MAX);
-    match delay {
-        Some(delay) if rate > 0.0 && rate <= 1.0 => Ok(Right { rate, delay }),
-        _ => Err(hint.into()),
+    let hint = "a rate above 0 and at most 1, a delay of at most 60s, and perhaps how many are wrong, from 0 to 1, as in \
+                1:30ms:0.1";
+    let (rate, rest) = text.split_once(':').ok_or(hint)?;
+    let (delay, wrong) = rest.split_once(':').unwrap_or((rest, "0"));
+    let rate: f64 = rate.parse().map_err(|_| hint)?;
+    let wrong: f64 = wrong.parse().map_err(|_| hint)?;
+    let delay = parse_time(delay).map_err(|_| hint)?;
+    match delay <= DELAY_MAX && rate > 0.0 && rate <= 1.0 && (0.0..=1.0).contains(&wrong) {
+        true => Ok(Right { rate, delay, wrong }),
+        false => Err(hint.into()),
     }
 }
 
@@ -164,13 +168,30 @@ mod tests {
     }
 
     #[test]
-    fn right_predictions_have_a_rate_and_a_delay() {
+    fn right_predictions_have_a_rate_a_delay_and_perhaps_a_share_that_is_wrong() {
         let delay = Duration::from_millis(30);
-        assert_eq!(parse_right("1:30ms"), Ok(Right { rate: 1.0, delay }));
-        assert_eq!(parse_right("0.5:0.03s"), Ok(Right { rate: 0.5, delay }));
-        assert!(parse_right("1:60s").is_ok() && parse_right("1:1ms").is_ok());
+        let right = |rate, wrong| Ok(Right { rate, delay, wrong });
+        assert_eq!(parse_right("1:30ms"), right(1.0, 0.0));
+        assert_eq!(parse_right("0.5:0.03s"), right(0.5, 0.0));
+        assert_eq!(parse_right("0.5:30ms:0.1"), right(0.5, 0.1));
+        assert!(parse_right("1:60s").is_ok() && parse_right("1:1ms:1").is_ok());
         for wrong in [
-            "", "1", "1:", "1:0ms", "1:ms", "0:1s", "2:1s", "NaN:1s", "1:61s", "1:-1s", "x:1s",
+            "",
+            "1",
+            "1:",
+            "1:0ms",
+            "1:ms",
+            "0:1s",
+            "2:1s",
+            "NaN:1s",
+            "1:61s",
+            "1:-1s",
+            "x:1s",
+            "1:30ms:",
+            "1:30ms:1.1",
+            "1:30ms:-0.1",
+            "1:30ms:NaN",
+            "1:30ms:0:0",
         ] {
             assert!(parse_right(wrong).is_err(), "{wrong}");
         }

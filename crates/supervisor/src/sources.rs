@@ -2,13 +2,14 @@
 
 pub(crate) mod right;
 pub(crate) mod torture;
+mod wrong;
 
 /// What a domain's guesses come from.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Guessing {
     /// Wrong results at random, taken back later.
     Torture(torture::Options),
-    /// Right results, decided later.
+    /// Right results, and perhaps some that are wrong, decided later.
     Right(right::Options),
 }
 

@@ -228,6 +228,9 @@ pub struct RightParams {
     pub rate: f64,
     /// How long it takes until a prediction is decided, in milliseconds: 1 to 60,000.
     pub delay_ms: u64,
+    /// How probable it is for a prediction to be wrong all the same: from 0 to 1.
+    #[serde(default)]
+    pub wrong: f64,
 }
 
 impl RightParams {

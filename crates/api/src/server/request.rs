@@ -156,7 +156,11 @@ fn guessing(params: &Run) -> Result<Vec<Guessing>, String> {
             ));
         }
         let delay = std::time::Duration::from_millis(milliseconds);
-        sources.push(Guessing::Right(Right { rate, delay }));
+        let wrong = right.wrong;
+        if !(0.0..=1.0).contains(&wrong) {
+            return Err(format!("predict_right.wrong: {wrong} is not from 0 to 1"));
+        }
+        sources.push(Guessing::Right(Right { rate, delay, wrong }));
     }
     Ok(sources)
 }

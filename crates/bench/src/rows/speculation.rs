@@ -10,6 +10,10 @@ use crate::limit::Limit;
 /// Each call that can be predicted is.
 const RIGHT: &[&str] = &["--predict-right", "1:30ms", "--json", "--stats"];
 
+/// As many calls are predicted as leave the programs something to do between two wrong ones, and a tenth is wrong.
+const TENTH_WRONG: &[&str] = &["--predict-right", "0.05:30ms:0.1", "--json", "--stats"];
+const TWENTIETH_RIGHT: &[&str] = &["--predict-right", "0.05:30ms", "--json", "--stats"];
+
 const RECORD: &str = "git add . && git commit --quiet --message=All";
 
 /// What a script does with ordinary tools: each stage is a process of its own, and there are three such lines.
@@ -38,17 +42,33 @@ pub(super) const SPECULATION: &[Row] = &[
     right("git-commit-right", Input::Copy(Made::Unrecorded(50)), &["sh", "-c", RECORD]),
     right("pipeline-right", Input::Copy(Made::Tree(50)), &["sh", "-c", PIPELINE]),
     right("subprocess-right", Input::Empty, &["/usr/bin/python3", "-c", SUBPROCESSES]),
+    right("cargo-right", Input::Copy(Made::Crate), &["cargo", "build", "--quiet", "--offline"]),
+    wrong("subprocess-wrong", Input::Empty, &["/usr/bin/python3", "-c", SUBPROCESSES]),
     hearing("call-heard", Listener::Supervisor, Listener::Filter, HEARD),
     hearing("call-unheard", Listener::Filter, Listener::Nobody, Limit::None),
 ];
 
 const fn right(test: &'static str, input: Input, inside: &'static [&'static str]) -> Row {
+    of(test, input, inside, [RIGHT, &[]])
+}
+
+/// Beside the same predictions without wrong ones: what is left is what those cost.
+const fn wrong(test: &'static str, input: Input, inside: &'static [&'static str]) -> Row {
+    of(test, input, inside, [TENTH_WRONG, TWENTIETH_RIGHT])
+}
+
+const fn of(
+    test: &'static str,
+    input: Input,
+    inside: &'static [&'static str],
+    [options, peer]: [&'static [&'static str]; 2],
+) -> Row {
     Row {
         test,
         what: What::Command(Command {
-            options: RIGHT,
+            options,
             inside,
-            peer: Peer::Options(&[]),
+            peer: Peer::Options(peer),
             timing: Timing::Whole(1),
             input,
             cold: None,

@@ -1,7 +1,7 @@
-//! Right results, of which nobody knows for a while that they are right.
+//! Right results, of which nobody knows for a while that they are right, and perhaps some that are wrong.
 //!
-//! It stands for a source that is far away and predicts well, such as a remote file system: what is left of a run's time
-//! is what tracking costs, and what waits.
+//! This source stands for one that is far away and predicts well, such as a remote file system. What a run takes
+//! longer is then what tracking costs, what waits, and what is done again after a wrong result.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -10,28 +10,31 @@ use fastrand::Rng;
 use surmise_engine::{Decision, Id};
 use surmise_syscalls::{Disposition, Handler, Kind as Column};
 
+use super::wrong;
 use crate::call::Call;
 use crate::source::{Guess, Source};
 
 /// How old an image is that a further guess may share (Speculator, section 5.2).
 const SHARED_AGE_MAX: Duration = Duration::from_millis(500);
 
-/// How right results are predicted.
+/// How results are predicted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
     /// How probable it is for a call about a file's name or attributes to be predicted: above 0, at most 1.
     pub rate: f64,
     /// How long it takes until a prediction is decided.
     pub delay: Duration,
+    /// How probable it is for a prediction to be wrong, from 0 to 1.
+    pub wrong: f64,
 }
 
-/// The owner of predictions that all turn out right.
+/// The owner of predictions that are decided late.
 #[derive(Debug)]
 pub(crate) struct Right {
     options: Options,
     rng: Rng,
-    /// When each is due, the oldest first.
-    undecided: VecDeque<(Instant, Id)>,
+    /// When each is due, and how it is decided then; the oldest first.
+    undecided: VecDeque<(Instant, Id, Decision)>,
 }
 
 impl Right {
@@ -50,27 +53,38 @@ impl Source for Right {
             .row
             .disposition_with(Column::Prediction, call.arguments());
         let is_of_file = call.row.handler() == Handler::View && disposition == Disposition::Track;
-        (is_of_file && self.rng.f64() < self.options.rate).then_some(Guess::Truth)
+        if !is_of_file || self.rng.f64() >= self.options.rate {
+            return None;
+        }
+        // A call without a wrong result gets the right one.
+        let is_wrong = self.rng.f64() < self.options.wrong;
+        let wrong = is_wrong.then(|| wrong::guess(&mut self.rng, call.name(), call.arguments()));
+        Some(wrong.flatten().unwrap_or(Guess::Truth))
     }
 
     fn may_share(&mut self, age: Duration) -> bool {
         age < SHARED_AGE_MAX
     }
 
-    fn given(&mut self, id: Id, _: &Guess, now: Instant) {
-        self.undecided.push_back((now + self.options.delay, id));
+    fn given(&mut self, id: Id, guess: &Guess, now: Instant) {
+        let decision = match guess {
+            Guess::Truth => Decision::Affirm,
+            _ => Decision::Deny,
+        };
+        let due = now + self.options.delay;
+        self.undecided.push_back((due, id, decision));
     }
 
     fn due(&mut self, now: Instant) -> Option<(Id, Decision)> {
-        let &(due, id) = self.undecided.front()?;
+        let &(due, id, decision) = self.undecided.front()?;
         (due <= now).then(|| {
             self.undecided.pop_front();
-            (id, Decision::Affirm)
+            (id, decision)
         })
     }
 
     fn next_due(&self) -> Option<Instant> {
-        self.undecided.front().map(|&(due, _)| due)
+        self.undecided.front().map(|&(due, ..)| due)
     }
 
     /// Time decides, and nobody can hurry it.
@@ -79,22 +93,54 @@ impl Source for Right {
     }
 
     fn withdrawn(&mut self, id: Id) {
-        self.undecided.retain(|&(_, undecided)| undecided != id);
+        self.undecided.retain(|&(_, undecided, _)| undecided != id);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rustix::process::getpid;
+    use surmise_sys::seccomp::Notification;
+    use surmise_syscalls::{Syscall, row_of};
+
     use super::*;
 
+    fn right(delay: Duration, wrong: f64) -> Right {
+        let rate = 1.0;
+        Right::new(&Options { rate, delay, wrong })
+    }
+
     #[test]
-    fn each_is_affirmed_when_its_time_has_come_and_not_before() {
+    fn so_many_are_wrong_as_were_asked_for() {
+        let row = row_of(Syscall::Faccessat);
+        let notification = Notification {
+            id: 0,
+            thread: getpid(),
+            number: row.number(),
+            arguments: [0; 6],
+            instruction_pointer: 0,
+        };
+        let call = Call { notification, row };
+        let wrong = |share| {
+            let mut right = right(Duration::from_millis(30), share);
+            let guesses = (0..1000).map(|_| right.offer(&call).expect("a guess"));
+            guesses.filter(|guess| *guess != Guess::Truth).count()
+        };
+        assert_eq!((wrong(0.0), wrong(1.0)), (0, 1000));
+        let tenth = wrong(0.1);
+        assert!((50..200).contains(&tenth), "{tenth}");
+    }
+
+    #[test]
+    fn each_is_decided_when_its_time_has_come_and_not_before() {
         let delay = Duration::from_millis(30);
-        let mut right = Right::new(&Options { rate: 1.0, delay });
+        let mut right = right(delay, 0.0);
         let begun = Instant::now();
         assert_eq!(right.next_due(), None);
-        for (id, after) in [(1, 0), (2, 10), (3, 20)] {
-            right.given(Id(id), &Guess::Truth, begun + Duration::from_millis(after));
+        let guesses = [Guess::Truth, Guess::Truth, Guess::Result(-2)];
+        for (place, guess) in (0..).zip(&guesses) {
+            let given = begun + Duration::from_millis(10 * place);
+            right.given(Id(place + 1), guess, given);
         }
         right.withdrawn(Id(2));
         assert_eq!(right.force(Id(1)), None);
@@ -102,7 +148,7 @@ mod tests {
         assert_eq!(right.due(begun + delay - Duration::from_nanos(1)), None);
         let late = begun + 2 * delay;
         assert_eq!(right.due(late), Some((Id(1), Decision::Affirm)));
-        assert_eq!(right.due(late), Some((Id(3), Decision::Affirm)));
+        assert_eq!(right.due(late), Some((Id(3), Decision::Deny)));
         assert_eq!((right.due(late), right.next_due()), (None, None));
     }
 }

@@ -1,13 +1,12 @@
 //! Misprediction at random: which calls are guessed, what is guessed, and when that is decided.
 
-mod wrong;
-
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use surmise_engine::{Decision, Id};
 
+use super::wrong;
 use crate::call::Call;
 use crate::source::{Guess, Source};
 

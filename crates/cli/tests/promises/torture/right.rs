@@ -1,4 +1,4 @@
-//! S31: what is guessed right and confirmed late ends as a plain run does, and the wait for it is told.
+//! S31: what is guessed and decided late ends as a plain run does, and what waited for it is told.
 
 use surmise_testkit::tell;
 
@@ -28,7 +28,8 @@ fn threads_that_are_sent_signals_get_on() {
     });
 }
 
-/// Runs a command plainly, and with every call guessed right that can be, each guess confirmed after 30 ms.
+/// Runs a command plainly, then with every call guessed right that can be, and then with some guessed wrong. Each guess
+/// is decided after 30 ms.
 fn late(command: &[&str], prepare: impl Fn(&Setting) -> bool) {
     as_each_user(|setting| {
         let plain = setting.twin();
@@ -36,17 +37,26 @@ fn late(command: &[&str], prepare: impl Fn(&Setting) -> bool) {
             return;
         }
         let wanted = plain.plain(command).outcome();
-        let mut arguments = vec!["run", "--predict-right", "1:30ms"];
-        arguments.extend(["--stats", "--json", "--"]);
-        arguments.extend(command);
-        let got = setting.surmise(&arguments).outcome();
-        got.assert_code(wanted.code).assert_stdout(&wanted.stdout);
-        let object = told(&got.stderr);
-        let calls = object["speculation"]["calls"].as_array().expect("calls");
-        let waits = calls.iter().map(|call| call["waits"]["count"].as_u64());
-        let waits: u64 = waits.map(|count| count.expect("a number")).sum();
-        tell(format_args!("{}: {waits} waits", command[0]));
-        let predictions = object["speculation"]["predictions"].as_u64();
-        assert!(predictions > Some(0) && waits > 0, "{object}");
+        for guesses in ["1:30ms", "0.3:30ms:0.2"] {
+            let mut arguments = vec!["run", "--predict-right", guesses];
+            arguments.extend(["--stats", "--json", "--"]);
+            arguments.extend(command);
+            let got = setting.surmise(&arguments).outcome();
+            got.assert_code(wanted.code).assert_stdout(&wanted.stdout);
+            let object = told(&got.stderr);
+            let speculation = &object["speculation"];
+            let calls = speculation["calls"].as_array().expect("calls");
+            let waits = calls.iter().map(|call| call["waits"]["count"].as_u64());
+            let waits: u64 = waits.map(|count| count.expect("a number")).sum();
+            let rollbacks = speculation["rollbacks"]["count"].as_u64();
+            tell(format_args!(
+                "{}: {waits} waits, {rollbacks:?} rollbacks",
+                command[0]
+            ));
+            let are_wrong = guesses.matches(':').count() > 1;
+            assert_eq!(rollbacks > Some(0), are_wrong, "{object}");
+            let predictions = speculation["predictions"].as_u64();
+            assert!(predictions > Some(0) && waits > 0, "{object}");
+        }
     });
 }

@@ -12,7 +12,7 @@ import ctypes, sys, time
 libc = ctypes.CDLL(None)
 TGKILL, SIGUSR1 = 234, 10
 process, *threads = map(int, sys.argv[1:])
-for _ in range(40):
+for _ in range(15):
     for thread in threads:
         libc.syscall(TGKILL, process, thread, SIGUSR1)
     time.sleep(0.004)
