@@ -178,13 +178,12 @@ impl<W: World> Core<W> {
         let Some(process) = process.filter(|process| stopped.standing.contains(process)) else {
             return Ok(());
         };
+        let traced = match self.is_free(process)? {
+            true => Traced::NoMore,
+            false => Traced::Still,
+        };
         let Some(member) = self.members.get_mut(&process) else {
             return Ok(());
-        };
-        // What older images it has are needed by what is still undecided.
-        let traced = match member.images().len() {
-            0 => Traced::NoMore,
-            _ => Traced::Still,
         };
         let resumed = self.world.resume(&mut member.process, traced);
         resumed.map_err(fail("let a process go on"))

@@ -100,14 +100,12 @@ impl<W: World> Core<W> {
     }
 
     fn dismiss_if_free(&mut self, process: Pid) -> Result<(), SupervisorError> {
+        if !self.is_free(process)? {
+            return Ok(());
+        }
         let Some(member) = self.members.get(&process) else {
             return Ok(());
         };
-        let deps = self.engine.deps(Node::Task(member.task));
-        let deps = deps.map_err(refused("look at a task"))?;
-        if !deps.predictions.is_empty() {
-            return Ok(());
-        }
         if self.world.is_traced(&member.process)
             && self.stop(process)?
             && let Some(member) = self.members.get_mut(&process)
@@ -116,6 +114,17 @@ impl<W: World> Core<W> {
             resumed.map_err(fail("let a process go on"))?;
         }
         self.dismiss(process)
+    }
+
+    /// Whether a member depends on nothing undecided. The engine alone knows: a member's images tell only of the guesses
+    /// that it was given itself.
+    pub(super) fn is_free(&self, process: Pid) -> Result<bool, SupervisorError> {
+        let Some(member) = self.members.get(&process) else {
+            return Ok(false);
+        };
+        let deps = self.engine.deps(Node::Task(member.task));
+        let deps = deps.map_err(refused("look at a task"))?;
+        Ok(deps.predictions.is_empty())
     }
 
     /// A process that depended on something undecided has been killed. What it did since is gone with it:

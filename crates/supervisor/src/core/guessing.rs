@@ -43,8 +43,7 @@ impl<W: World> Core<W> {
         if outcome == Outcome::Given {
             self.stats.call(call.name()).predictions += 1;
         }
-        let member = self.members.get(&process);
-        if member.is_some_and(|member| member.images().len() == 0) {
+        if self.is_free(process)? {
             self.dismiss(process)?;
         }
         Ok(outcome != Outcome::Waits)
