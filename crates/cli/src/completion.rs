@@ -201,7 +201,7 @@ mod tests {
             "N",
             "SHELL",
             "SEED[:RATE]",
-            "RATE:DELAY",
+            "RATE:DELAY[:WRONG]",
             "TIME",
         ];
         let command = crate::Arguments::command();
