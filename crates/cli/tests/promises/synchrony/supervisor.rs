@@ -64,7 +64,7 @@ fn a_supervisor_that_is_killed_after_the_commands_end_ends_the_domain() {
         mkfifo go ../pipe
         exec 3<> ../pipe
         surmise sync --interval 60m -- sh -c 'head -c 100000 /dev/zero; touch synced
-            read line < go; echo text > file; sync file; echo never' > ../pipe 2> ../err &
+            read line < go; echo text > file; sync file; echo never' > ../pipe 2> ../err 3<&- &
         run=$!
         within test -e synced
         control=$(control_of $run); supervisor=$(role $control surmise-super)
