@@ -18,6 +18,15 @@ pub enum Access {
     Modify(Option<UndoId>),
     /// Both, as nearly every modification does.
     Both(Option<UndoId>),
+    /// It modifies the object in a way that commutes with all others that do so: the times and link counts of a
+    /// directory, entries of different names. So it gives the object its dependencies, and takes only those
+    /// predictions that a modification of another kind gave the object: tasks that commute on an object do not
+    /// come to depend on each other. Whoever observes the object, or modifies it otherwise, depends on all of
+    /// them.
+    ///
+    /// The inverse record takes back this modification alone, whatever commuting ones came after it, and
+    /// whichever of them stay.
+    Commute(Option<UndoId>),
 }
 
 /// Whether an access may go on.
@@ -48,6 +57,17 @@ pub enum Guess {
     /// Too many predictions are undecided. It may be tried again once this one, the oldest, is
     /// decided; or the call takes its true time.
     Wait(Deps),
+}
+
+/// Whether the lives of two tasks are one from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "only with Go the groups have been merged"]
+pub enum Merged {
+    /// They are: this is their group.
+    Go(GroupId),
+    /// Not yet, since this task depends on a prediction. It may be tried again once the task depends on none: a
+    /// [barrier](crate::Engine::barrier) tells when.
+    WaitFirst(TaskId),
 }
 
 /// What the shell has to do. One event's effects come in the order in which to do them.

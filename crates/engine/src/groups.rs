@@ -1,9 +1,11 @@
-//! Groups: the lives of tasks, each with its memory, and what they depend on.
+//! Groups: the lives of tasks, each with its memory, and what they depend on. A group has one task, or several that share
+//! what nobody tracks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::assumptions::{Assumptions, Dependent};
 use crate::deps::Tracked;
+use crate::effect::Merged;
 use crate::error::EngineError;
 use crate::extents::Extents;
 use crate::id::{CkptId, GroupId, Id, Node, PlanId, TaskId};
@@ -22,8 +24,8 @@ pub(crate) struct Groups {
 
 #[derive(Debug)]
 pub(crate) struct Group {
-    /// Its task; none once that has ended. Nothing brings it back.
-    pub task: Option<TaskId>,
+    /// Its live tasks; none once all have ended. Nothing brings them back.
+    pub tasks: BTreeSet<TaskId>,
     pub tracked: Tracked,
     pub timeline: Timeline,
     /// The newest plan that concerns it and is not yet carried out.
@@ -82,7 +84,7 @@ impl Groups {
         }
         let timeline = Timeline::new(&tracked.predictions);
         let group = Group {
-            task: Some(child),
+            tasks: BTreeSet::from([child]),
             tracked,
             timeline,
             closed: None,
@@ -92,7 +94,7 @@ impl Groups {
         Ok(())
     }
 
-    /// A task has ended. Returns its group, unless a plan has ended it already.
+    /// A task has ended. Returns its group if that ends with it. If a plan has ended the group already, it does not.
     pub fn end(&mut self, task: TaskId) -> Result<Option<GroupId>, EngineError> {
         if self.leaving.remove(&task).is_some() {
             return Ok(None);
@@ -100,9 +102,52 @@ impl Groups {
         let id = self.tasks.remove(&task);
         let id = id.ok_or(EngineError::UnknownTask(task))?;
         if let Some(group) = self.groups.get_mut(&id) {
-            group.task = None;
+            group.tasks.remove(&task);
+            if !group.tasks.is_empty() {
+                // No checkpoint of before brings the task back.
+                group.timeline.spend_all();
+                return Ok(None);
+            }
         }
         Ok(Some(id))
+    }
+
+    /// Makes the groups of two tasks one, if neither depends on an undecided prediction. Returns the checkpoints that
+    /// nothing needs any more, with their places.
+    pub fn merge(
+        &mut self,
+        one: TaskId,
+        other: TaskId,
+        assumptions: &mut Assumptions,
+    ) -> Result<(Merged, Vec<(u64, CkptId)>), EngineError> {
+        let tasks = [(one, self.open_of(one)?), (other, self.open_of(other)?)];
+        let [own, gone] = tasks.map(|(_, group)| group);
+        if own == gone {
+            return Ok((Merged::Go(own), Vec::new()));
+        }
+        let waited = tasks
+            .iter()
+            .find(|&&(_, id)| self.speculates(id, assumptions));
+        if let Some(&(task, _)) = waited {
+            return Ok((Merged::WaitFirst(task), Vec::new()));
+        }
+        let (own, gone) = (own.min(gone), own.max(gone));
+        let mut from = self.groups.remove(&gone).expect("a live task's group");
+        let into = self.groups.get_mut(&own).expect("a live task's group");
+        let mut needless = into.timeline.give_up(own, assumptions);
+        needless.extend(from.timeline.give_up(gone, assumptions));
+        needless.sort_unstable();
+        assert!(
+            into.timeline.is_settled() && from.timeline.is_settled(),
+            "a group that depends on nothing has acts that may be undone"
+        );
+        into.timeline = Timeline::new(&Extents::default());
+        into.tracked.take(&from.tracked, assumptions);
+        for &task in &from.tasks {
+            self.tasks.insert(task, own);
+        }
+        into.tasks.append(&mut from.tasks);
+        Ok((Merged::Go(own), needless))
     }
 
     /// Forgets a group.
@@ -150,7 +195,7 @@ impl Groups {
     pub fn open(&mut self, id: GroupId) -> Result<&mut Group, EngineError> {
         let unknown = EngineError::UnknownGroup(id);
         let group = self.groups.get_mut(&id).ok_or(unknown)?;
-        let node = Node::Task(group.task.ok_or(unknown)?);
+        let node = Node::Task(*group.tasks.first().ok_or(unknown)?);
         match group.closed {
             None => Ok(group),
             Some(plan) => Err(EngineError::RollingBack { node, plan }),

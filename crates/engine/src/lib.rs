@@ -132,6 +132,7 @@ mod nodes;
 mod objects;
 mod outputs;
 mod plan;
+mod reliance;
 mod rollback;
 mod stall;
 mod timeline;
@@ -139,7 +140,7 @@ mod undo;
 
 pub use blocking::On;
 pub use deps::Deps;
-pub use effect::{Access, Answer, Effect, Guess};
+pub use effect::{Access, Answer, Effect, Guess, Merged};
 pub use engine::Engine;
 pub use error::{Bug, EngineError};
 pub use extents::{Extent, Extents};

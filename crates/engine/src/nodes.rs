@@ -9,6 +9,7 @@ use crate::id::{CkptId, GroupId, Id, Node, ObjectId, TaskId, UndoId};
 use crate::kind::{Kind, Kinds};
 use crate::objects::Objects;
 use crate::outputs::Outputs;
+use crate::reliance::Reliance;
 use crate::timeline::Act;
 use crate::undo::Undos;
 
@@ -75,19 +76,18 @@ impl Nodes {
     ) -> Result<Accessed, EngineError> {
         let (modifies, undo) = match access {
             Access::Observe => (false, None),
-            Access::Modify(undo) | Access::Both(undo) => (true, undo),
+            Access::Modify(undo) | Access::Both(undo) | Access::Commute(undo) => (true, undo),
         };
         let own = self.groups.open_of(task)?;
         self.objects.check_open(object)?;
         self.undos.check(undo)?;
         let group = self.groups.open(own)?;
-        let none = Tracked::default();
-        let observed = self
-            .objects
-            .get(object)
-            .map_or(&none, |found| &found.tracked);
+        let none = Reliance::default();
+        let found = self.objects.get(object);
+        let reliance = found.map_or(&none, |found| &found.reliance);
+        let (observed, taken) = (&reliance.tracked, reliance.predictions_for(access));
         let known = &group.tracked.predictions;
-        let gained = known.missing(&observed.predictions, assumptions.predictions());
+        let gained = known.missing(taken, assumptions.predictions());
         if !gained.is_empty() && !group.timeline.may_gain() {
             return Ok(Answer::CheckpointFirst(own).into());
         }
@@ -96,7 +96,7 @@ impl Nodes {
             return Ok(Answer::UndoFirst.into());
         }
         let gains = !gained.is_empty() || !observed.epochs.is_empty();
-        if !matches!(access, Access::Modify(_)) {
+        if matches!(access, Access::Observe | Access::Both(_)) {
             group.tracked.take(observed, assumptions);
         }
         if !gained.is_empty() {
@@ -114,18 +114,20 @@ impl Nodes {
                 }
                 speculates
             });
-            self.modify(task, object, undo, assumptions)?;
+            let commutes = matches!(access, Access::Commute(_));
+            self.modify(task, object, commutes, undo, assumptions)?;
         }
         self.objects.tidy(object);
         let answer = Answer::Go;
         Ok(Accessed { answer, gains })
     }
 
-    /// A task modifies an object whose predictions it has. With an inverse record, it speculates.
+    /// A task modifies an object, of which it has the predictions that the access takes. With an inverse record, it speculates.
     fn modify(
         &mut self,
         task: TaskId,
         object: ObjectId,
+        commutes: bool,
         undo: Option<UndoId>,
         assumptions: &mut Assumptions,
     ) -> Result<(), EngineError> {
@@ -135,15 +137,19 @@ impl Nodes {
         if let Some(undo) = undo {
             let modified = self.objects.entry(object);
             let seq = self.undos.add(undo);
-            let changes = modified.tracked.lacks(&group.tracked, assumptions);
-            let before = changes.then(|| modified.tracked.clone());
             modified.log.tidy(assumptions);
-            modified.log.modified(seq, undo, before);
-            modified.tracked.take(&group.tracked, assumptions);
+            if commutes {
+                let before = modified.reliance.commute(&group.tracked, assumptions);
+                let by = group.tracked.clone();
+                modified.log.commuted(seq, undo, by, before);
+            } else {
+                let before = modified.reliance.modify(&group.tracked, assumptions);
+                modified.log.modified(seq, undo, before);
+            }
             group.act(own, Act::Modified { object, undo, seq }, assumptions);
         } else if !group.tracked.is_empty() {
             let modified = self.objects.entry(object);
-            modified.tracked.take(&group.tracked, assumptions);
+            modified.modify_for_good(&group.tracked, &mut self.undos, assumptions);
         }
         Ok(())
     }
@@ -164,7 +170,10 @@ impl Nodes {
     pub fn tracked(&self, node: Node) -> Result<Option<&Tracked>, EngineError> {
         match node {
             Node::Task(task) => self.groups.tracked(task).map(Some),
-            Node::Object(object) => Ok(self.objects.get(object).map(|found| &found.tracked)),
+            Node::Object(object) => {
+                let found = self.objects.get(object);
+                Ok(found.map(|found| &found.reliance.tracked))
+            }
         }
     }
 
@@ -176,7 +185,7 @@ impl Nodes {
         }
     }
 
-    /// The task of a group has ended. Returns the group's checkpoints, with their places.
+    /// All tasks of a group have ended. Returns the group's checkpoints, with their places.
     pub fn end_group(&mut self, id: GroupId, assumptions: &mut Assumptions) -> Vec<(u64, CkptId)> {
         let Some(group) = self.groups.get_mut(id) else {
             return Vec::new();
@@ -212,7 +221,7 @@ impl Nodes {
             return Vec::new();
         };
         let settled = group.timeline.settle(id, &group.tracked, assumptions);
-        let is_past = group.task.is_none() && group.timeline.is_settled();
+        let is_past = group.tasks.is_empty() && group.timeline.is_settled();
         let mut records = Vec::new();
         for act in settled {
             let Act::Modified { object, undo, seq } = act else {

@@ -9,6 +9,7 @@ use crate::deps::Tracked;
 use crate::error::EngineError;
 use crate::id::{ChannelId, GroupId, Id, Node, ObjectId, PlanId, UndoId};
 use crate::kind::Kind;
+use crate::reliance::Reliance;
 use crate::undo::{UndoLog, Undos};
 
 /// The objects that have something to remember. There may be a million; their order is never
@@ -23,7 +24,7 @@ pub(crate) struct Objects {
 /// An object; one that equals the default is as good as absent.
 #[derive(Debug, Default)]
 pub(crate) struct Object {
-    pub tracked: Tracked,
+    pub reliance: Reliance,
     pub log: UndoLog,
     /// The newest plan that concerns it and is not yet carried out.
     pub closed: Option<PlanId>,
@@ -148,12 +149,12 @@ impl Objects {
         let own = self.entry(object);
         own.log.tidy(assumptions);
         if kind == Kind::Prediction || !own.log.is_empty() {
-            own.log.given(undos.next(), id, kind, own.tracked.clone());
+            own.log.given(undos.next(), id, kind, own.reliance.clone());
         }
         if kind == Kind::Prediction {
             assumptions.note_dependent(id, Dependent::Object(object));
         }
-        own.tracked.add(id, kind, assumptions);
+        own.reliance.add(id, kind, assumptions);
         self.tidy(object);
         Ok(())
     }
@@ -161,7 +162,7 @@ impl Objects {
     /// Forgets an object that has nothing to remember.
     pub fn tidy(&mut self, object: ObjectId) {
         let is_blank = |found: &Object| {
-            found.tracked.is_empty()
+            found.reliance.tracked.is_empty()
                 && found.log.is_empty()
                 && found.closed.is_none()
                 && found.spread.is_none()
@@ -183,6 +184,21 @@ impl Objects {
 }
 
 impl Object {
+    /// A task that depends on `by`, and on no prediction, modifies it.
+    pub fn modify_for_good(&mut self, by: &Tracked, undos: &mut Undos, assumptions: &Assumptions) {
+        self.log.tidy(assumptions);
+        if self.log.is_empty() {
+            self.reliance.tracked.take(by, assumptions);
+        } else if self.reliance.tracked.lacks(by, assumptions) {
+            // It commutes with what is in the log. Undoing that leaves the epochs that this gives.
+            for (&volume, &id) in &by.epochs {
+                let (kind, before) = (Kind::Epoch(volume), self.reliance.clone());
+                self.log.given(undos.next(), id, kind, before);
+                self.reliance.add(id, kind, assumptions);
+            }
+        }
+    }
+
     /// A group came to depend on predictions by way of this object.
     pub fn taken(&mut self, group: GroupId, speculates: impl Fn(GroupId) -> bool) {
         let spread = self.spread.get_or_insert_default();

@@ -32,12 +32,13 @@ pub(crate) struct Cascade {
     pub needless: BTreeMap<u64, CkptId>,
 }
 
-/// What becomes of the group of a live task.
+/// What becomes of the group of live tasks.
 #[derive(Debug)]
 pub(crate) struct Fate {
     /// The checkpoint to be restored, with its place; none if the group is destroyed.
     pub to: Option<(u64, CkptId)>,
-    pub task: TaskId,
+    /// Its tasks.
+    pub tasks: Vec<TaskId>,
 }
 
 /// Takes back all that depends on an undecided prediction, which stays undecided for now.
@@ -62,8 +63,8 @@ pub(crate) fn cascade(
     let Walk { cascade, .. } = walk;
     for (&object, &first) in &cascade.objects {
         let found = nodes.objects.entry(object);
-        if let Some(tracked) = found.log.restore(first, assumptions) {
-            found.tracked = tracked;
+        if let Some(reliance) = found.log.restore(first, assumptions) {
+            found.reliance = reliance;
         }
         nodes.objects.tidy(object);
     }
@@ -119,13 +120,14 @@ impl Walk<'_> {
         let Some(group) = self.nodes.groups.get(id) else {
             return;
         };
-        let Some(task) = group.task else {
+        if group.tasks.is_empty() {
             if group.timeline.is_settled() {
                 self.nodes.groups.remove(id);
             }
             return;
-        };
-        let fate = Fate { to: None, task };
+        }
+        let tasks = group.tasks.iter().copied().collect();
+        let fate = Fate { to: None, tasks };
         let fate = self.cascade.groups.entry(id).or_insert(fate);
         // One that is taken back again, further, needs only the older checkpoint.
         let to = to.ckpt.map(|ckpt| (to.serial, ckpt));
@@ -202,8 +204,10 @@ impl Cascade {
             match (fate.to, nodes.groups.get_mut(id)) {
                 (Some(_), Some(group)) => group.closed = Some(plan),
                 _ => {
-                    nodes.groups.leave(fate.task, plan);
-                    leaving.push(fate.task);
+                    for &task in &fate.tasks {
+                        nodes.groups.leave(task, plan);
+                        leaving.push(task);
+                    }
                     nodes.groups.remove(id);
                 }
             }
@@ -216,6 +220,7 @@ impl Cascade {
 
     /// The tasks whose waits end.
     pub fn tasks(&self) -> impl Iterator<Item = Node> + '_ {
-        self.groups.values().map(|fate| Node::Task(fate.task))
+        let tasks = self.groups.values().flat_map(|fate| &fate.tasks);
+        tasks.copied().map(Node::Task)
     }
 }

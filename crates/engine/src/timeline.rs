@@ -155,6 +155,14 @@ impl Timeline {
         self.newest_mut().is_spent = true;
     }
 
+    /// One of the group's tasks, which is not the last, has ended for good: no checkpoint of before may be used for
+    /// further predictions.
+    pub fn spend_all(&mut self) {
+        for segment in &mut self.segments {
+            segment.is_spent = true;
+        }
+    }
+
     /// The group, which speculates, does something that a rollback takes back.
     pub fn act(&mut self, act: Act) {
         self.acts.push_back(act);

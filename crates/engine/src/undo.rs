@@ -3,6 +3,10 @@
 //! A task that modifies an object takes the object's predictions first. So a modification depends on everything that
 //! earlier ones in the log depend on. Hence one denial undoes the newest part of every log that it touches. Inverse
 //! records are applied newest first, so each meets the state that it was made for.
+//!
+//! Modifications that commute do not depend on each other. So one denial may undo one of them and leave those around
+//! it, whose inverse records stay good because they commute, too. Anything else above an undone modification depends
+//! on it, and is undone before it.
 
 use std::collections::HashMap;
 use std::collections::VecDeque;
@@ -14,6 +18,7 @@ use crate::deps::Tracked;
 use crate::error::EngineError;
 use crate::id::{Id, UndoId};
 use crate::kind::Kind;
+use crate::reliance::Reliance;
 
 /// The undo records that may be applied, by their places among all.
 #[derive(Debug, Default)]
@@ -61,7 +66,7 @@ pub(crate) struct UndoLog {
 struct Entry {
     seq: u64,
     /// What the object depended on before, where that is something else.
-    before: Option<Box<Tracked>>,
+    before: Option<Box<Reliance>>,
     what: What,
     state: State,
 }
@@ -70,6 +75,8 @@ struct Entry {
 enum What {
     /// A task modified the object.
     Modified(UndoId),
+    /// A task that depended on this modified the object in a way that commutes.
+    Commuted(Box<(UndoId, Tracked)>),
     /// The object came to depend on an assumption by itself. That is rare, and logs are many.
     Given(Box<(Id, Kind)>),
 }
@@ -77,7 +84,7 @@ enum What {
 impl What {
     fn given(&self) -> Option<Id> {
         match self {
-            Self::Modified(_) => None,
+            Self::Modified(_) | Self::Commuted(_) => None,
             Self::Given(given) => Some(given.0),
         }
     }
@@ -91,22 +98,27 @@ enum State {
 }
 
 impl UndoLog {
-    pub fn modified(&mut self, seq: u64, undo: UndoId, before: Option<Tracked>) {
+    pub fn modified(&mut self, seq: u64, undo: UndoId, before: Option<Box<Reliance>>) {
         self.push(seq, before, What::Modified(undo));
     }
 
-    pub fn given(&mut self, seq: u64, id: Id, kind: Kind, before: Tracked) {
-        self.push(seq, Some(before), What::Given(Box::new((id, kind))));
+    pub fn commuted(&mut self, seq: u64, undo: UndoId, by: Tracked, before: Option<Box<Reliance>>) {
+        self.push(seq, before, What::Commuted(Box::new((undo, by))));
     }
 
-    fn push(&mut self, seq: u64, before: Option<Tracked>, what: What) {
+    pub fn given(&mut self, seq: u64, id: Id, kind: Kind, before: Reliance) {
+        let before = Some(Box::new(before));
+        self.push(seq, before, What::Given(Box::new((id, kind))));
+    }
+
+    fn push(&mut self, seq: u64, before: Option<Box<Reliance>>, what: What) {
         // Most logs have one entry.
         if self.entries.is_empty() {
             self.entries.reserve_exact(1);
         }
         self.entries.push_back(Entry {
             seq,
-            before: before.map(Box::new),
+            before,
             what,
             state: State::Pending,
         });
@@ -116,8 +128,26 @@ impl UndoLog {
     pub fn settle(&mut self, seq: u64, assumptions: &Assumptions) {
         if let Ok(index) = self.find(seq) {
             self.entries[index].state = State::Settled;
+            self.leave_out(index, assumptions);
         }
         self.tidy(assumptions);
+    }
+
+    /// Removes a commuting modification that has settled before older ones, lest a log grow as long as its oldest
+    /// entry is undecided. One that gave an undecided epoch is still needed, to give the epoch again.
+    fn leave_out(&mut self, index: usize, assumptions: &Assumptions) {
+        let What::Commuted(commuted) = &self.entries[index].what else {
+            return;
+        };
+        let (_, by) = &**commuted;
+        if Tracked::default().lacks(by, assumptions) {
+            return;
+        }
+        let removed = self.entries.remove(index).and_then(|entry| entry.before);
+        // What was before differs from what was after by decided assumptions only.
+        if let (Some(next), Some(before)) = (self.entries.get_mut(index), removed) {
+            next.before.get_or_insert(before);
+        }
     }
 
     /// What has this place is undone.
@@ -141,32 +171,38 @@ impl UndoLog {
 
     /// Removes what is undone; the first of that has this place. Returns what the object depends on
     /// then, if that is something else.
-    pub fn restore(&mut self, first: u64, assumptions: &Assumptions) -> Option<Tracked> {
+    pub fn restore(&mut self, first: u64, assumptions: &Assumptions) -> Option<Reliance> {
         let first = self.find(first).ok()?;
         let mut tail = self.entries.split_off(first);
-        let mut tracked = tail.iter_mut().find_map(|entry| entry.before.take());
+        let mut reliance = tail.iter_mut().find_map(|entry| entry.before.take());
         for mut entry in tail
             .into_iter()
             .filter(|entry| entry.state != State::Undone)
         {
-            let What::Given(given) = &entry.what else {
-                panic!("a modification above an undone one is undone, too");
-            };
-            let (id, kind) = **given;
-            if let Some(tracked) = &mut tracked {
-                entry.before = Some(tracked.clone());
-                tracked.add(id, kind, assumptions);
+            match (&entry.what, &mut reliance) {
+                (What::Modified(_), _) => {
+                    panic!("a modification above an undone one is undone, too, or commutes");
+                }
+                (What::Commuted(commuted), Some(reliance)) => {
+                    entry.before = reliance.commute(&commuted.1, assumptions);
+                }
+                (What::Given(given), Some(reliance)) => {
+                    entry.before = Some(reliance.clone());
+                    reliance.add(given.0, given.1, assumptions);
+                }
+                (_, None) => {}
             }
             self.entries.push_back(entry);
         }
         self.tidy(assumptions);
-        tracked.map(|tracked| *tracked)
+        reliance.map(|reliance| *reliance)
     }
 
     /// Empties the log. Returns the records, oldest first.
     pub fn clear(&mut self) -> Vec<(u64, UndoId)> {
         let record = |entry: Entry| match entry.what {
             What::Modified(undo) => Some((entry.seq, undo)),
+            What::Commuted(commuted) => Some((entry.seq, commuted.0)),
             What::Given(..) => None,
         };
         self.entries.drain(..).filter_map(record).collect()

@@ -84,7 +84,12 @@ impl Engine {
                 let outputs = &self.outputs;
                 let is_held = |channel, arrival| outputs.is_held(channel, arrival);
                 if let Some(found) = self.nodes.objects.get_mut(object)
-                    && found.tracked.predictions.newest(undecided).is_some()
+                    && found
+                        .reliance
+                        .tracked
+                        .predictions
+                        .newest(undecided)
+                        .is_some()
                 {
                     found.put_out(channel, arrival, is_held);
                 }

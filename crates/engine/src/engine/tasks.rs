@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::barriers::Ended;
 use crate::deps::Deps;
-use crate::effect::{Access, Answer, Effect};
+use crate::effect::{Access, Answer, Effect, Merged};
 use crate::error::EngineError;
 use crate::id::{Node, ObjectId, TaskId};
 use crate::kind::Kinds;
@@ -37,6 +37,10 @@ impl Engine {
     /// be undone. So an end that may have to be undone is held by the shell, and told when the task
     /// depends on no prediction any more.
     ///
+    /// Only the last task of a group ends the group. When another one of them ends, what the group depends on stays
+    /// theirs whose group it is; and since no checkpoint from before brings that task back, none of them is used for
+    /// further predictions.
+    ///
     /// A task may end while it is being rolled back. If the plan destroys it, its end means nothing.
     ///
     /// # Errors
@@ -51,6 +55,31 @@ impl Engine {
         }
         self.tell_waits(effects);
         Ok(())
+    }
+
+    /// Two tasks are to share what nobody tracks, such as memory: from now on they have one group, which is
+    /// checkpointed and rolled back as a whole. The older of their groups takes in the other. The shell stops all
+    /// tasks of both groups before this, and lets them go on after it.
+    ///
+    /// With [`Merged::Go`] all their checkpoints are discarded. So the next prediction asks for a new checkpoint, the
+    /// first of both. Groups that depend on predictions are not merged: their checkpoints are of different moments,
+    /// and no denial could take both back to one. If they have the same group already, nothing happens.
+    ///
+    /// # Errors
+    ///
+    /// One of the tasks is not alive or is being rolled back.
+    pub fn merge(
+        &mut self,
+        one: TaskId,
+        other: TaskId,
+        effects: &mut Vec<Effect>,
+    ) -> Result<Merged, EngineError> {
+        let groups = &mut self.nodes.groups;
+        let (merged, needless) = groups.merge(one, other, &mut self.assumptions)?;
+        self.discard_checkpoints(needless, effects);
+        self.waits_changed = true;
+        self.tell_waits(effects);
+        Ok(merged)
     }
 
     /// The object is no more: its dependencies and what it is blocked on are

@@ -9,7 +9,7 @@
 //! open net          open tty ahead of consent
 //! output t1 net h1
 //!   release h1                          `drop h1` likewise
-//! access t1 o1 both -> go               `observe`, `modify` or `both`; or
+//! access t1 o1 both -> go               `observe`, `modify`, `both` or `commute`; or
 //!                                       `-> checkpoint g1 first`, `-> undo record first`
 //! access t1 o1 both u1 -> go            with an undo record
 //! barrier t1 w1 predictions epochs
@@ -23,6 +23,7 @@
 //!   plan 1: stop g1, undo u1, restore g1 to k1, resume g1
 //!                                       `destroy g2` likewise
 //! rolled back 1
+//! merge t1 t2 -> g1                     or `-> wait for t1 first`
 //! end t9
 //!   refused: there is no task 9
 //! ```
@@ -70,4 +71,9 @@ surmise_testkit::dialogues! {
     waits_end_with_what_is_undone
     bystanders_wait_for_objects
     a_sync_waits_for_an_epoch
+    dependencies_propagate_as_in_figure_3
+    creates_in_one_directory_commute
+    merged_tasks_are_denied_together
+    a_parent_saw_an_exit
+    a_control_is_withdrawn_with_its_maker
 }

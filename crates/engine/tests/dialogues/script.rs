@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use surmise_engine::{
     Access, Answer, ChannelId, CkptId, Decision, Deps, Effect, Engine, EngineError, GroupId, Guess,
-    HoldId, Id, Kind, Kinds, Node, ObjectId, On, Owner, PlanId, Step, TaskId, UndoId, Volume,
-    WaiterId,
+    HoldId, Id, Kind, Kinds, Merged, Node, ObjectId, On, Owner, PlanId, Step, TaskId, UndoId,
+    Volume, WaiterId,
 };
 
 /// Plays the events of a dialogue and compares all that is said.
@@ -98,6 +98,13 @@ impl Play {
                     .engine
                     .access(task(who), object, how(access), effects)?;
                 return Ok(Some(self.answer(&answer)));
+            }
+            ["merge", one, other] => {
+                let merged = self.engine.merge(task(one), task(other), effects)?;
+                return Ok(Some(match merged {
+                    Merged::Go(group) => format!("g{}", group.0),
+                    Merged::WaitFirst(task) => format!("wait for t{} first", task.0),
+                }));
             }
             ["deps", of] => {
                 let deps = self.engine.deps(node(of))?;
@@ -288,6 +295,7 @@ fn how(access: &[&str]) -> Access {
         ["observe"] => Access::Observe,
         ["modify", rest @ ..] => Access::Modify(undo(rest)),
         ["both", rest @ ..] => Access::Both(undo(rest)),
+        ["commute", rest @ ..] => Access::Commute(undo(rest)),
         _ => panic!("no access: {access:?}"),
     }
 }

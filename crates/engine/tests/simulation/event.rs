@@ -22,6 +22,7 @@ pub enum Event {
     RolledBackNext,
     RolledBack(PlanId),
     End(TaskId),
+    Merge(TaskId, TaskId),
     Forget(ObjectId),
     Access(TaskId, ObjectId, Access),
     Open(ChannelId, Kinds),
@@ -44,12 +45,13 @@ impl Recent {
 }
 
 /// A history of up to 200 events, over few enough names that they meet: of all kinds, or mostly of
-/// those that guesses and rollbacks are made of, or that syncs are.
+/// those that guesses and rollbacks are made of, or syncs, or work in one directory.
 pub fn history() -> impl Strategy<Value = Vec<Event>> {
     let events = prop_oneof![
         2 => prop::collection::vec(event(), 1..194),
         3 => prop::collection::vec(speculative_event(), 1..194),
         1 => prop::collection::vec(syncing_event(), 1..194),
+        2 => prop::collection::vec(commuting_event(), 1..194),
     ];
     (events, any::<bool>()).prop_map(|(events, with_consent)| {
         let mut history = vec![
@@ -80,6 +82,7 @@ fn speculative_event() -> impl Strategy<Value = Event> {
         18 => (task(), task()).prop_map(|(parent, child)| Event::Spawn(Some(parent), child)),
         3 => task().prop_map(|task| Event::Spawn(None, task)),
         9 => task().prop_map(Event::End),
+        8 => (task(), task()).prop_map(|(one, other)| Event::Merge(one, other)),
         12 => (node(), channel(), hold).prop_map(|(node, channel, hold)| {
             Event::Output(node, channel, hold)
         }),
@@ -125,6 +128,29 @@ fn syncing_event() -> impl Strategy<Value = Event> {
     ]
 }
 
+/// Tasks that guess change few objects in ways that commute, and some of them share their memory.
+fn commuting_event() -> impl Strategy<Value = Event> {
+    let object = || (1..3u64).prop_map(ObjectId);
+    let undo = || prop::option::weighted(0.3, (1..20u64).prop_map(UndoId));
+    prop_oneof![
+        16 => task().prop_map(|task| Event::Predict(task, Owner::Outside, true)),
+        40 => (task(), object(), undo()).prop_map(|(task, object, undo)| {
+            Event::Access(task, object, Access::Commute(undo))
+        }),
+        6 => (task(), object(), access()).prop_map(|(task, object, how)| {
+            Event::Access(task, object, how)
+        }),
+        6 => recent().prop_map(|id| Event::Decide(id, Decision::Affirm)),
+        6 => recent().prop_map(|id| Event::Decide(id, Decision::Deny)),
+        12 => Just(Event::RolledBackNext),
+        6 => (task(), task()).prop_map(|(one, other)| Event::Merge(one, other)),
+        2 => Just(Event::Assume(Owner::Outside, Kind::Epoch(Volume(1)))),
+        3 => (node(), recent()).prop_map(|(node, id)| Event::Depend(node, id)),
+        2 => task().prop_map(Event::End),
+        8 => speculative_event(),
+    ]
+}
+
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         4 => (owner(), kind()).prop_map(|(owner, kind)| Event::Assume(owner, kind)),
@@ -162,6 +188,7 @@ fn states() -> impl Strategy<Value = Event> {
     prop_oneof![
         3 => (parent, task()).prop_map(|(parent, child)| Event::Spawn(parent, child)),
         2 => task().prop_map(Event::End),
+        1 => (task(), task()).prop_map(|(one, other)| Event::Merge(one, other)),
         1 => object().prop_map(Event::Forget),
         14 => (task(), object(), access()).prop_map(|(task, object, how)| {
             Event::Access(task, object, how)
@@ -175,6 +202,7 @@ fn access() -> impl Strategy<Value = Access> {
         Just(Access::Observe),
         undo().prop_map(Access::Modify),
         undo().prop_map(Access::Both),
+        undo().prop_map(Access::Commute),
     ]
 }
 

@@ -19,8 +19,13 @@ pub enum What {
         group: GroupId,
         task: TaskId,
     },
-    /// The task of the group.
-    Ended,
+    /// A task of the group, for good.
+    Ended(TaskId),
+    /// The other group's tasks are this one's from then on.
+    Merged {
+        into: GroupId,
+        from: GroupId,
+    },
     Checkpointed,
     Assumed(Id),
     /// A guess that the group was given.
@@ -31,8 +36,8 @@ pub enum What {
     Accessed {
         object: ObjectId,
         access: Access,
-        /// Whose modification of the object was the newest.
-        saw: Option<usize>,
+        /// Which modifications of the object it could tell, or rests on.
+        saw: BTreeSet<usize>,
     },
     Forgot(ObjectId),
     PutOut,
@@ -51,7 +56,7 @@ impl What {
     pub fn undo(&self) -> Option<UndoId> {
         match *self {
             Self::Accessed {
-                access: Access::Modify(undo) | Access::Both(undo),
+                access: Access::Modify(undo) | Access::Both(undo) | Access::Commute(undo),
                 ..
             } => undo,
             _ => None,
@@ -90,8 +95,8 @@ impl Assumed {
 
 #[derive(Clone, Debug, Default)]
 pub struct Group {
-    /// None once it has ended.
-    pub task: Option<TaskId>,
+    /// None once they have ended.
+    pub tasks: BTreeSet<TaskId>,
     pub relies: BTreeSet<Id>,
     /// When it came to depend on what.
     pub gained: Vec<(usize, Id)>,
@@ -100,8 +105,43 @@ pub struct Group {
 #[derive(Clone, Debug, Default)]
 pub struct Object {
     pub relies: BTreeSet<Id>,
-    /// The entry that modified it last.
-    pub value: Option<usize>,
+    /// What was relied on by the last modification that does not commute, and what the object was given since.
+    pub ordered: BTreeSet<Id>,
+    pub value: Value,
+}
+
+/// The entries that made an object what it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Value {
+    /// The last that does not commute.
+    pub modified: Option<usize>,
+    /// Those since.
+    pub commuted: BTreeSet<usize>,
+}
+
+impl Value {
+    /// What an access rests on.
+    pub fn seen_by(&self, access: Access) -> BTreeSet<usize> {
+        let modified = self.modified.into_iter();
+        match access {
+            Access::Commute(_) => modified.collect(),
+            _ => modified.chain(self.commuted.iter().copied()).collect(),
+        }
+    }
+
+    /// A modification happens, as the entry of this number.
+    pub fn modify(&mut self, access: Access, at: usize) {
+        match access {
+            Access::Observe => {}
+            Access::Commute(_) => drop(self.commuted.insert(at)),
+            Access::Modify(_) | Access::Both(_) => {
+                *self = Self {
+                    modified: Some(at),
+                    commuted: BTreeSet::new(),
+                }
+            }
+        }
+    }
 }
 
 /// How things are.
@@ -116,7 +156,7 @@ pub struct State {
 impl State {
     pub fn of(&self, task: TaskId) -> Option<GroupId> {
         let mut groups = self.groups.iter();
-        groups.find_map(|(&id, group)| (group.task == Some(task)).then_some(id))
+        groups.find_map(|(&id, group)| group.tasks.contains(&task).then_some(id))
     }
 }
 
@@ -157,27 +197,38 @@ fn happen(at: usize, entry: &Entry, assumed: &Assumed, state: &mut State) {
             let inherited = parent.map(|parent| parent.relies.clone());
             let born = state.groups.entry(group).or_default();
             gain(born, inherited.unwrap_or_default());
-            born.task = Some(task);
+            born.tasks.insert(task);
+        }
+        What::Merged { into, from } => {
+            let from = state.groups.remove(&from).expect("a live group");
+            let into = state.groups.entry(into).or_default();
+            into.tasks.extend(from.tasks);
+            gain(into, from.relies);
         }
         What::Forgot(object) => {
             state.objects.remove(&object);
         }
         What::Depended(Node::Object(object), id) => {
-            let relies = &mut state.objects.entry(object).or_default().relies;
-            let all = assumed.with_older_epochs(id);
-            relies.extend(all.into_iter().filter(|&id| assumed.was_undecided(id, at)));
+            let mut all = assumed.with_older_epochs(id);
+            all.retain(|&id| assumed.was_undecided(id, at));
+            let given = state.objects.entry(object).or_default();
+            given.ordered.extend(&all);
+            given.relies.extend(all);
         }
         What::Checkpointed | What::Assumed(_) | What::Decided | What::PutOut => {}
-        What::Ended | What::Guessed(_) | What::Depended(..) | What::Accessed { .. } => {
+        What::Ended(_) | What::Guessed(_) | What::Depended(..) | What::Accessed { .. } => {
             let by = entry.by.expect("a group's act");
             let own = state.groups.entry(by).or_default();
             match entry.what {
-                What::Ended => own.task = None,
+                What::Ended(task) => drop(own.tasks.remove(&task)),
                 What::Guessed(id) => gain(own, BTreeSet::from([id])),
                 What::Depended(_, id) => gain(own, assumed.with_older_epochs(id)),
                 What::Accessed { object, access, .. } => {
                     let mut observed = state.objects.get(&object).cloned().unwrap_or_default();
-                    if let Access::Modify(_) = access {
+                    if let Access::Commute(_) = access {
+                        observed.relies = observed.ordered;
+                    }
+                    if let Access::Modify(_) | Access::Commute(_) = access {
                         let is_prediction = |id: &Id| assumed.kind(*id) == Kind::Prediction;
                         observed.relies.retain(is_prediction);
                     }
@@ -188,7 +239,10 @@ fn happen(at: usize, entry: &Entry, assumed: &Assumed, state: &mut State) {
                         modified
                             .relies
                             .extend(given.filter(|&id| assumed.was_undecided(id, at)));
-                        modified.value = Some(at);
+                        if !matches!(access, Access::Commute(_)) {
+                            modified.ordered = modified.relies.clone();
+                        }
+                        modified.value.modify(access, at);
                     }
                 }
                 _ => unreachable!(),

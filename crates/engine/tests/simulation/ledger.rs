@@ -40,6 +40,8 @@ struct Held {
 enum Carrier {
     Group(GroupId),
     Object(ObjectId),
+    /// Of the object, what a commuting access takes.
+    Ordered(ObjectId),
 }
 
 impl Ledger {
@@ -120,27 +122,19 @@ impl Ledger {
                 }
                 What::Depended(to, id) => {
                     let to = match to {
-                        Node::Task(_) => own.expect("a task's group"),
-                        Node::Object(object) => Carrier::Object(object),
+                        Node::Task(_) => vec![own.expect("a task's group")],
+                        Node::Object(object) => {
+                            vec![Carrier::Object(object), Carrier::Ordered(object)]
+                        }
                     };
-                    if let Some(with_epochs) = concerned.get(&to)
-                        && (*with_epochs || model.kind(id) == Kind::Prediction)
-                    {
-                        sources.extend(model.assumed.with_older_epochs(id));
+                    for with_epochs in to.iter().filter_map(|to| concerned.get(to)) {
+                        if *with_epochs || model.kind(id) == Kind::Prediction {
+                            sources.extend(model.assumed.with_older_epochs(id));
+                        }
                     }
                 }
                 What::Accessed { object, access, .. } => {
-                    let (own, object) = (own.expect("a task's group"), Carrier::Object(object));
-                    let object_epochs = concerned.get(&object).copied();
-                    // First the object took, then the task: backwards it is the other way round.
-                    if let Some(epochs) = object_epochs.filter(|_| access != Access::Observe) {
-                        *concerned.entry(own).or_default() |= epochs;
-                    }
-                    if concerned.contains_key(&own) {
-                        let takes_epochs = !matches!(access, Access::Modify(_));
-                        let epochs = takes_epochs && concerned[&own];
-                        *concerned.entry(object).or_default() |= epochs;
-                    }
+                    concern_access(own.expect("a task's group"), object, access, &mut concerned);
                 }
                 What::Born { group, .. } => {
                     if let Some(epochs) = concerned.remove(&Carrier::Group(group))
@@ -149,8 +143,14 @@ impl Ledger {
                         *concerned.entry(parent).or_default() |= epochs;
                     }
                 }
+                What::Merged { into, from } => {
+                    if let Some(&epochs) = concerned.get(&Carrier::Group(into)) {
+                        *concerned.entry(Carrier::Group(from)).or_default() |= epochs;
+                    }
+                }
                 What::Forgot(object) => {
                     concerned.remove(&Carrier::Object(object));
+                    concerned.remove(&Carrier::Ordered(object));
                 }
                 _ => {}
             }
@@ -227,5 +227,34 @@ impl Ledger {
                 held.hold
             );
         }
+    }
+}
+
+/// Whose state a task's meeting with an object has to do with, if that of these after it matters.
+fn concern_access(
+    own: Carrier,
+    object: ObjectId,
+    access: Access,
+    concerned: &mut BTreeMap<Carrier, bool>,
+) {
+    let (object, ordered) = (Carrier::Object(object), Carrier::Ordered(object));
+    if let Access::Modify(_) | Access::Both(_) = access
+        && let Some(epochs) = concerned.remove(&ordered)
+    {
+        *concerned.entry(object).or_default() |= epochs;
+    }
+    let object_epochs = concerned.get(&object).copied();
+    // First the object took, then the task: backwards it is the other way round.
+    if let Some(epochs) = object_epochs.filter(|_| access != Access::Observe) {
+        *concerned.entry(own).or_default() |= epochs;
+    }
+    if concerned.contains_key(&own) {
+        let takes_epochs = matches!(access, Access::Observe | Access::Both(_));
+        let epochs = takes_epochs && concerned[&own];
+        let from = match access {
+            Access::Commute(_) => ordered,
+            _ => object,
+        };
+        *concerned.entry(from).or_default() |= epochs;
     }
 }

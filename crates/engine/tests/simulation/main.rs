@@ -22,8 +22,8 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use reference::{Reference, Reply, Said};
 use surmise_engine::{
-    Access, Answer, CkptId, Decision, Deps, Effect, Engine, GroupId, Guess, Id, Kinds, Node,
-    ObjectId, PlanId, Step, UndoId,
+    Access, Answer, CkptId, Decision, Deps, Effect, Engine, GroupId, Guess, Id, Kinds, Merged,
+    Node, ObjectId, PlanId, Step, UndoId,
 };
 use world::World;
 
@@ -71,6 +71,11 @@ fn the_histories_reach_every_effect_and_answer() {
         "discard a checkpoint",
         "discard an undo record",
         "refused while rolling back",
+        "merge",
+        "wait first",
+        "restore a merged group",
+        "commute beside another",
+        "undo a commuting one below one that stays",
     ] {
         let count = reached.get(what).copied().unwrap_or(0);
         assert!(count >= 10, "{what} came {count} times in all: {reached:?}");
@@ -130,6 +135,7 @@ impl Play {
                     let undo = Some(UndoId(self.fresh));
                     *access = match access {
                         Access::Modify(_) => Access::Modify(undo),
+                        Access::Commute(_) => Access::Commute(undo),
                         _ => Access::Both(undo),
                     };
                 }
@@ -182,6 +188,10 @@ impl Play {
     fn check(&self, event: &Event) {
         let model = &self.model;
         self.world.check(model);
+        for task in model.tasks() {
+            let group = self.engine.group(task).ok();
+            assert_eq!(group, model.state.of(task), "{task} after {event:?}");
+        }
         let tasks = model.tasks().into_iter().map(Node::Task);
         for node in tasks.chain((1..5).map(|object| Node::Object(ObjectId(object)))) {
             let deps = set(&self.engine.deps(node).unwrap(), model);
@@ -251,6 +261,12 @@ impl Play {
             }
             Event::Spawn(parent, child) => engine.spawn(parent, child, effects),
             Event::End(task) => engine.end(task, effects),
+            Event::Merge(one, other) => {
+                return Ok(match engine.merge(one, other, effects)? {
+                    Merged::Go(group) => Reply::Merged(group),
+                    Merged::WaitFirst(task) => Reply::WaitFirst(task),
+                });
+            }
             Event::Checkpointed(group, ckpt) => engine.checkpointed(group, ckpt, effects),
             Event::RolledBack(plan) => engine.rolled_back(plan, effects),
             Event::Forget(object) => {
@@ -269,12 +285,46 @@ impl Play {
         .map(|()| Reply::Done)
     }
 
+    /// Whether several commuting modifications of an object may be undone.
+    fn is_crowded(&self, object: ObjectId) -> bool {
+        let found = self.model.state.objects.get(&object);
+        let commuted = found.map(|found| &found.value.commuted);
+        let entries = self.model.undos.values();
+        let is_among = |entry: &&usize| commuted.is_some_and(|all| all.contains(entry));
+        entries.filter(is_among).count() > 1
+    }
+
+    /// Whether a modification was undone that commutes with a later one, which stays.
+    fn is_undone_amid(&self, effects: &[Effect]) -> bool {
+        let is_plan = |effect: &Effect| matches!(effect, Effect::Plan(_));
+        let history = &self.model.history;
+        effects.iter().any(is_plan)
+            && history
+                .iter()
+                .enumerate()
+                .any(|(at, entry)| match entry.what {
+                    What::Accessed {
+                        object,
+                        access: Access::Commute(_),
+                        ..
+                    } if entry.undone => {
+                        let found = self.model.state.objects.get(&object);
+                        let last = found.and_then(|found| found.value.commuted.last());
+                        last.is_some_and(|&last| {
+                            at < last && self.model.undos.values().any(|&of| of == last)
+                        })
+                    }
+                    _ => false,
+                })
+    }
+
     fn count(&mut self, event: &Event, said: &Said, effects: &[Effect]) {
         let answer = match said {
             Ok(Reply::Go) => Some("go"),
             Ok(Reply::Guess(_)) => Some("guess"),
             Ok(Reply::CheckpointFirst(_)) => Some("checkpoint first"),
             Ok(Reply::UndoFirst) => Some("undo record first"),
+            Ok(Reply::WaitFirst(_)) => Some("wait first"),
             Err(surmise_engine::EngineError::RollingBack { .. }) => {
                 Some("refused while rolling back")
             }
@@ -290,8 +340,29 @@ impl Play {
             {
                 Some("wait during a rollback")
             }
+            Event::Merge(one, other) if one != other && said.is_ok() => {
+                let is_one = self.model.state.of(one) == self.model.state.of(other);
+                is_one.then_some("merge")
+            }
+            Event::Access(_, object, Access::Commute(Some(_)))
+                if matches!(said, Ok(Reply::Go)) && self.is_crowded(object) =>
+            {
+                Some("commute beside another")
+            }
             _ => None,
         };
+        let restores_several = |effect: &&Effect| match effect {
+            Effect::Plan(plan) => plan.steps.iter().any(|step| match step {
+                Step::Restore { group, .. } => self.model.state.groups[group].tasks.len() > 1,
+                _ => false,
+            }),
+            _ => false,
+        };
+        let merged = effects.iter().find(restores_several);
+        let merged = merged.map(|_| "restore a merged group");
+        let is_amid = said.is_ok() && self.is_undone_amid(effects);
+        let amid = is_amid.then_some("undo a commuting one below one that stays");
+        let wait = wait.into_iter().chain(merged).chain(amid);
         for what in effects.iter().flat_map(names).chain(answer).chain(wait) {
             *self.counts.entry(what).or_insert(0) += 1;
         }

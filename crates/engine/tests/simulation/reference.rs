@@ -21,6 +21,8 @@ pub enum Reply {
     Guess(Id),
     CheckpointFirst(GroupId),
     UndoFirst,
+    Merged(GroupId),
+    WaitFirst(TaskId),
 }
 
 /// Somebody who waits at a barrier.
@@ -52,8 +54,6 @@ pub struct Reference {
     /// The undo records that may be applied, with their entries.
     pub undos: BTreeMap<UndoId, usize>,
     pub groups_born: u64,
-    /// The groups that have ended for good.
-    pub ended: BTreeSet<GroupId>,
     pub plans_made: u64,
     pub plans: BTreeSet<PlanId>,
     pub closed_groups: BTreeMap<GroupId, PlanId>,
@@ -78,7 +78,6 @@ impl Reference {
             checkpoints: Vec::new(),
             undos: BTreeMap::new(),
             groups_born: 0,
-            ended: BTreeSet::new(),
             plans_made: 0,
             plans: BTreeSet::new(),
             closed_groups: BTreeMap::new(),
@@ -102,6 +101,7 @@ impl Reference {
             }
             Event::Spawn(parent, child) => self.spawn(parent, child)?,
             Event::End(task) => self.end(task, effects)?,
+            Event::Merge(one, other) => reply = self.merge(one, other, effects)?,
             Event::Predict(task, owner, may_share) => {
                 reply = self.predict(task, owner, may_share)?;
             }
@@ -250,13 +250,17 @@ impl Reference {
         let modifies = access != Access::Observe;
         let undo = match access {
             Access::Observe => None,
-            Access::Modify(undo) | Access::Both(undo) => undo,
+            Access::Modify(undo) | Access::Both(undo) | Access::Commute(undo) => undo,
         };
         if let Some(undo) = undo.filter(|undo| self.undos.contains_key(undo)) {
             return Err(EngineError::UndoExists(undo));
         }
         let known = self.undecided_of(Node::Task(task), Kinds::PREDICTIONS);
-        let observed = self.undecided_of(Node::Object(object), Kinds::PREDICTIONS);
+        let mut observed = self.undecided_of(Node::Object(object), Kinds::PREDICTIONS);
+        let found = self.state.objects.get(&object);
+        if let (Access::Commute(_), Some(found)) = (access, found) {
+            observed.retain(|id| found.ordered.contains(id));
+        }
         if !observed.is_subset(&known) && !self.may_gain(group) {
             return Ok(Reply::CheckpointFirst(group));
         }
@@ -269,11 +273,8 @@ impl Reference {
             Some(undo) => effects.push(Effect::DiscardUndo(undo)),
             None => {}
         }
-        let saw = self
-            .state
-            .objects
-            .get(&object)
-            .and_then(|found| found.value);
+        let saw = found.map(|found| found.value.seen_by(access));
+        let saw = saw.unwrap_or_default();
         let what = What::Accessed {
             object,
             access,
@@ -369,7 +370,7 @@ impl Reference {
     /// The live tasks.
     pub fn tasks(&self) -> BTreeSet<TaskId> {
         let groups = self.state.groups.values();
-        groups.filter_map(|group| group.task).collect()
+        groups.flat_map(|group| &group.tasks).copied().collect()
     }
 
     pub fn kind(&self, id: Id) -> Kind {

@@ -9,6 +9,9 @@ use surmise_engine::{
 use crate::history::{What, replay};
 use crate::reference::Reference;
 
+/// A group that is taken back, with its tasks until then.
+type Victim = (GroupId, BTreeSet<TaskId>);
+
 /// What a denial takes back.
 #[derive(Default)]
 struct Taken {
@@ -29,7 +32,8 @@ impl Reference {
         let live: Vec<_> = before
             .groups
             .iter()
-            .filter_map(|(&group, found)| Some((group, found.task?)))
+            .filter(|(_, found)| !found.tasks.is_empty())
+            .map(|(&group, found)| (group, found.tasks.clone()))
             .collect();
         let undone: Vec<_> = (0..self.history.len())
             .filter(|&at| self.is_taken(at, &taken))
@@ -105,9 +109,8 @@ impl Reference {
     fn is_taken(&self, at: usize, taken: &Taken) -> bool {
         let entry = &self.history[at];
         let cut = entry.by.and_then(|by| taken.cuts.get(&by));
-        // A group that has ended for good stays so.
-        let is_final = matches!(entry.what, What::Ended)
-            && entry.by.is_some_and(|by| self.ended.contains(&by));
+        // A task that has ended stays so.
+        let is_final = matches!(entry.what, What::Ended(_));
         !entry.undone && !is_final && cut.is_some_and(|&cut| cut <= at)
     }
 
@@ -129,8 +132,9 @@ impl Reference {
     /// Nobody who is not undone has seen what is.
     fn check_seen(&self) {
         for entry in self.history.iter().filter(|entry| !entry.undone) {
-            if let What::Accessed { saw: Some(saw), .. } = entry.what {
-                assert!(!self.history[saw].undone, "{entry:?} saw what is undone");
+            if let What::Accessed { saw, .. } = &entry.what {
+                let is_undone = saw.iter().any(|&saw| self.history[saw].undone);
+                assert!(!is_undone, "{entry:?} saw what is undone");
             }
         }
     }
@@ -169,20 +173,23 @@ impl Reference {
         objects
     }
 
-    fn end_waits_of(&mut self, victims: &[(GroupId, TaskId)], effects: &mut Vec<Effect>) {
-        let is_victim = |node| victims.iter().any(|&(_, task)| node == Node::Task(task));
+    fn end_waits_of(&mut self, victims: &[Victim], effects: &mut Vec<Effect>) {
+        let is_victim = |node| match node {
+            Node::Task(task) => victims.iter().any(|(_, tasks)| tasks.contains(&task)),
+            Node::Object(_) => false,
+        };
         self.edges.retain(|&node, _| !is_victim(node));
         self.end_waits(effects, is_victim);
     }
 
     fn is_alive(&self, group: GroupId) -> bool {
         let found = self.state.groups.get(&group);
-        found.is_some_and(|found| found.task.is_some())
+        found.is_some_and(|found| !found.tasks.is_empty())
     }
 
     fn plan(
         &mut self,
-        victims: &[(GroupId, TaskId)],
+        victims: &[Victim],
         objects: &BTreeSet<ObjectId>,
         undos: BTreeMap<usize, UndoId>,
         taken: &Taken,
@@ -207,7 +214,7 @@ impl Reference {
         }
         steps.extend(restored().map(|&(group, _)| Step::Resume(group)));
         if !steps.is_empty() {
-            let leaving: Vec<_> = destroyed().map(|&(_, task)| task).collect();
+            let leaving: Vec<_> = destroyed().flat_map(|(_, tasks)| tasks.clone()).collect();
             self.plans_made += 1;
             let plan = PlanId(self.plans_made);
             self.plans.insert(plan);

@@ -51,7 +51,8 @@ impl Reference {
         if self.checkpoints.iter().any(is_same) {
             return Err(EngineError::CheckpointExists(id));
         }
-        let task = self.state.groups.get(&group).and_then(|found| found.task);
+        let found = self.state.groups.get(&group);
+        let task = found.and_then(|found| found.tasks.first().copied());
         let task = task.ok_or(EngineError::UnknownGroup(group))?;
         if let Some(&plan) = self.closed_groups.get(&group) {
             let node = Node::Task(task);
@@ -92,15 +93,44 @@ impl Reference {
             return Ok(());
         }
         let group = self.group_of(task)?;
-        self.note(Some(group), What::Ended);
+        self.note(Some(group), What::Ended(task));
         self.retire(Node::Task(task), effects);
-        self.ended.insert(group);
+        if !self.state.groups[&group].tasks.is_empty() {
+            return Ok(());
+        }
         let own = |ckpt: &&mut Checkpoint| ckpt.group == group;
         for ckpt in self.checkpoints.iter_mut().filter(own) {
             ckpt.is_live = false;
             effects.push(Effect::DiscardCheckpoint(ckpt.id));
         }
         Ok(())
+    }
+
+    pub fn merge(
+        &mut self,
+        one: TaskId,
+        other: TaskId,
+        effects: &mut Vec<Effect>,
+    ) -> Result<Reply, EngineError> {
+        let (first, second) = (self.open_group(one)?, self.open_group(other)?);
+        if first == second {
+            return Ok(Reply::Merged(first));
+        }
+        for (task, group) in [(one, first), (other, second)] {
+            if self.speculates(group) {
+                return Ok(Reply::WaitFirst(task));
+            }
+        }
+        let (into, from) = (first.min(second), first.max(second));
+        self.checkpoints.retain(|ckpt| {
+            let is_theirs = [into, from].contains(&ckpt.group);
+            if is_theirs {
+                effects.push(Effect::DiscardCheckpoint(ckpt.id));
+            }
+            !is_theirs
+        });
+        self.note(None, What::Merged { into, from });
+        Ok(Reply::Merged(into))
     }
 
     /// Whether the group's newest checkpoint may be that of a further prediction: nobody has seen
@@ -110,9 +140,10 @@ impl Reference {
             return false;
         };
         let since = &self.history[self.checkpoints[newest].entry..];
-        !since
-            .iter()
-            .any(|entry| entry.by == Some(group) && !entry.undone && entry.what.is_visible())
+        !since.iter().any(|entry| {
+            let spends = entry.what.is_visible() || matches!(entry.what, What::Ended(_));
+            entry.by == Some(group) && !entry.undone && spends
+        })
     }
 
     pub fn speculates(&self, group: GroupId) -> bool {

@@ -4,14 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use surmise_engine::{Access, CkptId, Effect, GroupId, ObjectId, Step, UndoId};
 
+use crate::history::Value;
 use crate::reference::Reference;
+
+/// What an inverse record does.
+#[derive(Debug, PartialEq, Eq)]
+enum Inverse {
+    /// The object becomes what it was.
+    Restore(Value),
+    /// What the entry of this number did is taken out of what it is now.
+    TakeOut(usize),
+}
 
 /// A shell that carries out what it is told, on numbers for values.
 #[derive(Default)]
 pub struct World {
-    /// The entry that modified each object last.
-    values: BTreeMap<ObjectId, usize>,
-    records: BTreeMap<UndoId, (ObjectId, Option<usize>)>,
+    values: BTreeMap<ObjectId, Value>,
+    records: BTreeMap<UndoId, (ObjectId, Inverse)>,
     checkpoints: BTreeMap<CkptId, GroupId>,
     closed: BTreeSet<GroupId>,
 }
@@ -19,12 +28,15 @@ pub struct World {
 impl World {
     /// An access happens, as the entry of this number.
     pub fn access(&mut self, object: ObjectId, access: Access, entry: usize) {
-        let (Access::Modify(undo) | Access::Both(undo)) = access else {
-            return;
+        let value = self.values.entry(object).or_default();
+        let (undo, inverse) = match access {
+            Access::Observe => return,
+            Access::Modify(undo) | Access::Both(undo) => (undo, Inverse::Restore(value.clone())),
+            Access::Commute(undo) => (undo, Inverse::TakeOut(entry)),
         };
-        let before = self.values.insert(object, entry);
+        value.modify(access, entry);
         if let Some(undo) = undo {
-            let other = self.records.insert(undo, (object, before));
+            let other = self.records.insert(undo, (object, inverse));
             assert_eq!(other, None, "{undo} is forgotten");
         }
     }
@@ -81,11 +93,14 @@ impl World {
             }
             Step::Undo(undo) => {
                 let found = self.records.remove(undo);
-                let (object, before) = found.expect("a record is undone twice");
-                match before {
-                    Some(before) => self.values.insert(object, before),
-                    None => self.values.remove(&object),
-                };
+                let (object, inverse) = found.expect("a record is undone twice");
+                let value = self.values.entry(object).or_default();
+                match inverse {
+                    Inverse::Restore(before) => *value = before,
+                    Inverse::TakeOut(entry) => {
+                        assert!(value.commuted.remove(&entry), "{undo} finds nothing");
+                    }
+                }
             }
             Step::Resume(group) => assert!(self.closed.remove(group)),
         }
@@ -93,11 +108,13 @@ impl World {
 
     /// Every object is as if what is undone had never happened.
     pub fn check(&self, model: &Reference) {
-        let valued = |(&object, found): (&ObjectId, &crate::history::Object)| {
-            found.value.map(|value| (object, value))
-        };
-        let wanted: BTreeMap<_, _> = model.state.objects.iter().filter_map(valued).collect();
-        assert_eq!(self.values, wanted);
+        let objects = self.values.keys().chain(model.state.objects.keys());
+        for object in objects {
+            let value = self.values.get(object).cloned().unwrap_or_default();
+            let found = model.state.objects.get(object);
+            let wanted = found.map(|found| found.value.clone()).unwrap_or_default();
+            assert_eq!(value, wanted, "{object}");
+        }
     }
 
     /// Nothing is kept for ever.
