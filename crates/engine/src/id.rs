@@ -23,9 +23,9 @@ ids! {
     /// plan ends which is not yet carried out. Threads share memory, so they are rolled back together:
     /// a process that speculates is one task.
     TaskId "task";
-    /// The life of one task with all its memory: what a checkpoint holds, and what a plan restores or
-    /// destroys. The engine hands these out, rising and never twice, though a task's number may come
-    /// again.
+    /// The life of one task with all its memory, or of several that share what nobody tracks: what a checkpoint
+    /// holds, and what a plan restores or destroys. The engine hands these out, rising and never twice, though a
+    /// task's number may come again.
     GroupId "group";
     /// A restorable image of a group. Chosen by the shell; unique among those that are neither
     /// discarded nor restored.

@@ -13,7 +13,11 @@
 //!   it. So it is stored once, and never with a node.
 //! * **Predictions** spread by access. A task that modifies an object gives the object its own dependencies. A task
 //!   that observes an object takes the object's. A child starts with its parent's. A task's life with all its memory
-//!   is its **group**: groups are checkpointed, restored or destroyed.
+//!   is its **group**: groups are checkpointed, restored or destroyed. Tasks that share memory have one group
+//!   ([`Engine::merge`]).
+//! * Modifications may **commute**, as two creates in one directory do ([`Access::Commute`]). Their tasks do not
+//!   depend on each other. Who observes the object, or modifies it otherwise, depends on all of them; who commutes
+//!   later depends on all that had an order before.
 //! * **Epochs** spread alike, but of each volume only the newest counts: a dependent of an
 //!   epoch depends on all earlier epochs of its volume.
 //!
@@ -72,8 +76,8 @@
 //! Cycles cost such a walk when a wait begins or ends, or what waits gains a dependency, while a task that
 //! owns a prediction waits or has ended.
 //!
-//! A denial costs O(log u) for each act that it undoes and for each group that came to depend on
-//! something by way of an object that it touches. Bystanders and their objects are not looked at.
+//! A denial costs O(log u) for each act that it undoes, for each modification that commutes with one of these and
+//! came after it, and for each group that came to depend on something by way of an object that it touches. Bystanders and their objects are not looked at.
 //! `cargo bench -p surmise-engine` shows it among a thousand objects and a million.
 //!
 //! ```

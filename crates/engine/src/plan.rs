@@ -22,14 +22,16 @@ pub struct Plan {
 /// One step of a rollback.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// End the task of this group: it would not have been born. The youngest group comes first. The
-    /// task's end may be told until `rolled_back`, but need not.
+    /// End the tasks of this group: they would not have been born. The youngest group comes first. The
+    /// tasks' ends may be told until `rolled_back`, but need not.
     Destroy(GroupId),
-    /// Stop the task of this group, with all its threads.
+    /// Stop the tasks of this group, with all their threads.
     Stop(GroupId),
-    /// Apply this inverse record. The newest record comes first, whatever its object.
+    /// Apply this inverse record. The newest record comes first, whatever its object. Of modifications that commute,
+    /// some may be undone and others not.
     Undo(UndoId),
-    /// Make the group what this checkpoint holds; the checkpoint is used up by that.
+    /// Make the group what this checkpoint holds; the checkpoint is used up by that. A task that has ended since is
+    /// not brought back.
     Restore {
         /// The group.
         group: GroupId,

@@ -27,17 +27,17 @@ impl Reliance {
     }
 
     /// A task that depends on `by` modifies the object in a way that has an order among all modifications. Returns
-    /// what was before, if that was something else.
+    /// what was before, if this gives it anything.
     pub fn modify(&mut self, by: &Tracked, assumptions: &Assumptions) -> Option<Box<Self>> {
-        let changes = self.ordered.is_some() || self.tracked.lacks(by, assumptions);
-        let before = changes.then(|| Box::new(self.clone()));
+        let gives = self.tracked.lacks(by, assumptions);
+        let before = gives.then(|| Box::new(self.clone()));
         self.ordered = None;
         self.tracked.take(by, assumptions);
         before
     }
 
-    /// A task that depends on `by` modifies the object in a way that commutes. Returns what was before, if that
-    /// was something else.
+    /// A task that depends on `by` modifies the object in a way that commutes. Returns what was before, if
+    /// this gives it anything.
     pub fn commute(&mut self, by: &Tracked, assumptions: &Assumptions) -> Option<Box<Self>> {
         if !self.tracked.lacks(by, assumptions) {
             return None;

@@ -65,7 +65,8 @@ pub(crate) struct UndoLog {
 #[derive(Debug)]
 struct Entry {
     seq: u64,
-    /// What the object depended on before, where that is something else.
+    /// What the object depended on before, where this gave it anything. So of what one denial undoes, the oldest entry
+    /// has it: that gave the denied prediction.
     before: Option<Box<Reliance>>,
     what: What,
     state: State,
@@ -143,11 +144,7 @@ impl UndoLog {
         if Tracked::default().lacks(by, assumptions) {
             return;
         }
-        let removed = self.entries.remove(index).and_then(|entry| entry.before);
-        // What was before differs from what was after by decided assumptions only.
-        if let (Some(next), Some(before)) = (self.entries.get_mut(index), removed) {
-            next.before.get_or_insert(before);
-        }
+        self.entries.remove(index);
     }
 
     /// What has this place is undone.
@@ -226,5 +223,23 @@ impl UndoLog {
 
     fn find(&self, seq: u64) -> Result<usize, usize> {
         self.entries.binary_search_by_key(&seq, |entry| entry.seq)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_commutes_and_settles_is_not_kept_behind_what_is_undecided() {
+        let assumptions = Assumptions::default();
+        let mut log = UndoLog::default();
+        for seq in 0..1000 {
+            log.commuted(seq, UndoId(seq), Tracked::default(), None);
+        }
+        for seq in 1..999 {
+            log.settle(seq, &assumptions);
+        }
+        assert_eq!(log.clear(), [(0, UndoId(0)), (999, UndoId(999))]);
     }
 }
