@@ -9,6 +9,7 @@ mod attending;
 mod cascade;
 mod deciding;
 mod guessing;
+mod imaging;
 #[cfg(test)]
 mod simulation;
 

@@ -31,6 +31,14 @@ pub(crate) enum Did {
     Gone,
 }
 
+/// An object that a call would touch, whose undecided state is not the caller's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Obstacle {
+    pub(crate) object: ObjectId,
+    /// Whether the caller may go on when it depends on the same; else it waits until the object depends on nothing.
+    pub(crate) may_depend: bool,
+}
+
 /// One kind of object. Kinds know nothing of each other, and nothing of what depends on what: the engine does.
 pub(crate) trait ObjectKind<W: World> {
     /// Which one it is.
@@ -51,9 +59,8 @@ pub(crate) trait ObjectKind<W: World> {
     /// Whether nothing that a task has done to objects of this kind is undecided.
     fn is_quiet(&self) -> bool;
 
-    /// The objects that a call of a process would touch, whose undecided state is not the caller's: it waits until
-    /// they depend on nothing.
-    fn obstacles(&mut self, world: &W, caller: Option<Pid>, call: &Call) -> Vec<ObjectId>;
+    /// The objects of this kind that stand in the way of a call of a process.
+    fn obstacles(&mut self, world: &W, caller: Option<Pid>, call: &Call) -> Vec<Obstacle>;
 
     /// The objects that have become such that nothing depends on them.
     fn take_idle(&mut self) -> Vec<ObjectId>;

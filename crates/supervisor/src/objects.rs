@@ -15,7 +15,7 @@ use crate::kind::Kind;
 use crate::map::Map;
 use crate::meeting::Act;
 use crate::member::Member;
-use crate::object::{Did, ObjectKind};
+use crate::object::{Did, ObjectKind, Obstacle};
 use crate::world::{Apart, World};
 
 use files::{Files, ViewFiles};
@@ -118,18 +118,18 @@ impl<W: World> Objects<W> {
         self.kinds().iter().all(|kind| kind.is_quiet())
     }
 
-    /// The objects that a call would touch and that others have left undecided, with their kinds.
+    /// What stands in the way of a call, with its kind.
     pub(crate) fn obstacles(
         &mut self,
         world: &W,
         caller: Option<Pid>,
         call: &Call,
-    ) -> Vec<(ObjectId, Kind)> {
+    ) -> Vec<(Obstacle, Kind)> {
         let mut found = Vec::new();
         for one in self.kinds().into_iter().filter(|one| !one.is_quiet()) {
             let kind = one.kind();
-            let objects = one.obstacles(world, caller, call);
-            found.extend(objects.into_iter().map(|object| (object, kind)));
+            let obstacles = one.obstacles(world, caller, call);
+            found.extend(obstacles.into_iter().map(|obstacle| (obstacle, kind)));
         }
         found
     }

@@ -6,6 +6,7 @@ use surmise_sys::seccomp::Answer;
 use surmise_syscalls::{Disposition, Kind as Column};
 
 use super::Core;
+use super::imaging::Gained;
 use crate::call::Call;
 use crate::durability::{DOMAIN, Verdict};
 use crate::error::{SupervisorError, fail, refused};
@@ -16,6 +17,15 @@ use crate::object::Did;
 use crate::objects::stream::channel;
 use crate::waits::{Asked, Item, Waited};
 use crate::world::{Apart, World};
+
+/// What a call finds before it.
+enum Way {
+    Clear,
+    /// It is made again.
+    Again,
+    /// It waits until this depends on nothing.
+    Barred(Node, Kind),
+}
 
 impl<W: World> Core<W> {
     /// Attends to something that waits.
@@ -34,8 +44,10 @@ impl<W: World> Core<W> {
 
     fn attend_call(&mut self, asked: Asked) -> Result<(), SupervisorError> {
         let call = &asked.call;
-        if let Some((node, kind)) = self.obstacle(call)? {
-            return self.park(Item::Call(asked), node, kind);
+        match self.obstacle(call)? {
+            Way::Clear => {}
+            Way::Again => return Ok(()),
+            Way::Barred(node, kind) => return self.park(Item::Call(asked), node, kind),
         }
         if self.is_behind_output(call)? {
             let now = self.world.now();
@@ -57,23 +69,31 @@ impl<W: World> Core<W> {
         }
     }
 
-    /// What of others a call would touch that is undecided.
-    fn obstacle(&mut self, call: &Call) -> Result<Option<(Node, Kind)>, SupervisorError> {
+    /// What of others a call would touch that is undecided. Its process comes to depend on that where it may.
+    fn obstacle(&mut self, call: &Call) -> Result<Way, SupervisorError> {
         if !self.objects.are_quiet() {
             let caller = self.world.process_of(call.thread());
             let caller = caller.map_err(fail("find a process"))?;
-            let found = self.objects.obstacles(&self.world, caller, call);
-            if let Some(&(object, kind)) = found.first() {
-                return Ok(Some((Node::Object(object), kind)));
+            for (obstacle, kind) in self.objects.obstacles(&self.world, caller, call) {
+                let object = obstacle.object;
+                let gained = match caller {
+                    Some(process) if obstacle.may_depend => self.gain(process, call, object)?,
+                    _ => Gained::Refused,
+                };
+                match gained {
+                    Gained::Depends => {}
+                    Gained::Again => return Ok(Way::Again),
+                    Gained::Refused => return Ok(Way::Barred(Node::Object(object), kind)),
+                }
             }
         }
         // It would adopt vessels, which are for nobody to see.
         if self.world.adopts(call)
             && let Some(member) = self.members.values().next()
         {
-            return Ok(Some((Node::Task(member.task), Kind::Process)));
+            return Ok(Way::Barred(Node::Task(member.task), Kind::Process));
         }
-        Ok(None)
+        Ok(Way::Clear)
     }
 
     /// Whether a call might overtake output that is on its way.

@@ -127,11 +127,17 @@ impl<W: World> Core<W> {
         Ok(deps.predictions.is_empty())
     }
 
-    /// A process that depended on something undecided has been killed. What it did since is gone with it:
-    /// it might as well have been killed before.
+    /// A process that depended on something undecided has been killed. What it did since is gone with it: it might as
+    /// well have been killed before. So what it depended on is denied, be it another's prediction, since others may have seen
+    /// what it did.
     pub(super) fn perished(&mut self, process: Pid) -> Result<(), SupervisorError> {
-        while let Some(id) = self.sources.orphan(process) {
-            self.tell(id, Decision::Deny)?;
+        while let Some(member) = self.members.get(&process) {
+            let deps = self.engine.deps(Node::Task(member.task));
+            let predictions = deps.map_err(refused("look at a task"))?.predictions;
+            match self.sources.abandon(&predictions) {
+                Some(id) => self.tell(id, Decision::Deny)?,
+                None => break,
+            }
         }
         self.dismiss(process)
     }

@@ -253,6 +253,7 @@ struct Done {
     predictions: u64,
     checkpoints: u64,
     rollbacks: u64,
+    cascades: u64,
     undone_files: u64,
     undone_input: u64,
     outputs: u64,
@@ -265,6 +266,7 @@ impl Done {
         self.predictions += stats.predictions;
         self.checkpoints += stats.checkpoints.count;
         self.rollbacks += stats.rollbacks.count;
+        self.cascades += stats.cascades;
         let of = |kinds: &BTreeMap<String, u64>, kind| kinds.get(kind).copied().unwrap_or(0);
         self.undone_files += of(&stats.undone, "changed file");
         self.undone_input += of(&stats.undone, "input");
@@ -288,6 +290,7 @@ impl Done {
             self.predictions,
             self.checkpoints,
             self.rollbacks,
+            self.cascades,
             self.undone_files,
             self.undone_input,
             self.outputs,

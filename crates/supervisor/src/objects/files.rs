@@ -17,7 +17,7 @@ use crate::call::Call;
 use crate::error::bug;
 use crate::kind::Kind;
 use crate::member::Member;
-use crate::object::{Did, ObjectKind};
+use crate::object::{Did, ObjectKind, Obstacle};
 use crate::world::{Apart, World};
 
 /// All files of the view are one object: the undo log is one, too.
@@ -154,13 +154,16 @@ impl<W: World> ObjectKind<W> for ViewFiles {
         self.of_mark()?.give_up()
     }
 
-    fn obstacles(&mut self, world: &W, caller: Option<Pid>, call: &Call) -> Vec<ObjectId> {
+    fn obstacles(&mut self, world: &W, caller: Option<Pid>, call: &Call) -> Vec<Obstacle> {
         let Some(caller) = caller else {
             return Vec::new();
         };
         let is_others = self.marks.values().any(|mark| mark.process != caller);
         match is_others && !world.is_apart(caller, call) {
-            true => vec![FILES],
+            true => vec![Obstacle {
+                object: FILES,
+                may_depend: false,
+            }],
             false => Vec::new(),
         }
     }
