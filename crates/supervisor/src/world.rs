@@ -84,7 +84,7 @@ pub(crate) trait World: Sized {
     fn process_of(&self, thread: Pid) -> io::Result<Option<Pid>>;
 
     /// What it takes to let a call of a process happen; `member` is the process if it depends on something
-    /// undecided already, and `has_changed` says that it has changed files of the view, which is undecided.
+    /// undecided already, and `has_changed` says that files of the view have changed, which is undecided.
     fn meet(
         &mut self,
         process: Pid,

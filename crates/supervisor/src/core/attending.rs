@@ -116,7 +116,7 @@ impl<W: World> Core<W> {
             return self.pass(asked);
         };
         let call = &asked.call;
-        let has_changed = self.objects.files.are_changed_by(process);
+        let has_changed = self.objects.files.are_changed();
         let met = self.world.meet(process, call, Some(member), has_changed);
         match met.map_err(fail("look at a call"))? {
             Meeting::Pass(kind) => self.stats.met(kind),

@@ -75,7 +75,7 @@ impl<W: World> Core<W> {
             return Ok(Some(Meeting::Pass(crate::kind::Kind::None)));
         }
         let member = self.members.get(&process);
-        let has_changed = self.objects.files.are_changed_by(process);
+        let has_changed = self.objects.files.are_changed();
         let met = self.world.meet(process, call, member, has_changed);
         Ok(match met.map_err(fail("look at a call"))? {
             meeting @ (Meeting::Pass(_) | Meeting::Note(_)) => Some(meeting),

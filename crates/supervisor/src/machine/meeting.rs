@@ -43,7 +43,7 @@ pub(crate) struct Known<'a> {
     pub(crate) seen: &'a Seen,
     /// The process, if it depends on something undecided already.
     pub(crate) member: Option<&'a Member<Machine>>,
-    /// Whether it has changed files of the view, and that is undecided.
+    /// Whether files of the view have changed, and that is undecided.
     pub(crate) has_changed: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Files of the view that a task changes while something is undecided.
 //!
-//! Its own changes go on, and the view keeps an undo log. No other task may see them meanwhile. So there is one
-//! process at a time that changes files: when it begins, no other task is in a call that could touch the view, and a
-//! later call of another task that could is an obstacle: it waits until nothing is undecided.
+//! Its own changes go on, and the view keeps an undo log. When it begins, no other task is in a call that could touch the
+//! view. The process of a later call that could has first to depend on the same: then it may see the changes, and make its
+//! own on top of them. So whatever is undone is undone for all that have seen it, the newest change first.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -93,9 +93,9 @@ impl ViewFiles {
             .ok_or_else(|| bug("a mark is there, and no undo log"))
     }
 
-    /// Whether changes of this process may have to be undone.
-    pub(crate) fn are_changed_by(&self, process: Pid) -> bool {
-        self.marks.values().any(|mark| mark.process == process)
+    /// Whether there are changes that may have to be undone.
+    pub(crate) fn are_changed(&self) -> bool {
+        !self.marks.is_empty()
     }
 
     /// Sees to it that what a process is about to change can be undone.
@@ -108,7 +108,8 @@ impl ViewFiles {
     ) -> io::Result<Did> {
         let newest = member.newest_record();
         if newest.is_some_and(|newest| self.marks.contains_key(&newest)) {
-            // Nothing that is newer could be restored alone.
+            // Nothing that is newer could be restored alone. Others may have made marks since, and depend on no more than
+            // this process does: it would have an image of after its mark.
             return Ok(Did::Known(Answer::Continue));
         }
         let process = member.pid();
@@ -162,7 +163,7 @@ impl<W: World> ObjectKind<W> for ViewFiles {
         match is_others && !world.is_apart(caller, call) {
             true => vec![Obstacle {
                 object: FILES,
-                may_depend: false,
+                may_depend: true,
             }],
             false => Vec::new(),
         }

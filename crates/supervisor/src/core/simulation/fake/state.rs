@@ -369,11 +369,6 @@ impl State {
 
     /// What a call gives that happens; `None` if it would wait for ever.
     pub(super) fn happen(&mut self, pid: Pid, op: Op) -> Option<i64> {
-        if let Op::Look(_) | Op::Add(_) = op {
-            let process = self.tasks[pid].process;
-            let others = self.marks.iter().filter(|mark| mark.process != process);
-            assert_eq!(others.count(), 0, "{pid:?} sees what is undecided");
-        }
         if let Op::Irrevocable = op {
             assert!(!self.tasks[pid].traced, "it cannot be taken back");
         }
