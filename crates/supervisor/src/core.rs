@@ -89,11 +89,19 @@ impl<W: World> Core<W> {
         thread: Pid,
         signal: W::Signal,
     ) -> Result<(), SupervisorError> {
-        match self.member_of_tracee(thread)? {
-            Some(process) => self.waits.add(Item::Signal { process, signal }),
-            None => self.deliver(signal)?,
-        }
+        self.receive_signal(thread, signal)?;
         self.attend_all()
+    }
+
+    /// Keeps a signal until it is attended to, if that is more than to let the thread take it.
+    fn receive_signal(&mut self, thread: Pid, signal: W::Signal) -> Result<(), SupervisorError> {
+        match self.member_of_tracee(thread)? {
+            Some(process) => {
+                self.waits.add(Item::Signal { process, signal });
+                Ok(())
+            }
+            None => self.deliver(signal),
+        }
     }
 
     /// Time has passed, or a reader has room for output: what is due by now is done.
@@ -156,14 +164,20 @@ impl<W: World> Core<W> {
 
     /// A tracee is no more.
     pub(crate) fn ended(&mut self, thread: Pid) -> Result<(), SupervisorError> {
+        self.attend_end(thread)?;
+        self.attend_all()
+    }
+
+    fn attend_end(&mut self, thread: Pid) -> Result<(), SupervisorError> {
         if self.members.contains_key(&thread) {
-            self.perished(thread)?;
-        } else if let Some(process) = self.member_of(thread)
+            return self.perished(thread);
+        }
+        if let Some(process) = self.member_of(thread)
             && let Some(member) = self.members.get_mut(&process)
         {
             self.world.ended(&mut member.process, thread);
         }
-        self.attend_all()
+        Ok(())
     }
 
     /// Whether a process holds an image: it stays stopped for all its life.
@@ -217,6 +231,9 @@ impl<W: World> Core<W> {
             self.decide_due()?;
             self.dismiss_free()?;
             self.gather()?;
+            for thread in self.world.take_ended() {
+                self.attend_end(thread)?;
+            }
             match self.waits.next() {
                 Some(item) => self.attend(item)?,
                 None => return Ok(()),
@@ -224,8 +241,11 @@ impl<W: World> Core<W> {
         }
     }
 
-    /// Receives what came while another call was waited for.
+    /// Receives what came while something else was waited for.
     fn gather(&mut self) -> Result<(), SupervisorError> {
+        for (thread, signal) in self.world.take_signals() {
+            self.receive_signal(thread, signal)?;
+        }
         for call in self.world.take_backlog() {
             self.receive(call)?;
         }

@@ -9,12 +9,13 @@ mod process;
 mod seen;
 pub(crate) mod task;
 
+use std::cell::RefCell;
 use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use surmise_checkpoint::{Change, Checkpoint, PendingCall, is_vessel};
+use surmise_checkpoint::{Change, Checkpoint, Passed, PendingCall, is_vessel, pass_boundaries};
 use surmise_refusals::Observer;
 use surmise_sys::ptrace::Stopped;
 use surmise_sys::seccomp::{Answer, Listener};
@@ -36,6 +37,8 @@ pub(crate) use output::Output;
 use process::Supervised;
 use seen::Seen;
 
+/// How long a thread may take to come past the call that it is in: another one waits for that.
+const PASSING: Duration = Duration::from_millis(10);
 /// Images may come to take so much of the machine's memory at most, should all pages be written to.
 const MEMORY_SHARE: u64 = 4;
 
@@ -47,6 +50,8 @@ pub(crate) struct Machine {
     observer: Option<Observer>,
     /// What is learnt for guesses; nothing in a domain without any.
     learnt: Option<Learnt>,
+    /// What was heard of tracees while they were made to come past a call, and nobody was told yet.
+    passed: Passed,
 }
 
 /// What was learnt of a domain in which tasks may be given guesses.
@@ -65,6 +70,7 @@ impl Machine {
             door: Door::new(listener),
             observer,
             learnt: guesses.then(Learnt::default),
+            passed: Passed::default(),
         }
     }
 
@@ -162,6 +168,15 @@ impl World for Machine {
 
     fn take_backlog(&mut self) -> Vec<Call> {
         self.door.take_backlog()
+    }
+
+    fn take_signals(&mut self) -> Vec<(Pid, Stopped)> {
+        let taken = self.passed.at_signal.drain(..);
+        taken.map(|stopped| (stopped.thread(), stopped)).collect()
+    }
+
+    fn take_ended(&mut self) -> Vec<Pid> {
+        std::mem::take(&mut self.passed.ended)
     }
 
     fn process_of(&self, thread: Pid) -> io::Result<Option<Pid>> {
@@ -295,20 +310,38 @@ impl World for Machine {
     fn is_alone(&mut self, process: Pid, apart: &Apart) -> io::Result<bool> {
         // A thread that waits for an answer touches nothing.
         self.door.gather()?;
-        let Some(Learnt { seen, .. }) = &self.learnt else {
+        let Self {
+            door,
+            learnt: Some(Learnt { seen, .. }),
+            passed,
+            ..
+        } = self
+        else {
             return Ok(false);
         };
         if seen.has_watches() {
             return Ok(false);
         }
         let is_harmless = |other: Pid| other == process || apart.vessels.contains(&other);
-        let waits = |thread| apart.waiting.contains(&thread) || self.door.has_waiting(thread);
+        let door = RefCell::new(door);
+        let waits = |thread| apart.waiting.contains(&thread) || door.borrow().has_waiting(thread);
+        let pass = |threads: &[Pid]| {
+            let told = pass_boundaries(threads, PASSING, |thread| {
+                door.borrow_mut().gather()?;
+                Ok(waits(thread))
+            })?;
+            passed.at_signal.extend(told.at_signal);
+            passed.ended.extend(told.ended);
+            Ok(told.all)
+        };
         // It maps nothing so itself, or it would depend on nothing.
         let mapped = match seen.has_shared_memory() {
             true => seen.names().device(),
             false => None,
         };
-        let found = seen.bystanders().are_apart(is_harmless, waits, mapped);
+        let found = seen
+            .bystanders()
+            .are_apart(is_harmless, waits, pass, mapped);
         // A task that is being born or ends is not seen rightly.
         unless_out_of_reach(found, false)
     }

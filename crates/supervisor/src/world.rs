@@ -80,6 +80,11 @@ pub(crate) trait World: Sized {
     /// Takes the calls that came while another one was waited for.
     fn take_backlog(&mut self) -> Vec<Call>;
 
+    /// Takes the signals that tracees have stopped to take, and the tracees that have ended, where that was heard while
+    /// something else was done.
+    fn take_signals(&mut self) -> Vec<(Pid, Self::Signal)>;
+    fn take_ended(&mut self) -> Vec<Pid>;
+
     /// The process that a thread belongs to; `None` once it has ended.
     fn process_of(&self, thread: Pid) -> io::Result<Option<Pid>>;
 

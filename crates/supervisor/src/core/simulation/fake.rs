@@ -72,6 +72,15 @@ impl World for Fake {
         Vec::new()
     }
 
+    fn take_signals(&mut self) -> Vec<(Pid, Pid)> {
+        let signals = std::mem::take(&mut self.0.borrow_mut().heard_signals);
+        signals.into_iter().map(|thread| (thread, thread)).collect()
+    }
+
+    fn take_ended(&mut self) -> Vec<Pid> {
+        std::mem::take(&mut self.0.borrow_mut().heard_ends)
+    }
+
     fn process_of(&self, thread: Pid) -> io::Result<Option<Pid>> {
         let task = &self.0.borrow().tasks[thread];
         Ok(task.is_alive.then_some(task.process))
@@ -244,9 +253,23 @@ impl World for Fake {
         Ok(())
     }
 
-    fn is_alone(&mut self, _: Pid, _: &Apart) -> io::Result<bool> {
+    fn is_alone(&mut self, process: Pid, _: &Apart) -> io::Result<bool> {
+        let state = &mut *self.0.borrow_mut();
+        // Meanwhile something may be heard of others.
+        let others = state.tasks.iter().map(|(pid, task)| (pid, task.process));
+        let others: Vec<_> = others.filter(|&(_, other)| other != process).collect();
+        if let Some(&(thread, other)) = state.rng.choice(&others) {
+            match state.rng.u8(..50) {
+                0..=4 if state.signal(thread) => state.heard_signals.push(thread),
+                5 if !state.threads(other).is_empty() => {
+                    state.kill(other);
+                    state.heard_ends.push(other);
+                }
+                _ => {}
+            }
+        }
         // All that fakes do to files they do by calls, and these are heard.
-        Ok(self.0.borrow_mut().rng.u8(..4) != 0)
+        Ok(state.rng.u8(..4) != 0)
     }
 
     fn has_borne(&self, _: Pid) -> bool {

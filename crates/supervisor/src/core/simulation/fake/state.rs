@@ -173,6 +173,9 @@ pub(in crate::core::simulation) struct State {
     calls: u64,
     pub(super) images: BTreeSet<u64>,
     pub(super) images_made: u64,
+    /// What was heard while something else was done.
+    pub(super) heard_signals: Vec<Pid>,
+    pub(super) heard_ends: Vec<Pid>,
 }
 
 #[derive(Debug)]
@@ -227,6 +230,8 @@ impl State {
             calls: 0,
             images: BTreeSet::new(),
             images_made: 0,
+            heard_signals: Vec::new(),
+            heard_ends: Vec::new(),
         }))
     }
 
