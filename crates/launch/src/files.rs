@@ -1,18 +1,21 @@
 //! How the supervisor has the view keep an undo log, and the view has it decide everything.
 
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 use surmise_kept::Link;
-use surmise_supervisor::Files;
+use surmise_supervisor::{At, Files};
 use surmise_view::{Notifier, View};
 
 /// From the supervisor to the view; [`FilesReport`] answers each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum FilesOrder {
     /// Make a mark.
     Mark { process: i32, has_borne: bool },
@@ -22,6 +25,8 @@ enum FilesOrder {
     GiveUp,
     /// Undo what was changed since this mark.
     Undo(u64),
+    /// Tell what is at this path.
+    Look(Vec<u8>),
 }
 
 /// From the view to the supervisor.
@@ -29,8 +34,20 @@ enum FilesOrder {
 enum FilesReport {
     /// An order was carried out; a new mark, or nothing.
     Done(u64),
+    /// What is at a path.
+    Found(Found),
     /// It could not be.
     Failed { errno: Option<i32>, text: String },
+}
+
+/// As [`At`].
+#[derive(Debug, Serialize, Deserialize)]
+enum Found {
+    Nothing,
+    Directory,
+    File,
+    Link(Vec<u8>),
+    Other,
 }
 
 /// The supervisor's end.
@@ -66,16 +83,27 @@ impl UndecidedFiles {
     }
 
     fn order(&self, order: FilesOrder) -> io::Result<u64> {
-        self.link.send(&order)?;
+        match self.report(&order)? {
+            FilesReport::Done(mark) => Ok(mark),
+            _ => Err(unexpected()),
+        }
+    }
+
+    fn report(&self, order: &FilesOrder) -> io::Result<FilesReport> {
+        self.link.send(order)?;
         match self.link.receive()? {
-            Some(FilesReport::Done(mark)) => Ok(mark),
             Some(FilesReport::Failed {
                 errno: Some(errno), ..
             }) => Err(io::Error::from_raw_os_error(errno)),
             Some(FilesReport::Failed { text, .. }) => Err(io::Error::other(text)),
+            Some(report) => Ok(report),
             None => Err(io::Error::other("the view has ended")),
         }
     }
+}
+
+fn unexpected() -> io::Error {
+    io::Error::other("the view has answered another order")
 }
 
 /// Readable when a call waits in the view.
@@ -103,11 +131,38 @@ impl Files for UndecidedFiles {
         self.order(FilesOrder::Undo(mark)).map(drop)
     }
 
+    fn at(&self, place: &Path) -> io::Result<At> {
+        let order = FilesOrder::Look(place.as_os_str().as_bytes().to_vec());
+        let FilesReport::Found(found) = self.report(&order)? else {
+            return Err(unexpected());
+        };
+        Ok(match found {
+            Found::Nothing => At::Nothing,
+            Found::Directory => At::Directory,
+            Found::File => At::File,
+            Found::Link(target) => At::Link(OsString::from_vec(target).into()),
+            Found::Other => At::Other,
+        })
+    }
+
     fn asked(&self) -> io::Result<()> {
         match rustix::io::read(&self.asked, &mut [0; 8]) {
             // Whoever heard of it before has read it.
             Ok(_) | Err(rustix::io::Errno::AGAIN) => Ok(()),
             Err(errno) => Err(errno.into()),
+        }
+    }
+}
+
+impl From<surmise_view::At> for Found {
+    fn from(at: surmise_view::At) -> Self {
+        use surmise_view::At;
+        match at {
+            At::Nothing => Self::Nothing,
+            At::Directory => Self::Directory,
+            At::File => Self::File,
+            At::Link(target) => Self::Link(target.into_vec()),
+            At::Other => Self::Other,
         }
     }
 }
@@ -131,16 +186,22 @@ impl UndoLog {
     pub(crate) fn obey(&self, view: &View, notifier: &Notifier) {
         // An error counts as an end: then the supervisor is lost, and with it the domain.
         while let Ok(Some(order)) = self.link.receive() {
+            let done = |result: io::Result<()>| result.map(|()| FilesReport::Done(0));
             let done = match order {
                 FilesOrder::Mark { process, has_borne } => {
-                    notifier.mark(view, process.cast_unsigned(), has_borne)
+                    let mark = notifier.mark(view, process.cast_unsigned(), has_borne);
+                    mark.map(FilesReport::Done)
                 }
-                FilesOrder::Keep(mark) => notifier.keep(view, mark).map(|()| 0),
-                FilesOrder::GiveUp => notifier.give_up(view).map(|()| 0),
-                FilesOrder::Undo(mark) => notifier.undo(view, mark).map(|()| 0),
+                FilesOrder::Keep(mark) => done(notifier.keep(view, mark)),
+                FilesOrder::GiveUp => done(notifier.give_up(view)),
+                FilesOrder::Undo(mark) => done(notifier.undo(view, mark)),
+                FilesOrder::Look(place) => {
+                    let found = view.at(Path::new(OsStr::from_bytes(&place)));
+                    found.map(|found| FilesReport::Found(found.into()))
+                }
             };
             let report = match done {
-                Ok(mark) => FilesReport::Done(mark),
+                Ok(report) => report,
                 Err(error) => FilesReport::Failed {
                     errno: error.raw_os_error(),
                     text: error.to_string(),

@@ -25,7 +25,7 @@ use crate::meeting::{Meeting, Wanted};
 use crate::member::Member;
 use crate::objects::input::{Look, Peeked, Place};
 use crate::source::Guess;
-use crate::world::{Apart, Imaged, Traced, World};
+use crate::world::{Apart, Around, Imaged, Traced, World};
 
 use channels::Channels;
 pub(crate) use door::Door;
@@ -83,6 +83,25 @@ impl Machine {
     pub(crate) fn door(&mut self) -> &mut Door {
         &mut self.door
     }
+
+    /// Has threads but one come past calls by which names might be tangled while they are followed. False if one does not
+    /// in time.
+    fn let_tangle(&mut self, but: Pid) -> io::Result<bool> {
+        let Some(learnt) = &mut self.learnt else {
+            return Ok(true);
+        };
+        let tangling = learnt.seen.names().tangling(but);
+        if tangling.is_empty() {
+            return Ok(true);
+        }
+        let have_passed = pass(&mut self.door, &mut self.passed, &tangling, |_| false)?;
+        if have_passed {
+            for thread in tangling {
+                learnt.seen.passed(thread);
+            }
+        }
+        Ok(have_passed)
+    }
 }
 
 impl Member<Machine> {
@@ -104,6 +123,23 @@ pub(crate) fn let_go(stopped: Stopped) -> io::Result<()> {
         return Ok(kill_process(stopped.thread(), Signal::KILL)?);
     }
     stopped.detach()
+}
+
+/// Has threads come past the calls that they are in. What is heard of tracees meanwhile is kept in `passed`. `waits`: whether a
+/// thread is known to wait for the answer to a call.
+fn pass(
+    door: &mut Door,
+    passed: &mut Passed,
+    threads: &[Pid],
+    waits: impl Fn(Pid) -> bool,
+) -> io::Result<bool> {
+    let told = pass_boundaries(threads, PASSING, |thread| {
+        door.gather()?;
+        Ok(waits(thread) || door.has_waiting(thread))
+    })?;
+    passed.at_signal.extend(told.at_signal);
+    passed.ended.extend(told.ended);
+    Ok(told.all)
 }
 
 /// What is not known may be anything.
@@ -133,6 +169,7 @@ impl World for Machine {
             learnt.channels = Some(Channels::of(call.thread())?);
             learnt.seen.begin(call.thread())?;
         }
+        learnt.seen.passed(call.thread());
         learnt.seen.look(call.name(), call.arguments());
         learnt
             .readers
@@ -183,13 +220,10 @@ impl World for Machine {
         task::process_of(thread)
     }
 
-    fn meet(
-        &mut self,
-        process: Pid,
-        call: &Call,
-        member: Option<&Member<Self>>,
-        has_changed: bool,
-    ) -> io::Result<Meeting> {
+    fn meet(&mut self, process: Pid, call: &Call, around: Around<'_, Self>) -> io::Result<Meeting> {
+        if !self.let_tangle(call.thread())? {
+            return Ok(Meeting::Wait);
+        }
         let Some(Learnt {
             channels: Some(channels),
             seen,
@@ -201,8 +235,9 @@ impl World for Machine {
         let known = Known {
             channels,
             seen,
-            member,
-            has_changed,
+            member: around.member,
+            has_changed: around.has_changed,
+            files: around.files,
         };
         unless_out_of_reach(meeting::meet(process, call, known), Meeting::Wait)
     }
@@ -324,16 +359,9 @@ impl World for Machine {
         }
         let is_harmless = |other: Pid| other == process || apart.vessels.contains(&other);
         let door = RefCell::new(door);
-        let waits = |thread| apart.waiting.contains(&thread) || door.borrow().has_waiting(thread);
-        let pass = |threads: &[Pid]| {
-            let told = pass_boundaries(threads, PASSING, |thread| {
-                door.borrow_mut().gather()?;
-                Ok(waits(thread))
-            })?;
-            passed.at_signal.extend(told.at_signal);
-            passed.ended.extend(told.ended);
-            Ok(told.all)
-        };
+        let waits = |thread| apart.waiting.contains(&thread);
+        let pass = |threads: &[Pid]| pass(&mut door.borrow_mut(), passed, threads, waits);
+        let waits = |thread| waits(thread) || door.borrow().has_waiting(thread);
         // It maps nothing so itself, or it would depend on nothing.
         let mapped = match seen.has_shared_memory() {
             true => seen.names().device(),

@@ -15,6 +15,7 @@ use surmise_sys::seccomp::Answer;
 use crate::call::Call;
 use crate::meeting::{Meeting, Wanted};
 use crate::member::Member;
+use crate::objects::files::Files;
 use crate::objects::input::{Look, Peeked, Place};
 use crate::source::Guess;
 
@@ -39,6 +40,17 @@ pub(crate) struct Apart {
     pub(crate) waiting: Vec<Pid>,
     /// Processes that hold images.
     pub(crate) vessels: Vec<Pid>,
+}
+
+/// What is there when a call of a process is met.
+#[derive(Debug)]
+pub(crate) struct Around<'a, W: World> {
+    /// The process, if it depends on something undecided already.
+    pub(crate) member: Option<&'a Member<W>>,
+    /// Whether files of the view have changed, and that is undecided.
+    pub(crate) has_changed: bool,
+    /// The view, to look into.
+    pub(crate) files: Option<&'a dyn Files>,
 }
 
 /// How the threads of a process go on.
@@ -88,15 +100,8 @@ pub(crate) trait World: Sized {
     /// The process that a thread belongs to; `None` once it has ended.
     fn process_of(&self, thread: Pid) -> io::Result<Option<Pid>>;
 
-    /// What it takes to let a call of a process happen; `member` is the process if it depends on something
-    /// undecided already, and `has_changed` says that files of the view have changed, which is undecided.
-    fn meet(
-        &mut self,
-        process: Pid,
-        call: &Call,
-        member: Option<&Member<Self>>,
-        has_changed: bool,
-    ) -> io::Result<Meeting>;
+    /// What it takes to let a call of a process happen.
+    fn meet(&mut self, process: Pid, call: &Call, around: Around<'_, Self>) -> io::Result<Meeting>;
 
     // Processes.
 

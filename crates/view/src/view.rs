@@ -3,6 +3,7 @@
 //! Every method takes `&self`. Data are read and written outside the lock, and so is the lower side asked
 //! ([`facts`]). Errors carry the number that the caller's system call shall fail with.
 
+mod at;
 mod attributes;
 mod believed;
 mod change;
@@ -29,6 +30,7 @@ mod undo;
 mod uses;
 mod xattrs;
 
+pub use at::At;
 pub use attributes::SetAttributes;
 pub use directory::OpenDirectory;
 pub use listings::DirectoryEntry;

@@ -116,8 +116,8 @@ impl<W: World> Core<W> {
             return self.pass(asked);
         };
         let call = &asked.call;
-        let has_changed = self.objects.files.are_changed();
-        let met = self.world.meet(process, call, Some(member), has_changed);
+        let around = self.objects.files.around(Some(member));
+        let met = self.world.meet(process, call, around);
         match met.map_err(fail("look at a call"))? {
             Meeting::Pass(kind) => self.stats.met(kind),
             Meeting::Note(change) => {

@@ -75,8 +75,8 @@ impl<W: World> Core<W> {
             return Ok(Some(Meeting::Pass(crate::kind::Kind::None)));
         }
         let member = self.members.get(&process);
-        let has_changed = self.objects.files.are_changed();
-        let met = self.world.meet(process, call, member, has_changed);
+        let around = self.objects.files.around(member);
+        let met = self.world.meet(process, call, around);
         Ok(match met.map_err(fail("look at a call"))? {
             meeting @ (Meeting::Pass(_) | Meeting::Note(_)) => Some(meeting),
             // The call is made again behind an image, and met then.

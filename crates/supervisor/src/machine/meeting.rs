@@ -25,6 +25,7 @@ use crate::call::Call;
 use crate::kind::Kind;
 use crate::meeting::Meeting;
 use crate::member::Member;
+use crate::objects::files::Files;
 
 pub(super) use apart::is_apart;
 
@@ -45,6 +46,8 @@ pub(crate) struct Known<'a> {
     pub(crate) member: Option<&'a Member<Machine>>,
     /// Whether files of the view have changed, and that is undecided.
     pub(crate) has_changed: bool,
+    /// The view, to look into.
+    pub(crate) files: Option<&'a dyn Files>,
 }
 
 /// What it takes to let a call of a process happen.
@@ -113,6 +116,7 @@ mod tests {
             seen: &seen,
             member: None,
             has_changed: false,
+            files: None,
         };
         let process = rustix::process::getpid();
         let notification = Notification {

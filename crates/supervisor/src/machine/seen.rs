@@ -28,7 +28,6 @@ pub(crate) struct Seen {
     suspicions: Suspicions,
     /// How many filters a process has from the start.
     filters: Option<u32>,
-    has_fifos: bool,
     has_jails: bool,
     passes_descriptors: bool,
     has_odd_sockets: bool,
@@ -112,7 +111,6 @@ impl Seen {
             Syscall::Setsockopt if command as u32 == SOCKET && ODD.contains(&(option as u32)) => {
                 self.has_odd_sockets = true;
             }
-            Syscall::Mknod | Syscall::Mknodat => self.has_fifos = true,
             Syscall::Unshare | Syscall::Setns => self.suspicions.namespaces = true,
             Syscall::Seccomp => self.suspicions.filters = self.filters,
             Syscall::Prctl if arguments[0] == SET_SECCOMP => self.suspicions.filters = self.filters,
@@ -128,11 +126,6 @@ impl Seen {
     /// could be given back.
     pub(crate) fn has_jails(&self) -> bool {
         self.has_jails
-    }
-
-    /// Whether a name may lead to a FIFO that the domain has made.
-    pub(crate) fn has_fifos(&self) -> bool {
-        self.has_fifos
     }
 
     /// Whether a socket may tell less, or other things, than what has come.
@@ -153,6 +146,11 @@ impl Seen {
     /// Whether a process may share what it has open with others: its children, or a process that was sent it.
     pub(crate) fn has_borne(&self, process: Pid) -> bool {
         self.passes_descriptors || self.parents.contains(&process)
+    }
+
+    /// The last call of a thread that was heard of is over.
+    pub(crate) fn passed(&mut self, thread: Pid) {
+        self.names.passed(thread);
     }
 
     /// Where paths lead.

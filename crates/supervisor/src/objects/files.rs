@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 
 use rustix::process::Pid;
 use surmise_engine::{ObjectId, UndoId};
@@ -18,10 +19,25 @@ use crate::error::bug;
 use crate::kind::Kind;
 use crate::member::Member;
 use crate::object::{Did, ObjectKind, Obstacle};
-use crate::world::{Apart, World};
+use crate::world::{Apart, Around, World};
 
 /// All files of the view are one object: the undo log is one, too.
 pub(crate) const FILES: ObjectId = ObjectId(0);
+
+/// What is at a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum At {
+    /// No name.
+    Nothing,
+    /// A directory.
+    Directory,
+    /// A regular file.
+    File,
+    /// A symbolic link, and where it leads.
+    Link(PathBuf),
+    /// A FIFO, a socket or a device node.
+    Other,
+}
 
 /// Keeps the undo log of a domain's files; its descriptor is readable when a call waits there until
 /// nothing is undecided.
@@ -52,6 +68,12 @@ pub trait Files: AsFd + fmt::Debug {
     /// # Errors
     /// The domain cannot go on.
     fn undo(&self, mark: u64) -> io::Result<()>;
+
+    /// What is at an absolute path in the view. No link is followed, be it on the way or at the end.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    fn at(&self, place: &Path) -> io::Result<At>;
 
     /// Hears that a call waits: the descriptor is not readable any more, until the next one does.
     ///
@@ -93,9 +115,13 @@ impl ViewFiles {
             .ok_or_else(|| bug("a mark is there, and no undo log"))
     }
 
-    /// Whether there are changes that may have to be undone.
-    pub(crate) fn are_changed(&self) -> bool {
-        !self.marks.is_empty()
+    /// What a call of a process is to be met with.
+    pub(crate) fn around<'a, W: World>(&'a self, member: Option<&'a Member<W>>) -> Around<'a, W> {
+        Around {
+            member,
+            has_changed: !self.marks.is_empty(),
+            files: self.log(),
+        }
     }
 
     /// Sees to it that what a process is about to change can be undone.

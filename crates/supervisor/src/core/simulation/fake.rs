@@ -17,10 +17,9 @@ use surmise_sys::seccomp::Answer;
 use crate::call::Call;
 use crate::kind::Kind;
 use crate::meeting::{Act, Meeting, Wanted};
-use crate::member::Member;
 use crate::objects::input::{Look, Peeked, Place};
 use crate::source::Guess;
-use crate::world::{Apart, Imaged, Traced, World};
+use crate::world::{Apart, Around, Imaged, Traced, World};
 
 pub(super) use log::{Disk, Log};
 pub(super) use state::{FILES, Op, Shared, State, Step, Written, pass};
@@ -86,13 +85,7 @@ impl World for Fake {
         Ok(task.is_alive.then_some(task.process))
     }
 
-    fn meet(
-        &mut self,
-        _: Pid,
-        call: &Call,
-        _: Option<&Member<Self>>,
-        _: bool,
-    ) -> io::Result<Meeting> {
+    fn meet(&mut self, _: Pid, call: &Call, _: Around<'_, Self>) -> io::Result<Meeting> {
         let state = self.0.borrow();
         let thread = address_of(call.thread());
         if state.tasks[call.thread()].waits_in != Some(call.notification.id) {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::rc::Rc;
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -11,7 +12,7 @@ use surmise_syscalls::Row;
 
 use super::state::{Mark, Shared};
 use crate::durability::{Durability, Verdict};
-use crate::objects::files::Files;
+use crate::objects::files::{At, Files};
 
 /// The undo log of the machine's files.
 #[derive(Debug)]
@@ -75,6 +76,10 @@ impl Files for Log {
             state.files[file] = before;
         }
         Ok(())
+    }
+
+    fn at(&self, _: &Path) -> io::Result<At> {
+        Ok(At::File)
     }
 
     fn asked(&self) -> io::Result<()> {
