@@ -17,6 +17,8 @@ pub(crate) enum Kind {
     Events,
     /// A pipe or a stream that bytes are read from.
     Input,
+    /// A pipe inside the domain.
+    Pipe,
     /// A stream of the domain that bytes are written to.
     Stream,
     /// Maps of memory.
@@ -41,6 +43,7 @@ impl Kind {
             Self::Descriptor => "descriptor",
             Self::Events => "events",
             Self::Input => "input",
+            Self::Pipe => "pipe",
             Self::Stream => "stream",
             Self::Memory => "memory",
             Self::Process => "process",

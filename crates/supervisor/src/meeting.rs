@@ -32,6 +32,12 @@ pub(crate) enum Act {
         /// Address and length of the bytes.
         bytes: (u64, u64),
     },
+    /// It writes to what may be a pipe inside the domain, which does not happen: the bytes are put in.
+    Send {
+        descriptor: u64,
+        /// Address and length of the bytes.
+        bytes: (u64, u64),
+    },
     /// It reads, which does not happen: the caller is given what it would read, which is not taken.
     Take(Wanted),
 }
@@ -41,6 +47,7 @@ impl Act {
         match self {
             Self::Change(_) => Kind::ChangedFile,
             Self::Put { .. } => Kind::Stream,
+            Self::Send { .. } => Kind::Pipe,
             Self::Take(_) => Kind::Input,
         }
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod files;
 pub(crate) mod input;
+pub(crate) mod pipe;
 pub(crate) mod stream;
 
 use std::io;
@@ -20,6 +21,7 @@ use crate::world::{Apart, World};
 
 use files::{Files, ViewFiles};
 use input::Inputs;
+use pipe::Pipes;
 use stream::Streams;
 
 /// All kinds of object of a domain.
@@ -27,6 +29,7 @@ use stream::Streams;
 pub(crate) struct Objects<W: World> {
     pub(crate) files: ViewFiles,
     pub(crate) inputs: Inputs<W>,
+    pub(crate) pipes: Pipes<W>,
     pub(crate) streams: Streams<W>,
     /// The records that the engine may have applied or let go, by the kind that made them.
     records: Map<UndoId, Kind>,
@@ -39,6 +42,7 @@ impl<W: World> Objects<W> {
         Self {
             files: ViewFiles::new(files),
             inputs: Inputs::default(),
+            pipes: Pipes::default(),
             streams: Streams::default(),
             records: Map::default(),
             made: 0,
@@ -46,8 +50,8 @@ impl<W: World> Objects<W> {
     }
 
     /// Each kind that keeps inverse records.
-    fn kinds(&mut self) -> [&mut dyn ObjectKind<W>; 2] {
-        [&mut self.files, &mut self.inputs]
+    fn kinds(&mut self) -> [&mut dyn ObjectKind<W>; 3] {
+        [&mut self.files, &mut self.inputs, &mut self.pipes]
     }
 
     fn of(&mut self, kind: Kind) -> io::Result<&mut dyn ObjectKind<W>> {
@@ -56,8 +60,8 @@ impl<W: World> Objects<W> {
         found.ok_or_else(|| bug("a kind without records has made one"))
     }
 
-    /// A member's call does something to an object. Returns what becomes of it, and the record that it has made if
-    /// it accesses one.
+    /// A member's call does something to an object. Returns what becomes of it, the record that it has made if
+    /// it accesses one, and the kind of the object.
     pub(crate) fn meet(
         &mut self,
         world: &mut W,
@@ -65,21 +69,34 @@ impl<W: World> Objects<W> {
         call: &Call,
         act: &Act,
         apart: &Apart,
-    ) -> io::Result<(Did, UndoId)> {
+    ) -> io::Result<(Did, UndoId, Kind)> {
         self.made += 1;
         let record = UndoId(self.made);
+        let mut kind = act.kind();
         let did = match act {
             Act::Change(_) => self.files.change(world, member, record, apart)?,
             Act::Put { descriptor, bytes } => {
                 self.streams
                     .put(world, member, call, (*descriptor, *bytes))?
             }
-            Act::Take(wanted) => self.inputs.give(world, member, call, (wanted, record))?,
+            &Act::Send { descriptor, bytes } => {
+                let put = self
+                    .pipes
+                    .put(world, member, call, (descriptor, bytes, record))?;
+                put.unwrap_or(Did::Wait)
+            }
+            Act::Take(wanted) => match self.pipes.take(world, member, call, (wanted, record))? {
+                Some(did) => {
+                    kind = Kind::Pipe;
+                    did
+                }
+                None => self.inputs.give(world, member, call, (wanted, record))?,
+            },
         };
         if matches!(did, Did::Accesses { .. }) {
-            self.records.insert(record, act.kind());
+            self.records.insert(record, kind);
         }
-        Ok((did, record))
+        Ok((did, record, kind))
     }
 
     /// Takes back what a record has done. Returns its kind.

@@ -17,6 +17,7 @@ use crate::meeting::{Meeting, Wanted};
 use crate::member::Member;
 use crate::objects::files::Files;
 use crate::objects::input::{Look, Peeked, Place};
+use crate::objects::pipe::Taken;
 use crate::source::Guess;
 
 /// What came of an attempt to take an image of a process.
@@ -66,6 +67,8 @@ pub(crate) trait World: Sized {
     type Signal: fmt::Debug;
     /// A pipe or a stream whose bytes can be looked at.
     type Input: fmt::Debug;
+    /// A pipe inside the domain.
+    type Pipe: fmt::Debug;
     /// Bytes that a task has written to a stream.
     type Output: fmt::Debug;
 
@@ -211,6 +214,38 @@ pub(crate) trait World: Sized {
 
     /// What of the caller's a call may take input from, or look for input at.
     fn looks_at(&self, process: Option<Pid>, call: &Call) -> Look;
+
+    // Pipes inside the domain.
+
+    /// The pipe that a descriptor leads to, if all its ends are inside and bytes can be moved back; `is_write` says by which
+    /// end.
+    fn pipe(
+        &mut self,
+        process: Pid,
+        descriptor: u64,
+        is_write: bool,
+    ) -> io::Result<Option<(Place, Self::Pipe)>>;
+
+    /// Has all threads but one come past calls on a pipe in which they are. False if that would disturb one.
+    fn clear(&mut self, place: Place, but: Pid) -> io::Result<bool>;
+
+    /// What of the caller's pipes a call may touch in any way.
+    fn touches_pipe(&self, process: Option<Pid>, call: &Call) -> Look;
+
+    /// Whether a call on a pipe is one that kinds of object take part in.
+    fn is_tracked_on_pipe(&self, call: &Call) -> bool;
+
+    /// What a process has in memory at an address, of a length. `None` if some of it is not there.
+    fn bytes(&self, process: Pid, bytes: (u64, u64)) -> Option<Vec<u8>>;
+
+    /// Takes at most so many bytes out of a pipe.
+    fn take_out(&mut self, pipe: &Self::Pipe, length: usize) -> io::Result<Taken>;
+
+    /// Puts bytes in, if there is room for all of them besides `reserved` more.
+    fn put_in(&mut self, pipe: &Self::Pipe, bytes: &[u8], reserved: usize) -> io::Result<bool>;
+
+    /// Puts bytes back in front, and takes so many from the end away.
+    fn put_back(&mut self, pipe: &Self::Pipe, front: &[u8], cut: usize) -> io::Result<()>;
 
     // Output.
 

@@ -148,11 +148,11 @@ impl<W: World> Core<W> {
         let task = member.task;
         let apart = match act {
             Act::Change(_) => self.apart(),
-            Act::Put { .. } | Act::Take(_) => Apart::default(),
+            Act::Put { .. } | Act::Send { .. } | Act::Take(_) => Apart::default(),
         };
         let world = &mut self.world;
         let met = self.objects.meet(world, member, call, act, &apart);
-        let (did, record) = met.map_err(fail("do what a call asks for"))?;
+        let (did, record, kind) = met.map_err(fail("do what a call asks for"))?;
         let mut effects = Vec::new();
         let answer = match did {
             Did::Wait => return self.wait(process, asked),
@@ -163,7 +163,7 @@ impl<W: World> Core<W> {
                     .engine
                     .output(Node::Task(task), channel(task), hold, &mut effects);
                 told.map_err(refused("note output"))?;
-                self.stats.met(act.kind());
+                self.stats.met(kind);
                 return self.perform(effects);
             }
             Did::Accesses { object, answer } => {
@@ -179,7 +179,7 @@ impl<W: World> Core<W> {
                 answer
             }
         };
-        self.stats.met(act.kind());
+        self.stats.met(kind);
         if let Act::Change(moved) = act
             && let Some(member) = self.members.get_mut(&process)
         {

@@ -14,6 +14,8 @@ use crate::objects::input::Place;
 #[derive(Debug, Default)]
 pub(crate) struct Channels {
     outputs: Vec<Place>,
+    /// All that it has.
+    all: Vec<Place>,
     /// What it has besides its streams: somebody outside may read it, too.
     kept: Vec<Place>,
 }
@@ -40,9 +42,10 @@ impl Channels {
                 places.push(Place::of(&stat));
             }
         }
+        let all = [&streams[..], &kept[..]].concat();
         // Until it executes something, the process has its streams by other numbers, too.
         kept.retain(|place| !streams.contains(place));
-        Ok(Self { outputs, kept })
+        Ok(Self { outputs, all, kept })
     }
 
     /// Whether a call writes to one of them.
@@ -57,6 +60,11 @@ impl Channels {
         let flags = rustix::fs::fcntl_getfl(file);
         let may_write = flags.is_ok_and(|flags| flags & OFlags::ACCMODE != OFlags::RDONLY);
         may_write && self.outputs.contains(&Place::of(stat))
+    }
+
+    /// Whether something was the caller's: somebody outside may have it, too.
+    pub(crate) fn is_from_outside(&self, place: Place) -> bool {
+        self.all.contains(&place)
     }
 
     /// Whether something was the caller's, besides the streams.

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_once_is_looked_at_and_what_is_seen_waits() {
+    fn what_is_read_once_is_looked_at_and_what_is_written_once_may_be_sent() {
         let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
         let [from, to] = [&reader, &writer].map(|end| end.as_raw_fd() as u64);
         let row = row_of;
@@ -183,7 +183,14 @@ mod tests {
             let arguments = [from, 64, 2, 0, 0, 0];
             assert_eq!(met(row(name), arguments), Meeting::Wait, "{name}");
         }
-        for name in [Syscall::Write, Syscall::Writev, Syscall::Pwrite64] {
+        let bytes = (64, 10);
+        let send = Act::Send {
+            descriptor: to,
+            bytes,
+        };
+        let arguments = [to, 64, 10, 0, 0, 0];
+        assert_eq!(met(row(Syscall::Write), arguments), Meeting::Act(send));
+        for name in [Syscall::Writev, Syscall::Pwrite64] {
             let arguments = [to, 64, 10, 0, 0, 0];
             assert_eq!(met(row(name), arguments), Meeting::Wait, "{name}");
         }

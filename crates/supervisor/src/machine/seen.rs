@@ -32,6 +32,7 @@ pub(crate) struct Seen {
     passes_descriptors: bool,
     has_odd_sockets: bool,
     has_watches: bool,
+    has_packets: bool,
     names: Names,
     bystanders: Bystanders,
     reapers: Reapers,
@@ -92,6 +93,8 @@ impl Seen {
         /// SOL_SOCKET, SO_RCVLOWAT and SO_PEEK_OFF of setsockopt(2).
         const SOCKET: u32 = 1;
         const ODD: [u32; 2] = [18, 42];
+        /// O_DIRECT of pipe2(2).
+        const PACKETS: u64 = 0o40_000;
         let [_, command, option, flags, ..] = *arguments;
         match name {
             Syscall::Mmap if flags & SHARED != 0 => self.suspicions.shared_memory = true,
@@ -103,6 +106,11 @@ impl Seen {
             Syscall::InotifyAddWatch => self.has_watches = true,
             // F_SETLEASE, F_NOTIFY of fcntl(2).
             Syscall::Fcntl if matches!(command as u32, 1024 | 1026) => self.has_watches = true,
+            // O_DIRECT, of which only the writing end tells; F_SETFL.
+            Syscall::Pipe2 if command & PACKETS != 0 => self.has_packets = true,
+            Syscall::Fcntl if command as u32 == 4 && option & PACKETS != 0 => {
+                self.has_packets = true;
+            }
             // A message may hold descriptors.
             Syscall::Sendmsg | Syscall::Sendmmsg | Syscall::PidfdGetfd => {
                 self.passes_descriptors = true
@@ -126,6 +134,11 @@ impl Seen {
     /// could be given back.
     pub(crate) fn has_jails(&self) -> bool {
         self.has_jails
+    }
+
+    /// Whether what is in a pipe may be more than a row of bytes.
+    pub(crate) fn has_packets(&self) -> bool {
+        self.has_packets
     }
 
     /// Whether a socket may tell less, or other things, than what has come.

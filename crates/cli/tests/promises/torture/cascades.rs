@@ -38,6 +38,14 @@ fn through_the_input_that_two_processes_share() {
     cascades("input", &script, &lines.concat());
 }
 
+#[test]
+fn through_a_pipe_between_two_processes() {
+    let script = "
+        (n=0; while test $n -lt 30; do test -e .; echo line $n; n=$((n + 1)); done) |
+        (while read line; do test -e .; echo \"got $line\"; done > got; cat got)";
+    cascades("pipe", script, "");
+}
+
 /// Runs a script plainly, and then with many wrong predictions: it puts out the same, and some of the rollbacks were of
 /// several processes.
 fn cascades(through: &str, script: &str, input: &str) {

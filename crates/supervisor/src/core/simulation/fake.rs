@@ -18,11 +18,15 @@ use crate::call::Call;
 use crate::kind::Kind;
 use crate::meeting::{Act, Meeting, Wanted};
 use crate::objects::input::{Look, Peeked, Place};
+use crate::objects::pipe::Taken;
 use crate::source::Guess;
 use crate::world::{Apart, Around, Imaged, Traced, World};
 
 pub(super) use log::{Disk, Log};
 pub(super) use state::{FILES, Op, Shared, State, Step, Written, pass};
+
+/// By which tasks have the pipe inside.
+const INNER: u64 = 5;
 
 /// The machine.
 #[derive(Debug)]
@@ -40,6 +44,7 @@ impl World for Fake {
     type Image = Image;
     type Signal = Pid;
     type Input = ();
+    type Pipe = ();
     type Output = Written;
 
     fn now(&self) -> Instant {
@@ -101,6 +106,14 @@ impl World for Fake {
             }),
             Op::Take => Meeting::Act(Act::Take(Wanted {
                 descriptor: 0,
+                room: vec![(thread, 1)],
+            })),
+            Op::Send(_) => Meeting::Act(Act::Send {
+                descriptor: INNER,
+                bytes: (thread, 1),
+            }),
+            Op::Receive => Meeting::Act(Act::Take(Wanted {
+                descriptor: INNER,
                 room: vec![(thread, 1)],
             })),
             Op::Sync | Op::Irrevocable | Op::Exit | Op::Push(_) => Meeting::Wait,
@@ -322,6 +335,65 @@ impl World for Fake {
             Op::Poll => Look::Anywhere { is_read: false },
             _ => Look::Nothing,
         }
+    }
+
+    fn pipe(&mut self, _: Pid, descriptor: u64, _: bool) -> io::Result<Option<(Place, ())>> {
+        Ok((descriptor == INNER).then_some((Place(0, INNER), ())))
+    }
+
+    fn clear(&mut self, _: Place, _: Pid) -> io::Result<bool> {
+        // All that fakes do to pipes is over at once.
+        Ok(self.0.borrow_mut().rng.u8(..8) != 0)
+    }
+
+    fn touches_pipe(&self, _: Option<Pid>, call: &Call) -> Look {
+        let is_read = false;
+        match self.0.borrow().op_of(call) {
+            Op::Send(_) | Op::Receive => Look::At {
+                place: Place(0, INNER),
+                is_read,
+            },
+            Op::Poll => Look::Anywhere { is_read },
+            _ => Look::Nothing,
+        }
+    }
+
+    fn is_tracked_on_pipe(&self, call: &Call) -> bool {
+        matches!(self.0.borrow().op_of(call), Op::Send(_) | Op::Receive)
+    }
+
+    fn bytes(&self, _: Pid, (address, _): (u64, u64)) -> Option<Vec<u8>> {
+        match self.0.borrow().tasks[thread_at(address)].op() {
+            Op::Send(byte) => Some(vec![byte]),
+            _ => None,
+        }
+    }
+
+    fn take_out(&mut self, (): &(), length: usize) -> io::Result<Taken> {
+        let inner = &mut self.0.borrow_mut().inner;
+        let bytes: Vec<_> = inner.drain(..length.min(inner.len())).collect();
+        Ok(match bytes.is_empty() {
+            true => Taken::Nothing,
+            false => Taken::Bytes(bytes),
+        })
+    }
+
+    fn put_in(&mut self, (): &(), bytes: &[u8], reserved: usize) -> io::Result<bool> {
+        let inner = &mut self.0.borrow_mut().inner;
+        let has_room = inner.len() + reserved < 4;
+        if has_room {
+            inner.extend(bytes);
+        }
+        Ok(has_room)
+    }
+
+    fn put_back(&mut self, (): &(), front: &[u8], cut: usize) -> io::Result<()> {
+        let inner = &mut self.0.borrow_mut().inner;
+        inner.truncate(inner.len() - cut);
+        for &byte in front.iter().rev() {
+            inner.push_front(byte);
+        }
+        Ok(())
     }
 
     fn output(&mut self, _: Pid, _: u64, (address, _): (u64, u64)) -> io::Result<Option<Written>> {

@@ -11,6 +11,7 @@ use super::fake::{FILES, Op, State, Step};
 struct Plain {
     files: [i64; FILES],
     pipe: VecDeque<u8>,
+    inner: VecDeque<u8>,
 }
 
 impl Plain {
@@ -23,7 +24,12 @@ impl Plain {
             }
             Op::Put(_) => 1,
             Op::Take => i64::from(self.pipe.pop_front().expect("a byte")),
-            Op::Poll => self.pipe.len() as i64,
+            Op::Send(byte) => {
+                self.inner.push_back(byte);
+                1
+            }
+            Op::Receive => self.inner.pop_front().map_or(-1, i64::from),
+            Op::Poll => (self.pipe.len() + 1000 * self.inner.len()) as i64,
             Op::Push(byte) => {
                 self.pipe.push_back(byte);
                 0
@@ -43,11 +49,12 @@ pub(super) fn is_plain(state: &State) {
     }
     assert_eq!(state.files, plain.files);
     assert_eq!(state.pipe, plain.pipe);
+    assert_eq!(state.inner, plain.inner);
     is_in_causal_order(state);
 }
 
 /// What was written reached the stream once, and after all that was written before by tasks that its writer can have
-/// heard from, by a file or by the pipe. Tasks that have not heard from each other write in any order.
+/// heard from, by a file or by a pipe. Tasks that have not heard from each other write in any order.
 fn is_in_causal_order(state: &State) {
     let places = state.stream.iter().enumerate();
     let places: BTreeMap<_, _> = places
@@ -86,6 +93,7 @@ struct Heard {
     tasks: BTreeMap<i32, BTreeSet<usize>>,
     files: [BTreeSet<usize>; FILES],
     pipe: BTreeSet<usize>,
+    inner: BTreeSet<usize>,
 }
 
 impl Heard {
@@ -97,11 +105,12 @@ impl Heard {
         let object = match step.op {
             Op::Look(file) | Op::Add(file) => &mut self.files[file],
             Op::Take | Op::Poll => &mut self.pipe,
+            Op::Send(_) | Op::Receive => &mut self.inner,
             _ => return,
         };
         let task = self.tasks.entry(number(step.task)).or_default();
         task.extend(object.iter());
-        if let Op::Add(_) | Op::Take = step.op {
+        if let Op::Add(_) | Op::Take | Op::Send(_) | Op::Receive = step.op {
             object.extend(task.iter());
         }
     }

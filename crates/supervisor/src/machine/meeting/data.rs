@@ -3,7 +3,7 @@
 //! A regular file of the view is read as often as one likes: a checkpoint holds its position. What is written
 //! to it the view can undo. What is read from a pipe or a socket would be gone for others, so it is only looked
 //! at; terminals let nobody look. And what is written to them is seen; output by the command's own streams is
-//! held here instead.
+//! held here instead. From pipes inside the domain bytes are really taken, and put there: all that may see them is inside.
 
 use std::io;
 
@@ -19,6 +19,9 @@ use crate::meeting::{Act, Meeting, Wanted};
 
 /// The most that is held of one write: a longer one waits.
 const LENGTH_MAX: u64 = 16 << 10;
+
+/// The most that is put into a pipe at once: what most pipes hold.
+const SENT_MAX: u64 = 64 << 10;
 
 pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
     let descriptor = met.arguments[0];
@@ -47,6 +50,15 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
             if met.arguments[2] <= LENGTH_MAX && met.known.channels.is_output(met)? =>
         {
             Meeting::Act(Act::Put {
+                descriptor,
+                bytes: (met.arguments[1], met.arguments[2]),
+            })
+        }
+        Syscall::Write
+            if met.arguments[2] <= SENT_MAX
+                && task::file_type(met.process, descriptor)? == Some(FileType::Fifo) =>
+        {
+            Meeting::Act(Act::Send {
                 descriptor,
                 bytes: (met.arguments[1], met.arguments[2]),
             })

@@ -24,7 +24,11 @@ pub(in crate::core::simulation) enum Op {
     Put(u8),
     /// Reads a byte from the pipe.
     Take,
-    /// Is told how many bytes are in the pipe.
+    /// Writes a byte to the pipe inside.
+    Send(u8),
+    /// Reads a byte from the pipe inside, if there is one.
+    Receive,
+    /// Is told how many bytes are in the pipes.
     Poll,
     /// Asks for durability.
     Sync,
@@ -51,7 +55,9 @@ impl Op {
                 .rotate_left(23);
         }
         let place = (hash >> 32) as usize % FILES;
-        match hash % 16 {
+        match hash % 20 {
+            16 | 17 => Self::Send((hash >> 40) as u8),
+            18 | 19 => Self::Receive,
             0..=4 => Self::Look(place),
             5..=7 => Self::Add(place),
             8..=10 => Self::Put((hash >> 40) as u8),
@@ -68,6 +74,8 @@ impl Op {
             Self::Add(_) => Syscall::Chmod,
             Self::Put(_) => Syscall::Write,
             Self::Take => Syscall::Read,
+            Self::Send(_) => Syscall::Writev,
+            Self::Receive => Syscall::Readv,
             Self::Poll => Syscall::Poll,
             Self::Sync => Syscall::Fsync,
             Self::Irrevocable => Syscall::Execve,
@@ -162,6 +170,8 @@ pub(in crate::core::simulation) struct State {
     pub(super) marks: Vec<Mark>,
     pub(super) marks_made: u64,
     pub(in crate::core::simulation) pipe: VecDeque<u8>,
+    /// The pipe inside.
+    pub(in crate::core::simulation) inner: VecDeque<u8>,
     /// What the stream's reader has got, and how much there is room for.
     pub(in crate::core::simulation) stream: Vec<Written>,
     pub(in crate::core::simulation) room: usize,
@@ -221,6 +231,7 @@ impl State {
             marks: Vec::new(),
             marks_made: 0,
             pipe: VecDeque::new(),
+            inner: VecDeque::new(),
             stream: Vec::new(),
             room: 0,
             steps: Vec::new(),
@@ -339,7 +350,7 @@ impl State {
                     return true;
                 }
             },
-            Answer::Value(1) if op == Op::Take => {
+            Answer::Value(1) if matches!(op, Op::Take | Op::Receive) => {
                 let filled = self.task(pid).filled.take();
                 i64::from(filled.expect("bytes come before their number"))
             }
@@ -392,7 +403,12 @@ impl State {
                 1
             }
             Op::Take => i64::from(self.pipe.pop_front()?),
-            Op::Poll => self.pipe.len() as i64,
+            Op::Send(byte) => {
+                self.inner.push_back(byte);
+                1
+            }
+            Op::Receive => self.inner.pop_front().map_or(-1, i64::from),
+            Op::Poll => (self.pipe.len() + 1000 * self.inner.len()) as i64,
             Op::Sync | Op::Irrevocable | Op::Exit | Op::Push(_) => 0,
         })
     }
