@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
 use rustix::process::Pid;
-use surmise_engine::{Engine, Kinds, Node};
+use surmise_engine::{Engine, Kinds, Node, WaiterId};
 
 use crate::call::Call;
 use crate::counters::Counters;
@@ -140,6 +140,17 @@ impl<W: World> Core<W> {
     /// When something is due though nothing is heard.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.sources.next_due()
+    }
+
+    /// What is readable when there is input for a call that waits for some.
+    pub(crate) fn inputs(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.waits.inputs()
+    }
+
+    /// There is input for calls that wait for some.
+    pub(crate) fn arrived(&mut self) -> Result<(), SupervisorError> {
+        self.wake_sleepers()?;
+        self.attend_all()
     }
 
     /// The first output that a reader has no room for.
@@ -285,6 +296,17 @@ impl<W: World> Core<W> {
         node: Node,
         kind: Kind,
     ) -> Result<(), SupervisorError> {
+        let waiter = self.begin_wait(item, node, kind)?;
+        self.hurry_for(waiter, node)
+    }
+
+    /// As [`Self::park`], and nobody hurries. The wait may be over at once.
+    fn begin_wait(
+        &mut self,
+        item: Item<W::Signal>,
+        node: Node,
+        kind: Kind,
+    ) -> Result<WaiterId, SupervisorError> {
         let since = self.world.now();
         let waiter = self.waits.park(item, node, Waited { kind, since });
         // If nothing is undecided, the member is let go before it is attended to again.
@@ -295,6 +317,10 @@ impl<W: World> Core<W> {
             .barrier(node, waiter, Kinds::PREDICTIONS, &mut effects);
         waits.map_err(refused("wait for a decision"))?;
         self.perform(effects)?;
+        Ok(waiter)
+    }
+
+    fn hurry_for(&mut self, waiter: WaiterId, node: Node) -> Result<(), SupervisorError> {
         match self.waits.is_parked(waiter) {
             true => self.hurry(node),
             false => Ok(()),

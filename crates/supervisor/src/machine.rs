@@ -13,7 +13,7 @@ pub(crate) mod task;
 
 use std::cell::RefCell;
 use std::io;
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};

@@ -1,6 +1,7 @@
 //! What a kind of object does for its tasks: see to it that what they do can be taken back, or held.
 
 use std::io;
+use std::os::fd::OwnedFd;
 
 use rustix::process::Pid;
 use surmise_engine::{HoldId, ObjectId, UndoId};
@@ -11,10 +12,13 @@ use crate::kind::Kind;
 use crate::world::World;
 
 /// What a kind says of an act of a task.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Did {
     /// It has to wait until its task depends on nothing undecided.
     Wait,
+    /// It has to wait until its task depends on nothing undecided, or there is input. What is readable then, unless input comes
+    /// by acts of tasks alone.
+    Sleeps(Option<OwnedFd>),
     /// It gets this answer, and there is nothing that the engine has to know.
     Known(Answer),
     /// The task observes and modifies an object, by the inverse record that was offered. Once the engine has taken

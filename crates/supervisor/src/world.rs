@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use rustix::process::Pid;
@@ -240,6 +241,9 @@ pub(crate) trait World: Sized {
 
     /// Takes at most so many bytes out of a pipe.
     fn take_out(&mut self, pipe: &Self::Pipe, length: usize) -> io::Result<Taken>;
+
+    /// What is readable when a pipe has bytes, or nobody is left to write any.
+    fn await_input(&mut self, pipe: &Self::Pipe) -> io::Result<Option<OwnedFd>>;
 
     /// Puts bytes in, if there is room for all of them besides `reserved` more.
     fn put_in(&mut self, pipe: &Self::Pipe, bytes: &[u8], reserved: usize) -> io::Result<bool>;

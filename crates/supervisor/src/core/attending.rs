@@ -1,5 +1,7 @@
 //! What becomes of a call: it is guessed, happens under an undecided guess, waits, or passes.
 
+use std::os::fd::OwnedFd;
+
 use rustix::process::Pid;
 use surmise_engine::{Access, Answer as Permission, Node};
 use surmise_sys::seccomp::Answer;
@@ -139,6 +141,32 @@ impl<W: World> Core<W> {
         self.park(Item::Call(*asked), node, Kind::Process)
     }
 
+    /// A call waits for that, or for input: then it is attended to again.
+    fn sleep(
+        &mut self,
+        process: Pid,
+        asked: &Asked,
+        input: Option<OwnedFd>,
+    ) -> Result<(), SupervisorError> {
+        let Some(member) = self.members.get(&process) else {
+            return self.pass(asked);
+        };
+        let node = Node::Task(member.task);
+        let waiter = self.begin_wait(Item::Call(*asked), node, Kind::Pipe)?;
+        self.waits.sleep(waiter, process, input);
+        self.hurry_for(waiter, node)
+    }
+
+    /// There may be input for calls that wait for some.
+    pub(super) fn wake_sleepers(&mut self) -> Result<(), SupervisorError> {
+        let mut effects = Vec::new();
+        for (waiter, waited) in self.waits.wake_sleepers() {
+            self.withdraw(waiter, &mut effects)?;
+            self.note_wait(waited);
+        }
+        self.perform(effects)
+    }
+
     /// A call of a process does something to an object whose kind takes part in that.
     fn act(&mut self, process: Pid, asked: &Asked, act: &Act) -> Result<(), SupervisorError> {
         let Some(member) = self.members.get(&process) else {
@@ -156,6 +184,7 @@ impl<W: World> Core<W> {
         let mut effects = Vec::new();
         let answer = match did {
             Did::Wait => return self.wait(process, asked),
+            Did::Sleeps(input) => return self.sleep(process, asked, input),
             Did::Gone => return Ok(()),
             Did::Known(answer) => answer,
             Did::PutOut(hold) => {
@@ -180,6 +209,9 @@ impl<W: World> Core<W> {
             }
         };
         self.stats.met(kind);
+        if kind == Kind::Pipe {
+            self.wake_sleepers()?;
+        }
         if let Act::Change(moved) = act
             && let Some(member) = self.members.get_mut(&process)
         {

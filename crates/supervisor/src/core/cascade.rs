@@ -45,7 +45,9 @@ impl<W: World> Core<W> {
         let mut effects = Vec::new();
         let told = self.engine.rolled_back(plan.id, &mut effects);
         told.map_err(refused("note a rollback"))?;
-        self.perform(effects)
+        self.perform(effects)?;
+        // What they wait for may have been put back.
+        self.wake_sleepers()
     }
 
     /// The process of a group.
@@ -115,7 +117,7 @@ impl<W: World> Core<W> {
         self.perform(effects)
     }
 
-    fn withdraw(
+    pub(super) fn withdraw(
         &mut self,
         waiter: WaiterId,
         effects: &mut Vec<Effect>,

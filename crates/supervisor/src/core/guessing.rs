@@ -31,7 +31,8 @@ impl<W: World> Core<W> {
         let Some(process) = process.map_err(fail("find a process"))? else {
             return Ok(false);
         };
-        if self.is_waited_for(process)? || self.waits.have_signal(process) {
+        let waits = self.waits.have_signal(process) || self.waits.have_sleeper(process);
+        if waits || self.is_waited_for(process)? {
             return Ok(false);
         }
         let Some(takes) = self.takes(process, call, &offer.guess)? else {

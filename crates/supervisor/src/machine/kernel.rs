@@ -343,6 +343,10 @@ impl World for Machine {
         pipe.take(length)
     }
 
+    fn await_input(&mut self, pipe: &Pipe) -> io::Result<Option<OwnedFd>> {
+        pipe.reader().map(Some)
+    }
+
     fn put_in(&mut self, pipe: &Pipe, bytes: &[u8], reserved: usize) -> io::Result<bool> {
         pipe.put(bytes, reserved)
     }

@@ -41,6 +41,12 @@ impl Pipe {
         Ok(Some(Self { name }))
     }
 
+    /// An open file that is readable when there are bytes, or nobody is left to write any. As long as it is there, the pipe has a
+    /// reader.
+    pub(crate) fn reader(&self) -> io::Result<OwnedFd> {
+        open(&self.name, OFlags::RDONLY)
+    }
+
     /// Takes at most so many bytes out.
     pub(crate) fn take(&self, length: usize) -> io::Result<Taken> {
         let mut bytes = vec![0; length];

@@ -99,7 +99,7 @@ impl<W: World> Pipes<W> {
             Taken::Bytes(bytes) => bytes,
             // That there is nothing any more is so whatever task sees it.
             Taken::End => return Ok(Some(Did::Known(Answer::Value(0)))),
-            Taken::Nothing => return Ok(Some(Did::Wait)),
+            Taken::Nothing => return Ok(Some(Did::Sleeps(world.await_input(&pipe)?))),
         };
         if !world.fill(process, &wanted.room, &bytes) {
             world.put_back(&pipe, &bytes, 0)?;

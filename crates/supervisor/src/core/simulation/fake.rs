@@ -8,6 +8,7 @@ mod log;
 mod state;
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use rustix::process::Pid;
@@ -376,6 +377,10 @@ impl World for Fake {
             true => Taken::Nothing,
             false => Taken::Bytes(bytes),
         })
+    }
+
+    fn await_input(&mut self, (): &()) -> io::Result<Option<OwnedFd>> {
+        Ok(None)
     }
 
     fn put_in(&mut self, (): &(), bytes: &[u8], reserved: usize) -> io::Result<bool> {
