@@ -53,6 +53,21 @@ static unsigned long look(int round) {
     return entries + (unsigned long)length;
 }
 
+/* A map that others may write to, by which this process never can. */
+static void look_at_map(int round) {
+    char buffer[64];
+    int file = open("/etc/passwd", O_RDONLY);
+    ssize_t length = read(file, buffer, sizeof buffer);
+    char *map = mmap(0, 4096, PROT_READ, MAP_SHARED, file, 0);
+    CHECK(map != MAP_FAILED && length > 0);
+    close(file);
+    CHECK(memcmp(map, buffer, (size_t)length) == 0);
+    CHECK(mprotect(map, 4096, PROT_READ | PROT_WRITE) == -1 && errno == EACCES);
+    look(round);
+    CHECK(memcmp(map, buffer, (size_t)length) == 0);
+    munmap(map, 4096);
+}
+
 int main(void) {
     unsigned long sum = 0, first = 0;
     char *kept[40] = {0}, here[200], there[200];
@@ -71,6 +86,7 @@ int main(void) {
         number = number * 1.01 + round;
         char *memory = mmap(0, 16384, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         memory[4096] = (char)round;
+        look_at_map(round);
         sum += look(round);
         CHECK(memory[4096] == (char)round && memory[8192] == 0);
         mprotect(memory, 4096, PROT_READ);

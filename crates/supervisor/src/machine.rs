@@ -127,7 +127,9 @@ impl World for Machine {
             learnt.channels = Some(Channels::of(call.thread())?);
             learnt.seen.begin(call.thread())?;
         }
-        learnt.seen.look(call.name(), call.arguments());
+        learnt
+            .seen
+            .look(call.thread(), call.name(), call.arguments())?;
         learnt
             .readers
             .heard(call.thread(), call.name(), call.arguments());

@@ -77,7 +77,7 @@ pub(super) const SENDTO: &[Exception] = &[
 #[rustfmt::skip]
 pub(super) const MMAP: &[Exception] = &[
     bits(3, 0x21, 0x21, [Allow, Wait,  Allow], "shared memory without a file"),
-    bits(3,  0x1,  0x1, [Allow, Wait,  Track], "MAP_SHARED: stores that rollback cannot see"),
+    bits(3,  0x1,  0x1, [Allow, Track, Track], "MAP_SHARED: stores that rollback cannot see, unless nobody can store by it"),
     bits(3, 0x20, 0x20, [Allow, Allow, Allow], "MAP_ANONYMOUS: memory, which the checkpoint holds"),
 ];
 
