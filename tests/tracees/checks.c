@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -96,6 +98,10 @@ int main(void) {
         close(copy);
         mode_t before = umask((mode_t)round & 077);
         CHECK(round == 0 || before == ((mode_t)(round - 1) & 077));
+        static int places[2], *place = 0;
+        CHECK(syscall(SYS_set_tid_address, &places[round % 2]) == getpid());
+        look(round);
+        CHECK(prctl(PR_GET_TID_ADDRESS, &place) == 0 && place == &places[round % 2]);
         sigaction(SIGUSR1, &action, 0);
         handled = 0;
         raise(SIGUSR1);

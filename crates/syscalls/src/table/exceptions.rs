@@ -137,6 +137,7 @@ pub(super) const ARCH_PRCTL: &[Exception] = &[
 pub(super) const PRCTL: &[Exception] = &[
     int(0,         16, [Allow, Allow, Allow], "PR_GET_NAME observes itself"),
     int(0,         23, [Allow, Allow, Allow], "PR_CAPBSET_READ observes itself"),
+    int(0,         40, [Allow, Allow, Allow], "PR_GET_TID_ADDRESS observes itself"),
     int(0, 0x53564d41, [Allow, Allow, Allow], "PR_SET_VMA names a map, which shows nothing"),
 ];
 
