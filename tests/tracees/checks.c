@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,6 +55,21 @@ static unsigned long look(int round) {
     return entries + (unsigned long)length;
 }
 
+/* A map that others may write to, by which this process never can. */
+static void look_at_map(int round) {
+    char buffer[64];
+    int file = open("/etc/passwd", O_RDONLY);
+    ssize_t length = read(file, buffer, sizeof buffer);
+    char *map = mmap(0, 4096, PROT_READ, MAP_SHARED, file, 0);
+    CHECK(map != MAP_FAILED && length > 0);
+    close(file);
+    CHECK(memcmp(map, buffer, (size_t)length) == 0);
+    CHECK(mprotect(map, 4096, PROT_READ | PROT_WRITE) == -1 && errno == EACCES);
+    look(round);
+    CHECK(memcmp(map, buffer, (size_t)length) == 0);
+    munmap(map, 4096);
+}
+
 int main(void) {
     unsigned long sum = 0, first = 0;
     char *kept[40] = {0}, here[200], there[200];
@@ -71,6 +88,7 @@ int main(void) {
         number = number * 1.01 + round;
         char *memory = mmap(0, 16384, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         memory[4096] = (char)round;
+        look_at_map(round);
         sum += look(round);
         CHECK(memory[4096] == (char)round && memory[8192] == 0);
         mprotect(memory, 4096, PROT_READ);
@@ -80,6 +98,10 @@ int main(void) {
         close(copy);
         mode_t before = umask((mode_t)round & 077);
         CHECK(round == 0 || before == ((mode_t)(round - 1) & 077));
+        static int places[2], *place = 0;
+        CHECK(syscall(SYS_set_tid_address, &places[round % 2]) == getpid());
+        look(round);
+        CHECK(prctl(PR_GET_TID_ADDRESS, &place) == 0 && place == &places[round % 2]);
         sigaction(SIGUSR1, &action, 0);
         handled = 0;
         raise(SIGUSR1);

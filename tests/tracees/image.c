@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -64,6 +65,8 @@ int main(void) {
     unlink(path);
     chdir("/usr");
     umask(027);
+    static int first_place, second_place;
+    syscall(SYS_set_tid_address, &first_place);
     signal(SIGUSR2, handler);
     sigset_t blocked;
     sigemptyset(&blocked);
@@ -112,6 +115,8 @@ int main(void) {
     mode_t mask = umask(0);
     umask(mask);
     CHECK(mask == 027);
+    int *place = 0;
+    CHECK(prctl(PR_GET_TID_ADDRESS, &place) == 0 && place == &first_place);
     CHECK(strcmp(getcwd(buffer, sizeof buffer), "/usr") == 0);
     unsigned char resident;
     CHECK(mincore(reserved, 4096, &resident) == 0);
@@ -163,6 +168,7 @@ int main(void) {
     signal(SIGUSR2, SIG_IGN);
     chdir("/etc");
     umask(0);
+    syscall(SYS_set_tid_address, &second_place);
     volatile double other_number = 0;
     for (int i = 0; i < 100; i++)
         other_number += i * 1.1;

@@ -13,8 +13,9 @@
 //!
 //! Registers with floating point and vector state, signal masks, robust lists and restartable sequences
 //! of all threads; private memory with its mappings and protection, the break; descriptors and the
-//! positions of their files; threads born since end. Handlers of signals, umask and working directory,
-//! if the supervisor has noted that they changed ([`Checkpoint::note`]).
+//! positions of their files; threads born since end. Handlers of signals, umask, working directory, and where the kernel
+//! tells of the end of an only thread (set_tid_address(2)), if the supervisor has noted that they changed
+//! ([`Checkpoint::note`]).
 //!
 //! # What is not
 //!

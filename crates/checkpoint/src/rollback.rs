@@ -116,7 +116,13 @@ impl Halted<'_> {
             .descriptors
             .restore(pid, vessel, hand, &mut scratch)?;
         let vessel = (&mut checkpoint.vessel, checkpoint.instruction);
-        std::mem::take(&mut checkpoint.changed)
+        let changed = std::mem::take(&mut checkpoint.changed);
+        if changed.tid_address {
+            let address = checkpoint.tid_address;
+            let restored = restore_tid_address(hand, address);
+            restored.map_err(restoring("restore where a thread's end is told"))?;
+        }
+        changed
             .restore(hand, &mut scratch, vessel)
             .map_err(restoring("restore the attributes of a process"))?;
         if !signals.is_empty() {
@@ -194,6 +200,13 @@ impl Halted<'_> {
         }
         Ok(())
     }
+}
+
+/// The image is of one thread, which alone is left.
+fn restore_tid_address(hand: &mut Hand<'_>, address: Option<u64>) -> io::Result<()> {
+    let address = address.ok_or_else(|| io::Error::other("nobody knows where it was"))?;
+    hand.call(call::SET_TID_ADDRESS, [address, 0, 0, 0, 0, 0])?;
+    Ok(())
 }
 
 /// Any thread that does not block it takes it then.

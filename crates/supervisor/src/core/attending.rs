@@ -310,9 +310,9 @@ impl<W: World> Core<W> {
 }
 
 fn kind_of(change: surmise_checkpoint::Change) -> Kind {
-    use surmise_checkpoint::Change::{Directory, Handler, Position, Umask};
+    use surmise_checkpoint::Change::{Directory, Handler, Position, TidAddress, Umask};
     match change {
         Position(_) => Kind::File,
-        Handler(_) | Umask | Directory => Kind::Process,
+        Handler(_) | Umask | Directory | TidAddress => Kind::Process,
     }
 }

@@ -23,7 +23,9 @@ impl World for Machine {
             learnt.seen.begin(call.thread())?;
         }
         learnt.seen.passed(call.thread());
-        learnt.seen.look(call.name(), call.arguments());
+        learnt
+            .seen
+            .look(call.thread(), call.name(), call.arguments())?;
         learnt
             .readers
             .heard(call.thread(), call.name(), call.arguments());

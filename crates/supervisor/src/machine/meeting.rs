@@ -70,7 +70,7 @@ pub(super) fn meet(process: Pid, call: &Call, known: Known<'_>) -> io::Result<Me
         Handler::Data => data::meet(&met),
         Handler::Descriptors => Ok(descriptors::meet(&met)),
         Handler::Events => Ok(events::meet(&met)),
-        Handler::Memory => Ok(memory::meet(&met)),
+        Handler::Memory => memory::meet(&met),
         Handler::Network => Ok(network::meet(&met)),
         Handler::Process => process::meet(&met),
         Handler::View => view::meet(&met),
@@ -82,7 +82,9 @@ pub(super) fn meet(process: Pid, call: &Call, known: Known<'_>) -> io::Result<Me
 mod tests {
     use std::collections::BTreeMap;
     use std::os::fd::AsRawFd;
+    use std::process::{Command, Stdio};
 
+    use rustix::io::{FdFlags, fcntl_setfd};
     use surmise_checkpoint::Change;
     use surmise_sys::seccomp::Notification;
     use surmise_syscalls::{Row, row_of, rows};
@@ -110,6 +112,10 @@ mod tests {
     ];
 
     fn met(row: &'static Row, arguments: [u64; 6]) -> Meeting {
+        met_of(rustix::process::getpid(), row, arguments)
+    }
+
+    fn met_of(process: Pid, row: &'static Row, arguments: [u64; 6]) -> Meeting {
         let (channels, seen) = (Channels::default(), Seen::in_view());
         let known = Known {
             channels: &channels,
@@ -118,7 +124,6 @@ mod tests {
             has_changed: false,
             files: None,
         };
-        let process = rustix::process::getpid();
         let notification = Notification {
             id: 0,
             thread: process,
@@ -163,6 +168,39 @@ mod tests {
             .collect();
         let wanted = PASSING.map(|(kind, names)| (kind, names.to_owned()));
         assert_eq!(passing, wanted);
+    }
+
+    #[test]
+    fn a_shared_map_passes_by_which_nobody_can_store() {
+        const WRITABLE: u64 = 3;
+        const SHARED: u64 = 1;
+        const ANONYMOUS: u64 = 0x21;
+        let path = std::env::temp_dir().join(format!("map{}", std::process::id()));
+        std::fs::write(&path, "some").expect("a file");
+        let open = |write| std::fs::File::options().read(true).write(write).open(&path);
+        let (read_only, writable) = (open(false).expect("open"), open(true).expect("open"));
+        let device = std::fs::File::open("/dev/zero").expect("a device");
+        std::fs::remove_file(&path).expect("remove");
+        for file in [&read_only, &writable, &device] {
+            fcntl_setfd(file, FdFlags::empty()).expect("kept");
+        }
+        // A process of one thread, which has what this one has open.
+        let mut other = Command::new("sh");
+        let other = other.args(["-c", "read line"]).stdin(Stdio::piped());
+        let mut other = other.spawn().expect("start sh");
+        let process = Pid::from_child(&other);
+        let maps = |file: &std::fs::File, protection, flags| {
+            let arguments = [0, 4096, protection, flags, file.as_raw_fd() as u64, 0];
+            met_of(process, row_of(Syscall::Mmap), arguments)
+        };
+        let passes = Meeting::Pass(Kind::Memory);
+        assert_eq!(maps(&read_only, 1, SHARED), passes);
+        assert_eq!(maps(&read_only, WRITABLE, SHARED), Meeting::Wait);
+        assert_eq!(maps(&read_only, 1, ANONYMOUS), Meeting::Wait);
+        assert_eq!(maps(&writable, 1, SHARED), Meeting::Wait);
+        assert_eq!(maps(&device, 1, SHARED), Meeting::Wait);
+        drop(other.stdin.take());
+        other.wait().expect("wait");
     }
 
     #[test]

@@ -22,6 +22,17 @@ pub(super) fn makes_reaper(name: Syscall, arguments: &[u64; 6]) -> bool {
     Reapers::are_made_by(name, arguments)
 }
 
+/// Whether a process may store into the memory that a call of mmap(2) makes. True in doubt.
+fn may_store(thread: Pid, arguments: &[u64; 6]) -> io::Result<bool> {
+    let Some(process) = task::process_of(thread)? else {
+        return Ok(true);
+    };
+    match task::maps_for_reading(process, arguments) {
+        Err(error) if task::is_out_of_reach(&error) => Ok(true),
+        for_reading => for_reading.map(|for_reading| !for_reading),
+    }
+}
+
 /// What has been seen in the domain so far.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
@@ -82,10 +93,22 @@ impl Seen {
         Ok(())
     }
 
-    /// Looks at a call that is about to happen.
-    pub(crate) fn look(&mut self, name: Syscall, arguments: &[u64; 6]) {
-        /// MAP_SHARED of mmap(2), also in MAP_SHARED_VALIDATE.
-        const SHARED: u64 = 1;
+    /// Looks at a call of a thread that is about to happen.
+    pub(crate) fn look(
+        &mut self,
+        thread: Pid,
+        name: Syscall,
+        arguments: &[u64; 6],
+    ) -> io::Result<()> {
+        if name == Syscall::Mmap && task::is_shared_map(arguments) && !self.has_shared_memory() {
+            self.suspicions.shared_memory = may_store(thread, arguments)?;
+        }
+        self.look_at(name, arguments);
+        Ok(())
+    }
+
+    /// As [`Self::look`], at what its arguments alone tell.
+    pub(crate) fn look_at(&mut self, name: Syscall, arguments: &[u64; 6]) {
         /// CLONE_VM of clone(2).
         const MEMORY: u64 = 0x100;
         /// PR_SET_SECCOMP of prctl(2).
@@ -95,9 +118,8 @@ impl Seen {
         const ODD: [u32; 2] = [18, 42];
         /// O_DIRECT of pipe2(2).
         const PACKETS: u64 = 0o40_000;
-        let [_, command, option, flags, ..] = *arguments;
+        let [_, command, option, ..] = *arguments;
         match name {
-            Syscall::Mmap if flags & SHARED != 0 => self.suspicions.shared_memory = true,
             Syscall::Shmat | Syscall::IoSetup => self.suspicions.shared_memory = true,
             Syscall::Clone if arguments[0] & (MEMORY | task::CLONE_THREAD) == MEMORY => {
                 self.suspicions.sharing_children = true;

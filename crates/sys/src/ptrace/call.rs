@@ -16,16 +16,21 @@ pub const OPENAT: i64 = libc::SYS_openat;
 pub const DUP3: i64 = libc::SYS_dup3;
 pub const FCNTL: i64 = libc::SYS_fcntl;
 pub const MUNMAP: i64 = libc::SYS_munmap;
+pub const PRCTL: i64 = libc::SYS_prctl;
 pub const RSEQ: i64 = libc::SYS_rseq;
 pub const RT_SIGACTION: i64 = libc::SYS_rt_sigaction;
 pub const RT_SIGQUEUEINFO: i64 = libc::SYS_rt_sigqueueinfo;
 pub const SET_ROBUST_LIST: i64 = libc::SYS_set_robust_list;
+pub const SET_TID_ADDRESS: i64 = libc::SYS_set_tid_address;
 pub const UMASK: i64 = libc::SYS_umask;
 pub const WAIT4: i64 = libc::SYS_wait4;
 
 /// Flags of [`CLONE`] for a copy of the process that is no child of its parent for `wait` without
 /// `__WALL`, tells nobody of its end, and is the tracer's at once.
 pub const CLONE_VESSEL: u64 = (libc::CLONE_UNTRACED | libc::CLONE_PTRACE) as u64;
+
+/// Command of [`PRCTL`]: where the thread has the kernel tell of its end.
+pub const GET_TID_ADDRESS: u64 = libc::PR_GET_TID_ADDRESS as u64;
 
 /// Flag of [`WAIT4`]: also for children that tell nobody of their end.
 pub const WAIT_ALL: u64 = libc::__WALL as u64;

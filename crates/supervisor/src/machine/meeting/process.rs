@@ -2,7 +2,7 @@
 
 use std::io;
 
-use surmise_checkpoint::Change;
+use surmise_checkpoint::{Change, Checkpoint};
 
 use surmise_syscalls::Syscall;
 
@@ -19,11 +19,20 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
         Syscall::Chdir | Syscall::Fchdir if !met.known.seen.has_jails() => {
             Meeting::Note(Change::Directory)
         }
+        Syscall::SetTidAddress if is_tid_address_known(met) => Meeting::Note(Change::TidAddress),
         Syscall::Clone => thread(first),
         Syscall::Getpgid | Syscall::Getsid | Syscall::Getpgrp | Syscall::Getppid => {
             Meeting::Pass(Kind::Process)
         }
         _ => Meeting::Wait,
+    })
+}
+
+/// Whether any image of the process can give back where the kernel tells of its thread's end.
+fn is_tid_address_known(met: &Met<'_>) -> bool {
+    met.known.member.is_some_and(|member| {
+        let mut images = member.images();
+        images.len() > 0 && images.all(Checkpoint::knows_tid_address)
     })
 }
 

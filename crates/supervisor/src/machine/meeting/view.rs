@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn nothing_is_opened_for_a_guess_behind_another_root() {
         let mut seen = Seen::in_view();
-        seen.look(Syscall::Chroot, &[0; 6]);
+        seen.look_at(Syscall::Chroot, &[0; 6]);
         assert_eq!(opened(&seen, c"/etc/passwd", 0, None), Meeting::Wait);
     }
 
