@@ -2,6 +2,8 @@
 
 mod channels;
 mod door;
+mod ends;
+mod family;
 mod input;
 pub(crate) mod meeting;
 mod output;
@@ -28,6 +30,7 @@ use crate::world::{Apart, Imaged, Traced, World};
 
 use channels::Channels;
 pub(crate) use door::Door;
+use family::Sleepers;
 use input::calls::{self, Reach};
 use input::readers::Readers;
 use input::source::Source;
@@ -56,6 +59,7 @@ struct Learnt {
     channels: Option<Channels>,
     seen: Seen,
     readers: Readers,
+    sleepers: Sleepers,
 }
 
 impl Machine {
@@ -128,6 +132,10 @@ impl World for Machine {
             learnt.seen.begin(call.thread())?;
         }
         learnt.seen.look(call.name(), call.arguments());
+        if meeting::may_reap_children(call) {
+            learnt.seen.note_reaping();
+        }
+        learnt.sleepers.heard(call);
         learnt
             .readers
             .heard(call.thread(), call.name(), call.arguments());
@@ -136,9 +144,12 @@ impl World for Machine {
 
     fn happens(&mut self, call: &Call) -> io::Result<()> {
         match &mut self.learnt {
-            Some(learnt) => learnt
-                .seen
-                .note(call.thread(), call.name(), call.arguments()),
+            Some(learnt) => {
+                learnt.sleepers.happens(call);
+                learnt
+                    .seen
+                    .note(call.thread(), call.name(), call.arguments())
+            }
             None => Ok(()),
         }
     }

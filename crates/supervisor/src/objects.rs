@@ -1,8 +1,10 @@
 //! The kinds of object that a domain has, one file each, and whose inverse record is whose.
 
+pub(crate) mod exits;
 pub(crate) mod files;
 pub(crate) mod input;
 pub(crate) mod stream;
+pub(crate) mod wait;
 
 use std::io;
 
@@ -18,6 +20,7 @@ use crate::member::Member;
 use crate::object::{Did, ObjectKind, Obstacle};
 use crate::world::{Apart, World};
 
+use exits::Exits;
 use files::{Files, ViewFiles};
 use input::Inputs;
 use stream::Streams;
@@ -28,6 +31,7 @@ pub(crate) struct Objects<W: World> {
     pub(crate) files: ViewFiles,
     pub(crate) inputs: Inputs<W>,
     pub(crate) streams: Streams<W>,
+    pub(crate) exits: Exits,
     /// The records that the engine may have applied or let go, by the kind that made them.
     records: Map<UndoId, Kind>,
     /// How many records there have been.
@@ -40,14 +44,15 @@ impl<W: World> Objects<W> {
             files: ViewFiles::new(files),
             inputs: Inputs::default(),
             streams: Streams::default(),
+            exits: Exits::default(),
             records: Map::default(),
             made: 0,
         }
     }
 
     /// Each kind that keeps inverse records.
-    fn kinds(&mut self) -> [&mut dyn ObjectKind<W>; 2] {
-        [&mut self.files, &mut self.inputs]
+    fn kinds(&mut self) -> [&mut dyn ObjectKind<W>; 3] {
+        [&mut self.files, &mut self.inputs, &mut self.exits]
     }
 
     fn of(&mut self, kind: Kind) -> io::Result<&mut dyn ObjectKind<W>> {
@@ -66,8 +71,7 @@ impl<W: World> Objects<W> {
         act: &Act,
         apart: &Apart,
     ) -> io::Result<(Did, UndoId)> {
-        self.made += 1;
-        let record = UndoId(self.made);
+        let record = self.next_record();
         let did = match act {
             Act::Change(_) => self.files.change(world, member, record, apart)?,
             Act::Put { descriptor, bytes } => {
@@ -80,6 +84,18 @@ impl<W: World> Objects<W> {
             self.records.insert(record, act.kind());
         }
         Ok((did, record))
+    }
+
+    fn next_record(&mut self) -> UndoId {
+        self.made += 1;
+        UndoId(self.made)
+    }
+
+    /// A record of what the caller is about to do to an object of a kind.
+    pub(crate) fn record(&mut self, kind: Kind) -> UndoId {
+        let record = self.next_record();
+        self.records.insert(record, kind);
+        record
     }
 
     /// Takes back what a record has done. Returns its kind.

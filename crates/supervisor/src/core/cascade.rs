@@ -115,7 +115,7 @@ impl<W: World> Core<W> {
         self.perform(effects)
     }
 
-    fn withdraw(
+    pub(super) fn withdraw(
         &mut self,
         waiter: WaiterId,
         effects: &mut Vec<Effect>,
@@ -157,6 +157,10 @@ impl<W: World> Core<W> {
         if !stopped.standing.contains(&process) {
             let discarded = self.world.discard(image, None);
             return discarded.map_err(fail("destroy a vessel"));
+        }
+        for child in self.objects.exits.take_retracted(process) {
+            let retracted = self.world.retract(&mut member.process, child);
+            retracted.map_err(fail("take a signal back"))?;
         }
         let has_undone = member.has_undone;
         let restored = self.world.restore(&mut member.process, image, has_undone);

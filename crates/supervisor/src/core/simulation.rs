@@ -140,7 +140,8 @@ impl Run {
             4 => self.reader_reads(),
             5 => self.disk_commits(),
             6 => self.core.asked().expect("asked"),
-            7 => self.core.settle().expect("settled"),
+            // Afterwards nothing is guessed for seconds.
+            7 if self.rng.u8(..12) == 0 => self.core.settle().expect("settled"),
             8 => {
                 if let Some(pid) = self.any_task()
                     && self.state.borrow_mut().signal(pid)
@@ -191,7 +192,8 @@ impl Run {
                 break;
             }
             self.state.borrow_mut().push();
-            if !self.call() {
+            // Who waits for a child makes the call again and again.
+            if !self.call() || self.rng.u8(..8) == 0 {
                 self.time_passes();
                 self.reader_reads();
                 self.disk_commits();
@@ -256,6 +258,9 @@ struct Done {
     cascades: u64,
     undone_files: u64,
     undone_input: u64,
+    exits: u64,
+    children: u64,
+    undone_exits: u64,
     outputs: u64,
     waits: BTreeMap<String, u64>,
 }
@@ -270,6 +275,9 @@ impl Done {
         let of = |kinds: &BTreeMap<String, u64>, kind| kinds.get(kind).copied().unwrap_or(0);
         self.undone_files += of(&stats.undone, "changed file");
         self.undone_input += of(&stats.undone, "input");
+        self.exits += of(&stats.objects, "exit");
+        self.children += of(&stats.objects, "child");
+        self.undone_exits += of(&stats.undone, "exit");
         self.outputs += of(&stats.objects, "stream");
         for (kind, waits) in stats.waits {
             *self.waits.entry(kind).or_default() += waits.count;
@@ -293,6 +301,9 @@ impl Done {
             self.cascades,
             self.undone_files,
             self.undone_input,
+            self.exits,
+            self.children,
+            self.undone_exits,
             self.outputs,
         ];
         waited && counts.iter().all(|count| *count > 0)

@@ -27,6 +27,7 @@ use crate::meeting::Meeting;
 use crate::member::Member;
 
 pub(super) use apart::is_apart;
+pub(super) use process::may_reap_children;
 
 /// A call with all that a module may ask.
 pub(crate) struct Met<'a> {
