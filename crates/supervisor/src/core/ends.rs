@@ -137,7 +137,7 @@ impl<W: World> Core<W> {
             return Ok(false);
         };
         let answered = self.world.tell_of_none(&mut member.process, call, &told);
-        self.stats.met(Kind::Child);
+        self.stats.met(Kind::Process);
         answered.map_err(fail("answer a call"))
     }
 

@@ -103,7 +103,7 @@ struct Run {
 impl Run {
     fn new(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
-        let state = State::new(rng.u64(..), rng.usize(1..5));
+        let state = State::new(rng.u64(..), rng.usize(1..6));
         let source = Whim {
             rng: Rng::with_seed(rng.u64(..)),
             undecided: BTreeMap::new(),

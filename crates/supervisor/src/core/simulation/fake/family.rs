@@ -13,6 +13,9 @@ pub(in crate::core::simulation) enum End {
 }
 
 impl End {
+    /// The least that `wait` tells of any: nothing else tells as much.
+    pub(in crate::core::simulation) const TOLD_MIN: i64 = 100_000;
+
     /// What `wait` tells of it.
     pub(in crate::core::simulation) fn told(self, child: Pid) -> i64 {
         let status = match self {
