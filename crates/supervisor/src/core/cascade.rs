@@ -41,6 +41,7 @@ impl<W: World> Core<W> {
                 Step::Resume(group) => self.resume(*group, &stopped)?,
             }
         }
+        self.objects.exits.forget_retracted();
         self.stats.totals.cascades += u64::from(stopped.restored > 1);
         let mut effects = Vec::new();
         let told = self.engine.rolled_back(plan.id, &mut effects);

@@ -146,6 +146,11 @@ impl Exits {
         taken.into_iter().map(|(_, number)| number).collect()
     }
 
+    /// Those that are left have been killed.
+    pub(crate) fn forget_retracted(&mut self) {
+        self.retracted.clear();
+    }
+
     /// Takes an exit that is to happen now: the first of those.
     pub(crate) fn take_due(&mut self) -> Option<Exit> {
         let mut held = self.held.iter();

@@ -11,8 +11,8 @@ const EXITED: u32 = 4;
 const NO_REAPING: u32 = 0x0100_0000;
 /// WUNTRACED (WSTOPPED), WCONTINUED.
 const STOPS: u32 = 2 | 8;
-/// These, __WNOTHREAD, __WALL: with them a call tells of an exit as without.
-const HARMLESS: u32 = STOPS | 0x2000_0000 | 0x4000_0000;
+/// These, __WALL: with them a call tells of an exit as without.
+const HARMLESS: u32 = STOPS | 0x4000_0000;
 /// P_ALL, P_PID, P_PGID of waitid(2).
 const ANY: u32 = 0;
 const ONE: u32 = 1;
@@ -206,8 +206,9 @@ mod tests {
 
     #[test]
     fn what_tells_of_something_else_than_an_exit_is_not_answered() {
-        // By a pidfd; only of stops; without collecting; __WCLONE.
-        for (kind, options) in [(3, 4), (0, 2), (0, 4 | 0x0100_0000), (0, 4 | 0x8000_0000)] {
+        // By a pidfd; only of stops; without collecting; __WCLONE; __WNOTHREAD.
+        let others = [0x0100_0000, 0x8000_0000, 0x2000_0000].map(|option| (0, 4 | option));
+        for (kind, options) in [(3, 4), (0, 2)].into_iter().chain(others) {
             let arguments = [kind, 77, 0, options, 0, 0];
             assert_eq!(asked(Syscall::Waitid, arguments), None, "{kind} {options}");
         }
