@@ -1,5 +1,6 @@
 //! Parents and children of a fake machine, and what the former are told of the ends of the latter.
 
+use fastrand::Rng;
 use rustix::process::Pid;
 
 /// What `wait` tells a process that has no children left: -ECHILD.
@@ -27,7 +28,7 @@ impl End {
 }
 
 /// Who is whose child.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(in crate::core::simulation) struct Families(Vec<Relative>);
 
 #[derive(Clone, Debug)]
@@ -39,14 +40,16 @@ struct Relative {
 }
 
 impl Families {
-    /// A process is born.
-    pub(in crate::core::simulation) fn add(&mut self, process: Pid, parent: Option<Pid>) {
-        self.0.push(Relative {
-            process,
-            parent,
+    /// So many processes, of which each but the first has a parent, perhaps.
+    pub(in crate::core::simulation) fn any(rng: &mut Rng, processes: usize) -> Self {
+        let pid = |number: usize| Pid::from_raw(100 * number as i32);
+        let relatives = (1..=processes).map(|number| Relative {
+            process: pid(number).expect("a number"),
+            parent: pid(rng.usize(..number)),
             end: None,
             is_reaped: false,
         });
+        Self(relatives.collect())
     }
 
     fn get(&mut self, process: Pid) -> &mut Relative {

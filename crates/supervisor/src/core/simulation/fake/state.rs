@@ -235,7 +235,7 @@ impl State {
             (pid(process + thread), task)
         });
         let tasks = Tasks(tasks.collect());
-        let families = families(&mut rng, processes);
+        let families = Families::any(&mut rng, processes);
         Rc::new(RefCell::new(Self {
             rng,
             now,
@@ -483,16 +483,6 @@ impl State {
             (task.told, task.at_exit) = (told, false);
         }
     }
-}
-
-/// Each process but the first has a parent, perhaps.
-fn families(rng: &mut Rng, processes: usize) -> Families {
-    let pid = |number: usize| Pid::from_raw(100 * number as i32);
-    let mut families = Families::default();
-    for child in 1..=processes {
-        families.add(pid(child).expect("a number"), pid(rng.usize(..child)));
-    }
-    families
 }
 
 /// Time passes.
