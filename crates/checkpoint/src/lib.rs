@@ -22,6 +22,9 @@
 //! Shared memory that is written to, threads that have ended, a program that was executed, changes of
 //! files and of other processes. Calls that do such things have to wait, or others have to undo them.
 //!
+//! A process may also stand still at its exit ([`Halted::stand`]) until its supervisor has it end ([`Halted::exit`]), its parent
+//! having been told before, or has it go back.
+//!
 //! This crate knows no policy: its user decides when to take a checkpoint, what a guess is, and which calls wait.
 #![forbid(unsafe_code)]
 
@@ -29,6 +32,7 @@ mod attributes;
 mod checkpoint;
 mod contents;
 mod descriptors;
+mod ending;
 mod error;
 mod gate;
 mod halted;
@@ -46,6 +50,7 @@ mod vessel;
 pub use attributes::Change;
 pub use checkpoint::Checkpoint;
 pub use descriptors::is_shared_with_relatives;
+pub use ending::Account;
 pub use error::{CheckpointError, RollbackError};
 pub use gate::{Gate, PendingCall};
 pub use halted::{Halted, Standing, Traced};

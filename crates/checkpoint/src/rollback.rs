@@ -157,7 +157,7 @@ impl Halted<'_> {
         let mut signals = Vec::new();
         for thread in new {
             self.process.ended(thread.thread());
-            let ended = thread.exit(self.instruction, gate);
+            let ended = thread.exit((call::EXIT, [0; 6]), self.instruction, gate);
             signals.extend(ended.map_err(restoring("end a thread"))?);
         }
         Ok(signals)
@@ -210,7 +210,11 @@ fn restore_tid_address(hand: &mut Hand<'_>, address: Option<u64>) -> io::Result<
 }
 
 /// Any thread that does not block it takes it then.
-fn send_again(hand: &mut Hand<'_>, signal: &SignalInfo, scratch: &mut Scratch) -> io::Result<()> {
+pub(crate) fn send_again(
+    hand: &mut Hand<'_>,
+    signal: &SignalInfo,
+    scratch: &mut Scratch,
+) -> io::Result<()> {
     let place = scratch.write(hand, &signal.bytes())?;
     let own = hand.call(call::GETPID, [0; 6])?;
     let number = u64::from(signal.number().cast_unsigned());

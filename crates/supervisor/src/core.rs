@@ -8,6 +8,7 @@ mod admission;
 mod attending;
 mod cascade;
 mod deciding;
+mod ends;
 mod guessing;
 mod imaging;
 #[cfg(test)]
@@ -96,6 +97,10 @@ impl<W: World> Core<W> {
     /// Keeps a signal until it is attended to, if that is more than to let the thread take it.
     fn receive_signal(&mut self, thread: Pid, signal: W::Signal) -> Result<(), SupervisorError> {
         match self.member_of_tracee(thread)? {
+            Some(process) if self.may_take(process, &signal)? => {
+                let passed = self.world.pass_on(signal);
+                passed.map_err(fail("let a thread take its signal"))
+            }
             Some(process) => {
                 self.waits.add(Item::Signal { process, signal });
                 Ok(())
@@ -240,6 +245,7 @@ impl<W: World> Core<W> {
     fn attend_all(&mut self) -> Result<(), SupervisorError> {
         loop {
             self.decide_due()?;
+            self.attend_ends()?;
             self.dismiss_free()?;
             self.gather()?;
             for thread in self.world.take_ended() {

@@ -27,6 +27,10 @@ pub(crate) enum Kind {
     Process,
     /// The birth of a thread.
     Thread,
+    /// The end of a process, of which its parent is told.
+    Exit,
+    /// A child whose end a process was told of that has not ended yet.
+    Child,
     /// A signal that a task is about to take.
     Signal,
     /// What was promised to be durable.
@@ -48,6 +52,8 @@ impl Kind {
             Self::Memory => "memory",
             Self::Process => "process",
             Self::Thread => "thread",
+            Self::Exit => "exit",
+            Self::Child => "child",
             Self::Signal => "signal",
             Self::Epoch => "epoch",
         }

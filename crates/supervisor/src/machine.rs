@@ -2,6 +2,8 @@
 
 mod channels;
 mod door;
+mod ends;
+mod family;
 mod input;
 mod kernel;
 pub(crate) mod meeting;
@@ -34,6 +36,7 @@ use crate::world::{Apart, Around, Imaged, Traced, World};
 
 use channels::Channels;
 pub(crate) use door::Door;
+use family::Sleepers;
 use input::calls::{self, Reach};
 use input::readers::Readers;
 use input::source::Source;
@@ -67,6 +70,7 @@ struct Learnt {
     channels: Option<Channels>,
     seen: Seen,
     readers: Readers,
+    sleepers: Sleepers,
 }
 
 impl Machine {

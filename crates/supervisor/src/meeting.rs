@@ -1,5 +1,6 @@
 //! What it takes to let a call of a task happen that depends on something undecided.
 
+use rustix::process::Pid;
 use surmise_checkpoint::Change;
 
 use crate::kind::Kind;
@@ -19,6 +20,16 @@ pub(crate) enum Meeting {
     Act(Act),
     /// That nothing is undecided.
     Wait,
+}
+
+/// The end of a process by its own call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ending {
+    pub(crate) parent: Pid,
+    /// The number of the process that ends, as its parent sees it.
+    pub(crate) number: u64,
+    /// Its exit status.
+    pub(crate) status: u8,
 }
 
 /// What a task does to an object whose kind takes part in that.

@@ -1,9 +1,11 @@
 //! The kinds of object that a domain has, one file each, and whose inverse record is whose.
 
+pub(crate) mod exits;
 pub(crate) mod files;
 pub(crate) mod input;
 pub(crate) mod pipe;
 pub(crate) mod stream;
+pub(crate) mod wait;
 
 use std::io;
 
@@ -19,10 +21,18 @@ use crate::member::Member;
 use crate::object::{Did, ObjectKind, Obstacle};
 use crate::world::{Apart, World};
 
+use exits::Exits;
 use files::{Files, ViewFiles};
 use input::Inputs;
 use pipe::Pipes;
 use stream::Streams;
+
+/// Where the numbers of each kind begin that it gives its objects for the engine. All files are one object, below them.
+mod numbers {
+    pub(super) const INPUTS: u64 = 1 << 32;
+    pub(super) const PIPES: u64 = 2 << 32;
+    pub(super) const EXITS: u64 = 3 << 32;
+}
 
 /// All kinds of object of a domain.
 #[derive(Debug)]
@@ -31,6 +41,7 @@ pub(crate) struct Objects<W: World> {
     pub(crate) inputs: Inputs<W>,
     pub(crate) pipes: Pipes<W>,
     pub(crate) streams: Streams<W>,
+    pub(crate) exits: Exits,
     /// The records that the engine may have applied or let go, by the kind that made them.
     records: Map<UndoId, Kind>,
     /// How many records there have been.
@@ -44,14 +55,20 @@ impl<W: World> Objects<W> {
             inputs: Inputs::default(),
             pipes: Pipes::default(),
             streams: Streams::default(),
+            exits: Exits::default(),
             records: Map::default(),
             made: 0,
         }
     }
 
     /// Each kind that keeps inverse records.
-    fn kinds(&mut self) -> [&mut dyn ObjectKind<W>; 3] {
-        [&mut self.files, &mut self.inputs, &mut self.pipes]
+    fn kinds(&mut self) -> [&mut dyn ObjectKind<W>; 4] {
+        [
+            &mut self.files,
+            &mut self.inputs,
+            &mut self.pipes,
+            &mut self.exits,
+        ]
     }
 
     fn of(&mut self, kind: Kind) -> io::Result<&mut dyn ObjectKind<W>> {
@@ -70,8 +87,7 @@ impl<W: World> Objects<W> {
         act: &Act,
         apart: &Apart,
     ) -> io::Result<(Did, UndoId, Kind)> {
-        self.made += 1;
-        let record = UndoId(self.made);
+        let record = self.next_record();
         let mut kind = act.kind();
         let did = match act {
             Act::Change(_) => self.files.change(world, member, record, apart)?,
@@ -97,6 +113,18 @@ impl<W: World> Objects<W> {
             self.records.insert(record, kind);
         }
         Ok((did, record, kind))
+    }
+
+    fn next_record(&mut self) -> UndoId {
+        self.made += 1;
+        UndoId(self.made)
+    }
+
+    /// A record of what the caller is about to do to an object of a kind.
+    pub(crate) fn record(&mut self, kind: Kind) -> UndoId {
+        let record = self.next_record();
+        self.records.insert(record, kind);
+        record
     }
 
     /// Takes back what a record has done. Returns its kind.

@@ -211,6 +211,23 @@ impl<S> Waits<S> {
         all.into_iter().map(|parked| self.unpark(parked)).collect()
     }
 
+    /// Has calls attended to once more that wait on a barrier. Returns their waiters, for the engine to forget, and for
+    /// what they have waited.
+    pub(crate) fn recall(
+        &mut self,
+        is_meant: impl Fn(&Call) -> bool,
+    ) -> Vec<(WaiterId, (Option<Call>, Waited))> {
+        let meant = self.parked.iter().filter(|(_, parked)| {
+            let is_barrier_of_task = matches!(parked.node, Some(Node::Task(_)));
+            is_barrier_of_task && parked.item.call().is_some_and(&is_meant)
+        });
+        let meant: Vec<_> = meant.map(|(waiter, _)| *waiter).collect();
+        let recalled = meant.into_iter();
+        recalled
+            .filter_map(|waiter| Some((waiter, self.wake(waiter)?)))
+            .collect()
+    }
+
     fn unpark(&mut self, parked: Parked<S>) -> (Option<Call>, Waited) {
         let Parked {
             item, node, waited, ..

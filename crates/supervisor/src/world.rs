@@ -4,6 +4,8 @@
 //! through a [`World`]. One is the machine ([`crate::machine`]); another one is a fake, by which tests run
 //! schedules that no kernel would show twice.
 
+mod ends;
+
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -44,6 +46,8 @@ pub(crate) struct Apart {
     pub(crate) vessels: Vec<Pid>,
 }
 
+pub(crate) use ends::{Ends, Expects, Kin};
+
 /// What is there when a call of a process is met.
 #[derive(Debug)]
 pub(crate) struct Around<'a, W: World> {
@@ -59,7 +63,9 @@ pub(crate) struct Around<'a, W: World> {
 pub(crate) use surmise_checkpoint::Traced;
 
 /// The kernel, or a fake of it.
-pub(crate) trait World: Sized {
+pub(crate) trait World:
+    Ends<<Self as World>::Process, <Self as World>::Signal> + Sized
+{
     /// What it takes to stop a process and to restore it.
     type Process: fmt::Debug;
     /// A restorable image of a process.

@@ -65,7 +65,11 @@ impl<W: World> Core<W> {
             offer: None,
             ..asked
         };
+        if self.collect(call)? {
+            return Ok(());
+        }
         match self.member_of(call.thread()) {
+            Some(process) if self.hold_exit(process, &asked)? => Ok(()),
             Some(process) => self.track(process, &asked),
             None => self.pass(&asked),
         }

@@ -41,6 +41,7 @@ impl<W: World> Core<W> {
                 Step::Resume(group) => self.resume(*group, &stopped)?,
             }
         }
+        self.objects.exits.forget_retracted();
         self.stats.totals.cascades += u64::from(stopped.restored > 1);
         let mut effects = Vec::new();
         let told = self.engine.rolled_back(plan.id, &mut effects);
@@ -159,6 +160,10 @@ impl<W: World> Core<W> {
         if !stopped.standing.contains(&process) {
             let discarded = self.world.discard(image, None);
             return discarded.map_err(fail("destroy a vessel"));
+        }
+        for child in self.objects.exits.take_retracted(process) {
+            let retracted = self.world.retract(&mut member.process, child);
+            retracted.map_err(fail("take a signal back"))?;
         }
         let has_undone = member.has_undone;
         let restored = self.world.restore(&mut member.process, image, has_undone);

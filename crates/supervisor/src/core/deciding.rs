@@ -68,7 +68,7 @@ impl<W: World> Core<W> {
     }
 
     /// Has the engine forget the objects that nothing depends on any more.
-    fn forget_idle(&mut self) -> Result<(), SupervisorError> {
+    pub(super) fn forget_idle(&mut self) -> Result<(), SupervisorError> {
         let mut effects = Vec::new();
         for object in self.objects.take_idle() {
             self.engine.forget(object, &mut effects);
@@ -116,15 +116,15 @@ impl<W: World> Core<W> {
         self.dismiss(process)
     }
 
-    /// Whether a member depends on nothing undecided. The engine alone knows: a member's images tell only of the guesses
-    /// that it was given itself.
+    /// Whether a member depends on nothing undecided, and has no part in an exit that is held. The engine alone knows what
+    /// it depends on: a member's images tell only of the guesses that it was given itself.
     pub(super) fn is_free(&self, process: Pid) -> Result<bool, SupervisorError> {
         let Some(member) = self.members.get(&process) else {
             return Ok(false);
         };
         let deps = self.engine.deps(Node::Task(member.task));
         let deps = deps.map_err(refused("look at a task"))?;
-        Ok(deps.predictions.is_empty())
+        Ok(deps.predictions.is_empty() && !self.objects.exits.need(process))
     }
 
     /// A process that depended on something undecided has been killed. What it did since is gone with it: it might as

@@ -53,7 +53,7 @@ impl<W: World> Core<W> {
 
     /// Whether something waits for what a process was guessed. A further prediction would have that wait longer, and
     /// one after another for ever.
-    fn is_waited_for(&self, process: Pid) -> Result<bool, SupervisorError> {
+    pub(super) fn is_waited_for(&self, process: Pid) -> Result<bool, SupervisorError> {
         for node in self.waits.awaited() {
             let deps = self.engine.deps(node);
             let awaited = deps.map_err(refused("look at a node"))?.predictions;

@@ -1,7 +1,7 @@
 //! Images of processes, each taken before its process comes to depend on something more.
 
 use rustix::process::Pid;
-use surmise_checkpoint::Change;
+use surmise_checkpoint::{Change, PendingCall};
 use surmise_engine::{Access, Answer as Permission, CkptId, ObjectId};
 
 use super::Core;
@@ -100,6 +100,7 @@ impl<W: World> Core<W> {
     ) -> Result<Shot, SupervisorError> {
         let begun = self.world.now();
         self.gather()?;
+        let others = self.pending_calls(process);
         let Some(member) = self.members.get_mut(&process) else {
             return Ok(Shot::Waits);
         };
@@ -107,9 +108,6 @@ impl<W: World> Core<W> {
         if let Some(change) = change {
             member.note(&self.world, change);
         }
-        let others = self.waits.calls();
-        let others = others.filter(|call| self.world.has(&member.process, call.thread()));
-        let others: Vec<_> = others.map(Call::pending).collect();
         let world = &mut self.world;
         let imaged = world.take_image(&mut member.process, call, (guess, change), &others);
         let imaged = imaged.map_err(fail("take an image"))?;
@@ -133,6 +131,16 @@ impl<W: World> Core<W> {
         told.map_err(refused("note a checkpoint"))?;
         self.perform(effects)?;
         Ok(Shot::Taken)
+    }
+
+    /// The calls of a member's threads that wait for their answers.
+    pub(super) fn pending_calls(&self, process: Pid) -> Vec<PendingCall> {
+        let Some(member) = self.members.get(&process) else {
+            return Vec::new();
+        };
+        let calls = self.waits.calls();
+        let calls = calls.filter(|call| self.world.has(&member.process, call.thread()));
+        calls.map(Call::pending).collect()
     }
 
     /// Nothing is lost: calls that still wait are attended to, the others are made again.

@@ -14,8 +14,8 @@ use crate::objects::input::Place;
 #[derive(Debug, Default)]
 pub(crate) struct Channels {
     outputs: Vec<Place>,
-    /// All that it has.
-    all: Vec<Place>,
+    /// All its streams.
+    streams: Vec<Place>,
     /// What it has besides its streams: somebody outside may read it, too.
     kept: Vec<Place>,
 }
@@ -42,10 +42,13 @@ impl Channels {
                 places.push(Place::of(&stat));
             }
         }
-        let all = [&streams[..], &kept[..]].concat();
         // Until it executes something, the process has its streams by other numbers, too.
         kept.retain(|place| !streams.contains(place));
-        Ok(Self { outputs, all, kept })
+        Ok(Self {
+            outputs,
+            streams,
+            kept,
+        })
     }
 
     /// Whether a call writes to one of them.
@@ -64,7 +67,12 @@ impl Channels {
 
     /// Whether something was the caller's: somebody outside may have it, too.
     pub(crate) fn is_from_outside(&self, place: Place) -> bool {
-        self.all.contains(&place)
+        self.is_stream(place) || self.is_kept(place)
+    }
+
+    /// Whether something is one of them, which the command's process has, too.
+    pub(crate) fn is_stream(&self, place: Place) -> bool {
+        self.streams.contains(&place)
     }
 
     /// Whether something was the caller's, besides the streams.

@@ -26,6 +26,10 @@ impl World for Machine {
         learnt
             .seen
             .look(call.thread(), call.name(), call.arguments())?;
+        if meeting::may_reap_children(call) {
+            learnt.seen.note_reaping();
+        }
+        learnt.sleepers.heard(call);
         learnt
             .readers
             .heard(call.thread(), call.name(), call.arguments());
@@ -34,9 +38,12 @@ impl World for Machine {
 
     fn happens(&mut self, call: &Call) -> io::Result<()> {
         match &mut self.learnt {
-            Some(learnt) => learnt
-                .seen
-                .note(call.thread(), call.name(), call.arguments()),
+            Some(learnt) => {
+                learnt.sleepers.happens(call);
+                learnt
+                    .seen
+                    .note(call.thread(), call.name(), call.arguments())
+            }
             None => Ok(()),
         }
     }

@@ -28,6 +28,7 @@ use crate::member::Member;
 use crate::objects::files::Files;
 
 pub(super) use apart::is_apart;
+pub(super) use process::may_reap_children;
 
 /// A call with all that a module may ask.
 pub(crate) struct Met<'a> {

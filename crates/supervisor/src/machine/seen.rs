@@ -44,6 +44,8 @@ pub(crate) struct Seen {
     has_odd_sockets: bool,
     has_watches: bool,
     has_packets: bool,
+    may_notice_ends: bool,
+    reaps_by_itself: bool,
     names: Names,
     bystanders: Bystanders,
     reapers: Reapers,
@@ -111,6 +113,8 @@ impl Seen {
     pub(crate) fn look_at(&mut self, name: Syscall, arguments: &[u64; 6]) {
         /// CLONE_VM of clone(2).
         const MEMORY: u64 = 0x100;
+        /// CLONE_PIDFD of clone(2).
+        const PIDFD: u64 = 0x1000;
         /// PR_SET_SECCOMP of prctl(2).
         const SET_SECCOMP: u64 = 22;
         /// SOL_SOCKET, SO_RCVLOWAT and SO_PEEK_OFF of setsockopt(2).
@@ -141,6 +145,10 @@ impl Seen {
             Syscall::Setsockopt if command as u32 == SOCKET && ODD.contains(&(option as u32)) => {
                 self.has_odd_sockets = true;
             }
+            // By a pidfd, which CLONE_PIDFD asks for, too; by what is undone or let go at the end of a process.
+            Syscall::PidfdOpen | Syscall::Flock | Syscall::MqNotify => self.may_notice_ends = true,
+            Syscall::Semop | Syscall::Semtimedop => self.may_notice_ends = true,
+            Syscall::Clone if arguments[0] & PIDFD != 0 => self.may_notice_ends = true,
             Syscall::Unshare | Syscall::Setns => self.suspicions.namespaces = true,
             Syscall::Seccomp => self.suspicions.filters = self.filters,
             Syscall::Prctl if arguments[0] == SET_SECCOMP => self.suspicions.filters = self.filters,
@@ -148,6 +156,8 @@ impl Seen {
             Syscall::Madvise => self.suspicions.hidden_memory = true,
             // F_SETLK, F_SETLKW of fcntl(2).
             Syscall::Fcntl if matches!(command as u32, 6 | 7) => self.suspicions.locks = true,
+            // F_OFD_SETLK, F_OFD_SETLKW.
+            Syscall::Fcntl if matches!(command as u32, 37 | 38) => self.may_notice_ends = true,
             _ => {}
         }
     }
@@ -176,6 +186,27 @@ impl Seen {
     /// Whether somebody may be told at once what is changed.
     pub(crate) fn has_watches(&self) -> bool {
         self.has_watches
+    }
+
+    /// Whether somebody else than the parent of a process may notice its end: by what it is told of that, or by what the
+    /// process has then let go.
+    pub(crate) fn may_notice_ends(&self) -> bool {
+        self.may_notice_ends
+    }
+
+    /// Whether the kernel may reap children by itself (SA_NOCLDWAIT of sigaction(2)).
+    pub(crate) fn reaps_by_itself(&self) -> bool {
+        self.reaps_by_itself
+    }
+
+    /// A process has asked for that.
+    pub(crate) fn note_reaping(&mut self) {
+        self.reaps_by_itself = true;
+    }
+
+    /// Whether a process is known to have children.
+    pub(crate) fn is_parent(&self, process: Pid) -> bool {
+        self.parents.contains(&process)
     }
 
     /// Whether a process may share what it has open with others: its children, or a process that was sent it.

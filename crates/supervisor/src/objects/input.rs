@@ -18,6 +18,7 @@ use rustix::process::Pid;
 use surmise_engine::{ObjectId, UndoId};
 use surmise_sys::seccomp::Answer;
 
+use super::numbers;
 use crate::call::Call;
 use crate::error::bug;
 use crate::kind::Kind;
@@ -26,9 +27,6 @@ use crate::meeting::Wanted;
 use crate::member::Member;
 use crate::object::{Did, ObjectKind, Obstacle};
 use crate::world::World;
-
-/// Inputs have numbers above this as the engine's objects; others have smaller ones.
-const OBJECTS_BEFORE: u64 = 1 << 32;
 
 /// A pipe or a socket: the numbers of its device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -185,7 +183,7 @@ impl<W: World> Inputs<W> {
             *opened += 1;
             Input {
                 source: found.source,
-                object: ObjectId(OBJECTS_BEFORE + *opened),
+                object: ObjectId(numbers::INPUTS + *opened),
                 given: VecDeque::new(),
             }
         });

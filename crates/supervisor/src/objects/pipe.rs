@@ -17,6 +17,7 @@ use surmise_engine::{ObjectId, UndoId};
 use surmise_sys::seccomp::Answer;
 
 use super::input::{Look, Place};
+use super::numbers;
 use crate::call::Call;
 use crate::error::bug;
 use crate::kind::Kind;
@@ -25,9 +26,6 @@ use crate::meeting::Wanted;
 use crate::member::Member;
 use crate::object::{Did, ObjectKind, Obstacle};
 use crate::world::World;
-
-/// Pipes have numbers above this as the engine's objects; others have smaller ones.
-const OBJECTS_BEFORE: u64 = 1 << 40;
 
 /// What came of taking bytes out of a pipe.
 #[derive(Debug, PartialEq, Eq)]
@@ -147,7 +145,7 @@ impl<W: World> Pipes<W> {
             *opened += 1;
             Pipe {
                 pipe,
-                object: ObjectId(OBJECTS_BEFORE + *opened),
+                object: ObjectId(numbers::PIPES + *opened),
                 acts: VecDeque::new(),
             }
         });

@@ -7,7 +7,10 @@ pub const CHDIR: i64 = libc::SYS_chdir;
 pub const CLONE: i64 = libc::SYS_clone;
 pub const CLOSE: i64 = libc::SYS_close;
 pub const EXIT: i64 = libc::SYS_exit;
+pub const EXIT_GROUP: i64 = libc::SYS_exit_group;
 pub const GETPID: i64 = libc::SYS_getpid;
+pub const GETRUSAGE: i64 = libc::SYS_getrusage;
+pub const GETUID: i64 = libc::SYS_getuid;
 pub const KILL: i64 = libc::SYS_kill;
 pub const MADVISE: i64 = libc::SYS_madvise;
 pub const MMAP: i64 = libc::SYS_mmap;
@@ -34,3 +37,6 @@ pub const GET_TID_ADDRESS: u64 = libc::PR_GET_TID_ADDRESS as u64;
 
 /// Flag of [`WAIT4`]: also for children that tell nobody of their end.
 pub const WAIT_ALL: u64 = libc::__WALL as u64;
+
+/// Flag of [`WAIT4`]: it does not sleep.
+pub const NO_HANG: u64 = libc::WNOHANG as u64;

@@ -4,6 +4,8 @@
 //! All that tasks do is written down, and struck out when a task is restored. What is left in the end has to be what a
 //! machine without guesses could have done, in this order.
 
+mod ends;
+mod family;
 mod log;
 mod state;
 
@@ -23,6 +25,7 @@ use crate::objects::pipe::Taken;
 use crate::source::Guess;
 use crate::world::{Apart, Around, Imaged, Traced, World};
 
+pub(super) use family::{End, Families};
 pub(super) use log::{Disk, Log};
 pub(super) use state::{FILES, Op, Shared, State, Step, Written, pass};
 
@@ -117,7 +120,9 @@ impl World for Fake {
                 descriptor: INNER,
                 room: vec![(thread, 1)],
             })),
-            Op::Sync | Op::Irrevocable | Op::Exit | Op::Push(_) => Meeting::Wait,
+            Op::Sync | Op::Irrevocable | Op::Wait | Op::Exit(_) | Op::Push(_) | Op::Kill(_) => {
+                Meeting::Wait
+            }
         })
     }
 
@@ -204,6 +209,9 @@ impl World for Fake {
         let state = &mut *self.0.borrow_mut();
         let threads = state.threads(*process);
         let pending = |thread| has_call(calls, thread);
+        if threads.iter().any(|&thread| state.tasks[thread].at_exit) {
+            return Ok(true);
+        }
         assert!(state.can_stop(*process, pending, |thread| signals.contains(&thread)));
         for &thread in &threads {
             let task = state.task(thread);
@@ -226,7 +234,7 @@ impl World for Fake {
         let state = &mut *self.0.borrow_mut();
         for thread in state.threads(*process) {
             let task = state.task(thread);
-            assert!(task.stands, "it runs");
+            assert!(task.stands && !task.at_exit, "it runs");
             (task.stands, task.traced) = (false, traced == Traced::Still);
         }
         Ok(())
@@ -420,7 +428,7 @@ impl World for Fake {
     }
 
     fn may_put(&self, _: Option<Pid>, call: &Call) -> bool {
-        matches!(self.0.borrow().op_of(call), Op::Put(_) | Op::Exit)
+        matches!(self.0.borrow().op_of(call), Op::Put(_) | Op::Exit(_))
     }
 }
 

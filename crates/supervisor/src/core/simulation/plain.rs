@@ -4,18 +4,46 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rustix::process::Pid;
 
-use super::fake::{FILES, Op, State, Step};
+use super::fake::{End, FILES, Families, Op, State, Step};
 
-/// Its files, and its pipe.
-#[derive(Default)]
-struct Plain {
+/// Its files, its pipe, and its families.
+struct Plain<'a> {
+    state: &'a State,
+    families: Families,
+    /// The threads that have ended.
+    ended: Vec<Pid>,
     files: [i64; FILES],
     pipe: VecDeque<u8>,
     inner: VecDeque<u8>,
 }
 
-impl Plain {
-    fn tell(&mut self, op: Op) -> i64 {
+impl<'a> Plain<'a> {
+    fn new(state: &'a State) -> Self {
+        Self {
+            state,
+            families: state.first_families.clone(),
+            ended: Vec::new(),
+            files: Default::default(),
+            pipe: VecDeque::new(),
+            inner: VecDeque::new(),
+        }
+    }
+
+    fn process(&self, task: Pid) -> Pid {
+        self.state.tasks[task].process
+    }
+
+    fn exit(&mut self, task: Pid, status: u8) {
+        self.ended.push(task);
+        let process = self.process(task);
+        let tasks = self.state.tasks.iter();
+        let mut threads = tasks.filter(|(_, task)| task.process == process);
+        if threads.all(|(thread, _)| self.ended.contains(&thread)) {
+            self.families.end(process, End::Exited(status));
+        }
+    }
+
+    fn tell(&mut self, Step { task, op, told, .. }: Step) -> i64 {
         match op {
             Op::Look(file) => self.files[file],
             Op::Add(file) => {
@@ -34,7 +62,26 @@ impl Plain {
                 self.pipe.push_back(byte);
                 0
             }
-            Op::Sync | Op::Irrevocable | Op::Exit => 0,
+            Op::Wait => {
+                // Which child it is told of first is the machine's to say.
+                let parent = self.process(task);
+                let mut children = self.families.children(parent).into_iter();
+                let found =
+                    children.find(|(child, end)| end.is_some_and(|end| end.told(*child) == told));
+                match found {
+                    Some((child, _)) => self.families.reap(child).told(child),
+                    None => self.families.wait(parent).expect("a child has ended").1,
+                }
+            }
+            Op::Kill(process) => {
+                self.families.end(process, End::Killed);
+                0
+            }
+            Op::Exit(status) => {
+                self.exit(task, status);
+                0
+            }
+            Op::Sync | Op::Irrevocable => 0,
         }
     }
 }
@@ -42,9 +89,9 @@ impl Plain {
 /// What is left of all that tasks did is what a machine without guesses could have done: no task was told anything else,
 /// and nobody outside has seen anything else.
 pub(super) fn is_plain(state: &State) {
-    let mut plain = Plain::default();
+    let mut plain = Plain::new(state);
     for step in &state.steps {
-        let told = plain.tell(step.op);
+        let told = plain.tell(*step);
         assert_eq!(step.told, told, "{step:?} of {:?}", state.steps);
     }
     assert_eq!(state.files, plain.files);

@@ -11,6 +11,7 @@ use rustix::process::Pid;
 use surmise_sys::seccomp::{Answer, Notification};
 use surmise_syscalls::{Row, Syscall, row_of};
 
+use super::family::{End, Families};
 use crate::call::Call;
 
 /// What a task does, each by one call.
@@ -34,10 +35,14 @@ pub(in crate::core::simulation) enum Op {
     Sync,
     /// Does what nobody can take back.
     Irrevocable,
-    /// Ends, and its process with its last thread.
-    Exit,
+    /// Waits for any child of its process.
+    Wait,
+    /// Ends, and its process with its last thread, which tells this status.
+    Exit(u8),
     /// Somebody outside writes to the pipe.
     Push(u8),
+    /// Somebody kills a process.
+    Kill(Pid),
 }
 
 pub(in crate::core::simulation) const FILES: usize = 3;
@@ -45,25 +50,37 @@ pub(in crate::core::simulation) const FILES: usize = 3;
 impl Op {
     /// What a task does that was told all this.
     fn after(seed: u64, told: &[i64]) -> Self {
-        if told.len() >= 30 {
-            return Self::Exit;
-        }
         let mut hash = seed ^ 0x9e37_79b9_7f4a_7c15;
         for &word in told {
             hash = (hash ^ word.cast_unsigned())
                 .wrapping_mul(0x0100_0000_01b3)
                 .rotate_left(23);
         }
+        // Those that have got a child's end are likely to end soon.
+        let is_of_child = told.last().is_some_and(|&told| told >= End::TOLD_MIN);
+        let may_end = match is_of_child {
+            true => hash.is_multiple_of(2),
+            false => told.len() > 6 && hash.is_multiple_of(8),
+        };
+        if told.len() >= 30 || may_end {
+            return Self::Exit((hash >> 48) as u8);
+        }
         let place = (hash >> 32) as usize % FILES;
-        match hash % 20 {
-            16 | 17 => Self::Send((hash >> 40) as u8),
-            18 | 19 => Self::Receive,
+        let kind = match hash / 16 % 23 {
+            // In some schedules there is nothing but files, output and children.
+            11..=14 | 18 if seed.is_multiple_of(2) => hash / 1024 % 11,
+            kind => kind,
+        };
+        match kind {
+            19 | 20 => Self::Send((hash >> 40) as u8),
+            21 | 22 => Self::Receive,
             0..=4 => Self::Look(place),
             5..=7 => Self::Add(place),
             8..=10 => Self::Put((hash >> 40) as u8),
             11 | 12 => Self::Take,
             13 => Self::Poll,
             14 => Self::Sync,
+            15..=17 => Self::Wait,
             _ => Self::Irrevocable,
         }
     }
@@ -79,7 +96,8 @@ impl Op {
             Self::Poll => Syscall::Poll,
             Self::Sync => Syscall::Fsync,
             Self::Irrevocable => Syscall::Execve,
-            Self::Exit | Self::Push(_) => Syscall::Exit,
+            Self::Wait => Syscall::Wait4,
+            Self::Exit(_) | Self::Push(_) | Self::Kill(_) => Syscall::Exit,
         })
     }
 }
@@ -121,6 +139,8 @@ pub(in crate::core::simulation) struct Task {
     pub(in crate::core::simulation) is_alive: bool,
     pub(super) stands: bool,
     pub(super) traced: bool,
+    /// It stands still at its exit.
+    pub(super) at_exit: bool,
 }
 
 impl Task {
@@ -130,7 +150,7 @@ impl Task {
 
     /// Whether it is about to make a call, or could be stopped by a signal.
     fn runs(&self) -> bool {
-        self.is_alive && self.waits_in.is_none() && !self.at_signal
+        self.is_alive && self.waits_in.is_none() && !self.at_signal && !self.at_exit
     }
 }
 
@@ -166,6 +186,9 @@ pub(in crate::core::simulation) struct State {
     pub(in crate::core::simulation) rng: Rng,
     pub(in crate::core::simulation) now: Instant,
     pub(in crate::core::simulation) tasks: Tasks,
+    pub(in crate::core::simulation) families: Families,
+    /// As they were in the beginning.
+    pub(in crate::core::simulation) first_families: Families,
     pub(in crate::core::simulation) files: [i64; FILES],
     pub(super) marks: Vec<Mark>,
     pub(super) marks_made: u64,
@@ -201,16 +224,17 @@ impl State {
     pub(in crate::core::simulation) fn new(seed: u64, processes: usize) -> Shared {
         let mut rng = Rng::with_seed(seed);
         let now = Instant::now();
+        let kind = rng.u64(..2);
         let threads = (1..=processes).flat_map(|number| {
             let process = 100 * number as i32;
-            (0..rng.choice([1, 1, 2, 4]).expect("one")).map(move |thread| (process, thread))
+            (0..rng.choice([1, 1, 1, 2, 4]).expect("one")).map(move |thread| (process, thread))
         });
         let threads: Vec<_> = threads.collect();
         let tasks = threads.into_iter().map(|(process, thread)| {
             let pid = |number| Pid::from_raw(number).expect("a number");
             let task = Task {
                 process: pid(process),
-                seed: rng.u64(..),
+                seed: rng.u64(..) << 1 | kind,
                 told: Vec::new(),
                 waits_in: None,
                 at_signal: false,
@@ -219,14 +243,18 @@ impl State {
                 is_alive: true,
                 stands: false,
                 traced: false,
+                at_exit: false,
             };
             (pid(process + thread), task)
         });
         let tasks = Tasks(tasks.collect());
+        let families = Families::any(&mut rng, processes);
         Rc::new(RefCell::new(Self {
             rng,
             now,
             tasks,
+            first_families: families.clone(),
+            families,
             files: [0; FILES],
             marks: Vec::new(),
             marks_made: 0,
@@ -275,7 +303,7 @@ impl State {
     pub(in crate::core::simulation) fn longest_wait(&self) -> Duration {
         let waits = |task: &&Task| {
             let is_slow = |call| {
-                self.awaited.contains_key(&call) || matches!(task.op(), Op::Put(_) | Op::Exit)
+                self.awaited.contains_key(&call) || matches!(task.op(), Op::Put(_) | Op::Exit(_))
             };
             task.at_signal || task.waits_in.is_some_and(|call| !is_slow(call))
         };
@@ -296,7 +324,8 @@ impl State {
             id: self.calls,
             thread: pid,
             number: row.number(),
-            arguments: [0; 6],
+            // Of any child.
+            arguments: [u64::MAX, 0, 0, 0, 0, 0],
             instruction_pointer: 0,
         };
         Call { notification, row }
@@ -306,12 +335,7 @@ impl State {
     pub(in crate::core::simulation) fn push(&mut self) {
         let byte = self.rng.u8(..);
         self.pipe.push_back(byte);
-        self.steps.push(Step {
-            task: Pid::INIT,
-            at: 0,
-            op: Op::Push(byte),
-            told: 0,
-        });
+        self.note_outside(Op::Push(byte));
     }
 
     /// Whether nothing is left that could be undone.
@@ -325,6 +349,18 @@ impl State {
             let task = &mut self.tasks[thread];
             (task.is_alive, task.waits_in, task.at_signal) = (false, None, false);
         }
+        self.families.end(process, End::Killed);
+        self.note_outside(Op::Kill(process));
+    }
+
+    /// Something happens that no task does.
+    fn note_outside(&mut self, op: Op) {
+        self.steps.push(Step {
+            task: Pid::INIT,
+            at: 0,
+            op,
+            told: 0,
+        });
     }
 
     pub(super) fn op_of(&self, call: &Call) -> Op {
@@ -357,6 +393,23 @@ impl State {
             Answer::Value(told) => told,
             Answer::Error(errno) => -i64::from(errno.raw_os_error()),
         };
+        self.tell(pid, op, told);
+        if let Op::Exit(status) = op
+            && answer == Answer::Continue
+        {
+            let task = self.task(pid);
+            assert!(!task.traced, "it ends while something is undecided");
+            task.is_alive = false;
+            let process = task.process;
+            if self.threads(process).is_empty() {
+                self.families.end(process, End::Exited(status));
+            }
+        }
+        true
+    }
+
+    /// A task has done something, and is told what came of it.
+    pub(super) fn tell(&mut self, pid: Pid, op: Op, told: i64) {
         let at = self.tasks[pid].told.len();
         self.steps.push(Step {
             task: pid,
@@ -367,11 +420,24 @@ impl State {
         let task = self.task(pid);
         task.told.push(told);
         task.waits_in = None;
-        if op == Op::Exit && answer == Answer::Continue {
-            assert!(!task.traced, "it ends while something is undecided");
-            task.is_alive = false;
+    }
+
+    /// A process waits for any child. One that was killed when it stood at its exit was killed before.
+    fn wait(&mut self, process: Pid) -> Option<i64> {
+        let (child, told) = self.families.wait(process)?;
+        if let Some(child) = child
+            && told == End::Killed.told(child)
+        {
+            let tasks = &self.tasks;
+            let is_of_child = |step: &Step| {
+                tasks
+                    .iter()
+                    .any(|(pid, task)| pid == step.task && task.process == child)
+            };
+            self.steps
+                .retain(|step| !(matches!(step.op, Op::Exit(_)) && is_of_child(step)));
         }
-        true
+        Some(told)
     }
 
     pub(super) fn task(&mut self, pid: Pid) -> &mut Task {
@@ -409,7 +475,8 @@ impl State {
             }
             Op::Receive => self.inner.pop_front().map_or(-1, i64::from),
             Op::Poll => (self.pipe.len() + 1000 * self.inner.len()) as i64,
-            Op::Sync | Op::Irrevocable | Op::Exit | Op::Push(_) => 0,
+            Op::Wait => self.wait(self.tasks[pid].process)?,
+            Op::Sync | Op::Irrevocable | Op::Exit(_) | Op::Push(_) | Op::Kill(_) => 0,
         })
     }
 
@@ -433,7 +500,8 @@ impl State {
             let length = told.len();
             self.steps
                 .retain(|step| step.task != thread || step.at < length);
-            self.task(thread).told = told;
+            let task = self.task(thread);
+            (task.told, task.at_exit) = (told, false);
         }
     }
 }
