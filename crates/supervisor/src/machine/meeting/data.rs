@@ -3,7 +3,7 @@
 //! A regular file of the view is read as often as one likes: a checkpoint holds its position. What is written
 //! to it the view can undo. What is read from a pipe or a socket would be gone for others, so it is only looked
 //! at; terminals let nobody look. And what is written to them is seen; output by the command's own streams is
-//! held here instead.
+//! held here instead. Devices that keep nothing (`/dev/null` and its like) are used as one likes.
 
 use std::io;
 
@@ -14,6 +14,7 @@ use surmise_syscalls::Syscall;
 
 use super::Met;
 use crate::kind::Kind;
+use crate::machine::seen::devices;
 use crate::machine::task;
 use crate::meeting::{Act, Meeting, Wanted};
 
@@ -37,12 +38,22 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
                 // It fails by itself.
                 None | Some(FileType::Directory) => Meeting::Pass(Kind::Descriptor),
                 Some(FileType::Fifo | FileType::Socket) => input(met)?,
-                Some(_) => Meeting::Wait,
+                Some(_) => without_trace(met, devices::is_source)?,
             }
         }
         // A directory that is listed from the start stays so listed, whatever is undone.
         Syscall::Getdents | Syscall::Getdents64 if met.known.has_changed => Meeting::Wait,
-        Syscall::Lseek | Syscall::Getdents | Syscall::Getdents64 => moving(met)?,
+        Syscall::Lseek => seeking(met)?,
+        Syscall::Getdents | Syscall::Getdents64 => moving(met)?,
+        Syscall::Write
+        | Syscall::Writev
+        | Syscall::Pwrite64
+        | Syscall::Pwritev
+        | Syscall::Pwritev2
+            if device(met)?.is_some_and(devices::is_sink) =>
+        {
+            Meeting::Pass(Kind::Descriptor)
+        }
         Syscall::Write
             if met.arguments[2] <= LENGTH_MAX && met.known.channels.is_output(met)? =>
         {
@@ -76,6 +87,36 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
         }
         _ => Meeting::Wait,
     })
+}
+
+/// Only what has a position can be moved. With a pipe or a socket the call fails by itself; a device that keeps nothing
+/// stays where it is.
+fn seeking(met: &Met<'_>) -> io::Result<Meeting> {
+    let has_position = match task::file_type(met.process, met.arguments[0])? {
+        None | Some(FileType::Fifo | FileType::Socket) => false,
+        Some(FileType::CharacterDevice) => !device(met)?.is_some_and(devices::is_source),
+        Some(_) => true,
+    };
+    match has_position {
+        true => moving(met),
+        false => Ok(Meeting::Pass(Kind::Descriptor)),
+    }
+}
+
+/// Nothing has to be undone of what is done to a device of such a kind.
+fn without_trace(met: &Met<'_>, is_such: impl Fn(u64) -> bool) -> io::Result<Meeting> {
+    Ok(match device(met)?.is_some_and(is_such) {
+        true => Meeting::Pass(Kind::Descriptor),
+        false => Meeting::Wait,
+    })
+}
+
+/// The number of the character device that the descriptor leads to, if to one.
+fn device(met: &Met<'_>) -> io::Result<Option<u64>> {
+    let found = task::file(met.process, met.arguments[0])?;
+    let device = found
+        .filter(|(_, stat)| FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice);
+    Ok(device.map(|(_, stat)| stat.st_rdev))
 }
 
 fn is_regular(met: &Met<'_>) -> io::Result<bool> {

@@ -61,7 +61,7 @@ impl Names {
         let mounts = Mounts {
             view: 1,
             device: String::new(),
-            others: vec![PathBuf::from("/proc")],
+            others: ["/proc", "/dev", "/dev/null"].map(PathBuf::from).to_vec(),
         };
         Self {
             mounts: Some(mounts),
@@ -112,6 +112,12 @@ impl Names {
             look,
         };
         Ok(walk.follow(&base, text, last))
+    }
+
+    /// Whether the domain has a mount at just this place, beside the view.
+    pub(super) fn has_mount_at(&self, place: &Path) -> bool {
+        let mut mounts = self.mounts.iter().flat_map(|mounts| &mounts.others);
+        mounts.any(|other| other == place)
     }
 
     /// Whether names inside may mean what they do not mean outside, and be no plain files.
