@@ -11,7 +11,7 @@ use rustix::fs::OFlags;
 use rustix::process::Pid;
 use surmise_sys::memory;
 use surmise_sys::pagemap::{PAGE, PageMap};
-use surmise_sys::ptrace::{SignalInfo, call};
+use surmise_sys::ptrace::{RestartableSequences, SignalInfo, call};
 
 use crate::checkpoint::{Checkpoint, Image};
 use crate::contents;
@@ -107,6 +107,8 @@ impl Halted<'_> {
         // older vessel can map.
         let ended = self.process.await_killed(&checkpoint.vessel);
         ended.map_err(restoring("wait for the end of a vessel"))?;
+        let forgotten = self.forget_restartable(&checkpoint.threads, gate);
+        forgotten.map_err(restoring("end a restartable sequence"))?;
         let mut scratch = Scratch::default();
         let pid = self.process.pid;
         let hand = &mut self.hand(gate);
@@ -136,6 +138,26 @@ impl Halted<'_> {
             .unmap(&mut self.hand(gate))
             .map_err(restoring("unmap the scratch page"))?;
         Ok(Restored { pages })
+    }
+
+    /// Unregisters areas for restartable sequences that threads have registered since. The kernel writes there whenever a
+    /// thread returns from a call, and the memory may go now.
+    fn forget_restartable(&mut self, images: &[Image], gate: &mut dyn Gate) -> io::Result<()> {
+        let instruction = self.instruction;
+        for held in &mut self.threads {
+            let image = images.iter().find(|image| image.thread == held.thread());
+            let image = image.expect("all others were ended");
+            let mut hand = Hand {
+                held,
+                instruction,
+                gate,
+            };
+            let now = hand.held.stopped()?.restartable_sequences()?;
+            if now != image.restartable {
+                unregister(&mut hand, now)?;
+            }
+        }
+        Ok(())
     }
 
     /// Threads that were born since do not exist any more. Returns what they were about to take: it was sent
@@ -228,21 +250,10 @@ fn restore_kernel_state(hand: &mut Hand<'_>, image: &Image) -> io::Result<()> {
     if memory::robust_list(image.thread)?.0 != head {
         hand.call(call::SET_ROBUST_LIST, [head, size, 0, 0, 0, 0])?;
     }
-    const UNREGISTER: u64 = 1;
     let now = hand.held.stopped()?.restartable_sequences()?;
     let then = image.restartable;
     if now != then {
-        if now.address != 0 {
-            let area = [
-                now.address,
-                now.size.into(),
-                UNREGISTER,
-                now.signature.into(),
-                0,
-                0,
-            ];
-            hand.call(call::RSEQ, area)?;
-        }
+        unregister(hand, now)?;
         if then.address != 0 {
             let area = [
                 then.address,
@@ -254,6 +265,17 @@ fn restore_kernel_state(hand: &mut Hand<'_>, image: &Image) -> io::Result<()> {
             ];
             hand.call(call::RSEQ, area)?;
         }
+    }
+    Ok(())
+}
+
+/// Takes an area for restartable sequences away, if there is one.
+fn unregister(hand: &mut Hand<'_>, area: RestartableSequences) -> io::Result<()> {
+    const UNREGISTER: u64 = 1;
+    if area.address != 0 {
+        let (size, signature) = (area.size.into(), area.signature.into());
+        let arguments = [area.address, size, UNREGISTER, signature, 0, 0];
+        hand.call(call::RSEQ, arguments)?;
     }
     Ok(())
 }

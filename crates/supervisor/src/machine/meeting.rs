@@ -97,7 +97,7 @@ mod tests {
     const PASSING: [(&str, &str); 7] = [
         (
             "descriptor",
-            "epoll_create epoll_create1 eventfd eventfd2 inotify_init inotify_init1 memfd_create \
+            "epoll_create epoll_create1 eventfd eventfd2 inotify_init inotify_init1 lseek memfd_create \
              pidfd_open pipe pipe2 pread64 preadv preadv2 read readv timerfd_create",
         ),
         ("events", "poll ppoll pselect6 select"),
@@ -202,6 +202,41 @@ mod tests {
         assert_eq!(maps(&device, 1, SHARED), Meeting::Wait);
         drop(other.stdin.take());
         other.wait().expect("wait");
+    }
+
+    #[test]
+    fn a_device_that_keeps_nothing_is_read_and_written() {
+        let open = |path: &str| {
+            let file = std::fs::File::options().read(true).write(true).open(path);
+            file.expect("a device")
+        };
+        let passes = Meeting::Pass(Kind::Descriptor);
+        for (path, is_sink) in [
+            ("/dev/null", true),
+            ("/dev/zero", true),
+            ("/dev/full", true),
+            ("/dev/urandom", false),
+        ] {
+            let file = open(path);
+            let arguments = [file.as_raw_fd() as u64, 64, 10, 0, 0, 0];
+            for name in [Syscall::Read, Syscall::Readv, Syscall::Lseek] {
+                assert_eq!(met(row_of(name), arguments), passes, "{name} {path}");
+            }
+            for name in [Syscall::Write, Syscall::Writev, Syscall::Pwrite64] {
+                let passed = met(row_of(name), arguments) == passes;
+                assert_eq!(passed, is_sink, "{name} {path}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_pipe_has_no_position() {
+        let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
+        for end in [&reader, &writer] {
+            let arguments = [end.as_raw_fd() as u64, 0, 1, 0, 0, 0];
+            let met = met(row_of(Syscall::Lseek), arguments);
+            assert_eq!(met, Meeting::Pass(Kind::Descriptor));
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What tasks have done that a rollback could not cope with: looked for where somebody has done it at all.
 
 mod bystanders;
+pub(super) mod devices;
 pub(super) mod names;
 mod reapers;
 

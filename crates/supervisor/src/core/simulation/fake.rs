@@ -7,6 +7,7 @@
 mod ends;
 mod family;
 mod log;
+mod op;
 mod state;
 
 use std::io;
@@ -27,7 +28,8 @@ use crate::world::{Apart, Around, Imaged, Traced, World};
 
 pub(super) use family::{End, Families};
 pub(super) use log::{Disk, Log};
-pub(super) use state::{FILES, Op, Shared, State, Step, Written, pass};
+pub(super) use op::{FILES, Op};
+pub(super) use state::{Shared, State, Step, Written, pass};
 
 /// By which tasks have the pipe inside.
 const INNER: u64 = 5;

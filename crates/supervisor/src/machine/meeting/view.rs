@@ -8,6 +8,7 @@ use surmise_syscalls::Syscall;
 
 use super::{Known, Met};
 use crate::kind::Kind;
+use crate::machine::seen::devices;
 use crate::machine::seen::names::Last;
 use crate::machine::task;
 use crate::meeting::{Act, Meeting};
@@ -77,10 +78,14 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
 }
 
 /// To open a file for reading changes nothing; to open a FIFO lets go on who writes to it, and a device may
-/// do anything.
+/// do anything but for those that keep nothing.
 fn opening(met: &Met<'_>, (directory, path): (u64, u64), flags: u64) -> io::Result<Meeting> {
     if flags & PATH != 0 {
         return Ok(Meeting::Pass(Kind::File));
+    }
+    let seen = met.known.seen;
+    if !seen.has_jails() && devices::is_named(seen.names(), met.process, path) {
+        return Ok(Meeting::Pass(Kind::Descriptor));
     }
     let is_new = flags & NEW == NEW;
     let last = match is_new || flags & NO_FOLLOW != 0 {
@@ -226,13 +231,35 @@ mod tests {
         assert_eq!(opened(c"/etc/passwd", 0), Meeting::Pass(Kind::File));
         assert_eq!(opened(c"/etc/nothing", 0), Meeting::Pass(Kind::File));
         for elsewhere in [
-            c"/dev/null",
+            c"/dev/tty",
+            c"/dev/null/",
+            // A domain whose mount has no such device of its own.
+            c"/dev/zero",
             c"/proc/self/status",
             c"/proc/self/root/etc/passwd",
         ] {
             assert_eq!(opened(elsewhere, 0), Meeting::Wait, "{elsewhere:?}");
         }
         assert_eq!(opened(c"/dev/null", PATH), Meeting::Pass(Kind::File));
+    }
+
+    #[test]
+    fn a_device_that_keeps_nothing_is_opened_whatever_names_the_domain_has_changed() {
+        const APPENDING: u64 = CHANGING & !0o20_000_000 | 0o2000;
+        let mut seen = Seen::in_view();
+        let own = rustix::process::getpid();
+        let path = c"/etc/nothing".as_ptr() as u64;
+        let noted = seen.note(own, Syscall::Symlink, &[path, path, 0, 0, 0, 0]);
+        noted.expect("noted");
+        seen.look_at(Syscall::Mknod, &[0; 6]);
+        for flags in [0, 1, 2, APPENDING] {
+            assert_eq!(
+                opened(&seen, c"/dev/null", flags, None),
+                Meeting::Pass(Kind::Descriptor)
+            );
+        }
+        seen.look_at(Syscall::Chroot, &[0; 6]);
+        assert_eq!(opened(&seen, c"/dev/null", 0, None), Meeting::Wait);
     }
 
     #[test]

@@ -44,7 +44,7 @@ impl Names {
         let mounts = Mounts {
             view: 1,
             device: String::new(),
-            others: vec![PathBuf::from("/proc")],
+            others: ["/proc", "/dev", "/dev/null"].map(PathBuf::from).to_vec(),
         };
         Self {
             mounts: Some(mounts),
@@ -96,6 +96,12 @@ impl Names {
             look: |place: &Path| self.look(place, inside),
         };
         Ok(walk.follow(&base, text, last))
+    }
+
+    /// Whether the domain has a mount at just this place, beside the view.
+    pub(super) fn has_mount_at(&self, place: &Path) -> bool {
+        let mut mounts = self.mounts.iter().flat_map(|mounts| &mounts.others);
+        mounts.any(|other| other == place)
     }
 
     /// What is at a place in the view.
