@@ -8,9 +8,9 @@ use crate::setting::as_each_user;
 #[test]
 fn through_files_that_another_process_makes_and_renames() {
     let script = "
-        (n=0; while test $n -lt 12; do echo $n > new && mv new file$n; n=$((n + 1)); done) &
+        (n=0; while test $n -lt 6; do echo $n > new && mv new file$n; n=$((n + 1)); done) &
         n=0
-        while test $n -lt 12; do
+        while test $n -lt 6; do
             until test -e file$n; do :; done
             read line < file$n; echo \"got $line\"; n=$((n + 1))
         done
