@@ -12,16 +12,16 @@ use surmise_supervisor::Files;
 use surmise_view::{Notifier, View};
 
 /// From the supervisor to the view; [`FilesReport`] answers each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum FilesOrder {
     /// Make a mark.
     Mark { process: i32, has_borne: bool },
-    /// What was changed since this mark stays.
-    Keep(u64),
-    /// Calls that wait for a decision fail.
-    GiveUp,
-    /// Undo what was changed since this mark.
-    Undo(u64),
+    /// What these marks have changed stays.
+    Settle(Vec<u64>),
+    /// Calls that wait on behalf of these marks fail.
+    GiveUp(Vec<u64>),
+    /// Undo what these marks have changed, newest first.
+    Undo(Vec<u64>),
 }
 
 /// From the view to the supervisor.
@@ -91,16 +91,16 @@ impl Files for UndecidedFiles {
         self.order(FilesOrder::Mark { process, has_borne })
     }
 
-    fn keep(&self, mark: u64) -> io::Result<()> {
-        self.order(FilesOrder::Keep(mark)).map(drop)
+    fn settle(&self, marks: &[u64]) -> io::Result<()> {
+        self.order(FilesOrder::Settle(marks.to_vec())).map(drop)
     }
 
-    fn give_up(&self) -> io::Result<()> {
-        self.order(FilesOrder::GiveUp).map(drop)
+    fn give_up(&self, marks: &[u64]) -> io::Result<()> {
+        self.order(FilesOrder::GiveUp(marks.to_vec())).map(drop)
     }
 
-    fn undo(&self, mark: u64) -> io::Result<()> {
-        self.order(FilesOrder::Undo(mark)).map(drop)
+    fn undo(&self, marks: &[u64]) -> io::Result<()> {
+        self.order(FilesOrder::Undo(marks.to_vec())).map(drop)
     }
 
     fn asked(&self) -> io::Result<()> {
@@ -135,9 +135,9 @@ impl UndoLog {
                 FilesOrder::Mark { process, has_borne } => {
                     notifier.mark(view, process.cast_unsigned(), has_borne)
                 }
-                FilesOrder::Keep(mark) => notifier.keep(view, mark).map(|()| 0),
-                FilesOrder::GiveUp => notifier.give_up(view).map(|()| 0),
-                FilesOrder::Undo(mark) => notifier.undo(view, mark).map(|()| 0),
+                FilesOrder::Settle(marks) => notifier.settle(view, &marks).map(|()| 0),
+                FilesOrder::GiveUp(marks) => notifier.give_up(view, &marks).map(|()| 0),
+                FilesOrder::Undo(marks) => notifier.undo(view, &marks).map(|()| 0),
             };
             let report = match done {
                 Ok(mark) => FilesReport::Done(mark),
@@ -199,13 +199,13 @@ mod tests {
             let process = Pid::from_raw(7).expect("a number");
             assert_eq!(files.mark(process, true).expect("a mark"), 1);
             assert_eq!(files.mark(process, false).expect("a mark"), 2);
-            assert_eq!(files.undo(2).expect_err("full").raw_os_error(), Some(28));
-            let error = files.keep(3).expect_err("an error");
-            assert_eq!(error.to_string(), "Keep(3)");
+            assert_eq!(files.undo(&[2]).expect_err("full").raw_os_error(), Some(28));
+            let error = files.settle(&[3]).expect_err("an error");
+            assert_eq!(error.to_string(), "Settle([3])");
             log.close();
         });
         drop(log);
-        assert!(files.give_up().is_err(), "nobody answers");
+        assert!(files.give_up(&[2]).is_err(), "nobody answers");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::io;
 
 use rustix::io::Errno;
 use surmise_fuse::Postponed;
-use surmise_view::{FileKind, NodeId, OpenHow, SetAttributes, load};
+use surmise_view::{FileKind, MarkId, NodeId, OpenHow, SetAttributes, load};
 
 use crate::{DESCRIPTORS, World, create, errno, first_use, lookup};
 
@@ -39,7 +39,7 @@ fn a_real_file_whose_adoption_is_undone_is_known_where_it_was() {
     view.set_attributes(file.node, private).unwrap();
     view.write(file.node, 0, b"new", false).unwrap();
     assert_eq!(objects(&world), 1);
-    view.undo(mark).unwrap();
+    view.undo(&[mark]).unwrap();
     // By its node, as who has it open.
     let after = view.attributes(file.node).unwrap();
     assert_eq!(after.attributes, file.attributes);
@@ -50,7 +50,7 @@ fn a_real_file_whose_adoption_is_undone_is_known_where_it_was() {
 }
 
 #[test]
-fn data_from_before_two_marks_stay_when_the_newer_one_is_kept() {
+fn data_from_before_two_marks_stay_when_the_older_one_is_settled() {
     let world = World::new();
     let view = world.view();
     let made = create(&view, NodeId::ROOT, "made", FileKind::Regular).unwrap();
@@ -63,9 +63,12 @@ fn data_from_before_two_marks_stay_when_the_newer_one_is_kept() {
     view.set_attributes(made.node, private).unwrap();
     let newer = view.mark(std::process::id(), false).unwrap();
     view.write(made.node, 0, b"new", false).unwrap();
-    view.keep(newer).unwrap();
+    // The newer mark's data lie on what the older one has changed.
+    assert!(view.settle(&[newer]).is_err());
+    assert!(view.undo(&[older]).is_err());
+    view.settle(&[older]).unwrap();
     assert_eq!(objects(&world), 2);
-    view.undo(older).unwrap();
+    view.undo(&[newer]).unwrap();
     let mut data = [0; 4];
     assert_eq!(view.read(made.node, 0, &mut data).unwrap(), 3);
     assert_eq!(&data[..3], b"old");
@@ -81,7 +84,7 @@ fn what_the_kernel_forgot_goes_once_nothing_could_bring_it_back() {
     view.unlink(NodeId::ROOT, OsStr::new("made")).unwrap();
     view.forget(made.node, 1);
     assert_eq!(objects(&world), 1);
-    view.keep(mark).unwrap();
+    view.settle(&[mark]).unwrap();
     assert_eq!(objects(&world), 0);
 }
 
@@ -103,15 +106,15 @@ fn data_that_others_may_have_mapped_wait_for_a_decision() {
     assert!(view.write(file.node, 0, b"two", false).is_err_and(waits));
     view.close_file(file.node, other, false);
     view.write(file.node, 0, b"two", false).unwrap();
-    view.keep(mark).unwrap();
+    view.settle(&[mark]).unwrap();
 
     // What was opened before the mark, its children may have, too.
     let mark = view.mark(own, true).unwrap();
     assert!(view.write(file.node, 0, b"six", false).is_err_and(waits));
-    view.give_up();
+    view.give_up(&[mark]);
     let failed = view.write(file.node, 0, b"six", false);
     assert_eq!(errno(failed), Some(Errno::INTR.raw_os_error()));
-    view.undo(mark).unwrap();
+    view.undo(&[mark]).unwrap();
     view.write(file.node, 0, b"six", false).unwrap();
 }
 
@@ -121,11 +124,12 @@ fn what_is_undecided_is_not_committed() {
     let view = world.view();
     let mark = view.mark(std::process::id(), false).unwrap();
     create(&view, NodeId::ROOT, "made", FileKind::Regular).unwrap();
-    assert_eq!(load(world.state.path()).unwrap().nodes().count(), 0);
+    // The root, which is adopted.
+    assert_eq!(load(world.state.path()).unwrap().nodes().count(), 1);
     let refused = view.prepare_commit();
     assert_eq!(errno(refused), Some(Errno::BUSY.raw_os_error()));
-    view.keep(mark).unwrap();
-    assert_ne!(load(world.state.path()).unwrap().nodes().count(), 0);
+    view.settle(&[mark]).unwrap();
+    assert_eq!(load(world.state.path()).unwrap().nodes().count(), 2);
     view.prepare_commit().unwrap();
     let refused = view.mark(std::process::id(), false);
     assert_eq!(errno(refused.map(drop)), Some(Errno::BUSY.raw_os_error()));
@@ -152,7 +156,7 @@ fn a_file_stays_known_by_its_place_in_a_directory_that_the_kernel_forgot() {
         let other = lookup(&view, NodeId::ROOT, &name);
         view.open_directory(other.node).unwrap();
     }
-    view.undo(mark).unwrap();
+    view.undo(&[mark]).unwrap();
     let after = view.attributes(file.node).unwrap();
     assert_eq!(
         after.attributes.identity.key(),
@@ -174,7 +178,7 @@ fn a_file_whose_change_is_undone_was_first_used_when_it_was() {
     view.open_file(file.node, own).unwrap();
     let mark = view.mark(own.opener, false).unwrap();
     view.write(file.node, 0, b"new", false).unwrap();
-    view.undo(mark).unwrap();
+    view.undo(&[mark]).unwrap();
     fs::write(lower.join("file"), "newer and longer").unwrap();
     lookup(&view, NodeId::ROOT, "twin");
     view.unlink(NodeId::ROOT, OsStr::new("twin")).unwrap();
@@ -194,8 +198,8 @@ fn nothing_is_given_up_where_nothing_is_undecided() {
         ..OpenHow::default()
     };
     view.open_file(file.node, opener).unwrap();
-    view.give_up();
-    view.mark(own, true).unwrap();
+    view.give_up(&[MarkId(1)]);
+    assert_eq!(view.mark(own, true).unwrap(), MarkId(1));
     assert!(view.write(file.node, 0, b"new", false).is_err_and(waits));
 }
 

@@ -51,28 +51,32 @@ impl Files for Log {
         Ok(number)
     }
 
-    fn keep(&self, mark: u64) -> io::Result<()> {
+    fn settle(&self, marks: &[u64]) -> io::Result<()> {
         let state = &mut *self.state.borrow_mut();
-        let place = state.marks.iter().position(|one| one.number == mark);
-        state.marks.remove(place.expect("a mark"));
+        for mark in marks {
+            let place = state.marks.iter().position(|one| one.number == *mark);
+            state.marks.remove(place.expect("a mark"));
+        }
         Ok(())
     }
 
-    fn give_up(&self) -> io::Result<()> {
+    fn give_up(&self, _: &[u64]) -> io::Result<()> {
         Ok(())
     }
 
-    fn undo(&self, mark: u64) -> io::Result<()> {
+    fn undo(&self, marks: &[u64]) -> io::Result<()> {
         let state = &mut *self.state.borrow_mut();
-        let newest = state.marks.pop().expect("a mark");
-        assert_eq!(newest.number, mark, "the newest comes first");
-        let mut threads = state.threads(newest.process).into_iter();
-        assert!(
-            threads.all(|thread| state.tasks[thread].stands),
-            "it could see that"
-        );
-        for (file, before) in newest.before.into_iter().rev() {
-            state.files[file] = before;
+        for mark in marks {
+            let newest = state.marks.pop().expect("a mark");
+            assert_eq!(newest.number, *mark, "the newest comes first");
+            let mut threads = state.threads(newest.process).into_iter();
+            assert!(
+                threads.all(|thread| state.tasks[thread].stands),
+                "it could see that"
+            );
+            for (file, before) in newest.before.into_iter().rev() {
+                state.files[file] = before;
+            }
         }
         Ok(())
     }
