@@ -1,6 +1,6 @@
 //! The view, the model beside it, and processes whose changes they are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -44,6 +44,8 @@ pub struct World {
     /// When each change was made.
     times: Vec<Timestamp>,
 }
+
+type Names = BTreeSet<(Ino, String)>;
 
 /// A path to a change, and what it leads through.
 struct Found {
@@ -244,11 +246,7 @@ impl World {
         });
     }
 
-    fn resolve(
-        &self,
-        tree: &Tree,
-        step: &Step,
-    ) -> Option<(usize, Change, std::collections::BTreeSet<(Ino, String)>)> {
+    fn resolve(&self, tree: &Tree, step: &Step) -> Option<(usize, Change, Names)> {
         let one = |path: &[String]| self.find(tree, path);
         Some(match step {
             Step::Make(process, at, is_directory) => {
