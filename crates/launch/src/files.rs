@@ -19,12 +19,12 @@ use surmise_view::{Notifier, View};
 enum FilesOrder {
     /// Make a mark.
     Mark { process: i32, has_borne: bool },
-    /// What was changed since this mark stays.
-    Keep(u64),
-    /// Calls that wait for a decision fail.
-    GiveUp,
-    /// Undo what was changed since this mark.
-    Undo(u64),
+    /// What these marks have changed stays.
+    Settle(Vec<u64>),
+    /// Calls that wait on behalf of these marks fail.
+    GiveUp(Vec<u64>),
+    /// Undo what these marks have changed, newest first.
+    Undo(Vec<u64>),
     /// Tell what is at this path.
     Look(Vec<u8>),
 }
@@ -119,16 +119,16 @@ impl Files for UndecidedFiles {
         self.order(FilesOrder::Mark { process, has_borne })
     }
 
-    fn keep(&self, mark: u64) -> io::Result<()> {
-        self.order(FilesOrder::Keep(mark)).map(drop)
+    fn settle(&self, marks: &[u64]) -> io::Result<()> {
+        self.order(FilesOrder::Settle(marks.to_vec())).map(drop)
     }
 
-    fn give_up(&self) -> io::Result<()> {
-        self.order(FilesOrder::GiveUp).map(drop)
+    fn give_up(&self, marks: &[u64]) -> io::Result<()> {
+        self.order(FilesOrder::GiveUp(marks.to_vec())).map(drop)
     }
 
-    fn undo(&self, mark: u64) -> io::Result<()> {
-        self.order(FilesOrder::Undo(mark)).map(drop)
+    fn undo(&self, marks: &[u64]) -> io::Result<()> {
+        self.order(FilesOrder::Undo(marks.to_vec())).map(drop)
     }
 
     fn at(&self, place: &Path) -> io::Result<At> {
@@ -192,13 +192,13 @@ impl UndoLog {
                     let mark = notifier.mark(view, process.cast_unsigned(), has_borne);
                     mark.map(FilesReport::Done)
                 }
-                FilesOrder::Keep(mark) => done(notifier.keep(view, mark)),
-                FilesOrder::GiveUp => done(notifier.give_up(view)),
-                FilesOrder::Undo(mark) => done(notifier.undo(view, mark)),
                 FilesOrder::Look(place) => {
                     let found = view.at(Path::new(OsStr::from_bytes(&place)));
                     found.map(|found| FilesReport::Found(found.into()))
                 }
+                FilesOrder::Settle(marks) => done(notifier.settle(view, &marks)),
+                FilesOrder::GiveUp(marks) => done(notifier.give_up(view, &marks)),
+                FilesOrder::Undo(marks) => done(notifier.undo(view, &marks)),
             };
             let report = match done {
                 Ok(report) => report,
@@ -260,13 +260,13 @@ mod tests {
             let process = Pid::from_raw(7).expect("a number");
             assert_eq!(files.mark(process, true).expect("a mark"), 1);
             assert_eq!(files.mark(process, false).expect("a mark"), 2);
-            assert_eq!(files.undo(2).expect_err("full").raw_os_error(), Some(28));
-            let error = files.keep(3).expect_err("an error");
-            assert_eq!(error.to_string(), "Keep(3)");
+            assert_eq!(files.undo(&[2]).expect_err("full").raw_os_error(), Some(28));
+            let error = files.settle(&[3]).expect_err("an error");
+            assert_eq!(error.to_string(), "Settle([3])");
             log.close();
         });
         drop(log);
-        assert!(files.give_up().is_err(), "nobody answers");
+        assert!(files.give_up(&[2]).is_err(), "nobody answers");
     }
 
     #[test]

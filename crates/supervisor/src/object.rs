@@ -48,15 +48,17 @@ pub(crate) trait ObjectKind<W: World> {
     /// Which one it is.
     fn kind(&self) -> Kind;
 
-    /// What one record of this kind has done is taken back. The newest record comes first; its task stands still.
-    fn undo(&mut self, world: &mut W, record: UndoId) -> io::Result<()>;
+    /// What records of this kind have done is taken back, all at once. The newest record comes first; their tasks stand
+    /// still.
+    fn undo(&mut self, world: &mut W, records: &[UndoId]) -> io::Result<()>;
 
-    /// What one record of this kind has done stays. The oldest record comes first.
-    fn release(&mut self, world: &mut W, record: UndoId) -> io::Result<()>;
+    /// What records of this kind have done stays, all at once. The oldest record comes first.
+    fn release(&mut self, world: &mut W, records: &[UndoId]) -> io::Result<()>;
 
-    /// A rollback is about to stop tasks and to undo records of this kind: what stands in the way of a stop is to give
-    /// way.
-    fn give_way(&mut self) -> io::Result<()> {
+    /// A rollback is about to stop tasks and to undo these records of this kind: what stands in the way of a stop is to
+    /// give way.
+    fn give_way(&mut self, records: &[UndoId]) -> io::Result<()> {
+        let _ = records;
         Ok(())
     }
 

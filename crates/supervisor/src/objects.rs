@@ -7,6 +7,7 @@ pub(crate) mod pipe;
 pub(crate) mod stream;
 pub(crate) mod wait;
 
+use std::collections::BTreeMap;
 use std::io;
 
 use rustix::process::Pid;
@@ -127,33 +128,49 @@ impl<W: World> Objects<W> {
         record
     }
 
-    /// Takes back what a record has done. Returns its kind.
-    pub(crate) fn undo(&mut self, world: &mut W, record: UndoId) -> io::Result<Kind> {
-        let kind = self.take(record)?;
-        self.of(kind)?.undo(world, record)?;
-        Ok(kind)
+    /// Takes back what records have done, all at once. The newest comes first. Returns their kinds.
+    pub(crate) fn undo(&mut self, world: &mut W, records: &[UndoId]) -> io::Result<Vec<Kind>> {
+        let of_kinds = self.take(records)?;
+        for (kind, records) in &of_kinds {
+            self.of(*kind)?.undo(world, records)?;
+        }
+        let kinds = of_kinds.into_iter();
+        Ok(kinds
+            .flat_map(|(kind, records)| std::iter::repeat_n(kind, records.len()))
+            .collect())
     }
 
-    /// What a record has done stays.
-    pub(crate) fn release(&mut self, world: &mut W, record: UndoId) -> io::Result<()> {
-        let kind = self.take(record)?;
-        self.of(kind)?.release(world, record)
+    /// What records have done stays. The oldest comes first.
+    pub(crate) fn release(&mut self, world: &mut W, records: &[UndoId]) -> io::Result<()> {
+        for (kind, records) in self.take(records)? {
+            self.of(kind)?.release(world, &records)?;
+        }
+        Ok(())
     }
 
-    fn take(&mut self, record: UndoId) -> io::Result<Kind> {
-        let kind = self.records.remove(&record);
-        kind.ok_or_else(|| bug("the engine names a record that nobody has made"))
+    fn take(&mut self, records: &[UndoId]) -> io::Result<BTreeMap<Kind, Vec<UndoId>>> {
+        let of_kinds = self.by_kind(records);
+        for record in records {
+            let kind = self.records.remove(record);
+            kind.ok_or_else(|| bug("the engine names a record that nobody has made"))?;
+        }
+        Ok(of_kinds)
+    }
+
+    fn by_kind(&self, records: &[UndoId]) -> BTreeMap<Kind, Vec<UndoId>> {
+        let mut of_kinds: BTreeMap<Kind, Vec<UndoId>> = BTreeMap::new();
+        for record in records {
+            if let Some(kind) = self.records.get(record) {
+                of_kinds.entry(*kind).or_default().push(*record);
+            }
+        }
+        of_kinds
     }
 
     /// Before a rollback that applies these records.
-    pub(crate) fn give_way(&mut self, records: impl Iterator<Item = UndoId>) -> io::Result<()> {
-        let mut kinds: Vec<_> = records
-            .filter_map(|record| self.records.get(&record).copied())
-            .collect();
-        kinds.sort_unstable();
-        kinds.dedup();
-        for kind in kinds {
-            self.of(kind)?.give_way()?;
+    pub(crate) fn give_way(&mut self, records: &[UndoId]) -> io::Result<()> {
+        for (kind, records) in self.by_kind(records) {
+            self.of(kind)?.give_way(&records)?;
         }
         Ok(())
     }

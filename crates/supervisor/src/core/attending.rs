@@ -205,7 +205,7 @@ impl<W: World> Core<W> {
                 let permission = permission.map_err(refused("note an access"))?;
                 self.perform(std::mem::take(&mut effects))?;
                 if permission != Permission::Go {
-                    let undone = self.objects.undo(&mut self.world, record);
+                    let undone = self.objects.undo(&mut self.world, &[record]);
                     undone.map_err(fail("take back what may not be"))?;
                     return self.wait(process, asked);
                 }

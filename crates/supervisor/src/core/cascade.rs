@@ -1,7 +1,7 @@
 //! The rollback that a denial takes, step by step, in the order of the engine's plan.
 
 use rustix::process::Pid;
-use surmise_engine::{CkptId, Effect, GroupId, Plan, Step, WaiterId};
+use surmise_engine::{CkptId, Effect, GroupId, Plan, Step, UndoId, WaiterId};
 
 use super::Core;
 use crate::call::Call;
@@ -18,7 +18,8 @@ impl<W: World> Core<W> {
             Step::Undo(record) => Some(*record),
             _ => None,
         });
-        let gave_way = self.objects.give_way(records);
+        let records: Vec<UndoId> = records.collect();
+        let gave_way = self.objects.give_way(&records);
         gave_way.map_err(fail("have the view give up"))?;
         let mut stopped = Stopped::default();
         for step in &plan.steps {
@@ -32,11 +33,14 @@ impl<W: World> Core<W> {
                         }
                     }
                 }
-                Step::Undo(record) => {
-                    let undone = self.objects.undo(&mut self.world, *record);
-                    let kind = undone.map_err(fail("apply an inverse record"))?;
-                    self.note_undone(kind, &stopped);
+                // The first is for all of them: they undo one another's changes of one file at once.
+                Step::Undo(record) if records.first() == Some(record) => {
+                    let undone = self.objects.undo(&mut self.world, &records);
+                    for kind in undone.map_err(fail("apply inverse records"))? {
+                        self.note_undone(kind, &stopped);
+                    }
                 }
+                Step::Undo(_) => {}
                 Step::Restore { group, to, .. } => self.restore(*group, *to, &mut stopped)?,
                 Step::Resume(group) => self.resume(*group, &stopped)?,
             }

@@ -41,7 +41,8 @@ impl<W: World> Core<W> {
 
     /// Does what the engine says, in its order.
     pub(super) fn perform(&mut self, effects: Vec<Effect>) -> Result<(), SupervisorError> {
-        for effect in effects {
+        let mut effects = effects.into_iter().peekable();
+        while let Some(effect) = effects.next() {
             match effect {
                 Effect::Release(hold) => self.objects.streams.release(hold),
                 Effect::Drop(hold) => self.objects.streams.discard(hold),
@@ -49,8 +50,15 @@ impl<W: World> Core<W> {
                 Effect::DiscardCheckpoint(ckpt) => self.discard(ckpt)?,
                 Effect::Plan(plan) => self.carry_out(&plan)?,
                 Effect::DiscardUndo(record) => {
-                    let released = self.objects.release(&mut self.world, record);
-                    released.map_err(fail("let a record go"))?;
+                    let mut records = vec![record];
+                    // Those of one decision may lie between one another.
+                    while let Some(Effect::DiscardUndo(next)) =
+                        effects.next_if(|next| matches!(next, Effect::DiscardUndo(_)))
+                    {
+                        records.push(next);
+                    }
+                    let released = self.objects.release(&mut self.world, &records);
+                    released.map_err(fail("let records go"))?;
                 }
                 // Whether the wait is over because all is decided or because its task is undone: it is attended to,
                 // unless its task has been made to make its call again.

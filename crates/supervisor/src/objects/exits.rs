@@ -163,13 +163,9 @@ impl Exits {
     }
 }
 
-impl<W: World> ObjectKind<W> for Exits {
-    fn kind(&self) -> Kind {
-        Kind::Exit
-    }
-
+impl Exits {
     /// The child has not exited, or the parent has not collected it.
-    fn undo(&mut self, _: &mut W, record: UndoId) -> io::Result<()> {
+    fn undo_one(&mut self, record: UndoId) -> io::Result<()> {
         let object = self.object(record)?;
         let Some(exit) = self.held.get_mut(&object) else {
             return Err(bug("an exit is undone that has happened"));
@@ -188,7 +184,7 @@ impl<W: World> ObjectKind<W> for Exits {
         Ok(())
     }
 
-    fn release(&mut self, _: &mut W, record: UndoId) -> io::Result<()> {
+    fn release_one(&mut self, record: UndoId) -> io::Result<()> {
         let object = self.object(record)?;
         // The child may have been killed meanwhile.
         if let Some(exit) = self.held.get_mut(&object) {
@@ -198,6 +194,22 @@ impl<W: World> ObjectKind<W> for Exits {
             }
         }
         Ok(())
+    }
+}
+
+impl<W: World> ObjectKind<W> for Exits {
+    fn kind(&self) -> Kind {
+        Kind::Exit
+    }
+
+    fn undo(&mut self, _: &mut W, records: &[UndoId]) -> io::Result<()> {
+        records.iter().try_for_each(|&record| self.undo_one(record))
+    }
+
+    fn release(&mut self, _: &mut W, records: &[UndoId]) -> io::Result<()> {
+        records
+            .iter()
+            .try_for_each(|&record| self.release_one(record))
     }
 
     fn is_quiet(&self) -> bool {

@@ -210,13 +210,8 @@ impl<W: World> Inputs<W> {
     }
 }
 
-impl<W: World> ObjectKind<W> for Inputs<W> {
-    fn kind(&self) -> Kind {
-        Kind::Input
-    }
-
-    /// What was given is not any more.
-    fn undo(&mut self, _: &mut W, record: UndoId) -> io::Result<()> {
+impl<W: World> Inputs<W> {
+    fn take_back(&mut self, record: UndoId) -> io::Result<()> {
         let place = self.place(record)?;
         let input = self.open.get_mut(&place);
         let newest = input.and_then(|input| input.given.pop_back());
@@ -227,8 +222,7 @@ impl<W: World> ObjectKind<W> for Inputs<W> {
         }
     }
 
-    /// What was given is taken.
-    fn release(&mut self, world: &mut W, record: UndoId) -> io::Result<()> {
+    fn settle(&mut self, world: &mut W, record: UndoId) -> io::Result<()> {
         let place = self.place(record)?;
         let input = self.open.get_mut(&place);
         let taken = match input.map(|input| (input.given.pop_front(), &input.source)) {
@@ -239,6 +233,25 @@ impl<W: World> ObjectKind<W> for Inputs<W> {
         };
         self.close_if_idle(place);
         taken
+    }
+}
+
+impl<W: World> ObjectKind<W> for Inputs<W> {
+    fn kind(&self) -> Kind {
+        Kind::Input
+    }
+
+    /// What was given is not any more.
+    fn undo(&mut self, _: &mut W, records: &[UndoId]) -> io::Result<()> {
+        records
+            .iter()
+            .try_for_each(|record| self.take_back(*record))
+    }
+
+    /// What was given is taken.
+    fn release(&mut self, world: &mut W, records: &[UndoId]) -> io::Result<()> {
+        let mut records = records.iter();
+        records.try_for_each(|record| self.settle(world, *record))
     }
 
     fn obstacles(&mut self, world: &W, caller: Option<Pid>, call: &Call) -> Vec<Obstacle> {

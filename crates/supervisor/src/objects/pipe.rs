@@ -182,12 +182,8 @@ impl<W: World> Pipe<W> {
     }
 }
 
-impl<W: World> ObjectKind<W> for Pipes<W> {
-    fn kind(&self) -> Kind {
-        Kind::Pipe
-    }
-
-    fn undo(&mut self, world: &mut W, record: UndoId) -> io::Result<()> {
+impl<W: World> Pipes<W> {
+    fn undo_one(&mut self, world: &mut W, record: UndoId) -> io::Result<()> {
         let (place, pipe) = self.of(record)?;
         match pipe.acts.pop_back() {
             Some((newest, Act::Took(bytes))) if newest == record => {
@@ -202,7 +198,7 @@ impl<W: World> ObjectKind<W> for Pipes<W> {
         Ok(())
     }
 
-    fn release(&mut self, _: &mut W, record: UndoId) -> io::Result<()> {
+    fn release_one(&mut self, record: UndoId) -> io::Result<()> {
         let (place, pipe) = self.of(record)?;
         match pipe.acts.pop_front() {
             Some((oldest, _)) if oldest == record => {}
@@ -210,6 +206,24 @@ impl<W: World> ObjectKind<W> for Pipes<W> {
         }
         self.close_if_idle(place);
         Ok(())
+    }
+}
+
+impl<W: World> ObjectKind<W> for Pipes<W> {
+    fn kind(&self) -> Kind {
+        Kind::Pipe
+    }
+
+    fn undo(&mut self, world: &mut W, records: &[UndoId]) -> io::Result<()> {
+        records
+            .iter()
+            .try_for_each(|&record| self.undo_one(world, record))
+    }
+
+    fn release(&mut self, _: &mut W, records: &[UndoId]) -> io::Result<()> {
+        records
+            .iter()
+            .try_for_each(|&record| self.release_one(record))
     }
 
     fn is_quiet(&self) -> bool {

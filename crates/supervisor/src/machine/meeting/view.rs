@@ -178,15 +178,15 @@ mod tests {
             unreachable!("nothing is changed")
         }
 
-        fn keep(&self, _: u64) -> io::Result<()> {
+        fn settle(&self, _: &[u64]) -> io::Result<()> {
             unreachable!("nothing is changed")
         }
 
-        fn give_up(&self) -> io::Result<()> {
+        fn give_up(&self, _: &[u64]) -> io::Result<()> {
             unreachable!("nothing is changed")
         }
 
-        fn undo(&self, _: u64) -> io::Result<()> {
+        fn undo(&self, _: &[u64]) -> io::Result<()> {
             unreachable!("nothing is changed")
         }
 

@@ -103,6 +103,8 @@ pub(in crate::core::simulation) struct State {
     pub(in crate::core::simulation) first_families: Families,
     pub(in crate::core::simulation) files: [i64; FILES],
     pub(super) marks: Vec<Mark>,
+    /// Of each file, the marks whose changes are undecided, and what was before: the lowest first.
+    pub(super) layers: [Vec<(u64, i64)>; FILES],
     pub(super) marks_made: u64,
     pub(in crate::core::simulation) pipe: VecDeque<u8>,
     /// The pipe inside.
@@ -127,7 +129,6 @@ pub(in crate::core::simulation) struct State {
 pub(super) struct Mark {
     pub(super) number: u64,
     pub(super) process: Pid,
-    pub(super) before: Vec<(usize, i64)>,
 }
 
 pub(in crate::core::simulation) type Shared = Rc<RefCell<State>>;
@@ -169,6 +170,7 @@ impl State {
             families,
             files: [0; FILES],
             marks: Vec::new(),
+            layers: Default::default(),
             marks_made: 0,
             pipe: VecDeque::new(),
             inner: VecDeque::new(),
@@ -369,8 +371,14 @@ impl State {
         Some(match op {
             Op::Look(file) => self.files[file],
             Op::Add(file) => {
-                if let Some(mark) = self.marks.last_mut() {
-                    mark.before.push((file, self.files[file]));
+                let process = self.tasks[pid].process;
+                let mut marks = self.marks.iter().rev();
+                let mark = marks.find(|mark| mark.process == process);
+                let mark = mark.map(|mark| mark.number);
+                if mark.is_some() || self.layers[file].is_empty() {
+                    self.layers[file].extend(mark.map(|mark| (mark, self.files[file])));
+                } else {
+                    panic!("it is decided, and lies on what is not");
                 }
                 self.files[file] += 1;
                 self.files[file]
