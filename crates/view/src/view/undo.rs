@@ -433,12 +433,13 @@ impl Core {
     /// What a call fails with that has to wait for a decision.
     fn postponed(&self) -> io::Error {
         let undecided = &self.undecided;
-        let process = match CALLER.get() {
-            None => undecided.marks.values().next_back().copied(),
-            Some(thread) => undecided.families.known(thread),
+        let is_given_up = match CALLER.get() {
+            // The kernel lets no data go of a file while it writes some back, so an undoing would wait for that.
+            Some(0) => !undecided.gives_up.is_empty(),
+            Some(thread) => undecided.gives_up_of(undecided.families.known(thread)),
+            None => undecided.gives_up_of(undecided.marks.values().next_back().copied()),
         };
-        let is_given_up = |mark: &MarkId| undecided.marks.get(mark).copied() == process;
-        if process.is_some() && undecided.gives_up.iter().any(is_given_up) {
+        if is_given_up {
             return Errno::INTR.into();
         }
         let then = POSTPONED.get().unwrap_or(undecided.decided);
@@ -448,6 +449,12 @@ impl Core {
 }
 
 impl Undecided {
+    /// Whether a process is about to be rolled back.
+    fn gives_up_of(&self, process: Option<u32>) -> bool {
+        let mut marks = self.gives_up.iter();
+        process.is_some() && marks.any(|mark| self.marks.get(mark).copied() == process)
+    }
+
     fn take_losses(&mut self, of: &[MarkId]) -> Vec<(MarkId, NodeId)> {
         let losses = self
             .lost_names

@@ -345,6 +345,9 @@ fn pages_that_are_written_back_are_changes_of_the_process_that_has_the_file_open
     view.open_file(file.node, opened_by(own)).unwrap();
     view.open_file(file.node, opened_by(other)).unwrap();
     assert!(view.write(file.node, 0, b"new", false).is_err_and(waits));
+    view.give_up(&[mark]);
+    let failed = view.write(file.node, 0, b"new", false);
+    assert_eq!(errno(failed), Some(Errno::INTR.raw_os_error()));
     view.close_file(file.node, other, false);
     view.write(file.node, 0, b"new", false).unwrap();
     view.undo(&[mark]).unwrap();
