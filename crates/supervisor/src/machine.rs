@@ -292,6 +292,10 @@ impl World for Machine {
         image.note(process.pid(), change);
     }
 
+    fn blocks_ends(&self, image: &Checkpoint) -> bool {
+        image.blocks(Signal::CHILD)
+    }
+
     fn vessel(&self, image: &Checkpoint) -> Option<Pid> {
         Some(image.vessel())
     }

@@ -103,9 +103,13 @@ impl Ends<Supervised, Stopped> for Machine {
         }
     }
 
+    fn is_unnoticed(&self, stopped: &Stopped) -> io::Result<bool> {
+        let tells = self.tells_of(stopped)?.is_some();
+        Ok(tells && unless_out_of_reach(family::ignores_ends(stopped.thread()), false)?)
+    }
+
     fn pass_on(&mut self, stopped: Stopped) -> io::Result<()> {
-        let signal = stopped.signal();
-        let passed = signal.and_then(|signal| stopped.go_on_with(&signal));
+        let passed = pass_on(stopped);
         match passed {
             Err(error) if task::is_gone(&error) => Ok(()),
             passed => passed,
@@ -119,4 +123,14 @@ impl Ends<Supervised, Stopped> for Machine {
     fn reap(&mut self, process: &mut Supervised, exit: &Exit, before: &Expects) -> io::Result<()> {
         process.reap(exit, before, &mut self.door)
     }
+}
+
+/// A call that reports any interruption begins again unless a handler runs: without a tracer, the kernel would not have
+/// interrupted it for a signal that the process does not notice.
+fn pass_on(stopped: Stopped) -> io::Result<()> {
+    if let Some(registers) = stopped.registers()?.undisturbed_if_changed() {
+        stopped.set_registers(&registers)?;
+    }
+    let signal = stopped.signal()?;
+    stopped.go_on_with(&signal)
 }

@@ -207,6 +207,12 @@ pub(super) fn way_of_signal(thread: Pid) -> io::Result<Way> {
     })
 }
 
+/// Whether a process does not notice the signal that tells it of the end of a child, which it does not block: by default
+/// it is ignored.
+pub(super) fn ignores_ends(thread: Pid) -> io::Result<bool> {
+    Ok(!Status::of(thread)?.catches(Signal::CHILD))
+}
+
 /// What a call is told by which a member waits for its children, if none of those has ended that it does not know to have
 /// ended.
 pub(super) fn childless(
