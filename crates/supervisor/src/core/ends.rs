@@ -101,7 +101,7 @@ impl<W: World> Core<W> {
     /// Tells a parent that waits for its children of an exit that is held, if there is one. True if the call was
     /// answered, or will be made again.
     pub(super) fn collect(&mut self, call: &Call) -> Result<bool, SupervisorError> {
-        let Some(wait) = ChildWait::of(call) else {
+        let Some(wait) = ChildWait::of(call).filter(|_| !self.members.is_empty()) else {
             return Ok(false);
         };
         let parent = self.world.process_of(call.thread());
