@@ -238,3 +238,26 @@ pub(super) fn childless(
         (true, _) => None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn a_child_that_has_ended_waits_to_be_reaped_and_tells_by_a_signal() {
+        let own = rustix::process::getpid();
+        let mut child = Command::new("true").spawn().expect("a child");
+        let pid = Pid::from_raw(child.id() as i32).expect("a number");
+        assert!(tells_by_signal(pid).expect("look"));
+        let begun = Instant::now();
+        while !zombies(own).expect("look").contains(&pid) {
+            assert!(begun.elapsed() < Duration::from_secs(10), "it does not end");
+            std::thread::yield_now();
+        }
+        child.wait().expect("reap");
+        assert!(!zombies(own).expect("look").contains(&pid));
+    }
+}
