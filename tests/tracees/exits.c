@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -254,6 +255,9 @@ static void by_the_pipe(void)
         is("what the child wrote", read(ends[0], bytes, sizeof bytes), 3);
         is("the child", waitpid(child, &told, 0), child);
         is("the status", WEXITSTATUS(told), status);
+        struct pollfd one = {ends[0], POLLIN, 0};
+        is("what there is to poll", poll(&one, 1, 0), 1);
+        is("what is told of the pipe", one.revents, POLLHUP);
         fcntl(ends[0], F_SETFL, O_NONBLOCK);
         is("the end of the pipe", read(ends[0], bytes, sizeof bytes), 0);
         close(ends[0]);

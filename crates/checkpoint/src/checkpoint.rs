@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::RawFd;
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
 use surmise_sys::memory;
 use surmise_sys::ptrace::{Registers, RestartableSequences, call};
 
@@ -98,6 +98,12 @@ impl Checkpoint {
     /// written to them. The process would append where the kernel believes the end to be.
     pub fn learn_sizes(&self) {
         descriptors::learn_sizes(self.vessel.process());
+    }
+
+    /// Whether any thread blocked a signal at that moment.
+    pub fn blocks(&self, signal: Signal) -> bool {
+        let bit = 1 << (signal.as_raw() - 1);
+        self.threads.iter().any(|thread| thread.mask & bit != 0)
     }
 
     /// The stopped process that holds the memory.

@@ -171,6 +171,15 @@ fn pass(
     Ok(told.all)
 }
 
+/// A thread that is about to take a signal may have waited for its call to be received. Such a call would fail with `EINTR` though
+/// no program expects that: it begins again after the signal's handler.
+fn spare_call(stopped: &Stopped) -> io::Result<()> {
+    match stopped.registers()?.undisturbed_if_changed() {
+        Some(registers) => stopped.set_registers(&registers),
+        None => Ok(()),
+    }
+}
+
 /// What is not known may be anything.
 fn unless_out_of_reach<T>(result: io::Result<T>, otherwise: T) -> io::Result<T> {
     match result {

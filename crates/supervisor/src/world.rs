@@ -175,6 +175,9 @@ pub(crate) trait World:
     /// Notes in an image what its process is about to change.
     fn note(&self, process: &Self::Process, image: &mut Self::Image, change: Change);
 
+    /// Whether any thread of an image blocks the signal that tells of the end of a child.
+    fn blocks_ends(&self, image: &Self::Image) -> bool;
+
     /// The process that holds the memory of an image, which executes nothing.
     fn vessel(&self, image: &Self::Image) -> Option<Pid>;
 

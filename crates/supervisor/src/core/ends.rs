@@ -101,7 +101,7 @@ impl<W: World> Core<W> {
     /// Tells a parent that waits for its children of an exit that is held, if there is one. True if the call was
     /// answered, or will be made again.
     pub(super) fn collect(&mut self, call: &Call) -> Result<bool, SupervisorError> {
-        let Some(wait) = ChildWait::of(call) else {
+        let Some(wait) = ChildWait::of(call).filter(|_| !self.members.is_empty()) else {
             return Ok(false);
         };
         let parent = self.world.process_of(call.thread());
@@ -152,20 +152,27 @@ impl<W: World> Core<W> {
         }
     }
 
-    /// Whether a member takes a signal that has told it of the end of a child, rather than wait: it depends on that end. A
-    /// rollback that does not undo that end would not bring the signal back, but for an older image.
+    /// Whether a member takes a signal that tells it of the end of a child, rather than wait: it does not notice it; or it
+    /// depends on that end, and no rollback would have to bring the signal back, for each undoes that it was told.
     pub(super) fn may_take(
         &self,
         process: Pid,
         signal: &W::Signal,
     ) -> Result<bool, SupervisorError> {
-        if self.objects.exits.collected_by(process).is_empty() {
+        let Some(member) = self.members.get(&process) else {
             return Ok(false);
+        };
+        // The way that a signal takes is changed to that of none only by a process that depends on nothing. So it was
+        // the same at each image, but for the mask.
+        let blocks = member.images().any(|image| self.world.blocks_ends(image));
+        let is_unnoticed = self.world.is_unnoticed(signal);
+        if !blocks && is_unnoticed.map_err(fail("look at a signal"))? {
+            return Ok(true);
         }
         let child = self.world.tells_of(signal);
         let child = child.map_err(fail("look at a signal"))?;
         let told = child.and_then(|child| self.objects.exits.told_at(process, child));
-        let newest = self.members.get(&process).and_then(Member::newest);
+        let newest = member.newest();
         Ok(told.is_some_and(|told| newest.is_none_or(|newest| newest <= told)))
     }
 

@@ -8,7 +8,7 @@ use surmise_sys::ptrace::Stopped;
 
 use super::family::{self, Way};
 use super::process::{self, Supervised};
-use super::{Learnt, Machine, task, unless_out_of_reach};
+use super::{Learnt, Machine, spare_call, task, unless_out_of_reach};
 use crate::call::Call;
 use crate::meeting::Ending;
 use crate::objects::exits::Exit;
@@ -103,9 +103,13 @@ impl Ends<Supervised, Stopped> for Machine {
         }
     }
 
+    fn is_unnoticed(&self, stopped: &Stopped) -> io::Result<bool> {
+        let tells = self.tells_of(stopped)?.is_some();
+        Ok(tells && unless_out_of_reach(family::ignores_ends(stopped.thread()), false)?)
+    }
+
     fn pass_on(&mut self, stopped: Stopped) -> io::Result<()> {
-        let signal = stopped.signal();
-        let passed = signal.and_then(|signal| stopped.go_on_with(&signal));
+        let passed = pass_on(stopped);
         match passed {
             Err(error) if task::is_gone(&error) => Ok(()),
             passed => passed,
@@ -119,4 +123,12 @@ impl Ends<Supervised, Stopped> for Machine {
     fn reap(&mut self, process: &mut Supervised, exit: &Exit, before: &Expects) -> io::Result<()> {
         process.reap(exit, before, &mut self.door)
     }
+}
+
+/// A call that reports any interruption begins again unless a handler runs: without a tracer, the kernel would not have
+/// interrupted it for a signal that the process does not notice.
+fn pass_on(stopped: Stopped) -> io::Result<()> {
+    spare_call(&stopped)?;
+    let signal = stopped.signal()?;
+    stopped.go_on_with(&signal)
 }

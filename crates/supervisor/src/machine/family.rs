@@ -207,6 +207,12 @@ pub(super) fn way_of_signal(thread: Pid) -> io::Result<Way> {
     })
 }
 
+/// Whether a process does not notice the signal that tells it of the end of a child, which it does not block: by default
+/// it is ignored.
+pub(super) fn ignores_ends(thread: Pid) -> io::Result<bool> {
+    Ok(!Status::of(thread)?.catches(Signal::CHILD))
+}
+
 /// What a call is told by which a member waits for its children, if none of those has ended that it does not know to have
 /// ended.
 pub(super) fn childless(
@@ -231,4 +237,27 @@ pub(super) fn childless(
         (true, false) if !wait.tells_of_stops => Some(wait.told_nothing()),
         (true, _) => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn a_child_that_has_ended_waits_to_be_reaped_and_tells_by_a_signal() {
+        let own = rustix::process::getpid();
+        let mut child = Command::new("true").spawn().expect("a child");
+        let pid = Pid::from_raw(child.id() as i32).expect("a number");
+        assert!(tells_by_signal(pid).expect("look"));
+        let begun = Instant::now();
+        while !zombies(own).expect("look").contains(&pid) {
+            assert!(begun.elapsed() < Duration::from_secs(10), "it does not end");
+            std::thread::yield_now();
+        }
+        child.wait().expect("reap");
+        assert!(!zombies(own).expect("look").contains(&pid));
+    }
 }

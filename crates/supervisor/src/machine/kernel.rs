@@ -181,7 +181,7 @@ impl World for Machine {
     }
 
     fn deliver(&mut self, stopped: Stopped) -> io::Result<()> {
-        let signal = stopped.signal();
+        let signal = spare_call(&stopped).and_then(|()| stopped.signal());
         let delivered = signal.and_then(|signal| stopped.detach_with(&signal));
         match delivered {
             Err(error) if task::is_gone(&error) => Ok(()),
@@ -191,6 +191,10 @@ impl World for Machine {
 
     fn note(&self, process: &Supervised, image: &mut Checkpoint, change: Change) {
         image.note(process.pid(), change);
+    }
+
+    fn blocks_ends(&self, image: &Checkpoint) -> bool {
+        image.blocks(Signal::CHILD)
     }
 
     fn vessel(&self, image: &Checkpoint) -> Option<Pid> {

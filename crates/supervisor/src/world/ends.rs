@@ -79,6 +79,9 @@ pub(crate) trait Ends<P, S> {
     /// The child that a signal tells of which a thread has stopped to take, by the number that the thread knows.
     fn tells_of(&self, signal: &S) -> io::Result<Option<u64>>;
 
+    /// Whether a signal tells of the end of a child, and the process that has stopped for it does not notice it.
+    fn is_unnoticed(&self, signal: &S) -> io::Result<bool>;
+
     /// Lets a thread go on with the signal that it has stopped for, still traced.
     fn pass_on(&mut self, signal: S) -> io::Result<()>;
 

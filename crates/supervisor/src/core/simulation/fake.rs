@@ -256,6 +256,10 @@ impl World for Fake {
 
     fn note(&self, _: &Pid, _: &mut Image, _: Change) {}
 
+    fn blocks_ends(&self, _: &Image) -> bool {
+        false
+    }
+
     fn vessel(&self, _: &Image) -> Option<Pid> {
         None
     }

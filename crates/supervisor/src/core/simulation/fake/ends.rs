@@ -123,6 +123,10 @@ impl Ends<Pid, Pid> for Fake {
         Ok(None)
     }
 
+    fn is_unnoticed(&self, _: &Pid) -> io::Result<bool> {
+        Ok(false)
+    }
+
     fn pass_on(&mut self, _: Pid) -> io::Result<()> {
         Ok(())
     }
