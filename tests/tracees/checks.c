@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,6 +55,47 @@ static unsigned long look(int round) {
     return entries + (unsigned long)length;
 }
 
+/* A map that others may write to, by which this process never can. */
+static void look_at_map(int round) {
+    char buffer[64];
+    int file = open("/etc/passwd", O_RDONLY);
+    ssize_t length = read(file, buffer, sizeof buffer);
+    char *map = mmap(0, 4096, PROT_READ, MAP_SHARED, file, 0);
+    CHECK(map != MAP_FAILED && length > 0);
+    close(file);
+    CHECK(memcmp(map, buffer, (size_t)length) == 0);
+    CHECK(mprotect(map, 4096, PROT_READ | PROT_WRITE) == -1 && errno == EACCES);
+    look(round);
+    CHECK(memcmp(map, buffer, (size_t)length) == 0);
+    munmap(map, 4096);
+}
+
+/* Devices that keep nothing, and a pipe, which has no position. */
+static void look_at_devices(int round) {
+    char random[2][16] = {{0}}, zeros[16], nothing[16] = {0};
+    int null = open("/dev/null", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    CHECK(null >= 0 && write(null, "x", 1) == 1 && read(null, zeros, sizeof zeros) == 0);
+    CHECK(lseek(null, 5, SEEK_SET) == 0);
+    close(null);
+    int zero = open("/dev/zero", O_RDONLY);
+    memset(zeros, 1, sizeof zeros);
+    CHECK(read(zero, zeros, sizeof zeros) == sizeof zeros && !memcmp(zeros, nothing, sizeof zeros));
+    close(zero);
+    int full = open("/dev/full", O_WRONLY);
+    CHECK(write(full, "x", 1) == -1 && errno == ENOSPC);
+    close(full);
+    int source = open("/dev/urandom", O_RDONLY);
+    for (int i = 0; i < 2; i++)
+        CHECK(read(source, random[i], sizeof random[i]) == sizeof random[i]);
+    CHECK(memcmp(random[0], random[1], sizeof random[0]));
+    close(source);
+    CHECK(open("/dev/null/", O_RDONLY) == -1 && errno == ENOTDIR);
+    int ends[2];
+    CHECK(pipe(ends) == 0 && lseek(ends[0], 0, SEEK_CUR) == -1 && errno == ESPIPE);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 int main(void) {
     unsigned long sum = 0, first = 0;
     char *kept[40] = {0}, here[200], there[200];
@@ -71,6 +114,8 @@ int main(void) {
         number = number * 1.01 + round;
         char *memory = mmap(0, 16384, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         memory[4096] = (char)round;
+        look_at_map(round);
+        look_at_devices(round);
         sum += look(round);
         CHECK(memory[4096] == (char)round && memory[8192] == 0);
         mprotect(memory, 4096, PROT_READ);
@@ -80,6 +125,10 @@ int main(void) {
         close(copy);
         mode_t before = umask((mode_t)round & 077);
         CHECK(round == 0 || before == ((mode_t)(round - 1) & 077));
+        static int places[2], *place = 0;
+        CHECK(syscall(SYS_set_tid_address, &places[round % 2]) == getpid());
+        look(round);
+        CHECK(prctl(PR_GET_TID_ADDRESS, &place) == 0 && place == &places[round % 2]);
         sigaction(SIGUSR1, &action, 0);
         handled = 0;
         raise(SIGUSR1);

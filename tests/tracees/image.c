@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/rseq.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -39,6 +41,16 @@ static int global = 7;
 static char zeros[300000];
 static void handler(int signal) { (void)signal; }
 
+/* Has the kernel write where a thread runs into memory that a rollback takes away. */
+static void register_elsewhere(void) {
+    const unsigned signature = 0x53053053, size = 32;
+    char *area = (char *)__builtin_thread_pointer() + __rseq_offset;
+    if (!__rseq_size || syscall(SYS_rseq, area, size, 1, signature))
+        return;
+    char *other = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    syscall(SYS_rseq, other, size, 0, signature);
+}
+
 int main(void) {
     char path[] = P_tmpdir "/image.XXXXXX", buffer[100];
     int file = mkstemp(path);
@@ -64,6 +76,8 @@ int main(void) {
     unlink(path);
     chdir("/usr");
     umask(027);
+    static int first_place, second_place;
+    syscall(SYS_set_tid_address, &first_place);
     signal(SIGUSR2, handler);
     sigset_t blocked;
     sigemptyset(&blocked);
@@ -112,6 +126,8 @@ int main(void) {
     mode_t mask = umask(0);
     umask(mask);
     CHECK(mask == 027);
+    int *place = 0;
+    CHECK(prctl(PR_GET_TID_ADDRESS, &place) == 0 && place == &first_place);
     CHECK(strcmp(getcwd(buffer, sizeof buffer), "/usr") == 0);
     unsigned char resident;
     CHECK(mincore(reserved, 4096, &resident) == 0);
@@ -163,6 +179,8 @@ int main(void) {
     signal(SIGUSR2, SIG_IGN);
     chdir("/etc");
     umask(0);
+    syscall(SYS_set_tid_address, &second_place);
+    register_elsewhere();
     volatile double other_number = 0;
     for (int i = 0; i < 100; i++)
         other_number += i * 1.1;

@@ -23,6 +23,10 @@ pub enum Change {
     Directory,
     /// Where the file of this descriptor stands.
     Position(RawFd),
+    /// Where the kernel writes when the thread ends (set_tid_address(2)), if [`Checkpoint::knows_tid_address`].
+    ///
+    /// [`Checkpoint::knows_tid_address`]: crate::Checkpoint::knows_tid_address
+    TidAddress,
 }
 
 /// All that it may have changed.
@@ -32,6 +36,7 @@ pub(crate) struct Changed {
     handlers: u64,
     umask: bool,
     directory: bool,
+    pub(crate) tid_address: bool,
 }
 
 const SIGKILL: u32 = 9;
@@ -50,6 +55,7 @@ impl Changed {
             Change::Handler(_) => {}
             Change::Umask => self.umask = true,
             Change::Directory => self.directory = true,
+            Change::TidAddress => self.tid_address = true,
             // Kept with the descriptors.
             Change::Position(_) => {}
         }

@@ -3,16 +3,16 @@
 use std::io;
 use std::os::fd::RawFd;
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
 use surmise_sys::memory;
-use surmise_sys::ptrace::{Registers, RestartableSequences};
+use surmise_sys::ptrace::{Registers, RestartableSequences, call};
 
 use crate::attributes::{Change, Changed};
 use crate::descriptors::{self, Descriptors};
 use crate::error::{CheckpointError, taking};
 use crate::gate::Gate;
 use crate::halted::Halted;
-use crate::held::Held;
+use crate::held::{Hand, Held};
 use crate::process::Process;
 use crate::vessel::Vessel;
 
@@ -29,6 +29,9 @@ pub struct Checkpoint {
     pub(crate) instruction: u64,
     /// What the process has changed since that the vessel has to be asked for.
     pub(crate) changed: Changed,
+    /// Where the kernel was to write when the only thread ended. The vessel has none, and of several threads it is
+    /// not asked.
+    pub(crate) tid_address: Option<u64>,
 }
 
 /// What a thread has that its process has not.
@@ -86,10 +89,21 @@ impl Checkpoint {
         descriptors::has(self.vessel.process(), process, number)
     }
 
+    /// Whether it can give back where the kernel writes when the thread ends.
+    pub fn knows_tid_address(&self) -> bool {
+        self.tid_address.is_some()
+    }
+
     /// Has the kernel ask how long the files are that were open for appending: a file system has undone what was
     /// written to them. The process would append where the kernel believes the end to be.
     pub fn learn_sizes(&self) {
         descriptors::learn_sizes(self.vessel.process());
+    }
+
+    /// Whether any thread blocked a signal at that moment.
+    pub fn blocks(&self, signal: Signal) -> bool {
+        let bit = 1 << (signal.as_raw() - 1);
+        self.threads.iter().any(|thread| thread.mask & bit != 0)
     }
 
     /// The stopped process that holds the memory.
@@ -118,6 +132,8 @@ impl<'a> Halted<'a> {
         let threads = threads
             .collect::<io::Result<_>>()
             .map_err(taking("read a thread's state"))?;
+        let tid_address = self.tid_address(gate);
+        let tid_address = tid_address.map_err(taking("read where a thread's end is told"))?;
         let vessel = self.vessel(gate).map_err(taking("make a vessel"))?;
         Ok(Checkpoint {
             vessel,
@@ -125,6 +141,35 @@ impl<'a> Halted<'a> {
             descriptors: Descriptors::default(),
             instruction: self.instruction,
             changed: Changed::default(),
+            tid_address,
         })
+    }
+
+    /// Where the kernel writes when the only thread ends. `None` where there are several, or the kernel does not tell
+    /// (`CONFIG_CHECKPOINT_RESTORE`).
+    fn tid_address(&mut self, gate: &mut dyn Gate) -> io::Result<Option<u64>> {
+        let pid = self.pid();
+        let [held] = &mut self.threads[..] else {
+            return Ok(None);
+        };
+        // The kernel tells it by memory: what is there is put back, whatever it is used for.
+        let place = held.free_stack();
+        let mut before = [0; 8];
+        if memory::read(pid, place, &mut before).is_err() {
+            return Ok(None);
+        }
+        let mut hand = Hand {
+            held,
+            instruction: self.instruction,
+            gate,
+        };
+        let told = hand.call_raw(call::PRCTL, [call::GET_TID_ADDRESS, place, 0, 0, 0, 0])?;
+        if told < 0 {
+            return Ok(None);
+        }
+        let mut address = [0; 8];
+        memory::read(pid, place, &mut address)?;
+        memory::write(pid, place, &before)?;
+        Ok(Some(u64::from_ne_bytes(address)))
     }
 }

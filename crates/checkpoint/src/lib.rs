@@ -13,13 +13,17 @@
 //!
 //! Registers with floating point and vector state, signal masks, robust lists and restartable sequences
 //! of all threads; private memory with its mappings and protection, the break; descriptors and the
-//! positions of their files; threads born since end. Handlers of signals, umask and working directory,
-//! if the supervisor has noted that they changed ([`Checkpoint::note`]).
+//! positions of their files; threads born since end. Handlers of signals, umask, working directory, and where the kernel
+//! tells of the end of an only thread (set_tid_address(2)), if the supervisor has noted that they changed
+//! ([`Checkpoint::note`]).
 //!
 //! # What is not
 //!
 //! Shared memory that is written to, threads that have ended, a program that was executed, changes of
 //! files and of other processes. Calls that do such things have to wait, or others have to undo them.
+//!
+//! A process may also stand still at its exit ([`Halted::stand`]) until its supervisor has it end ([`Halted::exit`]), its parent
+//! having been told before, or has it go back.
 //!
 //! This crate knows no policy: its user decides when to take a checkpoint, what a guess is, and which calls wait.
 #![forbid(unsafe_code)]
@@ -28,6 +32,7 @@ mod attributes;
 mod checkpoint;
 mod contents;
 mod descriptors;
+mod ending;
 mod error;
 mod gate;
 mod halted;
@@ -35,6 +40,7 @@ mod held;
 mod mappings;
 mod obstacles;
 mod pages;
+mod passing;
 mod process;
 mod rollback;
 mod scratch;
@@ -44,10 +50,12 @@ mod vessel;
 pub use attributes::Change;
 pub use checkpoint::Checkpoint;
 pub use descriptors::is_shared_with_relatives;
+pub use ending::Account;
 pub use error::{CheckpointError, RollbackError};
 pub use gate::{Gate, PendingCall};
 pub use halted::{Halted, Standing, Traced};
 pub use obstacles::{Suspicions, filters, obstacle, pid_namespaces};
+pub use passing::{Passed, pass_boundaries};
 pub use process::Process;
 pub use rollback::{Departing, Restored};
 pub use vessel::is_vessel;

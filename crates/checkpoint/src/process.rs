@@ -302,7 +302,7 @@ pub(crate) fn is_zombie(process: Pid, thread: Pid) -> bool {
     }
 }
 
-fn is_own_tracee(thread: Pid) -> bool {
+pub(crate) fn is_own_tracee(thread: Pid) -> bool {
     let tracer = Status::of(thread).ok().and_then(|status| status.tracer());
     tracer == Some(rustix::process::getpid())
 }

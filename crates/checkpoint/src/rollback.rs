@@ -11,7 +11,7 @@ use rustix::fs::OFlags;
 use rustix::process::Pid;
 use surmise_sys::memory;
 use surmise_sys::pagemap::{PAGE, PageMap};
-use surmise_sys::ptrace::{SignalInfo, call};
+use surmise_sys::ptrace::{RestartableSequences, SignalInfo, call};
 
 use crate::checkpoint::{Checkpoint, Image};
 use crate::contents;
@@ -107,6 +107,8 @@ impl Halted<'_> {
         // older vessel can map.
         let ended = self.process.await_killed(&checkpoint.vessel);
         ended.map_err(restoring("wait for the end of a vessel"))?;
+        let forgotten = self.forget_restartable(&checkpoint.threads, gate);
+        forgotten.map_err(restoring("end a restartable sequence"))?;
         let mut scratch = Scratch::default();
         let pid = self.process.pid;
         let hand = &mut self.hand(gate);
@@ -116,7 +118,13 @@ impl Halted<'_> {
             .descriptors
             .restore(pid, vessel, hand, &mut scratch)?;
         let vessel = (&mut checkpoint.vessel, checkpoint.instruction);
-        std::mem::take(&mut checkpoint.changed)
+        let changed = std::mem::take(&mut checkpoint.changed);
+        if changed.tid_address {
+            let address = checkpoint.tid_address;
+            let restored = restore_tid_address(hand, address);
+            restored.map_err(restoring("restore where a thread's end is told"))?;
+        }
+        changed
             .restore(hand, &mut scratch, vessel)
             .map_err(restoring("restore the attributes of a process"))?;
         if !signals.is_empty() {
@@ -130,6 +138,26 @@ impl Halted<'_> {
             .unmap(&mut self.hand(gate))
             .map_err(restoring("unmap the scratch page"))?;
         Ok(Restored { pages })
+    }
+
+    /// Unregisters areas for restartable sequences that threads have registered since. The kernel writes there whenever a
+    /// thread returns from a call, and the memory may go now.
+    fn forget_restartable(&mut self, images: &[Image], gate: &mut dyn Gate) -> io::Result<()> {
+        let instruction = self.instruction;
+        for held in &mut self.threads {
+            let image = images.iter().find(|image| image.thread == held.thread());
+            let image = image.expect("all others were ended");
+            let mut hand = Hand {
+                held,
+                instruction,
+                gate,
+            };
+            let now = hand.held.stopped()?.restartable_sequences()?;
+            if now != image.restartable {
+                unregister(&mut hand, now)?;
+            }
+        }
+        Ok(())
     }
 
     /// Threads that were born since do not exist any more. Returns what they were about to take: it was sent
@@ -151,7 +179,7 @@ impl Halted<'_> {
         let mut signals = Vec::new();
         for thread in new {
             self.process.ended(thread.thread());
-            let ended = thread.exit(self.instruction, gate);
+            let ended = thread.exit((call::EXIT, [0; 6]), self.instruction, gate);
             signals.extend(ended.map_err(restoring("end a thread"))?);
         }
         Ok(signals)
@@ -196,8 +224,19 @@ impl Halted<'_> {
     }
 }
 
+/// The image is of one thread, which alone is left.
+fn restore_tid_address(hand: &mut Hand<'_>, address: Option<u64>) -> io::Result<()> {
+    let address = address.ok_or_else(|| io::Error::other("nobody knows where it was"))?;
+    hand.call(call::SET_TID_ADDRESS, [address, 0, 0, 0, 0, 0])?;
+    Ok(())
+}
+
 /// Any thread that does not block it takes it then.
-fn send_again(hand: &mut Hand<'_>, signal: &SignalInfo, scratch: &mut Scratch) -> io::Result<()> {
+pub(crate) fn send_again(
+    hand: &mut Hand<'_>,
+    signal: &SignalInfo,
+    scratch: &mut Scratch,
+) -> io::Result<()> {
     let place = scratch.write(hand, &signal.bytes())?;
     let own = hand.call(call::GETPID, [0; 6])?;
     let number = u64::from(signal.number().cast_unsigned());
@@ -211,21 +250,10 @@ fn restore_kernel_state(hand: &mut Hand<'_>, image: &Image) -> io::Result<()> {
     if memory::robust_list(image.thread)?.0 != head {
         hand.call(call::SET_ROBUST_LIST, [head, size, 0, 0, 0, 0])?;
     }
-    const UNREGISTER: u64 = 1;
     let now = hand.held.stopped()?.restartable_sequences()?;
     let then = image.restartable;
     if now != then {
-        if now.address != 0 {
-            let area = [
-                now.address,
-                now.size.into(),
-                UNREGISTER,
-                now.signature.into(),
-                0,
-                0,
-            ];
-            hand.call(call::RSEQ, area)?;
-        }
+        unregister(hand, now)?;
         if then.address != 0 {
             let area = [
                 then.address,
@@ -237,6 +265,17 @@ fn restore_kernel_state(hand: &mut Hand<'_>, image: &Image) -> io::Result<()> {
             ];
             hand.call(call::RSEQ, area)?;
         }
+    }
+    Ok(())
+}
+
+/// Takes an area for restartable sequences away, if there is one.
+fn unregister(hand: &mut Hand<'_>, area: RestartableSequences) -> io::Result<()> {
+    const UNREGISTER: u64 = 1;
+    if area.address != 0 {
+        let (size, signature) = (area.size.into(), area.signature.into());
+        let arguments = [area.address, size, UNREGISTER, signature, 0, 0];
+        hand.call(call::RSEQ, arguments)?;
     }
     Ok(())
 }

@@ -27,6 +27,7 @@ pub(crate) fn answer<'b, F: FileSystem + ?Sized>(
         node,
         operation,
     } = request;
+    fs.serves(caller);
     let to = Answer { unique, buffer };
     Some(match operation {
         Op::Forget(forgets) => return forget(fs, forgets),

@@ -28,6 +28,12 @@ pub trait FileSystem: Send + Sync {
         false
     }
 
+    /// The method that this thread calls next answers a request of this caller, also where the method is not
+    /// told of the caller.
+    fn serves(&self, caller: Caller) {
+        let _ = caller;
+    }
+
     /// The node that `name` in `parent` leads to: one more reference to it.
     fn lookup(&self, caller: Caller, parent: u64, name: &OsStr) -> io::Result<Lookup>;
 

@@ -1,27 +1,32 @@
 //! How the supervisor has the view keep an undo log, and the view has it decide everything.
 
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 use surmise_kept::Link;
-use surmise_supervisor::Files;
+use surmise_supervisor::{At, Files};
 use surmise_view::{Notifier, View};
 
 /// From the supervisor to the view; [`FilesReport`] answers each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum FilesOrder {
     /// Make a mark.
     Mark { process: i32, has_borne: bool },
-    /// What was changed since this mark stays.
-    Keep(u64),
-    /// Calls that wait for a decision fail.
-    GiveUp,
-    /// Undo what was changed since this mark.
-    Undo(u64),
+    /// What these marks have changed stays.
+    Settle(Vec<u64>),
+    /// Calls that wait on behalf of these marks fail.
+    GiveUp(Vec<u64>),
+    /// Undo what these marks have changed, newest first.
+    Undo(Vec<u64>),
+    /// Tell what is at this path.
+    Look(Vec<u8>),
 }
 
 /// From the view to the supervisor.
@@ -29,8 +34,20 @@ enum FilesOrder {
 enum FilesReport {
     /// An order was carried out; a new mark, or nothing.
     Done(u64),
+    /// What is at a path.
+    Found(Found),
     /// It could not be.
     Failed { errno: Option<i32>, text: String },
+}
+
+/// As [`At`].
+#[derive(Debug, Serialize, Deserialize)]
+enum Found {
+    Nothing,
+    Directory,
+    File,
+    Link(Vec<u8>),
+    Other,
 }
 
 /// The supervisor's end.
@@ -66,16 +83,27 @@ impl UndecidedFiles {
     }
 
     fn order(&self, order: FilesOrder) -> io::Result<u64> {
-        self.link.send(&order)?;
+        match self.report(&order)? {
+            FilesReport::Done(mark) => Ok(mark),
+            _ => Err(unexpected()),
+        }
+    }
+
+    fn report(&self, order: &FilesOrder) -> io::Result<FilesReport> {
+        self.link.send(order)?;
         match self.link.receive()? {
-            Some(FilesReport::Done(mark)) => Ok(mark),
             Some(FilesReport::Failed {
                 errno: Some(errno), ..
             }) => Err(io::Error::from_raw_os_error(errno)),
             Some(FilesReport::Failed { text, .. }) => Err(io::Error::other(text)),
+            Some(report) => Ok(report),
             None => Err(io::Error::other("the view has ended")),
         }
     }
+}
+
+fn unexpected() -> io::Error {
+    io::Error::other("the view has answered another order")
 }
 
 /// Readable when a call waits in the view.
@@ -91,16 +119,30 @@ impl Files for UndecidedFiles {
         self.order(FilesOrder::Mark { process, has_borne })
     }
 
-    fn keep(&self, mark: u64) -> io::Result<()> {
-        self.order(FilesOrder::Keep(mark)).map(drop)
+    fn settle(&self, marks: &[u64]) -> io::Result<()> {
+        self.order(FilesOrder::Settle(marks.to_vec())).map(drop)
     }
 
-    fn give_up(&self) -> io::Result<()> {
-        self.order(FilesOrder::GiveUp).map(drop)
+    fn give_up(&self, marks: &[u64]) -> io::Result<()> {
+        self.order(FilesOrder::GiveUp(marks.to_vec())).map(drop)
     }
 
-    fn undo(&self, mark: u64) -> io::Result<()> {
-        self.order(FilesOrder::Undo(mark)).map(drop)
+    fn undo(&self, marks: &[u64]) -> io::Result<()> {
+        self.order(FilesOrder::Undo(marks.to_vec())).map(drop)
+    }
+
+    fn at(&self, place: &Path) -> io::Result<At> {
+        let order = FilesOrder::Look(place.as_os_str().as_bytes().to_vec());
+        let FilesReport::Found(found) = self.report(&order)? else {
+            return Err(unexpected());
+        };
+        Ok(match found {
+            Found::Nothing => At::Nothing,
+            Found::Directory => At::Directory,
+            Found::File => At::File,
+            Found::Link(target) => At::Link(OsString::from_vec(target).into()),
+            Found::Other => At::Other,
+        })
     }
 
     fn asked(&self) -> io::Result<()> {
@@ -108,6 +150,19 @@ impl Files for UndecidedFiles {
             // Whoever heard of it before has read it.
             Ok(_) | Err(rustix::io::Errno::AGAIN) => Ok(()),
             Err(errno) => Err(errno.into()),
+        }
+    }
+}
+
+impl From<surmise_view::At> for Found {
+    fn from(at: surmise_view::At) -> Self {
+        use surmise_view::At;
+        match at {
+            At::Nothing => Self::Nothing,
+            At::Directory => Self::Directory,
+            At::File => Self::File,
+            At::Link(target) => Self::Link(target.into_vec()),
+            At::Other => Self::Other,
         }
     }
 }
@@ -131,16 +186,22 @@ impl UndoLog {
     pub(crate) fn obey(&self, view: &View, notifier: &Notifier) {
         // An error counts as an end: then the supervisor is lost, and with it the domain.
         while let Ok(Some(order)) = self.link.receive() {
+            let done = |result: io::Result<()>| result.map(|()| FilesReport::Done(0));
             let done = match order {
                 FilesOrder::Mark { process, has_borne } => {
-                    notifier.mark(view, process.cast_unsigned(), has_borne)
+                    let mark = notifier.mark(view, process.cast_unsigned(), has_borne);
+                    mark.map(FilesReport::Done)
                 }
-                FilesOrder::Keep(mark) => notifier.keep(view, mark).map(|()| 0),
-                FilesOrder::GiveUp => notifier.give_up(view).map(|()| 0),
-                FilesOrder::Undo(mark) => notifier.undo(view, mark).map(|()| 0),
+                FilesOrder::Look(place) => {
+                    let found = view.at(Path::new(OsStr::from_bytes(&place)));
+                    found.map(|found| FilesReport::Found(found.into()))
+                }
+                FilesOrder::Settle(marks) => done(notifier.settle(view, &marks)),
+                FilesOrder::GiveUp(marks) => done(notifier.give_up(view, &marks)),
+                FilesOrder::Undo(marks) => done(notifier.undo(view, &marks)),
             };
             let report = match done {
-                Ok(mark) => FilesReport::Done(mark),
+                Ok(report) => report,
                 Err(error) => FilesReport::Failed {
                     errno: error.raw_os_error(),
                     text: error.to_string(),
@@ -199,13 +260,13 @@ mod tests {
             let process = Pid::from_raw(7).expect("a number");
             assert_eq!(files.mark(process, true).expect("a mark"), 1);
             assert_eq!(files.mark(process, false).expect("a mark"), 2);
-            assert_eq!(files.undo(2).expect_err("full").raw_os_error(), Some(28));
-            let error = files.keep(3).expect_err("an error");
-            assert_eq!(error.to_string(), "Keep(3)");
+            assert_eq!(files.undo(&[2]).expect_err("full").raw_os_error(), Some(28));
+            let error = files.settle(&[3]).expect_err("an error");
+            assert_eq!(error.to_string(), "Settle([3])");
             log.close();
         });
         drop(log);
-        assert!(files.give_up().is_err(), "nobody answers");
+        assert!(files.give_up(&[2]).is_err(), "nobody answers");
     }
 
     #[test]

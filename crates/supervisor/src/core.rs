@@ -8,7 +8,9 @@ mod admission;
 mod attending;
 mod cascade;
 mod deciding;
+mod ends;
 mod guessing;
+mod imaging;
 #[cfg(test)]
 mod simulation;
 
@@ -16,7 +18,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
 use rustix::process::Pid;
-use surmise_engine::{Engine, Kinds, Node};
+use surmise_engine::{Engine, Kinds, Node, WaiterId};
 
 use crate::call::Call;
 use crate::counters::Counters;
@@ -88,11 +90,23 @@ impl<W: World> Core<W> {
         thread: Pid,
         signal: W::Signal,
     ) -> Result<(), SupervisorError> {
-        match self.member_of_tracee(thread)? {
-            Some(process) => self.waits.add(Item::Signal { process, signal }),
-            None => self.deliver(signal)?,
-        }
+        self.receive_signal(thread, signal)?;
         self.attend_all()
+    }
+
+    /// Keeps a signal until it is attended to, if that is more than to let the thread take it.
+    fn receive_signal(&mut self, thread: Pid, signal: W::Signal) -> Result<(), SupervisorError> {
+        match self.member_of_tracee(thread)? {
+            Some(process) if self.may_take(process, &signal)? => {
+                let passed = self.world.pass_on(signal);
+                passed.map_err(fail("let a thread take its signal"))
+            }
+            Some(process) => {
+                self.waits.add(Item::Signal { process, signal });
+                Ok(())
+            }
+            None => self.deliver(signal),
+        }
     }
 
     /// Time has passed, or a reader has room for output: what is due by now is done.
@@ -133,6 +147,17 @@ impl<W: World> Core<W> {
         self.sources.next_due()
     }
 
+    /// What is readable when there is input for a call that waits for some.
+    pub(crate) fn inputs(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.waits.inputs()
+    }
+
+    /// There is input for calls that wait for some.
+    pub(crate) fn arrived(&mut self) -> Result<(), SupervisorError> {
+        self.wake_sleepers()?;
+        self.attend_all()
+    }
+
     /// The first output that a reader has no room for.
     pub(crate) fn leaving(&self) -> Option<&W::Output> {
         self.objects.streams.leaving()
@@ -155,14 +180,20 @@ impl<W: World> Core<W> {
 
     /// A tracee is no more.
     pub(crate) fn ended(&mut self, thread: Pid) -> Result<(), SupervisorError> {
+        self.attend_end(thread)?;
+        self.attend_all()
+    }
+
+    fn attend_end(&mut self, thread: Pid) -> Result<(), SupervisorError> {
         if self.members.contains_key(&thread) {
-            self.perished(thread)?;
-        } else if let Some(process) = self.member_of(thread)
+            return self.perished(thread);
+        }
+        if let Some(process) = self.member_of(thread)
             && let Some(member) = self.members.get_mut(&process)
         {
             self.world.ended(&mut member.process, thread);
         }
-        self.attend_all()
+        Ok(())
     }
 
     /// Whether a process holds an image: it stays stopped for all its life.
@@ -214,8 +245,12 @@ impl<W: World> Core<W> {
     fn attend_all(&mut self) -> Result<(), SupervisorError> {
         loop {
             self.decide_due()?;
+            self.attend_ends()?;
             self.dismiss_free()?;
             self.gather()?;
+            for thread in self.world.take_ended() {
+                self.attend_end(thread)?;
+            }
             match self.waits.next() {
                 Some(item) => self.attend(item)?,
                 None => return Ok(()),
@@ -223,8 +258,11 @@ impl<W: World> Core<W> {
         }
     }
 
-    /// Receives what came while another call was waited for.
+    /// Receives what came while something else was waited for.
     fn gather(&mut self) -> Result<(), SupervisorError> {
+        for (thread, signal) in self.world.take_signals() {
+            self.receive_signal(thread, signal)?;
+        }
         for call in self.world.take_backlog() {
             self.receive(call)?;
         }
@@ -264,6 +302,17 @@ impl<W: World> Core<W> {
         node: Node,
         kind: Kind,
     ) -> Result<(), SupervisorError> {
+        let waiter = self.begin_wait(item, node, kind)?;
+        self.hurry_for(waiter, node)
+    }
+
+    /// As [`Self::park`], and nobody hurries. The wait may be over at once.
+    fn begin_wait(
+        &mut self,
+        item: Item<W::Signal>,
+        node: Node,
+        kind: Kind,
+    ) -> Result<WaiterId, SupervisorError> {
         let since = self.world.now();
         let waiter = self.waits.park(item, node, Waited { kind, since });
         // If nothing is undecided, the member is let go before it is attended to again.
@@ -274,6 +323,10 @@ impl<W: World> Core<W> {
             .barrier(node, waiter, Kinds::PREDICTIONS, &mut effects);
         waits.map_err(refused("wait for a decision"))?;
         self.perform(effects)?;
+        Ok(waiter)
+    }
+
+    fn hurry_for(&mut self, waiter: WaiterId, node: Node) -> Result<(), SupervisorError> {
         match self.waits.is_parked(waiter) {
             true => self.hurry(node),
             false => Ok(()),

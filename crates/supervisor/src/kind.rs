@@ -17,6 +17,8 @@ pub(crate) enum Kind {
     Events,
     /// A pipe or a stream that bytes are read from.
     Input,
+    /// A pipe inside the domain.
+    Pipe,
     /// A stream of the domain that bytes are written to.
     Stream,
     /// Maps of memory.
@@ -25,6 +27,10 @@ pub(crate) enum Kind {
     Process,
     /// The birth of a thread.
     Thread,
+    /// The end of a process, of which its parent is told.
+    Exit,
+    /// A child whose end a process was told of that has not ended yet.
+    Child,
     /// A signal that a task is about to take.
     Signal,
     /// What was promised to be durable.
@@ -41,10 +47,13 @@ impl Kind {
             Self::Descriptor => "descriptor",
             Self::Events => "events",
             Self::Input => "input",
+            Self::Pipe => "pipe",
             Self::Stream => "stream",
             Self::Memory => "memory",
             Self::Process => "process",
             Self::Thread => "thread",
+            Self::Exit => "exit",
+            Self::Child => "child",
             Self::Signal => "signal",
             Self::Epoch => "epoch",
         }

@@ -2,40 +2,52 @@
 
 mod channels;
 mod door;
+mod ends;
+mod family;
 mod input;
+mod kernel;
 pub(crate) mod meeting;
 mod output;
+mod pipe;
 mod process;
 mod seen;
 pub(crate) mod task;
 
+use std::cell::RefCell;
 use std::io;
-use std::os::fd::{BorrowedFd, RawFd};
-use std::time::Instant;
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use surmise_checkpoint::{Change, Checkpoint, PendingCall, is_vessel};
+use surmise_checkpoint::{Change, Checkpoint, Passed, PendingCall, is_vessel, pass_boundaries};
 use surmise_refusals::Observer;
+use surmise_sys::memory;
 use surmise_sys::ptrace::Stopped;
 use surmise_sys::seccomp::{Answer, Listener};
+use surmise_syscalls::Syscall;
 
 use crate::call::Call;
 use crate::meeting::{Meeting, Wanted};
 use crate::member::Member;
 use crate::objects::input::{Look, Peeked, Place};
+use crate::objects::pipe::Taken;
 use crate::source::Guess;
-use crate::world::{Apart, Imaged, Traced, World};
+use crate::world::{Apart, Around, Imaged, Traced, World};
 
 use channels::Channels;
 pub(crate) use door::Door;
+use family::Sleepers;
 use input::calls::{self, Reach};
 use input::readers::Readers;
 use input::source::Source;
 use meeting::Known;
 pub(crate) use output::Output;
+use pipe::Pipe;
 use process::Supervised;
 use seen::Seen;
 
+/// How long a thread may take to come past the call that it is in: another one waits for that.
+const PASSING: Duration = Duration::from_millis(10);
 /// Images may come to take so much of the machine's memory at most, should all pages be written to.
 const MEMORY_SHARE: u64 = 4;
 
@@ -47,6 +59,8 @@ pub(crate) struct Machine {
     observer: Option<Observer>,
     /// What is learnt for guesses; nothing in a domain without any.
     learnt: Option<Learnt>,
+    /// What was heard of tracees while they were made to come past a call, and nobody was told yet.
+    passed: Passed,
 }
 
 /// What was learnt of a domain in which tasks may be given guesses.
@@ -56,6 +70,7 @@ struct Learnt {
     channels: Option<Channels>,
     seen: Seen,
     readers: Readers,
+    sleepers: Sleepers,
 }
 
 impl Machine {
@@ -65,6 +80,7 @@ impl Machine {
             door: Door::new(listener),
             observer,
             learnt: guesses.then(Learnt::default),
+            passed: Passed::default(),
         }
     }
 
@@ -76,6 +92,44 @@ impl Machine {
     /// The listener, to receive calls.
     pub(crate) fn door(&mut self) -> &mut Door {
         &mut self.door
+    }
+
+    /// What of the caller's a call reaches.
+    fn reached(&self, process: Option<Pid>, call: &Call, reach: Reach) -> Look {
+        let is_read = calls::may_be_given(call.name());
+        let place = match (reach, process) {
+            (Reach::Nothing, _) => return Look::Nothing,
+            (Reach::Descriptor(number), Some(process)) => match task::file(process, number) {
+                Ok(Some((_, stat))) => Some(Place::of(&stat)),
+                Ok(None) => return Look::Nothing,
+                // It may be anything.
+                Err(_) => None,
+            },
+            (Reach::Descriptor(_) | Reach::Anything, _) => None,
+        };
+        match place {
+            Some(place) => Look::At { place, is_read },
+            None => Look::Anywhere { is_read },
+        }
+    }
+
+    /// Has threads but one come past calls by which names might be tangled while they are followed. False if one does not
+    /// in time.
+    fn let_tangle(&mut self, but: Pid) -> io::Result<bool> {
+        let Some(learnt) = &mut self.learnt else {
+            return Ok(true);
+        };
+        let tangling = learnt.seen.names().tangling(but);
+        if tangling.is_empty() {
+            return Ok(true);
+        }
+        let have_passed = pass(&mut self.door, &mut self.passed, &tangling, |_| false)?;
+        if have_passed {
+            for thread in tangling {
+                learnt.seen.passed(thread);
+            }
+        }
+        Ok(have_passed)
     }
 }
 
@@ -100,312 +154,37 @@ pub(crate) fn let_go(stopped: Stopped) -> io::Result<()> {
     stopped.detach()
 }
 
+/// Has threads come past the calls that they are in. What is heard of tracees meanwhile is kept in `passed`. `waits`: whether a
+/// thread is known to wait for the answer to a call.
+fn pass(
+    door: &mut Door,
+    passed: &mut Passed,
+    threads: &[Pid],
+    waits: impl Fn(Pid) -> bool,
+) -> io::Result<bool> {
+    let told = pass_boundaries(threads, PASSING, |thread| {
+        door.gather()?;
+        Ok(waits(thread) || door.has_waiting(thread))
+    })?;
+    passed.at_signal.extend(told.at_signal);
+    passed.ended.extend(told.ended);
+    Ok(told.all)
+}
+
+/// A thread that is about to take a signal may have waited for its call to be received. Such a call would fail with `EINTR` though
+/// no program expects that: it begins again after the signal's handler.
+fn spare_call(stopped: &Stopped) -> io::Result<()> {
+    match stopped.registers()?.undisturbed_if_changed() {
+        Some(registers) => stopped.set_registers(&registers),
+        None => Ok(()),
+    }
+}
+
 /// What is not known may be anything.
 fn unless_out_of_reach<T>(result: io::Result<T>, otherwise: T) -> io::Result<T> {
     match result {
         Err(error) if task::is_out_of_reach(&error) => Ok(otherwise),
         result => result,
-    }
-}
-
-impl World for Machine {
-    type Process = Supervised;
-    type Image = Checkpoint;
-    type Signal = Stopped;
-    type Input = Source;
-    type Output = Output;
-
-    fn now(&self) -> Instant {
-        Instant::now()
-    }
-
-    fn heard(&mut self, call: &Call) -> io::Result<()> {
-        let Some(learnt) = &mut self.learnt else {
-            return Ok(());
-        };
-        if learnt.channels.is_none() {
-            learnt.channels = Some(Channels::of(call.thread())?);
-            learnt.seen.begin(call.thread())?;
-        }
-        learnt.seen.look(call.name(), call.arguments());
-        learnt
-            .readers
-            .heard(call.thread(), call.name(), call.arguments());
-        Ok(())
-    }
-
-    fn happens(&mut self, call: &Call) -> io::Result<()> {
-        match &mut self.learnt {
-            Some(learnt) => learnt
-                .seen
-                .note(call.thread(), call.name(), call.arguments()),
-            None => Ok(()),
-        }
-    }
-
-    fn refuses(&self, call: &Call) -> Option<Answer> {
-        self.observer.as_ref()?.refuse(&call.notification)
-    }
-
-    fn answer(&mut self, call: &Call, answer: Answer) -> io::Result<bool> {
-        let answer = match (answer, &self.observer) {
-            // What is told is counted when it happens.
-            (Answer::Continue, Some(observer)) => observer.answer(&call.notification),
-            (answer, _) => answer,
-        };
-        self.door.respond(call.pending(), answer)
-    }
-
-    fn still_waits(&self, call: &Call) -> io::Result<bool> {
-        self.door.still_waits(call.notification.id)
-    }
-
-    fn take_backlog(&mut self) -> Vec<Call> {
-        self.door.take_backlog()
-    }
-
-    fn process_of(&self, thread: Pid) -> io::Result<Option<Pid>> {
-        task::process_of(thread)
-    }
-
-    fn meet(
-        &mut self,
-        process: Pid,
-        call: &Call,
-        member: Option<&Member<Self>>,
-        has_changed: bool,
-    ) -> io::Result<Meeting> {
-        let Some(Learnt {
-            channels: Some(channels),
-            seen,
-            ..
-        }) = &self.learnt
-        else {
-            return Ok(Meeting::Wait);
-        };
-        let known = Known {
-            channels,
-            seen,
-            member,
-            has_changed,
-        };
-        unless_out_of_reach(meeting::meet(process, call, known), Meeting::Wait)
-    }
-
-    fn admit(&mut self, process: Pid) -> io::Result<Option<Supervised>> {
-        let Some(learnt) = &self.learnt else {
-            return Ok(None);
-        };
-        // A process that is not known may be anything.
-        if unless_out_of_reach(learnt.seen.obstructs(process), true)? {
-            return Ok(None);
-        }
-        unless_out_of_reach(Supervised::new(process).map(Some), None)
-    }
-
-    fn has_memory_for(&self, process: Pid, images: &[(Pid, usize)]) -> bool {
-        let sizes = images.iter().map(|&(process, images)| {
-            let resident = task::resident(process).unwrap_or(0);
-            (images as u64, resident)
-        });
-        let one_more = (1, task::resident(process).unwrap_or(0));
-        fit(sizes.chain([one_more]), task::memory())
-    }
-
-    fn has(&self, process: &Supervised, thread: Pid) -> bool {
-        process.has(thread)
-    }
-
-    fn traces(&self, process: &Supervised, thread: Pid) -> bool {
-        process.traces(thread)
-    }
-
-    fn is_traced(&self, process: &Supervised) -> bool {
-        process.is_traced()
-    }
-
-    fn born(&self, process: &mut Supervised, thread: Pid) {
-        process.born(thread);
-    }
-
-    fn ended(&self, process: &mut Supervised, thread: Pid) {
-        process.ended(thread);
-    }
-
-    fn take_image(
-        &mut self,
-        process: &mut Supervised,
-        call: &Call,
-        guess: (&Guess, Option<Change>),
-        others: &[PendingCall],
-    ) -> io::Result<Imaged<Checkpoint>> {
-        process.take_image(call, guess, others, &mut self.door)
-    }
-
-    fn stop(
-        &mut self,
-        process: &mut Supervised,
-        calls: &[PendingCall],
-        signals: Vec<Stopped>,
-    ) -> io::Result<bool> {
-        process.stop(calls, signals, &mut self.door)
-    }
-
-    fn restore(
-        &mut self,
-        process: &mut Supervised,
-        image: Checkpoint,
-        has_undone: bool,
-    ) -> io::Result<Option<u64>> {
-        process.restore(image, has_undone, &mut self.door)
-    }
-
-    fn resume(&mut self, process: &mut Supervised, traced: Traced) -> io::Result<()> {
-        process.resume(traced, &mut self.door)
-    }
-
-    fn destroy(&mut self, process: &mut Supervised) -> io::Result<()> {
-        process.destroy()
-    }
-
-    fn deliver(&mut self, stopped: Stopped) -> io::Result<()> {
-        let signal = stopped.signal();
-        let delivered = signal.and_then(|signal| stopped.detach_with(&signal));
-        match delivered {
-            Err(error) if task::is_gone(&error) => Ok(()),
-            delivered => delivered,
-        }
-    }
-
-    fn note(&self, process: &Supervised, image: &mut Checkpoint, change: Change) {
-        image.note(process.pid(), change);
-    }
-
-    fn vessel(&self, image: &Checkpoint) -> Option<Pid> {
-        Some(image.vessel())
-    }
-
-    fn discard(&mut self, image: Checkpoint, process: Option<&mut Supervised>) -> io::Result<()> {
-        match process {
-            Some(process) => process.discard(image),
-            None => image.destroy(),
-        }
-    }
-
-    fn is_alone(&mut self, process: Pid, apart: &Apart) -> io::Result<bool> {
-        // A thread that waits for an answer touches nothing.
-        self.door.gather()?;
-        let Some(Learnt { seen, .. }) = &self.learnt else {
-            return Ok(false);
-        };
-        if seen.has_watches() {
-            return Ok(false);
-        }
-        let is_harmless = |other: Pid| other == process || apart.vessels.contains(&other);
-        let waits = |thread| apart.waiting.contains(&thread) || self.door.has_waiting(thread);
-        // It maps nothing so itself, or it would depend on nothing.
-        let mapped = match seen.has_shared_memory() {
-            true => seen.names().device(),
-            false => None,
-        };
-        let found = seen.bystanders().are_apart(is_harmless, waits, mapped);
-        // A task that is being born or ends is not seen rightly.
-        unless_out_of_reach(found, false)
-    }
-
-    fn has_borne(&self, process: Pid) -> bool {
-        let learnt = self.learnt.as_ref();
-        learnt.is_none_or(|learnt| learnt.seen.has_borne(process))
-    }
-
-    fn is_apart(&self, process: Pid, call: &Call) -> bool {
-        meeting::is_apart(process, call.name(), call.arguments()[0])
-    }
-
-    fn adopts(&self, call: &Call) -> bool {
-        seen::makes_reaper(call.name(), call.arguments())
-    }
-
-    fn input(&mut self, process: Pid, wanted: &Wanted) -> io::Result<Option<(Place, Source)>> {
-        let Some(learnt) = &self.learnt else {
-            return Ok(None);
-        };
-        let Some((file, stat)) = task::file(process, wanted.descriptor)? else {
-            return Ok(None);
-        };
-        let place = Place::of(&stat);
-        let channels = learnt.channels.as_ref();
-        if channels.is_none_or(|channels| channels.is_kept(place)) || learnt.seen.has_odd_sockets()
-        {
-            return Ok(None);
-        }
-        Ok(Source::of(file, &stat)?.map(|source| (place, source)))
-    }
-
-    fn may_take(&mut self, place: Place, but: Pid) -> bool {
-        match &mut self.learnt {
-            Some(learnt) => learnt.readers.may_take(place, but),
-            None => true,
-        }
-    }
-
-    fn peek(&self, source: &Source, skipped: usize, length: usize) -> io::Result<Peeked> {
-        source.peek(skipped, length)
-    }
-
-    fn take(&self, source: &Source, length: usize) -> io::Result<()> {
-        source.take(length)
-    }
-
-    fn fill(&mut self, process: Pid, room: &[(u64, u64)], bytes: &[u8]) -> bool {
-        task::fill(process, room, bytes).is_ok()
-    }
-
-    fn takes_nothing(&mut self, thread: Pid) {
-        if let Some(learnt) = &mut self.learnt {
-            learnt.readers.answered(thread);
-        }
-    }
-
-    fn looks_at(&self, process: Option<Pid>, call: &Call) -> Look {
-        let is_read = calls::may_be_given(call.name());
-        let place = match (calls::looking(call.name(), call.arguments()), process) {
-            (Reach::Nothing, _) => return Look::Nothing,
-            (Reach::Descriptor(number), Some(process)) => match task::file(process, number) {
-                Ok(Some((_, stat))) => Some(Place::of(&stat)),
-                Ok(None) => return Look::Nothing,
-                // It may be anything.
-                Err(_) => None,
-            },
-            (Reach::Descriptor(_) | Reach::Anything, _) => None,
-        };
-        match place {
-            Some(place) => Look::At { place, is_read },
-            None => Look::Anywhere { is_read },
-        }
-    }
-
-    fn output(
-        &mut self,
-        process: Pid,
-        descriptor: u64,
-        bytes: (u64, u64),
-    ) -> io::Result<Option<Output>> {
-        let learnt = self.learnt.as_ref();
-        match learnt.and_then(|learnt| learnt.channels.as_ref()) {
-            Some(channels) => Output::read(process, descriptor, bytes, channels),
-            None => Ok(None),
-        }
-    }
-
-    fn put(&mut self, output: &mut Output) -> io::Result<bool> {
-        output.put()
-    }
-
-    fn may_put(&self, process: Option<Pid>, call: &Call) -> bool {
-        let learnt = self.learnt.as_ref();
-        let channels = learnt.and_then(|learnt| learnt.channels.as_ref());
-        channels.is_none_or(|channels| output::may_put(channels, process, call))
     }
 }
 

@@ -1,5 +1,6 @@
 //! What it takes to let a call of a task happen that depends on something undecided.
 
+use rustix::process::Pid;
 use surmise_checkpoint::Change;
 
 use crate::kind::Kind;
@@ -21,6 +22,16 @@ pub(crate) enum Meeting {
     Wait,
 }
 
+/// The end of a process by its own call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ending {
+    pub(crate) parent: Pid,
+    /// The number of the process that ends, as its parent sees it.
+    pub(crate) number: u64,
+    /// Its exit status.
+    pub(crate) status: u8,
+}
+
 /// What a task does to an object whose kind takes part in that.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Act {
@@ -28,6 +39,12 @@ pub(crate) enum Act {
     Change(Option<Change>),
     /// It writes to a stream of the domain, which does not happen: the bytes are held.
     Put {
+        descriptor: u64,
+        /// Address and length of the bytes.
+        bytes: (u64, u64),
+    },
+    /// It writes to what may be a pipe inside the domain, which does not happen: the bytes are put in.
+    Send {
         descriptor: u64,
         /// Address and length of the bytes.
         bytes: (u64, u64),
@@ -41,6 +58,7 @@ impl Act {
         match self {
             Self::Change(_) => Kind::ChangedFile,
             Self::Put { .. } => Kind::Stream,
+            Self::Send { .. } => Kind::Pipe,
             Self::Take(_) => Kind::Input,
         }
     }

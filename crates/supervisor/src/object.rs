@@ -1,6 +1,7 @@
 //! What a kind of object does for its tasks: see to it that what they do can be taken back, or held.
 
 use std::io;
+use std::os::fd::OwnedFd;
 
 use rustix::process::Pid;
 use surmise_engine::{HoldId, ObjectId, UndoId};
@@ -11,10 +12,13 @@ use crate::kind::Kind;
 use crate::world::World;
 
 /// What a kind says of an act of a task.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Did {
     /// It has to wait until its task depends on nothing undecided.
     Wait,
+    /// It has to wait until its task depends on nothing undecided, or there is input. What is readable then, unless input comes
+    /// by acts of tasks alone.
+    Sleeps(Option<OwnedFd>),
     /// It gets this answer, and there is nothing that the engine has to know.
     Known(Answer),
     /// The task observes and modifies an object, by the inverse record that was offered. Once the engine has taken
@@ -31,29 +35,38 @@ pub(crate) enum Did {
     Gone,
 }
 
+/// An object that a call would touch, whose undecided state is not the caller's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Obstacle {
+    pub(crate) object: ObjectId,
+    /// Whether the caller may go on when it depends on the same; else it waits until the object depends on nothing.
+    pub(crate) may_depend: bool,
+}
+
 /// One kind of object. Kinds know nothing of each other, and nothing of what depends on what: the engine does.
 pub(crate) trait ObjectKind<W: World> {
     /// Which one it is.
     fn kind(&self) -> Kind;
 
-    /// What one record of this kind has done is taken back. The newest record comes first; its task stands still.
-    fn undo(&mut self, world: &mut W, record: UndoId) -> io::Result<()>;
+    /// What records of this kind have done is taken back, all at once. The newest record comes first; their tasks stand
+    /// still.
+    fn undo(&mut self, world: &mut W, records: &[UndoId]) -> io::Result<()>;
 
-    /// What one record of this kind has done stays. The oldest record comes first.
-    fn release(&mut self, world: &mut W, record: UndoId) -> io::Result<()>;
+    /// What records of this kind have done stays, all at once. The oldest record comes first.
+    fn release(&mut self, world: &mut W, records: &[UndoId]) -> io::Result<()>;
 
-    /// A rollback is about to stop tasks and to undo records of this kind: what stands in the way of a stop is to give
-    /// way.
-    fn give_way(&mut self) -> io::Result<()> {
+    /// A rollback is about to stop tasks and to undo these records of this kind: what stands in the way of a stop is to
+    /// give way.
+    fn give_way(&mut self, records: &[UndoId]) -> io::Result<()> {
+        let _ = records;
         Ok(())
     }
 
     /// Whether nothing that a task has done to objects of this kind is undecided.
     fn is_quiet(&self) -> bool;
 
-    /// The objects that a call of a process would touch, whose undecided state is not the caller's: it waits until
-    /// they depend on nothing.
-    fn obstacles(&mut self, world: &W, caller: Option<Pid>, call: &Call) -> Vec<ObjectId>;
+    /// The objects of this kind that stand in the way of a call of a process.
+    fn obstacles(&mut self, world: &W, caller: Option<Pid>, call: &Call) -> Vec<Obstacle>;
 
     /// The objects that have become such that nothing depends on them.
     fn take_idle(&mut self) -> Vec<ObjectId>;

@@ -1,9 +1,13 @@
 //! The kinds of object that a domain has, one file each, and whose inverse record is whose.
 
+pub(crate) mod exits;
 pub(crate) mod files;
 pub(crate) mod input;
+pub(crate) mod pipe;
 pub(crate) mod stream;
+pub(crate) mod wait;
 
+use std::collections::BTreeMap;
 use std::io;
 
 use rustix::process::Pid;
@@ -15,19 +19,30 @@ use crate::kind::Kind;
 use crate::map::Map;
 use crate::meeting::Act;
 use crate::member::Member;
-use crate::object::{Did, ObjectKind};
+use crate::object::{Did, ObjectKind, Obstacle};
 use crate::world::{Apart, World};
 
+use exits::Exits;
 use files::{Files, ViewFiles};
 use input::Inputs;
+use pipe::Pipes;
 use stream::Streams;
+
+/// Where the numbers of each kind begin that it gives its objects for the engine. All files are one object, below them.
+mod numbers {
+    pub(super) const INPUTS: u64 = 1 << 32;
+    pub(super) const PIPES: u64 = 2 << 32;
+    pub(super) const EXITS: u64 = 3 << 32;
+}
 
 /// All kinds of object of a domain.
 #[derive(Debug)]
 pub(crate) struct Objects<W: World> {
     pub(crate) files: ViewFiles,
     pub(crate) inputs: Inputs<W>,
+    pub(crate) pipes: Pipes<W>,
     pub(crate) streams: Streams<W>,
+    pub(crate) exits: Exits,
     /// The records that the engine may have applied or let go, by the kind that made them.
     records: Map<UndoId, Kind>,
     /// How many records there have been.
@@ -39,15 +54,22 @@ impl<W: World> Objects<W> {
         Self {
             files: ViewFiles::new(files),
             inputs: Inputs::default(),
+            pipes: Pipes::default(),
             streams: Streams::default(),
+            exits: Exits::default(),
             records: Map::default(),
             made: 0,
         }
     }
 
     /// Each kind that keeps inverse records.
-    fn kinds(&mut self) -> [&mut dyn ObjectKind<W>; 2] {
-        [&mut self.files, &mut self.inputs]
+    fn kinds(&mut self) -> [&mut dyn ObjectKind<W>; 4] {
+        [
+            &mut self.files,
+            &mut self.inputs,
+            &mut self.pipes,
+            &mut self.exits,
+        ]
     }
 
     fn of(&mut self, kind: Kind) -> io::Result<&mut dyn ObjectKind<W>> {
@@ -56,8 +78,8 @@ impl<W: World> Objects<W> {
         found.ok_or_else(|| bug("a kind without records has made one"))
     }
 
-    /// A member's call does something to an object. Returns what becomes of it, and the record that it has made if
-    /// it accesses one.
+    /// A member's call does something to an object. Returns what becomes of it, the record that it has made if
+    /// it accesses one, and the kind of the object.
     pub(crate) fn meet(
         &mut self,
         world: &mut W,
@@ -65,50 +87,90 @@ impl<W: World> Objects<W> {
         call: &Call,
         act: &Act,
         apart: &Apart,
-    ) -> io::Result<(Did, UndoId)> {
-        self.made += 1;
-        let record = UndoId(self.made);
+    ) -> io::Result<(Did, UndoId, Kind)> {
+        let record = self.next_record();
+        let mut kind = act.kind();
         let did = match act {
             Act::Change(_) => self.files.change(world, member, record, apart)?,
             Act::Put { descriptor, bytes } => {
                 self.streams
                     .put(world, member, call, (*descriptor, *bytes))?
             }
-            Act::Take(wanted) => self.inputs.give(world, member, call, (wanted, record))?,
+            &Act::Send { descriptor, bytes } => {
+                let put = self
+                    .pipes
+                    .put(world, member, call, (descriptor, bytes, record))?;
+                put.unwrap_or(Did::Wait)
+            }
+            Act::Take(wanted) => match self.pipes.take(world, member, call, (wanted, record))? {
+                Some(did) => {
+                    kind = Kind::Pipe;
+                    did
+                }
+                None => self.inputs.give(world, member, call, (wanted, record))?,
+            },
         };
         if matches!(did, Did::Accesses { .. }) {
-            self.records.insert(record, act.kind());
+            self.records.insert(record, kind);
         }
-        Ok((did, record))
+        Ok((did, record, kind))
     }
 
-    /// Takes back what a record has done. Returns its kind.
-    pub(crate) fn undo(&mut self, world: &mut W, record: UndoId) -> io::Result<Kind> {
-        let kind = self.take(record)?;
-        self.of(kind)?.undo(world, record)?;
-        Ok(kind)
+    fn next_record(&mut self) -> UndoId {
+        self.made += 1;
+        UndoId(self.made)
     }
 
-    /// What a record has done stays.
-    pub(crate) fn release(&mut self, world: &mut W, record: UndoId) -> io::Result<()> {
-        let kind = self.take(record)?;
-        self.of(kind)?.release(world, record)
+    /// A record of what the caller is about to do to an object of a kind.
+    pub(crate) fn record(&mut self, kind: Kind) -> UndoId {
+        let record = self.next_record();
+        self.records.insert(record, kind);
+        record
     }
 
-    fn take(&mut self, record: UndoId) -> io::Result<Kind> {
-        let kind = self.records.remove(&record);
-        kind.ok_or_else(|| bug("the engine names a record that nobody has made"))
+    /// Takes back what records have done, all at once. The newest comes first. Returns their kinds.
+    pub(crate) fn undo(&mut self, world: &mut W, records: &[UndoId]) -> io::Result<Vec<Kind>> {
+        let of_kinds = self.take(records)?;
+        for (kind, records) in &of_kinds {
+            self.of(*kind)?.undo(world, records)?;
+        }
+        let kinds = of_kinds.into_iter();
+        Ok(kinds
+            .flat_map(|(kind, records)| std::iter::repeat_n(kind, records.len()))
+            .collect())
+    }
+
+    /// What records have done stays. The oldest comes first.
+    pub(crate) fn release(&mut self, world: &mut W, records: &[UndoId]) -> io::Result<()> {
+        for (kind, records) in self.take(records)? {
+            self.of(kind)?.release(world, &records)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, records: &[UndoId]) -> io::Result<BTreeMap<Kind, Vec<UndoId>>> {
+        let of_kinds = self.by_kind(records);
+        for record in records {
+            let kind = self.records.remove(record);
+            kind.ok_or_else(|| bug("the engine names a record that nobody has made"))?;
+        }
+        Ok(of_kinds)
+    }
+
+    fn by_kind(&self, records: &[UndoId]) -> BTreeMap<Kind, Vec<UndoId>> {
+        let mut of_kinds: BTreeMap<Kind, Vec<UndoId>> = BTreeMap::new();
+        for record in records {
+            if let Some(kind) = self.records.get(record) {
+                of_kinds.entry(*kind).or_default().push(*record);
+            }
+        }
+        of_kinds
     }
 
     /// Before a rollback that applies these records.
-    pub(crate) fn give_way(&mut self, records: impl Iterator<Item = UndoId>) -> io::Result<()> {
-        let mut kinds: Vec<_> = records
-            .filter_map(|record| self.records.get(&record).copied())
-            .collect();
-        kinds.sort_unstable();
-        kinds.dedup();
-        for kind in kinds {
-            self.of(kind)?.give_way()?;
+    pub(crate) fn give_way(&mut self, records: &[UndoId]) -> io::Result<()> {
+        for (kind, records) in self.by_kind(records) {
+            self.of(kind)?.give_way(&records)?;
         }
         Ok(())
     }
@@ -118,18 +180,18 @@ impl<W: World> Objects<W> {
         self.kinds().iter().all(|kind| kind.is_quiet())
     }
 
-    /// The objects that a call would touch and that others have left undecided, with their kinds.
+    /// What stands in the way of a call, with its kind.
     pub(crate) fn obstacles(
         &mut self,
         world: &W,
         caller: Option<Pid>,
         call: &Call,
-    ) -> Vec<(ObjectId, Kind)> {
+    ) -> Vec<(Obstacle, Kind)> {
         let mut found = Vec::new();
         for one in self.kinds().into_iter().filter(|one| !one.is_quiet()) {
             let kind = one.kind();
-            let objects = one.obstacles(world, caller, call);
-            found.extend(objects.into_iter().map(|object| (object, kind)));
+            let obstacles = one.obstacles(world, caller, call);
+            found.extend(obstacles.into_iter().map(|obstacle| (obstacle, kind)));
         }
         found
     }

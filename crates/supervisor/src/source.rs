@@ -193,10 +193,9 @@ impl Sources {
         }
     }
 
-    /// Takes the oldest undecided guess that a process was given: the process is no more, and its guess nobody's.
-    pub(crate) fn orphan(&mut self, process: Pid) -> Option<Id> {
-        let mut given = self.given.iter();
-        let (&id, _) = given.find(|(_, given)| given.process == process)?;
+    /// Takes the oldest undecided one of some predictions, which is to be denied without its source.
+    pub(crate) fn abandon(&mut self, among: &Extents) -> Option<Id> {
+        let id = *self.given.keys().find(|id| among.contains(**id))?;
         self.withdrawn(id);
         Some(id)
     }

@@ -53,6 +53,7 @@ struct Heard {
     tracees: bool,
     files: bool,
     commits: bool,
+    inputs: bool,
     calls: PollFlags,
 }
 
@@ -125,6 +126,9 @@ impl Supervisor {
         if heard.files {
             self.core.asked()?;
         }
+        if heard.inputs {
+            self.core.arrived()?;
+        }
         // A thread that is new calls only after its birth was heard of here.
         let call = self.core.world.door().next(heard.calls);
         match call.map_err(fail("hear of a call"))? {
@@ -151,18 +155,18 @@ impl Supervisor {
             (self.core.leaving().map(AsFd::as_fd), PollFlags::OUT),
         ];
         // Each descriptor costs every call a little, so only those are polled that are there.
-        let mut events = watched.map(|_| PollFd::from_borrowed_fd(master, PollFlags::empty()));
-        let mut there = 0;
+        let mut events = Vec::with_capacity(watched.len());
         let places = watched.map(|(source, wanted)| {
-            let place = there;
-            events[place] = PollFd::from_borrowed_fd(source?, wanted);
-            there += 1;
-            Some(place)
+            events.push(PollFd::from_borrowed_fd(source?, wanted));
+            Some(events.len() - 1)
         });
+        let inputs = events.len();
+        let sleepers = self.core.inputs();
+        events.extend(sleepers.map(|input| PollFd::from_borrowed_fd(input, PollFlags::IN)));
         let due = self.core.next_due();
         let rest = due.map(|due| due.saturating_duration_since(Instant::now()));
         let rest = rest.map(|rest| Timespec::try_from(rest).expect("a short time"));
-        match rustix::event::poll(&mut events[..there], rest.as_ref()) {
+        match rustix::event::poll(&mut events, rest.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(fail("wait for an event")(errno)),
         }
@@ -174,6 +178,9 @@ impl Supervisor {
             tracees: !tracees.is_empty(),
             files: !files.is_empty(),
             commits: !commits.is_empty(),
+            inputs: events[inputs..]
+                .iter()
+                .any(|event| !event.revents().is_empty()),
             calls,
         })
     }

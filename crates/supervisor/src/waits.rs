@@ -1,6 +1,7 @@
 //! What waits to be attended to, and what waits on a barrier.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use rustix::process::Pid;
@@ -69,6 +70,16 @@ struct Parked<S> {
     /// What the barrier is of, if it is one.
     node: Option<Node>,
     waited: Waited,
+    /// If input ends the wait, too.
+    sleep: Option<Sleep>,
+}
+
+/// A wait for input.
+#[derive(Debug)]
+struct Sleep {
+    process: Pid,
+    /// Is readable when there is some.
+    input: Option<OwnedFd>,
 }
 
 /// What an item waited for, and since when.
@@ -120,9 +131,55 @@ impl<S> Waits<S> {
     pub(crate) fn park(&mut self, item: Item<S>, node: Node, waited: Waited) -> WaiterId {
         self.waiters += 1;
         let waiter = WaiterId(self.waiters);
-        let node = Some(node);
-        self.parked.insert(waiter, Parked { item, node, waited });
+        let parked = Parked {
+            item,
+            node: Some(node),
+            waited,
+            sleep: None,
+        };
+        self.parked.insert(waiter, parked);
         waiter
+    }
+
+    /// A wait of a process that is parked ends when there is input, too.
+    pub(crate) fn sleep(&mut self, waiter: WaiterId, process: Pid, input: Option<OwnedFd>) {
+        if let Some(parked) = self.parked.get_mut(&waiter) {
+            parked.sleep = Some(Sleep { process, input });
+        }
+    }
+
+    /// Whether a thread of a process waits for input.
+    pub(crate) fn have_sleeper(&self, of: Pid) -> bool {
+        let mut sleeps = self
+            .parked
+            .values()
+            .filter_map(|parked| parked.sleep.as_ref());
+        sleeps.any(|sleep| sleep.process == of)
+    }
+
+    /// What is readable when there is input for a wait.
+    pub(crate) fn inputs(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let sleeps = self
+            .parked
+            .values()
+            .filter_map(|parked| parked.sleep.as_ref());
+        sleeps.filter_map(|sleep| sleep.input.as_ref().map(AsFd::as_fd))
+    }
+
+    /// Ends all waits for input, for the engine to forget. What waited has not had its truth.
+    pub(crate) fn wake_sleepers(&mut self) -> Vec<(WaiterId, (Option<Call>, Waited))> {
+        if self.parked.values().all(|parked| parked.sleep.is_none()) {
+            return Vec::new();
+        }
+        let all = std::mem::take(&mut self.parked).into_iter();
+        let sleepers: BTreeMap<_, _>;
+        (sleepers, self.parked) = all.partition(|(_, parked)| parked.sleep.is_some());
+        let woken = sleepers.into_iter().map(|(waiter, parked)| {
+            let call = parked.item.call().copied();
+            self.woken.push_back(parked.item);
+            (waiter, (call, parked.waited))
+        });
+        woken.collect()
     }
 
     /// Whether a waiter is still to be woken.
@@ -140,7 +197,12 @@ impl<S> Waits<S> {
     pub(crate) fn park_behind_output(&mut self, item: Item<S>, since: Instant) {
         let (node, kind) = (None, Kind::Stream);
         let waited = Waited { kind, since };
-        self.behind_output.push(Parked { item, node, waited });
+        self.behind_output.push(Parked {
+            item,
+            node,
+            waited,
+            sleep: None,
+        });
     }
 
     /// No output is on its way any more.
@@ -149,8 +211,27 @@ impl<S> Waits<S> {
         all.into_iter().map(|parked| self.unpark(parked)).collect()
     }
 
+    /// Has calls attended to once more that wait on a barrier. Returns their waiters, for the engine to forget, and for
+    /// what they have waited.
+    pub(crate) fn recall(
+        &mut self,
+        is_meant: impl Fn(&Call) -> bool,
+    ) -> Vec<(WaiterId, (Option<Call>, Waited))> {
+        let meant = self.parked.iter().filter(|(_, parked)| {
+            let is_barrier_of_task = matches!(parked.node, Some(Node::Task(_)));
+            is_barrier_of_task && parked.item.call().is_some_and(&is_meant)
+        });
+        let meant: Vec<_> = meant.map(|(waiter, _)| *waiter).collect();
+        let recalled = meant.into_iter();
+        recalled
+            .filter_map(|waiter| Some((waiter, self.wake(waiter)?)))
+            .collect()
+    }
+
     fn unpark(&mut self, parked: Parked<S>) -> (Option<Call>, Waited) {
-        let Parked { item, node, waited } = parked;
+        let Parked {
+            item, node, waited, ..
+        } = parked;
         let call = item.call().copied();
         self.woken.push_back(item.having_waited_for(node));
         (call, waited)
@@ -196,9 +277,11 @@ impl<S> Waits<S> {
             .collect()
     }
 
-    /// The nodes of the engine's that something waits for.
+    /// The nodes of the engine's that something waits for that nothing but a decision can bring.
     pub(crate) fn awaited(&self) -> impl Iterator<Item = Node> {
-        self.parked.values().filter_map(|parked| parked.node)
+        let parked = self.parked.values();
+        let waiting = parked.filter(|parked| parked.sleep.is_none());
+        waiting.filter_map(|parked| parked.node)
     }
 
     /// Forgets calls that do not wait any more. Returns the waiters among them, for the engine to forget.

@@ -4,8 +4,11 @@
 //! through a [`World`]. One is the machine ([`crate::machine`]); another one is a fake, by which tests run
 //! schedules that no kernel would show twice.
 
+mod ends;
+
 use std::fmt;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use rustix::process::Pid;
@@ -15,7 +18,9 @@ use surmise_sys::seccomp::Answer;
 use crate::call::Call;
 use crate::meeting::{Meeting, Wanted};
 use crate::member::Member;
+use crate::objects::files::Files;
 use crate::objects::input::{Look, Peeked, Place};
+use crate::objects::pipe::Taken;
 use crate::source::Guess;
 
 /// What came of an attempt to take an image of a process.
@@ -41,11 +46,26 @@ pub(crate) struct Apart {
     pub(crate) vessels: Vec<Pid>,
 }
 
+pub(crate) use ends::{Ends, Expects, Kin};
+
+/// What is there when a call of a process is met.
+#[derive(Debug)]
+pub(crate) struct Around<'a, W: World> {
+    /// The process, if it depends on something undecided already.
+    pub(crate) member: Option<&'a Member<W>>,
+    /// Whether files of the view have changed, and that is undecided.
+    pub(crate) has_changed: bool,
+    /// The view, to look into.
+    pub(crate) files: Option<&'a dyn Files>,
+}
+
 /// How the threads of a process go on.
 pub(crate) use surmise_checkpoint::Traced;
 
 /// The kernel, or a fake of it.
-pub(crate) trait World: Sized {
+pub(crate) trait World:
+    Ends<<Self as World>::Process, <Self as World>::Signal> + Sized
+{
     /// What it takes to stop a process and to restore it.
     type Process: fmt::Debug;
     /// A restorable image of a process.
@@ -54,6 +74,8 @@ pub(crate) trait World: Sized {
     type Signal: fmt::Debug;
     /// A pipe or a stream whose bytes can be looked at.
     type Input: fmt::Debug;
+    /// A pipe inside the domain.
+    type Pipe: fmt::Debug;
     /// Bytes that a task has written to a stream.
     type Output: fmt::Debug;
 
@@ -80,18 +102,16 @@ pub(crate) trait World: Sized {
     /// Takes the calls that came while another one was waited for.
     fn take_backlog(&mut self) -> Vec<Call>;
 
+    /// Takes the signals that tracees have stopped to take, and the tracees that have ended, where that was heard while
+    /// something else was done.
+    fn take_signals(&mut self) -> Vec<(Pid, Self::Signal)>;
+    fn take_ended(&mut self) -> Vec<Pid>;
+
     /// The process that a thread belongs to; `None` once it has ended.
     fn process_of(&self, thread: Pid) -> io::Result<Option<Pid>>;
 
-    /// What it takes to let a call of a process happen; `member` is the process if it depends on something
-    /// undecided already, and `has_changed` says that it has changed files of the view, which is undecided.
-    fn meet(
-        &mut self,
-        process: Pid,
-        call: &Call,
-        member: Option<&Member<Self>>,
-        has_changed: bool,
-    ) -> io::Result<Meeting>;
+    /// What it takes to let a call of a process happen.
+    fn meet(&mut self, process: Pid, call: &Call, around: Around<'_, Self>) -> io::Result<Meeting>;
 
     // Processes.
 
@@ -155,6 +175,9 @@ pub(crate) trait World: Sized {
     /// Notes in an image what its process is about to change.
     fn note(&self, process: &Self::Process, image: &mut Self::Image, change: Change);
 
+    /// Whether any thread of an image blocks the signal that tells of the end of a child.
+    fn blocks_ends(&self, image: &Self::Image) -> bool;
+
     /// The process that holds the memory of an image, which executes nothing.
     fn vessel(&self, image: &Self::Image) -> Option<Pid>;
 
@@ -201,6 +224,41 @@ pub(crate) trait World: Sized {
 
     /// What of the caller's a call may take input from, or look for input at.
     fn looks_at(&self, process: Option<Pid>, call: &Call) -> Look;
+
+    // Pipes inside the domain.
+
+    /// The pipe that a descriptor leads to, if all its ends are inside and bytes can be moved back; `is_write` says by which
+    /// end.
+    fn pipe(
+        &mut self,
+        process: Pid,
+        descriptor: u64,
+        is_write: bool,
+    ) -> io::Result<Option<(Place, Self::Pipe)>>;
+
+    /// Has all threads but one come past calls on a pipe in which they are. False if that would disturb one.
+    fn clear(&mut self, place: Place, but: Pid) -> io::Result<bool>;
+
+    /// What of the caller's pipes a call may touch in any way.
+    fn touches_pipe(&self, process: Option<Pid>, call: &Call) -> Look;
+
+    /// Whether a call on a pipe is one that kinds of object take part in.
+    fn is_tracked_on_pipe(&self, call: &Call) -> bool;
+
+    /// What a process has in memory at an address, of a length. `None` if some of it is not there.
+    fn bytes(&self, process: Pid, bytes: (u64, u64)) -> Option<Vec<u8>>;
+
+    /// Takes at most so many bytes out of a pipe.
+    fn take_out(&mut self, pipe: &Self::Pipe, length: usize) -> io::Result<Taken>;
+
+    /// What is readable when a pipe has bytes, or nobody is left to write any.
+    fn await_input(&mut self, pipe: &Self::Pipe) -> io::Result<Option<OwnedFd>>;
+
+    /// Puts bytes in, if there is room for all of them besides `reserved` more.
+    fn put_in(&mut self, pipe: &Self::Pipe, bytes: &[u8], reserved: usize) -> io::Result<bool>;
+
+    /// Puts bytes back in front, and takes so many from the end away.
+    fn put_back(&mut self, pipe: &Self::Pipe, front: &[u8], cut: usize) -> io::Result<()>;
 
     // Output.
 

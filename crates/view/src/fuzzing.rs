@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 
-use crate::map::Map;
+use crate::map::{Map, Node};
 use crate::record::{Operation, Record};
 use crate::types::{FileKind, Identity, MarkId, NodeId, ObjectId, Timestamp};
 use crate::view::undo_undecided;
@@ -30,7 +30,7 @@ pub fn map(bytes: &[u8]) -> Option<Map> {
     for payload in pieces(bytes) {
         map.apply(&Operation::decode(payload).ok()?).ok()?;
     }
-    if !map.is_marked() {
+    if !map.is_undecided() {
         map.prune();
     }
     Some(map)
@@ -65,33 +65,42 @@ pub fn undo(bytes: &[u8]) -> bool {
         }
     }
     let mark = MarkId(before.last_mark().0.saturating_add(1));
-    let mut after = before.clone();
-    if after.apply(&alone(Record::Mark(mark))).is_err() {
+    if before.is_undecided() {
         return false;
     }
+    let mut after = before.clone();
     for payload in payloads {
-        let Ok(operation) = Operation::decode(payload) else {
+        let Ok(mut operation) = Operation::decode(payload) else {
             return false;
         };
-        // A view neither commits nor decides about older marks meanwhile.
+        // A view neither commits nor decides meanwhile.
         let decides = |record: &Record| {
             matches!(
                 record,
-                Record::Rebase | Record::Mark(_) | Record::Keep(_) | Record::Undo(_)
+                Record::Rebase | Record::By(_) | Record::Settle(_) | Record::TakeBack(_)
             )
         };
-        if operation.records.iter().any(decides) || after.apply(&operation).is_err() {
+        if operation.records.iter().any(decides) {
+            return false;
+        }
+        operation.records.insert(0, Record::By(mark));
+        if after.apply(&operation).is_err() {
             return false;
         }
     }
-    let undone = after.apply(&alone(Record::Undo(mark)));
-    undone.expect("a mark that was made can be undone");
-    let nodes = |map: &Map| {
-        let mut nodes: Vec<_> = map.nodes().map(|(id, node)| (id, node.clone())).collect();
+    let undone = after.apply(&alone(Record::TakeBack(vec![mark])));
+    undone.expect("the only mark can be undone");
+    let (known, adopted): (Vec<_>, Vec<_>) = after
+        .nodes()
+        .partition(|(id, _)| before.node(*id).is_some());
+    for (_, node) in adopted {
+        assert!(node.origin.is_some() && !node.is_modified() && node.entries.is_empty());
+    }
+    let sorted = |mut nodes: Vec<(NodeId, &Node)>| {
         nodes.sort_by_key(|(id, _)| *id);
-        nodes
+        format!("{nodes:?}")
     };
-    assert_eq!(nodes(&before), nodes(&after));
+    assert_eq!(sorted(before.nodes().collect()), sorted(known));
     true
 }
 
@@ -290,16 +299,16 @@ fn changes() -> Vec<Vec<Record>> {
                 value: None,
             },
         ],
+        vec![Record::By(MarkId(1)), unbind(NodeId::ROOT.0, "new", None)],
         vec![
-            Record::Mark(MarkId(1)),
-            unbind(NodeId::ROOT.0, "new", None),
-            Record::Mark(MarkId(2)),
-        ],
-        vec![
+            Record::By(MarkId(2)),
             create(6, FileKind::Directory, None, ""),
             bind(3, "below", 6, None),
         ],
-        vec![Record::Keep(MarkId(2)), Record::Undo(MarkId(1))],
+        vec![
+            Record::TakeBack(vec![MarkId(2)]),
+            Record::Settle(vec![MarkId(1)]),
+        ],
         vec![Record::Xattr {
             node: NodeId(2),
             name: OsString::from("user.x"),

@@ -106,12 +106,10 @@ impl Notifier {
         self.expire(view.go_on()?)
     }
 
-    /// Later changes can be undone to here. All that anybody changes or looks at from now on is this
-    /// process', until the mark is undone or kept; `has_borne` says that it may share what it has open
-    /// with children.
+    /// [`View::mark`], by its number.
     ///
     /// # Errors
-    /// `EBUSY` during a commit, `EOPNOTSUPP` before Linux 6.2; else what writing the log failed with.
+    /// As there; `EOPNOTSUPP` before Linux 6.2.
     pub fn mark(&self, view: &View, process: u32, has_borne: bool) -> io::Result<u64> {
         // A name has to be asked for again although somebody works below it.
         if !self.notifier.can_expire() {
@@ -120,33 +118,31 @@ impl Notifier {
         Ok(view.mark(process, has_borne)?.0)
     }
 
-    /// What was changed between a mark and the next newer one stays, unless what was before the mark does
-    /// not.
+    /// [`View::settle`]. Calls that wait for that go on.
     ///
     /// # Errors
-    /// What writing the log failed with; then the domain must end.
-    pub fn keep(&self, view: &View, mark: u64) -> io::Result<()> {
-        view.keep(MarkId(mark))?;
-        self.resume(view)
-    }
-
-    /// Calls of the process that speculates and that wait for a decision fail with `EINTR`, until
-    /// something is undone: it is about to be stopped and rolled back.
-    ///
-    /// # Errors
-    /// As for writing to the device.
-    pub fn give_up(&self, view: &View) -> io::Result<()> {
-        view.give_up();
+    /// As there; then the domain must end.
+    pub fn settle(&self, view: &View, marks: &[u64]) -> io::Result<()> {
+        view.settle(&ids(marks))?;
         self.notifier.resume(view)
     }
 
-    /// Everything is as it was at a mark; it and newer ones are gone. The process stands still, outside of
-    /// calls, and the caller is no thread of the server.
+    /// [`View::give_up`]: the processes of these marks are about to be stopped and rolled back.
     ///
     /// # Errors
-    /// What writing the log failed with, or what the kernel says; then the domain must end.
-    pub fn undo(&self, view: &View, mark: u64) -> io::Result<()> {
-        let stale = view.undo(MarkId(mark))?;
+    /// As for writing to the device.
+    pub fn give_up(&self, view: &View, marks: &[u64]) -> io::Result<()> {
+        view.give_up(&ids(marks));
+        self.notifier.resume(view)
+    }
+
+    /// [`View::undo`], the newest mark first. The processes stand still, outside of calls, and the caller is no thread
+    /// of the server.
+    ///
+    /// # Errors
+    /// As there, or what the kernel says; then the domain must end.
+    pub fn undo(&self, view: &View, marks: &[u64]) -> io::Result<()> {
+        let stale = view.undo(&ids(marks))?;
         for node in &stale.nodes {
             self.notifier.drop_data(node.0)?;
             // A process that has it mapped asks for no attributes: to the kernel a file that was cut would stay
@@ -156,14 +152,7 @@ impl Notifier {
             }
         }
         self.expire(stale)?;
-        self.resume(view)
-    }
-
-    fn resume(&self, view: &View) -> io::Result<()> {
-        match view.is_marked() {
-            true => Ok(()),
-            false => self.notifier.resume(view),
-        }
+        self.notifier.resume(view)
     }
 
     /// Tells the kernel what somebody outside changes, until the end.
@@ -236,6 +225,10 @@ impl Notifier {
         }
         Ok(())
     }
+}
+
+fn ids(marks: &[u64]) -> Vec<MarkId> {
+    marks.iter().copied().map(MarkId).collect()
 }
 
 fn event() -> io::Result<OwnedFd> {

@@ -54,17 +54,6 @@ impl<'k> From<&'k Origin> for PlaceRef<'k> {
     }
 }
 
-impl From<&Origin> for Place {
-    fn from(origin: &Origin) -> Self {
-        Self {
-            parent: origin.parent,
-            name: origin.name.clone(),
-            key: origin.identity.key(),
-            kind: origin.identity.kind,
-        }
-    }
-}
-
 /// A node that the kernel knows.
 #[derive(Debug, Default)]
 pub(crate) struct KnownNode {
@@ -295,14 +284,6 @@ impl Known {
         let place = self.nodes.get_mut(&id).and_then(|node| node.place.take());
         if let Some(place) = place {
             self.drop_key(id, place.key);
-        }
-    }
-
-    /// The map gave the node up again, whose real inode is where it was. The kernel may not name it any
-    /// more; of a directory the place is kept, as [`Known::forget`] does.
-    pub(crate) fn given_up(&mut self, id: NodeId, place: Place) {
-        if self.is_held(id) || place.kind == FileKind::Directory {
-            self.place(id, place);
         }
     }
 

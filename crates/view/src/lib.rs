@@ -40,6 +40,6 @@ pub use types::{
     Attributes, FileKind, Identity, InodeKey, Lifetime, MarkId, NodeId, ObjectId, Timestamp,
 };
 pub use view::{
-    DirectoryEntry, Entry, LoadError, NewNode, OpenDirectory, OpenHow, Opened, RenameMode,
+    At, DirectoryEntry, Entry, LoadError, NewNode, OpenDirectory, OpenHow, Opened, RenameMode,
     Salvaged, SetAttributes, Stale, StaleEntry, View, ViewConfig, Way, load, salvage,
 };

@@ -5,12 +5,14 @@
 //! domain runs and when its log is read back alike, so what a reader of the log sees is what the
 //! domain saw.
 
+mod cells;
+mod deciding;
 mod devices;
-mod marks;
 mod node;
 mod table;
+mod together;
 
-pub use marks::Touched;
+pub use deciding::Touched;
 pub use node::{Binding, Node, Origin};
 pub use table::Table;
 
@@ -20,7 +22,9 @@ use std::ffi::OsStr;
 use crate::borrowed::Borrowed;
 use crate::record::{Operation, Record};
 use crate::types::{FileKind, Identity, InodeKey, MarkId, NodeId, ObjectId, Timestamp};
-use marks::Marks;
+use cells::Cells;
+use deciding::renamed;
+use together::Together;
 
 /// A record that does not fit what came before it: the log is not one that a view wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -28,9 +32,10 @@ pub enum Inconsistent {
     /// It speaks of a node which does not exist, or of a second node under one id.
     #[error("the record does not fit what came before it (node {})", .0.0)]
     Node(NodeId),
-    /// It speaks of a mark which does not exist, or which did before.
-    #[error("the record does not fit what came before it (mark {})", .0.0)]
-    Mark(MarkId),
+    /// It settles, takes back or lies on undecided changes of a node, or of a name in it, in an order that could not
+    /// be undone.
+    #[error("the record does not fit what is undecided (node {})", .0.0)]
+    Undecided(NodeId),
 }
 
 /// What the map says of a name.
@@ -53,7 +58,10 @@ pub struct Map {
     last_node: u64,
     last_object: u64,
     last_mark: u64,
-    marks: Marks,
+    /// Whose the records are that are being taken in.
+    by: Option<MarkId>,
+    cells: Cells,
+    superseded: Vec<ObjectId>,
 }
 
 impl Map {
@@ -102,9 +110,12 @@ impl Map {
     /// [`Inconsistent`], after which the map must not be used.
     pub fn apply(&mut self, operation: &Operation) -> Result<(), Inconsistent> {
         self.operations += 1;
+        self.by = None;
+        self.superseded.clear();
         for record in &operation.records {
             self.apply_record(record, operation.time)?;
         }
+        self.by = None;
         Ok(())
     }
 
@@ -119,7 +130,7 @@ impl Map {
     }
 
     /// Drops one created node that no name leads to and nothing holds, and returns its object. Nothing is
-    /// dropped that going back to a mark might need.
+    /// dropped that undoing a mark might need.
     pub fn drop_nameless(&mut self, id: NodeId) -> Option<ObjectId> {
         let node = self.nodes.get(&id)?;
         if node.origin.is_some() || node.names > 0 || self.is_kept_by_mark(id) {
@@ -190,14 +201,29 @@ impl Map {
                 node.xattrs.insert(name, value);
                 Ok(())
             }
-            Record::Mark(mark) => self.mark(*mark),
-            Record::Keep(mark) => self.keep(*mark),
-            Record::Undo(mark) => self.undo(*mark),
+            Record::By(_) | Record::Settle(_) | Record::TakeBack(_) | Record::Rebase => {
+                self.apply_decision(record)
+            }
+        }
+    }
+
+    fn apply_decision(&mut self, record: &Record) -> Result<(), Inconsistent> {
+        match record {
+            Record::By(mark) => {
+                self.last_mark = self.last_mark.max(mark.0);
+                self.by = Some(*mark);
+                Ok(())
+            }
+            Record::Settle(marks) => self.settle(marks),
+            Record::TakeBack(marks) => self.take_back(marks),
+            // A commit is of what is decided.
+            Record::Rebase if self.is_undecided() => Err(Inconsistent::Undecided(NodeId::ROOT)),
             Record::Rebase => {
                 // Ids go on from where they are: an object's file may outlive its node for a while.
                 self.take_nodes();
                 Ok(())
             }
+            _ => unreachable!("only records that change no node come here"),
         }
     }
 
@@ -247,33 +273,40 @@ impl Map {
     }
 
     fn add(&mut self, record: &Record, time: Timestamp) -> Result<(), Inconsistent> {
-        let (id, mut node) = Node::born(record, time, self.operations);
-        if let Some(origin) = &node.origin {
-            // A file that was open when its name went, and is changed only now.
-            let place = self.nodes.get(&origin.parent);
-            let binding = place.and_then(|place| place.entries.get(&origin.name));
-            let lower = binding.and_then(Binding::lower);
-            if lower.is_some_and(|lower| lower.key() == origin.identity.key()) {
-                node.names -= 1;
-            }
-            // A walk up from a node comes to the root: each was found in one that was there before.
-            let is_root = id == NodeId::ROOT && id == origin.parent;
-            let parent_known = is_root || self.nodes.contains_key(&origin.parent);
-            if !parent_known {
-                return Err(Inconsistent::Node(origin.parent));
-            }
-            let key = origin.identity.key();
-            self.save_adopted(key);
-            self.adopted.insert(key, id);
+        let (id, node) = Node::born(record, time, self.operations);
+        if self.nodes.contains_key(&id) {
+            return Err(Inconsistent::Node(id));
         }
-        self.save_node(id);
+        let origin = node.origin.clone();
+        match &origin {
+            // Nothing that is seen changes by that, and others may come to rely on it: it is nobody's.
+            Some(origin) => {
+                // A walk up from a node comes to the root: each was found in one that was there before.
+                let is_root = id == NodeId::ROOT && id == origin.parent;
+                if !is_root && !self.nodes.contains_key(&origin.parent) {
+                    return Err(Inconsistent::Node(origin.parent));
+                }
+                if self.cells.has_node(id) {
+                    return Err(Inconsistent::Undecided(id));
+                }
+                self.adopted.insert(origin.identity.key(), id);
+            }
+            None => self.save_birth(id)?,
+        }
         self.last_node = self.last_node.max(id.0);
-        self.last_object = self
-            .last_object
-            .max(node.object.map_or(0, |object| object.0));
-        match self.nodes.insert(id, Box::new(node)) {
-            None => Ok(()),
-            Some(_) => Err(Inconsistent::Node(id)),
+        let object = node.object.map_or(0, |object| object.0);
+        self.last_object = self.last_object.max(object);
+        self.nodes.insert(id, Box::new(node));
+        let Some(origin) = origin else { return Ok(()) };
+        // A file that was open when its name went, and is changed only now.
+        let place = self.nodes.get(&origin.parent);
+        let binding = place.and_then(|place| place.entries.get(&origin.name));
+        let key = origin.identity.key();
+        match binding.and_then(Binding::lower) {
+            Some(lower) if lower.key() == key => {
+                self.lack_name(id, origin.parent, &origin.name, key)
+            }
+            _ => Ok(()),
         }
     }
 
@@ -311,32 +344,26 @@ impl Map {
             Some(target) => self.kind(target)? == FileKind::Directory,
             None => false,
         };
+        let counted = |names, parent| Together {
+            names,
+            parent,
+            changed: Some(time),
+            ..Together::default()
+        };
         if let Some(occupant) = occupant {
-            let node = self.saved(occupant)?;
-            node.names -= 1;
-            node.changed = Some(time);
+            self.change_together(self.by, occupant, &counted(-1, None))?;
         }
         if let Some(target) = target {
-            let node = self.saved(target)?;
-            node.names += 1;
-            node.changed = Some(time);
-            node.parent = directory;
+            self.change_together(self.by, target, &counted(1, Some(directory)))?;
         }
         let since = self.operations;
-        self.save_entry(directory, name);
-        let parent = self.saved(directory)?;
-        parent.subdirectories += i64::from(is_directory) - i64::from(was_directory);
-        parent.modified = Some(time);
-        parent.changed = Some(time);
+        self.save_entry(directory, name)?;
+        let subdirectories = i64::from(is_directory) - i64::from(was_directory);
+        self.change_together(self.by, directory, &renamed(subdirectories, time))?;
+        let parent = self.nodes.get_mut(&directory);
+        let parent = parent.ok_or(Inconsistent::Node(directory))?;
         parent.set_entry(name, target, lower, since);
         Ok(())
-    }
-
-    /// The node, kept first as it was where something is undecided.
-    fn saved(&mut self, id: NodeId) -> Result<&mut Node, Inconsistent> {
-        self.save_node(id);
-        let node = self.nodes.get_mut(&id).ok_or(Inconsistent::Node(id))?;
-        Ok(node)
     }
 
     fn kind(&self, id: NodeId) -> Result<FileKind, Inconsistent> {

@@ -18,18 +18,20 @@
 //! | 7 | [`Record::Owner`] | node u64, uid u32, gid u32 |
 //! | 8 | [`Record::Times`] | node u64, accessed optional time, modified optional time |
 //! | 9 | [`Record::Xattr`] | node u64, name bytes, value optional bytes |
-//! | 10 | [`Record::Mark`] | mark u64 |
-//! | 11 | [`Record::Keep`] | mark u64 |
-//! | 12 | [`Record::Undo`] | mark u64 |
+//! | 13 | [`Record::By`] | mark u64 |
+//! | 15 | [`Record::Settle`] | number of marks u32, marks u64 |
 //! | 16 | [`Record::Rebase`] | none |
 //! | 17 | [`Record::Borrow`] | node u64, object u64, from identity, allocated u64, limit u64 |
 //! | 18 | [`Record::Own`] | node u64, first u64, end u64 |
 //! | 19 | [`Record::Cut`] | node u64, limit u64 |
+//! | 20 | [`Record::TakeBack`] | number of marks u32, marks u64 |
 //!
-//! Whatever a mark at the end of the log begins is undone by the reader. Tags 13 to 15 are kept for undo
-//! points and what they save. A program that does not know a tag refuses the log.
+//! The reader takes back what marks have changed that are neither settled nor taken back at the end of the log. Tags
+//! 10 to 12 were for marks of the whole view, and tag 14 is free. A program that does not know a tag refuses the log.
 
-use std::ffi::{OsStr, OsString};
+mod fields;
+
+use std::ffi::OsString;
 
 use crate::codec::{Malformed, Reader, Writer};
 use crate::types::{FileKind, Identity, MarkId, NodeId, ObjectId, Timestamp};
@@ -179,13 +181,13 @@ pub enum Record {
         /// Its value.
         value: Option<Vec<u8>>,
     },
-    /// What follows may be undone.
-    Mark(MarkId),
-    /// What came between a mark and the next newer one will not be undone, unless what came before the
-    /// mark is.
-    Keep(MarkId),
-    /// All is as it was at a mark. It and newer ones are no more.
-    Undo(MarkId),
+    /// What follows in the same operation is this mark's, and may be taken back, but for what adopts inodes. An operation
+    /// without this record is nobody's.
+    By(MarkId),
+    /// What these marks have changed stays.
+    Settle(Vec<MarkId>),
+    /// What these marks have changed is as it was before.
+    TakeBack(Vec<MarkId>),
     /// Everything so far was committed: the real tree is what the view shows, and the map begins
     /// anew. The `Create` records that follow in the same operation bring back what has no name and
     /// a process still holds.
@@ -219,6 +221,24 @@ impl Operation {
 }
 
 impl Record {
+    /// The inode that it changes first of all; `None` for one that changes none.
+    pub(crate) fn node(&self) -> Option<NodeId> {
+        match self {
+            Self::Adopt { node, .. }
+            | Self::Create { node, .. }
+            | Self::Content { node, .. }
+            | Self::Borrow { node, .. }
+            | Self::Own { node, .. }
+            | Self::Cut { node, .. }
+            | Self::Permissions { node, .. }
+            | Self::Owner { node, .. }
+            | Self::Times { node, .. }
+            | Self::Xattr { node, .. } => Some(*node),
+            Self::Bind { directory, .. } | Self::Unbind { directory, .. } => Some(*directory),
+            Self::By(_) | Self::Settle(_) | Self::TakeBack(_) | Self::Rebase => None,
+        }
+    }
+
     fn encode(&self, writer: &mut Writer) {
         match self {
             Self::Adopt {
@@ -320,14 +340,14 @@ impl Record {
                     writer.run(value);
                 });
             }
-            Self::Mark(mark) => {
-                writer.u8(10).u64(mark.0);
+            Self::By(mark) => {
+                writer.u8(13).u64(mark.0);
             }
-            Self::Keep(mark) => {
-                writer.u8(11).u64(mark.0);
+            Self::Settle(marks) => {
+                writer.u8(15).marks(marks);
             }
-            Self::Undo(mark) => {
-                writer.u8(12).u64(mark.0);
+            Self::TakeBack(marks) => {
+                writer.u8(20).marks(marks);
             }
             Self::Rebase => {
                 writer.u8(16);
@@ -402,9 +422,8 @@ impl Record {
                 name: reader.name()?,
                 value: reader.optional(Reader::run)?,
             },
-            10 => Self::Mark(MarkId(reader.u64()?)),
-            11 => Self::Keep(MarkId(reader.u64()?)),
-            12 => Self::Undo(MarkId(reader.u64()?)),
+            13 => Self::By(MarkId(reader.u64()?)),
+            15 => Self::Settle(reader.marks()?),
             16 => Self::Rebase,
             17 => Self::Borrow {
                 node: NodeId(reader.u64()?),
@@ -422,58 +441,8 @@ impl Record {
                 node: NodeId(reader.u64()?),
                 limit: reader.u64()?,
             },
+            20 => Self::TakeBack(reader.marks()?),
             _ => return Err(Malformed),
-        })
-    }
-}
-
-impl Writer {
-    fn name(&mut self, name: &OsStr) -> &mut Self {
-        self.run(name.as_encoded_bytes())
-    }
-
-    fn lower(&mut self, lower: Option<&Identity>) {
-        self.optional(lower, |writer, identity| {
-            writer.identity(identity);
-        });
-    }
-
-    fn time(&mut self, time: Timestamp) -> &mut Self {
-        self.u64(time.seconds.cast_unsigned()).u32(time.nanoseconds)
-    }
-
-    pub(crate) fn identity(&mut self, identity: &Identity) -> &mut Self {
-        self.u64(identity.device).u64(identity.inode);
-        self.u8(identity.kind as u8).u64(identity.size);
-        self.time(identity.modified).time(identity.changed)
-    }
-}
-
-impl Reader<'_> {
-    fn name(&mut self) -> Result<OsString, Malformed> {
-        use std::os::unix::ffi::OsStringExt;
-        self.run().map(OsString::from_vec)
-    }
-
-    fn time(&mut self) -> Result<Timestamp, Malformed> {
-        Ok(Timestamp {
-            seconds: self.u64()?.cast_signed(),
-            nanoseconds: self.u32()?,
-        })
-    }
-
-    fn kind(&mut self) -> Result<FileKind, Malformed> {
-        FileKind::from_code(self.u8()?).ok_or(Malformed)
-    }
-
-    pub(crate) fn identity(&mut self) -> Result<Identity, Malformed> {
-        Ok(Identity {
-            device: self.u64()?,
-            inode: self.u64()?,
-            kind: self.kind()?,
-            size: self.u64()?,
-            modified: self.time()?,
-            changed: self.time()?,
         })
     }
 }

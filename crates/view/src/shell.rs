@@ -2,6 +2,7 @@
 //! nothing.
 
 mod device;
+mod listing;
 mod opening;
 mod privileges;
 
@@ -10,6 +11,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 
+use listing::{listed, remaining};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use surmise_fuse as fuse;
@@ -17,7 +19,7 @@ use surmise_fuse::{Caller, FileSystem, KnownAttributes, OpenReply};
 
 use crate::kernel::Server;
 use crate::types::{FileKind, NodeId, Timestamp};
-use crate::view::{DirectoryEntry, Entry, NewNode, RenameMode, SetAttributes, View};
+use crate::view::{Entry, NewNode, RenameMode, SetAttributes, View};
 
 /// Serves a view on a mounted FUSE device until it is unmounted.
 ///
@@ -172,6 +174,10 @@ impl FileSystem for View {
     ) -> io::Result<fuse::Entry> {
         let linked = Self::link(self, NodeId(node), NodeId(new_parent), new_name)?;
         Ok(entry_of(&linked))
+    }
+
+    fn serves(&self, caller: Caller) {
+        Self::serves(self, caller.pid);
     }
 
     fn may_resume(&self) -> bool {
@@ -467,23 +473,6 @@ fn attributes_of(entry: &Entry) -> fuse::Attributes {
         modified: time(attributes.identity.modified),
         changed: time(attributes.identity.changed),
         created: attributes.created.map(time),
-    }
-}
-
-fn remaining(
-    listing: &[DirectoryEntry],
-    offset: u64,
-) -> impl Iterator<Item = (usize, &DirectoryEntry)> {
-    let offset = usize::try_from(offset).unwrap_or(usize::MAX);
-    listing.iter().enumerate().skip(offset)
-}
-
-fn listed(index: usize, entry: &DirectoryEntry) -> fuse::DirectoryEntry<'_> {
-    fuse::DirectoryEntry {
-        ino: entry.inode,
-        next_offset: index as u64 + 1,
-        mode: entry.kind.map_or(0, FileKind::mode_bits),
-        name: &entry.name,
     }
 }
 

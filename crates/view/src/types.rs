@@ -17,7 +17,7 @@ impl NodeId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId(pub u64);
 
-/// A moment to which the view can go back. Numbers are never used twice.
+/// What a process changes from some moment on, and what can be undone of it. A running view uses no number twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MarkId(pub u64);
 

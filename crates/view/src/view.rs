@@ -3,6 +3,7 @@
 //! Every method takes `&self`. Data are read and written outside the lock, and so is the lower side asked
 //! ([`facts`]). Errors carry the number that the caller's system call shall fail with.
 
+mod at;
 mod attributes;
 mod believed;
 mod change;
@@ -12,12 +13,14 @@ mod data;
 mod directories;
 mod directory;
 mod facts;
+mod families;
 mod files;
 mod held;
 mod listings;
 mod log;
 mod names;
 mod objects;
+mod openers;
 mod opening;
 mod outside;
 mod passthrough;
@@ -29,6 +32,7 @@ mod undo;
 mod uses;
 mod xattrs;
 
+pub use at::At;
 pub use attributes::SetAttributes;
 pub use directory::OpenDirectory;
 pub use listings::DirectoryEntry;
@@ -256,7 +260,7 @@ impl View {
         let (journal, map) = if has_log {
             let (mut journal, mut map) = recover(&path)?;
             if let Some(undoing) = undo_undecided(&mut map) {
-                // What is appended from now on must not seem to come after the marks.
+                // What is appended from now on must not seem to lie on what was undecided.
                 journal.append(&undoing.encode())?;
             }
             map.prune();
@@ -332,12 +336,17 @@ impl Fold {
 /// Takes back what is undecided, since the role that would have decided is no more. Returns the records of that for
 /// the log.
 pub(crate) fn undo_undecided(map: &mut Map) -> Option<Operation> {
+    let mut marks = map.undecided_marks();
+    if marks.is_empty() {
+        return None;
+    }
+    marks.reverse();
     let operation = Operation {
         time: core::now(),
-        records: vec![Record::Undo(map.oldest_mark()?)],
+        records: vec![Record::TakeBack(marks)],
     };
     let applied = map.apply(&operation);
-    applied.expect("a map can go back to its own marks");
+    applied.expect("all that is undecided can be taken back together");
     Some(operation)
 }
 

@@ -106,6 +106,10 @@ fn change() -> impl Strategy<Value = Record> {
     ]
 }
 
+fn marks() -> impl Strategy<Value = Vec<MarkId>> {
+    prop::collection::vec(any::<u64>().prop_map(MarkId), 0..3)
+}
+
 fn record() -> impl Strategy<Value = Record> {
     prop_oneof![
         adopt(),
@@ -126,9 +130,9 @@ fn record() -> impl Strategy<Value = Record> {
             }
         }),
         change(),
-        any::<u64>().prop_map(|mark| Record::Mark(MarkId(mark))),
-        any::<u64>().prop_map(|mark| Record::Keep(MarkId(mark))),
-        any::<u64>().prop_map(|mark| Record::Undo(MarkId(mark))),
+        any::<u64>().prop_map(|mark| Record::By(MarkId(mark))),
+        marks().prop_map(Record::Settle),
+        marks().prop_map(Record::TakeBack),
         Just(Record::Rebase),
     ]
 }

@@ -21,6 +21,11 @@ pub(crate) struct Departure<'a> {
 }
 
 impl Held {
+    /// Has it take a signal when it goes on.
+    pub(crate) fn give(&mut self, signal: SignalInfo) {
+        self.signals.push(signal);
+    }
+
     /// Lets it go on, with the signals that it was about to take. There is a `syscall` instruction at
     /// `instruction`.
     pub(crate) fn release(mut self, departure: &Departure<'_>, instruction: u64) -> io::Result<()> {
@@ -85,16 +90,17 @@ impl Held {
         Ok(self.signals.pop())
     }
 
-    /// Has it end as a thread that calls exit(2), of which the process notices nothing else. Returns what was
-    /// sent to it, and to its process if nothing can have that wait.
+    /// Has it end by a call, of which the process notices nothing else. Returns what was sent to it, and to its process if
+    /// nothing can have that wait.
     pub(crate) fn exit(
         mut self,
+        (number, arguments): (i64, [u64; 6]),
         instruction: u64,
         gate: &mut dyn Gate,
     ) -> io::Result<Vec<SignalInfo>> {
         let own = self.own_signals()?;
         self.signals.extend(own);
-        self.work(instruction, ptrace::call::EXIT, [0; 6])?;
+        self.work(instruction, number, arguments)?;
         self.take_stopped()?.go_on()?;
         let call = self.await_call(gate, Stopped::go_on)?;
         gate.let_pass(call)?;

@@ -96,6 +96,10 @@ const TESTS: &[Test] = &[
     ("a halt ends no wait", waits::no_wait_ends),
     ("a stopped job stays stopped", waits::stopped_job),
     (
+        "threads pass the boundaries of their calls",
+        waits::boundaries,
+    ),
+    (
         "a process in vfork is busy, and goes on",
         waits::vfork_is_busy,
     ),

@@ -7,7 +7,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use surmise_checkpoint::{CheckpointError, Process, Suspicions, Traced, is_vessel, obstacle};
+use surmise_checkpoint::{
+    CheckpointError, Process, Suspicions, Traced, is_vessel, obstacle, pass_boundaries,
+};
 use surmise_sys::ptrace::Stopped;
 use surmise_sys::seccomp::Notification;
 use surmise_syscalls::Syscall;
@@ -37,6 +39,11 @@ pub fn no_wait_ends(programs: &Path) {
     let waiting = await_children(&mut tracee);
     let all = children_of(tracee.process.pid()).len();
     assert!(waiting.len() > 25, "{} of {all} wait", waiting.len());
+    for _ in 0..HALTS {
+        pass(&waiting);
+        // Calls that are made again are heard.
+        step_for(&mut tracee, Duration::from_millis(20));
+    }
     for &pid in &waiting {
         halt_and_roll_back(&mut tracee, pid);
     }
@@ -58,12 +65,66 @@ pub fn stopped_job(programs: &Path) {
     watchdog::until("it is stopped", LIMIT, is_stopped);
     for _ in 0..HALTS {
         halt_and_roll_back(&mut tracee, job);
+        pass(&[job]);
+        step_for(&mut tracee, Duration::from_millis(20));
         watchdog::until("it is stopped again", LIMIT, is_stopped);
         assert!(!read(job, "status").contains("tracing stop"));
     }
     kill_process(job, Signal::CONT).expect("continue");
     let output = finish(&mut tracee, writer);
     assert!(output.lines().all(|line| line.ends_with(" ok")), "{output}");
+}
+
+/// They come past the boundaries of their calls, and begin these again.
+fn pass(threads: &[Pid]) {
+    let passed = pass_boundaries(threads, LIMIT, |_| Ok(false)).expect("pass");
+    assert!(passed.all, "{passed:?}");
+    assert!(passed.at_signal.is_empty() && passed.ended.is_empty());
+    let is_traced = |thread| !read(thread, "status").contains("TracerPid:\t0");
+    assert!(!threads.iter().copied().any(is_traced));
+}
+
+/// One that runs comes past a boundary whatever it does, one that waits for an answer counts as such, and a tracee's signal
+/// is not lost.
+pub fn boundaries(programs: &Path) {
+    let mut runner = Command::new("sh");
+    let runner = runner.args(["-c", "trap 'exit 7' TERM; while :; do :; done"]);
+    let mut runner = runner.spawn().expect("start sh");
+    let thread = Pid::from_child(&runner);
+    watchdog::until("it has its handler", LIMIT, || {
+        let status = read(thread, "status");
+        let caught = status
+            .lines()
+            .find_map(|line| line.strip_prefix("SigCgt:\t"));
+        caught.is_some_and(|mask| u64::from_str_radix(mask, 16).expect("a mask") & (1 << 14) != 0)
+    });
+    for _ in 0..HALTS {
+        pass(&[thread]);
+    }
+    let mut process = Process::new(thread).expect("open a process");
+    let (reader, writer) = rustix::pipe::pipe().expect("pipe");
+    let mut command = Command::new(programs.join("vfork"));
+    let mut tracee = Tracee::start(&mut command, Some(reader));
+    let gate = &mut tracee.gate;
+    let halted = process.halt(&[], Vec::new(), LIMIT, gate).expect("halt");
+    kill_process(thread, Signal::TERM).expect("send");
+    halted.go_on(None, Traced::Still, gate).expect("go on");
+    let passed = pass_boundaries(&[thread], LIMIT, |_| Ok(false)).expect("pass");
+    assert!(passed.all, "{passed:?}");
+    let [stopped] = <[Stopped; 1]>::try_from(passed.at_signal).expect("it takes a signal");
+    let signal = stopped.signal().expect("look");
+    stopped.detach_with(&signal).expect("let it take that");
+    let status = runner.wait().expect("wait");
+    assert_eq!(status.code(), Some(7));
+
+    // In vfork, it would come when its child has ended.
+    step_for(&mut tracee, Duration::from_millis(50));
+    let parent = tracee.process.pid();
+    let late = pass_boundaries(&[parent], Duration::from_millis(20), |_| Ok(false));
+    assert!(!late.expect("pass").all);
+    let waits = pass_boundaries(&[parent], LIMIT, |thread| Ok(thread == parent));
+    assert!(waits.expect("pass").all);
+    assert_eq!(finish(&mut tracee, writer), "parent goes on\n");
 }
 
 fn halt_and_roll_back(tracee: &mut Tracee, pid: Pid) {

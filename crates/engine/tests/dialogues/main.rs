@@ -63,6 +63,7 @@ surmise_testkit::dialogues! {
     an_owner_that_speculates_waits
     a_group_ends_with_its_task
     rollback_cascades_over_objects
+    an_exit_that_the_parent_saw
     rollbacks_overlap
     objects_rely_on_guesses
     a_merged_segment_stays_spent

@@ -70,7 +70,8 @@ fn at_random(setting: &Setting, victim: Victim) {
     assert!(rounds < 10 || kept > 0, "no domain lived long enough");
 }
 
-/// Writes a line after each look at a file, and elsewhere if it is told that the file is not there.
+/// Writes a line after each look at a file, and elsewhere if it is told that the file is not there. After three lines
+/// it sends itself a signal that is none, which waits until all is decided: so some lines are, however soon the kill comes.
 const DECEIVED: &str = r#"
     for (my $step = 1; ; $step++) {
         my $name = -e '/etc/passwd' ? 'right' : 'wrong';
@@ -78,6 +79,7 @@ const DECEIVED: &str = r#"
         syswrite $log, "$step\n";
         close $log;
         rename 'wrong', "wrong.$step" if $step % 3 == 0;
+        kill 0, $$ if $step % 3 == 0;
     }"#;
 
 /// S31: what was done past a guess that nobody has decided is not in what a kill leaves behind.
@@ -92,7 +94,9 @@ fn undecided(setting: &Setting) {
             Victim::Control,
             Victim::Init,
         ];
-        let (seed, pause) = (round.to_string(), LATEST + dice.up_to(LATEST));
+        // The start alone may take as long as a few guesses are undecided.
+        let pause = 3 * LATEST + dice.up_to(LATEST);
+        let seed = round.to_string();
         let words = [
             "--name",
             "t",

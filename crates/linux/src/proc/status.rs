@@ -59,6 +59,15 @@ impl Status {
             .and_then(number)
     }
 
+    /// The process group, by its number in the innermost pid namespace that the thread is in.
+    pub fn inner_group(&self) -> Option<Pid> {
+        let numbers = self.field("NSpgid:")?;
+        numbers
+            .split_ascii_whitespace()
+            .next_back()
+            .and_then(number)
+    }
+
     /// In how many pid namespaces it is, from the caller's down.
     pub fn pid_namespaces(&self) -> usize {
         let numbers = self.field("NSpid:").unwrap_or_default();
@@ -72,7 +81,21 @@ impl Status {
 
     /// Whether the process ignores a signal.
     pub fn ignores(&self, signal: Signal) -> bool {
-        let mask = self.field("SigIgn:");
+        self.has_in("SigIgn:", signal)
+    }
+
+    /// Whether the process has a handler for a signal.
+    pub fn catches(&self, signal: Signal) -> bool {
+        self.has_in("SigCgt:", signal)
+    }
+
+    /// Whether the thread blocks a signal.
+    pub fn blocks(&self, signal: Signal) -> bool {
+        self.has_in("SigBlk:", signal)
+    }
+
+    fn has_in(&self, name: &str, signal: Signal) -> bool {
+        let mask = self.field(name);
         let mask = mask.and_then(|mask| u64::from_str_radix(mask, 16).ok());
         mask.is_some_and(|mask| mask & (1 << (signal.as_raw() - 1)) != 0)
     }
@@ -105,8 +128,8 @@ mod tests {
 
     #[test]
     fn a_status_is_read_whatever_the_name() {
-        let text = "Name:\tmy: Pid:\t7\nState:\tS (sleeping)\nTgid:\t4100\nPid:\t4101\nTracerPid:\t0\nNSpid:\t4101\t41\n\
-                    Threads:\t3\nSigIgn:\t0000000000001001\nSeccomp_filters:\t3\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t6\n";
+        let text = "Name:\tmy: Pid:\t7\nState:\tS (sleeping)\nTgid:\t4100\nPid:\t4101\nTracerPid:\t0\nNSpid:\t4101\t41\nNSpgid:\t4100\t40\n\
+                    Threads:\t3\nSigBlk:\t0000000000000002\nSigIgn:\t0000000000001001\nSigCgt:\t0000000000000004\nSeccomp_filters:\t3\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t6\n";
         let status = Status(text.to_owned());
         assert_eq!((status.name(), status.state()), ("my: Pid:\t7", Some('S')));
         let pid = |number| Pid::from_raw(number);
@@ -114,6 +137,9 @@ mod tests {
         assert_eq!((status.inner(), status.tracer()), (pid(41), None));
         assert_eq!((status.pid_namespaces(), status.filters()), (2, 3));
         assert!(status.ignores(Signal::HUP) && !status.ignores(Signal::INT));
+        assert!(status.blocks(Signal::INT) && !status.blocks(Signal::HUP));
+        assert!(status.catches(Signal::QUIT) && !status.catches(Signal::INT));
+        assert_eq!(status.inner_group(), pid(40));
         assert_eq!((status.threads(), status.switches()), (3, (5, 6)));
         assert_eq!(Status("Name:\tx\n".to_owned()).inner(), None);
     }

@@ -10,9 +10,9 @@ use crate::objects::stream::channel;
 use crate::world::World;
 
 /// How many images of one process there may be.
-const IMAGES_MAX: usize = 8;
+const IMAGES_MAX: usize = 64;
 /// How many processes may have images at a time.
-const MEMBERS_MAX: usize = 32;
+const MEMBERS_MAX: usize = 256;
 
 impl<W: World> Core<W> {
     /// Makes a process a member, if there is nothing about it that a rollback cannot undo.

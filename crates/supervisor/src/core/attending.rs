@@ -1,11 +1,14 @@
 //! What becomes of a call: it is guessed, happens under an undecided guess, waits, or passes.
 
+use std::os::fd::OwnedFd;
+
 use rustix::process::Pid;
 use surmise_engine::{Access, Answer as Permission, Node};
 use surmise_sys::seccomp::Answer;
 use surmise_syscalls::{Disposition, Kind as Column};
 
 use super::Core;
+use super::imaging::Gained;
 use crate::call::Call;
 use crate::durability::{DOMAIN, Verdict};
 use crate::error::{SupervisorError, fail, refused};
@@ -16,6 +19,15 @@ use crate::object::Did;
 use crate::objects::stream::channel;
 use crate::waits::{Asked, Item, Waited};
 use crate::world::{Apart, World};
+
+/// What a call finds before it.
+enum Way {
+    Clear,
+    /// It is made again.
+    Again,
+    /// It waits until this depends on nothing.
+    Barred(Node, Kind),
+}
 
 impl<W: World> Core<W> {
     /// Attends to something that waits.
@@ -34,8 +46,10 @@ impl<W: World> Core<W> {
 
     fn attend_call(&mut self, asked: Asked) -> Result<(), SupervisorError> {
         let call = &asked.call;
-        if let Some((node, kind)) = self.obstacle(call)? {
-            return self.park(Item::Call(asked), node, kind);
+        match self.obstacle(call)? {
+            Way::Clear => {}
+            Way::Again => return Ok(()),
+            Way::Barred(node, kind) => return self.park(Item::Call(asked), node, kind),
         }
         if self.is_behind_output(call)? {
             let now = self.world.now();
@@ -51,29 +65,41 @@ impl<W: World> Core<W> {
             offer: None,
             ..asked
         };
+        if self.collect(call)? {
+            return Ok(());
+        }
         match self.member_of(call.thread()) {
+            Some(process) if self.hold_exit(process, &asked)? => Ok(()),
             Some(process) => self.track(process, &asked),
             None => self.pass(&asked),
         }
     }
 
-    /// What of others a call would touch that is undecided.
-    fn obstacle(&mut self, call: &Call) -> Result<Option<(Node, Kind)>, SupervisorError> {
+    /// What of others a call would touch that is undecided. Its process comes to depend on that where it may.
+    fn obstacle(&mut self, call: &Call) -> Result<Way, SupervisorError> {
         if !self.objects.are_quiet() {
             let caller = self.world.process_of(call.thread());
             let caller = caller.map_err(fail("find a process"))?;
-            let found = self.objects.obstacles(&self.world, caller, call);
-            if let Some(&(object, kind)) = found.first() {
-                return Ok(Some((Node::Object(object), kind)));
+            for (obstacle, kind) in self.objects.obstacles(&self.world, caller, call) {
+                let object = obstacle.object;
+                let gained = match caller {
+                    Some(process) if obstacle.may_depend => self.gain(process, call, object)?,
+                    _ => Gained::Refused,
+                };
+                match gained {
+                    Gained::Depends => {}
+                    Gained::Again => return Ok(Way::Again),
+                    Gained::Refused => return Ok(Way::Barred(Node::Object(object), kind)),
+                }
             }
         }
         // It would adopt vessels, which are for nobody to see.
         if self.world.adopts(call)
             && let Some(member) = self.members.values().next()
         {
-            return Ok(Some((Node::Task(member.task), Kind::Process)));
+            return Ok(Way::Barred(Node::Task(member.task), Kind::Process));
         }
-        Ok(None)
+        Ok(Way::Clear)
     }
 
     /// Whether a call might overtake output that is on its way.
@@ -96,8 +122,8 @@ impl<W: World> Core<W> {
             return self.pass(asked);
         };
         let call = &asked.call;
-        let has_changed = self.objects.files.are_changed_by(process);
-        let met = self.world.meet(process, call, Some(member), has_changed);
+        let around = self.objects.files.around(Some(member));
+        let met = self.world.meet(process, call, around);
         match met.map_err(fail("look at a call"))? {
             Meeting::Pass(kind) => self.stats.met(kind),
             Meeting::Note(change) => {
@@ -119,6 +145,32 @@ impl<W: World> Core<W> {
         self.park(Item::Call(*asked), node, Kind::Process)
     }
 
+    /// A call waits for that, or for input: then it is attended to again.
+    fn sleep(
+        &mut self,
+        process: Pid,
+        asked: &Asked,
+        input: Option<OwnedFd>,
+    ) -> Result<(), SupervisorError> {
+        let Some(member) = self.members.get(&process) else {
+            return self.pass(asked);
+        };
+        let node = Node::Task(member.task);
+        let waiter = self.begin_wait(Item::Call(*asked), node, Kind::Pipe)?;
+        self.waits.sleep(waiter, process, input);
+        self.hurry_for(waiter, node)
+    }
+
+    /// There may be input for calls that wait for some.
+    pub(super) fn wake_sleepers(&mut self) -> Result<(), SupervisorError> {
+        let mut effects = Vec::new();
+        for (waiter, waited) in self.waits.wake_sleepers() {
+            self.withdraw(waiter, &mut effects)?;
+            self.note_wait(waited);
+        }
+        self.perform(effects)
+    }
+
     /// A call of a process does something to an object whose kind takes part in that.
     fn act(&mut self, process: Pid, asked: &Asked, act: &Act) -> Result<(), SupervisorError> {
         let Some(member) = self.members.get(&process) else {
@@ -128,14 +180,15 @@ impl<W: World> Core<W> {
         let task = member.task;
         let apart = match act {
             Act::Change(_) => self.apart(),
-            Act::Put { .. } | Act::Take(_) => Apart::default(),
+            Act::Put { .. } | Act::Send { .. } | Act::Take(_) => Apart::default(),
         };
         let world = &mut self.world;
         let met = self.objects.meet(world, member, call, act, &apart);
-        let (did, record) = met.map_err(fail("do what a call asks for"))?;
+        let (did, record, kind) = met.map_err(fail("do what a call asks for"))?;
         let mut effects = Vec::new();
         let answer = match did {
             Did::Wait => return self.wait(process, asked),
+            Did::Sleeps(input) => return self.sleep(process, asked, input),
             Did::Gone => return Ok(()),
             Did::Known(answer) => answer,
             Did::PutOut(hold) => {
@@ -143,7 +196,7 @@ impl<W: World> Core<W> {
                     .engine
                     .output(Node::Task(task), channel(task), hold, &mut effects);
                 told.map_err(refused("note output"))?;
-                self.stats.met(act.kind());
+                self.stats.met(kind);
                 return self.perform(effects);
             }
             Did::Accesses { object, answer } => {
@@ -152,14 +205,17 @@ impl<W: World> Core<W> {
                 let permission = permission.map_err(refused("note an access"))?;
                 self.perform(std::mem::take(&mut effects))?;
                 if permission != Permission::Go {
-                    let undone = self.objects.undo(&mut self.world, record);
+                    let undone = self.objects.undo(&mut self.world, &[record]);
                     undone.map_err(fail("take back what may not be"))?;
                     return self.wait(process, asked);
                 }
                 answer
             }
         };
-        self.stats.met(act.kind());
+        self.stats.met(kind);
+        if kind == Kind::Pipe {
+            self.wake_sleepers()?;
+        }
         if let Act::Change(moved) = act
             && let Some(member) = self.members.get_mut(&process)
         {
@@ -258,9 +314,9 @@ impl<W: World> Core<W> {
 }
 
 fn kind_of(change: surmise_checkpoint::Change) -> Kind {
-    use surmise_checkpoint::Change::{Directory, Handler, Position, Umask};
+    use surmise_checkpoint::Change::{Directory, Handler, Position, TidAddress, Umask};
     match change {
         Position(_) => Kind::File,
-        Handler(_) | Umask | Directory => Kind::Process,
+        Handler(_) | Umask | Directory | TidAddress => Kind::Process,
     }
 }

@@ -1,7 +1,7 @@
 //! The rollback that a denial takes, step by step, in the order of the engine's plan.
 
 use rustix::process::Pid;
-use surmise_engine::{CkptId, Effect, GroupId, Plan, Step, WaiterId};
+use surmise_engine::{CkptId, Effect, GroupId, Plan, Step, UndoId, WaiterId};
 
 use super::Core;
 use crate::call::Call;
@@ -18,7 +18,8 @@ impl<W: World> Core<W> {
             Step::Undo(record) => Some(*record),
             _ => None,
         });
-        let gave_way = self.objects.give_way(records);
+        let records: Vec<UndoId> = records.collect();
+        let gave_way = self.objects.give_way(&records);
         gave_way.map_err(fail("have the view give up"))?;
         let mut stopped = Stopped::default();
         for step in &plan.steps {
@@ -32,20 +33,26 @@ impl<W: World> Core<W> {
                         }
                     }
                 }
-                Step::Undo(record) => {
-                    let undone = self.objects.undo(&mut self.world, *record);
-                    let kind = undone.map_err(fail("apply an inverse record"))?;
-                    self.note_undone(kind, &stopped);
+                // The first is for all of them: they undo one another's changes of one file at once.
+                Step::Undo(record) if records.first() == Some(record) => {
+                    let undone = self.objects.undo(&mut self.world, &records);
+                    for kind in undone.map_err(fail("apply inverse records"))? {
+                        self.note_undone(kind, &stopped);
+                    }
                 }
+                Step::Undo(_) => {}
                 Step::Restore { group, to, .. } => self.restore(*group, *to, &mut stopped)?,
                 Step::Resume(group) => self.resume(*group, &stopped)?,
             }
         }
+        self.objects.exits.forget_retracted();
         self.stats.totals.cascades += u64::from(stopped.restored > 1);
         let mut effects = Vec::new();
         let told = self.engine.rolled_back(plan.id, &mut effects);
         told.map_err(refused("note a rollback"))?;
-        self.perform(effects)
+        self.perform(effects)?;
+        // What they wait for may have been put back.
+        self.wake_sleepers()
     }
 
     /// The process of a group.
@@ -115,7 +122,7 @@ impl<W: World> Core<W> {
         self.perform(effects)
     }
 
-    fn withdraw(
+    pub(super) fn withdraw(
         &mut self,
         waiter: WaiterId,
         effects: &mut Vec<Effect>,
@@ -157,6 +164,10 @@ impl<W: World> Core<W> {
         if !stopped.standing.contains(&process) {
             let discarded = self.world.discard(image, None);
             return discarded.map_err(fail("destroy a vessel"));
+        }
+        for child in self.objects.exits.take_retracted(process) {
+            let retracted = self.world.retract(&mut member.process, child);
+            retracted.map_err(fail("take a signal back"))?;
         }
         let has_undone = member.has_undone;
         let restored = self.world.restore(&mut member.process, image, has_undone);

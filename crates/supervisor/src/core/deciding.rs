@@ -41,7 +41,8 @@ impl<W: World> Core<W> {
 
     /// Does what the engine says, in its order.
     pub(super) fn perform(&mut self, effects: Vec<Effect>) -> Result<(), SupervisorError> {
-        for effect in effects {
+        let mut effects = effects.into_iter().peekable();
+        while let Some(effect) = effects.next() {
             match effect {
                 Effect::Release(hold) => self.objects.streams.release(hold),
                 Effect::Drop(hold) => self.objects.streams.discard(hold),
@@ -49,8 +50,15 @@ impl<W: World> Core<W> {
                 Effect::DiscardCheckpoint(ckpt) => self.discard(ckpt)?,
                 Effect::Plan(plan) => self.carry_out(&plan)?,
                 Effect::DiscardUndo(record) => {
-                    let released = self.objects.release(&mut self.world, record);
-                    released.map_err(fail("let a record go"))?;
+                    let mut records = vec![record];
+                    // Those of one decision may lie between one another.
+                    while let Some(Effect::DiscardUndo(next)) =
+                        effects.next_if(|next| matches!(next, Effect::DiscardUndo(_)))
+                    {
+                        records.push(next);
+                    }
+                    let released = self.objects.release(&mut self.world, &records);
+                    released.map_err(fail("let records go"))?;
                 }
                 // Whether the wait is over because all is decided or because its task is undone: it is attended to,
                 // unless its task has been made to make its call again.
@@ -68,7 +76,7 @@ impl<W: World> Core<W> {
     }
 
     /// Has the engine forget the objects that nothing depends on any more.
-    fn forget_idle(&mut self) -> Result<(), SupervisorError> {
+    pub(super) fn forget_idle(&mut self) -> Result<(), SupervisorError> {
         let mut effects = Vec::new();
         for object in self.objects.take_idle() {
             self.engine.forget(object, &mut effects);
@@ -116,22 +124,28 @@ impl<W: World> Core<W> {
         self.dismiss(process)
     }
 
-    /// Whether a member depends on nothing undecided. The engine alone knows: a member's images tell only of the guesses
-    /// that it was given itself.
+    /// Whether a member depends on nothing undecided, and has no part in an exit that is held. The engine alone knows what
+    /// it depends on: a member's images tell only of the guesses that it was given itself.
     pub(super) fn is_free(&self, process: Pid) -> Result<bool, SupervisorError> {
         let Some(member) = self.members.get(&process) else {
             return Ok(false);
         };
         let deps = self.engine.deps(Node::Task(member.task));
         let deps = deps.map_err(refused("look at a task"))?;
-        Ok(deps.predictions.is_empty())
+        Ok(deps.predictions.is_empty() && !self.objects.exits.need(process))
     }
 
-    /// A process that depended on something undecided has been killed. What it did since is gone with it:
-    /// it might as well have been killed before.
+    /// A process that depended on something undecided has been killed. What it did since is gone with it: it might as
+    /// well have been killed before. So what it depended on is denied, be it another's prediction, since others may have seen
+    /// what it did.
     pub(super) fn perished(&mut self, process: Pid) -> Result<(), SupervisorError> {
-        while let Some(id) = self.sources.orphan(process) {
-            self.tell(id, Decision::Deny)?;
+        while let Some(member) = self.members.get(&process) {
+            let deps = self.engine.deps(Node::Task(member.task));
+            let predictions = deps.map_err(refused("look at a task"))?.predictions;
+            match self.sources.abandon(&predictions) {
+                Some(id) => self.tell(id, Decision::Deny)?,
+                None => break,
+            }
         }
         self.dismiss(process)
     }

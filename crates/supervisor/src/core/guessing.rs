@@ -1,15 +1,16 @@
 //! Giving a task a guess.
 
 use rustix::process::Pid;
-use surmise_engine::{CkptId, Guess as Permission, Owner, TaskId};
+use surmise_engine::{Guess as Permission, Owner, TaskId};
 use surmise_sys::seccomp::Answer;
 
 use super::Core;
+use super::imaging::Shot;
 use crate::call::Call;
 use crate::error::{SupervisorError, bug, fail, refused};
 use crate::meeting::Meeting;
 use crate::source::{Guess, Offer};
-use crate::world::{Imaged, World};
+use crate::world::World;
 
 /// What came of a guess.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +31,8 @@ impl<W: World> Core<W> {
         let Some(process) = process.map_err(fail("find a process"))? else {
             return Ok(false);
         };
-        if self.is_waited_for(process)? || self.waits.have_signal(process) {
+        let waits = self.waits.have_signal(process) || self.waits.have_sleeper(process);
+        if waits || self.is_waited_for(process)? {
             return Ok(false);
         }
         let Some(takes) = self.takes(process, call, &offer.guess)? else {
@@ -51,7 +53,7 @@ impl<W: World> Core<W> {
 
     /// Whether something waits for what a process was guessed. A further prediction would have that wait longer, and
     /// one after another for ever.
-    fn is_waited_for(&self, process: Pid) -> Result<bool, SupervisorError> {
+    pub(super) fn is_waited_for(&self, process: Pid) -> Result<bool, SupervisorError> {
         for node in self.waits.awaited() {
             let deps = self.engine.deps(node);
             let awaited = deps.map_err(refused("look at a node"))?.predictions;
@@ -74,8 +76,8 @@ impl<W: World> Core<W> {
             return Ok(Some(Meeting::Pass(crate::kind::Kind::None)));
         }
         let member = self.members.get(&process);
-        let has_changed = self.objects.files.are_changed_by(process);
-        let met = self.world.meet(process, call, member, has_changed);
+        let around = self.objects.files.around(member);
+        let met = self.world.meet(process, call, around);
         Ok(match met.map_err(fail("look at a call"))? {
             meeting @ (Meeting::Pass(_) | Meeting::Note(_)) => Some(meeting),
             // The call is made again behind an image, and met then.
@@ -125,44 +127,19 @@ impl<W: World> Core<W> {
         call: &Call,
         (offer, takes): (&Offer, &Meeting),
     ) -> Result<Outcome, SupervisorError> {
-        let begun = self.world.now();
-        self.gather()?;
-        let Some(member) = self.members.get_mut(&process) else {
+        let Some(member) = self.members.get(&process) else {
             return Ok(Outcome::Waits);
         };
-        let (task, group) = (member.task, member.group);
-        let changes = match takes {
+        let task = member.task;
+        let change = match takes {
             Meeting::Note(change) => Some(*change),
             Meeting::Pass(_) | Meeting::Act(_) | Meeting::Wait => None,
         };
-        if let Some(change) = changes {
-            member.note(&self.world, change);
+        match self.take_image(process, call, (&offer.guess, change))? {
+            Shot::Taken => {}
+            Shot::Again => return Ok(Outcome::Again),
+            Shot::Waits => return Ok(Outcome::Waits),
         }
-        let others = self.waits.calls();
-        let others = others.filter(|call| self.world.has(&member.process, call.thread()));
-        let others: Vec<_> = others.map(Call::pending).collect();
-        let world = &mut self.world;
-        let imaged = world.take_image(&mut member.process, call, (&offer.guess, changes), &others);
-        let imaged = imaged.map_err(fail("take an image"))?;
-        self.forget_answered()?;
-        let (image, answered) = match imaged {
-            Imaged::Taken { image, answered } => (image, answered),
-            Imaged::Failed => return self.still_waits(call),
-        };
-        if !answered {
-            self.sources.be_truthful(call.thread());
-        }
-        let now = self.world.now();
-        self.checkpoints += 1;
-        let ckpt = CkptId(self.checkpoints);
-        if let Some(member) = self.members.get_mut(&process) {
-            member.keep(ckpt, image, now);
-        }
-        self.stats.totals.checkpoints.add(now.duration_since(begun));
-        let mut effects = Vec::new();
-        let told = self.engine.checkpointed(group, ckpt, &mut effects);
-        told.map_err(refused("note a checkpoint"))?;
-        self.perform(effects)?;
         match self.predict(task, true)? {
             Permission::Go(id) => self.given(id, process, call, offer),
             Permission::CheckpointFirst(_) | Permission::Wait(_) => {
@@ -171,18 +148,6 @@ impl<W: World> Core<W> {
             }
         }
         Ok(Outcome::Given)
-    }
-
-    /// There is no image. Nothing is lost: calls that still wait are attended to, the others are made again.
-    fn still_waits(&mut self, call: &Call) -> Result<Outcome, SupervisorError> {
-        let waits = self.world.still_waits(call);
-        match waits.map_err(fail("look at a call"))? {
-            true => Ok(Outcome::Waits),
-            false => {
-                self.sources.be_truthful(call.thread());
-                Ok(Outcome::Again)
-            }
-        }
     }
 
     fn predict(&mut self, task: TaskId, may_share: bool) -> Result<Permission, SupervisorError> {

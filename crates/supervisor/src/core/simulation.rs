@@ -103,7 +103,7 @@ struct Run {
 impl Run {
     fn new(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
-        let state = State::new(rng.u64(..), rng.usize(1..5));
+        let state = State::new(rng.u64(..), rng.usize(1..6));
         let source = Whim {
             rng: Rng::with_seed(rng.u64(..)),
             undecided: BTreeMap::new(),
@@ -140,7 +140,8 @@ impl Run {
             4 => self.reader_reads(),
             5 => self.disk_commits(),
             6 => self.core.asked().expect("asked"),
-            7 => self.core.settle().expect("settled"),
+            // Afterwards nothing is guessed for seconds.
+            7 if self.rng.u8(..12) == 0 => self.core.settle().expect("settled"),
             8 => {
                 if let Some(pid) = self.any_task()
                     && self.state.borrow_mut().signal(pid)
@@ -191,7 +192,8 @@ impl Run {
                 break;
             }
             self.state.borrow_mut().push();
-            if !self.call() {
+            // Who waits for a child makes the call again and again.
+            if !self.call() || self.rng.u8(..8) == 0 {
                 self.time_passes();
                 self.reader_reads();
                 self.disk_commits();
@@ -253,8 +255,13 @@ struct Done {
     predictions: u64,
     checkpoints: u64,
     rollbacks: u64,
+    cascades: u64,
     undone_files: u64,
     undone_input: u64,
+    undone_pipe: u64,
+    exits: u64,
+    children: u64,
+    undone_exits: u64,
     outputs: u64,
     waits: BTreeMap<String, u64>,
 }
@@ -265,9 +272,14 @@ impl Done {
         self.predictions += stats.predictions;
         self.checkpoints += stats.checkpoints.count;
         self.rollbacks += stats.rollbacks.count;
+        self.cascades += stats.cascades;
         let of = |kinds: &BTreeMap<String, u64>, kind| kinds.get(kind).copied().unwrap_or(0);
         self.undone_files += of(&stats.undone, "changed file");
         self.undone_input += of(&stats.undone, "input");
+        self.undone_pipe += of(&stats.undone, "pipe");
+        self.exits += of(&stats.objects, "exit");
+        self.children += of(&stats.objects, "child");
+        self.undone_exits += of(&stats.undone, "exit");
         self.outputs += of(&stats.objects, "stream");
         for (kind, waits) in stats.waits {
             *self.waits.entry(kind).or_default() += waits.count;
@@ -288,8 +300,13 @@ impl Done {
             self.predictions,
             self.checkpoints,
             self.rollbacks,
+            self.cascades,
             self.undone_files,
             self.undone_input,
+            self.undone_pipe,
+            self.exits,
+            self.children,
+            self.undone_exits,
             self.outputs,
         ];
         waited && counts.iter().all(|count| *count > 0)

@@ -14,6 +14,8 @@ use crate::objects::input::Place;
 #[derive(Debug, Default)]
 pub(crate) struct Channels {
     outputs: Vec<Place>,
+    /// All its streams.
+    streams: Vec<Place>,
     /// What it has besides its streams: somebody outside may read it, too.
     kept: Vec<Place>,
 }
@@ -42,7 +44,11 @@ impl Channels {
         }
         // Until it executes something, the process has its streams by other numbers, too.
         kept.retain(|place| !streams.contains(place));
-        Ok(Self { outputs, kept })
+        Ok(Self {
+            outputs,
+            streams,
+            kept,
+        })
     }
 
     /// Whether a call writes to one of them.
@@ -57,6 +63,16 @@ impl Channels {
         let flags = rustix::fs::fcntl_getfl(file);
         let may_write = flags.is_ok_and(|flags| flags & OFlags::ACCMODE != OFlags::RDONLY);
         may_write && self.outputs.contains(&Place::of(stat))
+    }
+
+    /// Whether something was the caller's: somebody outside may have it, too.
+    pub(crate) fn is_from_outside(&self, place: Place) -> bool {
+        self.is_stream(place) || self.is_kept(place)
+    }
+
+    /// Whether something is one of them, which the command's process has, too.
+    pub(crate) fn is_stream(&self, place: Place) -> bool {
+        self.streams.contains(&place)
     }
 
     /// Whether something was the caller's, besides the streams.

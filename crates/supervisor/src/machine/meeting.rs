@@ -25,8 +25,10 @@ use crate::call::Call;
 use crate::kind::Kind;
 use crate::meeting::Meeting;
 use crate::member::Member;
+use crate::objects::files::Files;
 
 pub(super) use apart::is_apart;
+pub(super) use process::may_reap_children;
 
 /// A call with all that a module may ask.
 pub(crate) struct Met<'a> {
@@ -43,8 +45,10 @@ pub(crate) struct Known<'a> {
     pub(crate) seen: &'a Seen,
     /// The process, if it depends on something undecided already.
     pub(crate) member: Option<&'a Member<Machine>>,
-    /// Whether it has changed files of the view, and that is undecided.
+    /// Whether files of the view have changed, and that is undecided.
     pub(crate) has_changed: bool,
+    /// The view, to look into.
+    pub(crate) files: Option<&'a dyn Files>,
 }
 
 /// What it takes to let a call of a process happen.
@@ -67,7 +71,7 @@ pub(super) fn meet(process: Pid, call: &Call, known: Known<'_>) -> io::Result<Me
         Handler::Data => data::meet(&met),
         Handler::Descriptors => Ok(descriptors::meet(&met)),
         Handler::Events => Ok(events::meet(&met)),
-        Handler::Memory => Ok(memory::meet(&met)),
+        Handler::Memory => memory::meet(&met),
         Handler::Network => Ok(network::meet(&met)),
         Handler::Process => process::meet(&met),
         Handler::View => view::meet(&met),
@@ -79,7 +83,9 @@ pub(super) fn meet(process: Pid, call: &Call, known: Known<'_>) -> io::Result<Me
 mod tests {
     use std::collections::BTreeMap;
     use std::os::fd::AsRawFd;
+    use std::process::{Command, Stdio};
 
+    use rustix::io::{FdFlags, fcntl_setfd};
     use surmise_checkpoint::Change;
     use surmise_sys::seccomp::Notification;
     use surmise_syscalls::{Row, row_of, rows};
@@ -91,7 +97,7 @@ mod tests {
     const PASSING: [(&str, &str); 7] = [
         (
             "descriptor",
-            "epoll_create epoll_create1 eventfd eventfd2 inotify_init inotify_init1 memfd_create \
+            "epoll_create epoll_create1 eventfd eventfd2 inotify_init inotify_init1 lseek memfd_create \
              pidfd_open pipe pipe2 pread64 preadv preadv2 read readv timerfd_create",
         ),
         ("events", "poll ppoll pselect6 select"),
@@ -107,14 +113,18 @@ mod tests {
     ];
 
     fn met(row: &'static Row, arguments: [u64; 6]) -> Meeting {
+        met_of(rustix::process::getpid(), row, arguments)
+    }
+
+    fn met_of(process: Pid, row: &'static Row, arguments: [u64; 6]) -> Meeting {
         let (channels, seen) = (Channels::default(), Seen::in_view());
         let known = Known {
             channels: &channels,
             seen: &seen,
             member: None,
             has_changed: false,
+            files: None,
         };
-        let process = rustix::process::getpid();
         let notification = Notification {
             id: 0,
             thread: process,
@@ -162,7 +172,75 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_once_is_looked_at_and_what_is_seen_waits() {
+    fn a_shared_map_passes_by_which_nobody_can_store() {
+        const WRITABLE: u64 = 3;
+        const SHARED: u64 = 1;
+        const ANONYMOUS: u64 = 0x21;
+        let path = std::env::temp_dir().join(format!("map{}", std::process::id()));
+        std::fs::write(&path, "some").expect("a file");
+        let open = |write| std::fs::File::options().read(true).write(write).open(&path);
+        let (read_only, writable) = (open(false).expect("open"), open(true).expect("open"));
+        let device = std::fs::File::open("/dev/zero").expect("a device");
+        std::fs::remove_file(&path).expect("remove");
+        for file in [&read_only, &writable, &device] {
+            fcntl_setfd(file, FdFlags::empty()).expect("kept");
+        }
+        // A process of one thread, which has what this one has open.
+        let mut other = Command::new("sh");
+        let other = other.args(["-c", "read line"]).stdin(Stdio::piped());
+        let mut other = other.spawn().expect("start sh");
+        let process = Pid::from_child(&other);
+        let maps = |file: &std::fs::File, protection, flags| {
+            let arguments = [0, 4096, protection, flags, file.as_raw_fd() as u64, 0];
+            met_of(process, row_of(Syscall::Mmap), arguments)
+        };
+        let passes = Meeting::Pass(Kind::Memory);
+        assert_eq!(maps(&read_only, 1, SHARED), passes);
+        assert_eq!(maps(&read_only, WRITABLE, SHARED), Meeting::Wait);
+        assert_eq!(maps(&read_only, 1, ANONYMOUS), Meeting::Wait);
+        assert_eq!(maps(&writable, 1, SHARED), Meeting::Wait);
+        assert_eq!(maps(&device, 1, SHARED), Meeting::Wait);
+        drop(other.stdin.take());
+        other.wait().expect("wait");
+    }
+
+    #[test]
+    fn a_device_that_keeps_nothing_is_read_and_written() {
+        let open = |path: &str| {
+            let file = std::fs::File::options().read(true).write(true).open(path);
+            file.expect("a device")
+        };
+        let passes = Meeting::Pass(Kind::Descriptor);
+        for (path, is_sink) in [
+            ("/dev/null", true),
+            ("/dev/zero", true),
+            ("/dev/full", true),
+            ("/dev/urandom", false),
+        ] {
+            let file = open(path);
+            let arguments = [file.as_raw_fd() as u64, 64, 10, 0, 0, 0];
+            for name in [Syscall::Read, Syscall::Readv, Syscall::Lseek] {
+                assert_eq!(met(row_of(name), arguments), passes, "{name} {path}");
+            }
+            for name in [Syscall::Write, Syscall::Writev, Syscall::Pwrite64] {
+                let passed = met(row_of(name), arguments) == passes;
+                assert_eq!(passed, is_sink, "{name} {path}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_pipe_has_no_position() {
+        let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
+        for end in [&reader, &writer] {
+            let arguments = [end.as_raw_fd() as u64, 0, 1, 0, 0, 0];
+            let met = met(row_of(Syscall::Lseek), arguments);
+            assert_eq!(met, Meeting::Pass(Kind::Descriptor));
+        }
+    }
+
+    #[test]
+    fn what_is_read_once_is_looked_at_and_what_is_written_once_may_be_sent() {
         let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
         let [from, to] = [&reader, &writer].map(|end| end.as_raw_fd() as u64);
         let row = row_of;
@@ -179,7 +257,14 @@ mod tests {
             let arguments = [from, 64, 2, 0, 0, 0];
             assert_eq!(met(row(name), arguments), Meeting::Wait, "{name}");
         }
-        for name in [Syscall::Write, Syscall::Writev, Syscall::Pwrite64] {
+        let bytes = (64, 10);
+        let send = Act::Send {
+            descriptor: to,
+            bytes,
+        };
+        let arguments = [to, 64, 10, 0, 0, 0];
+        assert_eq!(met(row(Syscall::Write), arguments), Meeting::Act(send));
+        for name in [Syscall::Writev, Syscall::Pwrite64] {
             let arguments = [to, 64, 10, 0, 0, 0];
             assert_eq!(met(row(name), arguments), Meeting::Wait, "{name}");
         }

@@ -5,18 +5,21 @@ use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal};
 use surmise_checkpoint::{
-    Change, Checkpoint, CheckpointError, Departing, Gate, Halted, PendingCall, Process, Standing,
-    Traced,
+    Account, Change, Checkpoint, CheckpointError, Departing, Gate, Halted, PendingCall, Process,
+    Standing, Traced,
 };
 use surmise_sys::memory;
-use surmise_sys::ptrace::Stopped;
+use surmise_sys::ptrace::{SignalInfo, Stopped};
 
 use super::door::Door;
-use super::task;
+use super::family::Way;
+use super::{family, task};
 use crate::call::Call;
 use crate::error::bug;
+use crate::objects::exits::Exit;
+use crate::objects::wait::Told;
 use crate::source::Guess;
-use crate::world::Imaged;
+use crate::world::{Expects, Imaged};
 
 /// How long a thread may take to stop for an image: one that waits in the kernel for long is not worth
 /// waiting for.
@@ -116,6 +119,10 @@ impl Supervised {
         signals: Vec<Stopped>,
         door: &mut Door,
     ) -> io::Result<bool> {
+        // It stands at its exit.
+        if self.standing.is_some() {
+            return Ok(true);
+        }
         match self.process.halt(calls, signals, STOPPING, door) {
             Ok(halted) => {
                 self.standing = Some(halted.stand());
@@ -171,6 +178,127 @@ impl Supervised {
         }
     }
 
+    /// What the process has used, which stands still, and whose it is; `None` if it was killed.
+    pub(super) fn account(&mut self, door: &mut Door) -> io::Result<Option<Account>> {
+        self.with_halted(|halted| halted.account(door))
+    }
+
+    /// Has the process exit, which stands still, and returns when it has ended.
+    pub(super) fn exit(&mut self, status: u8, door: &mut Door) -> io::Result<()> {
+        match self.standing.take() {
+            Some(standing) => standing.of(&mut self.process).exit(status, door),
+            // It was killed.
+            None => Ok(()),
+        }
+    }
+
+    /// Answers a call by which a thread collects a child, and has the thread take the signal before, if it takes that.
+    /// False if the call was not answered.
+    pub(super) fn tell(
+        &mut self,
+        call: &Call,
+        (exit, told): (&Exit, &Told),
+        (way, others): (Way, &[PendingCall]),
+        door: &mut Door,
+    ) -> io::Result<bool> {
+        if way == Way::Nowhere {
+            return self.fill_and_answer(call, told, door);
+        }
+        let mut calls = vec![call.pending()];
+        calls.extend(others.iter().filter(|other| other.thread != call.thread()));
+        let Ok(mut halted) = self.process.halt(&calls, Vec::new(), IMAGING, door) else {
+            return Ok(false);
+        };
+        let is_told = fill(halted.pid(), told);
+        let answered = is_told.then_some((call.thread(), told.result));
+        if is_told {
+            let (ending, account) = (&exit.ending, &exit.account);
+            let number = ending.number as i32;
+            let signal = SignalInfo::of_exit(number, account.user, ending.status, account.times);
+            match way {
+                Way::Taken => halted.give(call.thread(), signal),
+                _ => halted.send(&signal, door)?,
+            }
+        }
+        halted.go_on(answered, Traced::Still, door)?;
+        Ok(is_told)
+    }
+
+    /// Answers a call by which a thread looks for children. False if it was not answered.
+    pub(super) fn fill_and_answer(
+        &self,
+        call: &Call,
+        told: &Told,
+        door: &mut Door,
+    ) -> io::Result<bool> {
+        Ok(fill(self.process.pid(), told) && door.answer(call.pending(), told.result)?)
+    }
+
+    /// Has the process, which stands still, reap a child that it knows to have ended.
+    pub(super) fn reap(
+        &mut self,
+        exit: &Exit,
+        before: &Expects,
+        door: &mut Door,
+    ) -> io::Result<()> {
+        let pid = self.process.pid();
+        let child = exit.ending.number as i32;
+        let reaped = self.with_halted(|halted| {
+            halted.reap_child(child, door)?;
+            let zombies = family::zombies(pid).unwrap_or_default();
+            let others = zombies
+                .iter()
+                .any(|zombie| !before.zombies.contains(zombie));
+            // Only one waits at a time: an earlier one was not for this end, and a later one was lost for it.
+            match before.has_signal || others {
+                true => Ok(()),
+                false => halted.forget_end(child, door),
+            }
+        });
+        reaped.map(drop)
+    }
+
+    /// What the process, which stands still, could be told of its children.
+    pub(super) fn expects(&mut self) -> io::Result<Expects> {
+        let zombies = family::zombies(self.process.pid()).unwrap_or_default();
+        let has_signal = self.with_halted(|halted| halted.has_waiting(Signal::CHILD))?;
+        Ok(Expects {
+            zombies,
+            has_signal: has_signal.unwrap_or(false),
+        })
+    }
+
+    /// The process, which stands still, does not take the signal that has told it of the end of a child.
+    pub(super) fn retract(&mut self, child: u64, door: &mut Door) -> io::Result<()> {
+        // It would be lost for those that have ended since.
+        if !family::zombies(self.process.pid())
+            .unwrap_or_default()
+            .is_empty()
+        {
+            return Ok(());
+        }
+        let retracted = self.with_halted(|halted| halted.forget_end(child as i32, door));
+        retracted.map(drop)
+    }
+
+    /// Does something with the process, which stands still, and leaves it so. `None` if it was killed meanwhile, which is
+    /// an event to come.
+    fn with_halted<T>(
+        &mut self,
+        act: impl FnOnce(&mut Halted<'_>) -> io::Result<T>,
+    ) -> io::Result<Option<T>> {
+        let Some(standing) = self.standing.take() else {
+            return Err(bug("a process is looked at that does not stand still"));
+        };
+        let mut halted = standing.of(&mut self.process);
+        let done = act(&mut halted);
+        self.standing = Some(halted.stand());
+        match done {
+            Err(error) if task::is_gone(&error) => Ok(None),
+            done => done.map(Some),
+        }
+    }
+
     /// Kills the process, and returns when it has ended.
     pub(super) fn destroy(&mut self) -> io::Result<()> {
         let killed = rustix::process::pidfd_open(self.process.pid(), PidfdFlags::empty())
@@ -183,6 +311,23 @@ impl Supervised {
             true => Ok(()),
             false => Err(io::ErrorKind::TimedOut.into()),
         }
+    }
+}
+
+/// Puts into a process' memory what it is told. False if there is no room for it.
+fn fill(process: Pid, told: &Told) -> bool {
+    let mut memory = told.memory.iter();
+    memory.all(|(address, bytes)| memory::write(process, *address, bytes).is_ok())
+}
+
+/// Has the threads of a process make the calls once more that they sleep in, if they can be stopped soon.
+pub(super) fn rouse(process: Pid, calls: &[PendingCall], door: &mut Door) -> io::Result<()> {
+    let Ok(mut process) = Process::new(process) else {
+        return Ok(());
+    };
+    match process.halt(calls, Vec::new(), IMAGING, door) {
+        Ok(halted) => halted.go_on(None, Traced::NoMore, door),
+        Err(_) => Ok(()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What tasks have done that a rollback could not cope with: looked for where somebody has done it at all.
 
 mod bystanders;
+pub(super) mod devices;
 pub(super) mod names;
 mod reapers;
 
@@ -22,17 +23,30 @@ pub(super) fn makes_reaper(name: Syscall, arguments: &[u64; 6]) -> bool {
     Reapers::are_made_by(name, arguments)
 }
 
+/// Whether a process may store into the memory that a call of mmap(2) makes. True in doubt.
+fn may_store(thread: Pid, arguments: &[u64; 6]) -> io::Result<bool> {
+    let Some(process) = task::process_of(thread)? else {
+        return Ok(true);
+    };
+    match task::maps_for_reading(process, arguments) {
+        Err(error) if task::is_out_of_reach(&error) => Ok(true),
+        for_reading => for_reading.map(|for_reading| !for_reading),
+    }
+}
+
 /// What has been seen in the domain so far.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     suspicions: Suspicions,
     /// How many filters a process has from the start.
     filters: Option<u32>,
-    has_fifos: bool,
     has_jails: bool,
     passes_descriptors: bool,
     has_odd_sockets: bool,
     has_watches: bool,
+    has_packets: bool,
+    may_notice_ends: bool,
+    reaps_by_itself: bool,
     names: Names,
     bystanders: Bystanders,
     reapers: Reapers,
@@ -82,20 +96,35 @@ impl Seen {
         Ok(())
     }
 
-    /// Looks at a call that is about to happen.
-    pub(crate) fn look(&mut self, name: Syscall, arguments: &[u64; 6]) {
-        /// MAP_SHARED of mmap(2), also in MAP_SHARED_VALIDATE.
-        const SHARED: u64 = 1;
+    /// Looks at a call of a thread that is about to happen.
+    pub(crate) fn look(
+        &mut self,
+        thread: Pid,
+        name: Syscall,
+        arguments: &[u64; 6],
+    ) -> io::Result<()> {
+        if name == Syscall::Mmap && task::is_shared_map(arguments) && !self.has_shared_memory() {
+            self.suspicions.shared_memory = may_store(thread, arguments)?;
+        }
+        self.look_at(name, arguments);
+        Ok(())
+    }
+
+    /// As [`Self::look`], at what its arguments alone tell.
+    pub(crate) fn look_at(&mut self, name: Syscall, arguments: &[u64; 6]) {
         /// CLONE_VM of clone(2).
         const MEMORY: u64 = 0x100;
+        /// CLONE_PIDFD of clone(2).
+        const PIDFD: u64 = 0x1000;
         /// PR_SET_SECCOMP of prctl(2).
         const SET_SECCOMP: u64 = 22;
         /// SOL_SOCKET, SO_RCVLOWAT and SO_PEEK_OFF of setsockopt(2).
         const SOCKET: u32 = 1;
         const ODD: [u32; 2] = [18, 42];
-        let [_, command, option, flags, ..] = *arguments;
+        /// O_DIRECT of pipe2(2).
+        const PACKETS: u64 = 0o40_000;
+        let [_, command, option, ..] = *arguments;
         match name {
-            Syscall::Mmap if flags & SHARED != 0 => self.suspicions.shared_memory = true,
             Syscall::Shmat | Syscall::IoSetup => self.suspicions.shared_memory = true,
             Syscall::Clone if arguments[0] & (MEMORY | task::CLONE_THREAD) == MEMORY => {
                 self.suspicions.sharing_children = true;
@@ -104,6 +133,11 @@ impl Seen {
             Syscall::InotifyAddWatch => self.has_watches = true,
             // F_SETLEASE, F_NOTIFY of fcntl(2).
             Syscall::Fcntl if matches!(command as u32, 1024 | 1026) => self.has_watches = true,
+            // O_DIRECT, of which only the writing end tells; F_SETFL.
+            Syscall::Pipe2 if command & PACKETS != 0 => self.has_packets = true,
+            Syscall::Fcntl if command as u32 == 4 && option & PACKETS != 0 => {
+                self.has_packets = true;
+            }
             // A message may hold descriptors.
             Syscall::Sendmsg | Syscall::Sendmmsg | Syscall::PidfdGetfd => {
                 self.passes_descriptors = true
@@ -112,7 +146,10 @@ impl Seen {
             Syscall::Setsockopt if command as u32 == SOCKET && ODD.contains(&(option as u32)) => {
                 self.has_odd_sockets = true;
             }
-            Syscall::Mknod | Syscall::Mknodat => self.has_fifos = true,
+            // By a pidfd, which CLONE_PIDFD asks for, too; by what is undone or let go at the end of a process.
+            Syscall::PidfdOpen | Syscall::Flock | Syscall::MqNotify => self.may_notice_ends = true,
+            Syscall::Semop | Syscall::Semtimedop => self.may_notice_ends = true,
+            Syscall::Clone if arguments[0] & PIDFD != 0 => self.may_notice_ends = true,
             Syscall::Unshare | Syscall::Setns => self.suspicions.namespaces = true,
             Syscall::Seccomp => self.suspicions.filters = self.filters,
             Syscall::Prctl if arguments[0] == SET_SECCOMP => self.suspicions.filters = self.filters,
@@ -120,6 +157,8 @@ impl Seen {
             Syscall::Madvise => self.suspicions.hidden_memory = true,
             // F_SETLK, F_SETLKW of fcntl(2).
             Syscall::Fcntl if matches!(command as u32, 6 | 7) => self.suspicions.locks = true,
+            // F_OFD_SETLK, F_OFD_SETLKW.
+            Syscall::Fcntl if matches!(command as u32, 37 | 38) => self.may_notice_ends = true,
             _ => {}
         }
     }
@@ -130,9 +169,9 @@ impl Seen {
         self.has_jails
     }
 
-    /// Whether a name may lead to a FIFO that the domain has made.
-    pub(crate) fn has_fifos(&self) -> bool {
-        self.has_fifos
+    /// Whether what is in a pipe may be more than a row of bytes.
+    pub(crate) fn has_packets(&self) -> bool {
+        self.has_packets
     }
 
     /// Whether a socket may tell less, or other things, than what has come.
@@ -150,9 +189,35 @@ impl Seen {
         self.has_watches
     }
 
+    /// Whether somebody else than the parent of a process may notice its end: by what it is told of that, or by what the
+    /// process has then let go.
+    pub(crate) fn may_notice_ends(&self) -> bool {
+        self.may_notice_ends
+    }
+
+    /// Whether the kernel may reap children by itself (SA_NOCLDWAIT of sigaction(2)).
+    pub(crate) fn reaps_by_itself(&self) -> bool {
+        self.reaps_by_itself
+    }
+
+    /// A process has asked for that.
+    pub(crate) fn note_reaping(&mut self) {
+        self.reaps_by_itself = true;
+    }
+
+    /// Whether a process is known to have children.
+    pub(crate) fn is_parent(&self, process: Pid) -> bool {
+        self.parents.contains(&process)
+    }
+
     /// Whether a process may share what it has open with others: its children, or a process that was sent it.
     pub(crate) fn has_borne(&self, process: Pid) -> bool {
         self.passes_descriptors || self.parents.contains(&process)
+    }
+
+    /// The last call of a thread that was heard of is over.
+    pub(crate) fn passed(&mut self, thread: Pid) {
+        self.names.passed(thread);
     }
 
     /// Where paths lead.

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 
-use rustix::fs::{FileType, Stat};
+use rustix::fs::{FileType, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 use surmise_sys::memory;
@@ -91,18 +91,47 @@ fn open_file(process: Pid, number: u64) -> io::Result<Option<OwnedFd>> {
 
 /// The kind of file that a descriptor leads to; `None` where there is none, or the process has ended.
 pub(crate) fn file_type(process: Pid, number: u64) -> io::Result<Option<FileType>> {
-    let Some(file) = open_file(process, number)? else {
-        return Ok(None);
-    };
-    Ok(match rustix::fs::fstat(&file) {
-        Ok(stat) => Some(FileType::from_raw_mode(stat.st_mode)),
+    let file = open_file(process, number)?;
+    Ok(file.map(|file| type_of(&file)))
+}
+
+fn type_of(file: &OwnedFd) -> FileType {
+    match rustix::fs::fstat(file) {
+        Ok(stat) => FileType::from_raw_mode(stat.st_mode),
         // A file of the view, whose attributes are for nobody outside the domain: no socket or device then.
-        Err(Errno::ACCESS) => Some(match rustix::pipe::fcntl_getpipe_size(&file) {
+        Err(Errno::ACCESS) => match rustix::pipe::fcntl_getpipe_size(file) {
             Ok(_) => FileType::Fifo,
             Err(_) => FileType::RegularFile,
-        }),
-        Err(_) => Some(FileType::Unknown),
-    })
+        },
+        Err(_) => FileType::Unknown,
+    }
+}
+
+/// Whether a call of mmap(2) with these arguments makes memory that others may have, too.
+pub(crate) fn is_shared_map(arguments: &[u64; 6]) -> bool {
+    /// MAP_SHARED, also in MAP_SHARED_VALIDATE.
+    const SHARED: u64 = 1;
+    arguments[3] & SHARED != 0
+}
+
+/// Whether such a call of a process makes memory that the process can never store into: a map of a regular file that
+/// was opened for reading only. The kernel refuses to make the map writable, now and later (mprotect(2), EACCES).
+///
+/// False where another thread could put another file in the descriptor's place between this look and the call.
+pub(crate) fn maps_for_reading(process: Pid, arguments: &[u64; 6]) -> io::Result<bool> {
+    /// PROT_WRITE.
+    const WRITE: u64 = 2;
+    /// MAP_ANONYMOUS.
+    const WITHOUT_FILE: u64 = 0x20;
+    let [_, _, protection, flags, descriptor, _] = *arguments;
+    if protection & WRITE != 0 || flags & WITHOUT_FILE != 0 || threads(process)?.len() != 1 {
+        return Ok(false);
+    }
+    let Some(file) = open_file(process, descriptor)? else {
+        return Ok(false);
+    };
+    let mode = rustix::fs::fcntl_getfl(&file)? & OFlags::RWMODE;
+    Ok(mode == OFlags::RDONLY && type_of(&file) == FileType::RegularFile)
 }
 
 /// The kernel's number of the mount that a descriptor leads to (proc_pid_fdinfo(5)).

@@ -1,13 +1,14 @@
 //! Files of the view that a task changes while something is undecided.
 //!
-//! Its own changes go on, and the view keeps an undo log. No other task may see them meanwhile. So there is one
-//! process at a time that changes files: when it begins, no other task is in a call that could touch the view, and a
-//! later call of another task that could is an obstacle: it waits until nothing is undecided.
+//! Its own changes go on, and the view keeps an undo log. When it begins, no other task is in a call that could touch the
+//! view. The process of a later call that could has first to depend on the same: then it may see the changes, and make its
+//! own on top of them. So whatever is undone is undone for all that have seen it, the newest change first.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 
 use rustix::process::Pid;
 use surmise_engine::{ObjectId, UndoId};
@@ -17,41 +18,63 @@ use crate::call::Call;
 use crate::error::bug;
 use crate::kind::Kind;
 use crate::member::Member;
-use crate::object::{Did, ObjectKind};
-use crate::world::{Apart, World};
+use crate::object::{Did, ObjectKind, Obstacle};
+use crate::world::{Apart, Around, World};
 
-/// All files of the view are one object: the undo log is one, too.
+/// All files of the view are one object: one process changes them at a time. The view's undo log tells marks apart by the
+/// names and inodes that they changed.
 pub(crate) const FILES: ObjectId = ObjectId(0);
+
+/// What is at a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum At {
+    /// No name.
+    Nothing,
+    /// A directory.
+    Directory,
+    /// A regular file.
+    File,
+    /// A symbolic link, and where it leads.
+    Link(PathBuf),
+    /// A FIFO, a socket or a device node.
+    Other,
+}
 
 /// Keeps the undo log of a domain's files; its descriptor is readable when a call waits there until
 /// nothing is undecided.
 pub trait Files: AsFd + fmt::Debug {
-    /// Later changes can be undone to here. All of them are this process', by its number here; `has_borne`
-    /// says that it may share what it has open with children. Returns the mark, a number above all earlier
+    /// What a process changes from now on is the new mark's. The process is named by its number here; `has_borne` says
+    /// that its children act for it, too, and may share what it has open. Returns the mark, a number above all earlier
     /// ones.
     ///
     /// # Errors
     /// There is no mark: nothing may be changed that might have to be undone.
     fn mark(&self, process: Pid, has_borne: bool) -> io::Result<u64>;
 
-    /// What was changed between a mark and the next newer one stays.
+    /// What these marks have changed stays: nothing else that is undecided lies below it.
     ///
     /// # Errors
     /// The domain cannot go on.
-    fn keep(&self, mark: u64) -> io::Result<()>;
+    fn settle(&self, marks: &[u64]) -> io::Result<()>;
 
-    /// Calls that wait there for a decision fail until something is undone: their process is about to be
-    /// stopped and rolled back.
+    /// Calls that wait there for a decision on behalf of these marks fail until the marks are undone: their processes are
+    /// about to be stopped and rolled back.
     ///
     /// # Errors
     /// The domain cannot go on.
-    fn give_up(&self) -> io::Result<()>;
+    fn give_up(&self, marks: &[u64]) -> io::Result<()>;
 
-    /// Undoes what was changed since a mark; it and newer ones are gone. The process stands still.
+    /// Undoes what these marks have changed, newest first: nothing else lies on it. The processes stand still.
     ///
     /// # Errors
     /// The domain cannot go on.
-    fn undo(&self, mark: u64) -> io::Result<()>;
+    fn undo(&self, marks: &[u64]) -> io::Result<()>;
+
+    /// What is at an absolute path in the view. No link is followed, be it on the way or at the end.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    fn at(&self, place: &Path) -> io::Result<At>;
 
     /// Hears that a call waits: the descriptor is not readable any more, until the next one does.
     ///
@@ -93,9 +116,13 @@ impl ViewFiles {
             .ok_or_else(|| bug("a mark is there, and no undo log"))
     }
 
-    /// Whether changes of this process may have to be undone.
-    pub(crate) fn are_changed_by(&self, process: Pid) -> bool {
-        self.marks.values().any(|mark| mark.process == process)
+    /// What a call of a process is to be met with.
+    pub(crate) fn around<'a, W: World>(&'a self, member: Option<&'a Member<W>>) -> Around<'a, W> {
+        Around {
+            member,
+            has_changed: !self.marks.is_empty(),
+            files: self.log(),
+        }
     }
 
     /// Sees to it that what a process is about to change can be undone.
@@ -106,9 +133,9 @@ impl ViewFiles {
         record: UndoId,
         apart: &Apart,
     ) -> io::Result<Did> {
-        let newest = member.newest_record();
-        if newest.is_some_and(|newest| self.marks.contains_key(&newest)) {
-            // Nothing that is newer could be restored alone.
+        let newest = self.marks.keys().next_back();
+        if newest.is_some() && newest == member.newest_record().as_ref() {
+            // Nothing that is newer could be restored alone. What others have changed since would lie below.
             return Ok(Did::Known(Answer::Continue));
         }
         let process = member.pid();
@@ -128,9 +155,11 @@ impl ViewFiles {
         })
     }
 
-    fn take(&mut self, record: UndoId) -> io::Result<Mark> {
-        let mark = self.marks.remove(&record);
-        mark.ok_or_else(|| bug("there is no such mark"))
+    fn take(&mut self, records: &[UndoId]) -> io::Result<Vec<u64>> {
+        let marks = records.iter().map(|record| self.marks.remove(record));
+        let numbers = marks.map(|mark| Some(mark?.number));
+        let numbers: Option<Vec<u64>> = numbers.collect();
+        numbers.ok_or_else(|| bug("there is no such mark"))
     }
 }
 
@@ -139,28 +168,33 @@ impl<W: World> ObjectKind<W> for ViewFiles {
         Kind::ChangedFile
     }
 
-    fn undo(&mut self, _: &mut W, record: UndoId) -> io::Result<()> {
-        let mark = self.take(record)?;
-        self.of_mark()?.undo(mark.number)
+    fn undo(&mut self, _: &mut W, records: &[UndoId]) -> io::Result<()> {
+        let marks = self.take(records)?;
+        self.of_mark()?.undo(&marks)
     }
 
-    fn release(&mut self, _: &mut W, record: UndoId) -> io::Result<()> {
-        let mark = self.take(record)?;
-        self.of_mark()?.keep(mark.number)
+    fn release(&mut self, _: &mut W, records: &[UndoId]) -> io::Result<()> {
+        let marks = self.take(records)?;
+        self.of_mark()?.settle(&marks)
     }
 
     /// A thread that waits in the view would never stop.
-    fn give_way(&mut self) -> io::Result<()> {
-        self.of_mark()?.give_up()
+    fn give_way(&mut self, records: &[UndoId]) -> io::Result<()> {
+        let marks = records.iter().filter_map(|record| self.marks.get(record));
+        let marks: Vec<u64> = marks.map(|mark| mark.number).collect();
+        self.of_mark()?.give_up(&marks)
     }
 
-    fn obstacles(&mut self, world: &W, caller: Option<Pid>, call: &Call) -> Vec<ObjectId> {
+    fn obstacles(&mut self, world: &W, caller: Option<Pid>, call: &Call) -> Vec<Obstacle> {
         let Some(caller) = caller else {
             return Vec::new();
         };
         let is_others = self.marks.values().any(|mark| mark.process != caller);
         match is_others && !world.is_apart(caller, call) {
-            true => vec![FILES],
+            true => vec![Obstacle {
+                object: FILES,
+                may_depend: true,
+            }],
             false => Vec::new(),
         }
     }

@@ -5,9 +5,9 @@
 //! those that it was given before, and they stay where they are. A rollback forgets that; and whatever process is
 //! killed, no byte is lost.
 //!
-//! Meanwhile the bytes are there for others, too. So there is one reader at a time whose guesses are undecided. A call
-//! by which another process would take or see what it was given, or the reader itself would find it unread, waits
-//! until they are decided.
+//! Meanwhile the bytes are there for others, too. A process that reads the next bytes comes to depend on what those
+//! depend on that were given the bytes before: it would have been given these. A call by which any process would take or
+//! see what was given already waits until that is decided.
 
 use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
@@ -18,17 +18,15 @@ use rustix::process::Pid;
 use surmise_engine::{ObjectId, UndoId};
 use surmise_sys::seccomp::Answer;
 
+use super::numbers;
 use crate::call::Call;
 use crate::error::bug;
 use crate::kind::Kind;
 use crate::map::Map;
 use crate::meeting::Wanted;
 use crate::member::Member;
-use crate::object::{Did, ObjectKind};
+use crate::object::{Did, ObjectKind, Obstacle};
 use crate::world::World;
-
-/// Inputs have numbers above this as the engine's objects; others have smaller ones.
-const OBJECTS_BEFORE: u64 = 1 << 32;
 
 /// A pipe or a socket: the numbers of its device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -82,10 +80,23 @@ pub(crate) struct Inputs<W: World> {
 struct Input<W: World> {
     source: W::Input,
     object: ObjectId,
-    /// The process that was given it.
+    /// What was given and is not yet taken, in order.
+    given: VecDeque<Given>,
+}
+
+/// What a process was given by one record.
+#[derive(Clone, Copy, Debug)]
+struct Given {
+    record: UndoId,
     reader: Pid,
-    /// What was given and is not yet taken, in order: records, and how many bytes each.
-    given: VecDeque<(UndoId, usize)>,
+    length: usize,
+}
+
+impl<W: World> Input<W> {
+    /// Whether one process was given all of it.
+    fn is_all_of(&self, reader: Pid) -> bool {
+        self.given.iter().all(|given| given.reader == reader)
+    }
 }
 
 /// What a read would give: no bytes at the end.
@@ -148,8 +159,7 @@ impl<W: World> Inputs<W> {
             return Ok(None);
         };
         let skipped = match self.open.get(&place) {
-            Some(input) if input.reader != process => return Ok(None),
-            Some(input) => input.given.iter().map(|(_, length)| length).sum(),
+            Some(input) => input.given.iter().map(|given| given.length).sum(),
             // From now on a thread that begins to take input is heard first; one that has begun was not.
             None if world.may_take(place, thread) => return Ok(None),
             None => 0,
@@ -173,12 +183,15 @@ impl<W: World> Inputs<W> {
             *opened += 1;
             Input {
                 source: found.source,
-                object: ObjectId(OBJECTS_BEFORE + *opened),
-                reader,
+                object: ObjectId(numbers::INPUTS + *opened),
                 given: VecDeque::new(),
             }
         });
-        input.given.push_back((record, found.bytes.len()));
+        input.given.push_back(Given {
+            record,
+            reader,
+            length: found.bytes.len(),
+        });
         self.places.insert(record, found.place);
         input.object
     }
@@ -197,48 +210,66 @@ impl<W: World> Inputs<W> {
     }
 }
 
-impl<W: World> ObjectKind<W> for Inputs<W> {
-    fn kind(&self) -> Kind {
-        Kind::Input
-    }
-
-    /// What was given is not any more.
-    fn undo(&mut self, _: &mut W, record: UndoId) -> io::Result<()> {
+impl<W: World> Inputs<W> {
+    fn take_back(&mut self, record: UndoId) -> io::Result<()> {
         let place = self.place(record)?;
         let input = self.open.get_mut(&place);
         let newest = input.and_then(|input| input.given.pop_back());
         self.close_if_idle(place);
         match newest {
-            Some((newest, _)) if newest == record => Ok(()),
+            Some(newest) if newest.record == record => Ok(()),
             _ => Err(bug("input is taken back that was not given last")),
         }
     }
 
-    /// What was given is taken.
-    fn release(&mut self, world: &mut W, record: UndoId) -> io::Result<()> {
+    fn settle(&mut self, world: &mut W, record: UndoId) -> io::Result<()> {
         let place = self.place(record)?;
         let input = self.open.get_mut(&place);
         let taken = match input.map(|input| (input.given.pop_front(), &input.source)) {
-            Some((Some((oldest, length)), source)) if oldest == record => {
-                world.take(source, length)
+            Some((Some(oldest), source)) if oldest.record == record => {
+                world.take(source, oldest.length)
             }
             _ => Err(bug("input is taken that was not given first")),
         };
         self.close_if_idle(place);
         taken
     }
+}
 
-    fn obstacles(&mut self, world: &W, caller: Option<Pid>, call: &Call) -> Vec<ObjectId> {
+impl<W: World> ObjectKind<W> for Inputs<W> {
+    fn kind(&self) -> Kind {
+        Kind::Input
+    }
+
+    /// What was given is not any more.
+    fn undo(&mut self, _: &mut W, records: &[UndoId]) -> io::Result<()> {
+        records
+            .iter()
+            .try_for_each(|record| self.take_back(*record))
+    }
+
+    /// What was given is taken.
+    fn release(&mut self, world: &mut W, records: &[UndoId]) -> io::Result<()> {
+        let mut records = records.iter();
+        records.try_for_each(|record| self.settle(world, *record))
+    }
+
+    fn obstacles(&mut self, world: &W, caller: Option<Pid>, call: &Call) -> Vec<Obstacle> {
         let (place, is_read) = match world.looks_at(caller, call) {
             Look::Nothing => return Vec::new(),
             Look::At { place, is_read } => (Some(place), is_read),
             Look::Anywhere { is_read } => (None, is_read),
         };
-        // What the reader itself reads comes after what it was given.
         let concerned = self.open.iter().filter(|(at, input)| {
-            place.is_none_or(|place| place == **at) && !(is_read && caller == Some(input.reader))
+            let is_own = caller.is_some_and(|caller| input.is_all_of(caller));
+            place.is_none_or(|place| place == **at) && !(is_read && is_own)
         });
-        concerned.map(|(_, input)| input.object).collect()
+        let concerned = concerned.map(|(_, input)| Obstacle {
+            object: input.object,
+            // What is read there comes after what others were given, who may have been given it wrongly.
+            may_depend: is_read && place.is_some(),
+        });
+        concerned.collect()
     }
 
     fn is_quiet(&self) -> bool {

@@ -7,7 +7,10 @@ pub const CHDIR: i64 = libc::SYS_chdir;
 pub const CLONE: i64 = libc::SYS_clone;
 pub const CLOSE: i64 = libc::SYS_close;
 pub const EXIT: i64 = libc::SYS_exit;
+pub const EXIT_GROUP: i64 = libc::SYS_exit_group;
 pub const GETPID: i64 = libc::SYS_getpid;
+pub const GETRUSAGE: i64 = libc::SYS_getrusage;
+pub const GETUID: i64 = libc::SYS_getuid;
 pub const KILL: i64 = libc::SYS_kill;
 pub const MADVISE: i64 = libc::SYS_madvise;
 pub const MMAP: i64 = libc::SYS_mmap;
@@ -16,10 +19,12 @@ pub const OPENAT: i64 = libc::SYS_openat;
 pub const DUP3: i64 = libc::SYS_dup3;
 pub const FCNTL: i64 = libc::SYS_fcntl;
 pub const MUNMAP: i64 = libc::SYS_munmap;
+pub const PRCTL: i64 = libc::SYS_prctl;
 pub const RSEQ: i64 = libc::SYS_rseq;
 pub const RT_SIGACTION: i64 = libc::SYS_rt_sigaction;
 pub const RT_SIGQUEUEINFO: i64 = libc::SYS_rt_sigqueueinfo;
 pub const SET_ROBUST_LIST: i64 = libc::SYS_set_robust_list;
+pub const SET_TID_ADDRESS: i64 = libc::SYS_set_tid_address;
 pub const UMASK: i64 = libc::SYS_umask;
 pub const WAIT4: i64 = libc::SYS_wait4;
 
@@ -27,5 +32,11 @@ pub const WAIT4: i64 = libc::SYS_wait4;
 /// `__WALL`, tells nobody of its end, and is the tracer's at once.
 pub const CLONE_VESSEL: u64 = (libc::CLONE_UNTRACED | libc::CLONE_PTRACE) as u64;
 
+/// Command of [`PRCTL`]: where the thread has the kernel tell of its end.
+pub const GET_TID_ADDRESS: u64 = libc::PR_GET_TID_ADDRESS as u64;
+
 /// Flag of [`WAIT4`]: also for children that tell nobody of their end.
 pub const WAIT_ALL: u64 = libc::__WALL as u64;
+
+/// Flag of [`WAIT4`]: it does not sleep.
+pub const NO_HANG: u64 = libc::WNOHANG as u64;

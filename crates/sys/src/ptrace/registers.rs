@@ -56,6 +56,41 @@ impl PartialEq for Registers {
 
 impl Eq for Registers {}
 
+/// Calls that no signal interrupts, whatever its handler, but that may wait for a listener (seccomp_unotify(2)). The kernel
+/// reports `EINTR` for a signal that comes before the listener has received the call.
+const NEVER_INTERRUPTED: [i64; 30] = [
+    libc::SYS_access,
+    libc::SYS_chdir,
+    libc::SYS_clone,
+    libc::SYS_dup,
+    libc::SYS_dup2,
+    libc::SYS_dup3,
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_exit_group,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_fork,
+    libc::SYS_fstat,
+    libc::SYS_getcwd,
+    libc::SYS_getdents64,
+    libc::SYS_lseek,
+    libc::SYS_lstat,
+    libc::SYS_mmap,
+    libc::SYS_newfstatat,
+    libc::SYS_pipe,
+    libc::SYS_pipe2,
+    libc::SYS_prctl,
+    libc::SYS_readlink,
+    libc::SYS_readlinkat,
+    libc::SYS_rt_sigaction,
+    libc::SYS_set_tid_address,
+    libc::SYS_setpgid,
+    libc::SYS_stat,
+    libc::SYS_umask,
+    libc::SYS_vfork,
+];
+
 impl Registers {
     fn words(&self) -> &[u64; WORDS] {
         // SAFETY: it is that many words, as is asserted above, and any bits are a word.
@@ -147,7 +182,8 @@ impl Registers {
     }
 
     /// As they are, but that a call which reports any interruption begins again unless a handler of a
-    /// signal runs: for a thread that was merely stopped.
+    /// signal runs, and one that no signal interrupts begins again in any case: for a thread that was merely stopped, or
+    /// that takes a signal.
     #[must_use]
     pub fn undisturbed(&self) -> Self {
         self.undisturbed_if_changed().unwrap_or(*self)
@@ -155,12 +191,16 @@ impl Registers {
 
     /// As [`Self::undisturbed`]; `None` where they are that already.
     pub fn undisturbed_if_changed(&self) -> Option<Self> {
-        let reports = self.was_interrupted() && self.result() == -i64::from(libc::EINTR);
-        reports.then(|| {
-            let mut raw = self.0;
-            raw.rax = ERESTARTNOHAND as u64;
-            Self(raw)
-        })
+        let is_among = |calls: &[i64]| calls.contains(&(self.0.orig_rax as i64));
+        let again = match self.result() {
+            _ if !self.was_interrupted() => return None,
+            result if result == -i64::from(libc::EINTR) => ERESTARTNOHAND,
+            ERESTARTSYS if is_among(&NEVER_INTERRUPTED) => ERESTARTNOINTR,
+            _ => return None,
+        };
+        let mut raw = self.0;
+        raw.rax = again as u64;
+        Some(Self(raw))
     }
 }
 
@@ -186,6 +226,26 @@ mod tests {
         }
         let settled = from_call(libc::SYS_epoll_wait, -4).settled();
         assert_eq!(settled.instruction_pointer(), 0x1000);
+    }
+
+    #[test]
+    fn what_was_merely_disturbed_goes_on_as_if_it_had_not_been() {
+        let goes_on = |number, result| {
+            let registers = from_call(number, result).undisturbed_if_changed();
+            registers.map(|registers| registers.result())
+        };
+        assert_eq!(goes_on(libc::SYS_epoll_wait, -4), Some(-514));
+        // It waited to be heard of, for the kernel itself interrupts no fork.
+        assert_eq!(goes_on(libc::SYS_clone, -512), Some(-513));
+        for (number, result) in [
+            (libc::SYS_clone, -513),
+            (libc::SYS_clone, -4),
+            (libc::SYS_read, -512),
+            (libc::SYS_nanosleep, -4),
+            (libc::SYS_read, 7),
+        ] {
+            assert_eq!(goes_on(number, result), None, "{number} {result}");
+        }
     }
 
     #[test]

@@ -15,6 +15,39 @@ impl SignalInfo {
         &self.0
     }
 
+    /// `SIGCHLD`, as the kernel tells of a child that has exited by itself. `times` are what the child has used, in clock
+    /// ticks: its own time and the kernel's.
+    pub fn of_exit(child: i32, user: u32, status: u8, times: [i64; 2]) -> Self {
+        /// Where the kernel has the fields (`struct siginfo` of x86-64).
+        const CHILD: usize = 16;
+        const USER: usize = 20;
+        const STATUS: usize = 24;
+        const TIMES: [usize; 2] = [32, 40];
+        // SAFETY: a siginfo_t is plain data for which all zeros is a value.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        info.si_signo = libc::SIGCHLD;
+        info.si_code = libc::CLD_EXITED;
+        // SAFETY: every byte has a value, and any bytes are a value.
+        let mut bytes: [u8; size_of::<libc::siginfo_t>()] = unsafe { std::mem::transmute(info) };
+        bytes[CHILD..CHILD + 4].copy_from_slice(&child.to_ne_bytes());
+        bytes[USER..USER + 4].copy_from_slice(&user.to_ne_bytes());
+        bytes[STATUS..STATUS + 4].copy_from_slice(&i32::from(status).to_ne_bytes());
+        for (place, time) in TIMES.into_iter().zip(times) {
+            bytes[place..place + 8].copy_from_slice(&time.to_ne_bytes());
+        }
+        // SAFETY: as above.
+        Self(unsafe {
+            std::mem::transmute::<[u8; size_of::<libc::siginfo_t>()], libc::siginfo_t>(bytes)
+        })
+    }
+
+    /// The child that a `SIGCHLD` tells of, by the number that its taker knows.
+    pub fn child(&self) -> Option<i32> {
+        let is_of_child = self.number() == libc::SIGCHLD && self.0.si_code > 0;
+        // SAFETY: the kernel fills the field for a `SIGCHLD` of its own.
+        is_of_child.then(|| unsafe { self.0.si_pid() })
+    }
+
     /// As rt_sigqueueinfo(2) takes it.
     pub fn bytes(&self) -> [u8; size_of::<libc::siginfo_t>()] {
         // SAFETY: the kernel has filled all of it, so every byte has a value.
@@ -62,5 +95,22 @@ impl fmt::Debug for SignalInfo {
             .field("number", &self.number())
             .field("code", &self.0.si_code)
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_child_is_told_as_the_kernel_tells() {
+        let info = SignalInfo::of_exit(77, 1000, 0xab, [3, 4]);
+        assert_eq!((info.number(), info.child()), (libc::SIGCHLD, Some(77)));
+        assert_eq!(info.0.si_code, libc::CLD_EXITED);
+        // SAFETY: they are the fields of a SIGCHLD.
+        unsafe {
+            assert_eq!((info.0.si_uid(), info.0.si_status()), (1000, 0xab));
+            assert_eq!((info.0.si_utime(), info.0.si_stime()), (3, 4));
+        }
     }
 }

@@ -77,7 +77,7 @@ pub(super) const SENDTO: &[Exception] = &[
 #[rustfmt::skip]
 pub(super) const MMAP: &[Exception] = &[
     bits(3, 0x21, 0x21, [Allow, Wait,  Allow], "shared memory without a file"),
-    bits(3,  0x1,  0x1, [Allow, Wait,  Track], "MAP_SHARED: stores that rollback cannot see"),
+    bits(3,  0x1,  0x1, [Allow, Track, Track], "MAP_SHARED: stores that rollback cannot see, unless nobody can store by it"),
     bits(3, 0x20, 0x20, [Allow, Allow, Allow], "MAP_ANONYMOUS: memory, which the checkpoint holds"),
 ];
 
@@ -137,6 +137,7 @@ pub(super) const ARCH_PRCTL: &[Exception] = &[
 pub(super) const PRCTL: &[Exception] = &[
     int(0,         16, [Allow, Allow, Allow], "PR_GET_NAME observes itself"),
     int(0,         23, [Allow, Allow, Allow], "PR_CAPBSET_READ observes itself"),
+    int(0,         40, [Allow, Allow, Allow], "PR_GET_TID_ADDRESS observes itself"),
     int(0, 0x53564d41, [Allow, Allow, Allow], "PR_SET_VMA names a map, which shows nothing"),
 ];
 

@@ -32,7 +32,7 @@ pub(super) const ROWS: &[Row] = &[
     row(158, ArchPrctl,             &[Command, Address],                       [Allow, Wait, Allow],  Plain,    "switches of the processor, not rolled back").except(exceptions::ARCH_PRCTL),
     row(161, Chroot,                &[Path],                                   [Allow, Wait, Allow],  Plain,    "a root is not rolled back; no root here leads out"),
     row(202, Futex,                 &[Address, Command, Integer, In, Address, Integer], [Allow, Allow, Allow], Plain,    "memory, which the checkpoint holds").except(exceptions::FUTEX),
-    row(218, SetTidAddress,         &[Address],                                [Allow, Wait, Allow],  Plain,    "nobody but the thread can be asked what it was"),
+    row(218, SetTidAddress,         &[Address],                                [Allow, Track, Allow], Process,  "kept with the checkpoint, of an only thread"),
     row(219, RestartSyscall,        &[],                                       [Allow, Allow, Allow], Plain,    "continues a sleep"),
     row(231, ExitGroup,             &[Integer],                                [Allow, Hold, Hold],   Exit,     "the end of a process is held until it is certain"),
     row(247, Waitid,                &[Command, Pid, Out, Flags, Out],          [Allow, Track, Allow], Children, "observes a child"),

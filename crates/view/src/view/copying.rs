@@ -145,7 +145,8 @@ impl Core {
         if !self.has_object(id) {
             return Ok(Plan::Make(self.plan_copy(facts, id, limit)?.into()));
         }
-        if self.map.owns_object_since_mark(id) {
+        let by = self.changer(id)?;
+        if self.map.owns_object(id, by) {
             self.drop_set_capability(facts, id)?;
             return Ok(Plan::Ready(self.object(id)?));
         }

@@ -18,10 +18,11 @@ use super::files::Files;
 use super::listings::Listings;
 use super::log::Log;
 use super::objects::Objects;
+use super::openers::Openers;
 use super::passthrough::Passed;
 use super::running::CommitUnderWay;
 use super::showing::{Showing, created_inode};
-use super::undo::{Openers, Undecided};
+use super::undo::Undecided;
 use super::uses::UsedNames;
 use super::{Entry, ViewConfig, fail};
 use crate::known::{Known, Place, PlaceRef};
@@ -339,8 +340,8 @@ impl Core {
         Ok(())
     }
 
-    /// Writes one operation to the log and takes it into the map.
-    pub(super) fn perform(&mut self, records: Vec<Record>, time: Timestamp) -> io::Result<()> {
+    /// Writes one operation to the log and takes it into the map, as it is.
+    pub(super) fn record(&mut self, records: Vec<Record>, time: Timestamp) -> io::Result<()> {
         let operation = Operation { time, records };
         self.write(&operation)?;
         self.take_in(&operation);

@@ -88,7 +88,7 @@ impl View {
         let _stopped = self.changes.stop();
         let mut core = self.locked();
         // What is undecided is no part of what a person agrees to.
-        if core.commit.is_some() || core.map.is_marked() {
+        if core.commit.is_some() || core.is_marked() {
             return fail(Errno::BUSY);
         }
         let kept = core.keep()?;

@@ -1,65 +1,72 @@
-//! Changes that may have to be undone: those of one process that speculates.
+//! Changes that may have to be undone, cell by cell.
 //!
-//! While something is undecided, that process is the only one that changes anything, or looks: the supervisor
-//! has all others wait. So the undo log is the view's, an object a record, and need not know which process did
-//! what. A file gets a new object at its first change since a mark ([`super::objects`]). So data are undone
-//! by the map alone.
+//! A mark is of one process, and what the process changes from then on is the mark's, until it is settled or undone.
+//! A request says on whose behalf the kernel asks ([`View::serves`]). Marks of several processes may be undecided at
+//! once: who may change what others have changed, and who depends on whom then, is for the caller of this module to
+//! say. Which marks can be undone and settled without others follows from the stacks of the map's cells
+//! ([`crate::Map`]). A process without a mark changes for good. It waits where the change would lie on one that is undecided.
+//!
+//! A file gets a new object at its first change by a mark ([`super::copying`]), which is a copy of the older object. So
+//! data are undone by the map alone.
 //!
 //! Two kinds of change cannot be undone. A file that other processes have open may be mapped by them, and they would
 //! see changed data without a request. And there may be no space left for a copy. Such a change is [`Postponed`]
-//! until all is decided.
+//! until something is decided.
 
-use std::collections::{HashMap, HashSet};
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::io;
 use std::sync::OnceLock;
 
 use rustix::io::Errno;
-use rustix::process::Pid;
 use surmise_fuse::Postponed;
-use surmise_linux::proc::{self, Status};
 
 use super::core::{Core, now};
 use super::facts::Step;
+use super::families::Families;
+use super::openers::Opener;
 use super::running::{Stale, StaleEntry};
 use super::{View, fail};
-use crate::known::Place;
 use crate::record::Record;
-use crate::types::{FileKind, MarkId, NodeId};
+use crate::types::{FileKind, MarkId, NodeId, Timestamp};
 
-/// What the view knows of a process that speculates, besides what the map keeps.
+thread_local! {
+    /// The thread on whose behalf this one serves the view: 0 for the kernel's own, nothing outside of requests.
+    static CALLER: Cell<Option<u32>> = const { Cell::new(None) };
+    /// What had been decided when this thread first postponed a request that it has not asked about since.
+    static POSTPONED: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// What the view knows of what is undecided, besides what the map keeps.
 #[derive(Debug, Default)]
 pub(super) struct Undecided {
-    /// The process whose changes they are.
-    process: u32,
-    /// Whether it may share with others what it opened before the oldest mark.
-    has_borne: bool,
-    /// Its threads' numbers where the device was opened, once they were asked for.
-    threads: Option<HashSet<u32>>,
-    /// Nodes outside the map that lost a name, and since which mark.
+    /// The process of each mark.
+    marks: BTreeMap<MarkId, u32>,
+    /// The highest mark ever.
+    last: u64,
+    families: Families,
+    /// Nodes outside the map that lost a name, and by which mark.
     lost_names: Vec<(MarkId, NodeId)>,
     /// Nodes whose change had to wait: the kernel may have put it into its cache before it asked.
     waited: HashSet<NodeId>,
     /// Nodes that the kernel forgot and that a mark kept.
     forgotten: HashSet<NodeId>,
-    /// Nodes that got data of their own: going back to a mark, they are real files again, and used.
+    /// Nodes that got data of their own: when that is undone, they are real files again, and used.
     provided: HashSet<NodeId>,
-    /// Calls that would wait for a decision fail: their process is about to be rolled back.
-    gives_up: bool,
+    /// Calls of these marks that would wait for a decision fail: their processes are about to be rolled back.
+    gives_up: HashSet<MarkId>,
+    /// How often something came that calls may have waited for.
+    decided: u64,
 }
 
-/// Who has opened a file: a thread, as the kernel tells of it, and the newest mark then.
+/// Whose a change is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Opener {
-    thread: u32,
-    mark: Option<MarkId>,
-}
-
-/// The open files of each node, where somebody speculates.
-#[derive(Debug)]
-pub(super) struct Openers {
-    are_kept: bool,
-    by_node: HashMap<NodeId, Vec<Opener>>,
+enum Whose {
+    Mark(MarkId),
+    Nobodys,
+    /// A page that the kernel writes back may be several processes'.
+    Unknown,
 }
 
 /// The role that is asked to have everything decided.
@@ -79,60 +86,65 @@ impl View {
         let _ = self.decider.0.set(Box::new(ask));
     }
 
-    /// Later changes can be undone to here. All of them are this process', by its number in the caller's
-    /// namespace; `has_borne` says that others may share what it has open.
+    /// What a process changes from now on is the new mark's. The process is named by its number in the caller's
+    /// namespace. `has_borne` says that its children act for it, too, and may share what it has open.
     ///
     /// # Errors
-    /// `EBUSY` during a commit; else what writing the log failed with.
+    /// `EBUSY` during a commit.
     pub fn mark(&self, process: u32, has_borne: bool) -> io::Result<MarkId> {
         let _stopped = self.changes.stop();
         let mut core = self.locked();
         if core.commit.is_some() {
             return fail(Errno::BUSY);
         }
-        let mark = MarkId(core.map.last_mark().0 + 1);
-        core.perform(vec![Record::Mark(mark)], now())?;
-        core.undecided.process = process;
-        core.undecided.has_borne = has_borne;
-        core.undecided.threads = None;
+        let last = core.undecided.last.max(core.map.last_mark().0);
+        let mark = MarkId(last + 1);
+        core.undecided.last = mark.0;
+        core.undecided.marks.insert(mark, process);
+        core.undecided.families.put(process, has_borne);
         Ok(mark)
     }
 
-    /// What was changed between a mark and the next newer one stays, unless what was before it does not.
+    /// What these marks have changed stays. They are gone.
     ///
     /// # Errors
-    /// What writing the log or removing an object failed with.
-    pub fn keep(&self, mark: MarkId) -> io::Result<()> {
+    /// `InvalidInput` where there is no such mark, or where something else that is undecided lies below what they
+    /// changed: then nothing is settled. Else what writing the log or removing an object failed with.
+    pub fn settle(&self, marks: &[MarkId]) -> io::Result<()> {
         let mut core = self.locked();
-        let superseded = core.map.superseded_by_keeping(mark).map_err(not_there)?;
-        let older = core.map.mark_before(mark);
-        core.perform(vec![Record::Keep(mark)], now())?;
-        match older {
-            Some(older) => core.undecided.move_losses(mark, older),
-            None => core.undecided.lost_names.retain(|&(lost, _)| lost != mark),
-        }
-        core.objects.leave(superseded);
+        core.check_marks(marks)?;
+        core.map.check_settling(marks).map_err(not_so)?;
+        core.decide(marks, Record::Settle)?;
+        let is_settled = |mark: &MarkId| marks.contains(mark);
+        let undecided = &mut core.undecided;
+        undecided.lost_names.retain(|(mark, _)| !is_settled(mark));
         core.tidy_undecided();
         drop(core);
         self.sweep()
     }
 
-    /// Calls that wait for a decision, and those that would, fail with `EINTR` until the next undoing.
-    pub fn give_up(&self) {
+    /// Calls that wait for a decision on behalf of these marks, and those that would, fail with `EINTR` until the marks
+    /// are undone.
+    pub fn give_up(&self, marks: &[MarkId]) {
         let mut core = self.locked();
-        // Without a mark there is nothing to undo, and who speculates next is not the one to roll back.
-        core.undecided.gives_up = core.map.is_marked();
+        let undecided = &mut core.undecided;
+        let there = marks
+            .iter()
+            .filter(|mark| undecided.marks.contains_key(mark));
+        undecided.gives_up.extend(there.copied());
+        undecided.decided += 1;
     }
 
-    /// Everything is as it was at the mark, which is gone, and so are newer ones. Returns what the kernel
-    /// has to be told; it has old data of these nodes, too.
+    /// What these marks have changed, named newest first, is as it was before. They are gone. Returns what the kernel has
+    /// to be told; it has old data of these nodes, too.
     ///
     /// # Errors
-    /// What writing the log or removing an object failed with.
-    pub fn undo(&self, mark: MarkId) -> io::Result<Stale> {
+    /// `InvalidInput` where there is no such mark, or where something else lies on what they changed: then
+    /// nothing is undone. Else what writing the log or removing an object failed with.
+    pub fn undo(&self, marks: &[MarkId]) -> io::Result<Stale> {
         let _stopped = self.changes.stop();
         let mut core = self.locked();
-        let stale = core.undo(mark)?;
+        let stale = core.undo(marks)?;
         let nodes = stale.nodes.iter().copied();
         let open: Vec<NodeId> = nodes.filter(|id| core.known.is_open(*id)).collect();
         drop(core);
@@ -148,6 +160,12 @@ impl View {
         Ok(stale)
     }
 
+    /// This thread serves the view on behalf of another, by its number where the device was opened. The kernel's own
+    /// requests have the number 0. Before the first call of this method, what the thread changes is the newest mark's.
+    pub fn serves(&self, thread: u32) {
+        CALLER.set(Some(thread));
+    }
+
     /// The last byte of an open file, and where it is.
     pub(crate) fn last_byte(&self, node: NodeId) -> Option<(u64, u8)> {
         let is_file = {
@@ -161,15 +179,12 @@ impl View {
         (self.read(node, offset, &mut byte).ok()? == 1).then_some((offset, byte[0]))
     }
 
-    /// Whether something is undecided.
-    pub(crate) fn is_marked(&self) -> bool {
-        self.locked().map.is_marked()
-    }
-
-    /// Whether nothing is undecided, or what waits for that is to fail.
+    /// Whether a request that was postponed by this thread may have its answer by now.
     pub(crate) fn is_decided(&self) -> bool {
         let core = self.locked();
-        let is_decided = !core.map.is_marked() || core.undecided.gives_up;
+        let then = POSTPONED.take();
+        let is_decided =
+            !core.is_marked() || then.is_some_and(|then| then != core.undecided.decided);
         drop(core);
         if !is_decided && let Some(ask) = self.decider.0.get() {
             ask();
@@ -179,9 +194,54 @@ impl View {
 }
 
 impl Core {
+    /// Whether there are marks.
+    pub(super) fn is_marked(&self) -> bool {
+        !self.undecided.marks.is_empty()
+    }
+
+    /// Writes one operation to the log and takes it into the map. It is the mark's whose process'
+    /// call is served.
+    ///
+    /// # Errors
+    /// [`Postponed`] where the change would lie on one that is undecided and not the caller's; else what
+    /// writing the log failed with.
+    pub(super) fn perform(&mut self, mut records: Vec<Record>, time: Timestamp) -> io::Result<()> {
+        if self.is_marked() {
+            let is_change = |record: &&Record| !matches!(record, Record::Adopt { .. });
+            let first = records.iter().find(is_change);
+            match self.whose(first.and_then(Record::node)) {
+                Whose::Mark(mark) => records.insert(0, Record::By(mark)),
+                Whose::Nobodys if self.map.may_be_decided(&records) => {}
+                Whose::Nobodys | Whose::Unknown => return Err(self.postponed()),
+            }
+        }
+        self.record(records, time)
+    }
+
+    /// The mark whose a change of a node's data is.
+    ///
+    /// # Errors
+    /// [`Postponed`] as for [`Core::perform`].
+    pub(super) fn changer(&mut self, id: NodeId) -> io::Result<Option<MarkId>> {
+        if !self.is_marked() {
+            return Ok(None);
+        }
+        match self.whose(Some(id)) {
+            Whose::Mark(mark) => Ok(Some(mark)),
+            Whose::Nobodys if self.map.is_decided(id) => Ok(None),
+            Whose::Nobodys | Whose::Unknown => {
+                self.undecided.waited.insert(id);
+                Err(self.postponed())
+            }
+        }
+    }
+
     /// Refuses a change of data that others might see.
     pub(super) fn check_unshared(&mut self, id: NodeId) -> Step<()> {
-        if !self.map.is_marked() || !self.is_open_elsewhere(id) {
+        let Some(mark) = self.changer(id)? else {
+            return Ok(());
+        };
+        if !self.is_open_elsewhere(id, mark) {
             return Ok(());
         }
         self.undecided.waited.insert(id);
@@ -199,7 +259,7 @@ impl Core {
 
     /// A node has data of the domain's own by now.
     pub(super) fn forget_use(&mut self, id: NodeId) {
-        match self.map.is_marked() {
+        match self.is_marked() {
             true => _ = self.undecided.provided.insert(id),
             false => self.known.forget_use(id),
         }
@@ -208,41 +268,112 @@ impl Core {
     /// A node outside the map has lost a name.
     pub(super) fn note_lost_name(&mut self, id: NodeId) {
         self.known.lose_name(id);
-        if let Some(mark) = self.map.newest_mark() {
+        if self.is_marked()
+            && let Whose::Mark(mark) = self.whose(None)
+        {
             self.undecided.lost_names.push((mark, id));
         }
     }
 
     pub(super) fn note_opener(&mut self, id: NodeId, thread: u32) {
-        let mark = self.map.newest_mark();
+        let mark = self.newest_mark();
         self.openers.add(id, Opener { thread, mark });
     }
 
-    fn undo(&mut self, mark: MarkId) -> io::Result<Stale> {
-        let touched = self.map.touched_since(mark).map_err(not_there)?;
-        let superseded = self.map.superseded_by_undoing(mark).map_err(not_there)?;
-        let adopted: Vec<_> = touched
-            .born
-            .iter()
-            .filter(|&&id| id != NodeId::ROOT)
-            .filter_map(|&id| Some((id, self.map.node(id)?.origin.clone()?)))
-            .collect();
-        self.perform(vec![Record::Undo(mark)], now())?;
-        for (id, origin) in adopted {
-            self.known.given_up(id, Place::from(&*origin));
+    fn newest_mark(&self) -> Option<MarkId> {
+        self.undecided.marks.keys().next_back().copied()
+    }
+
+    /// Whose a change is, of this node where a node is changed.
+    fn whose(&mut self, id: Option<NodeId>) -> Whose {
+        let undecided = &mut self.undecided;
+        let newest_of = |process: u32| {
+            let mut marks = undecided.marks.iter().rev();
+            let newest = marks.find(|(_, of)| **of == process);
+            newest.map_or(Whose::Nobodys, |(mark, _)| Whose::Mark(*mark))
+        };
+        match CALLER.get() {
+            None => undecided
+                .marks
+                .keys()
+                .next_back()
+                .map_or(Whose::Nobodys, |mark| Whose::Mark(*mark)),
+            Some(0) => {
+                // The kernel writes back what those have changed who have the file open, or mapped.
+                let openers = id.map(|id| self.openers.of_node(id));
+                let mut openers = openers.into_iter().flatten();
+                let first = openers
+                    .next()
+                    .map(|opener| undecided.families.of(opener.thread));
+                match first {
+                    Some(process)
+                        if openers.all(|other| undecided.families.of(other.thread) == process) =>
+                    {
+                        process.map_or(Whose::Nobodys, newest_of)
+                    }
+                    _ => Whose::Unknown,
+                }
+            }
+            Some(thread) => {
+                let process = undecided.families.of(thread);
+                process.map_or(Whose::Nobodys, newest_of)
+            }
         }
-        for (_, id) in self.undecided.take_losses(mark) {
+    }
+
+    fn check_marks(&self, marks: &[MarkId]) -> io::Result<()> {
+        match marks
+            .iter()
+            .all(|mark| self.undecided.marks.contains_key(mark))
+        {
+            true => Ok(()),
+            false => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "there is no such mark",
+            )),
+        }
+    }
+
+    /// Has the log and the map say what becomes of marks, which are gone.
+    fn decide(&mut self, marks: &[MarkId], record: fn(Vec<MarkId>) -> Record) -> io::Result<()> {
+        let changed = self.map.undecided_marks();
+        let changed: Vec<MarkId> = marks
+            .iter()
+            .filter(|mark| changed.contains(mark))
+            .copied()
+            .collect();
+        if !changed.is_empty() {
+            self.record(vec![record(changed)], now())?;
+            let superseded = self.map.superseded().to_vec();
+            self.objects.leave(superseded);
+        }
+        let undecided = &mut self.undecided;
+        for mark in marks {
+            undecided.marks.remove(mark);
+            undecided.gives_up.remove(mark);
+        }
+        let marks = &undecided.marks;
+        undecided
+            .families
+            .keep(|process| marks.values().any(|of| *of == process));
+        undecided.decided += 1;
+        Ok(())
+    }
+
+    fn undo(&mut self, marks: &[MarkId]) -> io::Result<Stale> {
+        self.check_marks(marks)?;
+        self.map.check_taking_back(marks).map_err(not_so)?;
+        let touched = self.map.touched(marks);
+        self.decide(marks, Record::TakeBack)?;
+        for (_, id) in self.undecided.take_losses(marks) {
             self.known.regain_name(id);
         }
-        let nodes = touched.nodes.into_iter().chain(touched.born);
         let waited = std::mem::take(&mut self.undecided.waited);
-        let nodes: Vec<NodeId> = nodes.chain(waited).collect();
+        let nodes: Vec<NodeId> = touched.nodes.into_iter().chain(waited).collect();
         for id in &nodes {
             self.files.close_all(*id);
             self.believed.listed.forget(*id);
         }
-        self.objects.leave(superseded);
-        self.undecided.gives_up = false;
         self.tidy_undecided();
         let names = touched.names.into_iter();
         Ok(Stale {
@@ -259,10 +390,9 @@ impl Core {
 
     /// Drops what was kept for the sake of marks, once there are none.
     fn tidy_undecided(&mut self) {
-        if self.map.is_marked() {
+        if self.is_marked() {
             return;
         }
-        self.undecided.gives_up = false;
         self.undecided.waited.clear();
         for id in std::mem::take(&mut self.undecided.provided) {
             if self.has_object(id) {
@@ -276,115 +406,63 @@ impl Core {
         }
     }
 
-    /// Whether others than the process that speculates may have a file open, or mapped.
-    fn is_open_elsewhere(&mut self, id: NodeId) -> bool {
-        let Some(openers) = self.openers.by_node.get(&id) else {
-            return false;
+    /// Whether others than the process of a mark may have a file open, or mapped.
+    fn is_open_elsewhere(&mut self, id: NodeId, mark: MarkId) -> bool {
+        let undecided = &mut self.undecided;
+        let Some(process) = undecided.marks.get(&mark).copied() else {
+            return true;
         };
-        let oldest = self.map.oldest_mark();
-        let (process, has_borne) = (self.undecided.process, self.undecided.has_borne);
-        let asked = self.undecided.threads.is_some();
-        let threads = self
-            .undecided
-            .threads
-            .get_or_insert_with(|| threads(process));
-        let is_own = |threads: &HashSet<u32>| {
-            let mut openers = openers.iter();
-            openers.all(|opener| {
-                threads.contains(&opener.thread) && !(has_borne && opener.mark < oldest)
-            })
-        };
-        if is_own(threads) {
-            return false;
-        }
-        if asked {
-            // It may have more of them by now.
-            *threads = self::threads(process);
-        }
-        !is_own(threads)
+        let mut marks = undecided.marks.iter();
+        let oldest = marks.find(|(_, of)| **of == process).map(|(mark, _)| *mark);
+        let families = &mut undecided.families;
+        let has_borne = families.has_borne(process);
+        let mut openers = self.openers.of_node(id).iter();
+        !openers.all(|opener| {
+            families.is_own(process, opener.thread) && !(has_borne && opener.mark < oldest)
+        })
     }
 
     /// What a change fails with where undecided ones may take the space that it lacks.
     pub(super) fn without_space(&self, error: io::Error) -> io::Error {
         match error.raw_os_error().map(Errno::from_raw_os_error) {
-            Some(Errno::NOSPC | Errno::DQUOT) if self.map.is_marked() => self.postponed(),
+            Some(Errno::NOSPC | Errno::DQUOT) if self.is_marked() => self.postponed(),
             _ => error,
         }
     }
 
     /// What a call fails with that has to wait for a decision.
     fn postponed(&self) -> io::Error {
-        match self.undecided.gives_up {
-            true => Errno::INTR.into(),
-            false => Postponed.into(),
-        }
-    }
-}
-
-impl Openers {
-    /// None yet; they are kept where changes may have to be undone.
-    pub(super) fn of(speculates: bool) -> Self {
-        Self {
-            are_kept: speculates,
-            by_node: HashMap::new(),
-        }
-    }
-
-    pub(super) fn are_kept(&self) -> bool {
-        self.are_kept
-    }
-
-    fn add(&mut self, id: NodeId, opener: Opener) {
-        if self.are_kept {
-            self.by_node.entry(id).or_default().push(opener);
-        }
-    }
-
-    /// An open file of a thread's is gone.
-    pub(super) fn remove(&mut self, id: NodeId, thread: u32) {
-        let Some(openers) = self.by_node.get_mut(&id) else {
-            return;
+        let undecided = &self.undecided;
+        let is_given_up = match CALLER.get() {
+            // The kernel lets no data go of a file while it writes some back, so an undoing would wait for that.
+            Some(0) => !undecided.gives_up.is_empty(),
+            Some(thread) => undecided.gives_up_of(undecided.families.known(thread)),
+            None => undecided.gives_up_of(undecided.marks.values().next_back().copied()),
         };
-        let oldest = openers.iter().position(|opener| opener.thread == thread);
-        if let Some(place) = oldest {
-            openers.swap_remove(place);
+        if is_given_up {
+            return Errno::INTR.into();
         }
-        if openers.is_empty() {
-            self.by_node.remove(&id);
-        }
+        let then = POSTPONED.get().unwrap_or(undecided.decided);
+        POSTPONED.set(Some(then.min(undecided.decided)));
+        Postponed.into()
     }
 }
 
 impl Undecided {
-    fn move_losses(&mut self, from: MarkId, to: MarkId) {
-        for (mark, _) in &mut self.lost_names {
-            if *mark == from {
-                *mark = to;
-            }
-        }
+    /// Whether a process is about to be rolled back.
+    fn gives_up_of(&self, process: Option<u32>) -> bool {
+        let mut marks = self.gives_up.iter();
+        process.is_some() && marks.any(|mark| self.marks.get(mark).copied() == process)
     }
 
-    fn take_losses(&mut self, since: MarkId) -> Vec<(MarkId, NodeId)> {
+    fn take_losses(&mut self, of: &[MarkId]) -> Vec<(MarkId, NodeId)> {
         let losses = self
             .lost_names
-            .extract_if(.., |&mut (mark, _)| mark >= since);
+            .extract_if(.., |(mark, _)| of.contains(mark));
         losses.collect()
     }
 }
 
-/// The numbers of a process' threads in the innermost namespace that they are in.
-fn threads(process: u32) -> HashSet<u32> {
-    let process = i32::try_from(process).ok().and_then(Pid::from_raw);
-    let threads = process.map_or_else(Vec::new, |process| {
-        proc::threads(process).unwrap_or_default()
-    });
-    let inner = |thread: Pid| Status::of(thread).ok()?.inner();
-    let inner = threads.into_iter().filter_map(inner);
-    inner
-        .map(|inner| inner.as_raw_nonzero().get().unsigned_abs())
-        .collect()
-}
-
-fn not_there(mark: crate::map::Inconsistent) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, mark)
+fn not_so(refused: crate::map::Inconsistent) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, refused)
 }

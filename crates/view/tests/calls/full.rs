@@ -80,10 +80,10 @@ fn waits_for_room(place: &Path, take: impl Fn(&Path) -> PathBuf, give: impl Fn(&
     }
     let file = lookup(&view, NodeId::ROOT, "file");
     assert!(view.write(file.node, 0, b"n", false).is_err_and(waits));
-    view.give_up();
+    view.give_up(&[mark]);
     let failed = view.write(made.node, 0, b"n", false);
     assert_eq!(errno(failed), Some(Errno::INTR.raw_os_error()));
-    view.undo(mark).unwrap();
+    view.undo(&[mark]).unwrap();
     // Nothing is undecided that might take the room.
     view.write(made.node, 0, b"p", false).unwrap();
     let failed = view.write(file.node, 0, b"n", false);
@@ -94,7 +94,7 @@ fn waits_for_room(place: &Path, take: impl Fn(&Path) -> PathBuf, give: impl Fn(&
     view.write(made.node, 0, b"n", false).unwrap();
     view.write(file.node, 0, b"n", false).unwrap();
     assert_eq!(look(&view, made.node), (b'n', SIZE as u64));
-    view.undo(mark).unwrap();
+    view.undo(&[mark]).unwrap();
     assert_eq!(look(&view, made.node), (b'p', SIZE as u64));
     assert_eq!(objects(&world), 1);
 }

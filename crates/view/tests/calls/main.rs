@@ -2,6 +2,7 @@
 
 mod full;
 mod marks;
+mod places;
 
 use std::ffi::OsStr;
 use std::fs;

@@ -3,10 +3,11 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::process::Command;
 
 use rustix::io::Errno;
 use surmise_fuse::Postponed;
-use surmise_view::{FileKind, NodeId, OpenHow, SetAttributes, load};
+use surmise_view::{FileKind, MarkId, NodeId, OpenHow, SetAttributes, load};
 
 use crate::{DESCRIPTORS, World, create, errno, first_use, lookup};
 
@@ -39,7 +40,7 @@ fn a_real_file_whose_adoption_is_undone_is_known_where_it_was() {
     view.set_attributes(file.node, private).unwrap();
     view.write(file.node, 0, b"new", false).unwrap();
     assert_eq!(objects(&world), 1);
-    view.undo(mark).unwrap();
+    view.undo(&[mark]).unwrap();
     // By its node, as who has it open.
     let after = view.attributes(file.node).unwrap();
     assert_eq!(after.attributes, file.attributes);
@@ -50,7 +51,7 @@ fn a_real_file_whose_adoption_is_undone_is_known_where_it_was() {
 }
 
 #[test]
-fn data_from_before_two_marks_stay_when_the_newer_one_is_kept() {
+fn data_from_before_two_marks_stay_when_the_older_one_is_settled() {
     let world = World::new();
     let view = world.view();
     let made = create(&view, NodeId::ROOT, "made", FileKind::Regular).unwrap();
@@ -63,9 +64,12 @@ fn data_from_before_two_marks_stay_when_the_newer_one_is_kept() {
     view.set_attributes(made.node, private).unwrap();
     let newer = view.mark(std::process::id(), false).unwrap();
     view.write(made.node, 0, b"new", false).unwrap();
-    view.keep(newer).unwrap();
+    // The newer mark's data lie on what the older one has changed.
+    assert!(view.settle(&[newer]).is_err());
+    assert!(view.undo(&[older]).is_err());
+    view.settle(&[older]).unwrap();
     assert_eq!(objects(&world), 2);
-    view.undo(older).unwrap();
+    view.undo(&[newer]).unwrap();
     let mut data = [0; 4];
     assert_eq!(view.read(made.node, 0, &mut data).unwrap(), 3);
     assert_eq!(&data[..3], b"old");
@@ -81,7 +85,7 @@ fn what_the_kernel_forgot_goes_once_nothing_could_bring_it_back() {
     view.unlink(NodeId::ROOT, OsStr::new("made")).unwrap();
     view.forget(made.node, 1);
     assert_eq!(objects(&world), 1);
-    view.keep(mark).unwrap();
+    view.settle(&[mark]).unwrap();
     assert_eq!(objects(&world), 0);
 }
 
@@ -103,15 +107,15 @@ fn data_that_others_may_have_mapped_wait_for_a_decision() {
     assert!(view.write(file.node, 0, b"two", false).is_err_and(waits));
     view.close_file(file.node, other, false);
     view.write(file.node, 0, b"two", false).unwrap();
-    view.keep(mark).unwrap();
+    view.settle(&[mark]).unwrap();
 
     // What was opened before the mark, its children may have, too.
     let mark = view.mark(own, true).unwrap();
     assert!(view.write(file.node, 0, b"six", false).is_err_and(waits));
-    view.give_up();
+    view.give_up(&[mark]);
     let failed = view.write(file.node, 0, b"six", false);
     assert_eq!(errno(failed), Some(Errno::INTR.raw_os_error()));
-    view.undo(mark).unwrap();
+    view.undo(&[mark]).unwrap();
     view.write(file.node, 0, b"six", false).unwrap();
 }
 
@@ -121,11 +125,12 @@ fn what_is_undecided_is_not_committed() {
     let view = world.view();
     let mark = view.mark(std::process::id(), false).unwrap();
     create(&view, NodeId::ROOT, "made", FileKind::Regular).unwrap();
-    assert_eq!(load(world.state.path()).unwrap().nodes().count(), 0);
+    // The root, which is adopted.
+    assert_eq!(load(world.state.path()).unwrap().nodes().count(), 1);
     let refused = view.prepare_commit();
     assert_eq!(errno(refused), Some(Errno::BUSY.raw_os_error()));
-    view.keep(mark).unwrap();
-    assert_ne!(load(world.state.path()).unwrap().nodes().count(), 0);
+    view.settle(&[mark]).unwrap();
+    assert_eq!(load(world.state.path()).unwrap().nodes().count(), 2);
     view.prepare_commit().unwrap();
     let refused = view.mark(std::process::id(), false);
     assert_eq!(errno(refused.map(drop)), Some(Errno::BUSY.raw_os_error()));
@@ -152,7 +157,7 @@ fn a_file_stays_known_by_its_place_in_a_directory_that_the_kernel_forgot() {
         let other = lookup(&view, NodeId::ROOT, &name);
         view.open_directory(other.node).unwrap();
     }
-    view.undo(mark).unwrap();
+    view.undo(&[mark]).unwrap();
     let after = view.attributes(file.node).unwrap();
     assert_eq!(
         after.attributes.identity.key(),
@@ -174,7 +179,7 @@ fn a_file_whose_change_is_undone_was_first_used_when_it_was() {
     view.open_file(file.node, own).unwrap();
     let mark = view.mark(own.opener, false).unwrap();
     view.write(file.node, 0, b"new", false).unwrap();
-    view.undo(mark).unwrap();
+    view.undo(&[mark]).unwrap();
     fs::write(lower.join("file"), "newer and longer").unwrap();
     lookup(&view, NodeId::ROOT, "twin");
     view.unlink(NodeId::ROOT, OsStr::new("twin")).unwrap();
@@ -194,8 +199,8 @@ fn nothing_is_given_up_where_nothing_is_undecided() {
         ..OpenHow::default()
     };
     view.open_file(file.node, opener).unwrap();
-    view.give_up();
-    view.mark(own, true).unwrap();
+    view.give_up(&[MarkId(1)]);
+    assert_eq!(view.mark(own, true).unwrap(), MarkId(1));
     assert!(view.write(file.node, 0, b"new", false).is_err_and(waits));
 }
 
@@ -218,4 +223,144 @@ fn what_is_undone_when_a_view_is_opened_is_one_more_operation_to_whoever_reads_t
             .unwrap()
             .is_err()
     );
+}
+
+#[test]
+fn data_are_kept_from_before_a_mark_that_has_changed_the_inode_already() {
+    let world = World::new();
+    let view = world.view();
+    let made = create(&view, NodeId::ROOT, "made", FileKind::Regular).unwrap();
+    view.write(made.node, 0, b"old", false).unwrap();
+    let mark = view.mark(std::process::id(), false).unwrap();
+    let private = SetAttributes {
+        permissions: Some(0o600),
+        ..SetAttributes::default()
+    };
+    view.set_attributes(made.node, private).unwrap();
+    view.write(made.node, 0, b"new", false).unwrap();
+    view.undo(&[mark]).unwrap();
+    let mut data = [0; 4];
+    assert_eq!(view.read(made.node, 0, &mut data).unwrap(), 3);
+    assert_eq!(&data[..3], b"old");
+}
+
+/// What hides a real file may be undecided when the file, which is still open, is changed and comes into the map.
+#[test]
+fn a_file_that_is_changed_after_its_name_went_has_it_again_when_the_removal_is_undone() {
+    let world = World::new();
+    let view = world.view();
+    let file = lookup(&view, NodeId::ROOT, "file");
+    let removal = view.mark(std::process::id(), false).unwrap();
+    view.unlink(NodeId::ROOT, OsStr::new("file")).unwrap();
+    let change = view.mark(std::process::id(), false).unwrap();
+    view.write(file.node, 0, b"new", false).unwrap();
+    let links = || view.attributes(file.node).unwrap().attributes.links;
+    assert_eq!(links(), 0);
+    view.undo(&[change]).unwrap();
+    assert_eq!(links(), 0);
+    view.undo(&[removal]).unwrap();
+    assert_eq!(links(), 1);
+    let after = lookup(&view, NodeId::ROOT, "file");
+    assert_eq!((after.node, after.attributes.links), (file.node, 1));
+}
+
+/// A name that two marks have changed in turn is what it was below each layer.
+#[test]
+fn a_name_that_marks_have_changed_in_turn_goes_back_step_by_step() {
+    let world = World::new();
+    let view = world.view();
+    let is_there = || {
+        view.lookup(NodeId::ROOT, OsStr::new("made"))
+            .unwrap()
+            .is_ok()
+    };
+    let mut marks = Vec::new();
+    for round in 0..4 {
+        marks.push(view.mark(std::process::id(), false).unwrap());
+        match round % 2 {
+            0 => _ = create(&view, NodeId::ROOT, "made", FileKind::Regular).unwrap(),
+            _ => view.unlink(NodeId::ROOT, OsStr::new("made")).unwrap(),
+        }
+    }
+    // From the middle nothing goes, whatever end it is said to be.
+    assert!(view.undo(&[marks[1]]).is_err());
+    assert!(view.settle(&[marks[1]]).is_err());
+    view.settle(&[marks[0]]).unwrap();
+    for (round, mark) in marks.iter().enumerate().skip(1).rev() {
+        view.undo(&[*mark]).unwrap();
+        assert_eq!(is_there(), round % 2 == 1);
+    }
+    assert!(view.undo(&[marks[0]]).is_err(), "it is settled");
+}
+
+#[test]
+fn a_change_is_the_marks_of_the_process_that_makes_it_or_of_one_that_has_borne_it() {
+    let world = World::new();
+    let view = world.view();
+    let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+    let own = std::process::id();
+    let make = |name: &str| create(&view, NodeId::ROOT, name, FileKind::Regular).unwrap();
+    let is_there = |name: &str| view.lookup(NodeId::ROOT, OsStr::new(name)).unwrap().is_ok();
+    for has_borne in [false, true] {
+        let mark = view.mark(own, has_borne).unwrap();
+        let thread = rustix::thread::gettid().as_raw_nonzero().get();
+        for (name, caller) in [
+            ("own", thread.unsigned_abs()),
+            ("childs", child.id()),
+            ("others", 1),
+        ] {
+            view.serves(caller);
+            make(name);
+        }
+        view.undo(&[mark]).unwrap();
+        assert!(!is_there("own"));
+        assert_eq!(is_there("childs"), !has_borne);
+        assert!(is_there("others"));
+        for name in ["childs", "others"] {
+            if is_there(name) {
+                view.unlink(NodeId::ROOT, OsStr::new(name)).unwrap();
+            }
+        }
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// A page that the kernel writes back may be of anybody who has the file open, or mapped.
+#[test]
+fn pages_that_are_written_back_are_changes_of_the_process_that_has_the_file_open() {
+    let world = World::new();
+    let view = world.view();
+    let file = lookup(&view, NodeId::ROOT, "file");
+    let thread = rustix::thread::gettid().as_raw_nonzero().get();
+    let (own, other) = (thread.unsigned_abs(), 1);
+    let mark = view.mark(std::process::id(), false).unwrap();
+    let opened_by = |opener| OpenHow {
+        reads: true,
+        opener,
+        ..OpenHow::default()
+    };
+    view.serves(0);
+    assert!(view.write(file.node, 0, b"new", false).is_err_and(waits));
+    view.open_file(file.node, opened_by(own)).unwrap();
+    view.open_file(file.node, opened_by(other)).unwrap();
+    assert!(view.write(file.node, 0, b"new", false).is_err_and(waits));
+    view.give_up(&[mark]);
+    let failed = view.write(file.node, 0, b"new", false);
+    assert_eq!(errno(failed), Some(Errno::INTR.raw_os_error()));
+    view.close_file(file.node, other, false);
+    view.write(file.node, 0, b"new", false).unwrap();
+    view.undo(&[mark]).unwrap();
+    let mut data = [0; 4];
+    assert_eq!(view.read(file.node, 0, &mut data).unwrap(), 3);
+    assert_eq!(&data[..3], b"old");
+
+    // They are another's, and stay.
+    view.close_file(file.node, own, false);
+    view.open_file(file.node, opened_by(other)).unwrap();
+    let mark = view.mark(std::process::id(), false).unwrap();
+    view.write(file.node, 0, b"new", false).unwrap();
+    view.undo(&[mark]).unwrap();
+    assert_eq!(view.read(file.node, 0, &mut data).unwrap(), 3);
+    assert_eq!(&data[..3], b"new");
 }

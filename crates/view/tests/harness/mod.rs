@@ -54,7 +54,7 @@ pub enum Call {
     Commit,
     /// What follows may be undone.
     Mark,
-    /// One of the marks is no more.
+    /// Some of the oldest marks are settled.
     Keep(usize),
     /// Goes back to one of the marks.
     Undo(usize),

@@ -18,17 +18,20 @@ impl Pair {
 
     pub(super) fn keep(&mut self, index: usize) {
         if !self.marks.is_empty() {
-            let (mark, _) = self.marks.remove(index % self.marks.len());
-            self.view().keep(mark).unwrap();
+            let settled = self.marks.drain(..=index % self.marks.len());
+            let settled: Vec<_> = settled.map(|(mark, _)| mark).collect();
+            self.view().settle(&settled).unwrap();
         }
     }
 
     pub(super) fn undo(&mut self, index: usize) {
         if !self.marks.is_empty() {
             let index = index % self.marks.len();
-            let (mark, plain) = self.marks.drain(index..).next().unwrap();
-            self.view().undo(mark).unwrap();
-            self.plain = plain;
+            let mut undone: Vec<_> = self.marks.drain(index..).collect();
+            undone.reverse();
+            let marks: Vec<_> = undone.iter().map(|(mark, _)| *mark).collect();
+            self.view().undo(&marks).unwrap();
+            self.plain = undone.pop().unwrap().1;
         }
     }
 

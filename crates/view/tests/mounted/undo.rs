@@ -27,7 +27,7 @@ fn direct(stage: &Stage, notifier: &Notifier, mut client: Client) {
         let mark = notifier.mark(view, process, false).unwrap();
         client.say("change");
         client.hear("changed");
-        notifier.undo(view, mark).unwrap();
+        notifier.undo(view, &[mark]).unwrap();
         client.say("look");
     }
     client.hear("keeps");
@@ -37,8 +37,8 @@ fn direct(stage: &Stage, notifier: &Notifier, mut client: Client) {
     let newer = notifier.mark(view, process, false).unwrap();
     client.say("go on");
     client.hear("kept both");
-    notifier.keep(view, older).unwrap();
-    notifier.undo(view, newer).unwrap();
+    notifier.settle(view, &[older]).unwrap();
+    notifier.undo(view, &[newer]).unwrap();
     client.say("look");
     assert!(asked.try_recv().is_err(), "nothing had to wait");
 
@@ -46,14 +46,14 @@ fn direct(stage: &Stage, notifier: &Notifier, mut client: Client) {
     let mark = notifier.mark(view, process, true).unwrap();
     client.say("write");
     asked.recv_timeout(PATIENCE).unwrap();
-    notifier.keep(view, mark).unwrap();
+    notifier.settle(view, &[mark]).unwrap();
     client.hear("is undone");
     let mark = notifier.mark(view, process, true).unwrap();
     client.say("write");
     asked.recv_timeout(PATIENCE).unwrap();
-    notifier.give_up(view).unwrap();
+    notifier.give_up(view, &[mark]).unwrap();
     client.hear("gave up");
-    notifier.undo(view, mark).unwrap();
+    notifier.undo(view, &[mark]).unwrap();
     client.say("look");
     client.end();
 }

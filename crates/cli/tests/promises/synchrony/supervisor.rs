@@ -62,9 +62,9 @@ fn a_supervisor_that_is_killed_after_the_commands_end_ends_the_domain() {
     let script = format!(
         r#"{ROLES}
         mkfifo go ../pipe
-        exec 3<> ../pipe
+        exec 3<> ../pipe 4< ../pipe
         surmise sync --interval 60m -- sh -c 'head -c 100000 /dev/zero; touch synced
-            read line < go; echo text > file; sync file; echo never' > ../pipe 2> ../err 3<&- &
+            read line < go; echo text > file; sync file; echo never' > ../pipe 2> ../err 3<&- 4<&- &
         run=$!
         within test -e synced
         control=$(control_of $run); supervisor=$(role $control surmise-super)
@@ -72,7 +72,8 @@ fn a_supervisor_that_is_killed_after_the_commands_end_ends_the_domain() {
         within has_no $control surmise-init
         sleep 0.3
         kill -9 $supervisor
-        timeout 30 cat ../pipe 3<&- > ../out &
+        # Not opened by its name: the last writer may be gone by then.
+        timeout 30 cat <&4 3<&- > ../out &
         reader=$!
         exec 3<&-
         within is_over $run

@@ -4,10 +4,14 @@
 //! All that tasks do is written down, and struck out when a task is restored. What is left in the end has to be what a
 //! machine without guesses could have done, in this order.
 
+mod ends;
+mod family;
 mod log;
+mod op;
 mod state;
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use rustix::process::Pid;
@@ -17,13 +21,18 @@ use surmise_sys::seccomp::Answer;
 use crate::call::Call;
 use crate::kind::Kind;
 use crate::meeting::{Act, Meeting, Wanted};
-use crate::member::Member;
 use crate::objects::input::{Look, Peeked, Place};
+use crate::objects::pipe::Taken;
 use crate::source::Guess;
-use crate::world::{Apart, Imaged, Traced, World};
+use crate::world::{Apart, Around, Imaged, Traced, World};
 
+pub(super) use family::{End, Families};
 pub(super) use log::{Disk, Log};
-pub(super) use state::{FILES, Op, Shared, State, Step, Written, pass};
+pub(super) use op::{FILES, Op};
+pub(super) use state::{Shared, State, Step, Written, pass};
+
+/// By which tasks have the pipe inside.
+const INNER: u64 = 5;
 
 /// The machine.
 #[derive(Debug)]
@@ -41,6 +50,7 @@ impl World for Fake {
     type Image = Image;
     type Signal = Pid;
     type Input = ();
+    type Pipe = ();
     type Output = Written;
 
     fn now(&self) -> Instant {
@@ -72,18 +82,21 @@ impl World for Fake {
         Vec::new()
     }
 
+    fn take_signals(&mut self) -> Vec<(Pid, Pid)> {
+        let signals = std::mem::take(&mut self.0.borrow_mut().heard_signals);
+        signals.into_iter().map(|thread| (thread, thread)).collect()
+    }
+
+    fn take_ended(&mut self) -> Vec<Pid> {
+        std::mem::take(&mut self.0.borrow_mut().heard_ends)
+    }
+
     fn process_of(&self, thread: Pid) -> io::Result<Option<Pid>> {
         let task = &self.0.borrow().tasks[thread];
         Ok(task.is_alive.then_some(task.process))
     }
 
-    fn meet(
-        &mut self,
-        _: Pid,
-        call: &Call,
-        _: Option<&Member<Self>>,
-        _: bool,
-    ) -> io::Result<Meeting> {
+    fn meet(&mut self, _: Pid, call: &Call, _: Around<'_, Self>) -> io::Result<Meeting> {
         let state = self.0.borrow();
         let thread = address_of(call.thread());
         if state.tasks[call.thread()].waits_in != Some(call.notification.id) {
@@ -101,7 +114,17 @@ impl World for Fake {
                 descriptor: 0,
                 room: vec![(thread, 1)],
             })),
-            Op::Sync | Op::Irrevocable | Op::Exit | Op::Push(_) => Meeting::Wait,
+            Op::Send(_) => Meeting::Act(Act::Send {
+                descriptor: INNER,
+                bytes: (thread, 1),
+            }),
+            Op::Receive => Meeting::Act(Act::Take(Wanted {
+                descriptor: INNER,
+                room: vec![(thread, 1)],
+            })),
+            Op::Sync | Op::Irrevocable | Op::Wait | Op::Exit(_) | Op::Push(_) | Op::Kill(_) => {
+                Meeting::Wait
+            }
         })
     }
 
@@ -188,6 +211,9 @@ impl World for Fake {
         let state = &mut *self.0.borrow_mut();
         let threads = state.threads(*process);
         let pending = |thread| has_call(calls, thread);
+        if threads.iter().any(|&thread| state.tasks[thread].at_exit) {
+            return Ok(true);
+        }
         assert!(state.can_stop(*process, pending, |thread| signals.contains(&thread)));
         for &thread in &threads {
             let task = state.task(thread);
@@ -210,7 +236,7 @@ impl World for Fake {
         let state = &mut *self.0.borrow_mut();
         for thread in state.threads(*process) {
             let task = state.task(thread);
-            assert!(task.stands, "it runs");
+            assert!(task.stands && !task.at_exit, "it runs");
             (task.stands, task.traced) = (false, traced == Traced::Still);
         }
         Ok(())
@@ -230,6 +256,10 @@ impl World for Fake {
 
     fn note(&self, _: &Pid, _: &mut Image, _: Change) {}
 
+    fn blocks_ends(&self, _: &Image) -> bool {
+        false
+    }
+
     fn vessel(&self, _: &Image) -> Option<Pid> {
         None
     }
@@ -244,9 +274,23 @@ impl World for Fake {
         Ok(())
     }
 
-    fn is_alone(&mut self, _: Pid, _: &Apart) -> io::Result<bool> {
+    fn is_alone(&mut self, process: Pid, _: &Apart) -> io::Result<bool> {
+        let state = &mut *self.0.borrow_mut();
+        // Meanwhile something may be heard of others.
+        let others = state.tasks.iter().map(|(pid, task)| (pid, task.process));
+        let others: Vec<_> = others.filter(|&(_, other)| other != process).collect();
+        if let Some(&(thread, other)) = state.rng.choice(&others) {
+            match state.rng.u8(..50) {
+                0..=4 if state.signal(thread) => state.heard_signals.push(thread),
+                5 if !state.threads(other).is_empty() => {
+                    state.kill(other);
+                    state.heard_ends.push(other);
+                }
+                _ => {}
+            }
+        }
         // All that fakes do to files they do by calls, and these are heard.
-        Ok(self.0.borrow_mut().rng.u8(..4) != 0)
+        Ok(state.rng.u8(..4) != 0)
     }
 
     fn has_borne(&self, _: Pid) -> bool {
@@ -308,6 +352,69 @@ impl World for Fake {
         }
     }
 
+    fn pipe(&mut self, _: Pid, descriptor: u64, _: bool) -> io::Result<Option<(Place, ())>> {
+        Ok((descriptor == INNER).then_some((Place(0, INNER), ())))
+    }
+
+    fn clear(&mut self, _: Place, _: Pid) -> io::Result<bool> {
+        // All that fakes do to pipes is over at once.
+        Ok(self.0.borrow_mut().rng.u8(..8) != 0)
+    }
+
+    fn touches_pipe(&self, _: Option<Pid>, call: &Call) -> Look {
+        let is_read = false;
+        match self.0.borrow().op_of(call) {
+            Op::Send(_) | Op::Receive => Look::At {
+                place: Place(0, INNER),
+                is_read,
+            },
+            Op::Poll => Look::Anywhere { is_read },
+            _ => Look::Nothing,
+        }
+    }
+
+    fn is_tracked_on_pipe(&self, call: &Call) -> bool {
+        matches!(self.0.borrow().op_of(call), Op::Send(_) | Op::Receive)
+    }
+
+    fn bytes(&self, _: Pid, (address, _): (u64, u64)) -> Option<Vec<u8>> {
+        match self.0.borrow().tasks[thread_at(address)].op() {
+            Op::Send(byte) => Some(vec![byte]),
+            _ => None,
+        }
+    }
+
+    fn take_out(&mut self, (): &(), length: usize) -> io::Result<Taken> {
+        let inner = &mut self.0.borrow_mut().inner;
+        let bytes: Vec<_> = inner.drain(..length.min(inner.len())).collect();
+        Ok(match bytes.is_empty() {
+            true => Taken::Nothing,
+            false => Taken::Bytes(bytes),
+        })
+    }
+
+    fn await_input(&mut self, (): &()) -> io::Result<Option<OwnedFd>> {
+        Ok(None)
+    }
+
+    fn put_in(&mut self, (): &(), bytes: &[u8], reserved: usize) -> io::Result<bool> {
+        let inner = &mut self.0.borrow_mut().inner;
+        let has_room = inner.len() + reserved < 4;
+        if has_room {
+            inner.extend(bytes);
+        }
+        Ok(has_room)
+    }
+
+    fn put_back(&mut self, (): &(), front: &[u8], cut: usize) -> io::Result<()> {
+        let inner = &mut self.0.borrow_mut().inner;
+        inner.truncate(inner.len() - cut);
+        for &byte in front.iter().rev() {
+            inner.push_front(byte);
+        }
+        Ok(())
+    }
+
     fn output(&mut self, _: Pid, _: u64, (address, _): (u64, u64)) -> io::Result<Option<Written>> {
         let (state, thread) = (self.0.borrow(), thread_at(address));
         Ok(match state.tasks[thread].op() {
@@ -327,7 +434,7 @@ impl World for Fake {
     }
 
     fn may_put(&self, _: Option<Pid>, call: &Call) -> bool {
-        matches!(self.0.borrow().op_of(call), Op::Put(_) | Op::Exit)
+        matches!(self.0.borrow().op_of(call), Op::Put(_) | Op::Exit(_))
     }
 }
 

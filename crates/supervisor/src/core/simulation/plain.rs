@@ -4,17 +4,46 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rustix::process::Pid;
 
-use super::fake::{FILES, Op, State, Step};
+use super::fake::{End, FILES, Families, Op, State, Step};
 
-/// Its files, and its pipe.
-#[derive(Default)]
-struct Plain {
+/// Its files, its pipe, and its families.
+struct Plain<'a> {
+    state: &'a State,
+    families: Families,
+    /// The threads that have ended.
+    ended: Vec<Pid>,
     files: [i64; FILES],
     pipe: VecDeque<u8>,
+    inner: VecDeque<u8>,
 }
 
-impl Plain {
-    fn tell(&mut self, op: Op) -> i64 {
+impl<'a> Plain<'a> {
+    fn new(state: &'a State) -> Self {
+        Self {
+            state,
+            families: state.first_families.clone(),
+            ended: Vec::new(),
+            files: Default::default(),
+            pipe: VecDeque::new(),
+            inner: VecDeque::new(),
+        }
+    }
+
+    fn process(&self, task: Pid) -> Pid {
+        self.state.tasks[task].process
+    }
+
+    fn exit(&mut self, task: Pid, status: u8) {
+        self.ended.push(task);
+        let process = self.process(task);
+        let tasks = self.state.tasks.iter();
+        let mut threads = tasks.filter(|(_, task)| task.process == process);
+        if threads.all(|(thread, _)| self.ended.contains(&thread)) {
+            self.families.end(process, End::Exited(status));
+        }
+    }
+
+    fn tell(&mut self, Step { task, op, told, .. }: Step) -> i64 {
         match op {
             Op::Look(file) => self.files[file],
             Op::Add(file) => {
@@ -23,12 +52,36 @@ impl Plain {
             }
             Op::Put(_) => 1,
             Op::Take => i64::from(self.pipe.pop_front().expect("a byte")),
-            Op::Poll => self.pipe.len() as i64,
+            Op::Send(byte) => {
+                self.inner.push_back(byte);
+                1
+            }
+            Op::Receive => self.inner.pop_front().map_or(-1, i64::from),
+            Op::Poll => (self.pipe.len() + 1000 * self.inner.len()) as i64,
             Op::Push(byte) => {
                 self.pipe.push_back(byte);
                 0
             }
-            Op::Sync | Op::Irrevocable | Op::Exit => 0,
+            Op::Wait => {
+                // Which child it is told of first is the machine's to say.
+                let parent = self.process(task);
+                let mut children = self.families.children(parent).into_iter();
+                let found =
+                    children.find(|(child, end)| end.is_some_and(|end| end.told(*child) == told));
+                match found {
+                    Some((child, _)) => self.families.reap(child).told(child),
+                    None => self.families.wait(parent).expect("a child has ended").1,
+                }
+            }
+            Op::Kill(process) => {
+                self.families.end(process, End::Killed);
+                0
+            }
+            Op::Exit(status) => {
+                self.exit(task, status);
+                0
+            }
+            Op::Sync | Op::Irrevocable => 0,
         }
     }
 }
@@ -36,18 +89,19 @@ impl Plain {
 /// What is left of all that tasks did is what a machine without guesses could have done: no task was told anything else,
 /// and nobody outside has seen anything else.
 pub(super) fn is_plain(state: &State) {
-    let mut plain = Plain::default();
+    let mut plain = Plain::new(state);
     for step in &state.steps {
-        let told = plain.tell(step.op);
+        let told = plain.tell(*step);
         assert_eq!(step.told, told, "{step:?} of {:?}", state.steps);
     }
     assert_eq!(state.files, plain.files);
     assert_eq!(state.pipe, plain.pipe);
+    assert_eq!(state.inner, plain.inner);
     is_in_causal_order(state);
 }
 
 /// What was written reached the stream once, and after all that was written before by tasks that its writer can have
-/// heard from, by a file or by the pipe. Tasks that have not heard from each other write in any order.
+/// heard from, by a file or by a pipe. Tasks that have not heard from each other write in any order.
 fn is_in_causal_order(state: &State) {
     let places = state.stream.iter().enumerate();
     let places: BTreeMap<_, _> = places
@@ -86,6 +140,7 @@ struct Heard {
     tasks: BTreeMap<i32, BTreeSet<usize>>,
     files: [BTreeSet<usize>; FILES],
     pipe: BTreeSet<usize>,
+    inner: BTreeSet<usize>,
 }
 
 impl Heard {
@@ -97,11 +152,12 @@ impl Heard {
         let object = match step.op {
             Op::Look(file) | Op::Add(file) => &mut self.files[file],
             Op::Take | Op::Poll => &mut self.pipe,
+            Op::Send(_) | Op::Receive => &mut self.inner,
             _ => return,
         };
         let task = self.tasks.entry(number(step.task)).or_default();
         task.extend(object.iter());
-        if let Op::Add(_) | Op::Take = step.op {
+        if let Op::Add(_) | Op::Take | Op::Send(_) | Op::Receive = step.op {
             object.extend(task.iter());
         }
     }

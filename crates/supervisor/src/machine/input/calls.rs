@@ -49,6 +49,16 @@ pub(crate) fn looking(name: Syscall, arguments: &[u64; 6]) -> Reach {
     }
 }
 
+/// What a call may touch if that is a pipe, be it to write there.
+pub(crate) fn touching(name: Syscall, arguments: &[u64; 6]) -> Reach {
+    match name {
+        Syscall::Write | Syscall::Writev | Syscall::Pwritev2 => Reach::Descriptor(arguments[0]),
+        // By either of two descriptors.
+        Syscall::Splice | Syscall::Tee | Syscall::Sendfile => Reach::Anything,
+        _ => looking(name, arguments),
+    }
+}
+
 /// Whether a call's result may be input that is not yet taken.
 pub(crate) fn may_be_given(name: Syscall) -> bool {
     matches!(name, Syscall::Read | Syscall::Readv | Syscall::Recvfrom)

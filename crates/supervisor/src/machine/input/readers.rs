@@ -1,4 +1,4 @@
-//! Threads that may be taking input this moment: it would be gone before it could be given.
+//! Threads that may be taking input this moment, or be in another call on a pipe.
 
 use std::collections::HashMap;
 use std::fs;
@@ -7,28 +7,58 @@ use rustix::process::Pid;
 
 use surmise_syscalls::{Syscall, row_of};
 
-use super::calls::{Reach, taking};
+use super::calls::{Reach, taking, touching};
 use crate::machine::task;
 use crate::objects::input::Place;
 
-/// The threads whose last call that was heard of takes input.
+/// So much is written to a pipe at once, or not at all (PIPE_BUF of pipe(7)).
+const PIPE_BUF: u64 = 4096;
+
+/// The threads whose last call that was heard of may touch pipes, or take input.
 #[derive(Debug, Default)]
-pub(crate) struct Readers(HashMap<Pid, Taking>);
+pub(crate) struct Readers(HashMap<Pid, Touching>);
 
 /// Such a call.
 #[derive(Clone, Copy, Debug)]
-struct Taking {
+struct Touching {
     call: Syscall,
+    /// What it takes input from.
     from: Reach,
+    /// What it touches.
+    what: Reach,
+    /// Whether it can be made again without anybody's noticing.
+    is_repeatable: bool,
+}
+
+/// A thread that may be in a call on a pipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct User {
+    pub(crate) thread: Pid,
+    /// Whether it can be made to come past that call, without its noticing.
+    pub(crate) can_pass: bool,
 }
 
 impl Readers {
     /// A thread makes a call.
     pub(crate) fn heard(&mut self, thread: Pid, call: Syscall, arguments: &[u64; 6]) {
-        match taking(call, arguments) {
-            Reach::Nothing => drop(self.0.remove(&thread)),
-            from => drop(self.0.insert(thread, Taking { call, from })),
+        let what = touching(call, arguments);
+        if what == Reach::Nothing {
+            self.0.remove(&thread);
+            return;
         }
+        let is_repeatable = match call {
+            Syscall::Read | Syscall::Readv => true,
+            // It is written at once, or not at all (PIPE_BUF of pipe(7)).
+            Syscall::Write => arguments[2] <= PIPE_BUF,
+            _ => false,
+        };
+        let touching = Touching {
+            call,
+            from: taking(call, arguments),
+            what,
+            is_repeatable,
+        };
+        self.0.insert(thread, touching);
     }
 
     /// Its call does not happen.
@@ -39,15 +69,37 @@ impl Readers {
     /// Whether a thread but this one may be taking what is at this place. True in doubt.
     pub(crate) fn may_take(&mut self, place: Place, but: Pid) -> bool {
         let mut is_taken = false;
-        self.0.retain(|&thread, taking| {
-            let state = match thread == but {
+        self.0.retain(|&thread, touching| {
+            let state = match thread == but || touching.from == Reach::Nothing {
                 true => State::Elsewhere,
-                false => State::of(thread, taking.call),
+                false => State::of(thread, touching.call),
             };
-            is_taken |= state == State::There && leads_to(thread, taking.from, place);
+            is_taken |= state == State::There && leads_to(thread, touching.from, place);
             state != State::Gone
         });
         is_taken
+    }
+
+    /// The threads but one that may be in a call on a pipe.
+    pub(crate) fn users(&mut self, place: Place, but: Pid) -> Vec<User> {
+        let mut users = Vec::new();
+        self.0.retain(|&thread, touching| {
+            let state = match thread == but {
+                true => State::Elsewhere,
+                false => State::of(thread, touching.call),
+            };
+            let may_touch = state == State::There
+                && match touching.what {
+                    Reach::Anything => has(thread, place),
+                    what => leads_to(thread, what, place),
+                };
+            if may_touch {
+                let can_pass = touching.is_repeatable;
+                users.push(User { thread, can_pass });
+            }
+            state != State::Gone
+        });
+        users
     }
 }
 
@@ -74,6 +126,18 @@ impl State {
             Some(_) => Self::Elsewhere,
         }
     }
+}
+
+/// Whether a thread has this open, by whatever number. True in doubt.
+fn has(thread: Pid, place: Place) -> bool {
+    let Ok(listed) = fs::read_dir(format!("/proc/{}/fd", thread.as_raw_nonzero())) else {
+        return true;
+    };
+    listed.flatten().any(|entry| {
+        // One that is closed meanwhile is none.
+        let stat = rustix::fs::stat(entry.path());
+        stat.is_ok_and(|stat| Place::of(&stat) == place)
+    })
 }
 
 /// Whether a thread's call may take from this place.
@@ -159,6 +223,8 @@ mod tests {
         readers.heard(thread, READ, &[0; 6]);
         readers.heard(thread, Syscall::Write, &[1; 6]);
         assert!(!readers.may_take(place, own));
+        readers.heard(thread, Syscall::Getpgid, &[1; 6]);
+        assert!(readers.0.is_empty());
         readers.heard(thread, READ, &[0; 6]);
         readers.answered(thread);
         assert!(!readers.may_take(place, own));

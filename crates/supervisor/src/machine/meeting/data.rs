@@ -3,7 +3,8 @@
 //! A regular file of the view is read as often as one likes: a checkpoint holds its position. What is written
 //! to it the view can undo. What is read from a pipe or a socket would be gone for others, so it is only looked
 //! at; terminals let nobody look. And what is written to them is seen; output by the command's own streams is
-//! held here instead.
+//! held here instead. Devices that keep nothing (`/dev/null` and its like) are used as one likes. From pipes inside the
+//! domain bytes are really taken, and put there: all that may see them is inside.
 
 use std::io;
 
@@ -14,73 +15,116 @@ use surmise_syscalls::Syscall;
 
 use super::Met;
 use crate::kind::Kind;
+use crate::machine::seen::devices;
 use crate::machine::task;
 use crate::meeting::{Act, Meeting, Wanted};
 
 /// The most that is held of one write: a longer one waits.
 const LENGTH_MAX: u64 = 16 << 10;
 
+/// The most that is put into a pipe at once: what most pipes hold.
+const SENT_MAX: u64 = 64 << 10;
+
+/// Of preadv2(2): the file's own position counts, and moves.
+const OWN_POSITION: u64 = u64::MAX;
+
 pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
-    let descriptor = met.arguments[0];
-    /// Of preadv2(2): the file's own position counts, and moves.
-    const OWN_POSITION: u64 = u64::MAX;
     Ok(match met.name {
         Syscall::Read | Syscall::Pread64 | Syscall::Readv | Syscall::Preadv | Syscall::Preadv2 => {
-            let is_elsewhere = matches!(
-                met.name,
-                Syscall::Pread64 | Syscall::Preadv | Syscall::Preadv2
-            ) && (met.name != Syscall::Preadv2
-                || met.arguments[3] != OWN_POSITION);
-            match task::file_type(met.process, descriptor)? {
-                Some(FileType::RegularFile) if is_elsewhere => Meeting::Pass(Kind::File),
-                Some(FileType::RegularFile) => moving(met)?,
-                // It fails by itself.
-                None | Some(FileType::Directory) => Meeting::Pass(Kind::Descriptor),
-                Some(FileType::Fifo | FileType::Socket) => input(met)?,
-                Some(_) => Meeting::Wait,
-            }
+            reading(met)?
         }
         // A directory that is listed from the start stays so listed, whatever is undone.
         Syscall::Getdents | Syscall::Getdents64 if met.known.has_changed => Meeting::Wait,
-        Syscall::Lseek | Syscall::Getdents | Syscall::Getdents64 => moving(met)?,
-        Syscall::Write
-            if met.arguments[2] <= LENGTH_MAX && met.known.channels.is_output(met)? =>
-        {
-            Meeting::Act(Act::Put {
-                descriptor,
-                bytes: (met.arguments[1], met.arguments[2]),
-            })
-        }
+        Syscall::Lseek => seeking(met)?,
+        Syscall::Getdents | Syscall::Getdents64 => moving(met)?,
         Syscall::Write
         | Syscall::Writev
         | Syscall::Pwrite64
         | Syscall::Pwritev
         | Syscall::Pwritev2
-        | Syscall::Fallocate
-            if is_regular(met)?
-                && met.known.seen.names().is_served(met.process, descriptor)?
-                && !is_mapped_elsewhere(met)? =>
-        {
-            let is_elsewhere = matches!(
-                met.name,
-                Syscall::Pwrite64 | Syscall::Pwritev | Syscall::Fallocate
-            ) || met.name == Syscall::Pwritev2
-                && met.arguments[3] != OWN_POSITION;
-            match is_elsewhere {
-                true => Meeting::Act(Act::Change(None)),
-                false => match moving(met)? {
-                    Meeting::Note(change) => Meeting::Act(Act::Change(Some(change))),
-                    other => other,
-                },
-            }
-        }
+        | Syscall::Fallocate => writing(met)?,
         _ => Meeting::Wait,
     })
 }
 
-fn is_regular(met: &Met<'_>) -> io::Result<bool> {
-    let found = task::file_type(met.process, met.arguments[0])?;
-    Ok(found == Some(FileType::RegularFile))
+fn reading(met: &Met<'_>) -> io::Result<Meeting> {
+    let is_elsewhere = match met.name {
+        Syscall::Pread64 | Syscall::Preadv => true,
+        Syscall::Preadv2 => met.arguments[3] != OWN_POSITION,
+        _ => false,
+    };
+    Ok(match task::file_type(met.process, met.arguments[0])? {
+        Some(FileType::RegularFile) if is_elsewhere => Meeting::Pass(Kind::File),
+        Some(FileType::RegularFile) => moving(met)?,
+        // It fails by itself.
+        None | Some(FileType::Directory) => Meeting::Pass(Kind::Descriptor),
+        Some(FileType::Fifo | FileType::Socket) => input(met)?,
+        Some(_) => without_trace(met, devices::is_source)?,
+    })
+}
+
+fn writing(met: &Met<'_>) -> io::Result<Meeting> {
+    let [descriptor, address, length, ..] = met.arguments;
+    let bytes = (address, length);
+    if met.name != Syscall::Fallocate && device(met)?.is_some_and(devices::is_sink) {
+        return Ok(Meeting::Pass(Kind::Descriptor));
+    }
+    let is_plain = met.name == Syscall::Write;
+    if is_plain && length <= LENGTH_MAX && met.known.channels.is_output(met)? {
+        return Ok(Meeting::Act(Act::Put { descriptor, bytes }));
+    }
+    let kind = task::file_type(met.process, descriptor)?;
+    if is_plain && length <= SENT_MAX && kind == Some(FileType::Fifo) {
+        return Ok(Meeting::Act(Act::Send { descriptor, bytes }));
+    }
+    let may_change = kind == Some(FileType::RegularFile)
+        && met.known.seen.names().is_served(met.process, descriptor)?
+        && !is_mapped_elsewhere(met)?;
+    if !may_change {
+        return Ok(Meeting::Wait);
+    }
+    let is_elsewhere = match met.name {
+        Syscall::Pwrite64 | Syscall::Pwritev | Syscall::Fallocate => true,
+        Syscall::Pwritev2 => met.arguments[3] != OWN_POSITION,
+        _ => false,
+    };
+    Ok(match is_elsewhere {
+        true => Meeting::Act(Act::Change(None)),
+        false => match moving(met)? {
+            Meeting::Note(change) => Meeting::Act(Act::Change(Some(change))),
+            other => other,
+        },
+    })
+}
+
+/// Only what has a position can be moved. With a pipe or a socket the call fails by itself; a device that keeps nothing
+/// stays where it is.
+fn seeking(met: &Met<'_>) -> io::Result<Meeting> {
+    let has_position = match task::file_type(met.process, met.arguments[0])? {
+        None | Some(FileType::Fifo | FileType::Socket) => false,
+        Some(FileType::CharacterDevice) => !device(met)?.is_some_and(devices::is_source),
+        Some(_) => true,
+    };
+    match has_position {
+        true => moving(met),
+        false => Ok(Meeting::Pass(Kind::Descriptor)),
+    }
+}
+
+/// Nothing has to be undone of what is done to a device of such a kind.
+fn without_trace(met: &Met<'_>, is_such: impl Fn(u64) -> bool) -> io::Result<Meeting> {
+    Ok(match device(met)?.is_some_and(is_such) {
+        true => Meeting::Pass(Kind::Descriptor),
+        false => Meeting::Wait,
+    })
+}
+
+/// The number of the character device that the descriptor leads to, if to one.
+fn device(met: &Met<'_>) -> io::Result<Option<u64>> {
+    let found = task::file(met.process, met.arguments[0])?;
+    let device = found
+        .filter(|(_, stat)| FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice);
+    Ok(device.map(|(_, stat)| stat.st_rdev))
 }
 
 /// Whether others may have the file mapped. The kernel shows them what is written before it asks the view,

@@ -2,15 +2,13 @@
 //! nobody else could.
 
 use std::io;
-use std::path::{Path, PathBuf};
-
-use rustix::fs::FileType;
-use rustix::io::Errno;
+use std::path::PathBuf;
 
 use surmise_syscalls::Syscall;
 
-use super::Met;
+use super::{Known, Met};
 use crate::kind::Kind;
+use crate::machine::seen::devices;
 use crate::machine::seen::names::Last;
 use crate::machine::task;
 use crate::meeting::{Act, Meeting};
@@ -80,25 +78,24 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
 }
 
 /// To open a file for reading changes nothing; to open a FIFO lets go on who writes to it, and a device may
-/// do anything.
+/// do anything but for those that keep nothing.
 fn opening(met: &Met<'_>, (directory, path): (u64, u64), flags: u64) -> io::Result<Meeting> {
     if flags & PATH != 0 {
         return Ok(Meeting::Pass(Kind::File));
     }
-    if met.known.seen.has_fifos() {
-        return Ok(Meeting::Wait);
+    let seen = met.known.seen;
+    if !seen.has_jails() && devices::is_named(seen.names(), met.process, path) {
+        return Ok(Meeting::Pass(Kind::Descriptor));
     }
     let is_new = flags & NEW == NEW;
-    // What a name means that somebody may have moved, nobody knows outside. A new file is none of it.
-    if met.known.seen.names().are_tangled() && !is_new {
-        return Ok(Meeting::Wait);
-    }
     let last = match is_new || flags & NO_FOLLOW != 0 {
         true => Last::Named,
         false => Last::Followed,
     };
     let place = place(met, (directory, path), last)?;
-    Ok(match place.is_some_and(|place| is_plain(&place)) {
+    let Known { seen, files, .. } = met.known;
+    let is_plain = |place: PathBuf| seen.names().is_plain(&place, files);
+    Ok(match place.is_some_and(is_plain) {
         true if flags & CHANGING == 0 => Meeting::Pass(Kind::File),
         true => Meeting::Act(Act::Change(None)),
         false => Meeting::Wait,
@@ -109,18 +106,8 @@ fn place(met: &Met<'_>, path: (u64, u64), last: Last) -> io::Result<Option<PathB
     if met.known.seen.has_jails() {
         return Ok(None);
     }
-    met.known.seen.names().place(met.process, path, last)
-}
-
-/// Whether nothing else than a file or directory is at a place outside; a link is not followed there.
-fn is_plain(place: &Path) -> bool {
-    match rustix::fs::lstat(place) {
-        Ok(stat) => matches!(
-            FileType::from_raw_mode(stat.st_mode),
-            FileType::RegularFile | FileType::Directory | FileType::Symlink
-        ),
-        Err(errno) => matches!(errno, Errno::NOENT | Errno::NOTDIR),
-    }
+    let Known { seen, files, .. } = met.known;
+    seen.names().place(met.process, path, last, files)
 }
 
 /// A change of what a path leads to.
@@ -144,9 +131,10 @@ fn served(met: &Met<'_>, number: u64) -> io::Result<Meeting> {
 /// A directory that is removed is dead to the kernel for ever, and one that is moved has its new name in the
 /// kernel for each process that has it open or works there, whatever the view does. So names of files are moved alone.
 fn moving(met: &Met<'_>, paths: [(u64, u64); 2]) -> io::Result<Meeting> {
+    let Known { seen, files, .. } = met.known;
     for path in paths {
         match place(met, path, Last::Named)? {
-            Some(place) if !met.known.seen.names().may_be_directory(&place) => {}
+            Some(place) if !seen.names().may_be_directory(&place, files) => {}
             _ => return Ok(Meeting::Wait),
         }
     }
@@ -165,14 +153,61 @@ fn both(one: Meeting, two: Meeting) -> Meeting {
 #[cfg(test)]
 mod tests {
     use std::ffi::CStr;
+    use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+    use std::path::Path;
+
+    use rustix::process::Pid;
 
     use super::*;
     use crate::machine::channels::Channels;
-    use crate::machine::meeting::Known;
     use crate::machine::seen::Seen;
+    use crate::objects::files::{At, Files};
+
+    /// A view in which there is a FIFO, a link and a file.
+    #[derive(Debug)]
+    struct Inside(OwnedFd);
+
+    impl AsFd for Inside {
+        fn as_fd(&self) -> BorrowedFd<'_> {
+            self.0.as_fd()
+        }
+    }
+
+    impl Files for Inside {
+        fn mark(&self, _: Pid, _: bool) -> io::Result<u64> {
+            unreachable!("nothing is changed")
+        }
+
+        fn settle(&self, _: &[u64]) -> io::Result<()> {
+            unreachable!("nothing is changed")
+        }
+
+        fn give_up(&self, _: &[u64]) -> io::Result<()> {
+            unreachable!("nothing is changed")
+        }
+
+        fn undo(&self, _: &[u64]) -> io::Result<()> {
+            unreachable!("nothing is changed")
+        }
+
+        fn at(&self, place: &Path) -> io::Result<At> {
+            Ok(match place.to_str() {
+                Some("/pipe") => At::Other,
+                Some("/link") => At::Link("/proc/null".into()),
+                Some("/to") => At::Link("pipe".into()),
+                Some("/file") => At::File,
+                Some("/lost") => return Err(io::ErrorKind::NotFound.into()),
+                _ => At::Nothing,
+            })
+        }
+
+        fn asked(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
 
     /// What it takes to open a file for reading.
-    fn opened(seen: &Seen, path: &CStr, flags: u64) -> Meeting {
+    fn opened(seen: &Seen, path: &CStr, flags: u64, files: Option<&dyn Files>) -> Meeting {
         let channels = Channels::default();
         let met = Met {
             process: rustix::process::getpid(),
@@ -183,6 +218,7 @@ mod tests {
                 seen,
                 member: None,
                 has_changed: false,
+                files,
             },
         };
         meet(&met).expect("look")
@@ -191,38 +227,76 @@ mod tests {
     #[test]
     fn only_what_is_surely_a_plain_file_is_opened_for_a_guess() {
         let seen = Seen::in_view();
-        assert_eq!(opened(&seen, c"/etc/passwd", 0), Meeting::Pass(Kind::File));
-        assert_eq!(opened(&seen, c"/etc/nothing", 0), Meeting::Pass(Kind::File));
+        let opened = |path, flags| opened(&seen, path, flags, None);
+        assert_eq!(opened(c"/etc/passwd", 0), Meeting::Pass(Kind::File));
+        assert_eq!(opened(c"/etc/nothing", 0), Meeting::Pass(Kind::File));
         for elsewhere in [
-            c"/dev/null",
+            c"/dev/tty",
+            c"/dev/null/",
+            // A domain whose mount has no such device of its own.
+            c"/dev/zero",
             c"/proc/self/status",
             c"/proc/self/root/etc/passwd",
         ] {
-            assert_eq!(opened(&seen, elsewhere, 0), Meeting::Wait, "{elsewhere:?}");
+            assert_eq!(opened(elsewhere, 0), Meeting::Wait, "{elsewhere:?}");
         }
-        assert_eq!(opened(&seen, c"/dev/null", PATH), Meeting::Pass(Kind::File));
+        assert_eq!(opened(c"/dev/null", PATH), Meeting::Pass(Kind::File));
+    }
+
+    #[test]
+    fn a_device_that_keeps_nothing_is_opened_whatever_names_the_domain_has_changed() {
+        const APPENDING: u64 = CHANGING & !0o20_000_000 | 0o2000;
+        let mut seen = Seen::in_view();
+        let own = rustix::process::getpid();
+        let path = c"/etc/nothing".as_ptr() as u64;
+        let noted = seen.note(own, Syscall::Symlink, &[path, path, 0, 0, 0, 0]);
+        noted.expect("noted");
+        seen.look_at(Syscall::Mknod, &[0; 6]);
+        for flags in [0, 1, 2, APPENDING] {
+            assert_eq!(
+                opened(&seen, c"/dev/null", flags, None),
+                Meeting::Pass(Kind::Descriptor)
+            );
+        }
+        seen.look_at(Syscall::Chroot, &[0; 6]);
+        assert_eq!(opened(&seen, c"/dev/null", 0, None), Meeting::Wait);
     }
 
     #[test]
     fn nothing_is_opened_for_a_guess_behind_another_root() {
         let mut seen = Seen::in_view();
-        seen.look(Syscall::Chroot, &[0; 6]);
-        assert_eq!(opened(&seen, c"/etc/passwd", 0), Meeting::Wait);
+        seen.look_at(Syscall::Chroot, &[0; 6]);
+        assert_eq!(opened(&seen, c"/etc/passwd", 0, None), Meeting::Wait);
     }
 
     #[test]
-    fn where_names_are_tangled_a_file_is_opened_for_a_guess_only_if_it_is_new() {
+    fn where_names_are_tangled_a_file_is_opened_for_a_guess_if_it_is_one_inside() {
         let mut seen = Seen::in_view();
         let own = rustix::process::getpid();
         let path = c"/etc/nothing".as_ptr() as u64;
         let noted = seen.note(own, Syscall::Symlink, &[path, path, 0, 0, 0, 0]);
         noted.expect("noted");
         for flags in [0, NO_FOLLOW, CHANGING, CHANGING | NO_FOLLOW] {
-            assert_eq!(opened(&seen, c"/etc/passwd", flags), Meeting::Wait);
+            assert_eq!(opened(&seen, c"/etc/passwd", flags, None), Meeting::Wait);
         }
-        assert_eq!(
-            opened(&seen, c"nothing", NEW),
-            Meeting::Act(Act::Change(None))
-        );
+        let files = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC);
+        let inside = Inside(files.expect("a descriptor"));
+        let opened = |path, flags| opened(&seen, path, flags, Some(&inside));
+        let change = || Meeting::Act(Act::Change(None));
+        for path in [c"/file", c"/none"] {
+            assert_eq!(opened(path, 0), Meeting::Pass(Kind::File));
+            assert_eq!(opened(path, CHANGING), change());
+        }
+        assert_eq!(opened(c"/link", NO_FOLLOW), Meeting::Pass(Kind::File));
+        assert_eq!(opened(c"/link", NEW), change());
+        for (path, flags) in [
+            (c"/pipe", 0),
+            (c"/pipe", CHANGING),
+            (c"/to", 0),
+            (c"/link", 0),
+            (c"/lost", 0),
+        ] {
+            assert_eq!(opened(path, flags), Meeting::Wait, "{path:?}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! The other tasks of a domain, and what they are doing.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 
@@ -36,15 +37,17 @@ impl Bystanders {
     }
 
     /// Whether all tasks sleep where nothing touches the view, or wait for an answer to their call
-    /// (`waits`), and none maps a file of the device `mapped`, if one is given, so that it could write to it.
-    /// Those of harmless processes are not looked at. False in doubt.
+    /// (`waits`), or are made to come past the end of the call that they are in (`pass`), and none maps a file of the device
+    /// `mapped`, if one is given, so that it could write to it. Those of harmless processes are not looked at. False in
+    /// doubt.
     ///
-    /// A task that sleeps does nothing before it is woken, and then its next call that could touch the view
-    /// is heard of.
+    /// A task that sleeps, or that has come past a call, makes no other call that could touch the view before that call is
+    /// heard of.
     pub(crate) fn are_apart(
         &self,
         is_harmless: impl Fn(Pid) -> bool,
         waits: impl Fn(Pid) -> bool,
+        mut pass: impl FnMut(&[Pid]) -> io::Result<bool>,
         mapped: Option<&str>,
     ) -> io::Result<bool> {
         let Some(init) = self.init else {
@@ -52,17 +55,25 @@ impl Bystanders {
         };
         // pid 1 is this program's own: it looks at nothing in the view while the command runs.
         let is_harmless = |process| process == init || is_harmless(process);
+        let mut past = HashSet::new();
         let mut before = listed(init)?;
         for _ in 1..LOOKS_MAX {
+            let mut touching = Vec::new();
             for &(process, thread) in &before {
                 if is_harmless(process) {
                     continue;
                 }
-                let touches = !waits(thread) && !is_apart(process, thread)?;
-                if touches || mapped.is_some_and(|device| may_write(process, thread, device)) {
+                if mapped.is_some_and(|device| may_write(process, thread, device)) {
                     return Ok(false);
                 }
+                if !past.contains(&thread) && !waits(thread) && !is_apart(process, thread)? {
+                    touching.push(thread);
+                }
             }
+            if !touching.is_empty() && !pass(&touching)? {
+                return Ok(false);
+            }
+            past.extend(touching);
             // A list is right only if nobody is born or ends meanwhile.
             let after = listed(init)?;
             if after == before {
@@ -211,7 +222,7 @@ mod tests {
         let init = Some(Pid::from_child(shell));
         let bystanders = Bystanders { init };
         bystanders
-            .are_apart(|_| false, |_| false, None)
+            .are_apart(|_| false, |_| false, |_| Ok(false), None)
             .unwrap_or(false)
     }
 
@@ -251,6 +262,10 @@ mod tests {
     #[test]
     fn who_is_not_known_is_not_apart() {
         let nobody = Bystanders::default();
-        assert!(!nobody.are_apart(|_| true, |_| true, None).expect("looked"));
+        assert!(
+            !nobody
+                .are_apart(|_| true, |_| true, |_| Ok(true), None)
+                .expect("looked")
+        );
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::rc::Rc;
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -9,9 +10,9 @@ use rustix::process::Pid;
 use surmise_sys::seccomp::{Answer, Notification};
 use surmise_syscalls::Row;
 
-use super::state::{Mark, Shared};
+use super::state::{Mark, Shared, State};
 use crate::durability::{Durability, Verdict};
-use crate::objects::files::Files;
+use crate::objects::files::{At, Files};
 
 /// The undo log of the machine's files.
 #[derive(Debug)]
@@ -43,42 +44,70 @@ impl Files for Log {
         }
         state.marks_made += 1;
         let number = state.marks_made;
-        state.marks.push(Mark {
-            number,
-            process,
-            before: Vec::new(),
-        });
+        state.marks.push(Mark { number, process });
         Ok(number)
     }
 
-    fn keep(&self, mark: u64) -> io::Result<()> {
+    fn settle(&self, marks: &[u64]) -> io::Result<()> {
         let state = &mut *self.state.borrow_mut();
-        let place = state.marks.iter().position(|one| one.number == mark);
-        state.marks.remove(place.expect("a mark"));
-        Ok(())
-    }
-
-    fn give_up(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn undo(&self, mark: u64) -> io::Result<()> {
-        let state = &mut *self.state.borrow_mut();
-        let newest = state.marks.pop().expect("a mark");
-        assert_eq!(newest.number, mark, "the newest comes first");
-        let mut threads = state.threads(newest.process).into_iter();
-        assert!(
-            threads.all(|thread| state.tasks[thread].stands),
-            "it could see that"
-        );
-        for (file, before) in newest.before.into_iter().rev() {
-            state.files[file] = before;
+        for layers in &mut state.layers {
+            let stays = layers.iter().position(|(mark, _)| !marks.contains(mark));
+            layers.drain(..stays.unwrap_or(layers.len()));
         }
+        state.forget(marks);
         Ok(())
+    }
+
+    fn give_up(&self, _: &[u64]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn undo(&self, marks: &[u64]) -> io::Result<()> {
+        let state = &mut *self.state.borrow_mut();
+        assert!(
+            marks.is_sorted_by(|newer, older| newer > older),
+            "the newest comes first"
+        );
+        for mark in state
+            .marks
+            .iter()
+            .filter(|mark| marks.contains(&mark.number))
+        {
+            let mut threads = state.threads(mark.process).into_iter();
+            assert!(
+                threads.all(|thread| state.tasks[thread].stands),
+                "it could see that"
+            );
+        }
+        for (layers, file) in state.layers.iter_mut().zip(&mut state.files) {
+            while let Some((_, before)) = layers.pop_if(|(mark, _)| marks.contains(mark)) {
+                *file = before;
+            }
+        }
+        state.forget(marks);
+        Ok(())
+    }
+
+    fn at(&self, _: &Path) -> io::Result<At> {
+        Ok(At::File)
     }
 
     fn asked(&self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+impl State {
+    /// Marks are decided, and all that they have changed was at one end of its stack.
+    fn forget(&mut self, marks: &[u64]) {
+        let mut layers = self.layers.iter().flatten();
+        assert!(
+            layers.all(|(mark, _)| !marks.contains(mark)),
+            "others lie between"
+        );
+        let before = self.marks.len();
+        self.marks.retain(|mark| !marks.contains(&mark.number));
+        assert_eq!(self.marks.len() + marks.len(), before, "each is there");
     }
 }
 

@@ -9,72 +9,10 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use rustix::process::Pid;
 use surmise_sys::seccomp::{Answer, Notification};
-use surmise_syscalls::{Row, Syscall, row_of};
 
+use super::family::{End, Families};
+use super::op::{FILES, Op};
 use crate::call::Call;
-
-/// What a task does, each by one call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::core::simulation) enum Op {
-    /// Is told what a file holds.
-    Look(usize),
-    /// Adds to what a file holds.
-    Add(usize),
-    /// Writes a number to the stream.
-    Put(u8),
-    /// Reads a byte from the pipe.
-    Take,
-    /// Is told how many bytes are in the pipe.
-    Poll,
-    /// Asks for durability.
-    Sync,
-    /// Does what nobody can take back.
-    Irrevocable,
-    /// Ends, and its process with its last thread.
-    Exit,
-    /// Somebody outside writes to the pipe.
-    Push(u8),
-}
-
-pub(in crate::core::simulation) const FILES: usize = 3;
-
-impl Op {
-    /// What a task does that was told all this.
-    fn after(seed: u64, told: &[i64]) -> Self {
-        if told.len() >= 30 {
-            return Self::Exit;
-        }
-        let mut hash = seed ^ 0x9e37_79b9_7f4a_7c15;
-        for &word in told {
-            hash = (hash ^ word.cast_unsigned())
-                .wrapping_mul(0x0100_0000_01b3)
-                .rotate_left(23);
-        }
-        let place = (hash >> 32) as usize % FILES;
-        match hash % 16 {
-            0..=4 => Self::Look(place),
-            5..=7 => Self::Add(place),
-            8..=10 => Self::Put((hash >> 40) as u8),
-            11 | 12 => Self::Take,
-            13 => Self::Poll,
-            14 => Self::Sync,
-            _ => Self::Irrevocable,
-        }
-    }
-
-    fn row(self) -> &'static Row {
-        row_of(match self {
-            Self::Look(_) => Syscall::Stat,
-            Self::Add(_) => Syscall::Chmod,
-            Self::Put(_) => Syscall::Write,
-            Self::Take => Syscall::Read,
-            Self::Poll => Syscall::Poll,
-            Self::Sync => Syscall::Fsync,
-            Self::Irrevocable => Syscall::Execve,
-            Self::Exit | Self::Push(_) => Syscall::Exit,
-        })
-    }
-}
 
 /// One thing that a task did, and what it was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +51,8 @@ pub(in crate::core::simulation) struct Task {
     pub(in crate::core::simulation) is_alive: bool,
     pub(super) stands: bool,
     pub(super) traced: bool,
+    /// It stands still at its exit.
+    pub(super) at_exit: bool,
 }
 
 impl Task {
@@ -122,7 +62,7 @@ impl Task {
 
     /// Whether it is about to make a call, or could be stopped by a signal.
     fn runs(&self) -> bool {
-        self.is_alive && self.waits_in.is_none() && !self.at_signal
+        self.is_alive && self.waits_in.is_none() && !self.at_signal && !self.at_exit
     }
 }
 
@@ -158,10 +98,17 @@ pub(in crate::core::simulation) struct State {
     pub(in crate::core::simulation) rng: Rng,
     pub(in crate::core::simulation) now: Instant,
     pub(in crate::core::simulation) tasks: Tasks,
+    pub(in crate::core::simulation) families: Families,
+    /// As they were in the beginning.
+    pub(in crate::core::simulation) first_families: Families,
     pub(in crate::core::simulation) files: [i64; FILES],
     pub(super) marks: Vec<Mark>,
+    /// Of each file, the marks whose changes are undecided, and what was before: the lowest first.
+    pub(super) layers: [Vec<(u64, i64)>; FILES],
     pub(super) marks_made: u64,
     pub(in crate::core::simulation) pipe: VecDeque<u8>,
+    /// The pipe inside.
+    pub(in crate::core::simulation) inner: VecDeque<u8>,
     /// What the stream's reader has got, and how much there is room for.
     pub(in crate::core::simulation) stream: Vec<Written>,
     pub(in crate::core::simulation) room: usize,
@@ -173,13 +120,15 @@ pub(in crate::core::simulation) struct State {
     calls: u64,
     pub(super) images: BTreeSet<u64>,
     pub(super) images_made: u64,
+    /// What was heard while something else was done.
+    pub(super) heard_signals: Vec<Pid>,
+    pub(super) heard_ends: Vec<Pid>,
 }
 
 #[derive(Debug)]
 pub(super) struct Mark {
     pub(super) number: u64,
     pub(super) process: Pid,
-    pub(super) before: Vec<(usize, i64)>,
 }
 
 pub(in crate::core::simulation) type Shared = Rc<RefCell<State>>;
@@ -188,16 +137,17 @@ impl State {
     pub(in crate::core::simulation) fn new(seed: u64, processes: usize) -> Shared {
         let mut rng = Rng::with_seed(seed);
         let now = Instant::now();
+        let kind = rng.u64(..2);
         let threads = (1..=processes).flat_map(|number| {
             let process = 100 * number as i32;
-            (0..rng.choice([1, 1, 2, 4]).expect("one")).map(move |thread| (process, thread))
+            (0..rng.choice([1, 1, 1, 2, 4]).expect("one")).map(move |thread| (process, thread))
         });
         let threads: Vec<_> = threads.collect();
         let tasks = threads.into_iter().map(|(process, thread)| {
             let pid = |number| Pid::from_raw(number).expect("a number");
             let task = Task {
                 process: pid(process),
-                seed: rng.u64(..),
+                seed: rng.u64(..) << 1 | kind,
                 told: Vec::new(),
                 waits_in: None,
                 at_signal: false,
@@ -206,18 +156,24 @@ impl State {
                 is_alive: true,
                 stands: false,
                 traced: false,
+                at_exit: false,
             };
             (pid(process + thread), task)
         });
         let tasks = Tasks(tasks.collect());
+        let families = Families::any(&mut rng, processes);
         Rc::new(RefCell::new(Self {
             rng,
             now,
             tasks,
+            first_families: families.clone(),
+            families,
             files: [0; FILES],
             marks: Vec::new(),
+            layers: Default::default(),
             marks_made: 0,
             pipe: VecDeque::new(),
+            inner: VecDeque::new(),
             stream: Vec::new(),
             room: 0,
             steps: Vec::new(),
@@ -227,6 +183,8 @@ impl State {
             calls: 0,
             images: BTreeSet::new(),
             images_made: 0,
+            heard_signals: Vec::new(),
+            heard_ends: Vec::new(),
         }))
     }
 
@@ -259,7 +217,7 @@ impl State {
     pub(in crate::core::simulation) fn longest_wait(&self) -> Duration {
         let waits = |task: &&Task| {
             let is_slow = |call| {
-                self.awaited.contains_key(&call) || matches!(task.op(), Op::Put(_) | Op::Exit)
+                self.awaited.contains_key(&call) || matches!(task.op(), Op::Put(_) | Op::Exit(_))
             };
             task.at_signal || task.waits_in.is_some_and(|call| !is_slow(call))
         };
@@ -280,7 +238,8 @@ impl State {
             id: self.calls,
             thread: pid,
             number: row.number(),
-            arguments: [0; 6],
+            // Of any child.
+            arguments: [u64::MAX, 0, 0, 0, 0, 0],
             instruction_pointer: 0,
         };
         Call { notification, row }
@@ -290,12 +249,7 @@ impl State {
     pub(in crate::core::simulation) fn push(&mut self) {
         let byte = self.rng.u8(..);
         self.pipe.push_back(byte);
-        self.steps.push(Step {
-            task: Pid::INIT,
-            at: 0,
-            op: Op::Push(byte),
-            told: 0,
-        });
+        self.note_outside(Op::Push(byte));
     }
 
     /// Whether nothing is left that could be undone.
@@ -309,6 +263,18 @@ impl State {
             let task = &mut self.tasks[thread];
             (task.is_alive, task.waits_in, task.at_signal) = (false, None, false);
         }
+        self.families.end(process, End::Killed);
+        self.note_outside(Op::Kill(process));
+    }
+
+    /// Something happens that no task does.
+    fn note_outside(&mut self, op: Op) {
+        self.steps.push(Step {
+            task: Pid::INIT,
+            at: 0,
+            op,
+            told: 0,
+        });
     }
 
     pub(super) fn op_of(&self, call: &Call) -> Op {
@@ -334,13 +300,30 @@ impl State {
                     return true;
                 }
             },
-            Answer::Value(1) if op == Op::Take => {
+            Answer::Value(1) if matches!(op, Op::Take | Op::Receive) => {
                 let filled = self.task(pid).filled.take();
                 i64::from(filled.expect("bytes come before their number"))
             }
             Answer::Value(told) => told,
             Answer::Error(errno) => -i64::from(errno.raw_os_error()),
         };
+        self.tell(pid, op, told);
+        if let Op::Exit(status) = op
+            && answer == Answer::Continue
+        {
+            let task = self.task(pid);
+            assert!(!task.traced, "it ends while something is undecided");
+            task.is_alive = false;
+            let process = task.process;
+            if self.threads(process).is_empty() {
+                self.families.end(process, End::Exited(status));
+            }
+        }
+        true
+    }
+
+    /// A task has done something, and is told what came of it.
+    pub(super) fn tell(&mut self, pid: Pid, op: Op, told: i64) {
         let at = self.tasks[pid].told.len();
         self.steps.push(Step {
             task: pid,
@@ -351,11 +334,24 @@ impl State {
         let task = self.task(pid);
         task.told.push(told);
         task.waits_in = None;
-        if op == Op::Exit && answer == Answer::Continue {
-            assert!(!task.traced, "it ends while something is undecided");
-            task.is_alive = false;
+    }
+
+    /// A process waits for any child. One that was killed when it stood at its exit was killed before.
+    fn wait(&mut self, process: Pid) -> Option<i64> {
+        let (child, told) = self.families.wait(process)?;
+        if let Some(child) = child
+            && told == End::Killed.told(child)
+        {
+            let tasks = &self.tasks;
+            let is_of_child = |step: &Step| {
+                tasks
+                    .iter()
+                    .any(|(pid, task)| pid == step.task && task.process == child)
+            };
+            self.steps
+                .retain(|step| !(matches!(step.op, Op::Exit(_)) && is_of_child(step)));
         }
-        true
+        Some(told)
     }
 
     pub(super) fn task(&mut self, pid: Pid) -> &mut Task {
@@ -369,19 +365,20 @@ impl State {
 
     /// What a call gives that happens; `None` if it would wait for ever.
     pub(super) fn happen(&mut self, pid: Pid, op: Op) -> Option<i64> {
-        if let Op::Look(_) | Op::Add(_) = op {
-            let process = self.tasks[pid].process;
-            let others = self.marks.iter().filter(|mark| mark.process != process);
-            assert_eq!(others.count(), 0, "{pid:?} sees what is undecided");
-        }
         if let Op::Irrevocable = op {
             assert!(!self.tasks[pid].traced, "it cannot be taken back");
         }
         Some(match op {
             Op::Look(file) => self.files[file],
             Op::Add(file) => {
-                if let Some(mark) = self.marks.last_mut() {
-                    mark.before.push((file, self.files[file]));
+                let process = self.tasks[pid].process;
+                let mut marks = self.marks.iter().rev();
+                let mark = marks.find(|mark| mark.process == process);
+                let mark = mark.map(|mark| mark.number);
+                if mark.is_some() || self.layers[file].is_empty() {
+                    self.layers[file].extend(mark.map(|mark| (mark, self.files[file])));
+                } else {
+                    panic!("it is decided, and lies on what is not");
                 }
                 self.files[file] += 1;
                 self.files[file]
@@ -392,8 +389,14 @@ impl State {
                 1
             }
             Op::Take => i64::from(self.pipe.pop_front()?),
-            Op::Poll => self.pipe.len() as i64,
-            Op::Sync | Op::Irrevocable | Op::Exit | Op::Push(_) => 0,
+            Op::Send(byte) => {
+                self.inner.push_back(byte);
+                1
+            }
+            Op::Receive => self.inner.pop_front().map_or(-1, i64::from),
+            Op::Poll => (self.pipe.len() + 1000 * self.inner.len()) as i64,
+            Op::Wait => self.wait(self.tasks[pid].process)?,
+            Op::Sync | Op::Irrevocable | Op::Exit(_) | Op::Push(_) | Op::Kill(_) => 0,
         })
     }
 
@@ -417,7 +420,8 @@ impl State {
             let length = told.len();
             self.steps
                 .retain(|step| step.task != thread || step.at < length);
-            self.task(thread).told = told;
+            let task = self.task(thread);
+            (task.told, task.at_exit) = (told, false);
         }
     }
 }

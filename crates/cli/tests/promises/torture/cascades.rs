@@ -1,0 +1,71 @@
+//! S31: one wrong prediction rolls back every process that depends on it, by whatever object it came to depend on it.
+
+use surmise_testkit::tell;
+
+use super::{has, seeds, told};
+use crate::setting::as_each_user;
+
+#[test]
+fn through_files_that_another_process_makes_and_renames() {
+    let script = "
+        (n=0; while test $n -lt 6; do echo $n > new && mv new file$n; n=$((n + 1)); done) &
+        n=0
+        while test $n -lt 6; do
+            until test -e file$n; do :; done
+            read line < file$n; echo \"got $line\"; n=$((n + 1))
+        done
+        wait; ls";
+    cascades("file", script, "");
+}
+
+#[test]
+fn through_a_file_that_two_processes_append_to() {
+    let script = "
+        add() { n=0; while test $n -lt 20; do echo $1 >> both; n=$((n + 1)); done; }
+        add one & add two & wait; sort both | uniq -c";
+    cascades("appended file", script, "");
+}
+
+#[test]
+fn through_the_input_that_two_processes_share() {
+    if !has("perl") {
+        return;
+    }
+    // Each read takes a record, in one call.
+    let reader = "perl -e 'while (sysread(STDIN, $x, 4)) { stat \".\"; syswrite(STDOUT, $x) }'";
+    let script = format!("exec 3<&0; {reader} <&3 > one & {reader} <&3 > two; wait; sort one two");
+    let lines: Vec<_> = (0..400).map(|line| format!("{line:03}\n")).collect();
+    cascades("input", &script, &lines.concat());
+}
+
+#[test]
+fn through_a_pipe_between_two_processes() {
+    let script = "
+        (n=0; while test $n -lt 30; do test -e .; echo line $n; n=$((n + 1)); done) |
+        (while read line; do test -e .; echo \"got $line\"; done > got; cat got)";
+    cascades("pipe", script, "");
+}
+
+/// Runs a script plainly, and then with many wrong predictions: it puts out the same, and some of the rollbacks were of
+/// several processes.
+fn cascades(through: &str, script: &str, input: &str) {
+    as_each_user(|setting| {
+        let command = ["sh", "-ec", script];
+        let plain = setting.twin();
+        let wanted = plain.plain(&command).stdin(input).outcome();
+        wanted.assert_success();
+        let mut cascades = 0;
+        for seed in 1..=seeds().max(3) {
+            let torture = format!("{seed}:0.3");
+            let mut arguments = vec!["run", "--dry-run", "--torture", &torture];
+            arguments.extend(["--stats", "--json", "--"]);
+            arguments.extend(command);
+            let got = setting.surmise(&arguments).stdin(input).outcome();
+            got.assert_code(wanted.code).assert_stdout(&wanted.stdout);
+            let speculation = &told(&got.stderr)["speculation"];
+            cascades += speculation["cascades"].as_u64().expect("a number");
+        }
+        tell(format_args!("{through}: {cascades} cascades"));
+        assert!(cascades > 0, "nothing was rolled back together");
+    });
+}

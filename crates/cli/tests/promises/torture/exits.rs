@@ -1,0 +1,76 @@
+//! S31: a parent is told of the exit of a child that is not certain yet, and all is taken back where it is wrong.
+
+use surmise_testkit::tell;
+
+use super::{compile, has, told, torture};
+use crate::setting::{Setting, as_each_user};
+
+const SHELL: &str = include_str!("family.sh");
+
+#[test]
+fn parents_that_check_what_they_are_told_find_nothing_wrong() {
+    torture("exits", &["./exits"], checking);
+}
+
+#[test]
+fn shells_get_what_their_subshells_end_with() {
+    for shell in ["sh", "bash"] {
+        torture(shell, &[shell, "-c", SHELL], |_| has(shell));
+    }
+}
+
+#[test]
+fn python_gets_what_its_children_end_with() {
+    torture("family", &["python3", "family.py"], python);
+}
+
+/// The parent waits neither for the decision nor for the child, and is rolled back together with the child.
+#[test]
+fn a_parent_goes_on_before_the_exit_of_its_child_is_certain() {
+    collected("exits", &["./exits"], checking);
+    collected("sh", &["sh", "-c", SHELL], |_| true);
+    collected("bash", &["bash", "-c", SHELL], |_| has("bash"));
+    collected("python", &["python3", "family.py"], python);
+}
+
+fn checking(setting: &Setting) -> bool {
+    compile(setting, "exits.c", &["gcc", "-O1"]);
+    true
+}
+
+fn python(setting: &Setting) -> bool {
+    let program = include_str!("family.py");
+    setting.scratch.file("family.py", program);
+    has("python3")
+}
+
+/// Runs a command plainly, then with right guesses that are decided after 30 ms, and then with some that are wrong.
+fn collected(name: &str, command: &[&str], prepare: impl Fn(&Setting) -> bool) {
+    as_each_user(|setting| {
+        let plain = setting.twin();
+        if !prepare(&plain) || !prepare(setting) {
+            return;
+        }
+        let wanted = plain.plain(command).outcome();
+        for guesses in ["1:30ms", "0.7:10ms:0.3"] {
+            let mut arguments = vec!["run", "--predict-right", guesses];
+            arguments.extend(["--stats", "--json", "--"]);
+            arguments.extend(command);
+            let got = setting.surmise(&arguments).outcome();
+            got.assert_code(wanted.code).assert_stdout(&wanted.stdout);
+            let speculation = &told(&got.stderr)["speculation"];
+            let count = |what: &str, kind: &str| speculation[what][kind].as_u64().unwrap_or(0);
+            let (held, told) = (count("objects", "exit"), count("objects", "child"));
+            let undone = count("undone", "exit");
+            tell(format_args!(
+                "{name} {guesses}: {held} exits held, {told} told, {undone} undone"
+            ));
+            assert!(held > 0 && told > 0, "{speculation}");
+            assert_eq!(
+                undone > 0,
+                guesses.matches(':').count() > 1,
+                "{speculation}"
+            );
+        }
+    });
+}

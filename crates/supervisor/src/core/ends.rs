@@ -1,0 +1,280 @@
+//! Ends of processes that depend on something undecided: held, told to parents, and brought about in the end.
+
+use rustix::process::Pid;
+use surmise_engine::{Access, Answer as Permission, Node, ObjectId};
+use surmise_syscalls::Syscall;
+
+use super::Core;
+use super::imaging::Gained;
+use crate::call::Call;
+use crate::error::{SupervisorError, bug, fail, refused};
+use crate::kind::Kind;
+use crate::member::Member;
+use crate::objects::exits::Exit;
+use crate::objects::wait::ChildWait;
+use crate::waits::{Asked, Item};
+use crate::world::{Expects, Kin, Traced, World};
+
+impl<W: World> Core<W> {
+    /// Has a member stand still at its exit, if its call is one and can be held. True if the call needs no answer.
+    pub(super) fn hold_exit(
+        &mut self,
+        process: Pid,
+        asked: &Asked,
+    ) -> Result<bool, SupervisorError> {
+        let call = &asked.call;
+        let is_end = matches!(call.name(), Syscall::Exit | Syscall::ExitGroup);
+        if !is_end || self.is_free(process)? {
+            return Ok(false);
+        }
+        let kin = self.kin(process);
+        let Some(member) = self.members.get(&process) else {
+            return Ok(false);
+        };
+        let task = member.task;
+        let ending = self.world.ending(process, call, &kin);
+        let Some(ending) = ending.map_err(fail("look at a process that ends"))? else {
+            return Ok(false);
+        };
+        // Among those that are made again.
+        self.waits.add(Item::Call(*asked));
+        if !self.stop(process)? {
+            // It was killed, which is an event to come.
+            return Ok(true);
+        }
+        let Some(member) = self.members.get_mut(&process) else {
+            return Ok(true);
+        };
+        let account = self.world.account(&mut member.process);
+        let Some(account) = account.map_err(fail("look at what a process has used"))? else {
+            return Ok(true);
+        };
+        let record = self.objects.record(Kind::Exit);
+        let exit = Exit::new(process, ending, account);
+        let object = self.objects.exits.hold(exit, record);
+        let mut effects = Vec::new();
+        let access = Access::Modify(Some(record));
+        let permission = self.engine.access(task, object, access, &mut effects);
+        let permission = permission.map_err(refused("note an exit"))?;
+        if permission != Permission::Go {
+            let error = bug("the engine refuses the exit of a task that has an image");
+            return Err(fail("hold an exit")(error));
+        }
+        self.stats.met(Kind::Exit);
+        self.perform(effects)?;
+        self.rouse(ending.parent)?;
+        Ok(true)
+    }
+
+    /// The parent's calls that wait for a child are made or attended to once more.
+    fn rouse(&mut self, parent: Pid) -> Result<(), SupervisorError> {
+        if !self.members.contains_key(&parent) {
+            self.gather()?;
+            let world = &self.world;
+            let is_of = |call: &&Call| {
+                let process = world.process_of(call.thread()).ok().flatten();
+                process == Some(parent)
+            };
+            let calls: Vec<_> = self
+                .waits
+                .calls()
+                .filter(is_of)
+                .map(Call::pending)
+                .collect();
+            let roused = self.world.rouse(parent, &calls);
+            roused.map_err(fail("rouse a parent"))?;
+            return self.forget_answered();
+        }
+        let world = &self.world;
+        let is_meant = |call: &Call| {
+            let process = || world.process_of(call.thread()).ok().flatten();
+            ChildWait::of(call).is_some() && process() == Some(parent)
+        };
+        let mut effects = Vec::new();
+        for (waiter, waited) in self.waits.recall(is_meant) {
+            self.withdraw(waiter, &mut effects)?;
+            self.note_wait(waited);
+        }
+        self.perform(effects)
+    }
+
+    /// Tells a parent that waits for its children of an exit that is held, if there is one. True if the call was
+    /// answered, or will be made again.
+    pub(super) fn collect(&mut self, call: &Call) -> Result<bool, SupervisorError> {
+        let Some(wait) = ChildWait::of(call).filter(|_| !self.members.is_empty()) else {
+            return Ok(false);
+        };
+        let parent = self.world.process_of(call.thread());
+        let Some(parent) = parent.map_err(fail("find a process"))? else {
+            return Ok(false);
+        };
+        let Some(object) = self.collectable(parent, call, wait)? else {
+            return self.tell_of_none(parent, call, wait);
+        };
+        if self.is_waited_for(parent)? || self.is_awaited(parent) {
+            return Ok(false);
+        }
+        match self.gain(parent, call, object)? {
+            Gained::Again => Ok(true),
+            Gained::Refused => Ok(false),
+            Gained::Depends => self.tell_exit(parent, call, (object, wait)),
+        }
+    }
+
+    /// A member none of whose children has ended but those that it was told of need not wait to be told that.
+    fn tell_of_none(
+        &mut self,
+        parent: Pid,
+        call: &Call,
+        wait: ChildWait,
+    ) -> Result<bool, SupervisorError> {
+        let kin = self.kin(parent);
+        let Some(member) = self.members.get_mut(&parent) else {
+            return Ok(false);
+        };
+        let told = self.world.childless(parent, call, wait, &kin);
+        let Some(told) = told.map_err(fail("look at children"))? else {
+            return Ok(false);
+        };
+        let answered = self.world.tell_of_none(&mut member.process, call, &told);
+        self.stats.met(Kind::Process);
+        answered.map_err(fail("answer a call"))
+    }
+
+    fn kin(&self, process: Pid) -> Kin {
+        let images = self.members.get(&process).into_iter();
+        let vessels = images
+            .flat_map(Member::images)
+            .filter_map(|image| self.world.vessel(image));
+        Kin {
+            vessels: vessels.collect(),
+            collected: self.objects.exits.collected_by(process),
+        }
+    }
+
+    /// Whether a member takes a signal that tells it of the end of a child, rather than wait: it does not notice it; or it
+    /// depends on that end, and no rollback would have to bring the signal back, for each undoes that it was told.
+    pub(super) fn may_take(
+        &self,
+        process: Pid,
+        signal: &W::Signal,
+    ) -> Result<bool, SupervisorError> {
+        let Some(member) = self.members.get(&process) else {
+            return Ok(false);
+        };
+        // The way that a signal takes is changed to that of none only by a process that depends on nothing. So it was
+        // the same at each image, but for the mask.
+        let blocks = member.images().any(|image| self.world.blocks_ends(image));
+        let is_unnoticed = self.world.is_unnoticed(signal);
+        if !blocks && is_unnoticed.map_err(fail("look at a signal"))? {
+            return Ok(true);
+        }
+        let child = self.world.tells_of(signal);
+        let child = child.map_err(fail("look at a signal"))?;
+        let told = child.and_then(|child| self.objects.exits.told_at(process, child));
+        let newest = member.newest();
+        Ok(told.is_some_and(|told| newest.is_none_or(|newest| newest <= told)))
+    }
+
+    /// Whether something waits until a member depends on nothing. What the member gains would have it wait longer.
+    fn is_awaited(&self, process: Pid) -> bool {
+        let member = self.members.get(&process);
+        let node = member.map(|member| Node::Task(member.task));
+        node.is_some_and(|node| self.waits.awaited().any(|awaited| awaited == node))
+    }
+
+    /// The exit that a call is to be told of.
+    fn collectable(
+        &self,
+        parent: Pid,
+        call: &Call,
+        wait: ChildWait,
+    ) -> Result<Option<ObjectId>, SupervisorError> {
+        for (object, exit) in self.objects.exits.collectable(parent) {
+            let is_awaited = self.world.is_awaited(call, wait.whom, exit);
+            if is_awaited.map_err(fail("look at a child"))? {
+                let may = self.world.may_be_told(call, &wait.told(exit));
+                let may = may.map_err(fail("look at a parent"))?;
+                return Ok(may.then_some(object));
+            }
+        }
+        Ok(None)
+    }
+
+    /// False if the call still waits.
+    fn tell_exit(
+        &mut self,
+        parent: Pid,
+        call: &Call,
+        (object, wait): (ObjectId, ChildWait),
+    ) -> Result<bool, SupervisorError> {
+        self.gather()?;
+        let others = self.pending_calls(parent);
+        let exits = &self.objects.exits;
+        let (Some(member), Some(exit)) = (self.members.get_mut(&parent), exits.get(object)) else {
+            return Ok(false);
+        };
+        let (task, told) = (member.task, wait.told(exit));
+        let is_told = self
+            .world
+            .tell(&mut member.process, call, (exit, &told), &others);
+        let is_told = is_told.map_err(fail("tell a parent of an exit"))?;
+        self.forget_answered()?;
+        if !is_told {
+            let waits = self.world.still_waits(call);
+            return waits.map(|waits| !waits).map_err(fail("look at a call"));
+        }
+        let record = self.objects.record(Kind::Exit);
+        let now = self.world.now();
+        self.objects.exits.collect(object, record, now);
+        let mut effects = Vec::new();
+        let access = Access::Both(Some(record));
+        let permission = self.engine.access(task, object, access, &mut effects);
+        if permission.map_err(refused("note that an exit is collected"))? != Permission::Go {
+            let error = bug("a parent that depends on an exit needs an image to collect it");
+            return Err(fail("tell a parent of an exit")(error));
+        }
+        self.stats.met(Kind::Child);
+        self.perform(effects)?;
+        Ok(true)
+    }
+
+    /// Brings about the exits that are certain.
+    pub(super) fn attend_ends(&mut self) -> Result<(), SupervisorError> {
+        while let Some(exit) = self.objects.exits.take_due() {
+            self.bring_about(&exit)?;
+            self.may_dismiss = true;
+        }
+        Ok(())
+    }
+
+    /// A process ends that has stood still at its exit. If its parent was told, the parent learns nothing new.
+    fn bring_about(&mut self, exit: &Exit) -> Result<(), SupervisorError> {
+        let parent = exit.ending.parent;
+        let is_told = exit.is_collected() && self.members.contains_key(&parent);
+        // One that stands still at its own exit stays there.
+        let stands = self.objects.exits.hold_back(parent);
+        // The end must not be told while the parent runs.
+        let is_told = is_told && (stands || self.stop(parent)?);
+        let before = match self.members.get_mut(&parent) {
+            Some(member) if is_told => self.world.expects(&mut member.process),
+            _ => Ok(Expects::default()),
+        };
+        let before = before.map_err(fail("look at children"))?;
+        if let Some(mut member) = self.members.remove(&exit.child) {
+            let ended = self.world.exit(&mut member.process, &exit.ending);
+            ended.map_err(fail("have a process end"))?;
+            self.members.insert(exit.child, member);
+            self.dismiss(exit.child)?;
+        }
+        if is_told && let Some(member) = self.members.get_mut(&parent) {
+            let reaped = self.world.reap(&mut member.process, exit, &before);
+            reaped.map_err(fail("reap a child"))?;
+            if !stands {
+                let resumed = self.world.resume(&mut member.process, Traced::Still);
+                resumed.map_err(fail("let a process go on"))?;
+            }
+        }
+        self.forget_idle()
+    }
+}

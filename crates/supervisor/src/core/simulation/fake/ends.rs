@@ -1,0 +1,145 @@
+//! What a fake machine does about the ends of processes.
+
+use std::io;
+
+use rustix::process::Pid;
+use surmise_checkpoint::{Account, PendingCall};
+use surmise_sys::seccomp::Answer;
+
+use super::{End, Fake, Op, address_of};
+use crate::call::Call;
+use crate::meeting::Ending;
+use crate::objects::exits::Exit;
+use crate::objects::wait::{ChildWait, Told, Whom};
+use crate::world::{Ends, Expects, Kin};
+
+impl Ends<Pid, Pid> for Fake {
+    fn ending(&mut self, process: Pid, call: &Call, kin: &Kin) -> io::Result<Option<Ending>> {
+        let state = self.0.borrow();
+        let waits_in = state.tasks[call.thread()].waits_in;
+        let Op::Exit(status) = state.op_of(call) else {
+            return Ok(None);
+        };
+        let mut children = state.families.children(process).into_iter();
+        let has_children =
+            children.any(|(child, end)| end.is_none() && !kin.collected.contains(&child));
+        let parent = state.families.parent(process);
+        let is_alone = state.threads(process).len() == 1 && !has_children;
+        let can_be = is_alone && waits_in == Some(call.notification.id);
+        let ending = parent.filter(|_| can_be).map(|parent| Ending {
+            parent,
+            number: address_of(process),
+            status,
+        });
+        Ok(ending)
+    }
+
+    fn account(&mut self, process: &mut Pid) -> io::Result<Option<Account>> {
+        let state = &mut *self.0.borrow_mut();
+        let [thread] = state.threads(*process)[..] else {
+            return Ok(None);
+        };
+        let op = state.tasks[thread].op();
+        state.tell(thread, op, 0);
+        let task = state.task(thread);
+        assert!(task.stands && !task.at_exit, "it runs");
+        task.at_exit = true;
+        Ok(Some(Account {
+            usage: [0; _],
+            user: 0,
+            times: [0; 2],
+        }))
+    }
+
+    fn exit(&mut self, process: &mut Pid, ending: &Ending) -> io::Result<()> {
+        let state = &mut *self.0.borrow_mut();
+        for thread in state.threads(*process) {
+            let task = state.task(thread);
+            assert!(task.at_exit, "it goes on");
+            task.is_alive = false;
+        }
+        state.families.end(*process, End::Exited(ending.status));
+        Ok(())
+    }
+
+    fn rouse(&mut self, _: Pid, _: &[PendingCall]) -> io::Result<()> {
+        // Who waits for a child makes the call again and again.
+        Ok(())
+    }
+
+    fn is_awaited(&self, call: &Call, whom: Whom, exit: &Exit) -> io::Result<bool> {
+        assert_eq!(whom, Whom::Any);
+        let state = self.0.borrow();
+        let parent = state.families.parent(exit.child);
+        Ok(parent == Some(state.tasks[call.thread()].process))
+    }
+
+    fn may_be_told(&self, _: &Call, _: &Told) -> io::Result<bool> {
+        Ok(self.0.borrow_mut().rng.u8(..8) != 0)
+    }
+
+    fn tell(
+        &mut self,
+        _: &mut Pid,
+        call: &Call,
+        (exit, _): (&Exit, &Told),
+        _: &[PendingCall],
+    ) -> io::Result<bool> {
+        let state = &mut *self.0.borrow_mut();
+        if state.rng.u8(..8) == 0 {
+            if state.rng.bool() {
+                state.task(call.thread()).waits_in = None;
+            }
+            return Ok(false);
+        }
+        let told = End::Exited(exit.ending.status).told(exit.child);
+        Ok(state.answer(call, Answer::Value(told)))
+    }
+
+    fn childless(
+        &self,
+        parent: Pid,
+        _: &Call,
+        wait: ChildWait,
+        kin: &Kin,
+    ) -> io::Result<Option<Told>> {
+        let children = self.0.borrow().families.children(parent);
+        let has_others = children
+            .iter()
+            .any(|(child, _)| !kin.collected.contains(child));
+        Ok((!has_others).then(|| wait.told_none()))
+    }
+
+    fn tell_of_none(&mut self, _: &mut Pid, call: &Call, told: &Told) -> io::Result<bool> {
+        let told = Answer::Value(told.result);
+        Ok(self.0.borrow_mut().answer(call, told))
+    }
+
+    fn expects(&mut self, _: &mut Pid) -> io::Result<Expects> {
+        Ok(Expects::default())
+    }
+
+    fn tells_of(&self, _: &Pid) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
+
+    fn is_unnoticed(&self, _: &Pid) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    fn pass_on(&mut self, _: Pid) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn retract(&mut self, _: &mut Pid, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn reap(&mut self, process: &mut Pid, exit: &Exit, _: &Expects) -> io::Result<()> {
+        let state = &mut *self.0.borrow_mut();
+        let mut threads = state.threads(*process).into_iter();
+        assert!(threads.all(|thread| state.tasks[thread].stands), "it runs");
+        state.families.reap(exit.child);
+        Ok(())
+    }
+}

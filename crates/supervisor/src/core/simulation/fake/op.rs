@@ -1,0 +1,94 @@
+//! What tasks do.
+
+use rustix::process::Pid;
+use surmise_syscalls::{Row, Syscall, row_of};
+
+use super::family::End;
+
+/// What a task does, each by one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::core::simulation) enum Op {
+    /// Is told what a file holds.
+    Look(usize),
+    /// Adds to what a file holds.
+    Add(usize),
+    /// Writes a number to the stream.
+    Put(u8),
+    /// Reads a byte from the pipe.
+    Take,
+    /// Writes a byte to the pipe inside.
+    Send(u8),
+    /// Reads a byte from the pipe inside, if there is one.
+    Receive,
+    /// Is told how many bytes are in the pipes.
+    Poll,
+    /// Asks for durability.
+    Sync,
+    /// Does what nobody can take back.
+    Irrevocable,
+    /// Waits for any child of its process.
+    Wait,
+    /// Ends, and its process with its last thread, which tells this status.
+    Exit(u8),
+    /// Somebody outside writes to the pipe.
+    Push(u8),
+    /// Somebody kills a process.
+    Kill(Pid),
+}
+
+pub(in crate::core::simulation) const FILES: usize = 3;
+
+impl Op {
+    /// What a task does that was told all this.
+    pub(super) fn after(seed: u64, told: &[i64]) -> Self {
+        let mut hash = seed ^ 0x9e37_79b9_7f4a_7c15;
+        for &word in told {
+            hash = (hash ^ word.cast_unsigned())
+                .wrapping_mul(0x0100_0000_01b3)
+                .rotate_left(23);
+        }
+        // Those that have got a child's end are likely to end soon.
+        let is_of_child = told.last().is_some_and(|&told| told >= End::TOLD_MIN);
+        let may_end = match is_of_child {
+            true => hash.is_multiple_of(2),
+            false => told.len() > 6 && hash.is_multiple_of(8),
+        };
+        if told.len() >= 30 || may_end {
+            return Self::Exit((hash >> 48) as u8);
+        }
+        let place = (hash >> 32) as usize % FILES;
+        let kind = match hash / 16 % 23 {
+            // In some schedules there is nothing but files, output and children.
+            11..=14 | 18 if seed.is_multiple_of(2) => hash / 1024 % 11,
+            kind => kind,
+        };
+        match kind {
+            0..=4 => Self::Look(place),
+            5..=7 => Self::Add(place),
+            8..=10 => Self::Put((hash >> 40) as u8),
+            11 | 12 => Self::Take,
+            13 => Self::Poll,
+            14 => Self::Sync,
+            15..=17 => Self::Wait,
+            19 | 20 => Self::Send((hash >> 40) as u8),
+            21 | 22 => Self::Receive,
+            _ => Self::Irrevocable,
+        }
+    }
+
+    pub(super) fn row(self) -> &'static Row {
+        row_of(match self {
+            Self::Look(_) => Syscall::Stat,
+            Self::Add(_) => Syscall::Chmod,
+            Self::Put(_) => Syscall::Write,
+            Self::Take => Syscall::Read,
+            Self::Send(_) => Syscall::Writev,
+            Self::Receive => Syscall::Readv,
+            Self::Poll => Syscall::Poll,
+            Self::Sync => Syscall::Fsync,
+            Self::Irrevocable => Syscall::Execve,
+            Self::Wait => Syscall::Wait4,
+            Self::Exit(_) | Self::Push(_) | Self::Kill(_) => Syscall::Exit,
+        })
+    }
+}

@@ -1,0 +1,134 @@
+//! What the kernel tells, and does, about the ends of processes.
+
+use std::io;
+
+use rustix::process::Pid;
+use surmise_checkpoint::{Account, PendingCall};
+use surmise_sys::ptrace::Stopped;
+
+use super::family::{self, Way};
+use super::process::{self, Supervised};
+use super::{Learnt, Machine, spare_call, task, unless_out_of_reach};
+use crate::call::Call;
+use crate::meeting::Ending;
+use crate::objects::exits::Exit;
+use crate::objects::wait::{ChildWait, Told, Whom};
+use crate::world::{Ends, Expects, Kin};
+
+impl Ends<Supervised, Stopped> for Machine {
+    fn ending(&mut self, process: Pid, call: &Call, kin: &Kin) -> io::Result<Option<Ending>> {
+        let Some(Learnt {
+            channels: Some(channels),
+            seen,
+            ..
+        }) = &self.learnt
+        else {
+            return Ok(None);
+        };
+        unless_out_of_reach(family::ending(process, call, kin, (seen, channels)), None)
+    }
+
+    fn account(&mut self, process: &mut Supervised) -> io::Result<Option<Account>> {
+        process.account(&mut self.door)
+    }
+
+    fn exit(&mut self, process: &mut Supervised, ending: &Ending) -> io::Result<()> {
+        process.exit(ending.status, &mut self.door)
+    }
+
+    fn rouse(&mut self, parent: Pid, calls: &[PendingCall]) -> io::Result<()> {
+        let learnt = self.learnt.as_mut();
+        match learnt.is_some_and(|learnt| learnt.sleepers.are_in(parent)) {
+            true => process::rouse(parent, calls, &mut self.door),
+            false => Ok(()),
+        }
+    }
+
+    fn is_awaited(&self, call: &Call, whom: Whom, exit: &Exit) -> io::Result<bool> {
+        unless_out_of_reach(family::is_content(call, whom, exit.child), false)
+    }
+
+    fn may_be_told(&self, call: &Call, told: &Told) -> io::Result<bool> {
+        match &self.learnt {
+            Some(learnt) => {
+                unless_out_of_reach(family::may_be_told(call, told, &learnt.seen), false)
+            }
+            None => Ok(false),
+        }
+    }
+
+    fn tell(
+        &mut self,
+        process: &mut Supervised,
+        call: &Call,
+        told: (&Exit, &Told),
+        others: &[PendingCall],
+    ) -> io::Result<bool> {
+        let way = unless_out_of_reach(family::way_of_signal(call.thread()), Way::Nowhere)?;
+        process.tell(call, told, (way, others), &mut self.door)
+    }
+
+    fn childless(
+        &self,
+        parent: Pid,
+        call: &Call,
+        wait: ChildWait,
+        kin: &Kin,
+    ) -> io::Result<Option<Told>> {
+        match &self.learnt {
+            Some(learnt) if !learnt.seen.reaps_by_itself() => {
+                unless_out_of_reach(family::childless(parent, call, wait, kin), None)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn tell_of_none(
+        &mut self,
+        process: &mut Supervised,
+        call: &Call,
+        told: &Told,
+    ) -> io::Result<bool> {
+        process.fill_and_answer(call, told, &mut self.door)
+    }
+
+    fn expects(&mut self, process: &mut Supervised) -> io::Result<Expects> {
+        process.expects()
+    }
+
+    fn tells_of(&self, stopped: &Stopped) -> io::Result<Option<u64>> {
+        match stopped.signal() {
+            Err(error) if task::is_gone(&error) => Ok(None),
+            signal => Ok(signal?.child().and_then(|child| child.try_into().ok())),
+        }
+    }
+
+    fn is_unnoticed(&self, stopped: &Stopped) -> io::Result<bool> {
+        let tells = self.tells_of(stopped)?.is_some();
+        Ok(tells && unless_out_of_reach(family::ignores_ends(stopped.thread()), false)?)
+    }
+
+    fn pass_on(&mut self, stopped: Stopped) -> io::Result<()> {
+        let passed = pass_on(stopped);
+        match passed {
+            Err(error) if task::is_gone(&error) => Ok(()),
+            passed => passed,
+        }
+    }
+
+    fn retract(&mut self, process: &mut Supervised, child: u64) -> io::Result<()> {
+        process.retract(child, &mut self.door)
+    }
+
+    fn reap(&mut self, process: &mut Supervised, exit: &Exit, before: &Expects) -> io::Result<()> {
+        process.reap(exit, before, &mut self.door)
+    }
+}
+
+/// A call that reports any interruption begins again unless a handler runs: without a tracer, the kernel would not have
+/// interrupted it for a signal that the process does not notice.
+fn pass_on(stopped: Stopped) -> io::Result<()> {
+    spare_call(&stopped)?;
+    let signal = stopped.signal()?;
+    stopped.go_on_with(&signal)
+}

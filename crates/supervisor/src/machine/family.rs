@@ -1,0 +1,263 @@
+//! Parents and children: who could tell a process that stands still at its exit from one that has ended.
+
+use std::collections::HashSet;
+use std::io;
+
+use rustix::fs::FileType;
+use rustix::process::{Pid, Signal, getpgid, getsid};
+use surmise_linux::proc::{self, Entry, Link, Status, Task};
+use surmise_sys::memory;
+
+use super::channels::Channels;
+use super::seen::Seen;
+use super::task;
+use crate::call::Call;
+use crate::meeting::Ending;
+use crate::objects::input::Place;
+use crate::objects::wait::{ChildWait, Told, Whom};
+use crate::world::Kin;
+
+/// Devices that keep nothing and tell nobody of their readers and writers.
+const DEVICES: [&str; 5] = [
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+];
+
+/// Threads that sleep until a child ends, as far as is known.
+#[derive(Debug, Default)]
+pub(super) struct Sleepers(HashSet<Pid>);
+
+impl Sleepers {
+    /// A thread has made a call: it sleeps in no earlier one.
+    pub(super) fn heard(&mut self, call: &Call) {
+        self.0.remove(&call.thread());
+    }
+
+    /// A call happens.
+    pub(super) fn happens(&mut self, call: &Call) {
+        if ChildWait::of(call).is_some_and(|wait| wait.sleeps) {
+            self.0.insert(call.thread());
+        }
+    }
+
+    /// Whether a thread of a process may sleep so.
+    pub(super) fn are_in(&mut self, process: Pid) -> bool {
+        let mut found = false;
+        self.0
+            .retain(|&thread| match task::process_of(thread).ok().flatten() {
+                Some(of) => {
+                    found |= of == process;
+                    true
+                }
+                None => false,
+            });
+        found
+    }
+}
+
+/// How a member would end by a call, if nobody but its parent can tell that it stands still instead.
+pub(super) fn ending(
+    process: Pid,
+    call: &Call,
+    kin: &Kin,
+    (seen, channels): (&Seen, &Channels),
+) -> io::Result<Option<Ending>> {
+    let status = Status::of(process)?;
+    let (Some(parent), Some(number)) = (status.parent(), status.inner()) else {
+        return Ok(None);
+    };
+    if status.threads() != 1 || seen.may_notice_ends() || !seen.is_parent(parent) {
+        return Ok(None);
+    }
+    let is_near = Status::of(parent)?.pid_namespaces() == status.pid_namespaces();
+    // The end of a session's leader is told to all of the session.
+    let leads = getsid(Some(process))? == process;
+    if !is_near || leads || !tells_by_signal(process)? {
+        return Ok(None);
+    }
+    if has_children(process, kin)? {
+        return Ok(None);
+    }
+    for holder in [process].into_iter().chain(kin.vessels.iter().copied()) {
+        if holds_ends(holder, channels)? {
+            return Ok(None);
+        }
+    }
+    Ok(Some(Ending {
+        parent,
+        number: number.as_raw_nonzero().get().unsigned_abs().into(),
+        status: call.arguments()[0] as u8,
+    }))
+}
+
+/// Whether a process tells its parent of its end by SIGCHLD, as a child does that is no vessel.
+fn tells_by_signal(process: Pid) -> io::Result<bool> {
+    /// Where proc_pid_stat(5) has `exit_signal`, from the state on.
+    const PLACE: usize = 35;
+    let stat = std::fs::read(Entry::from(process).path("stat"))?;
+    let stat = String::from_utf8_lossy(&stat);
+    // The name before may hold anything, also `)`.
+    let fields = stat.rsplit_once(')').map(|(_, fields)| fields);
+    let signal = fields.and_then(|fields| fields.split_ascii_whitespace().nth(PLACE));
+    Ok(signal.and_then(|signal| signal.parse().ok()) == Some(Signal::CHILD.as_raw()))
+}
+
+/// Whether a member has children that would be somebody else's after its end, and that are no vessels.
+fn has_children(process: Pid, kin: &Kin) -> io::Result<bool> {
+    for child in children(process)? {
+        let is_known = kin.collected.contains(&child) || kin.vessels.contains(&child);
+        if !is_known && !task::is_zombie(child, child).unwrap_or(true) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn children(process: Pid) -> io::Result<Vec<Pid>> {
+    let mut children = Vec::new();
+    for thread in proc::threads(process)? {
+        children.extend(proc::children(Task { process, thread })?);
+    }
+    Ok(children)
+}
+
+/// The children of a process that have ended and wait to be reaped, vessels left out.
+pub(super) fn zombies(process: Pid) -> io::Result<Vec<Pid>> {
+    let mut zombies = children(process)?;
+    zombies.retain(|&child| {
+        task::is_zombie(child, child).unwrap_or(false) && tells_by_signal(child).unwrap_or(false)
+    });
+    Ok(zombies)
+}
+
+/// Whether a process has something open of which others notice the last close: an end of a pipe, a socket or a
+/// terminal, unless it is one of the domain's streams, which the command's process has as well.
+fn holds_ends(process: Pid, channels: &Channels) -> io::Result<bool> {
+    let mut doubtful = Vec::new();
+    proc::each_link(process, |number, link| match link {
+        Link::Other(path) if DEVICES.contains(&path.as_str()) => {}
+        Link::Other(path) if path.starts_with("anon_inode:") => {}
+        Link::Other(_) | Link::Pipe(_) | Link::Socket(_) => doubtful.push(number),
+    })?;
+    for number in doubtful {
+        let number = u64::from(number.unsigned_abs());
+        let kind = task::file_type(process, number)?;
+        if matches!(kind, Some(FileType::RegularFile | FileType::Directory)) {
+            continue;
+        }
+        let place = task::file(process, number)?.map(|(_, stat)| Place::of(&stat));
+        if !place.is_some_and(|place| channels.is_stream(place)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a call is content with a child.
+pub(super) fn is_content(call: &Call, whom: Whom, child: Pid) -> io::Result<bool> {
+    let is_numbered = |found: Option<Pid>, number| {
+        found.is_some_and(|found| u64::from(found.as_raw_nonzero().get().unsigned_abs()) == number)
+    };
+    Ok(match whom {
+        Whom::Any => true,
+        Whom::One(number) => is_numbered(Status::of(child)?.inner(), number),
+        Whom::OwnGroup => getpgid(Some(call.thread()))? == getpgid(Some(child))?,
+        Whom::Group(group) => is_numbered(Status::of(child)?.inner_group(), group),
+    })
+}
+
+/// Whether a caller can be told now of the end of a child: by its memory, and by a signal that it takes at once or not at
+/// all.
+pub(super) fn may_be_told(call: &Call, told: &Told, seen: &Seen) -> io::Result<bool> {
+    if seen.may_notice_ends() || seen.reaps_by_itself() {
+        return Ok(false);
+    }
+    let status = Status::of(call.thread())?;
+    if status.ignores(Signal::CHILD) {
+        return Ok(false);
+    }
+    Ok(told.memory.iter().all(|(address, bytes)| {
+        let mut there = vec![0; bytes.len()];
+        memory::read(call.thread(), *address, &mut there).is_ok()
+            && memory::write(call.thread(), *address, &there).is_ok()
+    }))
+}
+
+/// What becomes of a signal that tells a thread of the end of a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// It takes the signal.
+    Taken,
+    /// The signal waits until the thread takes it.
+    Waits,
+    /// The thread does not notice it.
+    Nowhere,
+}
+
+/// What becomes of the signal now that tells a thread of the end of a child.
+pub(super) fn way_of_signal(thread: Pid) -> io::Result<Way> {
+    let status = Status::of(thread)?;
+    Ok(match status.blocks(Signal::CHILD) {
+        true => Way::Waits,
+        false if status.catches(Signal::CHILD) => Way::Taken,
+        false => Way::Nowhere,
+    })
+}
+
+/// Whether a process does not notice the signal that tells it of the end of a child, which it does not block: by default
+/// it is ignored.
+pub(super) fn ignores_ends(thread: Pid) -> io::Result<bool> {
+    Ok(!Status::of(thread)?.catches(Signal::CHILD))
+}
+
+/// What a call is told by which a member waits for its children, if none of those has ended that it does not know to have
+/// ended.
+pub(super) fn childless(
+    process: Pid,
+    call: &Call,
+    wait: ChildWait,
+    kin: &Kin,
+) -> io::Result<Option<Told>> {
+    let mut has_any = false;
+    for child in children(process)? {
+        if kin.collected.contains(&child) || !tells_by_signal(child).unwrap_or(true) {
+            continue;
+        }
+        if task::is_zombie(child, child).unwrap_or(true) {
+            return Ok(None);
+        }
+        has_any |= is_content(call, wait.whom, child)?;
+    }
+    Ok(match (has_any, wait.sleeps) {
+        (false, _) => Some(wait.told_none()),
+        // It might have been told of a stop.
+        (true, false) if !wait.tells_of_stops => Some(wait.told_nothing()),
+        (true, _) => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn a_child_that_has_ended_waits_to_be_reaped_and_tells_by_a_signal() {
+        let own = rustix::process::getpid();
+        let mut child = Command::new("true").spawn().expect("a child");
+        let pid = Pid::from_raw(child.id() as i32).expect("a number");
+        assert!(tells_by_signal(pid).expect("look"));
+        let begun = Instant::now();
+        while !zombies(own).expect("look").contains(&pid) {
+            assert!(begun.elapsed() < Duration::from_secs(10), "it does not end");
+            std::thread::yield_now();
+        }
+        child.wait().expect("reap");
+        assert!(!zombies(own).expect("look").contains(&pid));
+    }
+}

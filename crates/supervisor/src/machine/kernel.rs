@@ -1,0 +1,393 @@
+//! What the core asks of the kernel, done.
+
+use super::*;
+
+impl World for Machine {
+    type Process = Supervised;
+    type Image = Checkpoint;
+    type Signal = Stopped;
+    type Input = Source;
+    type Pipe = Pipe;
+    type Output = Output;
+
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn heard(&mut self, call: &Call) -> io::Result<()> {
+        let Some(learnt) = &mut self.learnt else {
+            return Ok(());
+        };
+        if learnt.channels.is_none() {
+            learnt.channels = Some(Channels::of(call.thread())?);
+            learnt.seen.begin(call.thread())?;
+        }
+        learnt.seen.passed(call.thread());
+        learnt
+            .seen
+            .look(call.thread(), call.name(), call.arguments())?;
+        if meeting::may_reap_children(call) {
+            learnt.seen.note_reaping();
+        }
+        learnt.sleepers.heard(call);
+        learnt
+            .readers
+            .heard(call.thread(), call.name(), call.arguments());
+        Ok(())
+    }
+
+    fn happens(&mut self, call: &Call) -> io::Result<()> {
+        match &mut self.learnt {
+            Some(learnt) => {
+                learnt.sleepers.happens(call);
+                learnt
+                    .seen
+                    .note(call.thread(), call.name(), call.arguments())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn refuses(&self, call: &Call) -> Option<Answer> {
+        self.observer.as_ref()?.refuse(&call.notification)
+    }
+
+    fn answer(&mut self, call: &Call, answer: Answer) -> io::Result<bool> {
+        let answer = match (answer, &self.observer) {
+            // What is told is counted when it happens.
+            (Answer::Continue, Some(observer)) => observer.answer(&call.notification),
+            (answer, _) => answer,
+        };
+        self.door.respond(call.pending(), answer)
+    }
+
+    fn still_waits(&self, call: &Call) -> io::Result<bool> {
+        self.door.still_waits(call.notification.id)
+    }
+
+    fn take_backlog(&mut self) -> Vec<Call> {
+        self.door.take_backlog()
+    }
+
+    fn take_signals(&mut self) -> Vec<(Pid, Stopped)> {
+        let taken = self.passed.at_signal.drain(..);
+        taken.map(|stopped| (stopped.thread(), stopped)).collect()
+    }
+
+    fn take_ended(&mut self) -> Vec<Pid> {
+        std::mem::take(&mut self.passed.ended)
+    }
+
+    fn process_of(&self, thread: Pid) -> io::Result<Option<Pid>> {
+        task::process_of(thread)
+    }
+
+    fn meet(&mut self, process: Pid, call: &Call, around: Around<'_, Self>) -> io::Result<Meeting> {
+        if !self.let_tangle(call.thread())? {
+            return Ok(Meeting::Wait);
+        }
+        let Some(Learnt {
+            channels: Some(channels),
+            seen,
+            ..
+        }) = &self.learnt
+        else {
+            return Ok(Meeting::Wait);
+        };
+        let known = Known {
+            channels,
+            seen,
+            member: around.member,
+            has_changed: around.has_changed,
+            files: around.files,
+        };
+        unless_out_of_reach(meeting::meet(process, call, known), Meeting::Wait)
+    }
+
+    fn admit(&mut self, process: Pid) -> io::Result<Option<Supervised>> {
+        let Some(learnt) = &self.learnt else {
+            return Ok(None);
+        };
+        // A process that is not known may be anything.
+        if unless_out_of_reach(learnt.seen.obstructs(process), true)? {
+            return Ok(None);
+        }
+        unless_out_of_reach(Supervised::new(process).map(Some), None)
+    }
+
+    fn has_memory_for(&self, process: Pid, images: &[(Pid, usize)]) -> bool {
+        let sizes = images.iter().map(|&(process, images)| {
+            let resident = task::resident(process).unwrap_or(0);
+            (images as u64, resident)
+        });
+        let one_more = (1, task::resident(process).unwrap_or(0));
+        fit(sizes.chain([one_more]), task::memory())
+    }
+
+    fn has(&self, process: &Supervised, thread: Pid) -> bool {
+        process.has(thread)
+    }
+
+    fn traces(&self, process: &Supervised, thread: Pid) -> bool {
+        process.traces(thread)
+    }
+
+    fn is_traced(&self, process: &Supervised) -> bool {
+        process.is_traced()
+    }
+
+    fn born(&self, process: &mut Supervised, thread: Pid) {
+        process.born(thread);
+    }
+
+    fn ended(&self, process: &mut Supervised, thread: Pid) {
+        process.ended(thread);
+    }
+
+    fn take_image(
+        &mut self,
+        process: &mut Supervised,
+        call: &Call,
+        guess: (&Guess, Option<Change>),
+        others: &[PendingCall],
+    ) -> io::Result<Imaged<Checkpoint>> {
+        process.take_image(call, guess, others, &mut self.door)
+    }
+
+    fn stop(
+        &mut self,
+        process: &mut Supervised,
+        calls: &[PendingCall],
+        signals: Vec<Stopped>,
+    ) -> io::Result<bool> {
+        process.stop(calls, signals, &mut self.door)
+    }
+
+    fn restore(
+        &mut self,
+        process: &mut Supervised,
+        image: Checkpoint,
+        has_undone: bool,
+    ) -> io::Result<Option<u64>> {
+        process.restore(image, has_undone, &mut self.door)
+    }
+
+    fn resume(&mut self, process: &mut Supervised, traced: Traced) -> io::Result<()> {
+        process.resume(traced, &mut self.door)
+    }
+
+    fn destroy(&mut self, process: &mut Supervised) -> io::Result<()> {
+        process.destroy()
+    }
+
+    fn deliver(&mut self, stopped: Stopped) -> io::Result<()> {
+        let signal = spare_call(&stopped).and_then(|()| stopped.signal());
+        let delivered = signal.and_then(|signal| stopped.detach_with(&signal));
+        match delivered {
+            Err(error) if task::is_gone(&error) => Ok(()),
+            delivered => delivered,
+        }
+    }
+
+    fn note(&self, process: &Supervised, image: &mut Checkpoint, change: Change) {
+        image.note(process.pid(), change);
+    }
+
+    fn blocks_ends(&self, image: &Checkpoint) -> bool {
+        image.blocks(Signal::CHILD)
+    }
+
+    fn vessel(&self, image: &Checkpoint) -> Option<Pid> {
+        Some(image.vessel())
+    }
+
+    fn discard(&mut self, image: Checkpoint, process: Option<&mut Supervised>) -> io::Result<()> {
+        match process {
+            Some(process) => process.discard(image),
+            None => image.destroy(),
+        }
+    }
+
+    fn is_alone(&mut self, process: Pid, apart: &Apart) -> io::Result<bool> {
+        // A thread that waits for an answer touches nothing.
+        self.door.gather()?;
+        let Self {
+            door,
+            learnt: Some(Learnt { seen, .. }),
+            passed,
+            ..
+        } = self
+        else {
+            return Ok(false);
+        };
+        if seen.has_watches() {
+            return Ok(false);
+        }
+        let is_harmless = |other: Pid| other == process || apart.vessels.contains(&other);
+        let door = RefCell::new(door);
+        let waits = |thread| apart.waiting.contains(&thread);
+        let pass = |threads: &[Pid]| pass(&mut door.borrow_mut(), passed, threads, waits);
+        let waits = |thread| waits(thread) || door.borrow().has_waiting(thread);
+        // It maps nothing so itself, or it would depend on nothing.
+        let mapped = match seen.has_shared_memory() {
+            true => seen.names().device(),
+            false => None,
+        };
+        let found = seen
+            .bystanders()
+            .are_apart(is_harmless, waits, pass, mapped);
+        // A task that is being born or ends is not seen rightly.
+        unless_out_of_reach(found, false)
+    }
+
+    fn has_borne(&self, process: Pid) -> bool {
+        let learnt = self.learnt.as_ref();
+        learnt.is_none_or(|learnt| learnt.seen.has_borne(process))
+    }
+
+    fn is_apart(&self, process: Pid, call: &Call) -> bool {
+        meeting::is_apart(process, call.name(), call.arguments()[0])
+    }
+
+    fn adopts(&self, call: &Call) -> bool {
+        seen::makes_reaper(call.name(), call.arguments())
+    }
+
+    fn input(&mut self, process: Pid, wanted: &Wanted) -> io::Result<Option<(Place, Source)>> {
+        let Some(learnt) = &self.learnt else {
+            return Ok(None);
+        };
+        let Some((file, stat)) = task::file(process, wanted.descriptor)? else {
+            return Ok(None);
+        };
+        let place = Place::of(&stat);
+        let channels = learnt.channels.as_ref();
+        if channels.is_none_or(|channels| channels.is_kept(place)) || learnt.seen.has_odd_sockets()
+        {
+            return Ok(None);
+        }
+        Ok(Source::of(file, &stat)?.map(|source| (place, source)))
+    }
+
+    fn may_take(&mut self, place: Place, but: Pid) -> bool {
+        match &mut self.learnt {
+            Some(learnt) => learnt.readers.may_take(place, but),
+            None => true,
+        }
+    }
+
+    fn peek(&self, source: &Source, skipped: usize, length: usize) -> io::Result<Peeked> {
+        source.peek(skipped, length)
+    }
+
+    fn take(&self, source: &Source, length: usize) -> io::Result<()> {
+        source.take(length)
+    }
+
+    fn fill(&mut self, process: Pid, room: &[(u64, u64)], bytes: &[u8]) -> bool {
+        task::fill(process, room, bytes).is_ok()
+    }
+
+    fn takes_nothing(&mut self, thread: Pid) {
+        if let Some(learnt) = &mut self.learnt {
+            learnt.readers.answered(thread);
+        }
+    }
+
+    fn looks_at(&self, process: Option<Pid>, call: &Call) -> Look {
+        self.reached(process, call, calls::looking(call.name(), call.arguments()))
+    }
+
+    fn pipe(
+        &mut self,
+        process: Pid,
+        descriptor: u64,
+        is_write: bool,
+    ) -> io::Result<Option<(Place, Pipe)>> {
+        let Some(learnt) = &self.learnt else {
+            return Ok(None);
+        };
+        if learnt.seen.has_packets() {
+            return Ok(None);
+        }
+        let Some((file, stat)) = task::file(process, descriptor)? else {
+            return Ok(None);
+        };
+        let place = Place::of(&stat);
+        let channels = learnt.channels.as_ref();
+        if channels.is_none_or(|channels| channels.is_from_outside(place)) {
+            return Ok(None);
+        }
+        let pipe = Pipe::of(&file, &stat, is_write)?;
+        Ok(pipe.map(|pipe| (place, pipe)))
+    }
+
+    fn clear(&mut self, place: Place, but: Pid) -> io::Result<bool> {
+        let Some(learnt) = &mut self.learnt else {
+            return Ok(false);
+        };
+        let users = learnt.readers.users(place, but);
+        if users.iter().any(|user| !user.can_pass) {
+            return Ok(false);
+        }
+        let threads: Vec<_> = users.into_iter().map(|user| user.thread).collect();
+        pass(&mut self.door, &mut self.passed, &threads, |_| false)
+    }
+
+    fn touches_pipe(&self, process: Option<Pid>, call: &Call) -> Look {
+        self.reached(
+            process,
+            call,
+            calls::touching(call.name(), call.arguments()),
+        )
+    }
+
+    fn is_tracked_on_pipe(&self, call: &Call) -> bool {
+        matches!(call.name(), Syscall::Read | Syscall::Readv | Syscall::Write)
+    }
+
+    fn bytes(&self, process: Pid, (address, length): (u64, u64)) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; usize::try_from(length).ok()?];
+        memory::read(process, address, &mut bytes).ok()?;
+        Some(bytes)
+    }
+
+    fn take_out(&mut self, pipe: &Pipe, length: usize) -> io::Result<Taken> {
+        pipe.take(length)
+    }
+
+    fn await_input(&mut self, pipe: &Pipe) -> io::Result<Option<OwnedFd>> {
+        pipe.reader().map(Some)
+    }
+
+    fn put_in(&mut self, pipe: &Pipe, bytes: &[u8], reserved: usize) -> io::Result<bool> {
+        pipe.put(bytes, reserved)
+    }
+
+    fn put_back(&mut self, pipe: &Pipe, front: &[u8], cut: usize) -> io::Result<()> {
+        pipe.restore(front, cut)
+    }
+
+    fn output(
+        &mut self,
+        process: Pid,
+        descriptor: u64,
+        bytes: (u64, u64),
+    ) -> io::Result<Option<Output>> {
+        let learnt = self.learnt.as_ref();
+        match learnt.and_then(|learnt| learnt.channels.as_ref()) {
+            Some(channels) => Output::read(process, descriptor, bytes, channels),
+            None => Ok(None),
+        }
+    }
+
+    fn put(&mut self, output: &mut Output) -> io::Result<bool> {
+        output.put()
+    }
+
+    fn may_put(&self, process: Option<Pid>, call: &Call) -> bool {
+        let learnt = self.learnt.as_ref();
+        let channels = learnt.and_then(|learnt| learnt.channels.as_ref());
+        channels.is_none_or(|channels| output::may_put(channels, process, call))
+    }
+}

@@ -1,0 +1,93 @@
+//! Devices that keep nothing: what one task does to them no other can see, so a rollback has nothing to undo.
+//!
+//! A byte of `/dev/urandom` is told once and to one reader. A reader that is rolled back reads other bytes, which are as
+//! good: nobody can have relied on the bytes of before but what depended on them.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::fs::{FileType, makedev};
+use rustix::process::Pid;
+
+use super::names::Names;
+use crate::machine::task;
+
+/// The kernel's number of memory devices (`Documentation/admin-guide/devices.txt`).
+const MEMORY: u32 = 1;
+const NULL: u32 = 3;
+const ZERO: u32 = 5;
+const FULL: u32 = 7;
+const RANDOM: u32 = 8;
+const URANDOM: u32 = 9;
+
+/// Where such devices are. Nobody in a domain can replace one that is a mount of its own: the kernel removes and renames
+/// no mount point, and the table refuses mounting.
+const PLACES: [(&str, u32); 5] = [
+    ("/dev/null", NULL),
+    ("/dev/zero", ZERO),
+    ("/dev/full", FULL),
+    ("/dev/random", RANDOM),
+    ("/dev/urandom", URANDOM),
+];
+
+/// Whether a character device of this number is read from without a trace.
+pub(crate) fn is_source(device: u64) -> bool {
+    [NULL, ZERO, FULL, RANDOM, URANDOM]
+        .iter()
+        .any(|&minor| device == makedev(MEMORY, minor))
+}
+
+/// Whether a character device of this number is written to without a trace. What is written to a source of random
+/// numbers stirs them.
+pub(crate) fn is_sink(device: u64) -> bool {
+    [NULL, ZERO, FULL]
+        .iter()
+        .any(|&minor| device == makedev(MEMORY, minor))
+}
+
+/// Whether a path of a process is the name of such a device, in a domain with these names. Only the whole path from the root
+/// is: it leads there whatever names the domain has changed.
+pub(crate) fn is_named(names: &Names, process: Pid, path: u64) -> bool {
+    let Some(text) = task::string(process, path) else {
+        return false;
+    };
+    let place = Path::new(OsStr::from_bytes(text.to_bytes()));
+    // Paths compare by their parts, so `/dev/null/`, which fails, would be the same.
+    let is_whole = !text.to_bytes().ends_with(b"/");
+    is_whole && names.has_mount_at(place) && is_at(place)
+}
+
+/// Whether such a device is at a place outside, which a domain has a mount of.
+fn is_at(place: &Path) -> bool {
+    let known = PLACES.iter().find(|(name, _)| Path::new(name) == place);
+    known.is_some_and(|&(_, minor)| {
+        rustix::fs::lstat(place).is_ok_and(|stat| {
+            FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
+                && stat.st_rdev == makedev(MEMORY, minor)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_known_by_its_number_and_its_place() {
+        let number = |path: &str| rustix::fs::stat(path).expect("a device").st_rdev;
+        for path in ["/dev/null", "/dev/zero", "/dev/full"] {
+            let device = number(path);
+            assert!(is_source(device) && is_sink(device) && is_at(Path::new(path)));
+        }
+        for path in ["/dev/random", "/dev/urandom"] {
+            let device = number(path);
+            assert!(is_source(device) && !is_sink(device) && is_at(Path::new(path)));
+        }
+        let terminal = number("/dev/tty");
+        assert!(!is_source(terminal) && !is_sink(terminal));
+        for path in ["/dev/tty", "/dev/fd", "/dev/nothing", "/etc/passwd", "null"] {
+            assert!(!is_at(Path::new(path)), "{path}");
+        }
+    }
+}

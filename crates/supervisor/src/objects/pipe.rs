@@ -1,0 +1,253 @@
+//! Pipes inside the domain: what a task takes out or puts in while something is undecided really happens.
+//!
+//! So whatever others see of the pipe is true, be it that there is something to be read. A rollback puts the bytes back in front
+//! that were taken, and cuts those off the end that were put in, the newest act first. Each act is a modification of the pipe
+//! that also observes it: a task depends on all acts of others before its own. Whoever was already in a call on the pipe is
+//! made to come past that before the first act, and later calls are heard. So between an act and its undoing nobody has
+//! touched the pipe whom the rollback leaves out.
+//!
+//! Pipes from outside are inputs ([`super::input`]) and streams ([`super::stream`]): nobody there is rolled back.
+
+use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
+use std::io;
+
+use rustix::process::Pid;
+use surmise_engine::{ObjectId, UndoId};
+use surmise_sys::seccomp::Answer;
+
+use super::input::{Look, Place};
+use super::numbers;
+use crate::call::Call;
+use crate::error::bug;
+use crate::kind::Kind;
+use crate::map::Map;
+use crate::meeting::Wanted;
+use crate::member::Member;
+use crate::object::{Did, ObjectKind, Obstacle};
+use crate::world::World;
+
+/// What came of taking bytes out of a pipe.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// These: at least one.
+    Bytes(Vec<u8>),
+    /// None, for nobody is left to write any.
+    End,
+    /// None that is there yet.
+    Nothing,
+}
+
+/// All pipes on which an act is undecided.
+#[derive(Debug)]
+pub(crate) struct Pipes<W: World> {
+    open: Map<Place, Pipe<W>>,
+    /// Which pipe an act was done to, by its record.
+    places: Map<UndoId, Place>,
+    /// How many there have been.
+    opened: u64,
+    /// Objects that the engine may forget.
+    idle: Vec<ObjectId>,
+}
+
+#[derive(Debug)]
+struct Pipe<W: World> {
+    pipe: W::Pipe,
+    object: ObjectId,
+    /// The acts that are undecided, in order.
+    acts: VecDeque<(UndoId, Act)>,
+}
+
+/// What was done to a pipe.
+#[derive(Debug)]
+enum Act {
+    Took(Vec<u8>),
+    Put(usize),
+}
+
+impl<W: World> Default for Pipes<W> {
+    fn default() -> Self {
+        Self {
+            open: Map::default(),
+            places: Map::default(),
+            opened: 0,
+            idle: Vec::new(),
+        }
+    }
+}
+
+impl<W: World> Pipes<W> {
+    /// A task reads, if that is from a pipe inside the domain.
+    pub(crate) fn take(
+        &mut self,
+        world: &mut W,
+        member: &Member<W>,
+        call: &Call,
+        (wanted, record): (&Wanted, UndoId),
+    ) -> io::Result<Option<Did>> {
+        let process = member.pid();
+        let Some((place, pipe)) = world.pipe(process, wanted.descriptor, false)? else {
+            return Ok(None);
+        };
+        let length = wanted.length().filter(|length| *length > 0);
+        let Some(length) = length.filter(|_| self.is_clear(world, place, call)) else {
+            return Ok(Some(Did::Wait));
+        };
+        let bytes = match world.take_out(&pipe, length)? {
+            Taken::Bytes(bytes) => bytes,
+            // That there is nothing any more is so whatever task sees it.
+            Taken::End => return Ok(Some(Did::Known(Answer::Value(0)))),
+            Taken::Nothing => return Ok(Some(Did::Sleeps(world.await_input(&pipe)?))),
+        };
+        if !world.fill(process, &wanted.room, &bytes) {
+            world.put_back(&pipe, &bytes, 0)?;
+            return Ok(Some(Did::Wait));
+        }
+        let answer = Answer::Value(bytes.len().cast_signed() as i64);
+        let object = self.note((place, pipe), record, Act::Took(bytes));
+        Ok(Some(Did::Accesses { object, answer }))
+    }
+
+    /// A task writes, if that is to a pipe inside the domain.
+    pub(crate) fn put(
+        &mut self,
+        world: &mut W,
+        member: &Member<W>,
+        call: &Call,
+        (descriptor, bytes, record): (u64, (u64, u64), UndoId),
+    ) -> io::Result<Option<Did>> {
+        let process = member.pid();
+        let Some((place, pipe)) = world.pipe(process, descriptor, true)? else {
+            return Ok(None);
+        };
+        let bytes = match world.bytes(process, bytes) {
+            Some(bytes) if !bytes.is_empty() && self.is_clear(world, place, call) => bytes,
+            _ => return Ok(Some(Did::Wait)),
+        };
+        let reserved = self.open.get(&place).map_or(0, Pipe::taken);
+        if !world.put_in(&pipe, &bytes, reserved)? {
+            return Ok(Some(Did::Wait));
+        }
+        let answer = Answer::Value(bytes.len().cast_signed() as i64);
+        let object = self.note((place, pipe), record, Act::Put(bytes.len()));
+        Ok(Some(Did::Accesses { object, answer }))
+    }
+
+    /// Whether no other thread is in a call on a pipe. From the first act on, who begins one is heard first.
+    fn is_clear(&self, world: &mut W, place: Place, call: &Call) -> bool {
+        // Whatever stands in the way of a look, the call itself will meet it.
+        self.open.contains_key(&place) || world.clear(place, call.thread()).unwrap_or(false)
+    }
+
+    fn note(&mut self, (place, pipe): (Place, W::Pipe), record: UndoId, act: Act) -> ObjectId {
+        let opened = &mut self.opened;
+        let pipe = self.open.entry(place).or_insert_with(|| {
+            *opened += 1;
+            Pipe {
+                pipe,
+                object: ObjectId(numbers::PIPES + *opened),
+                acts: VecDeque::new(),
+            }
+        });
+        pipe.acts.push_back((record, act));
+        self.places.insert(record, place);
+        pipe.object
+    }
+
+    fn of(&mut self, record: UndoId) -> io::Result<(Place, &mut Pipe<W>)> {
+        let place = self.places.remove(&record);
+        let place = place.ok_or_else(|| bug("nothing was done to a pipe by this record"))?;
+        let pipe = self.open.get_mut(&place);
+        let pipe = pipe.ok_or_else(|| bug("a pipe is not open that an act is undecided on"))?;
+        Ok((place, pipe))
+    }
+
+    fn close_if_idle(&mut self, place: Place) {
+        if let Entry::Occupied(pipe) = self.open.entry(place)
+            && pipe.get().acts.is_empty()
+        {
+            self.idle.push(pipe.remove().object);
+        }
+    }
+}
+
+impl<W: World> Pipe<W> {
+    /// How many bytes may have to be put back.
+    fn taken(&self) -> usize {
+        let taken = self.acts.iter().map(|(_, act)| match act {
+            Act::Took(bytes) => bytes.len(),
+            Act::Put(_) => 0,
+        });
+        taken.sum()
+    }
+}
+
+impl<W: World> Pipes<W> {
+    fn undo_one(&mut self, world: &mut W, record: UndoId) -> io::Result<()> {
+        let (place, pipe) = self.of(record)?;
+        match pipe.acts.pop_back() {
+            Some((newest, Act::Took(bytes))) if newest == record => {
+                world.put_back(&pipe.pipe, &bytes, 0)?;
+            }
+            Some((newest, Act::Put(length))) if newest == record => {
+                world.put_back(&pipe.pipe, &[], length)?;
+            }
+            _ => return Err(bug("an act on a pipe is undone that is not the newest")),
+        }
+        self.close_if_idle(place);
+        Ok(())
+    }
+
+    fn release_one(&mut self, record: UndoId) -> io::Result<()> {
+        let (place, pipe) = self.of(record)?;
+        match pipe.acts.pop_front() {
+            Some((oldest, _)) if oldest == record => {}
+            _ => return Err(bug("an act on a pipe stays that is not the oldest")),
+        }
+        self.close_if_idle(place);
+        Ok(())
+    }
+}
+
+impl<W: World> ObjectKind<W> for Pipes<W> {
+    fn kind(&self) -> Kind {
+        Kind::Pipe
+    }
+
+    fn undo(&mut self, world: &mut W, records: &[UndoId]) -> io::Result<()> {
+        records
+            .iter()
+            .try_for_each(|&record| self.undo_one(world, record))
+    }
+
+    fn release(&mut self, _: &mut W, records: &[UndoId]) -> io::Result<()> {
+        records
+            .iter()
+            .try_for_each(|&record| self.release_one(record))
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// A call of another task sees the pipe as it is, so its process depends on that.
+    fn obstacles(&mut self, world: &W, caller: Option<Pid>, call: &Call) -> Vec<Obstacle> {
+        let place = match world.touches_pipe(caller, call) {
+            Look::Nothing => return Vec::new(),
+            Look::At { place, .. } => Some(place),
+            Look::Anywhere { .. } => None,
+        };
+        let concerned = self.open.iter();
+        let concerned = concerned.filter(|(at, _)| place.is_none_or(|place| place == **at));
+        let may_depend = world.is_tracked_on_pipe(call);
+        let concerned = concerned.map(|(_, pipe)| Obstacle {
+            object: pipe.object,
+            may_depend,
+        });
+        concerned.collect()
+    }
+
+    fn take_idle(&mut self) -> Vec<ObjectId> {
+        std::mem::take(&mut self.idle)
+    }
+}

@@ -1,0 +1,132 @@
+//! Whose thread a caller is: the threads of processes that have marks, and of the children that act for them.
+
+use std::collections::{HashMap, HashSet};
+
+use rustix::process::Pid;
+use surmise_linux::proc::{self, Status, Task};
+
+/// How many generations of children are looked at.
+const GENERATIONS_MAX: usize = 64;
+
+/// The processes with marks.
+#[derive(Debug, Default)]
+pub(super) struct Families(HashMap<u32, Family>);
+
+/// Threads, by their numbers where the device was opened.
+#[derive(Debug, Default)]
+struct Family {
+    has_borne: bool,
+    /// The process' own, once they were asked for.
+    own: Option<HashSet<u32>>,
+    /// Those of its children, likewise.
+    borne: HashSet<u32>,
+}
+
+impl Families {
+    /// A process has a new mark. It may have other threads than at its last.
+    pub(super) fn put(&mut self, process: u32, has_borne: bool) {
+        let family = Family {
+            has_borne,
+            ..Family::default()
+        };
+        self.0.insert(process, family);
+    }
+
+    /// Forgets the others.
+    pub(super) fn keep(&mut self, has_marks: impl Fn(u32) -> bool) {
+        self.0.retain(|process, _| has_marks(*process));
+    }
+
+    /// Whether a process may share with children what it has open.
+    pub(super) fn has_borne(&self, process: u32) -> bool {
+        let family = self.0.get(&process);
+        family.is_some_and(|family| family.has_borne)
+    }
+
+    /// Whether a thread is a process' own.
+    pub(super) fn is_own(&mut self, process: u32, thread: u32) -> bool {
+        let Some(family) = self.0.get_mut(&process) else {
+            return false;
+        };
+        family.has(thread, Family::is_own) || {
+            // The process may have more of them by now.
+            family.look(process);
+            family.is_own(thread)
+        }
+    }
+
+    /// The process that a thread acts for, if that has marks. A process comes before its parents.
+    pub(super) fn of(&mut self, thread: u32) -> Option<u32> {
+        self.known(thread).or_else(|| {
+            for (process, family) in &mut self.0 {
+                family.look(*process);
+            }
+            self.known(thread)
+        })
+    }
+
+    /// Likewise, as far as that is known.
+    pub(super) fn known(&self, thread: u32) -> Option<u32> {
+        let own = |(process, family): (&u32, &Family)| family.is_own(thread).then_some(*process);
+        let borne =
+            |(process, family): (&u32, &Family)| family.borne.contains(&thread).then_some(*process);
+        // Of several, the one that was born last: the others' children are its own, and more.
+        let nearest = || {
+            let bearers = self.0.iter().filter_map(borne);
+            bearers.min_by_key(|process| self.0[process].borne.len())
+        };
+        self.0.iter().find_map(own).or_else(nearest)
+    }
+}
+
+impl Family {
+    fn has(&self, thread: u32, test: impl Fn(&Self, u32) -> bool) -> bool {
+        self.own.is_some() && test(self, thread)
+    }
+
+    fn is_own(&self, thread: u32) -> bool {
+        self.own.as_ref().is_some_and(|own| own.contains(&thread))
+    }
+
+    /// Looks what threads there are.
+    fn look(&mut self, process: u32) {
+        let process = i32::try_from(process).ok().and_then(Pid::from_raw);
+        self.own = Some(process.map_or_else(HashSet::new, |process| threads(process).1));
+        self.borne.clear();
+        let mut bearers: Vec<Pid> = process.into_iter().filter(|_| self.has_borne).collect();
+        for _ in 0..GENERATIONS_MAX {
+            let borne: Vec<Pid> = bearers
+                .iter()
+                .flat_map(|bearer| children(*bearer))
+                .collect();
+            if borne.is_empty() {
+                break;
+            }
+            for child in &borne {
+                self.borne.extend(threads(*child).1);
+            }
+            bearers = borne;
+        }
+    }
+}
+
+/// The threads of a process, by their numbers here and in the innermost namespace that they are in.
+fn threads(process: Pid) -> (Vec<Pid>, HashSet<u32>) {
+    let threads = proc::threads(process).unwrap_or_default();
+    let inner = threads
+        .iter()
+        .filter_map(|thread| Status::of(*thread).ok()?.inner());
+    let inner = inner
+        .map(|inner| inner.as_raw_nonzero().get().unsigned_abs())
+        .collect();
+    (threads, inner)
+}
+
+fn children(process: Pid) -> Vec<Pid> {
+    let threads = proc::threads(process).unwrap_or_default();
+    let borne = threads.into_iter().flat_map(|thread| {
+        let task = Task { process, thread };
+        proc::children(task).unwrap_or_default()
+    });
+    borne.collect()
+}
