@@ -36,7 +36,7 @@ pub(crate) struct Ending {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     /// It changes files of the view. With what the images have to know of it.
-    Change(Option<Change>),
+    Change([Option<Change>; 2]),
     /// It writes to a stream of the domain, which does not happen: the bytes are held.
     Put {
         descriptor: u64,

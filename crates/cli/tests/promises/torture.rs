@@ -118,6 +118,12 @@ fn make_builds_a_program() {
 }
 
 #[test]
+fn cp_copies_files_to_and_fro() {
+    let script = "mkdir there && cp /usr/include/linux/[a-c]*.h there && cp -r there again && cat again/* | cksum";
+    torture("cp", &["sh", "-c", script], |_| true);
+}
+
+#[test]
 fn node_reads_and_compresses() {
     torture("node", &["node", "work.js"], |setting| {
         setting

@@ -222,7 +222,7 @@ impl<W: World> Core<W> {
             if matches!(did, Did::Accesses { .. }) {
                 member.recorded(record);
             }
-            if let Some(change) = *moved {
+            for &change in moved.iter().flatten() {
                 member.note(&self.world, change);
             }
         }

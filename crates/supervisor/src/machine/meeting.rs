@@ -69,7 +69,7 @@ pub(super) fn meet(process: Pid, call: &Call, known: Known<'_>) -> io::Result<Me
     }
     match call.row.handler() {
         Handler::Data => data::meet(&met),
-        Handler::Descriptors => Ok(descriptors::meet(&met)),
+        Handler::Descriptors => descriptors::meet(&met),
         Handler::Events => Ok(events::meet(&met)),
         Handler::Memory => memory::meet(&met),
         Handler::Network => Ok(network::meet(&met)),

@@ -20,6 +20,8 @@ pub(super) const IOCTL: &[Exception] = &[
     int(1, 0x541b, [Allow, Track, Allow], "FIONREAD observes what waits to be read"),
     int(1, 0x5421, [Allow, Track, Allow], "FIONBIO changes a status flag, as fcntl does"),
     int(1, 0x5450, [Allow, Track, Allow], "FIONCLEX changes a descriptor flag, as fcntl does"),
+    int(1, 0x40049409, [Allow, Track, Allow], "FICLONE fails where the view serves the file"),
+    int(1, 0x4020940d, [Allow, Track, Allow], "FICLONERANGE fails where the view serves the file"),
     int(1, 0x5451, [Allow, Track, Allow], "FIOCLEX changes a descriptor flag, as fcntl does"),
 ];
 

@@ -105,7 +105,7 @@ impl World for Fake {
         }
         Ok(match state.op_of(call) {
             Op::Look(_) | Op::Poll => Meeting::Pass(Kind::File),
-            Op::Add(_) => Meeting::Act(Act::Change(None)),
+            Op::Add(_) => Meeting::Act(Act::Change([None; 2])),
             Op::Put(_) => Meeting::Act(Act::Put {
                 descriptor: 1,
                 bytes: (thread, 1),

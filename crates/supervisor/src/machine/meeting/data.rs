@@ -36,13 +36,14 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
         // A directory that is listed from the start stays so listed, whatever is undone.
         Syscall::Getdents | Syscall::Getdents64 if met.known.has_changed => Meeting::Wait,
         Syscall::Lseek => seeking(met)?,
-        Syscall::Getdents | Syscall::Getdents64 => moving(met)?,
+        Syscall::Getdents | Syscall::Getdents64 => moving(met, met.arguments[0])?,
         Syscall::Write
         | Syscall::Writev
         | Syscall::Pwrite64
         | Syscall::Pwritev
         | Syscall::Pwritev2
         | Syscall::Fallocate => writing(met)?,
+        Syscall::CopyFileRange => copying(met)?,
         _ => Meeting::Wait,
     })
 }
@@ -55,7 +56,7 @@ fn reading(met: &Met<'_>) -> io::Result<Meeting> {
     };
     Ok(match task::file_type(met.process, met.arguments[0])? {
         Some(FileType::RegularFile) if is_elsewhere => Meeting::Pass(Kind::File),
-        Some(FileType::RegularFile) => moving(met)?,
+        Some(FileType::RegularFile) => moving(met, met.arguments[0])?,
         // It fails by itself.
         None | Some(FileType::Directory) => Meeting::Pass(Kind::Descriptor),
         Some(FileType::Fifo | FileType::Socket) => input(met)?,
@@ -77,10 +78,7 @@ fn writing(met: &Met<'_>) -> io::Result<Meeting> {
     if is_plain && length <= SENT_MAX && kind == Some(FileType::Fifo) {
         return Ok(Meeting::Act(Act::Send { descriptor, bytes }));
     }
-    let may_change = kind == Some(FileType::RegularFile)
-        && met.known.seen.names().is_served(met.process, descriptor)?
-        && !is_mapped_elsewhere(met)?;
-    if !may_change {
+    if !may_be_written(met, descriptor)? {
         return Ok(Meeting::Wait);
     }
     let is_elsewhere = match met.name {
@@ -89,12 +87,40 @@ fn writing(met: &Met<'_>) -> io::Result<Meeting> {
         _ => false,
     };
     Ok(match is_elsewhere {
-        true => Meeting::Act(Act::Change(None)),
-        false => match moving(met)? {
-            Meeting::Note(change) => Meeting::Act(Act::Change(Some(change))),
+        true => Meeting::Act(Act::Change([None; 2])),
+        false => match moving(met, descriptor)? {
+            Meeting::Note(change) => Meeting::Act(Act::Change([Some(change), None])),
             other => other,
         },
     })
+}
+
+/// Of both files the position moves where none is named.
+fn copying(met: &Met<'_>) -> io::Result<Meeting> {
+    let [from, from_position, to, to_position, ..] = met.arguments;
+    let is_plain = task::file_type(met.process, from)? == Some(FileType::RegularFile);
+    if !is_plain || !may_be_written(met, to)? {
+        return Ok(Meeting::Wait);
+    }
+    let mut moved = [None; 2];
+    let ends = [(from, from_position), (to, to_position)];
+    for (moved, (descriptor, position)) in moved.iter_mut().zip(ends) {
+        if position == 0 {
+            match moving(met, descriptor)? {
+                Meeting::Note(change) => *moved = Some(change),
+                _ => return Ok(Meeting::Wait),
+            }
+        }
+    }
+    Ok(Meeting::Act(Act::Change(moved)))
+}
+
+/// Whether a descriptor leads to a file that the view can give back, and that nobody else sees change.
+fn may_be_written(met: &Met<'_>, descriptor: u64) -> io::Result<bool> {
+    let kind = task::file_type(met.process, descriptor)?;
+    Ok(kind == Some(FileType::RegularFile)
+        && met.known.seen.names().is_served(met.process, descriptor)?
+        && !is_mapped_elsewhere(met, descriptor)?)
 }
 
 /// Only what has a position can be moved. With a pipe or a socket the call fails by itself; a device that keeps nothing
@@ -106,7 +132,7 @@ fn seeking(met: &Met<'_>) -> io::Result<Meeting> {
         Some(_) => true,
     };
     match has_position {
-        true => moving(met),
+        true => moving(met, met.arguments[0]),
         false => Ok(Meeting::Pass(Kind::Descriptor)),
     }
 }
@@ -129,8 +155,8 @@ fn device(met: &Met<'_>) -> io::Result<Option<u64>> {
 
 /// Whether others may have the file mapped. The kernel shows them what is written before it asks the view,
 /// where a change of data that they have open would wait.
-fn is_mapped_elsewhere(met: &Met<'_>) -> io::Result<bool> {
-    let inode = task::inode_of(met.process, met.arguments[0])?;
+fn is_mapped_elsewhere(met: &Met<'_>, descriptor: u64) -> io::Result<bool> {
+    let inode = task::inode_of(met.process, descriptor)?;
     let (Some(device), Some(inode)) = (met.known.seen.names().device(), inode) else {
         return Ok(true);
     };
@@ -171,8 +197,8 @@ fn input(met: &Met<'_>) -> io::Result<Meeting> {
 
 /// A position that the process shares with others is theirs, too. A file that it has opened since its
 /// checkpoint nobody shares: a birth would have waited.
-fn moving(met: &Met<'_>) -> io::Result<Meeting> {
-    let number = met.arguments[0] as i32;
+fn moving(met: &Met<'_>, descriptor: u64) -> io::Result<Meeting> {
+    let number = descriptor as i32;
     let is_old = met.known.member.is_none_or(|member| member.had(number));
     let is_vessel = |process| {
         met.known

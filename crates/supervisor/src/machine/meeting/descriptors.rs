@@ -1,12 +1,17 @@
 //! The table of descriptors, which a vessel holds too: what a rollback finds in the process and not there,
 //! it closes.
 
+use std::io;
+
 use super::Met;
 use crate::kind::Kind;
 use crate::meeting::Meeting;
 use surmise_syscalls::Syscall;
 
-pub(super) fn meet(met: &Met<'_>) -> Meeting {
+/// FICLONE, FICLONERANGE of ioctl(2): they have files share blocks, which files of FUSE never do.
+const CLONES: [u32; 2] = [0x4004_9409, 0x4020_940d];
+
+pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
     let [first, command, ..] = met.arguments;
     let is_harmless = match met.name {
         Syscall::Pipe
@@ -22,14 +27,17 @@ pub(super) fn meet(met: &Met<'_>) -> Meeting {
         | Syscall::PidfdOpen => true,
         // One that is there would be changed.
         Syscall::Signalfd | Syscall::Signalfd4 => first as i32 == -1,
+        Syscall::Ioctl if CLONES.contains(&(command as u32)) => {
+            met.known.seen.names().is_served(met.process, first)?
+        }
         Syscall::Ioctl => observes_device(command as u32),
         Syscall::Fcntl => observes_file(command as u32),
         _ => false,
     };
-    match is_harmless {
+    Ok(match is_harmless {
         true => Meeting::Pass(Kind::Descriptor),
         false => Meeting::Wait,
-    }
+    })
 }
 
 /// A task that depends on a guess changes no terminal: that waits. A task that was given input has its guesses decided before

@@ -97,7 +97,7 @@ fn opening(met: &Met<'_>, (directory, path): (u64, u64), flags: u64) -> io::Resu
     let is_plain = |place: PathBuf| seen.names().is_plain(&place, files);
     Ok(match place.is_some_and(is_plain) {
         true if flags & CHANGING == 0 => Meeting::Pass(Kind::File),
-        true => Meeting::Act(Act::Change(None)),
+        true => Meeting::Act(Act::Change([None; 2])),
         false => Meeting::Wait,
     })
 }
@@ -113,7 +113,7 @@ fn place(met: &Met<'_>, path: (u64, u64), last: Last) -> io::Result<Option<PathB
 /// A change of what a path leads to.
 fn change(met: &Met<'_>, path: (u64, u64), last: Last) -> io::Result<Meeting> {
     Ok(match place(met, path, last)? {
-        Some(_) => Meeting::Act(Act::Change(None)),
+        Some(_) => Meeting::Act(Act::Change([None; 2])),
         None => Meeting::Wait,
     })
 }
@@ -122,7 +122,7 @@ fn change(met: &Met<'_>, path: (u64, u64), last: Last) -> io::Result<Meeting> {
 fn served(met: &Met<'_>, number: u64) -> io::Result<Meeting> {
     Ok(
         match met.known.seen.names().is_served(met.process, number)? {
-            true => Meeting::Act(Act::Change(None)),
+            true => Meeting::Act(Act::Change([None; 2])),
             false => Meeting::Wait,
         },
     )
@@ -138,13 +138,13 @@ fn moving(met: &Met<'_>, paths: [(u64, u64); 2]) -> io::Result<Meeting> {
             _ => return Ok(Meeting::Wait),
         }
     }
-    Ok(Meeting::Act(Act::Change(None)))
+    Ok(Meeting::Act(Act::Change([None; 2])))
 }
 
 fn both(one: Meeting, two: Meeting) -> Meeting {
     match (one, two) {
         (Meeting::Act(Act::Change(_)), Meeting::Act(Act::Change(_))) => {
-            Meeting::Act(Act::Change(None))
+            Meeting::Act(Act::Change([None; 2]))
         }
         _ => Meeting::Wait,
     }
@@ -282,7 +282,7 @@ mod tests {
         let files = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC);
         let inside = Inside(files.expect("a descriptor"));
         let opened = |path, flags| opened(&seen, path, flags, Some(&inside));
-        let change = || Meeting::Act(Act::Change(None));
+        let change = || Meeting::Act(Act::Change([None; 2]));
         for path in [c"/file", c"/none"] {
             assert_eq!(opened(path, 0), Meeting::Pass(Kind::File));
             assert_eq!(opened(path, CHANGING), change());
