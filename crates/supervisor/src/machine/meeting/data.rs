@@ -34,7 +34,9 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
             reading(met)?
         }
         // A directory that is listed from the start stays so listed, whatever is undone.
-        Syscall::Getdents | Syscall::Getdents64 if met.known.has_changed => Meeting::Wait,
+        Syscall::Getdents | Syscall::Getdents64 if met.known.has_changed && is_kept(met) => {
+            Meeting::Wait
+        }
         Syscall::Lseek => seeking(met)?,
         Syscall::Getdents | Syscall::Getdents64 => moving(met, met.arguments[0])?,
         Syscall::Write
@@ -46,6 +48,12 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
         Syscall::CopyFileRange => copying(met)?,
         _ => Meeting::Wait,
     })
+}
+
+/// Whether an open file may still be there after a rollback.
+fn is_kept(met: &Met<'_>) -> bool {
+    let number = met.arguments[0] as i32;
+    met.known.member.is_none_or(|member| member.had(number))
 }
 
 fn reading(met: &Met<'_>) -> io::Result<Meeting> {

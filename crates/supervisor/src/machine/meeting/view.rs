@@ -87,6 +87,10 @@ fn opening(met: &Met<'_>, (directory, path): (u64, u64), flags: u64) -> io::Resu
     if !seen.has_jails() && devices::is_named(seen.names(), met.process, path) {
         return Ok(Meeting::Pass(Kind::Descriptor));
     }
+    let changes = flags & CHANGING != 0;
+    if !changes && !seen.has_jails() && devices::is_fact(seen.names(), met.process, path) {
+        return Ok(Meeting::Pass(Kind::File));
+    }
     let is_new = flags & NEW == NEW;
     let last = match is_new || flags & NO_FOLLOW != 0 {
         true => Last::Named,
@@ -230,6 +234,8 @@ mod tests {
         let opened = |path, flags| opened(&seen, path, flags, None);
         assert_eq!(opened(c"/etc/passwd", 0), Meeting::Pass(Kind::File));
         assert_eq!(opened(c"/etc/nothing", 0), Meeting::Pass(Kind::File));
+        assert_eq!(opened(c"/proc/filesystems", 0), Meeting::Pass(Kind::File));
+        assert_eq!(opened(c"/proc/filesystems", CHANGING), Meeting::Wait);
         for elsewhere in [
             c"/dev/tty",
             c"/dev/null/",

@@ -58,6 +58,25 @@ pub(crate) fn is_named(names: &Names, process: Pid, path: u64) -> bool {
     is_whole && names.has_mount_at(place) && is_at(place)
 }
 
+/// Files in which the kernel tells of the machine and of itself, and of no task.
+const FACTS: [&str; 6] = [
+    "/proc/cpuinfo",
+    "/proc/filesystems",
+    "/proc/loadavg",
+    "/proc/meminfo",
+    "/proc/stat",
+    "/proc/version",
+];
+
+/// Whether a path of a process is the name of a file of the kernel's that can be read without a trace, and that tells nothing of
+/// what tasks do to each other. As for devices, the whole path has to be.
+pub(crate) fn is_fact(names: &Names, process: Pid, path: u64) -> bool {
+    task::string(process, path).is_some_and(|text| {
+        let is_known = FACTS.iter().any(|fact| fact.as_bytes() == text.to_bytes());
+        is_known && names.has_mount_at(Path::new("/proc"))
+    })
+}
+
 /// Whether such a device is at a place outside, which a domain has a mount of.
 fn is_at(place: &Path) -> bool {
     let known = PLACES.iter().find(|(name, _)| Path::new(name) == place);
