@@ -83,7 +83,7 @@ impl World for Machine {
     }
 
     fn meet(&mut self, process: Pid, call: &Call, around: Around<'_, Self>) -> io::Result<Meeting> {
-        if !self.let_tangle(call.thread())? {
+        if !unless_out_of_reach(self.let_tangle(call.thread()), false)? {
             return Ok(Meeting::Wait);
         }
         let Some(Learnt {
