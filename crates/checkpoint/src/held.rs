@@ -1,5 +1,6 @@
 //! A stopped thread of a process: what it was about to do, and calls that it makes meanwhile.
 
+mod birth;
 mod departure;
 mod order;
 mod taken;

@@ -12,6 +12,7 @@ use surmise_linux::proc::{self, Status, Task};
 use surmise_sys::ptrace::{self, Stopped};
 use surmise_sys::vdso;
 
+use crate::birth::Borne;
 use crate::error::{CheckpointError, taking};
 use crate::gate::{Gate, PendingCall};
 use crate::halted::Halted;
@@ -33,6 +34,8 @@ pub struct Process {
     pub(crate) vessels: u64,
     /// Vessels that were killed, and not reaped by the process.
     pub(crate) killed: Vec<Vessel>,
+    /// The processes that it has borne.
+    pub(crate) borne: Vec<Borne>,
 }
 
 impl Process {
@@ -51,6 +54,7 @@ impl Process {
             children: Children::default(),
             vessels: 0,
             killed: Vec::new(),
+            borne: Vec::new(),
         })
     }
 

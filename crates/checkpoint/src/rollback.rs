@@ -119,6 +119,8 @@ impl Halted<'_> {
         std::mem::take(&mut checkpoint.changed)
             .restore(hand, &mut scratch, vessel)
             .map_err(restoring("restore the attributes of a process"))?;
+        let forgotten = self.forget_children(&checkpoint.vessel, &mut scratch, gate);
+        forgotten.map_err(restoring("reap a child that was never born"))?;
         if !signals.is_empty() {
             let mut first = self.first_hand(gate).map_err(restoring("find a thread"))?;
             for signal in &signals {
@@ -197,7 +199,11 @@ impl Halted<'_> {
 }
 
 /// Any thread that does not block it takes it then.
-fn send_again(hand: &mut Hand<'_>, signal: &SignalInfo, scratch: &mut Scratch) -> io::Result<()> {
+pub(crate) fn send_again(
+    hand: &mut Hand<'_>,
+    signal: &SignalInfo,
+    scratch: &mut Scratch,
+) -> io::Result<()> {
     let place = scratch.write(hand, &signal.bytes())?;
     let own = hand.call(call::GETPID, [0; 6])?;
     let number = u64::from(signal.number().cast_unsigned());

@@ -25,6 +25,8 @@ pub(crate) enum Kind {
     Process,
     /// The birth of a thread.
     Thread,
+    /// The birth of a process.
+    Child,
     /// A signal that a task is about to take.
     Signal,
     /// What was promised to be durable.
@@ -45,6 +47,7 @@ impl Kind {
             Self::Memory => "memory",
             Self::Process => "process",
             Self::Thread => "thread",
+            Self::Child => "child",
             Self::Signal => "signal",
             Self::Epoch => "epoch",
         }

@@ -24,7 +24,7 @@ use crate::meeting::{Meeting, Wanted};
 use crate::member::Member;
 use crate::objects::input::{Look, Peeked, Place};
 use crate::source::Guess;
-use crate::world::{Apart, Imaged, Traced, World};
+use crate::world::{Apart, Born, Imaged, Traced, World};
 
 use channels::Channels;
 pub(crate) use door::Door;
@@ -240,6 +240,15 @@ impl World for Machine {
         others: &[PendingCall],
     ) -> io::Result<Imaged<Checkpoint>> {
         process.take_image(call, guess, others, &mut self.door)
+    }
+
+    fn bear(
+        &mut self,
+        process: &mut Supervised,
+        call: &Call,
+        others: &[PendingCall],
+    ) -> io::Result<Born<Supervised>> {
+        process.bear(call, others, &mut self.door)
     }
 
     fn stop(

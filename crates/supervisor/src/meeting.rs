@@ -17,6 +17,8 @@ pub(crate) enum Meeting {
     Note(Change),
     /// That the kind of object concerned can take it back, or hold it.
     Act(Act),
+    /// That the process which it bears depends on the same, and is destroyed where it would not have been born.
+    Bear,
     /// That nothing is undecided.
     Wait,
 }

@@ -23,6 +23,12 @@ pub(crate) struct Member<W: World> {
     /// Something of what it changed in the view was undone. Files that its older images have open may have
     /// another size than the kernel believes, until it is asked.
     pub(crate) has_undone: bool,
+    /// How many calls it has made since it became a member that were not guessed.
+    pub(crate) calls: u64,
+    /// Since it became a member it has borne others, which have open what it had.
+    is_parent: bool,
+    /// That it should bear another has failed: it is not tried again.
+    pub(crate) is_barren: bool,
 }
 
 #[derive(Debug)]
@@ -42,6 +48,9 @@ impl<W: World> Member<W> {
             images: Vec::new(),
             newest_record: None,
             has_undone: false,
+            calls: 0,
+            is_parent: false,
+            is_barren: false,
         }
     }
 
@@ -57,6 +66,19 @@ impl<W: World> Member<W> {
     /// The undo record of what it changes in the view, if it has changed anything since its newest image.
     pub(crate) fn newest_record(&self) -> Option<UndoId> {
         self.newest_record
+    }
+
+    /// It has borne another. Its next change in the view gets a record of its own: the view has to know that others
+    /// have open what it had.
+    pub(crate) fn has_borne(&mut self) {
+        self.is_parent = true;
+        self.newest_record = None;
+    }
+
+    /// Whether all that it has open now and had not at its oldest image is its own: it was born before the image, and
+    /// has borne nobody since.
+    pub(crate) fn shares_only_what_it_had(&self) -> bool {
+        !self.images.is_empty() && !self.is_parent
     }
 
     /// Keeps a new image.

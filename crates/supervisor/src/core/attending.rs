@@ -116,6 +116,7 @@ impl<W: World> Core<W> {
             return self.pass(asked);
         };
         let call = &asked.call;
+        member.calls += 1;
         let has_changed = self.objects.files.are_changed();
         let met = self.world.meet(process, call, Some(member), has_changed);
         match met.map_err(fail("look at a call"))? {
@@ -125,13 +126,14 @@ impl<W: World> Core<W> {
                 member.note(&self.world, change);
             }
             Meeting::Act(act) => return self.act(process, asked, &act),
+            Meeting::Bear => return self.bear(process, asked),
             Meeting::Wait => return self.wait(process, asked),
         }
         self.pass(asked)
     }
 
     /// A call waits until its process depends on nothing undecided.
-    fn wait(&mut self, process: Pid, asked: &Asked) -> Result<(), SupervisorError> {
+    pub(super) fn wait(&mut self, process: Pid, asked: &Asked) -> Result<(), SupervisorError> {
         let Some(member) = self.members.get(&process) else {
             return self.pass(asked);
         };
@@ -211,7 +213,7 @@ impl<W: World> Core<W> {
     }
 
     /// A call that no guess stands in the way of.
-    fn pass(&mut self, asked: &Asked) -> Result<(), SupervisorError> {
+    pub(super) fn pass(&mut self, asked: &Asked) -> Result<(), SupervisorError> {
         let call = &asked.call;
         if let Some(answer) = asked.ordered {
             return self.respond(call, answer);

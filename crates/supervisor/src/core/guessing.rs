@@ -12,6 +12,9 @@ use crate::meeting::Meeting;
 use crate::source::{Guess, Offer};
 use crate::world::World;
 
+/// How many calls a process makes after its birth until it is as likely to go on as to execute a program.
+const BEFORE_EXECUTION: u64 = 50;
+
 /// What came of a guess.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
@@ -31,7 +34,10 @@ impl<W: World> Core<W> {
         let Some(process) = process.map_err(fail("find a process"))? else {
             return Ok(false);
         };
-        if self.is_waited_for(process)? || self.waits.have_signal(process) {
+        if self.is_to_execute(process)
+            || self.is_waited_for(process)?
+            || self.waits.have_signal(process)
+        {
             return Ok(false);
         }
         let Some(takes) = self.takes(process, call, &offer.guess)? else {
@@ -48,6 +54,13 @@ impl<W: World> Core<W> {
             self.dismiss(process)?;
         }
         Ok(outcome != Outcome::Waits)
+    }
+
+    /// Whether a process was born lately, and may be about to execute a program. It needs no image for that unless it
+    /// is given a guess before.
+    fn is_to_execute(&self, process: Pid) -> bool {
+        let member = self.members.get(&process);
+        member.is_some_and(|member| member.images().len() == 0 && member.calls < BEFORE_EXECUTION)
     }
 
     /// Whether something waits for what a process was guessed. A further prediction would have that wait longer, and
@@ -80,7 +93,9 @@ impl<W: World> Core<W> {
         Ok(match met.map_err(fail("look at a call"))? {
             meeting @ (Meeting::Pass(_) | Meeting::Note(_)) => Some(meeting),
             // The call is made again behind an image, and met then.
-            meeting @ Meeting::Act(_) => (*guess == Guess::Truth).then_some(meeting),
+            meeting @ (Meeting::Act(_) | Meeting::Bear) => {
+                (*guess == Guess::Truth).then_some(meeting)
+            }
             Meeting::Wait => None,
         })
     }
@@ -132,7 +147,7 @@ impl<W: World> Core<W> {
         let task = member.task;
         let change = match takes {
             Meeting::Note(change) => Some(*change),
-            Meeting::Pass(_) | Meeting::Act(_) | Meeting::Wait => None,
+            Meeting::Pass(_) | Meeting::Act(_) | Meeting::Bear | Meeting::Wait => None,
         };
         match self.take_image(process, call, (&offer.guess, change))? {
             Shot::Taken => {}

@@ -256,6 +256,8 @@ struct Done {
     cascades: u64,
     undone_files: u64,
     undone_input: u64,
+    born: u64,
+    unborn: u64,
     outputs: u64,
     waits: BTreeMap<String, u64>,
 }
@@ -270,6 +272,8 @@ impl Done {
         let of = |kinds: &BTreeMap<String, u64>, kind| kinds.get(kind).copied().unwrap_or(0);
         self.undone_files += of(&stats.undone, "changed file");
         self.undone_input += of(&stats.undone, "input");
+        self.born += of(&stats.objects, "child");
+        self.unborn += of(&stats.undone, "child");
         self.outputs += of(&stats.objects, "stream");
         for (kind, waits) in stats.waits {
             *self.waits.entry(kind).or_default() += waits.count;
@@ -293,6 +297,8 @@ impl Done {
             self.cascades,
             self.undone_files,
             self.undone_input,
+            self.born,
+            self.unborn,
             self.outputs,
         ];
         waited && counts.iter().all(|count| *count > 0)

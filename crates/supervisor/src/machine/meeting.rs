@@ -88,7 +88,8 @@ mod tests {
     use crate::meeting::{Act, Wanted};
 
     /// By kind of object: calls that a rollback undoes, or that have nothing to undo.
-    const PASSING: [(&str, &str); 7] = [
+    const PASSING: [(&str, &str); 8] = [
+        ("borne", "fork"),
         (
             "descriptor",
             "epoll_create epoll_create1 eventfd eventfd2 inotify_init inotify_init1 memfd_create \
@@ -143,6 +144,7 @@ mod tests {
                         Meeting::Pass(kind) => kind.name(),
                         Meeting::Note(_) => "noted",
                         Meeting::Act(Act::Take(_)) => "input",
+                        Meeting::Bear => "borne",
                         Meeting::Act(_) | Meeting::Wait => "changed",
                     };
                     passing.entry(kind).or_default().push(row.name().as_str());

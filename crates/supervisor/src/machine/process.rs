@@ -3,10 +3,10 @@
 use std::io;
 use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::process::Pid;
 use surmise_checkpoint::{
-    Change, Checkpoint, CheckpointError, Departing, Gate, Halted, PendingCall, Process, Standing,
-    Traced,
+    Birth, Change, Checkpoint, CheckpointError, Departing, Gate, Halted, PendingCall, Process,
+    Standing, Traced,
 };
 use surmise_sys::memory;
 use surmise_sys::ptrace::Stopped;
@@ -16,7 +16,7 @@ use super::task;
 use crate::call::Call;
 use crate::error::bug;
 use crate::source::Guess;
-use crate::world::Imaged;
+use crate::world::{Born, Imaged};
 
 /// How long a thread may take to stop for an image: one that waits in the kernel for long is not worth
 /// waiting for.
@@ -38,11 +38,15 @@ pub(crate) struct Supervised {
 
 impl Supervised {
     pub(super) fn new(process: Pid) -> io::Result<Self> {
-        Ok(Self {
-            process: Process::new(process)?,
+        Ok(Self::of(Process::new(process)?))
+    }
+
+    fn of(process: Process) -> Self {
+        Self {
+            process,
             standing: None,
             departing: None,
-        })
+        }
     }
 
     pub(super) fn pid(&self) -> Pid {
@@ -109,6 +113,27 @@ impl Supervised {
         })
     }
 
+    /// Has a thread that waits in a call which bears a process make that call.
+    pub(super) fn bear(
+        &mut self,
+        call: &Call,
+        others: &[PendingCall],
+        door: &mut Door,
+    ) -> io::Result<Born<Self>> {
+        let mut calls = vec![call.pending()];
+        calls.extend(others);
+        let Ok(halted) = self.process.halt(&calls, Vec::new(), IMAGING, door) else {
+            return Ok(Born::Unmade);
+        };
+        let number = i64::from(call.row.number());
+        let birth = halted.bear(call.thread(), (number, *call.arguments()), door)?;
+        Ok(match birth {
+            Birth::Child(child) => Born::Child(child.pid(), Self::of(child)),
+            Birth::Childless => Born::Childless,
+            Birth::Unmade => Born::Unmade,
+        })
+    }
+
     /// Stops all threads. False if the process has ended.
     pub(super) fn stop(
         &mut self,
@@ -171,15 +196,9 @@ impl Supervised {
         }
     }
 
-    /// Kills the process, and returns when it has ended.
+    /// Kills the process, and returns when it has ended and maps no memory.
     pub(super) fn destroy(&mut self) -> io::Result<()> {
-        let killed = rustix::process::pidfd_open(self.process.pid(), PidfdFlags::empty())
-            .and_then(|pidfd| rustix::process::pidfd_send_signal(pidfd, Signal::KILL));
-        match killed.map_err(io::Error::from) {
-            Err(error) if !task::is_gone(&error) => return Err(error),
-            _ => {}
-        }
-        match self.process.ends_within(ENDING) {
+        match self.process.end(STOPPING)? {
             true => Ok(()),
             false => Err(io::ErrorKind::TimedOut.into()),
         }

@@ -155,6 +155,11 @@ impl Seen {
         self.passes_descriptors || self.parents.contains(&process)
     }
 
+    /// Whether the orphans of a process would be adopted by another than the domain's pid 1.
+    pub(crate) fn has_reaper_above(&self, process: Pid) -> io::Result<bool> {
+        self.reapers.are_above(process)
+    }
+
     /// Where paths lead.
     pub(crate) fn names(&self) -> &Names {
         &self.names
@@ -167,6 +172,6 @@ impl Seen {
 
     /// Whether something about a process cannot be undone.
     pub(crate) fn obstructs(&self, process: Pid) -> io::Result<bool> {
-        Ok(obstacle(process, self.suspicions)?.is_some() || self.reapers.are_above(process)?)
+        Ok(obstacle(process, self.suspicions)?.is_some() || self.has_reaper_above(process)?)
     }
 }

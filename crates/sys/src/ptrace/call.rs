@@ -22,6 +22,7 @@ pub const RT_SIGQUEUEINFO: i64 = libc::SYS_rt_sigqueueinfo;
 pub const SET_ROBUST_LIST: i64 = libc::SYS_set_robust_list;
 pub const UMASK: i64 = libc::SYS_umask;
 pub const WAIT4: i64 = libc::SYS_wait4;
+pub const WAITID: i64 = libc::SYS_waitid;
 
 /// Flags of [`CLONE`] for a copy of the process that is no child of its parent for `wait` without
 /// `__WALL`, tells nobody of its end, and is the tracer's at once.
@@ -29,3 +30,10 @@ pub const CLONE_VESSEL: u64 = (libc::CLONE_UNTRACED | libc::CLONE_PTRACE) as u64
 
 /// Flag of [`WAIT4`]: also for children that tell nobody of their end.
 pub const WAIT_ALL: u64 = libc::__WALL as u64;
+
+/// Flag of [`WAIT4`]: returns 0 at once where there is nothing to tell.
+pub const WAIT_NOT: u64 = libc::WNOHANG as u64;
+
+/// Flags of [`WAITID`] that tell what a child would be reaped for, and leave that to be told.
+pub const WAIT_LOOK: u64 =
+    (libc::WEXITED | libc::WSTOPPED | libc::WCONTINUED | libc::WNOHANG | libc::WNOWAIT) as u64;

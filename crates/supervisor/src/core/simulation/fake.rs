@@ -4,6 +4,7 @@
 //! All that tasks do is written down, and struck out when a task is restored. What is left in the end has to be what a
 //! machine without guesses could have done, in this order.
 
+mod births;
 mod log;
 mod state;
 
@@ -20,7 +21,7 @@ use crate::meeting::{Act, Meeting, Wanted};
 use crate::member::Member;
 use crate::objects::input::{Look, Peeked, Place};
 use crate::source::Guess;
-use crate::world::{Apart, Imaged, Traced, World};
+use crate::world::{Apart, Born, Imaged, Traced, World};
 
 pub(super) use log::{Disk, Log};
 pub(super) use state::{FILES, Op, Shared, State, Step, Written, pass};
@@ -101,6 +102,7 @@ impl World for Fake {
                 descriptor: 0,
                 room: vec![(thread, 1)],
             })),
+            Op::Bear => Meeting::Bear,
             Op::Sync | Op::Irrevocable | Op::Exit | Op::Push(_) => Meeting::Wait,
         })
     }
@@ -147,13 +149,7 @@ impl World for Fake {
         assert_eq!(waits_in, Some(call.notification.id), "it is in no call");
         let pending = |thread| thread == call.thread() || has_call(others, thread);
         assert!(state.can_stop(*process, pending, |_| false));
-        if state.rng.u8(..8) == 0 {
-            // By then calls have been interrupted, or not.
-            for thread in threads {
-                if state.rng.bool() {
-                    state.task(thread).waits_in = None;
-                }
-            }
+        if state.fails_to_stop(&threads) {
             return Ok(Imaged::Failed);
         }
         state.images_made += 1;
@@ -177,6 +173,35 @@ impl World for Fake {
         };
         let image = Image { number, told };
         Ok(Imaged::Taken { image, answered })
+    }
+
+    fn bear(
+        &mut self,
+        process: &mut Pid,
+        call: &Call,
+        others: &[PendingCall],
+    ) -> io::Result<Born<Pid>> {
+        let state = &mut *self.0.borrow_mut();
+        let (threads, parent) = (state.threads(*process), call.thread());
+        if state.tasks[parent].waits_in != Some(call.notification.id) {
+            return Ok(Born::Unmade);
+        }
+        let pending = |thread| thread == parent || has_call(others, thread);
+        assert!(state.can_stop(*process, pending, |_| false));
+        if state.fails_to_stop(&threads) {
+            return Ok(Born::Unmade);
+        }
+        let at = state.tasks[parent].told.len();
+        assert!(state.answer(call, Answer::Continue), "it waits");
+        for thread in threads {
+            let task = state.task(thread);
+            (task.waits_in, task.traced) = (None, true);
+        }
+        let child = state.births.child(parent, at);
+        if let Some(child) = child {
+            state.task(child).traced = true;
+        }
+        Ok(child.map_or(Born::Childless, |child| Born::Child(child, child)))
     }
 
     fn stop(
@@ -217,7 +242,7 @@ impl World for Fake {
     }
 
     fn destroy(&mut self, process: &mut Pid) -> io::Result<()> {
-        self.0.borrow_mut().kill(*process);
+        self.0.borrow_mut().unbear(*process);
         Ok(())
     }
 

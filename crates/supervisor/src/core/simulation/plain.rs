@@ -14,8 +14,8 @@ struct Plain {
 }
 
 impl Plain {
-    fn tell(&mut self, op: Op) -> i64 {
-        match op {
+    fn tell(&mut self, step: &Step) -> i64 {
+        match step.op {
             Op::Look(file) => self.files[file],
             Op::Add(file) => {
                 self.files[file] += 1;
@@ -28,6 +28,8 @@ impl Plain {
                 self.pipe.push_back(byte);
                 0
             }
+            // There may be too many.
+            Op::Bear => step.told,
             Op::Sync | Op::Irrevocable | Op::Exit => 0,
         }
     }
@@ -38,7 +40,7 @@ impl Plain {
 pub(super) fn is_plain(state: &State) {
     let mut plain = Plain::default();
     for step in &state.steps {
-        let told = plain.tell(step.op);
+        let told = plain.tell(step);
         assert_eq!(step.told, told, "{step:?} of {:?}", state.steps);
     }
     assert_eq!(state.files, plain.files);
@@ -72,6 +74,12 @@ fn is_in_causal_order(state: &State) {
             puts += 1;
         }
         heard.hear(step);
+        if let Op::Bear = step.op
+            && let Some(child) = state.births.child(step.task, step.at)
+        {
+            let known = heard.by(step.task).clone();
+            heard.by(child).extend(known);
+        }
     }
     assert_eq!(puts, state.stream.len(), "what was undone has left");
 }

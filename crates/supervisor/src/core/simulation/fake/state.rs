@@ -11,6 +11,7 @@ use rustix::process::Pid;
 use surmise_sys::seccomp::{Answer, Notification};
 use surmise_syscalls::{Row, Syscall, row_of};
 
+use super::births::Births;
 use crate::call::Call;
 
 /// What a task does, each by one call.
@@ -30,6 +31,8 @@ pub(in crate::core::simulation) enum Op {
     Sync,
     /// Does what nobody can take back.
     Irrevocable,
+    /// Bears a process.
+    Bear,
     /// Ends, and its process with its last thread.
     Exit,
     /// Somebody outside writes to the pipe.
@@ -51,13 +54,14 @@ impl Op {
                 .rotate_left(23);
         }
         let place = (hash >> 32) as usize % FILES;
-        match hash % 16 {
+        match hash % 17 {
             0..=4 => Self::Look(place),
             5..=7 => Self::Add(place),
             8..=10 => Self::Put((hash >> 40) as u8),
             11 | 12 => Self::Take,
             13 => Self::Poll,
             14 => Self::Sync,
+            15 => Self::Bear,
             _ => Self::Irrevocable,
         }
     }
@@ -71,6 +75,7 @@ impl Op {
             Self::Poll => Syscall::Poll,
             Self::Sync => Syscall::Fsync,
             Self::Irrevocable => Syscall::Execve,
+            Self::Bear => Syscall::Fork,
             Self::Exit | Self::Push(_) => Syscall::Exit,
         })
     }
@@ -134,6 +139,10 @@ impl Tasks {
     pub(in crate::core::simulation) fn iter(&self) -> impl Iterator<Item = (Pid, &Task)> {
         self.0.iter().map(|(pid, task)| (*pid, task))
     }
+
+    pub(super) fn add(&mut self, pid: Pid, task: Task) {
+        self.0.push((pid, task));
+    }
 }
 
 impl Index<Pid> for Tasks {
@@ -171,6 +180,7 @@ pub(in crate::core::simulation) struct State {
     /// By the number of a call: how many promises have to be kept before it is answered.
     pub(super) awaited: BTreeMap<u64, u64>,
     calls: u64,
+    pub(in crate::core::simulation) births: Births,
     pub(super) images: BTreeSet<u64>,
     pub(super) images_made: u64,
 }
@@ -225,6 +235,7 @@ impl State {
             kept: 0,
             awaited: BTreeMap::new(),
             calls: 0,
+            births: Births::default(),
             images: BTreeSet::new(),
             images_made: 0,
         }))
@@ -358,6 +369,17 @@ impl State {
         true
     }
 
+    /// Whether threads are not to be stopped. By then calls have been interrupted, or not.
+    pub(super) fn fails_to_stop(&mut self, threads: &[Pid]) -> bool {
+        let fails = self.rng.u8(..8) == 0;
+        for &thread in threads.iter().filter(|_| fails) {
+            if self.rng.bool() {
+                self.task(thread).waits_in = None;
+            }
+        }
+        fails
+    }
+
     pub(super) fn task(&mut self, pid: Pid) -> &mut Task {
         &mut self.tasks[pid]
     }
@@ -388,6 +410,7 @@ impl State {
             }
             Op::Take => i64::from(self.pipe.pop_front()?),
             Op::Poll => self.pipe.len() as i64,
+            Op::Bear => self.bear(pid),
             Op::Sync | Op::Irrevocable | Op::Exit | Op::Push(_) => 0,
         })
     }
@@ -404,16 +427,6 @@ impl State {
             let task = &self.tasks[thread];
             (task.waits_in.is_none() || has_call(thread)) && (!task.at_signal || has_signal(thread))
         })
-    }
-
-    /// Threads are what they were.
-    pub(super) fn restore(&mut self, image: Vec<(Pid, Vec<i64>)>) {
-        for (thread, told) in image {
-            let length = told.len();
-            self.steps
-                .retain(|step| step.task != thread || step.at < length);
-            self.task(thread).told = told;
-        }
     }
 }
 
