@@ -17,7 +17,7 @@ use crate::gate::Gate;
 use crate::halted::{Halted, Traced};
 use crate::held::{Departure, Held, is_gone};
 use crate::obstacles;
-use crate::process::{Process, is_zombie};
+use crate::process::{Process, UNKNOWN, is_zombie};
 use crate::rollback::send_again;
 use crate::scratch::Scratch;
 use crate::vessel::{self, Vessel};
@@ -57,7 +57,8 @@ impl Halted<'_> {
     ) -> io::Result<Birth> {
         let instruction = self.instruction;
         let waits = |held: &&mut Held| held.thread() == thread && held.was_notifying();
-        let Some(parent) = self.threads.iter_mut().find(waits) else {
+        let parent = self.threads.iter_mut().find(waits);
+        let Some(parent) = parent.filter(|_| instruction != UNKNOWN) else {
             self.go_on(None, Traced::Still, gate)?;
             return Ok(Birth::Unmade);
         };

@@ -27,6 +27,8 @@ pub(crate) enum Kind {
     Thread,
     /// The birth of a process.
     Child,
+    /// The program that a process executes.
+    Program,
     /// A signal that a task is about to take.
     Signal,
     /// What was promised to be durable.
@@ -48,6 +50,7 @@ impl Kind {
             Self::Process => "process",
             Self::Thread => "thread",
             Self::Child => "child",
+            Self::Program => "program",
             Self::Signal => "signal",
             Self::Epoch => "epoch",
         }

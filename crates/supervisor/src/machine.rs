@@ -14,6 +14,7 @@ use std::os::fd::{BorrowedFd, RawFd};
 use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::CapabilitySet;
 use surmise_checkpoint::{Change, Checkpoint, PendingCall, is_vessel};
 use surmise_refusals::Observer;
 use surmise_sys::ptrace::Stopped;
@@ -52,6 +53,8 @@ pub(crate) struct Machine {
 /// What was learnt of a domain in which tasks may be given guesses.
 #[derive(Debug, Default)]
 struct Learnt {
+    /// Whether a program that a tracee executes gets the rights that it would get untraced.
+    keeps_rights: bool,
     /// The command's streams, once its process was met.
     channels: Option<Channels>,
     seen: Seen,
@@ -64,7 +67,10 @@ impl Machine {
         Self {
             door: Door::new(listener),
             observer,
-            learnt: guesses.then(Learnt::default),
+            learnt: guesses.then(|| Learnt {
+                keeps_rights: keeps_rights(),
+                ..Learnt::default()
+            }),
         }
     }
 
@@ -89,6 +95,13 @@ impl Member<Machine> {
     pub(crate) fn has_vessel(&self, process: Pid) -> bool {
         self.images().any(|image| image.vessel() == process)
     }
+}
+
+/// Whether the kernel gives a tracee of this process the rights of a set-user-id program: its tracer needs a capability for
+/// that. A tracer without any is an ordinary user's, in whose domains programs get no rights, traced or not.
+fn keeps_rights() -> bool {
+    let own = rustix::thread::capabilities(None).map(|sets| sets.effective);
+    own.is_ok_and(|own| own.is_empty() || own.contains(CapabilitySet::SYS_PTRACE))
 }
 
 /// Lets a tracee go that is no member's: it was stopped for one that has been decided since. Or it is the vessel
@@ -178,6 +191,7 @@ impl World for Machine {
         let Some(Learnt {
             channels: Some(channels),
             seen,
+            keeps_rights,
             ..
         }) = &self.learnt
         else {
@@ -188,6 +202,7 @@ impl World for Machine {
             seen,
             member,
             has_changed,
+            keeps_rights: *keeps_rights,
         };
         unless_out_of_reach(meeting::meet(process, call, known), Meeting::Wait)
     }
@@ -249,6 +264,10 @@ impl World for Machine {
         others: &[PendingCall],
     ) -> io::Result<Born<Supervised>> {
         process.bear(call, others, &mut self.door)
+    }
+
+    fn executes(&self, process: &mut Supervised) {
+        process.executes();
     }
 
     fn stop(

@@ -19,6 +19,9 @@ pub(crate) enum Meeting {
     Act(Act),
     /// That the process which it bears depends on the same, and is destroyed where it would not have been born.
     Bear,
+    /// That its process executes a program: all that it was and has is then of that program, and no image of before could
+    /// be restored. It has none.
+    Execute,
     /// That nothing is undecided.
     Wait,
 }

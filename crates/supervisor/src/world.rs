@@ -145,6 +145,9 @@ pub(crate) trait World: Sized {
         others: &[PendingCall],
     ) -> io::Result<Born<Self::Process>>;
 
+    /// A process without an image, all of which this one thread is, is about to execute a program.
+    fn executes(&self, process: &mut Self::Process);
+
     /// Stops all threads of a process, whatever they are doing. `calls` and `signals`: those of its threads that wait in
     /// a call, and that have stopped to take a signal. False if it has ended.
     fn stop(

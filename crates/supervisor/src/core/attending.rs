@@ -116,7 +116,7 @@ impl<W: World> Core<W> {
             return self.pass(asked);
         };
         let call = &asked.call;
-        member.calls += 1;
+        member.has_called();
         let has_changed = self.objects.files.are_changed();
         let met = self.world.meet(process, call, Some(member), has_changed);
         match met.map_err(fail("look at a call"))? {
@@ -127,6 +127,11 @@ impl<W: World> Core<W> {
             }
             Meeting::Act(act) => return self.act(process, asked, &act),
             Meeting::Bear => return self.bear(process, asked),
+            Meeting::Execute => {
+                self.stats.met(Kind::Program);
+                member.executes();
+                self.world.executes(&mut member.process);
+            }
             Meeting::Wait => return self.wait(process, asked),
         }
         self.pass(asked)

@@ -9,11 +9,9 @@ use super::imaging::Shot;
 use crate::call::Call;
 use crate::error::{SupervisorError, bug, fail, refused};
 use crate::meeting::Meeting;
+use crate::member::Member;
 use crate::source::{Guess, Offer};
 use crate::world::World;
-
-/// How many calls a process makes after its birth until it is as likely to go on as to execute a program.
-const BEFORE_EXECUTION: u64 = 50;
 
 /// What came of a guess.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +58,7 @@ impl<W: World> Core<W> {
     /// is given a guess before.
     fn is_to_execute(&self, process: Pid) -> bool {
         let member = self.members.get(&process);
-        member.is_some_and(|member| member.images().len() == 0 && member.calls < BEFORE_EXECUTION)
+        member.is_some_and(Member::may_execute)
     }
 
     /// Whether something waits for what a process was guessed. A further prediction would have that wait longer, and
@@ -96,7 +94,8 @@ impl<W: World> Core<W> {
             meeting @ (Meeting::Act(_) | Meeting::Bear) => {
                 (*guess == Guess::Truth).then_some(meeting)
             }
-            Meeting::Wait => None,
+            // An image of before would stand in its way.
+            Meeting::Execute | Meeting::Wait => None,
         })
     }
 
@@ -147,7 +146,7 @@ impl<W: World> Core<W> {
         let task = member.task;
         let change = match takes {
             Meeting::Note(change) => Some(*change),
-            Meeting::Pass(_) | Meeting::Act(_) | Meeting::Bear | Meeting::Wait => None,
+            _ => None,
         };
         match self.take_image(process, call, (&offer.guess, change))? {
             Shot::Taken => {}

@@ -258,6 +258,7 @@ struct Done {
     undone_input: u64,
     born: u64,
     unborn: u64,
+    programs: u64,
     outputs: u64,
     waits: BTreeMap<String, u64>,
 }
@@ -274,6 +275,7 @@ impl Done {
         self.undone_input += of(&stats.undone, "input");
         self.born += of(&stats.objects, "child");
         self.unborn += of(&stats.undone, "child");
+        self.programs += of(&stats.objects, "program");
         self.outputs += of(&stats.objects, "stream");
         for (kind, waits) in stats.waits {
             *self.waits.entry(kind).or_default() += waits.count;
@@ -299,6 +301,7 @@ impl Done {
             self.undone_input,
             self.born,
             self.unborn,
+            self.programs,
             self.outputs,
         ];
         waited && counts.iter().all(|count| *count > 0)

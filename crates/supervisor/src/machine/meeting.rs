@@ -8,6 +8,7 @@ mod apart;
 mod data;
 mod descriptors;
 mod events;
+mod execution;
 mod memory;
 mod network;
 mod process;
@@ -36,6 +37,14 @@ pub(crate) struct Met<'a> {
     pub(crate) known: Known<'a>,
 }
 
+impl Met<'_> {
+    /// Whether the process depends on something undecided and has no image: it was born so.
+    fn has_no_image(&self) -> bool {
+        let member = self.known.member;
+        member.is_some_and(|member| member.images().len() == 0)
+    }
+}
+
 /// What is known of a process that calls, and of its domain.
 #[derive(Clone, Copy)]
 pub(crate) struct Known<'a> {
@@ -45,6 +54,8 @@ pub(crate) struct Known<'a> {
     pub(crate) member: Option<&'a Member<Machine>>,
     /// Whether files of the view have changed, and that is undecided.
     pub(crate) has_changed: bool,
+    /// Whether a program that a tracee executes gets the rights that it would get untraced.
+    pub(crate) keeps_rights: bool,
 }
 
 /// What it takes to let a call of a process happen.
@@ -60,6 +71,10 @@ pub(super) fn meet(process: Pid, call: &Call, known: Known<'_>) -> io::Result<Me
         .disposition_with(Column::Prediction, call.arguments())
     {
         Disposition::Allow => return Ok(Meeting::Pass(Kind::None)),
+        // A rollback could not restore that; it destroys such a process.
+        Disposition::Wait if met.has_no_image() && is_its_own(met.name) => {
+            return Ok(Meeting::Pass(Kind::Process));
+        }
         Disposition::Refuse(_) | Disposition::Wait => return Ok(Meeting::Wait),
         Disposition::Track | Disposition::Hold => {}
     }
@@ -67,12 +82,18 @@ pub(super) fn meet(process: Pid, call: &Call, known: Known<'_>) -> io::Result<Me
         Handler::Data => data::meet(&met),
         Handler::Descriptors => Ok(descriptors::meet(&met)),
         Handler::Events => Ok(events::meet(&met)),
+        Handler::Exec => execution::meet(&met),
         Handler::Memory => Ok(memory::meet(&met)),
         Handler::Network => Ok(network::meet(&met)),
         Handler::Process => process::meet(&met),
         Handler::View => view::meet(&met),
         _ => Ok(Meeting::Wait),
     }
+}
+
+/// Whether a call changes something of its thread or process that nobody else has or sees.
+fn is_its_own(name: Syscall) -> bool {
+    matches!(name, Syscall::SetTidAddress | Syscall::Sigaltstack)
 }
 
 #[cfg(test)]
@@ -114,6 +135,7 @@ mod tests {
             seen: &seen,
             member: None,
             has_changed: false,
+            keeps_rights: true,
         };
         let process = rustix::process::getpid();
         let notification = Notification {
@@ -145,7 +167,7 @@ mod tests {
                         Meeting::Note(_) => "noted",
                         Meeting::Act(Act::Take(_)) => "input",
                         Meeting::Bear => "borne",
-                        Meeting::Act(_) | Meeting::Wait => "changed",
+                        Meeting::Act(_) | Meeting::Execute | Meeting::Wait => "changed",
                     };
                     passing.entry(kind).or_default().push(row.name().as_str());
                 }

@@ -73,6 +73,10 @@ impl Supervised {
         self.process.ended(thread);
     }
 
+    pub(super) fn executes(&mut self) {
+        self.process.executes();
+    }
+
     pub(super) fn discard(&mut self, image: Checkpoint) -> io::Result<()> {
         image.discard(&mut self.process)
     }

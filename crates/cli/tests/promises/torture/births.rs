@@ -53,6 +53,41 @@ fn perl_forks() {
     late(&["perl", "births.pl"], prepare);
 }
 
+/// Each subshell executes a program, the last one that its user may not read, and one that is not there.
+#[test]
+fn subshells_execute_programs() {
+    const SCRIPT: &str = r#"
+cp /bin/echo said; cp /bin/echo secret; chmod 111 secret
+for n in 1 2 3 4 5; do (test -d /usr; exec /bin/echo $n); (exec ./said again $n >>said.log); done
+for n in 1 2 3; do (test -d /usr; exec ./secret $n); (exec /no/such/program); echo $?; done
+(trap '' USR1; cd /usr; exec sh -c 'kill -USR1 $$; echo $PWD lives')
+cat said.log
+"#;
+    torture("programs", &["sh", "-c", SCRIPT], |_| true);
+    late(&["sh", "-c", SCRIPT], |_| true);
+    as_each_user(|setting| {
+        let arguments = [
+            "run",
+            "--torture",
+            "5:0.1",
+            "--stats",
+            "--json",
+            "--",
+            "sh",
+            "-c",
+        ];
+        let script = "for n in $(seq 60); do (exec /bin/true); done";
+        let outcome = setting
+            .surmise(&[&arguments[..], &[script]].concat())
+            .outcome();
+        outcome.assert_success();
+        let object = told(&outcome.stderr);
+        let programs = object["speculation"]["objects"]["program"].as_u64();
+        tell(format_args!("{programs:?} executed"));
+        assert!(programs > Some(0), "{object}");
+    });
+}
+
 /// It checks its memory, its children and what it is told of their ends.
 #[test]
 fn a_parent_finds_the_children_that_it_has_borne_and_no_others() {

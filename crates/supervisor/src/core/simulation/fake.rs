@@ -82,7 +82,7 @@ impl World for Fake {
         &mut self,
         _: Pid,
         call: &Call,
-        _: Option<&Member<Self>>,
+        member: Option<&Member<Self>>,
         _: bool,
     ) -> io::Result<Meeting> {
         let state = self.0.borrow();
@@ -103,7 +103,10 @@ impl World for Fake {
                 room: vec![(thread, 1)],
             })),
             Op::Bear => Meeting::Bear,
-            Op::Sync | Op::Irrevocable | Op::Exit | Op::Push(_) => Meeting::Wait,
+            Op::Execute if member.is_some_and(|member| is_alone(&state, member)) => {
+                Meeting::Execute
+            }
+            Op::Sync | Op::Irrevocable | Op::Execute | Op::Exit | Op::Push(_) => Meeting::Wait,
         })
     }
 
@@ -154,7 +157,7 @@ impl World for Fake {
         }
         state.images_made += 1;
         let number = state.images_made;
-        state.images.insert(number);
+        state.images.insert(number, *process);
         let told = threads.iter().map(|&thread| {
             let task = state.task(thread);
             task.traced = true;
@@ -204,6 +207,8 @@ impl World for Fake {
         Ok(child.map_or(Born::Childless, |child| Born::Child(child, child)))
     }
 
+    fn executes(&self, _: &mut Pid) {}
+
     fn stop(
         &mut self,
         process: &mut Pid,
@@ -226,7 +231,10 @@ impl World for Fake {
         for thread in state.threads(*process) {
             assert!(state.tasks[thread].stands, "it runs");
         }
-        assert!(state.images.remove(&image.number), "it is used up");
+        assert!(
+            state.images.remove(&image.number).is_some(),
+            "it is used up"
+        );
         state.restore(image.told);
         Ok(Some(1))
     }
@@ -261,7 +269,10 @@ impl World for Fake {
 
     fn discard(&mut self, image: Image, process: Option<&mut Pid>) -> io::Result<()> {
         let state = &mut *self.0.borrow_mut();
-        assert!(state.images.remove(&image.number), "it is used up");
+        assert!(
+            state.images.remove(&image.number).is_some(),
+            "it is used up"
+        );
         if process.is_none() {
             // It was killed: all that it did since might as well not have been done.
             state.restore(image.told);
@@ -354,6 +365,11 @@ impl World for Fake {
     fn may_put(&self, _: Option<Pid>, call: &Call) -> bool {
         matches!(self.0.borrow().op_of(call), Op::Put(_) | Op::Exit)
     }
+}
+
+/// Whether a member has one thread and no image.
+fn is_alone(state: &State, member: &Member<Fake>) -> bool {
+    member.images().len() == 0 && state.threads(member.pid()).len() == 1
 }
 
 /// All memory that a call of a thread names is at this address.

@@ -30,7 +30,7 @@ impl Plain {
             }
             // There may be too many.
             Op::Bear => step.told,
-            Op::Sync | Op::Irrevocable | Op::Exit => 0,
+            Op::Sync | Op::Irrevocable | Op::Execute | Op::Exit => 0,
         }
     }
 }

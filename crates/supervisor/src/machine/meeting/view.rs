@@ -183,6 +183,7 @@ mod tests {
                 seen,
                 member: None,
                 has_changed: false,
+                keeps_rights: true,
             },
         };
         meet(&met).expect("look")

@@ -1,7 +1,7 @@
 //! Tasks that are small state machines, and what they share.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Index, IndexMut};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -33,6 +33,8 @@ pub(in crate::core::simulation) enum Op {
     Irrevocable,
     /// Bears a process.
     Bear,
+    /// Executes a program. No image of before can be restored.
+    Execute,
     /// Ends, and its process with its last thread.
     Exit,
     /// Somebody outside writes to the pipe.
@@ -54,7 +56,7 @@ impl Op {
                 .rotate_left(23);
         }
         let place = (hash >> 32) as usize % FILES;
-        match hash % 17 {
+        match hash % 18 {
             0..=4 => Self::Look(place),
             5..=7 => Self::Add(place),
             8..=10 => Self::Put((hash >> 40) as u8),
@@ -62,6 +64,7 @@ impl Op {
             13 => Self::Poll,
             14 => Self::Sync,
             15 => Self::Bear,
+            16 => Self::Execute,
             _ => Self::Irrevocable,
         }
     }
@@ -76,6 +79,7 @@ impl Op {
             Self::Sync => Syscall::Fsync,
             Self::Irrevocable => Syscall::Execve,
             Self::Bear => Syscall::Fork,
+            Self::Execute => Syscall::Execveat,
             Self::Exit | Self::Push(_) => Syscall::Exit,
         })
     }
@@ -181,7 +185,8 @@ pub(in crate::core::simulation) struct State {
     pub(super) awaited: BTreeMap<u64, u64>,
     calls: u64,
     pub(in crate::core::simulation) births: Births,
-    pub(super) images: BTreeSet<u64>,
+    /// By number: the process that one is of.
+    pub(super) images: BTreeMap<u64, Pid>,
     pub(super) images_made: u64,
 }
 
@@ -236,7 +241,7 @@ impl State {
             awaited: BTreeMap::new(),
             calls: 0,
             births: Births::default(),
-            images: BTreeSet::new(),
+            images: BTreeMap::new(),
             images_made: 0,
         }))
     }
@@ -394,6 +399,13 @@ impl State {
         if let Op::Irrevocable = op {
             assert!(!self.tasks[pid].traced, "it cannot be taken back");
         }
+        if let Op::Execute = op {
+            let process = self.tasks[pid].process;
+            assert!(
+                self.images.values().all(|of| *of != process),
+                "an image of it cannot be restored"
+            );
+        }
         Some(match op {
             Op::Look(file) => self.files[file],
             Op::Add(file) => {
@@ -411,7 +423,7 @@ impl State {
             Op::Take => i64::from(self.pipe.pop_front()?),
             Op::Poll => self.pipe.len() as i64,
             Op::Bear => self.bear(pid),
-            Op::Sync | Op::Irrevocable | Op::Exit | Op::Push(_) => 0,
+            Op::Sync | Op::Irrevocable | Op::Execute | Op::Exit | Op::Push(_) => 0,
         })
     }
 
