@@ -1,5 +1,6 @@
 //! A stopped thread of a process: what it was about to do, and calls that it makes meanwhile.
 
+mod birth;
 mod departure;
 mod order;
 mod taken;
@@ -18,7 +19,7 @@ use taken::{Returned, Taken};
 
 use crate::error::{CheckpointError, taking};
 use crate::gate::{Gate, PendingCall};
-use crate::process::is_zombie;
+use crate::process::{check_known, is_zombie};
 
 /// Every signal but SIGTRAP: nothing arrives while a thread works for the supervisor. The end of a step is
 /// a SIGTRAP that the kernel forces, and where that is blocked it takes the program's handler away.
@@ -167,6 +168,7 @@ impl Held {
 
     /// Has it be about to make a call, in which no signal disturbs it.
     fn work(&mut self, instruction: u64, number: i64, arguments: [u64; 6]) -> io::Result<()> {
+        check_known(instruction)?;
         let registers = self.registers.calling(instruction, number, arguments);
         let stopped = self.stopped()?;
         stopped.set_registers(&registers)?;

@@ -108,7 +108,7 @@ impl Notifier {
 
     /// Later changes can be undone to here. All that anybody changes or looks at from now on is this
     /// process', until the mark is undone or kept; `has_borne` says that it may share what it has open
-    /// with children.
+    /// with children, which need not be said a second time of the same files.
     ///
     /// # Errors
     /// `EBUSY` during a commit, `EOPNOTSUPP` before Linux 6.2; else what writing the log failed with.

@@ -98,14 +98,14 @@ impl Held {
         Ok(())
     }
 
-    fn waiting(&self, queue: Queue, kind: i32) -> io::Result<Vec<SignalInfo>> {
+    pub(super) fn waiting(&self, queue: Queue, kind: i32) -> io::Result<Vec<SignalInfo>> {
         let mut waiting = self.stopped()?.queued(queue)?;
         waiting.retain(|signal| signal.number() == kind);
         Ok(waiting)
     }
 
     /// Comes to a stop to take the next signal of a kind, if there is one.
-    fn take(&mut self, instruction: u64, kind: i32) -> io::Result<Option<SignalInfo>> {
+    pub(super) fn take(&mut self, instruction: u64, kind: i32) -> io::Result<Option<SignalInfo>> {
         self.work(instruction, ptrace::call::GETPID, [0; 6])?;
         self.stopped()?.set_signal_mask(ALL_SIGNALS & !bit(kind))?;
         self.take_stopped()?.step()?;

@@ -4,7 +4,7 @@
 //! view. The process of a later call that could has first to depend on the same: then it may see the changes, and make its
 //! own on top of them. So whatever is undone is undone for all that have seen it, the newest change first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
@@ -43,7 +43,7 @@ pub enum At {
 /// nothing is undecided.
 pub trait Files: AsFd + fmt::Debug {
     /// Later changes can be undone to here. All of them are this process', by its number here; `has_borne`
-    /// says that it may share what it has open with children. Returns the mark, a number above all earlier
+    /// says that it may share what it has open with children. That need not be said a second time of the same files. Returns the mark, a number above all earlier
     /// ones.
     ///
     /// # Errors
@@ -88,6 +88,8 @@ pub(crate) struct ViewFiles {
     /// Nothing where no task may be given a guess.
     files: Option<Box<dyn Files>>,
     marks: BTreeMap<UndoId, Mark>,
+    /// Processes of which the log was told that they share what they had open; what they have opened since is their own.
+    told: HashSet<Pid>,
 }
 
 /// A mark, and whose changes come after it.
@@ -102,6 +104,7 @@ impl ViewFiles {
         Self {
             files,
             marks: BTreeMap::new(),
+            told: HashSet::new(),
         }
     }
 
@@ -145,9 +148,11 @@ impl ViewFiles {
         if !world.is_alone(process, apart)? {
             return Ok(Did::Wait);
         }
-        let Ok(number) = files.mark(process, world.has_borne(process)) else {
+        let has_borne = !self.told.contains(&process) && world.has_borne(process);
+        let Ok(number) = files.mark(process, has_borne) else {
             return Ok(Did::Wait);
         };
+        self.told.insert(process);
         self.marks.insert(record, Mark { process, number });
         Ok(Did::Accesses {
             object: FILES,
@@ -155,8 +160,17 @@ impl ViewFiles {
         })
     }
 
+    /// A process has borne another, which has open what it has.
+    pub(crate) fn note_birth(&mut self, process: Pid) {
+        self.told.remove(&process);
+    }
+
     fn take(&mut self, record: UndoId) -> io::Result<Mark> {
         let mark = self.marks.remove(&record);
+        if self.marks.is_empty() {
+            // The log forgets it, too.
+            self.told.clear();
+        }
         mark.ok_or_else(|| bug("there is no such mark"))
     }
 }

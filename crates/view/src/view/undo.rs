@@ -32,8 +32,8 @@ use crate::types::{FileKind, MarkId, NodeId};
 pub(super) struct Undecided {
     /// The process whose changes they are.
     process: u32,
-    /// Whether it may share with others what it opened before the oldest mark.
-    has_borne: bool,
+    /// By process: it may share with others what it opened before this mark.
+    shared_before: HashMap<u32, MarkId>,
     /// Its threads' numbers where the device was opened, once they were asked for.
     threads: Option<HashSet<u32>>,
     /// Nodes outside the map that lost a name, and since which mark.
@@ -80,7 +80,8 @@ impl View {
     }
 
     /// Later changes can be undone to here. All of them are this process', by its number in the caller's
-    /// namespace; `has_borne` says that others may share what it has open.
+    /// namespace; `has_borne` says that others may share what it has open. That need not be said a second time of the
+    /// same files.
     ///
     /// # Errors
     /// `EBUSY` during a commit; else what writing the log failed with.
@@ -93,7 +94,9 @@ impl View {
         let mark = MarkId(core.map.last_mark().0 + 1);
         core.perform(vec![Record::Mark(mark)], now())?;
         core.undecided.process = process;
-        core.undecided.has_borne = has_borne;
+        if has_borne {
+            core.undecided.shared_before.insert(process, mark);
+        }
         core.undecided.threads = None;
         Ok(mark)
     }
@@ -243,6 +246,7 @@ impl Core {
         }
         self.objects.leave(superseded);
         self.undecided.gives_up = false;
+        self.undecided.shared_before.clear();
         self.tidy_undecided();
         let names = touched.names.into_iter();
         Ok(Stale {
@@ -281,8 +285,8 @@ impl Core {
         let Some(openers) = self.openers.by_node.get(&id) else {
             return false;
         };
-        let oldest = self.map.oldest_mark();
-        let (process, has_borne) = (self.undecided.process, self.undecided.has_borne);
+        let process = self.undecided.process;
+        let shared_before = self.undecided.shared_before.get(&process).copied();
         let asked = self.undecided.threads.is_some();
         let threads = self
             .undecided
@@ -290,9 +294,7 @@ impl Core {
             .get_or_insert_with(|| threads(process));
         let is_own = |threads: &HashSet<u32>| {
             let mut openers = openers.iter();
-            openers.all(|opener| {
-                threads.contains(&opener.thread) && !(has_borne && opener.mark < oldest)
-            })
+            openers.all(|opener| threads.contains(&opener.thread) && opener.mark >= shared_before)
         };
         if is_own(threads) {
             return false;
