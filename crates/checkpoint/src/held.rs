@@ -33,8 +33,7 @@ const fn bit(signal: i32) -> u64 {
 /// What a step ends in: SIGTRAP.
 const END_OF_STEP: i32 = Signal::TRAP.as_raw();
 
-/// For how long the wait for it is not worth giving the processor up: who does that may not have it again
-/// for milliseconds on a busy machine.
+/// For how long no wait gives the processor up: on a busy machine it may be milliseconds until it comes back.
 const AT_ONCE: Duration = Duration::from_micros(40);
 /// For how long it only gives way to others: most come at once.
 const EAGER: Duration = Duration::from_micros(200);
@@ -353,7 +352,9 @@ impl Stopping {
                     taken.refuse(stopped).map_err(failed)?;
                 }
                 Some(News::Stopped(stopped, Stop::Birth(_) | Stop::Exec)) => {
-                    stopped.go_on().map_err(failed)?;
+                    // Any stop takes away one that was asked for before.
+                    let asked = ptrace::interrupt(thread).and_then(|()| stopped.go_on());
+                    asked.map_err(failed)?;
                 }
             }
         }

@@ -53,6 +53,16 @@ fn perl_forks() {
     late(&["perl", "births.pl"], prepare);
 }
 
+/// What they depended on is denied, and all that depend on the same are rolled back.
+#[test]
+fn children_that_are_killed_at_any_moment_have_ended_so() {
+    torture("kills", &["python3", "kills.py"], |setting| {
+        let program = include_str!("kills.py");
+        setting.scratch.file("kills.py", program);
+        has("python3")
+    });
+}
+
 /// Each subshell executes a program, the last one that its user may not read, and one that is not there.
 #[test]
 fn subshells_execute_programs() {
