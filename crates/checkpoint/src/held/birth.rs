@@ -67,26 +67,26 @@ impl Held {
         }
     }
 
-    /// Takes away the signal that tells its process of the end of a child which it has not borne, if that waits. Of
+    /// Takes away the signal that tells its process of the end of a child, if that is one that is meant and waits. Of
     /// several such ends one signal tells. True if there was one.
     pub(crate) fn forget_ends(
         &mut self,
         instruction: u64,
-        is_unborn: impl Fn(&SignalInfo) -> bool,
+        is_meant: impl Fn(&SignalInfo) -> bool,
     ) -> io::Result<bool> {
         let before = self.signals.len();
-        self.signals.retain(|signal| !is_unborn(signal));
+        self.signals.retain(|signal| !is_meant(signal));
         if self.signals.len() < before {
             return Ok(true);
         }
-        if !self.waiting(Queue::Process, CHILD)?.iter().any(&is_unborn) {
+        if !self.waiting(Queue::Process, CHILD)?.iter().any(&is_meant) {
             return Ok(false);
         }
         // The kernel gives a thread what is its own first.
         let mut own = Vec::new();
         let mut is_taken = false;
         while !is_taken && let Some(taken) = self.take(instruction, CHILD)? {
-            is_taken = is_unborn(&taken);
+            is_taken = is_meant(&taken);
             if !is_taken {
                 own.push(taken);
             }

@@ -81,23 +81,6 @@ impl Held {
         Ok(())
     }
 
-    /// Takes the signal of a kind that waits for the process, if it is the one that is meant. Only one of the kind waits
-    /// at a time.
-    pub(crate) fn drop_signal(
-        &mut self,
-        instruction: u64,
-        kind: i32,
-        is_meant: impl Fn(&SignalInfo) -> bool,
-    ) -> io::Result<()> {
-        debug_assert!(kind < REAL_TIME);
-        // The kernel would give it what waits for the thread alone first.
-        let is_first = self.waiting(Queue::Thread, kind)?.is_empty();
-        if is_first && self.waiting(Queue::Process, kind)?.iter().any(is_meant) {
-            self.take(instruction, kind)?;
-        }
-        Ok(())
-    }
-
     pub(super) fn waiting(&self, queue: Queue, kind: i32) -> io::Result<Vec<SignalInfo>> {
         let mut waiting = self.stopped()?.queued(queue)?;
         waiting.retain(|signal| signal.number() == kind);

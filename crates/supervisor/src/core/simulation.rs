@@ -26,8 +26,8 @@ const ENDING_MAX: usize = 20_000;
 /// How long it may take until a prediction is decided that nobody can hurry.
 const DECIDED_AFTER_MAX: Duration = Duration::from_millis(30);
 /// How long a thread may wait for what is undecided. While it waits nothing is guessed that would prolong the wait. But
-/// who asks for all pipes waits for one after the other.
-const WAIT_MAX: Duration = Duration::from_millis(120);
+/// who asks for both pipes waits for one after the other.
+const WAIT_MAX: Duration = Duration::from_millis(90);
 
 /// A source that guesses rightly and wrongly, decides when it likes, and is hurried or is not.
 #[derive(Debug)]

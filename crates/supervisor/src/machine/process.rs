@@ -281,7 +281,7 @@ impl Supervised {
             // Only one waits at a time: an earlier one was not for this end, and a later one was lost for it.
             match before.has_signal || others {
                 true => Ok(()),
-                false => halted.forget_end(child, door),
+                false => halted.forget_end(child),
             }
         });
         reaped.map(drop)
@@ -298,7 +298,7 @@ impl Supervised {
     }
 
     /// The process, which stands still, does not take the signal that has told it of the end of a child.
-    pub(super) fn retract(&mut self, child: u64, door: &mut Door) -> io::Result<()> {
+    pub(super) fn retract(&mut self, child: u64) -> io::Result<()> {
         // It would be lost for those that have ended since.
         if !family::zombies(self.process.pid())
             .unwrap_or_default()
@@ -306,7 +306,7 @@ impl Supervised {
         {
             return Ok(());
         }
-        let retracted = self.with_halted(|halted| halted.forget_end(child as i32, door));
+        let retracted = self.with_halted(|halted| halted.forget_end(child as i32));
         retracted.map(drop)
     }
 
