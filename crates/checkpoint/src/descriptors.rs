@@ -145,7 +145,7 @@ pub(crate) fn learn_sizes(vessel: Pid) {
 }
 
 /// Whether a relative of a process has the same open file: what one reads is read for both. Looks at its
-/// parent and its children, save for its vessels.
+/// parent, its siblings and its children, save for its vessels.
 ///
 /// # Errors
 /// As for reading /proc.
@@ -154,8 +154,14 @@ pub fn is_shared_with_relatives(
     number: RawFd,
     is_vessel: impl Fn(Pid) -> bool,
 ) -> io::Result<bool> {
-    let mut relatives: Vec<Pid> = obstacles::parent(process)?.into_iter().collect();
-    relatives.extend(obstacles::children(process)?);
+    let mut relatives = obstacles::children(process)?;
+    if let Some(parent) = obstacles::parent(process)? {
+        relatives.push(parent);
+        // A vessel of the parent is among them: what that holds a rollback gives back to the parent. Or they are none of
+        // the domain's.
+        let siblings = obstacles::children(parent).unwrap_or_default().into_iter();
+        relatives.extend(siblings.filter(|&sibling| sibling != process));
+    }
     for relative in relatives
         .into_iter()
         .filter(|&relative| !is_vessel(relative))

@@ -158,12 +158,22 @@ impl Halted<'_> {
     ///
     /// # Errors
     /// As ptrace.
-    pub fn forget_end(&mut self, child: i32, gate: &mut dyn Gate) -> io::Result<()> {
+    pub fn forget_end(&mut self, child: i32) -> io::Result<()> {
+        self.forget_ends(|signal| signal.child() == Some(child))
+            .map(drop)
+    }
+
+    /// True if a signal waited that was meant.
+    pub(crate) fn forget_ends(
+        &mut self,
+        is_meant: impl Fn(&SignalInfo) -> bool,
+    ) -> io::Result<bool> {
         let instruction = self.instruction;
-        let hand = self.hand(gate);
-        let is_meant = |signal: &SignalInfo| signal.child() == Some(child);
-        hand.held
-            .drop_signal(instruction, Signal::CHILD.as_raw(), is_meant)
+        let mut was_told = false;
+        for held in &mut self.threads {
+            was_told |= held.forget_ends(instruction, &is_meant)?;
+        }
+        Ok(was_told)
     }
 }
 

@@ -7,7 +7,7 @@ use surmise_sys::ptrace::{Registers, call};
 
 use crate::gate::Gate;
 use crate::held::{Departure, Hand, Held, is_gone};
-use crate::process::Process;
+use crate::process::{Process, UNKNOWN};
 use crate::vessel::Vessel;
 
 /// How many vessels that were killed may stay zombies of the process before it reaps them.
@@ -178,7 +178,8 @@ impl Halted<'_> {
 
     /// Has the process reap the vessels that were killed, if there are many, or no later chance.
     pub(crate) fn reap(&mut self, traced: Traced, gate: &mut dyn Gate) -> io::Result<()> {
-        if traced == Traced::Still && self.process.killed.len() < ZOMBIES_MAX {
+        let are_few = traced == Traced::Still && self.process.killed.len() < ZOMBIES_MAX;
+        if are_few || self.instruction == UNKNOWN {
             return Ok(());
         }
         for vessel in std::mem::take(&mut self.process.killed) {

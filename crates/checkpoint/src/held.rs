@@ -1,5 +1,6 @@
 //! A stopped thread of a process: what it was about to do, and calls that it makes meanwhile.
 
+mod birth;
 mod departure;
 mod order;
 mod taken;
@@ -18,7 +19,7 @@ use taken::{Returned, Taken};
 
 use crate::error::{CheckpointError, taking};
 use crate::gate::{Gate, PendingCall};
-use crate::process::is_zombie;
+use crate::process::{check_known, is_zombie};
 
 /// Every signal but SIGTRAP: nothing arrives while a thread works for the supervisor. The end of a step is
 /// a SIGTRAP that the kernel forces, and where that is blocked it takes the program's handler away.
@@ -32,8 +33,7 @@ const fn bit(signal: i32) -> u64 {
 /// What a step ends in: SIGTRAP.
 const END_OF_STEP: i32 = Signal::TRAP.as_raw();
 
-/// For how long the wait for it is not worth giving the processor up: who does that may not have it again
-/// for milliseconds on a busy machine.
+/// For how long no wait gives the processor up: on a busy machine it may be milliseconds until it comes back.
 const AT_ONCE: Duration = Duration::from_micros(40);
 /// For how long it only gives way to others: most come at once.
 const EAGER: Duration = Duration::from_micros(200);
@@ -167,6 +167,7 @@ impl Held {
 
     /// Has it be about to make a call, in which no signal disturbs it.
     fn work(&mut self, instruction: u64, number: i64, arguments: [u64; 6]) -> io::Result<()> {
+        check_known(instruction)?;
         let registers = self.registers.calling(instruction, number, arguments);
         let stopped = self.stopped()?;
         stopped.set_registers(&registers)?;
@@ -351,7 +352,9 @@ impl Stopping {
                     taken.refuse(stopped).map_err(failed)?;
                 }
                 Some(News::Stopped(stopped, Stop::Birth(_) | Stop::Exec)) => {
-                    stopped.go_on().map_err(failed)?;
+                    // Any stop takes away one that was asked for before.
+                    let asked = ptrace::interrupt(thread).and_then(|()| stopped.go_on());
+                    asked.map_err(failed)?;
                 }
             }
         }

@@ -13,7 +13,8 @@
 //!
 //! Registers with floating point and vector state, signal masks, robust lists and restartable sequences
 //! of all threads; private memory with its mappings and protection, the break; descriptors and the
-//! positions of their files; threads born since end. Handlers of signals, umask, working directory, and where the kernel
+//! positions of their files; threads born since end. Processes borne since ([`Halted::bear`]) must have ended
+//! ([`Process::end`]), and are reaped. Handlers of signals, umask, working directory, and where the kernel
 //! tells of the end of an only thread (set_tid_address(2)), if the supervisor has noted that they changed
 //! ([`Checkpoint::note`]).
 //!
@@ -29,6 +30,7 @@
 #![forbid(unsafe_code)]
 
 mod attributes;
+mod birth;
 mod checkpoint;
 mod contents;
 mod descriptors;
@@ -48,6 +50,7 @@ mod threads;
 mod vessel;
 
 pub use attributes::Change;
+pub use birth::Birth;
 pub use checkpoint::Checkpoint;
 pub use descriptors::is_shared_with_relatives;
 pub use ending::Account;

@@ -3,8 +3,9 @@
 //! After the vessel was made, both map the same pages, and a write by either gives the writer a copy of its own.
 //! So a page that both still share is as it was. Root compares the numbers of the frames. For others the kernel says of
 //! a page only whether another process maps it, too. That is enough. A page that the process has written to
-//! since is mapped by it alone: the process makes no children while it has a vessel, and newer vessels are destroyed
-//! before a rollback to an older one. Only where the kernel merges equal pages (ksm) may another process map such a page,
+//! since is mapped by it alone: newer vessels are destroyed before a rollback to an older one, and so are the children
+//! that the process has borne since, with theirs. Children that are older than the vessel do not map what was written
+//! since the vessel was made. Only where the kernel merges equal pages (ksm) may another process map such a page,
 //! too. There every page whose frame is not known counts as written to.
 
 use std::cell::LazyCell;

@@ -12,12 +12,23 @@ use surmise_linux::proc::{self, Status, Task};
 use surmise_sys::ptrace::{self, Stopped};
 use surmise_sys::vdso;
 
+use crate::birth::Borne;
 use crate::error::{CheckpointError, taking};
 use crate::gate::{Gate, PendingCall};
 use crate::halted::Halted;
 use crate::held::{Departure, Held, Stopping, is_gone, restore_order};
 use crate::threads::Threads;
 use crate::vessel::{Children, Vessel};
+
+/// The instruction of a process that may not be looked into.
+pub(crate) const UNKNOWN: u64 = 0;
+
+pub(crate) fn check_known(instruction: u64) -> io::Result<()> {
+    match instruction {
+        UNKNOWN => Err(io::ErrorKind::PermissionDenied.into()),
+        _ => Ok(()),
+    }
+}
 
 /// A process of whose threads some may be tracees of this one.
 #[derive(Debug)]
@@ -33,6 +44,8 @@ pub struct Process {
     pub(crate) vessels: u64,
     /// Vessels that were killed, and not reaped by the process.
     pub(crate) killed: Vec<Vessel>,
+    /// The processes that it has borne.
+    pub(crate) borne: Vec<Borne>,
 }
 
 impl Process {
@@ -51,6 +64,7 @@ impl Process {
             children: Children::default(),
             vessels: 0,
             killed: Vec::new(),
+            borne: Vec::new(),
         })
     }
 
@@ -96,6 +110,11 @@ impl Process {
     /// Whether any of its threads is traced.
     pub fn is_traced(&self) -> bool {
         !self.traced.is_empty()
+    }
+
+    /// It is about to execute a program: where its threads make calls for the supervisor is to be looked up anew.
+    pub fn executes(&mut self) {
+        self.instruction = None;
     }
 
     /// A thread was born a tracee.
@@ -199,11 +218,15 @@ impl Process {
     fn find_instruction(&mut self) -> io::Result<u64> {
         match self.instruction {
             Some(instruction) => Ok(instruction),
-            None => {
-                let found = vdso::instruction(self.pid)?;
-                self.instruction = Some(found);
-                Ok(found)
-            }
+            None => match vdso::instruction(self.pid) {
+                // It executes a program that its user may not read: it is let go, and makes no call for the supervisor.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(UNKNOWN),
+                found => {
+                    let found = found?;
+                    self.instruction = Some(found);
+                    Ok(found)
+                }
+            },
         }
     }
 

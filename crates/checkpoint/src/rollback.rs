@@ -127,6 +127,8 @@ impl Halted<'_> {
         changed
             .restore(hand, &mut scratch, vessel)
             .map_err(restoring("restore the attributes of a process"))?;
+        let forgotten = self.forget_children(&checkpoint.vessel, &mut scratch, gate);
+        forgotten.map_err(restoring("reap a child that was never born"))?;
         if !signals.is_empty() {
             let mut first = self.first_hand(gate).map_err(restoring("find a thread"))?;
             for signal in &signals {

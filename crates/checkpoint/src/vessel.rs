@@ -73,18 +73,9 @@ impl Vessel {
         Ok(self.held.as_mut().expect("made above"))
     }
 
-    /// Waits for the stop before its first instruction, to which it was born. A loop that waits for news of
-    /// all tracees may have heard of that stop already.
     fn born(&self) -> io::Result<Stopped> {
-        loop {
-            if let Some(stopped) = Stopped::now(self.process) {
-                return Ok(stopped);
-            }
-            if let Some(News::Ended(_)) = ptrace::poll(self.process)? {
-                return Err(io::Error::other("the vessel was killed"));
-            }
-            std::thread::yield_now();
-        }
+        let born = born(self.process)?;
+        born.ok_or_else(|| io::Error::other("the vessel was killed"))
     }
 
     /// Kills it. Its memory is freed soon, by its own end: that takes long where it is much.
@@ -113,6 +104,20 @@ impl Vessel {
                 Err(error) => return Err(error),
             }
         }
+    }
+}
+
+/// Waits for the stop before its first instruction, to which a process was born a tracee. A loop that waits for news of
+/// all tracees may have heard of that stop already. `None`: it was killed.
+pub(crate) fn born(process: Pid) -> io::Result<Option<Stopped>> {
+    loop {
+        if let Some(stopped) = Stopped::now(process) {
+            return Ok(Some(stopped));
+        }
+        if let Some(News::Ended(_)) = ptrace::poll(process)? {
+            return Ok(None);
+        }
+        std::thread::yield_now();
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod admission;
 mod attending;
+mod bearing;
 mod cascade;
 mod deciding;
 mod ends;

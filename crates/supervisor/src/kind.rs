@@ -31,6 +31,10 @@ pub(crate) enum Kind {
     Exit,
     /// A child whose end a process was told of that has not ended yet.
     Child,
+    /// The birth of a process.
+    Birth,
+    /// The program that a process executes.
+    Program,
     /// A signal that a task is about to take.
     Signal,
     /// What was promised to be durable.
@@ -54,6 +58,8 @@ impl Kind {
             Self::Thread => "thread",
             Self::Exit => "exit",
             Self::Child => "child",
+            Self::Birth => "birth",
+            Self::Program => "program",
             Self::Signal => "signal",
             Self::Epoch => "epoch",
         }

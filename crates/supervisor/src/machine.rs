@@ -19,6 +19,7 @@ use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::CapabilitySet;
 use surmise_checkpoint::{Change, Checkpoint, Passed, PendingCall, is_vessel, pass_boundaries};
 use surmise_refusals::Observer;
 use surmise_sys::memory;
@@ -32,7 +33,7 @@ use crate::member::Member;
 use crate::objects::input::{Look, Peeked, Place};
 use crate::objects::pipe::Taken;
 use crate::source::Guess;
-use crate::world::{Apart, Around, Imaged, Traced, World};
+use crate::world::{Apart, Around, Born, Imaged, Traced, World};
 
 use channels::Channels;
 pub(crate) use door::Door;
@@ -66,6 +67,8 @@ pub(crate) struct Machine {
 /// What was learnt of a domain in which tasks may be given guesses.
 #[derive(Debug, Default)]
 struct Learnt {
+    /// Whether a program that a tracee executes gets the rights that it would get untraced.
+    keeps_rights: bool,
     /// The command's streams, once its process was met.
     channels: Option<Channels>,
     seen: Seen,
@@ -79,7 +82,10 @@ impl Machine {
         Self {
             door: Door::new(listener),
             observer,
-            learnt: guesses.then(Learnt::default),
+            learnt: guesses.then(|| Learnt {
+                keeps_rights: keeps_rights(),
+                ..Learnt::default()
+            }),
             passed: Passed::default(),
         }
     }
@@ -143,6 +149,13 @@ impl Member<Machine> {
     pub(crate) fn has_vessel(&self, process: Pid) -> bool {
         self.images().any(|image| image.vessel() == process)
     }
+}
+
+/// Whether the kernel gives a tracee of this process the rights of a set-user-id program: its tracer needs a capability for
+/// that. A tracer without any is an ordinary user's, in whose domains programs get no rights, traced or not.
+fn keeps_rights() -> bool {
+    let own = rustix::thread::capabilities(None).map(|sets| sets.effective);
+    own.is_ok_and(|own| own.is_empty() || own.contains(CapabilitySet::SYS_PTRACE))
 }
 
 /// Lets a tracee go that is no member's: it was stopped for one that has been decided since. Or it is the vessel

@@ -18,6 +18,11 @@ pub(crate) enum Meeting {
     Note(Change),
     /// That the kind of object concerned can take it back, or hold it.
     Act(Act),
+    /// That the process which it bears depends on the same, and is destroyed where it would not have been born.
+    Bear,
+    /// That its process executes a program: all that it was and has is then of that program, and no image of before could
+    /// be restored. It has none.
+    Execute,
     /// That nothing is undecided.
     Wait,
 }

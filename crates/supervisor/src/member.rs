@@ -9,6 +9,9 @@ use surmise_engine::{CkptId, GroupId, TaskId, UndoId};
 
 use crate::world::World;
 
+/// How many calls a process makes after its birth until it is more likely to go on than to execute a program.
+const BEFORE_EXECUTION: u64 = 50;
+
 /// The engine's numbers of a process, and its images.
 #[derive(Debug)]
 pub(crate) struct Member<W: World> {
@@ -23,6 +26,13 @@ pub(crate) struct Member<W: World> {
     /// Something of what it changed in the view was undone. Files that its older images have open may have
     /// another size than the kernel believes, until it is asked.
     pub(crate) has_undone: bool,
+    /// How many calls it has made since it became a member that were not guessed; none count after it has executed a
+    /// program.
+    calls: Option<u64>,
+    /// Since it became a member it has borne others, which have open what it had.
+    is_parent: bool,
+    /// That it should bear another has failed: it is not tried again.
+    pub(crate) is_barren: bool,
 }
 
 #[derive(Debug)]
@@ -42,6 +52,9 @@ impl<W: World> Member<W> {
             images: Vec::new(),
             newest_record: None,
             has_undone: false,
+            calls: Some(0),
+            is_parent: false,
+            is_barren: false,
         }
     }
 
@@ -57,6 +70,36 @@ impl<W: World> Member<W> {
     /// The undo record of what it changes in the view, if it has changed anything since its newest image.
     pub(crate) fn newest_record(&self) -> Option<UndoId> {
         self.newest_record
+    }
+
+    /// It has made a call that was not guessed.
+    pub(crate) fn has_called(&mut self) {
+        self.calls = self.calls.map(|calls| calls + 1);
+    }
+
+    /// It executes a program.
+    pub(crate) fn executes(&mut self) {
+        self.calls = None;
+        self.is_barren = false;
+    }
+
+    /// Whether it was born lately, and is as likely to execute a program as to go on. It needs no image for that unless
+    /// it is given a guess before.
+    pub(crate) fn may_execute(&self) -> bool {
+        self.images.is_empty() && self.calls.is_some_and(|calls| calls < BEFORE_EXECUTION)
+    }
+
+    /// It has borne another. Its next change in the view gets a record of its own: the view has to know that others
+    /// have open what it had.
+    pub(crate) fn has_borne(&mut self) {
+        self.is_parent = true;
+        self.newest_record = None;
+    }
+
+    /// Whether all that it has open now and had not at its oldest image is its own: it was born before the image, and
+    /// has borne nobody since.
+    pub(crate) fn shares_only_what_it_had(&self) -> bool {
+        !self.images.is_empty() && !self.is_parent
     }
 
     /// Keeps a new image.

@@ -37,6 +37,17 @@ pub(crate) enum Imaged<I> {
     Failed,
 }
 
+/// What came of a call that bears a process.
+#[derive(Debug)]
+pub(crate) enum Born<P> {
+    /// This one. It and its parent go on.
+    Child(Pid, P),
+    /// None that lives, though the caller has its result: the call has failed, or the child was killed at once.
+    Childless,
+    /// The call has not happened. Calls that still wait can be answered; the others are made again.
+    Unmade,
+}
+
 /// Tasks that touch nothing for now.
 #[derive(Debug, Default)]
 pub(crate) struct Apart {
@@ -144,6 +155,18 @@ pub(crate) trait World:
         guess: (&Guess, Option<Change>),
         others: &[PendingCall],
     ) -> io::Result<Imaged<Self::Image>>;
+
+    /// Has a process whose thread waits in a call that bears another make that call. `others`: calls of the process'
+    /// other threads that wait.
+    fn bear(
+        &mut self,
+        process: &mut Self::Process,
+        call: &Call,
+        others: &[PendingCall],
+    ) -> io::Result<Born<Self::Process>>;
+
+    /// A process without an image, all of which this one thread is, is about to execute a program.
+    fn executes(&self, process: &mut Self::Process);
 
     /// Stops all threads of a process, whatever they are doing. `calls` and `signals`: those of its threads that wait in
     /// a call, and that have stopped to take a signal. False if it has ended.

@@ -81,31 +81,14 @@ impl Held {
         Ok(())
     }
 
-    /// Takes the signal of a kind that waits for the process, if it is the one that is meant. Only one of the kind waits
-    /// at a time.
-    pub(crate) fn drop_signal(
-        &mut self,
-        instruction: u64,
-        kind: i32,
-        is_meant: impl Fn(&SignalInfo) -> bool,
-    ) -> io::Result<()> {
-        debug_assert!(kind < REAL_TIME);
-        // The kernel would give it what waits for the thread alone first.
-        let is_first = self.waiting(Queue::Thread, kind)?.is_empty();
-        if is_first && self.waiting(Queue::Process, kind)?.iter().any(is_meant) {
-            self.take(instruction, kind)?;
-        }
-        Ok(())
-    }
-
-    fn waiting(&self, queue: Queue, kind: i32) -> io::Result<Vec<SignalInfo>> {
+    pub(super) fn waiting(&self, queue: Queue, kind: i32) -> io::Result<Vec<SignalInfo>> {
         let mut waiting = self.stopped()?.queued(queue)?;
         waiting.retain(|signal| signal.number() == kind);
         Ok(waiting)
     }
 
     /// Comes to a stop to take the next signal of a kind, if there is one.
-    fn take(&mut self, instruction: u64, kind: i32) -> io::Result<Option<SignalInfo>> {
+    pub(super) fn take(&mut self, instruction: u64, kind: i32) -> io::Result<Option<SignalInfo>> {
         self.work(instruction, ptrace::call::GETPID, [0; 6])?;
         self.stopped()?.set_signal_mask(ALL_SIGNALS & !bit(kind))?;
         self.take_stopped()?.step()?;

@@ -2,6 +2,7 @@
 //! thread, so this program runs its tests itself, and a second time as an ordinary user.
 
 mod commands;
+mod forks;
 mod leaks;
 mod listening;
 mod moments;
@@ -22,9 +23,9 @@ use commands::Commands;
 use tracee::{Tracee, compile};
 
 /// The programs in tests/tracees that take part.
-const PROGRAMS: [&str; 10] = [
-    "births", "image", "nested", "order", "rounds", "shares", "signals", "threads", "vfork",
-    "waits",
+const PROGRAMS: [&str; 11] = [
+    "births", "forks", "image", "nested", "order", "rounds", "shares", "signals", "threads",
+    "vfork", "waits",
 ];
 
 fn main() {
@@ -93,6 +94,8 @@ const TESTS: &[Test] = &[
         "a job's stop that comes meanwhile is kept",
         moments::stop_meanwhile,
     ),
+    ("a process that was never born is gone", forks::unborn),
+    ("the end of another child is told", forks::told_of_another),
     ("a halt ends no wait", waits::no_wait_ends),
     ("a stopped job stays stopped", waits::stopped_job),
     (

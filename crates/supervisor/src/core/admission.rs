@@ -1,18 +1,16 @@
 //! Which processes may be given guesses: those that a rollback can restore, as far as memory lasts.
 
 use rustix::process::Pid;
-use surmise_engine::{Kinds, TaskId};
 
 use super::Core;
 use crate::error::{SupervisorError, fail, refused};
-use crate::member::Member;
 use crate::objects::stream::channel;
 use crate::world::World;
 
 /// How many images of one process there may be.
 const IMAGES_MAX: usize = 64;
 /// How many processes may have images at a time.
-const MEMBERS_MAX: usize = 256;
+pub(super) const MEMBERS_MAX: usize = 256;
 
 impl<W: World> Core<W> {
     /// Makes a process a member, if there is nothing about it that a rollback cannot undo.
@@ -26,7 +24,9 @@ impl<W: World> Core<W> {
             return Ok(false);
         }
         if let Some(member) = self.members.get(&process) {
-            return Ok(member.images().len() < IMAGES_MAX);
+            let images = member.images().len();
+            // It may be one by its birth, and nobody has looked at it.
+            return Ok(images < IMAGES_MAX && (images > 0 || self.may_be_imaged(process)?));
         }
         if self.members.len() >= MEMBERS_MAX {
             return Ok(false);
@@ -35,16 +35,14 @@ impl<W: World> Core<W> {
         let Some(supervised) = supervised.map_err(fail("look at a process"))? else {
             return Ok(false);
         };
-        let id = TaskId(process.as_raw_nonzero().get().cast_unsigned().into());
-        let mut effects = Vec::new();
-        let told = self.engine.spawn(None, id, &mut effects);
-        let told = told.and_then(|()| self.engine.open(channel(id), Kinds::ALL_BUT_CONSENT));
-        let group = told.and_then(|()| self.engine.group(id));
-        let group = group.map_err(refused("note a task"))?;
-        self.members
-            .insert(process, Member::new(process, supervised, id, group));
-        self.perform(effects)?;
+        self.enroll(None, process, supervised)?;
         Ok(true)
+    }
+
+    fn may_be_imaged(&mut self, process: Pid) -> Result<bool, SupervisorError> {
+        let found = self.world.admit(process);
+        let found = found.map_err(fail("look at a process"))?;
+        Ok(found.is_some())
     }
 
     /// Forgets a process that depends on nothing undecided.

@@ -122,6 +122,7 @@ impl<W: World> Core<W> {
             return self.pass(asked);
         };
         let call = &asked.call;
+        member.has_called();
         let around = self.objects.files.around(Some(member));
         let met = self.world.meet(process, call, around);
         match met.map_err(fail("look at a call"))? {
@@ -131,13 +132,19 @@ impl<W: World> Core<W> {
                 member.note(&self.world, change);
             }
             Meeting::Act(act) => return self.act(process, asked, &act),
+            Meeting::Bear => return self.bear(process, asked),
+            Meeting::Execute => {
+                self.stats.met(Kind::Program);
+                member.executes();
+                self.world.executes(&mut member.process);
+            }
             Meeting::Wait => return self.wait(process, asked),
         }
         self.pass(asked)
     }
 
     /// A call waits until its process depends on nothing undecided.
-    fn wait(&mut self, process: Pid, asked: &Asked) -> Result<(), SupervisorError> {
+    pub(super) fn wait(&mut self, process: Pid, asked: &Asked) -> Result<(), SupervisorError> {
         let Some(member) = self.members.get(&process) else {
             return self.pass(asked);
         };
@@ -247,7 +254,7 @@ impl<W: World> Core<W> {
     }
 
     /// A call that no guess stands in the way of.
-    fn pass(&mut self, asked: &Asked) -> Result<(), SupervisorError> {
+    pub(super) fn pass(&mut self, asked: &Asked) -> Result<(), SupervisorError> {
         let call = &asked.call;
         if let Some(answer) = asked.ordered {
             return self.respond(call, answer);

@@ -63,7 +63,8 @@ impl<W: World> Core<W> {
             .map(Member::pid)
     }
 
-    /// Ends a process that would not have been born.
+    /// Ends a process that would not have been born, with its images. Its memory is its parent's, page by page, so it
+    /// is gone before the parent is restored.
     fn destroy(&mut self, group: GroupId) -> Result<(), SupervisorError> {
         let Some(process) = self.process_of(group) else {
             return Ok(());
@@ -71,6 +72,14 @@ impl<W: World> Core<W> {
         let Some(mut member) = self.members.remove(&process) else {
             return Ok(());
         };
+        let mut effects = Vec::new();
+        // Nobody takes its signals any more.
+        let (_, waiters) = self.waits.take_signals(process);
+        for waiter in waiters {
+            self.withdraw(waiter, &mut effects)?;
+        }
+        self.stats.undone(Kind::Birth);
+        self.perform(effects)?;
         let destroyed = self.world.destroy(&mut member.process);
         destroyed.map_err(fail("end a process"))?;
         self.forget_answered()?;

@@ -21,13 +21,22 @@ impl<W: World> Core<W> {
 
     /// Somebody waits for a node: what it depends on is decided as far as its owners decide now.
     pub(super) fn hurry(&mut self, node: Node) -> Result<(), SupervisorError> {
-        loop {
+        while self.is_there(node) {
             let deps = self.engine.deps(node);
             let wanted = deps.map_err(refused("look at a node"))?.predictions;
             match self.sources.force(&wanted) {
                 Some((id, decision)) => self.tell(id, decision)?,
                 None => return Ok(()),
             }
+        }
+        Ok(())
+    }
+
+    /// A task may have been destroyed by a decision about it.
+    fn is_there(&self, node: Node) -> bool {
+        match node {
+            Node::Task(task) => self.members.values().any(|member| member.task == task),
+            Node::Object(_) => true,
         }
     }
 

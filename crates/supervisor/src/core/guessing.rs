@@ -9,6 +9,7 @@ use super::imaging::Shot;
 use crate::call::Call;
 use crate::error::{SupervisorError, bug, fail, refused};
 use crate::meeting::Meeting;
+use crate::member::Member;
 use crate::source::{Guess, Offer};
 use crate::world::World;
 
@@ -32,7 +33,7 @@ impl<W: World> Core<W> {
             return Ok(false);
         };
         let waits = self.waits.have_signal(process) || self.waits.have_sleeper(process);
-        if waits || self.is_waited_for(process)? {
+        if waits || self.is_to_execute(process) || self.is_waited_for(process)? {
             return Ok(false);
         }
         let Some(takes) = self.takes(process, call, &offer.guess)? else {
@@ -49,6 +50,13 @@ impl<W: World> Core<W> {
             self.dismiss(process)?;
         }
         Ok(outcome != Outcome::Waits)
+    }
+
+    /// Whether a process was born lately, and may be about to execute a program. It needs no image for that unless it
+    /// is given a guess before.
+    fn is_to_execute(&self, process: Pid) -> bool {
+        let member = self.members.get(&process);
+        member.is_some_and(Member::may_execute)
     }
 
     /// Whether something waits for what a process was guessed. A further prediction would have that wait longer, and
@@ -81,8 +89,11 @@ impl<W: World> Core<W> {
         Ok(match met.map_err(fail("look at a call"))? {
             meeting @ (Meeting::Pass(_) | Meeting::Note(_)) => Some(meeting),
             // The call is made again behind an image, and met then.
-            meeting @ Meeting::Act(_) => (*guess == Guess::Truth).then_some(meeting),
-            Meeting::Wait => None,
+            meeting @ (Meeting::Act(_) | Meeting::Bear) => {
+                (*guess == Guess::Truth).then_some(meeting)
+            }
+            // An image of before would stand in its way.
+            Meeting::Execute | Meeting::Wait => None,
         })
     }
 
@@ -133,7 +144,7 @@ impl<W: World> Core<W> {
         let task = member.task;
         let change = match takes {
             Meeting::Note(change) => Some(*change),
-            Meeting::Pass(_) | Meeting::Act(_) | Meeting::Wait => None,
+            _ => None,
         };
         match self.take_image(process, call, (&offer.guess, change))? {
             Shot::Taken => {}

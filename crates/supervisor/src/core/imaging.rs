@@ -54,6 +54,9 @@ impl<W: World> Core<W> {
         call: &Call,
         object: ObjectId,
     ) -> Result<Gained, SupervisorError> {
+        if self.members.contains_key(&process) && self.observe(process, object)? {
+            return Ok(Gained::Depends);
+        }
         // A thread that has stopped to take a signal stands in the way of an image.
         if self.waits.have_signal(process) || !self.admit(process)? {
             return Ok(Gained::Refused);
@@ -144,7 +147,7 @@ impl<W: World> Core<W> {
     }
 
     /// Nothing is lost: calls that still wait are attended to, the others are made again.
-    fn without_image(&mut self, call: &Call) -> Result<Shot, SupervisorError> {
+    pub(super) fn without_image(&mut self, call: &Call) -> Result<Shot, SupervisorError> {
         let waits = self.world.still_waits(call);
         match waits.map_err(fail("look at a call"))? {
             true => Ok(Shot::Waits),

@@ -25,8 +25,9 @@ const EVENTS: usize = 400;
 const ENDING_MAX: usize = 20_000;
 /// How long it may take until a prediction is decided that nobody can hurry.
 const DECIDED_AFTER_MAX: Duration = Duration::from_millis(30);
-/// How long a thread may wait for what is undecided. While it waits nothing is guessed that would prolong the wait.
-const WAIT_MAX: Duration = Duration::from_millis(60);
+/// How long a thread may wait for what is undecided. While it waits nothing is guessed that would prolong the wait. But
+/// who asks for both pipes waits for one after the other.
+const WAIT_MAX: Duration = Duration::from_millis(90);
 
 /// A source that guesses rightly and wrongly, decides when it likes, and is hurried or is not.
 #[derive(Debug)]
@@ -262,6 +263,9 @@ struct Done {
     exits: u64,
     children: u64,
     undone_exits: u64,
+    born: u64,
+    unborn: u64,
+    programs: u64,
     outputs: u64,
     waits: BTreeMap<String, u64>,
 }
@@ -280,6 +284,9 @@ impl Done {
         self.exits += of(&stats.objects, "exit");
         self.children += of(&stats.objects, "child");
         self.undone_exits += of(&stats.undone, "exit");
+        self.born += of(&stats.objects, "birth");
+        self.unborn += of(&stats.undone, "birth");
+        self.programs += of(&stats.objects, "program");
         self.outputs += of(&stats.objects, "stream");
         for (kind, waits) in stats.waits {
             *self.waits.entry(kind).or_default() += waits.count;
@@ -307,6 +314,9 @@ impl Done {
             self.exits,
             self.children,
             self.undone_exits,
+            self.born,
+            self.unborn,
+            self.programs,
             self.outputs,
         ];
         waited && counts.iter().all(|count| *count > 0)

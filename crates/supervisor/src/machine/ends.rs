@@ -117,7 +117,7 @@ impl Ends<Supervised, Stopped> for Machine {
     }
 
     fn retract(&mut self, process: &mut Supervised, child: u64) -> io::Result<()> {
-        process.retract(child, &mut self.door)
+        process.retract(child)
     }
 
     fn reap(&mut self, process: &mut Supervised, exit: &Exit, before: &Expects) -> io::Result<()> {

@@ -89,6 +89,7 @@ impl World for Machine {
         let Some(Learnt {
             channels: Some(channels),
             seen,
+            keeps_rights,
             ..
         }) = &self.learnt
         else {
@@ -100,6 +101,7 @@ impl World for Machine {
             member: around.member,
             has_changed: around.has_changed,
             files: around.files,
+            keeps_rights: *keeps_rights,
         };
         unless_out_of_reach(meeting::meet(process, call, known), Meeting::Wait)
     }
@@ -152,6 +154,19 @@ impl World for Machine {
         others: &[PendingCall],
     ) -> io::Result<Imaged<Checkpoint>> {
         process.take_image(call, guess, others, &mut self.door)
+    }
+
+    fn bear(
+        &mut self,
+        process: &mut Supervised,
+        call: &Call,
+        others: &[PendingCall],
+    ) -> io::Result<Born<Supervised>> {
+        process.bear(call, others, &mut self.door)
+    }
+
+    fn executes(&self, process: &mut Supervised) {
+        process.executes();
     }
 
     fn stop(

@@ -8,6 +8,7 @@ mod apart;
 mod data;
 mod descriptors;
 mod events;
+mod execution;
 mod memory;
 mod network;
 mod process;
@@ -38,6 +39,14 @@ pub(crate) struct Met<'a> {
     pub(crate) known: Known<'a>,
 }
 
+impl Met<'_> {
+    /// Whether the process depends on something undecided and has no image: it was born so.
+    fn has_no_image(&self) -> bool {
+        let member = self.known.member;
+        member.is_some_and(|member| member.images().len() == 0)
+    }
+}
+
 /// What is known of a process that calls, and of its domain.
 #[derive(Clone, Copy)]
 pub(crate) struct Known<'a> {
@@ -49,6 +58,8 @@ pub(crate) struct Known<'a> {
     pub(crate) has_changed: bool,
     /// The view, to look into.
     pub(crate) files: Option<&'a dyn Files>,
+    /// Whether a program that a tracee executes gets the rights that it would get untraced.
+    pub(crate) keeps_rights: bool,
 }
 
 /// What it takes to let a call of a process happen.
@@ -64,6 +75,10 @@ pub(super) fn meet(process: Pid, call: &Call, known: Known<'_>) -> io::Result<Me
         .disposition_with(Column::Prediction, call.arguments())
     {
         Disposition::Allow => return Ok(Meeting::Pass(Kind::None)),
+        // A rollback could not restore that; it destroys such a process.
+        Disposition::Wait if met.has_no_image() && is_its_own(met.name) => {
+            return Ok(Meeting::Pass(Kind::Process));
+        }
         Disposition::Refuse(_) | Disposition::Wait => return Ok(Meeting::Wait),
         Disposition::Track | Disposition::Hold => {}
     }
@@ -71,12 +86,18 @@ pub(super) fn meet(process: Pid, call: &Call, known: Known<'_>) -> io::Result<Me
         Handler::Data => data::meet(&met),
         Handler::Descriptors => descriptors::meet(&met),
         Handler::Events => Ok(events::meet(&met)),
+        Handler::Exec => execution::meet(&met),
         Handler::Memory => memory::meet(&met),
         Handler::Network => Ok(network::meet(&met)),
         Handler::Process => process::meet(&met),
         Handler::View => view::meet(&met),
         _ => Ok(Meeting::Wait),
     }
+}
+
+/// Whether a call changes something of its thread or process that nobody else has or sees.
+fn is_its_own(name: Syscall) -> bool {
+    matches!(name, Syscall::SetTidAddress | Syscall::Sigaltstack)
 }
 
 #[cfg(test)]
@@ -94,7 +115,8 @@ mod tests {
     use crate::meeting::{Act, Wanted};
 
     /// By kind of object: calls that a rollback undoes, or that have nothing to undo.
-    const PASSING: [(&str, &str); 7] = [
+    const PASSING: [(&str, &str); 8] = [
+        ("borne", "fork"),
         (
             "descriptor",
             "epoll_create epoll_create1 eventfd eventfd2 inotify_init inotify_init1 lseek memfd_create \
@@ -124,6 +146,7 @@ mod tests {
             member: None,
             has_changed: false,
             files: None,
+            keeps_rights: true,
         };
         let notification = Notification {
             id: 0,
@@ -153,7 +176,8 @@ mod tests {
                         Meeting::Pass(kind) => kind.name(),
                         Meeting::Note(_) => "noted",
                         Meeting::Act(Act::Take(_)) => "input",
-                        Meeting::Act(_) | Meeting::Wait => "changed",
+                        Meeting::Bear => "borne",
+                        Meeting::Act(_) | Meeting::Execute | Meeting::Wait => "changed",
                     };
                     passing.entry(kind).or_default().push(row.name().as_str());
                 }

@@ -6,6 +6,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};
@@ -84,7 +85,13 @@ impl Pipe {
     }
 
     /// Puts bytes back in front, and takes so many from the end away. Nobody reads or writes meanwhile.
+    ///
+    /// Nothing is left to be restored where nobody has an end any more: all that had one had closed theirs, or were never
+    /// born and have been destroyed.
     pub(crate) fn restore(&self, front: &[u8], cut: usize) -> io::Result<()> {
+        if self.is_gone()? {
+            return Ok(());
+        }
         let both = open(&self.name, OFlags::RDWR)?;
         let mut bytes = front.to_vec();
         let mut piece = vec![0; fcntl_getpipe_size(&both)?];
@@ -100,6 +107,21 @@ impl Pipe {
             true => Ok(()),
             false => Err(io::ErrorKind::WriteZero.into()),
         }
+    }
+
+    /// Whether nobody has an end. What was in the pipe went with the last one.
+    fn is_gone(&self) -> io::Result<bool> {
+        let end = open(&self.name, OFlags::WRONLY)?;
+        let mut events = [PollFd::new(&end, PollFlags::empty())];
+        rustix::event::poll(&mut events, Some(&Timespec::default()))?;
+        if !events[0].revents().contains(PollFlags::ERR) {
+            // Somebody may read.
+            return Ok(false);
+        }
+        drop(end);
+        let end = open(&self.name, OFlags::RDONLY)?;
+        let is_empty = rustix::io::ioctl_fionread(&end)? == 0;
+        Ok(is_empty && read(&end, &mut [0])? == Some(0))
     }
 }
 
@@ -124,9 +146,7 @@ fn read(end: &OwnedFd, bytes: &mut [u8]) -> io::Result<Option<usize>> {
 
 #[cfg(test)]
 mod tests {
-    use rustix::event::{PollFd, PollFlags};
     use rustix::pipe::{PipeFlags, pipe_with};
-    use rustix::time::Timespec;
 
     use super::*;
 
@@ -214,6 +234,26 @@ mod tests {
         }
         pipe.restore(&taken, 0).expect("restore");
         assert_eq!(all(&reader), "a".repeat(8192) + &"b".repeat(8192));
+    }
+
+    #[test]
+    fn nothing_is_restored_where_nobody_has_an_end() {
+        let (reader, writer) = ends();
+        let pipe = pipe_of(&reader, false).expect("a pipe");
+        assert!(pipe.put(b"abc", 0).expect("put"));
+        drop(writer);
+        pipe.restore(b"0", 1).expect("somebody may read");
+        assert_eq!(all(&reader), "0ab");
+        assert!(pipe.restore(&[], 1).is_err(), "there is nothing");
+        drop(reader);
+        pipe.restore(b"x", 3).expect("it is gone");
+
+        let (reader, writer) = ends();
+        let pipe = pipe_of(&reader, false).expect("a pipe");
+        drop(reader);
+        assert!(pipe.restore(&[], 1).is_err(), "somebody may write");
+        drop(writer);
+        pipe.restore(&[], 1).expect("it is gone");
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use std::io;
 use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::process::{Pid, Signal};
 use surmise_checkpoint::{
-    Account, Change, Checkpoint, CheckpointError, Departing, Gate, Halted, PendingCall, Process,
-    Standing, Traced,
+    Account, Birth, Change, Checkpoint, CheckpointError, Departing, Gate, Halted, PendingCall,
+    Process, Standing, Traced,
 };
 use surmise_sys::memory;
 use surmise_sys::ptrace::{SignalInfo, Stopped};
@@ -19,7 +19,7 @@ use crate::error::bug;
 use crate::objects::exits::Exit;
 use crate::objects::wait::Told;
 use crate::source::Guess;
-use crate::world::{Expects, Imaged};
+use crate::world::{Born, Expects, Imaged};
 
 /// How long a thread may take to stop for an image: one that waits in the kernel for long is not worth
 /// waiting for.
@@ -41,11 +41,15 @@ pub(crate) struct Supervised {
 
 impl Supervised {
     pub(super) fn new(process: Pid) -> io::Result<Self> {
-        Ok(Self {
-            process: Process::new(process)?,
+        Ok(Self::of(Process::new(process)?))
+    }
+
+    fn of(process: Process) -> Self {
+        Self {
+            process,
             standing: None,
             departing: None,
-        })
+        }
     }
 
     pub(super) fn pid(&self) -> Pid {
@@ -70,6 +74,10 @@ impl Supervised {
 
     pub(super) fn ended(&mut self, thread: Pid) {
         self.process.ended(thread);
+    }
+
+    pub(super) fn executes(&mut self) {
+        self.process.executes();
     }
 
     pub(super) fn discard(&mut self, image: Checkpoint) -> io::Result<()> {
@@ -109,6 +117,27 @@ impl Supervised {
         Ok(Imaged::Taken {
             image,
             answered: answered.is_some(),
+        })
+    }
+
+    /// Has a thread that waits in a call which bears a process make that call.
+    pub(super) fn bear(
+        &mut self,
+        call: &Call,
+        others: &[PendingCall],
+        door: &mut Door,
+    ) -> io::Result<Born<Self>> {
+        let mut calls = vec![call.pending()];
+        calls.extend(others);
+        let Ok(halted) = self.process.halt(&calls, Vec::new(), IMAGING, door) else {
+            return Ok(Born::Unmade);
+        };
+        let number = i64::from(call.row.number());
+        let birth = halted.bear(call.thread(), (number, *call.arguments()), door)?;
+        Ok(match birth {
+            Birth::Child(child) => Born::Child(child.pid(), Self::of(child)),
+            Birth::Childless => Born::Childless,
+            Birth::Unmade => Born::Unmade,
         })
     }
 
@@ -252,7 +281,7 @@ impl Supervised {
             // Only one waits at a time: an earlier one was not for this end, and a later one was lost for it.
             match before.has_signal || others {
                 true => Ok(()),
-                false => halted.forget_end(child, door),
+                false => halted.forget_end(child),
             }
         });
         reaped.map(drop)
@@ -269,7 +298,7 @@ impl Supervised {
     }
 
     /// The process, which stands still, does not take the signal that has told it of the end of a child.
-    pub(super) fn retract(&mut self, child: u64, door: &mut Door) -> io::Result<()> {
+    pub(super) fn retract(&mut self, child: u64) -> io::Result<()> {
         // It would be lost for those that have ended since.
         if !family::zombies(self.process.pid())
             .unwrap_or_default()
@@ -277,7 +306,7 @@ impl Supervised {
         {
             return Ok(());
         }
-        let retracted = self.with_halted(|halted| halted.forget_end(child as i32, door));
+        let retracted = self.with_halted(|halted| halted.forget_end(child as i32));
         retracted.map(drop)
     }
 
@@ -299,15 +328,9 @@ impl Supervised {
         }
     }
 
-    /// Kills the process, and returns when it has ended.
+    /// Kills the process, and returns when it has ended and maps no memory.
     pub(super) fn destroy(&mut self) -> io::Result<()> {
-        let killed = rustix::process::pidfd_open(self.process.pid(), PidfdFlags::empty())
-            .and_then(|pidfd| rustix::process::pidfd_send_signal(pidfd, Signal::KILL));
-        match killed.map_err(io::Error::from) {
-            Err(error) if !task::is_gone(&error) => return Err(error),
-            _ => {}
-        }
-        match self.process.ends_within(ENDING) {
+        match self.process.end(STOPPING)? {
             true => Ok(()),
             false => Err(io::ErrorKind::TimedOut.into()),
         }

@@ -220,6 +220,11 @@ impl Seen {
         self.names.passed(thread);
     }
 
+    /// Whether the orphans of a process would be adopted by another than the domain's pid 1.
+    pub(crate) fn has_reaper_above(&self, process: Pid) -> io::Result<bool> {
+        self.reapers.are_above(process)
+    }
+
     /// Where paths lead.
     pub(crate) fn names(&self) -> &Names {
         &self.names
@@ -232,6 +237,6 @@ impl Seen {
 
     /// Whether something about a process cannot be undone.
     pub(crate) fn obstructs(&self, process: Pid) -> io::Result<bool> {
-        Ok(obstacle(process, self.suspicions)?.is_some() || self.reapers.are_above(process)?)
+        Ok(obstacle(process, self.suspicions)?.is_some() || self.has_reaper_above(process)?)
     }
 }

@@ -4,7 +4,7 @@
 //! view. The process of a later call that could has first to depend on the same: then it may see the changes, and make its
 //! own on top of them. So whatever is undone is undone for all that have seen it, the newest change first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
@@ -44,7 +44,8 @@ pub enum At {
 /// nothing is undecided.
 pub trait Files: AsFd + fmt::Debug {
     /// What a process changes from now on is the new mark's. The process is named by its number here; `has_borne` says
-    /// that its children act for it, too, and may share what it has open. Returns the mark, a number above all earlier
+    /// that its children act for it, too, and may share what it has open. As long as it has marks, that need not be said a
+    /// second time of the same files. Returns the mark, a number above all earlier
     /// ones.
     ///
     /// # Errors
@@ -89,6 +90,8 @@ pub(crate) struct ViewFiles {
     /// Nothing where no task may be given a guess.
     files: Option<Box<dyn Files>>,
     marks: BTreeMap<UndoId, Mark>,
+    /// Processes of which the log was told that they share what they had open; what they have opened since is their own.
+    told: HashSet<Pid>,
 }
 
 /// A mark, and whose changes come after it.
@@ -103,6 +106,7 @@ impl ViewFiles {
         Self {
             files,
             marks: BTreeMap::new(),
+            told: HashSet::new(),
         }
     }
 
@@ -145,9 +149,11 @@ impl ViewFiles {
         if !world.is_alone(process, apart)? {
             return Ok(Did::Wait);
         }
-        let Ok(number) = files.mark(process, world.has_borne(process)) else {
+        let has_borne = !self.told.contains(&process) && world.has_borne(process);
+        let Ok(number) = files.mark(process, has_borne) else {
             return Ok(Did::Wait);
         };
+        self.told.insert(process);
         self.marks.insert(record, Mark { process, number });
         Ok(Did::Accesses {
             object: FILES,
@@ -155,10 +161,18 @@ impl ViewFiles {
         })
     }
 
+    /// A process has borne another, which has open what it has.
+    pub(crate) fn note_birth(&mut self, process: Pid) {
+        self.told.remove(&process);
+    }
+
     fn take(&mut self, records: &[UndoId]) -> io::Result<Vec<u64>> {
         let marks = records.iter().map(|record| self.marks.remove(record));
         let numbers = marks.map(|mark| Some(mark?.number));
         let numbers: Option<Vec<u64>> = numbers.collect();
+        // Of a process without marks the log forgets it, too.
+        let Self { told, marks, .. } = self;
+        told.retain(|process| marks.values().any(|mark| mark.process == *process));
         numbers.ok_or_else(|| bug("there is no such mark"))
     }
 }

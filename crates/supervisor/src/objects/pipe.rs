@@ -95,7 +95,10 @@ impl<W: World> Pipes<W> {
         };
         let bytes = match world.take_out(&pipe, length)? {
             Taken::Bytes(bytes) => bytes,
-            // That there is nothing any more is so whatever task sees it.
+            // That there is nothing any more is so whatever is denied. A process that is restored with an end has it from its
+            // image, which has the end open until then. One without an image that has closed an end has it from its birth:
+            // the image is an ancestor's that would be restored in its place. Or the pipe is younger than that image. Then
+            // nobody has an end who would not be undone, this reader among them.
             Taken::End => return Ok(Some(Did::Known(Answer::Value(0)))),
             Taken::Nothing => return Ok(Some(Did::Sleeps(world.await_input(&pipe)?))),
         };

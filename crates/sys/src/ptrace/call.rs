@@ -27,6 +27,7 @@ pub const SET_ROBUST_LIST: i64 = libc::SYS_set_robust_list;
 pub const SET_TID_ADDRESS: i64 = libc::SYS_set_tid_address;
 pub const UMASK: i64 = libc::SYS_umask;
 pub const WAIT4: i64 = libc::SYS_wait4;
+pub const WAITID: i64 = libc::SYS_waitid;
 
 /// Flags of [`CLONE`] for a copy of the process that is no child of its parent for `wait` without
 /// `__WALL`, tells nobody of its end, and is the tracer's at once.
@@ -40,3 +41,7 @@ pub const WAIT_ALL: u64 = libc::__WALL as u64;
 
 /// Flag of [`WAIT4`]: it does not sleep.
 pub const NO_HANG: u64 = libc::WNOHANG as u64;
+
+/// Flags of [`WAITID`] that tell what a child would be reaped for, and leave that to be told.
+pub const WAIT_LOOK: u64 =
+    (libc::WEXITED | libc::WSTOPPED | libc::WCONTINUED | libc::WNOHANG | libc::WNOWAIT) as u64;

@@ -41,17 +41,24 @@ impl SignalInfo {
         })
     }
 
-    /// The child that a `SIGCHLD` tells of, by the number that its taker knows.
-    pub fn child(&self) -> Option<i32> {
-        let is_of_child = self.number() == libc::SIGCHLD && self.0.si_code > 0;
-        // SAFETY: the kernel fills the field for a `SIGCHLD` of its own.
-        is_of_child.then(|| unsafe { self.0.si_pid() })
-    }
-
     /// As rt_sigqueueinfo(2) takes it.
     pub fn bytes(&self) -> [u8; size_of::<libc::siginfo_t>()] {
         // SAFETY: the kernel has filled all of it, so every byte has a value.
         unsafe { std::mem::transmute(self.0) }
+    }
+
+    /// What the kernel has written at a place that a call named, as rt_sigtimedwait(2) and waitid(2) do. `None` where
+    /// it has written nothing.
+    pub fn of_bytes(bytes: [u8; size_of::<libc::siginfo_t>()]) -> Option<Self> {
+        // SAFETY: a siginfo_t is numbers, and any bytes are numbers.
+        let raw: libc::siginfo_t = unsafe { std::mem::transmute(bytes) };
+        (raw.si_signo != 0).then_some(Self(raw))
+    }
+
+    /// The child that it tells of, by its number where the receiver is (SIGCHLD of signal(7)).
+    pub fn child(&self) -> Option<i32> {
+        // SAFETY: the kernel has filled the field for such a signal from it, whose codes are positive.
+        (self.0.si_signo == libc::SIGCHLD && self.0.si_code > 0).then(|| unsafe { self.0.si_pid() })
     }
 
     /// Its number.

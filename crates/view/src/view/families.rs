@@ -5,6 +5,8 @@ use std::collections::{HashMap, HashSet};
 use rustix::process::Pid;
 use surmise_linux::proc::{self, Status, Task};
 
+use crate::types::MarkId;
+
 /// How many generations of children are looked at.
 const GENERATIONS_MAX: usize = 64;
 
@@ -15,7 +17,8 @@ pub(super) struct Families(HashMap<u32, Family>);
 /// Threads, by their numbers where the device was opened.
 #[derive(Debug, Default)]
 struct Family {
-    has_borne: bool,
+    /// What the process opened before this mark it may share with its children.
+    shared_before: Option<MarkId>,
     /// The process' own, once they were asked for.
     own: Option<HashSet<u32>>,
     /// Those of its children, likewise.
@@ -23,10 +26,12 @@ struct Family {
 }
 
 impl Families {
-    /// A process has a new mark. It may have other threads than at its last.
-    pub(super) fn put(&mut self, process: u32, has_borne: bool) {
+    /// A process has a new mark, given here where the process has borne children since its last. It may have other threads
+    /// than then.
+    pub(super) fn put(&mut self, process: u32, shared_before: Option<MarkId>) {
+        let before = self.shared_before(process);
         let family = Family {
-            has_borne,
+            shared_before: shared_before.or(before),
             ..Family::default()
         };
         self.0.insert(process, family);
@@ -37,10 +42,9 @@ impl Families {
         self.0.retain(|process, _| has_marks(*process));
     }
 
-    /// Whether a process may share with children what it has open.
-    pub(super) fn has_borne(&self, process: u32) -> bool {
-        let family = self.0.get(&process);
-        family.is_some_and(|family| family.has_borne)
+    /// What a process opened before this mark it may share with children.
+    pub(super) fn shared_before(&self, process: u32) -> Option<MarkId> {
+        self.0.get(&process)?.shared_before
     }
 
     /// Whether a thread is a process' own.
@@ -93,7 +97,10 @@ impl Family {
         let process = i32::try_from(process).ok().and_then(Pid::from_raw);
         self.own = Some(process.map_or_else(HashSet::new, |process| threads(process).1));
         self.borne.clear();
-        let mut bearers: Vec<Pid> = process.into_iter().filter(|_| self.has_borne).collect();
+        let mut bearers: Vec<Pid> = process
+            .into_iter()
+            .filter(|_| self.shared_before.is_some())
+            .collect();
         for _ in 0..GENERATIONS_MAX {
             let borne: Vec<Pid> = bearers
                 .iter()

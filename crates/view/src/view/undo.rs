@@ -87,7 +87,8 @@ impl View {
     }
 
     /// What a process changes from now on is the new mark's. The process is named by its number in the caller's
-    /// namespace. `has_borne` says that its children act for it, too, and may share what it has open.
+    /// namespace. `has_borne` says that its children act for it, too, and may share what it has open. As long as the process
+    /// has marks, that need not be said a second time of the same files.
     ///
     /// # Errors
     /// `EBUSY` during a commit.
@@ -101,7 +102,9 @@ impl View {
         let mark = MarkId(last + 1);
         core.undecided.last = mark.0;
         core.undecided.marks.insert(mark, process);
-        core.undecided.families.put(process, has_borne);
+        core.undecided
+            .families
+            .put(process, has_borne.then_some(mark));
         Ok(mark)
     }
 
@@ -412,14 +415,11 @@ impl Core {
         let Some(process) = undecided.marks.get(&mark).copied() else {
             return true;
         };
-        let mut marks = undecided.marks.iter();
-        let oldest = marks.find(|(_, of)| **of == process).map(|(mark, _)| *mark);
         let families = &mut undecided.families;
-        let has_borne = families.has_borne(process);
+        let shared_before = families.shared_before(process);
         let mut openers = self.openers.of_node(id).iter();
-        !openers.all(|opener| {
-            families.is_own(process, opener.thread) && !(has_borne && opener.mark < oldest)
-        })
+        !openers
+            .all(|opener| families.is_own(process, opener.thread) && opener.mark >= shared_before)
     }
 
     /// What a change fails with where undecided ones may take the space that it lacks.

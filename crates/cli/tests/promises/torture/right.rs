@@ -30,7 +30,7 @@ fn threads_that_are_sent_signals_get_on() {
 
 /// Runs a command plainly, then with every call guessed right that can be, and then with some guessed wrong. Each guess
 /// is decided after 30 ms.
-fn late(command: &[&str], prepare: impl Fn(&Setting) -> bool) {
+pub(super) fn late(command: &[&str], prepare: impl Fn(&Setting) -> bool) {
     as_each_user(|setting| {
         let plain = setting.twin();
         if !prepare(&plain) || !prepare(setting) {

@@ -4,6 +4,7 @@
 //! All that tasks do is written down, and struck out when a task is restored. What is left in the end has to be what a
 //! machine without guesses could have done, in this order.
 
+mod births;
 mod ends;
 mod family;
 mod log;
@@ -21,10 +22,11 @@ use surmise_sys::seccomp::Answer;
 use crate::call::Call;
 use crate::kind::Kind;
 use crate::meeting::{Act, Meeting, Wanted};
+use crate::member::Member;
 use crate::objects::input::{Look, Peeked, Place};
 use crate::objects::pipe::Taken;
 use crate::source::Guess;
-use crate::world::{Apart, Around, Imaged, Traced, World};
+use crate::world::{Apart, Around, Born, Imaged, Traced, World};
 
 pub(super) use family::{End, Families};
 pub(super) use log::{Disk, Log};
@@ -96,7 +98,7 @@ impl World for Fake {
         Ok(task.is_alive.then_some(task.process))
     }
 
-    fn meet(&mut self, _: Pid, call: &Call, _: Around<'_, Self>) -> io::Result<Meeting> {
+    fn meet(&mut self, _: Pid, call: &Call, around: Around<'_, Self>) -> io::Result<Meeting> {
         let state = self.0.borrow();
         let thread = address_of(call.thread());
         if state.tasks[call.thread()].waits_in != Some(call.notification.id) {
@@ -122,9 +124,17 @@ impl World for Fake {
                 descriptor: INNER,
                 room: vec![(thread, 1)],
             })),
-            Op::Sync | Op::Irrevocable | Op::Wait | Op::Exit(_) | Op::Push(_) | Op::Kill(_) => {
-                Meeting::Wait
+            Op::Bear => Meeting::Bear,
+            Op::Execute if around.member.is_some_and(|member| is_alone(&state, member)) => {
+                Meeting::Execute
             }
+            Op::Sync
+            | Op::Irrevocable
+            | Op::Wait
+            | Op::Execute
+            | Op::Exit(_)
+            | Op::Push(_)
+            | Op::Kill(_) => Meeting::Wait,
         })
     }
 
@@ -170,18 +180,12 @@ impl World for Fake {
         assert_eq!(waits_in, Some(call.notification.id), "it is in no call");
         let pending = |thread| thread == call.thread() || has_call(others, thread);
         assert!(state.can_stop(*process, pending, |_| false));
-        if state.rng.u8(..8) == 0 {
-            // By then calls have been interrupted, or not.
-            for thread in threads {
-                if state.rng.bool() {
-                    state.task(thread).waits_in = None;
-                }
-            }
+        if state.fails_to_stop(&threads) {
             return Ok(Imaged::Failed);
         }
         state.images_made += 1;
         let number = state.images_made;
-        state.images.insert(number);
+        state.images.insert(number, *process);
         let told = threads.iter().map(|&thread| {
             let task = state.task(thread);
             task.traced = true;
@@ -201,6 +205,37 @@ impl World for Fake {
         let image = Image { number, told };
         Ok(Imaged::Taken { image, answered })
     }
+
+    fn bear(
+        &mut self,
+        process: &mut Pid,
+        call: &Call,
+        others: &[PendingCall],
+    ) -> io::Result<Born<Pid>> {
+        let state = &mut *self.0.borrow_mut();
+        let (threads, parent) = (state.threads(*process), call.thread());
+        if state.tasks[parent].waits_in != Some(call.notification.id) {
+            return Ok(Born::Unmade);
+        }
+        let pending = |thread| thread == parent || has_call(others, thread);
+        assert!(state.can_stop(*process, pending, |_| false));
+        if state.fails_to_stop(&threads) {
+            return Ok(Born::Unmade);
+        }
+        let at = state.tasks[parent].told.len();
+        assert!(state.answer(call, Answer::Continue), "it waits");
+        for thread in threads {
+            let task = state.task(thread);
+            (task.waits_in, task.traced) = (None, true);
+        }
+        let child = state.births.child(parent, at);
+        if let Some(child) = child {
+            state.task(child).traced = true;
+        }
+        Ok(child.map_or(Born::Childless, |child| Born::Child(child, child)))
+    }
+
+    fn executes(&self, _: &mut Pid) {}
 
     fn stop(
         &mut self,
@@ -227,7 +262,10 @@ impl World for Fake {
         for thread in state.threads(*process) {
             assert!(state.tasks[thread].stands, "it runs");
         }
-        assert!(state.images.remove(&image.number), "it is used up");
+        assert!(
+            state.images.remove(&image.number).is_some(),
+            "it is used up"
+        );
         state.restore(image.told);
         Ok(Some(1))
     }
@@ -243,7 +281,7 @@ impl World for Fake {
     }
 
     fn destroy(&mut self, process: &mut Pid) -> io::Result<()> {
-        self.0.borrow_mut().kill(*process);
+        self.0.borrow_mut().unbear(*process);
         Ok(())
     }
 
@@ -266,7 +304,10 @@ impl World for Fake {
 
     fn discard(&mut self, image: Image, process: Option<&mut Pid>) -> io::Result<()> {
         let state = &mut *self.0.borrow_mut();
-        assert!(state.images.remove(&image.number), "it is used up");
+        assert!(
+            state.images.remove(&image.number).is_some(),
+            "it is used up"
+        );
         if process.is_none() {
             // It was killed: all that it did since might as well not have been done.
             state.restore(image.told);
@@ -436,6 +477,11 @@ impl World for Fake {
     fn may_put(&self, _: Option<Pid>, call: &Call) -> bool {
         matches!(self.0.borrow().op_of(call), Op::Put(_) | Op::Exit(_))
     }
+}
+
+/// Whether a member has one thread and no image.
+fn is_alone(state: &State, member: &Member<Fake>) -> bool {
+    member.images().len() == 0 && state.threads(member.pid()).len() == 1
 }
 
 /// All memory that a call of a thread names is at this address.

@@ -43,7 +43,8 @@ impl<'a> Plain<'a> {
         }
     }
 
-    fn tell(&mut self, Step { task, op, told, .. }: Step) -> i64 {
+    fn tell(&mut self, step: Step) -> i64 {
+        let Step { task, op, told, .. } = step;
         match op {
             Op::Look(file) => self.files[file],
             Op::Add(file) => {
@@ -73,6 +74,13 @@ impl<'a> Plain<'a> {
                     None => self.families.wait(parent).expect("a child has ended").1,
                 }
             }
+            Op::Bear => {
+                if let Some(child) = self.state.births.child(task, step.at) {
+                    self.families.bear(self.process(task), child);
+                }
+                // There may be too many.
+                told
+            }
             Op::Kill(process) => {
                 self.families.end(process, End::Killed);
                 0
@@ -81,7 +89,7 @@ impl<'a> Plain<'a> {
                 self.exit(task, status);
                 0
             }
-            Op::Sync | Op::Irrevocable => 0,
+            Op::Sync | Op::Irrevocable | Op::Execute => 0,
         }
     }
 }
@@ -126,6 +134,12 @@ fn is_in_causal_order(state: &State) {
             puts += 1;
         }
         heard.hear(step);
+        if let Op::Bear = step.op
+            && let Some(child) = state.births.child(step.task, step.at)
+        {
+            let known = heard.by(step.task).clone();
+            heard.by(child).extend(known);
+        }
     }
     assert_eq!(puts, state.stream.len(), "what was undone has left");
 }

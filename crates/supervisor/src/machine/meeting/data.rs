@@ -16,8 +16,9 @@ use surmise_syscalls::Syscall;
 use super::Met;
 use crate::kind::Kind;
 use crate::machine::seen::devices;
-use crate::machine::task;
+use crate::machine::{Machine, task};
 use crate::meeting::{Act, Meeting, Wanted};
+use crate::member::Member;
 
 /// The most that is held of one write: a longer one waits.
 const LENGTH_MAX: u64 = 16 << 10;
@@ -204,10 +205,12 @@ fn input(met: &Met<'_>) -> io::Result<Meeting> {
 }
 
 /// A position that the process shares with others is theirs, too. A file that it has opened since its
-/// checkpoint nobody shares: a birth would have waited.
+/// checkpoint nobody shares, unless it has borne somebody.
 fn moving(met: &Met<'_>, descriptor: u64) -> io::Result<Meeting> {
     let number = descriptor as i32;
-    let is_old = met.known.member.is_none_or(|member| member.had(number));
+    let may_share =
+        |member: &Member<Machine>| !member.shares_only_what_it_had() || member.had(number);
+    let is_old = met.known.member.is_none_or(may_share);
     let is_vessel = |process| {
         met.known
             .member

@@ -1,4 +1,4 @@
-//! Birth of threads, and attributes of a process that a vessel holds.
+//! Birth of threads and processes, and attributes of a process that a vessel holds.
 
 use std::io;
 
@@ -13,7 +13,6 @@ use crate::machine::task;
 use crate::meeting::Meeting;
 
 pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
-    let [first, ..] = met.arguments;
     Ok(match met.name {
         Syscall::RtSigaction => handler(met)?,
         Syscall::Umask => Meeting::Note(Change::Umask),
@@ -21,7 +20,11 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
             Meeting::Note(Change::Directory)
         }
         Syscall::SetTidAddress if is_tid_address_known(met) => Meeting::Note(Change::TidAddress),
-        Syscall::Clone => thread(first),
+        Syscall::Clone => match birth(&met.arguments) {
+            Meeting::Bear => child(met)?,
+            other => other,
+        },
+        Syscall::Fork => child(met)?,
         Syscall::Getpgid | Syscall::Getsid | Syscall::Getpgrp | Syscall::Getppid => {
             Meeting::Pass(Kind::Process)
         }
@@ -37,12 +40,28 @@ fn is_tid_address_known(met: &Met<'_>) -> bool {
     })
 }
 
-/// A rollback ends a thread that is new; a new process waits.
-fn thread(flags: u64) -> Meeting {
-    match flags & task::CLONE_THREAD {
-        0 => Meeting::Wait,
-        _ => Meeting::Pass(Kind::Thread),
+/// A rollback ends a thread that is new, and a process with a copy of the caller's memory. A process that is otherwise
+/// made waits: it shares something with its parent, or is not its child.
+fn birth(arguments: &[u64; 6]) -> Meeting {
+    /// CLONE_PARENT_SETTID, CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID of clone(2): what fork of the C library asks for.
+    const TOLD: u64 = 0x10_0000 | 0x20_0000 | 0x100_0000;
+    /// The signal that tells of the end, SIGCHLD.
+    const AS_FORK: u64 = 17;
+    let [flags, stack, ..] = *arguments;
+    match flags & !TOLD {
+        _ if flags & task::CLONE_THREAD != 0 => Meeting::Pass(Kind::Thread),
+        AS_FORK if stack == 0 => Meeting::Bear,
+        _ => Meeting::Wait,
     }
+}
+
+/// If a process and its child are destroyed, the child is an orphan first. A process that adopts it would wait for a child that
+/// nobody has borne.
+fn child(met: &Met<'_>) -> io::Result<Meeting> {
+    Ok(match met.known.seen.has_reaper_above(met.process)? {
+        true => Meeting::Wait,
+        false => Meeting::Bear,
+    })
 }
 
 /// Whether a call may have the kernel reap the children of its process by itself (SA_NOCLDWAIT of sigaction(2)).

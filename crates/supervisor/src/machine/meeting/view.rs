@@ -223,6 +223,7 @@ mod tests {
                 member: None,
                 has_changed: false,
                 files,
+                keeps_rights: true,
             },
         };
         meet(&met).expect("look")

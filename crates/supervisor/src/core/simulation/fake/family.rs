@@ -52,6 +52,23 @@ impl Families {
         Self(relatives.collect())
     }
 
+    /// A process bears another.
+    pub(in crate::core::simulation) fn bear(&mut self, parent: Pid, child: Pid) {
+        self.0.push(Relative {
+            process: child,
+            parent: Some(parent),
+            end: None,
+            is_reaped: false,
+        });
+    }
+
+    /// A process was never born, and has no children.
+    pub(super) fn unbear(&mut self, process: Pid) {
+        self.0.retain(|one| one.process != process);
+        let is_parent = self.0.iter().any(|one| one.parent == Some(process));
+        assert!(!is_parent, "{process:?} has borne somebody");
+    }
+
     fn get(&mut self, process: Pid) -> &mut Relative {
         let found = self.0.iter_mut().find(|one| one.process == process);
         found.expect("a process")

@@ -26,6 +26,10 @@ pub(in crate::core::simulation) enum Op {
     Sync,
     /// Does what nobody can take back.
     Irrevocable,
+    /// Bears a process.
+    Bear,
+    /// Executes a program. No image of before can be restored.
+    Execute,
     /// Waits for any child of its process.
     Wait,
     /// Ends, and its process with its last thread, which tells this status.
@@ -57,7 +61,7 @@ impl Op {
             return Self::Exit((hash >> 48) as u8);
         }
         let place = (hash >> 32) as usize % FILES;
-        let kind = match hash / 16 % 23 {
+        let kind = match hash / 16 % 26 {
             // In some schedules there is nothing but files, output and children.
             11..=14 | 18 if seed.is_multiple_of(2) => hash / 1024 % 11,
             kind => kind,
@@ -72,6 +76,8 @@ impl Op {
             15..=17 => Self::Wait,
             19 | 20 => Self::Send((hash >> 40) as u8),
             21 | 22 => Self::Receive,
+            23 | 24 => Self::Bear,
+            25 => Self::Execute,
             _ => Self::Irrevocable,
         }
     }
@@ -87,6 +93,8 @@ impl Op {
             Self::Poll => Syscall::Poll,
             Self::Sync => Syscall::Fsync,
             Self::Irrevocable => Syscall::Execve,
+            Self::Bear => Syscall::Fork,
+            Self::Execute => Syscall::Execveat,
             Self::Wait => Syscall::Wait4,
             Self::Exit(_) | Self::Push(_) | Self::Kill(_) => Syscall::Exit,
         })

@@ -1,7 +1,7 @@
 //! Tasks that are small state machines, and what they share.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Index, IndexMut};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use fastrand::Rng;
 use rustix::process::Pid;
 use surmise_sys::seccomp::{Answer, Notification};
 
+use super::births::Births;
 use super::family::{End, Families};
 use super::op::{FILES, Op};
 use crate::call::Call;
@@ -74,6 +75,10 @@ impl Tasks {
     pub(in crate::core::simulation) fn iter(&self) -> impl Iterator<Item = (Pid, &Task)> {
         self.0.iter().map(|(pid, task)| (*pid, task))
     }
+
+    pub(super) fn add(&mut self, pid: Pid, task: Task) {
+        self.0.push((pid, task));
+    }
 }
 
 impl Index<Pid> for Tasks {
@@ -118,7 +123,9 @@ pub(in crate::core::simulation) struct State {
     /// By the number of a call: how many promises have to be kept before it is answered.
     pub(super) awaited: BTreeMap<u64, u64>,
     calls: u64,
-    pub(super) images: BTreeSet<u64>,
+    pub(in crate::core::simulation) births: Births,
+    /// By number: the process that one is of.
+    pub(super) images: BTreeMap<u64, Pid>,
     pub(super) images_made: u64,
     /// What was heard while something else was done.
     pub(super) heard_signals: Vec<Pid>,
@@ -181,7 +188,8 @@ impl State {
             kept: 0,
             awaited: BTreeMap::new(),
             calls: 0,
-            images: BTreeSet::new(),
+            births: Births::default(),
+            images: BTreeMap::new(),
             images_made: 0,
             heard_signals: Vec::new(),
             heard_ends: Vec::new(),
@@ -257,14 +265,19 @@ impl State {
         self.images.is_empty() && self.marks.is_empty()
     }
 
-    /// All threads of a process end.
+    /// Somebody kills a process.
     pub(in crate::core::simulation) fn kill(&mut self, process: Pid) {
+        self.end(process);
+        self.families.end(process, End::Killed);
+        self.note_outside(Op::Kill(process));
+    }
+
+    /// All threads of a process end.
+    pub(super) fn end(&mut self, process: Pid) {
         for thread in self.threads(process) {
             let task = &mut self.tasks[thread];
             (task.is_alive, task.waits_in, task.at_signal) = (false, None, false);
         }
-        self.families.end(process, End::Killed);
-        self.note_outside(Op::Kill(process));
     }
 
     /// Something happens that no task does.
@@ -354,6 +367,17 @@ impl State {
         Some(told)
     }
 
+    /// Whether threads are not to be stopped. By then calls have been interrupted, or not.
+    pub(super) fn fails_to_stop(&mut self, threads: &[Pid]) -> bool {
+        let fails = self.rng.u8(..8) == 0;
+        for &thread in threads.iter().filter(|_| fails) {
+            if self.rng.bool() {
+                self.task(thread).waits_in = None;
+            }
+        }
+        fails
+    }
+
     pub(super) fn task(&mut self, pid: Pid) -> &mut Task {
         &mut self.tasks[pid]
     }
@@ -367,6 +391,13 @@ impl State {
     pub(super) fn happen(&mut self, pid: Pid, op: Op) -> Option<i64> {
         if let Op::Irrevocable = op {
             assert!(!self.tasks[pid].traced, "it cannot be taken back");
+        }
+        if let Op::Execute = op {
+            let process = self.tasks[pid].process;
+            assert!(
+                self.images.values().all(|of| *of != process),
+                "an image of it cannot be restored"
+            );
         }
         Some(match op {
             Op::Look(file) => self.files[file],
@@ -396,7 +427,8 @@ impl State {
             Op::Receive => self.inner.pop_front().map_or(-1, i64::from),
             Op::Poll => (self.pipe.len() + 1000 * self.inner.len()) as i64,
             Op::Wait => self.wait(self.tasks[pid].process)?,
-            Op::Sync | Op::Irrevocable | Op::Exit(_) | Op::Push(_) | Op::Kill(_) => 0,
+            Op::Bear => self.bear(pid),
+            Op::Sync | Op::Irrevocable | Op::Execute | Op::Exit(_) | Op::Push(_) | Op::Kill(_) => 0,
         })
     }
 
@@ -412,17 +444,6 @@ impl State {
             let task = &self.tasks[thread];
             (task.waits_in.is_none() || has_call(thread)) && (!task.at_signal || has_signal(thread))
         })
-    }
-
-    /// Threads are what they were.
-    pub(super) fn restore(&mut self, image: Vec<(Pid, Vec<i64>)>) {
-        for (thread, told) in image {
-            let length = told.len();
-            self.steps
-                .retain(|step| step.task != thread || step.at < length);
-            let task = self.task(thread);
-            (task.told, task.at_exit) = (told, false);
-        }
     }
 }
 

@@ -1,0 +1,111 @@
+//! Processes that bear others, and those that were never born.
+
+use std::collections::BTreeSet;
+
+use rustix::process::Pid;
+
+use super::op::Op;
+use super::state::{State, Task};
+
+/// There are no more tasks than this, also those that have ended.
+const TASKS_MAX: usize = 40;
+
+/// Who has borne whom.
+#[derive(Debug, Default)]
+pub(in crate::core::simulation) struct Births {
+    all: Vec<Birth>,
+    /// Processes that were destroyed since they would not have been born.
+    unborn: BTreeSet<i32>,
+    /// How many there have been.
+    count: i32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Birth {
+    parent: Pid,
+    /// How much the parent had been told before.
+    at: usize,
+    child: Pid,
+}
+
+impl Births {
+    /// Whom a task has borne that had been told so much.
+    pub(in crate::core::simulation) fn child(&self, parent: Pid, at: usize) -> Option<Pid> {
+        let mut all = self.all.iter();
+        let found = all.find(|birth| birth.parent == parent && birth.at == at);
+        found.map(|birth| birth.child)
+    }
+
+    /// A task was told no more than this.
+    fn forget(&mut self, parent: Pid, told: usize) {
+        let unborn = &self.unborn;
+        self.all.retain(|birth| {
+            let is_undone = birth.parent == parent && birth.at >= told;
+            let number = birth.child.as_raw_nonzero().get();
+            assert!(!is_undone || unborn.contains(&number), "{birth:?} lives");
+            !is_undone
+        });
+    }
+}
+
+impl State {
+    /// A task bears a process, with one thread, that goes on as a copy of the task. Returns what the task is told.
+    pub(super) fn bear(&mut self, parent: Pid) -> i64 {
+        if self.tasks.iter().count() >= TASKS_MAX {
+            return -1;
+        }
+        self.births.count += 1;
+        let child = Pid::from_raw(10_000 + 100 * self.births.count).expect("a number");
+        let (now, bearer) = (self.now, &self.tasks[parent]);
+        let at = bearer.told.len();
+        let mut told = bearer.told.clone();
+        told.push(0);
+        let task = Task {
+            process: child,
+            // Of the same kind.
+            seed: bearer.seed.wrapping_mul(0x5851_f42d_4c95_7f2d),
+            told,
+            waits_in: None,
+            at_signal: false,
+            since: now,
+            filled: None,
+            is_alive: true,
+            stands: false,
+            traced: bearer.traced,
+            at_exit: false,
+        };
+        let bearer = bearer.process;
+        self.families.bear(bearer, child);
+        self.tasks.add(child, task);
+        self.births.all.push(Birth { parent, at, child });
+        1
+    }
+
+    /// A process is destroyed that was never born: nothing that it did was done, and it has borne nobody.
+    pub(super) fn unbear(&mut self, process: Pid) {
+        let all = self.tasks.iter();
+        let threads = all.filter(|(_, task)| task.process == process);
+        let threads: Vec<_> = threads.map(|(pid, _)| pid).collect();
+        self.end(process);
+        for thread in threads {
+            self.steps.retain(|step| step.task != thread);
+            self.births.forget(thread, 0);
+        }
+        // It may have been killed before.
+        self.steps.retain(|step| step.op != Op::Kill(process));
+        self.families.unbear(process);
+        self.births.unborn.insert(process.as_raw_nonzero().get());
+    }
+
+    /// Threads are what they were.
+    pub(super) fn restore(&mut self, image: Vec<(Pid, Vec<i64>)>) {
+        for (thread, told) in image {
+            let length = told.len();
+            self.steps
+                .retain(|step| step.task != thread || step.at < length);
+            self.births.forget(thread, length);
+            let task = self.task(thread);
+            (task.told, task.at_exit) = (told, false);
+        }
+    }
+}
