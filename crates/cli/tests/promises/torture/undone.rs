@@ -8,11 +8,16 @@ use crate::setting::{Setting, as_each_user};
 /// Runs a program of tests/tracees, with these words around it, so often that guesses go wrong at each of its
 /// steps.
 pub(super) fn prints(name: &str, script: &str, wanted: &str) {
+    prints_at(&["0.1", "0.05", "0.3"], name, script, wanted);
+}
+
+/// As [`prints`], with guesses that go wrong at these rates.
+pub(super) fn prints_at(rates: &[&str], name: &str, script: &str, wanted: &str) {
     as_each_user(|setting| {
         compile(setting, &format!("{name}.c"), &["gcc", "-O1", "-pthread"]);
         let mut rollbacks = 0;
         for seed in 1..=seeds().max(3) {
-            let torture = format!("{seed}:{}", ["0.1", "0.05", "0.3"][seed % 3]);
+            let torture = format!("{seed}:{}", rates[seed % rates.len()]);
             rollbacks += run(setting, &torture, script, wanted);
         }
         tell(format_args!("{name}: {rollbacks} rollbacks"));
