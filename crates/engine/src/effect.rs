@@ -21,8 +21,8 @@ pub enum Access {
     /// It modifies the object in a way that commutes with all others that do so: the times and link counts of a
     /// directory, entries of different names. So it gives the object its dependencies, and takes only those
     /// predictions that a modification of another kind gave the object: tasks that commute on an object do not
-    /// come to depend on each other. Whoever observes the object, or modifies it otherwise, depends on all of
-    /// them.
+    /// come to depend on each other. A task that observes the object, or modifies it otherwise, depends on
+    /// all of them.
     ///
     /// The inverse record takes back this modification alone, whatever commuting ones came after it, and
     /// whichever of them stay.

@@ -13,38 +13,26 @@ mod process;
 mod seen;
 pub(crate) mod task;
 
-use std::cell::RefCell;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
-use std::time::{Duration, Instant};
+use std::os::fd::{BorrowedFd, RawFd};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::CapabilitySet;
-use surmise_checkpoint::{Change, Checkpoint, Passed, PendingCall, is_vessel, pass_boundaries};
+use surmise_checkpoint::{Passed, is_vessel, pass_boundaries};
 use surmise_refusals::Observer;
-use surmise_sys::memory;
 use surmise_sys::ptrace::Stopped;
-use surmise_sys::seccomp::{Answer, Listener};
-use surmise_syscalls::Syscall;
+use surmise_sys::seccomp::Listener;
 
 use crate::call::Call;
-use crate::meeting::{Meeting, Wanted};
 use crate::member::Member;
-use crate::objects::input::{Look, Peeked, Place};
-use crate::objects::pipe::Taken;
-use crate::source::Guess;
-use crate::world::{Apart, Around, Born, Imaged, Traced, World};
+use crate::objects::input::{Look, Place};
 
 use channels::Channels;
 pub(crate) use door::Door;
 use family::Sleepers;
 use input::calls::{self, Reach};
 use input::readers::Readers;
-use input::source::Source;
-use meeting::Known;
-pub(crate) use output::Output;
-use pipe::Pipe;
-use process::Supervised;
 use seen::Seen;
 
 /// How long a thread may take to come past the call that it is in: another one waits for that.

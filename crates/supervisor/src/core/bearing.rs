@@ -9,7 +9,6 @@ use surmise_engine::{Kinds, TaskId};
 use super::Core;
 use super::admission::MEMBERS_MAX;
 use super::imaging::Shot;
-use crate::call::Call;
 use crate::error::{SupervisorError, fail, refused};
 use crate::kind::Kind;
 use crate::member::Member;
@@ -25,6 +24,7 @@ impl<W: World> Core<W> {
             return self.wait(process, asked);
         }
         self.gather()?;
+        let others = self.pending_calls(process);
         let Some(member) = self.members.get_mut(&process) else {
             return self.pass(asked);
         };
@@ -33,9 +33,6 @@ impl<W: World> Core<W> {
         }
         let parent = member.task;
         let call = &asked.call;
-        let others = self.waits.calls();
-        let others = others.filter(|call| self.world.has(&member.process, call.thread()));
-        let others: Vec<_> = others.map(Call::pending).collect();
         let born = self.world.bear(&mut member.process, call, &others);
         let born = born.map_err(fail("have a process bear another"))?;
         self.forget_answered()?;

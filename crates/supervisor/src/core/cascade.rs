@@ -97,14 +97,11 @@ impl<W: World> Core<W> {
         for waiter in waiters {
             self.withdraw(waiter, &mut effects)?;
         }
+        let calls = self.pending_calls(process);
         let Some(member) = self.members.get_mut(&process) else {
             return Ok(false);
         };
-        let world = &mut self.world;
-        let calls = self.waits.calls();
-        let calls = calls.filter(|call| world.has(&member.process, call.thread()));
-        let calls: Vec<_> = calls.map(Call::pending).collect();
-        let stands = world.stop(&mut member.process, &calls, signals);
+        let stands = self.world.stop(&mut member.process, &calls, signals);
         let stands = stands.map_err(fail("stop a process"))?;
         self.perform(effects)?;
         self.forget_answered()?;

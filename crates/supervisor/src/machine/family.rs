@@ -9,22 +9,13 @@ use surmise_linux::proc::{self, Entry, Link, Status, Task};
 use surmise_sys::memory;
 
 use super::channels::Channels;
-use super::seen::Seen;
+use super::seen::{Seen, devices};
 use super::task;
 use crate::call::Call;
 use crate::meeting::Ending;
 use crate::objects::input::Place;
 use crate::objects::wait::{ChildWait, Told, Whom};
 use crate::world::Kin;
-
-/// Devices that keep nothing and tell nobody of their readers and writers.
-const DEVICES: [&str; 5] = [
-    "/dev/null",
-    "/dev/zero",
-    "/dev/full",
-    "/dev/random",
-    "/dev/urandom",
-];
 
 /// Threads that sleep until a child ends, as far as is known.
 #[derive(Debug, Default)]
@@ -138,7 +129,8 @@ pub(super) fn zombies(process: Pid) -> io::Result<Vec<Pid>> {
 fn holds_ends(process: Pid, channels: &Channels) -> io::Result<bool> {
     let mut doubtful = Vec::new();
     proc::each_link(process, |number, link| match link {
-        Link::Other(path) if DEVICES.contains(&path.as_str()) => {}
+        // These tell nobody of their readers and writers.
+        Link::Other(path) if devices::is_place(path.as_ref()) => {}
         Link::Other(path) if path.starts_with("anon_inode:") => {}
         Link::Other(_) | Link::Pipe(_) | Link::Socket(_) => doubtful.push(number),
     })?;

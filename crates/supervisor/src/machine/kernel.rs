@@ -1,6 +1,31 @@
 //! What the core asks of the kernel, done.
 
-use super::*;
+use std::cell::RefCell;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal};
+use surmise_checkpoint::{Change, Checkpoint, PendingCall};
+use surmise_sys::memory;
+use surmise_sys::ptrace::Stopped;
+use surmise_sys::seccomp::Answer;
+use surmise_syscalls::Syscall;
+
+use super::channels::Channels;
+use super::input::calls::{self};
+use super::input::source::Source;
+use super::meeting::{self, Known};
+use super::output::{self, Output};
+use super::pipe::Pipe;
+use super::process::Supervised;
+use super::{Learnt, Machine, fit, pass, seen, spare_call, task, unless_out_of_reach};
+use crate::call::Call;
+use crate::meeting::{Meeting, Wanted};
+use crate::objects::input::{Look, Peeked, Place};
+use crate::objects::pipe::Taken;
+use crate::source::Guess;
+use crate::world::{Apart, Around, Born, Imaged, Traced, World};
 
 impl World for Machine {
     type Process = Supervised;

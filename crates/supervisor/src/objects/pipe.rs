@@ -2,9 +2,9 @@
 //!
 //! So whatever others see of the pipe is true, be it that there is something to be read. A rollback puts the bytes back in front
 //! that were taken, and cuts those off the end that were put in, the newest act first. Each act is a modification of the pipe
-//! that also observes it: a task depends on all acts of others before its own. Whoever was already in a call on the pipe is
-//! made to come past that before the first act, and later calls are heard. So between an act and its undoing nobody has
-//! touched the pipe whom the rollback leaves out.
+//! that also observes the pipe: a task depends on all acts of others before its own. A thread that is in a call on the pipe already
+//! is made to come past that call before the first act, and later calls are heard. So each task that has touched the pipe since
+//! an act is rolled back with that act.
 //!
 //! Pipes from outside are inputs ([`super::input`]) and streams ([`super::stream`]): nobody there is rolled back.
 
@@ -136,7 +136,7 @@ impl<W: World> Pipes<W> {
         Ok(Some(Did::Accesses { object, answer }))
     }
 
-    /// Whether no other thread is in a call on a pipe. From the first act on, who begins one is heard first.
+    /// Whether no other thread is in a call on a pipe. From the first act on, a thread that begins one is heard first.
     fn is_clear(&self, world: &mut W, place: Place, call: &Call) -> bool {
         // Whatever stands in the way of a look, the call itself will meet it.
         self.open.contains_key(&place) || world.clear(place, call.thread()).unwrap_or(false)

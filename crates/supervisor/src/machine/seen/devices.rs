@@ -77,6 +77,11 @@ pub(crate) fn is_fact(names: &Names, process: Pid, path: u64) -> bool {
     })
 }
 
+/// Whether such a device has this name.
+pub(crate) fn is_place(place: &Path) -> bool {
+    PLACES.iter().any(|(name, _)| Path::new(name) == place)
+}
+
 /// Whether such a device is at a place outside, which a domain has a mount of.
 fn is_at(place: &Path) -> bool {
     let known = PLACES.iter().find(|(name, _)| Path::new(name) == place);
