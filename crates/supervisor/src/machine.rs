@@ -13,6 +13,7 @@ mod process;
 mod seen;
 pub(crate) mod task;
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::time::Duration;
@@ -50,6 +51,9 @@ pub(crate) struct Machine {
     learnt: Option<Learnt>,
     /// What was heard of tracees while they were made to come past a call, and nobody was told yet.
     passed: Passed,
+    /// The thread whose process was asked for last, and that process. It holds until the next call: the thread may have
+    /// ended by then, and its number be another's.
+    caller: Cell<Option<(Pid, Option<Pid>)>>,
 }
 
 /// What was learnt of a domain in which tasks may be given guesses.
@@ -75,6 +79,7 @@ impl Machine {
                 ..Learnt::default()
             }),
             passed: Passed::default(),
+            caller: Cell::new(None),
         }
     }
 

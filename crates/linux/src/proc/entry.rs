@@ -36,7 +36,10 @@ impl Entry {
     }
 
     /// All that a file of it says.
-    pub(super) fn read(&self, name: &str) -> io::Result<Vec<u8>> {
+    ///
+    /// # Errors
+    /// As for reading files. [`is_gone`] tells that the process or thread has ended.
+    pub fn read(&self, name: &str) -> io::Result<Vec<u8>> {
         self.read_sized(name, LENGTH_USUAL)
     }
 

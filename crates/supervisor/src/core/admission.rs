@@ -4,6 +4,7 @@ use rustix::process::Pid;
 
 use super::Core;
 use crate::error::{SupervisorError, fail, refused};
+use crate::member::Member;
 use crate::objects::stream::channel;
 use crate::world::World;
 
@@ -15,18 +16,9 @@ pub(super) const MEMBERS_MAX: usize = 256;
 impl<W: World> Core<W> {
     /// Makes a process a member, if there is nothing about it that a rollback cannot undo.
     pub(super) fn admit(&mut self, process: Pid) -> Result<bool, SupervisorError> {
-        let images: Vec<_> = self
-            .members
-            .values()
-            .map(|member| (member.pid(), member.images().len()))
-            .collect();
-        if !self.world.has_memory_for(process, &images) {
-            return Ok(false);
-        }
         if let Some(member) = self.members.get(&process) {
-            let images = member.images().len();
             // It may be one by its birth, and nobody has looked at it.
-            return Ok(images < IMAGES_MAX && (images > 0 || self.may_be_imaged(process)?));
+            return Ok(member.images().len() > 0 || self.may_be_imaged(process)?);
         }
         if self.members.len() >= MEMBERS_MAX {
             return Ok(false);
@@ -37,6 +29,15 @@ impl<W: World> Core<W> {
         };
         self.enroll(None, process, supervised)?;
         Ok(true)
+    }
+
+    /// Whether there is room for one more image of a member.
+    pub(super) fn has_room_for(&self, member: &Member<W>) -> bool {
+        let images = self.members.values();
+        let images: Vec<_> = images
+            .map(|member| (member.pid(), member.images().len()))
+            .collect();
+        member.images().len() < IMAGES_MAX && self.world.has_memory_for(member.pid(), &images)
     }
 
     fn may_be_imaged(&mut self, process: Pid) -> Result<bool, SupervisorError> {

@@ -8,6 +8,7 @@ use surmise_sys::seccomp::Answer;
 use surmise_syscalls::{Disposition, Kind as Column};
 
 use super::Core;
+use super::guessing::Guessed;
 use super::imaging::Gained;
 use crate::call::Call;
 use crate::durability::{DOMAIN, Verdict};
@@ -56,11 +57,15 @@ impl<W: World> Core<W> {
             self.waits.park_behind_output(Item::Call(asked), now);
             return Ok(());
         }
-        if let Some(offer) = &asked.offer
-            && self.guess(call, offer)?
-        {
-            return Ok(());
-        }
+        let guessed = match &asked.offer {
+            Some(offer) => self.guess(call, offer)?,
+            None => Guessed::Waits,
+        };
+        let foreseen = match guessed {
+            Guessed::Given | Guessed::Again => return Ok(()),
+            Guessed::Foreseen(meeting) => Some(meeting),
+            Guessed::Waits => None,
+        };
         let asked = Asked {
             offer: None,
             ..asked
@@ -70,7 +75,7 @@ impl<W: World> Core<W> {
         }
         match self.member_of(call.thread()) {
             Some(process) if self.hold_exit(process, &asked)? => Ok(()),
-            Some(process) => self.track(process, &asked),
+            Some(process) => self.track(process, &asked, foreseen),
             None => self.pass(&asked),
         }
     }
@@ -116,16 +121,28 @@ impl<W: World> Core<W> {
         Ok(self.objects.streams.leaving().is_some())
     }
 
-    /// A call of a process that depends on something undecided.
-    fn track(&mut self, process: Pid, asked: &Asked) -> Result<(), SupervisorError> {
+    /// A call of a process that depends on something undecided. `met`: what it takes to let the call happen, if that was
+    /// found out just now.
+    fn track(
+        &mut self,
+        process: Pid,
+        asked: &Asked,
+        met: Option<Meeting>,
+    ) -> Result<(), SupervisorError> {
         let Some(member) = self.members.get_mut(&process) else {
             return self.pass(asked);
         };
         let call = &asked.call;
         member.has_called();
-        let around = self.objects.files.around(Some(member));
-        let met = self.world.meet(process, call, around);
-        match met.map_err(fail("look at a call"))? {
+        let met = match met {
+            Some(met) => met,
+            None => {
+                let around = self.objects.files.around(Some(member));
+                let met = self.world.meet(process, call, around);
+                met.map_err(fail("look at a call"))?
+            }
+        };
+        match met {
             Meeting::Pass(kind) => self.stats.met(kind),
             Meeting::Note(change) => {
                 self.stats.met(kind_of(change));

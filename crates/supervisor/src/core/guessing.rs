@@ -14,42 +14,44 @@ use crate::source::{Guess, Offer};
 use crate::world::World;
 
 /// What came of a guess.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Guessed {
     /// The caller was given it.
     Given,
-    /// It was not, and the caller makes its call again.
+    /// It is the truth, behind an image that was there: the caller still waits for its answer, and its call happens as any
+    /// other that its process makes while it depends on something undecided.
+    Foreseen(Meeting),
+    /// It was not given, and the caller makes its call again.
     Again,
-    /// It was not, and the caller still waits for its answer.
+    /// It was not given, and the caller still waits for its answer.
     Waits,
 }
 
 impl<W: World> Core<W> {
-    /// Gives the caller a guess, if it can be taken back. True if the call was answered, or will be made
-    /// again.
-    pub(super) fn guess(&mut self, call: &Call, offer: &Offer) -> Result<bool, SupervisorError> {
+    /// Gives the caller a guess, if it can be taken back.
+    pub(super) fn guess(&mut self, call: &Call, offer: &Offer) -> Result<Guessed, SupervisorError> {
         let process = self.world.process_of(call.thread());
         let Some(process) = process.map_err(fail("find a process"))? else {
-            return Ok(false);
+            return Ok(Guessed::Waits);
         };
         let waits = self.waits.have_signal(process) || self.waits.have_sleeper(process);
         if waits || self.is_to_execute(process) || self.is_waited_for(process)? {
-            return Ok(false);
+            return Ok(Guessed::Waits);
         }
         let Some(takes) = self.takes(process, call, &offer.guess)? else {
-            return Ok(false);
+            return Ok(Guessed::Waits);
         };
         if !self.admit(process)? {
-            return Ok(false);
+            return Ok(Guessed::Waits);
         }
-        let outcome = self.try_guess(process, call, (offer, &takes))?;
-        if outcome == Outcome::Given {
+        let guessed = self.try_guess(process, call, (offer, takes))?;
+        if matches!(guessed, Guessed::Given | Guessed::Foreseen(_)) {
             self.stats.call(call.name()).predictions += 1;
         }
         if self.is_free(process)? {
             self.dismiss(process)?;
         }
-        Ok(outcome != Outcome::Waits)
+        Ok(guessed)
     }
 
     /// Whether a process was born lately, and may be about to execute a program. It needs no image for that unless it
@@ -101,32 +103,30 @@ impl<W: World> Core<W> {
         &mut self,
         process: Pid,
         call: &Call,
-        (offer, takes): (&Offer, &Meeting),
-    ) -> Result<Outcome, SupervisorError> {
+        (offer, takes): (&Offer, Meeting),
+    ) -> Result<Guessed, SupervisorError> {
         let Some(member) = self.members.get(&process) else {
-            return Ok(Outcome::Waits);
+            return Ok(Guessed::Waits);
         };
         let task = member.task;
         let now = self.world.now();
         let age = member.newest().map(|taken| now.duration_since(taken));
-        let may_share = offer.guess.is_simple()
-            && matches!(takes, Meeting::Pass(_))
-            && age.is_some_and(|age| self.sources.may_share(offer, age));
+        let may_share =
+            offer.guess.is_simple() && age.is_some_and(|age| self.sources.may_share(offer, age));
         match self.predict(task, may_share)? {
-            Permission::Wait(_) => Ok(Outcome::Waits),
+            Permission::Wait(_) => Ok(Guessed::Waits),
             Permission::Go(id) => {
                 self.given(id, process, call, offer);
-                let answer = match offer.guess {
-                    Guess::Result(result) => Answer::Value(result),
-                    _ => Answer::Continue,
+                let Guess::Result(result) = offer.guess else {
+                    return Ok(Guessed::Foreseen(takes));
                 };
-                let answered = self.world.answer(call, answer);
+                let answered = self.world.answer(call, Answer::Value(result));
                 answered
-                    .map(|_| Outcome::Given)
+                    .map(|_| Guessed::Given)
                     .map_err(fail("answer a call"))
             }
             Permission::CheckpointFirst(_) => {
-                self.guess_at_checkpoint(process, call, (offer, takes))
+                self.guess_at_checkpoint(process, call, (offer, &takes))
             }
         }
     }
@@ -137,9 +137,9 @@ impl<W: World> Core<W> {
         process: Pid,
         call: &Call,
         (offer, takes): (&Offer, &Meeting),
-    ) -> Result<Outcome, SupervisorError> {
+    ) -> Result<Guessed, SupervisorError> {
         let Some(member) = self.members.get(&process) else {
-            return Ok(Outcome::Waits);
+            return Ok(Guessed::Waits);
         };
         let task = member.task;
         let change = match takes {
@@ -148,8 +148,8 @@ impl<W: World> Core<W> {
         };
         match self.take_image(process, call, (&offer.guess, change))? {
             Shot::Taken => {}
-            Shot::Again => return Ok(Outcome::Again),
-            Shot::Waits => return Ok(Outcome::Waits),
+            Shot::Again => return Ok(Guessed::Again),
+            Shot::Waits => return Ok(Guessed::Waits),
         }
         match self.predict(task, true)? {
             Permission::Go(id) => self.given(id, process, call, offer),
@@ -158,7 +158,7 @@ impl<W: World> Core<W> {
                 return Err(fail("make a prediction")(error));
             }
         }
-        Ok(Outcome::Given)
+        Ok(Guessed::Given)
     }
 
     fn predict(&mut self, task: TaskId, may_share: bool) -> Result<Permission, SupervisorError> {

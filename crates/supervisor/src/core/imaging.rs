@@ -104,6 +104,10 @@ impl<W: World> Core<W> {
         let begun = self.world.now();
         self.gather()?;
         let others = self.pending_calls(process);
+        let member = self.members.get(&process);
+        if member.is_none_or(|member| !self.has_room_for(member)) {
+            return Ok(Shot::Waits);
+        }
         let Some(member) = self.members.get_mut(&process) else {
             return Ok(Shot::Waits);
         };

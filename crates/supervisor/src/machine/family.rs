@@ -88,7 +88,7 @@ pub(super) fn ending(
 fn tells_by_signal(process: Pid) -> io::Result<bool> {
     /// Where proc_pid_stat(5) has `exit_signal`, from the state on.
     const PLACE: usize = 35;
-    let stat = std::fs::read(Entry::from(process).path("stat"))?;
+    let stat = Entry::from(process).read("stat")?;
     let stat = String::from_utf8_lossy(&stat);
     // The name before may hold anything, also `)`.
     let fields = stat.rsplit_once(')').map(|(_, fields)| fields);

@@ -40,6 +40,7 @@ impl World for Machine {
     }
 
     fn heard(&mut self, call: &Call) -> io::Result<()> {
+        self.caller.set(None);
         let Some(learnt) = &mut self.learnt else {
             return Ok(());
         };
@@ -104,7 +105,14 @@ impl World for Machine {
     }
 
     fn process_of(&self, thread: Pid) -> io::Result<Option<Pid>> {
-        task::process_of(thread)
+        match self.caller.get() {
+            Some((caller, process)) if caller == thread => Ok(process),
+            _ => {
+                let process = task::process_of(thread)?;
+                self.caller.set(Some((thread, process)));
+                Ok(process)
+            }
+        }
     }
 
     fn meet(&mut self, process: Pid, call: &Call, around: Around<'_, Self>) -> io::Result<Meeting> {

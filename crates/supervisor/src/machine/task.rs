@@ -9,11 +9,18 @@ use std::path::PathBuf;
 use rustix::fs::{FileType, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
+use surmise_linux::proc::{Entry, Task};
 use surmise_sys::memory;
 use surmise_sys::pagemap::PAGE;
 
 /// The process that a thread belongs to; `None` once it has ended.
 pub(crate) fn process_of(thread: Pid) -> io::Result<Option<Pid>> {
+    // The kernel opens no thread but a process' first, which most callers are: that is the shortest answer.
+    match rustix::process::pidfd_open(thread, PidfdFlags::empty()) {
+        Ok(_) => return Ok(Some(thread)),
+        Err(Errno::SRCH) => return Ok(None),
+        Err(_) => {}
+    }
     match numbered(thread, "Tgid:") {
         Err(error) if is_gone(&error) => Ok(None),
         process => process,
@@ -27,7 +34,7 @@ pub(crate) fn parent_of(process: Pid) -> io::Result<Option<Pid>> {
 
 /// The process whose number a task's status has in a field (proc_pid_status(5)).
 fn numbered(task: Pid, field: &str) -> io::Result<Option<Pid>> {
-    let status = fs::read(format!("/proc/{}/status", task.as_raw_nonzero()))?;
+    let status = Entry::from(task).read("status")?;
     let status = String::from_utf8_lossy(&status);
     let line = status.lines().find_map(|line| line.strip_prefix(field));
     Ok(line.and_then(|digits| Pid::from_raw(digits.trim().parse().ok()?)))
@@ -56,8 +63,7 @@ pub(crate) fn children(process: Pid, thread: Pid) -> io::Result<Vec<Pid>> {
 
 /// Whether a thread executes nothing any more.
 pub(crate) fn is_zombie(process: Pid, thread: Pid) -> io::Result<bool> {
-    let (process, thread) = (process.as_raw_nonzero(), thread.as_raw_nonzero());
-    let stat = fs::read(format!("/proc/{process}/task/{thread}/stat"))?;
+    let stat = Entry::from(Task { process, thread }).read("stat")?;
     let stat = String::from_utf8_lossy(&stat);
     // The name before may hold anything, also `)`.
     let state = stat.rsplit_once(')').map(|(_, fields)| fields.trim_start());
@@ -145,12 +151,13 @@ pub(crate) fn inode_of(process: Pid, number: u64) -> io::Result<Option<u64>> {
 }
 
 fn information(process: Pid, number: u64, field: &str) -> io::Result<Option<u64>> {
-    let (process, number) = (process.as_raw_nonzero(), number as RawFd);
-    let text = match fs::read_to_string(format!("/proc/{process}/fdinfo/{number}")) {
+    let number = number as RawFd;
+    let text = match Entry::from(process).read(&format!("fdinfo/{number}")) {
         // There is no such descriptor.
         Err(error) if is_gone(&error) => return Ok(None),
         text => text?,
     };
+    let text = String::from_utf8_lossy(&text);
     let line = text.lines().find_map(|line| line.strip_prefix(field));
     Ok(line.and_then(|digits| digits.trim().parse().ok()))
 }
@@ -211,9 +218,9 @@ pub(crate) fn fill(process: Pid, room: &[(u64, u64)], bytes: &[u8]) -> io::Resul
 
 /// What a process has in memory, in bytes (proc_pid_statm(5)).
 pub(crate) fn resident(process: Pid) -> Option<u64> {
-    let path = format!("/proc/{}/statm", process.as_raw_nonzero());
-    let pages = fs::read_to_string(path).ok()?;
-    let pages: u64 = pages.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    let sizes = Entry::from(process).read("statm").ok()?;
+    let sizes = String::from_utf8_lossy(&sizes);
+    let pages: u64 = sizes.split_ascii_whitespace().nth(1)?.parse().ok()?;
     Some(pages * PAGE)
 }
 

@@ -5,6 +5,7 @@ use std::fs;
 
 use rustix::process::Pid;
 
+use surmise_linux::proc::Entry;
 use surmise_syscalls::{Syscall, row_of};
 
 use super::calls::{Reach, taking, touching};
@@ -114,12 +115,12 @@ enum State {
 
 impl State {
     fn of(thread: Pid, call: Syscall) -> Self {
-        let path = format!("/proc/{}/syscall", thread.as_raw_nonzero());
-        let line = match fs::read_to_string(path) {
+        let line = match Entry::from(thread).read("syscall") {
             Ok(line) => line,
             Err(error) if task::is_gone(&error) => return Self::Gone,
             Err(_) => return Self::There,
         };
+        let line = String::from_utf8_lossy(&line);
         match line.split_ascii_whitespace().next() {
             Some("running") | None => Self::There,
             Some(other) if other == row_of(call).number().to_string() => Self::There,

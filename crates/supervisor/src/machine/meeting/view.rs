@@ -83,13 +83,17 @@ fn opening(met: &Met<'_>, (directory, path): (u64, u64), flags: u64) -> io::Resu
     if flags & PATH != 0 {
         return Ok(Meeting::Pass(Kind::File));
     }
-    let seen = met.known.seen;
-    if !seen.has_jails() && devices::is_named(seen.names(), met.process, path) {
-        return Ok(Meeting::Pass(Kind::Descriptor));
-    }
     let changes = flags & CHANGING != 0;
-    if !changes && !seen.has_jails() && devices::is_fact(seen.names(), met.process, path) {
-        return Ok(Meeting::Pass(Kind::File));
+    let seen = met.known.seen;
+    if !seen.has_jails()
+        && let Some(text) = task::string(met.process, path)
+    {
+        if devices::is_named(seen.names(), &text) {
+            return Ok(Meeting::Pass(Kind::Descriptor));
+        }
+        if !changes && devices::is_fact(seen.names(), &text) {
+            return Ok(Meeting::Pass(Kind::File));
+        }
     }
     let is_new = flags & NEW == NEW;
     let last = match is_new || flags & NO_FOLLOW != 0 {

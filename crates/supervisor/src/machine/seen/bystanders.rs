@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 
 use rustix::process::Pid;
+use surmise_linux::proc::{Entry, Task};
 use surmise_syscalls::row_numbered;
 
 use crate::machine::{meeting, task};
@@ -124,9 +125,8 @@ fn listed(init: Pid) -> io::Result<Vec<(Pid, Pid)>> {
 }
 
 fn is_apart(process: Pid, thread: Pid) -> io::Result<bool> {
-    let (number, inner) = (process.as_raw_nonzero(), thread.as_raw_nonzero());
-    let line = fs::read_to_string(format!("/proc/{number}/task/{inner}/syscall"))?;
-    Ok(match doing(&line) {
+    let line = Entry::from(Task { process, thread }).read("syscall")?;
+    Ok(match doing(&String::from_utf8_lossy(&line)) {
         Some(Doing::Call(call, first)) => {
             row_numbered(call).is_some_and(|row| meeting::is_apart(process, row.name(), first))
         }

@@ -3,15 +3,13 @@
 //! A byte of `/dev/urandom` is told once and to one reader. A reader that is rolled back reads other bytes, which are as
 //! good: nobody can have relied on the bytes of before but what depended on them.
 
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rustix::fs::{FileType, makedev};
-use rustix::process::Pid;
 
 use super::names::Names;
-use crate::machine::task;
 
 /// The kernel's number of memory devices (`Documentation/admin-guide/devices.txt`).
 const MEMORY: u32 = 1;
@@ -46,12 +44,9 @@ pub(crate) fn is_sink(device: u64) -> bool {
         .any(|&minor| device == makedev(MEMORY, minor))
 }
 
-/// Whether a path of a process is the name of such a device, in a domain with these names. Only the whole path from the root
+/// Whether a path is the name of such a device, in a domain with these names. Only the whole path from the root
 /// is: it leads there whatever names the domain has changed.
-pub(crate) fn is_named(names: &Names, process: Pid, path: u64) -> bool {
-    let Some(text) = task::string(process, path) else {
-        return false;
-    };
+pub(crate) fn is_named(names: &Names, text: &CStr) -> bool {
     let place = Path::new(OsStr::from_bytes(text.to_bytes()));
     // Paths compare by their parts, so `/dev/null/`, which fails, would be the same.
     let is_whole = !text.to_bytes().ends_with(b"/");
@@ -68,13 +63,11 @@ const FACTS: [&str; 6] = [
     "/proc/version",
 ];
 
-/// Whether a path of a process is the name of a file of the kernel's that can be read without a trace, and that tells nothing of
+/// Whether a path is the name of a file of the kernel's that can be read without a trace, and that tells nothing of
 /// what tasks do to each other. As for devices, the whole path has to be.
-pub(crate) fn is_fact(names: &Names, process: Pid, path: u64) -> bool {
-    task::string(process, path).is_some_and(|text| {
-        let is_known = FACTS.iter().any(|fact| fact.as_bytes() == text.to_bytes());
-        is_known && names.has_mount_at(Path::new("/proc"))
-    })
+pub(crate) fn is_fact(names: &Names, text: &CStr) -> bool {
+    let is_known = FACTS.iter().any(|fact| fact.as_bytes() == text.to_bytes());
+    is_known && names.has_mount_at(Path::new("/proc"))
 }
 
 /// Whether such a device has this name.

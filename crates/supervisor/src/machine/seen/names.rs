@@ -44,7 +44,7 @@ impl Names {
         let mounts = Mounts {
             view: 1,
             device: String::new(),
-            others: ["/proc", "/dev", "/dev/null"].map(PathBuf::from).to_vec(),
+            others: ["/proc", "/dev", "/dev/null"].map(PathBuf::from).into(),
         };
         Self {
             mounts: Some(mounts),
@@ -100,8 +100,8 @@ impl Names {
 
     /// Whether the domain has a mount at just this place, beside the view.
     pub(super) fn has_mount_at(&self, place: &Path) -> bool {
-        let mut mounts = self.mounts.iter().flat_map(|mounts| &mounts.others);
-        mounts.any(|other| other == place)
+        let mounts = self.mounts.as_ref();
+        mounts.is_some_and(|mounts| mounts.others.contains(place))
     }
 
     /// What is at a place in the view.

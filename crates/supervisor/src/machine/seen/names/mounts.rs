@@ -1,5 +1,6 @@
 //! The mounts of a domain.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -12,14 +13,14 @@ pub(super) struct Mounts {
     /// Its device, as proc_pid_maps(5) names it.
     pub(super) device: String,
     /// Where the others are.
-    pub(super) others: Vec<PathBuf>,
+    pub(super) others: HashSet<PathBuf>,
 }
 
 impl Mounts {
     /// From proc_pid_mountinfo(5); `None` if the root is no view.
     pub(super) fn parse(text: &[u8]) -> Option<Self> {
         let mut view = None;
-        let mut others = Vec::new();
+        let mut others = HashSet::new();
         for line in text
             .split(|&byte| byte == b'\n')
             .filter(|line| !line.is_empty())
@@ -32,7 +33,9 @@ impl Mounts {
             match point == Path::new("/") {
                 // The uppermost comes last.
                 true => view = kind.starts_with(b"fuse").then_some((number, device)),
-                false => others.push(point),
+                false => {
+                    others.insert(point);
+                }
             }
         }
         let (view, device) = view?;
@@ -92,7 +95,7 @@ pub(super) mod tests {
         let wanted = Mounts {
             view: 40,
             device: "00:32".into(),
-            others: others.to_vec(),
+            others: others.into(),
         };
         assert_eq!(mounts(), wanted);
         let disk = "20 1 254:0 / / rw - ext4 /dev/vda rw\n";

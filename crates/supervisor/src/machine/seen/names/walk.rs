@@ -108,7 +108,8 @@ impl<L: Fn(&Path) -> Found> Walk<'_, L> {
                     Component::Normal(name) => name,
                 };
                 let next = at.join(name);
-                if self.is_elsewhere(&next) {
+                // The directories above it were looked at on the way.
+                if self.is_mount(&next) {
                     return None;
                 }
                 let is_last = parts.as_path().as_os_str().is_empty();
@@ -135,9 +136,13 @@ impl<L: Fn(&Path) -> Found> Walk<'_, L> {
         }
     }
 
+    /// Whether a place is in another mount than the view.
     fn is_elsewhere(&self, place: &Path) -> bool {
-        let mut others = self.mounts.others.iter();
-        others.any(|other| place.starts_with(other))
+        place.ancestors().any(|part| self.is_mount(part))
+    }
+
+    fn is_mount(&self, place: &Path) -> bool {
+        self.mounts.others.contains(place)
     }
 }
 
