@@ -4,13 +4,14 @@ use crate::assumptions::Assumptions;
 use crate::deps::{Deps, Tracked};
 use crate::effect::{Access, Answer, Effect};
 use crate::error::EngineError;
+use crate::extents::Extents;
 use crate::groups::Groups;
 use crate::id::{CkptId, GroupId, Id, Node, ObjectId, TaskId, UndoId};
 use crate::kind::{Kind, Kinds};
 use crate::objects::Objects;
 use crate::outputs::Outputs;
 use crate::reliance::Reliance;
-use crate::timeline::Act;
+use crate::timeline::{Act, Record};
 use crate::undo::Undos;
 
 /// All that can depend on assumptions.
@@ -54,11 +55,10 @@ impl Nodes {
                 let group = self.groups.open(own)?;
                 if kind != Kind::Prediction {
                     group.tracked.add(id, kind, assumptions);
-                } else if !group.tracked.predictions.contains(id) {
-                    if !group.timeline.may_gain() {
-                        return Ok(Answer::CheckpointFirst(own));
-                    }
-                    group.gain_one(own, id, assumptions);
+                } else if !group.tracked.predictions.contains(id)
+                    && !self.gain_one(own, id, assumptions)
+                {
+                    return Ok(Answer::CheckpointFirst(own));
                 }
             }
         }
@@ -88,9 +88,10 @@ impl Nodes {
         let (observed, taken) = (&reliance.tracked, reliance.predictions_for(access));
         let known = &group.tracked.predictions;
         let gained = known.missing(taken, assumptions.predictions());
-        if !gained.is_empty() && !group.timeline.may_gain() {
+        if !gained.is_empty() && !self.may_gain(own) {
             return Ok(Answer::CheckpointFirst(own).into());
         }
+        let group = self.groups.open(own)?;
         let speculates = !gained.is_empty() || group.speculates(assumptions);
         if modifies && speculates && undo.is_none() {
             return Ok(Answer::UndoFirst.into());
@@ -103,9 +104,13 @@ impl Nodes {
             let undecided = assumptions.predictions();
             group.tracked.predictions.union(&gained, undecided);
             group.timeline.gain(own, &gained, assumptions);
+            self.spread_to_modified(own, &gained, assumptions);
             let groups = &self.groups;
             let speculates = |taker| groups.speculates(taker, assumptions);
             self.objects.entry(object).taken(own, speculates);
+        }
+        if let Some(met) = self.objects.get_mut(object) {
+            met.met_by(own);
         }
         if modifies {
             let undo = undo.filter(|&undo| {
@@ -133,12 +138,14 @@ impl Nodes {
     ) -> Result<(), EngineError> {
         let own = self.groups.open_of(task)?;
         let group = self.groups.open(own)?;
-        group.timeline.spend();
         if let Some(undo) = undo {
             let modified = self.objects.entry(object);
             let seq = self.undos.add(undo);
-            modified.log.tidy(assumptions);
+            modified.records_for(own, assumptions);
+            group.timeline.modify(object, Record { undo, seq });
             if commutes {
+                // Those that commute later would have to take what this gains then, or not: let that be decided now.
+                group.timeline.spend();
                 let before = modified.reliance.commute(&group.tracked, assumptions);
                 let by = group.tracked.clone();
                 modified.log.commuted(seq, undo, by, before);
@@ -147,11 +154,54 @@ impl Nodes {
                 modified.log.modified(seq, undo, before);
             }
             group.act(own, Act::Modified { object, undo, seq }, assumptions);
-        } else if !group.tracked.is_empty() {
-            let modified = self.objects.entry(object);
-            modified.modify_for_good(&group.tracked, &mut self.undos, assumptions);
+        } else {
+            group.timeline.spend();
+            if !group.tracked.is_empty() {
+                let modified = self.objects.entry(object);
+                modified.modify_for_good(&group.tracked, &mut self.undos, assumptions);
+            }
         }
         Ok(())
+    }
+
+    /// Whether a group may come to depend on further predictions before its next checkpoint: nobody has seen anything of
+    /// it since the last one.
+    pub fn may_gain(&self, id: GroupId) -> bool {
+        let is_unseen = |(object, record): (ObjectId, Record)| {
+            let found = self.objects.get(object);
+            // Where nothing undoes it any more, a rollback may not reach behind it.
+            found.is_some_and(|found| found.sole == Some(id))
+                && self.undos.has(record.undo, record.seq)
+        };
+        let group = self.groups.get(id);
+        group.is_some_and(|group| {
+            group.timeline.may_gain() && group.timeline.modified().all(is_unseen)
+        })
+    }
+
+    /// A group comes to depend on a prediction not by way of an object. False if it may not before its next checkpoint.
+    pub fn gain_one(&mut self, id: GroupId, prediction: Id, assumptions: &mut Assumptions) -> bool {
+        if !self.may_gain(id) {
+            return false;
+        }
+        if let Some(group) = self.groups.get_mut(id) {
+            group.gain_one(id, prediction, assumptions);
+        }
+        let mut gained = Extents::default();
+        gained.add(prediction, assumptions.predictions());
+        self.spread_to_modified(id, &gained, assumptions);
+        true
+    }
+
+    /// What a group has modified since its newest checkpoint takes what the group gains: as if it had been modified after
+    /// that, for nobody else has seen it.
+    fn spread_to_modified(&mut self, id: GroupId, gained: &Extents, assumptions: &Assumptions) {
+        let group = self.groups.get(id).into_iter();
+        for (object, _) in group.flat_map(|group| group.timeline.modified()) {
+            if let Some(found) = self.objects.get_mut(object) {
+                found.reliance.gain(gained, assumptions);
+            }
+        }
     }
 
     /// What a node depends on of these kinds.

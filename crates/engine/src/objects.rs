@@ -28,6 +28,8 @@ pub(crate) struct Object {
     pub log: UndoLog,
     /// The newest plan that concerns it and is not yet carried out.
     pub closed: Option<PlanId>,
+    /// The one group that has met it since its undo log was empty: all records in the log are that group's.
+    pub sole: Option<GroupId>,
     /// Where its predictions went; most objects are met by one group only.
     spread: Option<Box<Spread>>,
 }
@@ -147,6 +149,7 @@ impl Objects {
     ) -> Result<(), EngineError> {
         self.check_open(object)?;
         let own = self.entry(object);
+        own.sole = None;
         own.log.tidy(assumptions);
         if kind == Kind::Prediction || !own.log.is_empty() {
             own.log.given(undos.next(), id, kind, own.reliance.clone());
@@ -184,6 +187,19 @@ impl Objects {
 }
 
 impl Object {
+    /// A group meets it.
+    pub fn met_by(&mut self, group: GroupId) {
+        self.sole = self.sole.filter(|&sole| sole == group);
+    }
+
+    /// A group is about to add an undo record.
+    pub fn records_for(&mut self, group: GroupId, assumptions: &Assumptions) {
+        self.log.tidy(assumptions);
+        if self.log.is_empty() {
+            self.sole = Some(group);
+        }
+    }
+
     /// A task that depends on `by`, and on no prediction, modifies it.
     pub fn modify_for_good(&mut self, by: &Tracked, undos: &mut Undos, assumptions: &Assumptions) {
         self.log.tidy(assumptions);
@@ -213,6 +229,7 @@ impl Object {
         is_held: impl Fn(ChannelId, u64) -> bool,
     ) {
         let output = (channel, arrival);
+        self.sole = None;
         let spread = self.spread.get_or_insert_default();
         spread
             .outputs

@@ -50,6 +50,15 @@ impl Reliance {
         Some(before)
     }
 
+    /// The group that alone has modified the object, in a way that has an order, gains predictions afterwards.
+    pub fn gain(&mut self, gained: &Extents, assumptions: &Assumptions) {
+        let undecided = assumptions.predictions();
+        self.tracked.predictions.union(gained, undecided);
+        if let Some(ordered) = &mut self.ordered {
+            ordered.union(gained, undecided);
+        }
+    }
+
     /// The object comes to depend on an undecided assumption by itself, and everybody who meets it, too.
     pub fn add(&mut self, id: Id, kind: Kind, assumptions: &Assumptions) {
         if let (Kind::Prediction, Some(ordered)) = (kind, &mut self.ordered) {

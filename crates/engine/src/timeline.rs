@@ -3,13 +3,15 @@
 //! # Why a denial takes back what depends on it, and nothing else
 //!
 //! Restoring a checkpoint undoes all that the group did since, whatever it depended on then. So a
-//! segment may *gain* predictions only until its first act that others can see: from then on it is
-//! *spent*, and the next prediction needs a new checkpoint. Hence every act of a segment depends on
+//! segment may *gain* predictions only until others can have seen one of its acts: from then on it is
+//! *spent*, and the next prediction needs a new checkpoint. An object that the group has modified and that no other group
+//! has met since has been seen by nobody. If the segment gains, such an object takes the prediction, too, as if it had been
+//! modified after that. Hence every act of a segment depends on
 //! all predictions that could ever undo the act, and every group that met the act took these predictions. It follows that
 //! exactly the groups that depend on a denied prediction have to be rolled back, each to its newest
 //! checkpoint without the prediction, and that every group that has seen an undone act depends on it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::assumptions::{Assumptions, Watcher};
 use crate::deps::Tracked;
@@ -47,10 +49,19 @@ pub(crate) struct Segment {
     from: u64,
     /// The predictions that the group came to depend on in it.
     gained: Extents,
-    /// Whether others could have seen something of it.
+    /// Whether others could have seen something of it but the objects in `modified`.
     is_spent: bool,
+    /// The objects that the group has modified in it, each with its first record in it.
+    modified: BTreeMap<ObjectId, Record>,
     /// The undecided one of `gained` whose decision may make the checkpoint needless.
     watching: Option<Id>,
+}
+
+/// An undo record, and its place among all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub undo: UndoId,
+    pub seq: u64,
 }
 
 /// All of a group that may be undone, the oldest segment first; there is always one. But for the
@@ -82,6 +93,7 @@ impl Segment {
             from: 0,
             gained,
             is_spent: false,
+            modified: BTreeMap::new(),
             watching: None,
         }
     }
@@ -132,10 +144,17 @@ impl Timeline {
         needless
     }
 
-    /// Whether the group may come to depend on further predictions before its next checkpoint.
+    /// Whether the group may come to depend on further predictions before its next checkpoint, if nobody else has met
+    /// the objects that it has modified since the last one.
     pub fn may_gain(&self) -> bool {
         let newest = self.newest();
         newest.ckpt.is_some() && !newest.is_spent
+    }
+
+    /// The objects that the group has modified since its newest checkpoint, each with its first record since then.
+    pub fn modified(&self) -> impl Iterator<Item = (ObjectId, Record)> + '_ {
+        let modified = self.newest().modified.iter();
+        modified.map(|(&object, &record)| (object, record))
     }
 
     /// The group comes to depend on these predictions.
@@ -153,6 +172,11 @@ impl Timeline {
     /// The group does something that others could see.
     pub fn spend(&mut self) {
         self.newest_mut().is_spent = true;
+    }
+
+    /// The group has modified an object.
+    pub fn modify(&mut self, object: ObjectId, record: Record) {
+        self.newest_mut().modified.entry(object).or_insert(record);
     }
 
     /// One of the group's tasks, which is not the last, has ended for good: no checkpoint of before may be used for
@@ -190,7 +214,11 @@ impl Timeline {
             return;
         };
         // What it gained is decided.
-        self.segments[index - 1].is_spent |= removed.is_spent;
+        let older = &mut self.segments[index - 1];
+        older.is_spent |= removed.is_spent;
+        for (object, record) in removed.modified {
+            older.modified.entry(object).or_insert(record);
+        }
     }
 }
 

@@ -46,9 +46,14 @@ impl Undos {
         self.places
     }
 
-    /// Whether this is the record of that place; then no more.
+    /// Whether this is the record of that place.
+    pub fn has(&self, undo: UndoId, seq: u64) -> bool {
+        self.live.get(&undo) == Some(&seq)
+    }
+
+    /// As [`Self::has`]; then no more.
     pub fn take(&mut self, undo: UndoId, seq: u64) -> bool {
-        let is_live = self.live.get(&undo) == Some(&seq);
+        let is_live = self.has(undo, seq);
         if is_live {
             self.live.remove(&undo);
         }

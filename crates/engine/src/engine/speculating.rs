@@ -44,8 +44,8 @@ impl Engine {
     /// A task is about to be given a guessed result. With [`Guess::Go`] there is a prediction that
     /// `owner` decides, and the task's group depends on it: if it is denied, the group goes back to
     /// its newest checkpoint. The newest is shared with earlier predictions only if `may_share`, and
-    /// if the group has done nothing since that others could see: modified an object, put out
-    /// something, spawned a group, assumed or decided something. So after
+    /// if others could have seen nothing of the group since: it has put out nothing, spawned no group, assumed and decided
+    /// nothing, and no other group has met an object that it has modified. Such an object depends on the prediction, too. So after
     /// [`Guess::CheckpointFirst`] and [`Self::checkpointed`] the call is repeated with `may_share`.
     ///
     /// At most 2000 predictions are undecided; with more there is a [`Guess::Wait`].
@@ -79,12 +79,12 @@ impl Engine {
             }
             return Ok(Guess::Wait(deps));
         }
-        let group = self.nodes.groups.open(own)?;
-        if !may_share || !group.timeline.may_gain() {
+        if !may_share || !self.nodes.may_gain(own) {
             return Ok(Guess::CheckpointFirst(own));
         }
         let id = self.assumptions.assume(owner, kind)?;
-        group.gain_one(own, id, &mut self.assumptions);
+        self.nodes.gain_one(own, id, &mut self.assumptions);
+        let group = self.nodes.groups.open(own)?;
         group.act(own, Act::Assumed(id), &mut self.assumptions);
         self.waits_changed = true;
         self.tell_waits(effects);

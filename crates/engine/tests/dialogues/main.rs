@@ -58,6 +58,7 @@ surmise_testkit::dialogues! {
     a_guess_is_affirmed
     a_guess_is_denied
     checkpoints_are_shared
+    what_nobody_else_has_met_is_shared
     an_older_checkpoint_takes_the_newer_along
     cycles_deny_predictions
     an_owner_that_speculates_waits

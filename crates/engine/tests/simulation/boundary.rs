@@ -96,6 +96,11 @@ impl Reference {
             Node::Task(task) => self.state.of(task),
             Node::Object(_) => None,
         };
+        if let Node::Object(object) = node
+            && !self.undecided_of(node, Kinds::PREDICTIONS).is_empty()
+        {
+            self.sole.remove(&object);
+        }
         self.note(by, What::PutOut);
         Ok(())
     }

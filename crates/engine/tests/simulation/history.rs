@@ -10,6 +10,9 @@ pub struct Entry {
     pub what: What,
     /// Whose act it is: what a rollback of that group may take back.
     pub by: Option<GroupId>,
+    /// Earlier modifications by the group of objects that nobody else has met. They come to rest on what the group gains
+    /// now.
+    pub unseen: Vec<(usize, ObjectId)>,
     pub undone: bool,
 }
 
@@ -175,8 +178,21 @@ pub fn replay(history: &[Entry], assumed: &Assumed) -> State {
 
 /// Plays one entry on top of those before it.
 pub fn play(at: usize, entry: &Entry, assumed: &Assumed, state: &mut State) {
+    let relied_before = entry.by.and_then(|by| state.groups.get(&by));
+    let relied_before = relied_before.map(|group| group.relies.clone());
     happen(at, entry, assumed, state);
     if let Some(by) = entry.by {
+        let mut gained = state.groups.entry(by).or_default().relies.clone();
+        gained.retain(|id| {
+            let known = relied_before.as_ref();
+            assumed.kind(*id) == Kind::Prediction && known.is_none_or(|known| !known.contains(id))
+        });
+        for (earlier, object) in &entry.unseen {
+            state.relied.entry(*earlier).or_default().extend(&gained);
+            let modified = state.objects.entry(*object).or_default();
+            modified.relies.extend(&gained);
+            modified.ordered.extend(&gained);
+        }
         let mut relied = state.groups.entry(by).or_default().relies.clone();
         relied.retain(|&id| assumed.was_undecided(id, at));
         state.relied.insert(at, relied);

@@ -116,8 +116,21 @@ impl Ledger {
         let mut sources = BTreeSet::new();
         for entry in model.history.iter().rev().filter(|entry| !entry.undone) {
             let own = entry.by.map(Carrier::Group);
+            // What its group gains is gained by these, too.
+            let is_concerned = |object: ObjectId| {
+                let carriers = [Carrier::Object(object), Carrier::Ordered(object)];
+                carriers.iter().any(|one| concerned.contains_key(one))
+            };
+            let unseen = entry.unseen.iter().any(|&(_, object)| is_concerned(object));
             match entry.what {
-                What::Guessed(id) if own.is_some_and(|own| concerned.contains_key(&own)) => {
+                What::Guessed(id) => {
+                    if unseen || own.is_some_and(|own| concerned.contains_key(&own)) {
+                        sources.insert(id);
+                    }
+                }
+                What::Depended(Node::Task(_), id)
+                    if unseen && model.kind(id) == Kind::Prediction =>
+                {
                     sources.insert(id);
                 }
                 What::Depended(to, id) => {
@@ -135,6 +148,9 @@ impl Ledger {
                 }
                 What::Accessed { object, access, .. } => {
                     concern_access(own.expect("a task's group"), object, access, &mut concerned);
+                    if unseen {
+                        concerned.entry(taken_from(object, access)).or_default();
+                    }
                 }
                 What::Born { group, .. } => {
                     if let Some(epochs) = concerned.remove(&Carrier::Group(group))
@@ -237,6 +253,7 @@ fn concern_access(
     access: Access,
     concerned: &mut BTreeMap<Carrier, bool>,
 ) {
+    let from = taken_from(object, access);
     let (object, ordered) = (Carrier::Object(object), Carrier::Ordered(object));
     if let Access::Modify(_) | Access::Both(_) = access
         && let Some(epochs) = concerned.remove(&ordered)
@@ -251,10 +268,13 @@ fn concern_access(
     if concerned.contains_key(&own) {
         let takes_epochs = matches!(access, Access::Observe | Access::Both(_));
         let epochs = takes_epochs && concerned[&own];
-        let from = match access {
-            Access::Commute(_) => ordered,
-            _ => object,
-        };
         *concerned.entry(from).or_default() |= epochs;
+    }
+}
+
+fn taken_from(object: ObjectId, access: Access) -> Carrier {
+    match access {
+        Access::Commute(_) => Carrier::Ordered(object),
+        _ => Carrier::Object(object),
     }
 }

@@ -42,6 +42,8 @@ pub struct Reference {
     pub over: bool,
     pub history: Vec<Entry>,
     pub state: State,
+    /// Objects with undo records that all are one group's, and that no other group has met meanwhile.
+    pub sole: BTreeMap<ObjectId, GroupId>,
     /// What gates them.
     pub channels: BTreeMap<ChannelId, Kinds>,
     /// In order of arrival.
@@ -70,6 +72,7 @@ impl Reference {
             over: false,
             history: Vec::new(),
             state: State::default(),
+            sole: BTreeMap::new(),
             channels: BTreeMap::new(),
             outputs: Vec::new(),
             waiters: Vec::new(),
@@ -125,9 +128,11 @@ impl Reference {
 
     /// Something has happened.
     pub fn note(&mut self, by: Option<GroupId>, what: What) {
+        let unseen = by.map(|by| self.unseen(by));
         let entry = Entry {
             what,
             by,
+            unseen: unseen.unwrap_or_default(),
             undone: false,
         };
         play(self.history.len(), &entry, &self.assumed, &mut self.state);
@@ -176,6 +181,9 @@ impl Reference {
             if !self.may_gain(group) {
                 return Ok(Reply::CheckpointFirst(group));
             }
+        }
+        if let Node::Object(object) = node {
+            self.sole.remove(&object);
         }
         if kind != Kind::Consent {
             self.note(by, What::Depended(node, id));
@@ -268,6 +276,12 @@ impl Reference {
         if modifies && speculates && undo.is_none() {
             return Ok(Reply::UndoFirst);
         }
+        let has_records = self.has_records(object);
+        match undo {
+            Some(_) if speculates && !has_records => drop(self.sole.insert(object, group)),
+            _ if self.sole.get(&object) != Some(&group) => drop(self.sole.remove(&object)),
+            _ => {}
+        }
         match undo {
             Some(undo) if speculates => drop(self.undos.insert(undo, self.history.len())),
             Some(undo) => effects.push(Effect::DiscardUndo(undo)),
@@ -325,6 +339,7 @@ impl Reference {
             self.undos.remove(&undo);
             effects.push(Effect::DiscardUndo(undo));
         }
+        self.sole.remove(&object);
         self.note(None, What::Forgot(object));
     }
 

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use surmise_engine::{CkptId, Effect, EngineError, GroupId, Id, Kind, Node, Owner, PlanId, TaskId};
+use surmise_engine::{
+    Access, CkptId, Effect, EngineError, GroupId, Id, Kind, Node, ObjectId, Owner, PlanId, TaskId,
+};
 
-use crate::history::What;
+use crate::history::{Entry, What};
 use crate::reference::{Reference, Reply};
 
 /// A checkpoint that could be restored, or could until its group ended.
@@ -139,11 +141,47 @@ impl Reference {
         let Some(newest) = self.newest(group) else {
             return false;
         };
-        let since = &self.history[self.checkpoints[newest].entry..];
-        !since.iter().any(|entry| {
+        let unseen = self.unseen(group);
+        (self.checkpoints[newest].entry..self.history.len()).all(|at| {
+            let entry = &self.history[at];
             let spends = entry.what.is_visible() || matches!(entry.what, What::Ended(_));
-            entry.by == Some(group) && !entry.undone && spends
+            let is_unseen = || unseen.iter().any(|&(unseen, _)| unseen == at);
+            entry.by != Some(group) || entry.undone || !spends || is_unseen()
         })
+    }
+
+    /// The modifications since the group's newest checkpoint that may be undone, of objects that nobody else has met.
+    pub fn unseen(&self, group: GroupId) -> Vec<(usize, ObjectId)> {
+        let Some(newest) = self.newest(group) else {
+            return Vec::new();
+        };
+        let since = self.checkpoints[newest].entry..self.history.len();
+        let of_object = |at: usize| match self.history[at].what {
+            What::Accessed {
+                object,
+                access: Access::Modify(Some(undo)) | Access::Both(Some(undo)),
+                ..
+            } => (self.undos.get(&undo) == Some(&at)).then_some((at, object)),
+            _ => None,
+        };
+        since
+            .filter(|&at| self.history[at].by == Some(group) && !self.history[at].undone)
+            .filter_map(of_object)
+            .filter(|(_, object)| self.sole.get(object) == Some(&group))
+            .collect()
+    }
+
+    /// Whether something of an object may be undone.
+    pub fn has_records(&self, object: ObjectId) -> bool {
+        let mut records = self.undos.values();
+        let is_of = |at: &usize| matches!(self.history[*at].what, What::Accessed { object: of, .. } if of == object);
+        let forgotten = |entry: &Entry| matches!(entry.what, What::Forgot(of) if of == object);
+        let since = self.history.iter().rposition(forgotten).unwrap_or(0);
+        let was_given = |entry: &Entry| match entry.what {
+            What::Depended(Node::Object(of), id) => of == object && self.is_open_prediction(id),
+            _ => false,
+        };
+        records.any(is_of) || self.history[since..].iter().any(was_given)
     }
 
     pub fn speculates(&self, group: GroupId) -> bool {
