@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/rseq.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -76,6 +77,8 @@ int main(void) {
     unlink(path);
     chdir("/usr");
     umask(027);
+    struct rlimit limit, limit_now;
+    getrlimit(RLIMIT_STACK, &limit);
     static int first_place, second_place;
     syscall(SYS_set_tid_address, &first_place);
     signal(SIGUSR2, handler);
@@ -126,6 +129,8 @@ int main(void) {
     mode_t mask = umask(0);
     umask(mask);
     CHECK(mask == 027);
+    getrlimit(RLIMIT_STACK, &limit_now);
+    CHECK(limit_now.rlim_cur == limit.rlim_cur && limit_now.rlim_max == limit.rlim_max);
     int *place = 0;
     CHECK(prctl(PR_GET_TID_ADDRESS, &place) == 0 && place == &first_place);
     CHECK(strcmp(getcwd(buffer, sizeof buffer), "/usr") == 0);
@@ -179,6 +184,8 @@ int main(void) {
     signal(SIGUSR2, SIG_IGN);
     chdir("/etc");
     umask(0);
+    limit_now.rlim_cur = 3 << 20;
+    setrlimit(RLIMIT_STACK, &limit_now);
     syscall(SYS_set_tid_address, &second_place);
     register_elsewhere();
     volatile double other_number = 0;

@@ -21,6 +21,8 @@ pub enum Change {
     Umask,
     /// Its working directory (chdir(2), fchdir(2)).
     Directory,
+    /// The soft limit of this resource (setrlimit(2)), below 16. A hard limit that the process has lowered can't be given back.
+    Limit(u32),
     /// Where the file of this descriptor stands.
     Position(RawFd),
     /// Where the kernel writes when the thread ends (set_tid_address(2)), if [`Checkpoint::knows_tid_address`].
@@ -34,6 +36,8 @@ pub enum Change {
 pub(crate) struct Changed {
     /// A bit for each signal, signal 1 lowest.
     handlers: u64,
+    /// A bit for each limit.
+    limits: u16,
     umask: bool,
     directory: bool,
     pub(crate) tid_address: bool,
@@ -43,6 +47,8 @@ const SIGKILL: u32 = 9;
 const SIGSTOP: u32 = 19;
 /// `struct sigaction` of the kernel, in bytes: handler, flags, restorer, mask.
 const ACTION: usize = 32;
+/// `struct rlimit64` of the kernel, in bytes: soft limit, hard limit.
+const LIMITS: usize = 16;
 /// The size of a mask of signals, in bytes.
 const MASK: u64 = 8;
 
@@ -53,6 +59,9 @@ impl Changed {
             Change::Handler(SIGKILL | SIGSTOP) => {}
             Change::Handler(signal @ 1..=64) => self.handlers |= 1 << (signal - 1),
             Change::Handler(_) => {}
+            Change::Limit(resource @ 0..16) => self.limits |= 1 << resource,
+            // The kernel will refuse the call.
+            Change::Limit(_) => {}
             Change::Umask => self.umask = true,
             Change::Directory => self.directory = true,
             Change::TidAddress => self.tid_address = true,
@@ -72,6 +81,11 @@ impl Changed {
             let action = handler(vessel, instruction, signal, hand.gate)?;
             let place = scratch.write(hand, &action)?;
             hand.call(call::RT_SIGACTION, [signal, place, 0, MASK, 0, 0])?;
+        }
+        for resource in (0..16).filter(|resource| self.limits & (1 << resource) != 0) {
+            let limits = limits(vessel, instruction, resource, hand.gate)?;
+            let place = scratch.write(hand, &limits)?;
+            hand.call(call::PRLIMIT64, [0, resource, place, 0, 0, 0])?;
         }
         if self.umask {
             let mask = umask(vessel, instruction, hand.gate)?;
@@ -94,6 +108,30 @@ fn handler(
     signal: u64,
     gate: &mut dyn Gate,
 ) -> io::Result<[u8; ACTION]> {
+    told(vessel, instruction, gate, |place| {
+        (call::RT_SIGACTION, [signal, 0, place, MASK, 0, 0])
+    })
+}
+
+/// The vessel's soft and hard limit of a resource, as the kernel tells them.
+fn limits(
+    vessel: &mut Vessel,
+    instruction: u64,
+    resource: u64,
+    gate: &mut dyn Gate,
+) -> io::Result<[u8; LIMITS]> {
+    told(vessel, instruction, gate, |place| {
+        (call::PRLIMIT64, [0, resource, 0, place, 0, 0])
+    })
+}
+
+/// What the kernel tells the vessel by a call, which is given the place for the answer.
+fn told<const LENGTH: usize>(
+    vessel: &mut Vessel,
+    instruction: u64,
+    gate: &mut dyn Gate,
+    asking: impl FnOnce(u64) -> (i64, [u64; 6]),
+) -> io::Result<[u8; LENGTH]> {
     let process = vessel.process();
     let held = vessel.held()?;
     // The vessel never executes anything of its own.
@@ -103,10 +141,11 @@ fn handler(
         instruction,
         gate,
     };
-    asked.call(call::RT_SIGACTION, [signal, 0, place, MASK, 0, 0])?;
-    let mut action = [0; ACTION];
-    memory::read(process, place, &mut action)?;
-    Ok(action)
+    let (number, arguments) = asking(place);
+    asked.call(number, arguments)?;
+    let mut answer = [0; LENGTH];
+    memory::read(process, place, &mut answer)?;
+    Ok(answer)
 }
 
 /// It can only be told by changing it.

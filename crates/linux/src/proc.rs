@@ -9,6 +9,7 @@
 
 mod call;
 mod entry;
+mod limit;
 mod link;
 mod maps;
 mod mounts;
@@ -22,6 +23,7 @@ mod unix;
 pub use call::{Call, Doing, doing};
 pub(crate) use entry::or_gone;
 pub use entry::{Entry, is_gone};
+pub use limit::hard_limit;
 pub use link::{Link, each_link};
 pub use maps::{Map, Maps};
 pub use mounts::{Mount, MountError};

@@ -49,6 +49,7 @@ pub fn change(name: Syscall, call: &Notification) -> Option<Change> {
     match name {
         Syscall::RtSigaction => Some(Change::Handler(call.arguments[0] as u32)),
         Syscall::Umask => Some(Change::Umask),
+        Syscall::Prlimit64 => Some(Change::Limit(call.arguments[1] as u32)),
         Syscall::SetTidAddress => Some(Change::TidAddress),
         Syscall::Chdir => Some(Change::Directory),
         Syscall::Read | Syscall::Lseek | Syscall::Getdents64 => {

@@ -338,9 +338,9 @@ impl<W: World> Core<W> {
 }
 
 fn kind_of(change: surmise_checkpoint::Change) -> Kind {
-    use surmise_checkpoint::Change::{Directory, Handler, Position, TidAddress, Umask};
+    use surmise_checkpoint::Change::{Directory, Handler, Limit, Position, TidAddress, Umask};
     match change {
         Position(_) => Kind::File,
-        Handler(_) | Umask | Directory | TidAddress => Kind::Process,
+        Handler(_) | Limit(_) | Umask | Directory | TidAddress => Kind::Process,
     }
 }

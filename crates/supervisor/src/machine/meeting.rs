@@ -120,7 +120,7 @@ mod tests {
         (
             "descriptor",
             "epoll_create epoll_create1 eventfd eventfd2 inotify_init inotify_init1 lseek memfd_create \
-             pidfd_open pipe pipe2 pread64 preadv preadv2 read readv timerfd_create",
+             pidfd_open pipe pipe2 pread64 preadv preadv2 read readv socket socketpair timerfd_create",
         ),
         ("events", "poll ppoll pselect6 select"),
         (

@@ -19,6 +19,7 @@ pub const OPENAT: i64 = libc::SYS_openat;
 pub const DUP3: i64 = libc::SYS_dup3;
 pub const FCNTL: i64 = libc::SYS_fcntl;
 pub const MUNMAP: i64 = libc::SYS_munmap;
+pub const PRLIMIT64: i64 = libc::SYS_prlimit64;
 pub const PRCTL: i64 = libc::SYS_prctl;
 pub const RSEQ: i64 = libc::SYS_rseq;
 pub const RT_SIGACTION: i64 = libc::SYS_rt_sigaction;

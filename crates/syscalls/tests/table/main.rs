@@ -200,7 +200,7 @@ fn exceptions_look_at_the_bits_that_the_kernel_looks_at() {
     let limits = row_of(Syscall::Prlimit64);
     let given = |address| limits.disposition_with(Kind::Prediction, &[0, 7, address, 0, 0, 0]);
     assert_eq!(given(0), Disposition::Allow);
-    assert_eq!(given(0x7f00_0000_0000_0000), Disposition::Wait);
+    assert_eq!(given(0x7f00_0000_0000_0000), Disposition::Track);
 }
 
 /// A filter tells of all that a prediction's column does not allow, so these are what every program

@@ -3,6 +3,7 @@
 use std::io;
 
 use surmise_checkpoint::{Change, Checkpoint};
+use surmise_linux::proc;
 
 use surmise_syscalls::Syscall;
 
@@ -15,6 +16,10 @@ use crate::meeting::Meeting;
 pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
     Ok(match met.name {
         Syscall::RtSigaction => handler(met)?,
+        Syscall::Setrlimit => limit(met, met.arguments[0], met.arguments[1])?,
+        Syscall::Prlimit64 if met.arguments[0] == 0 => {
+            limit(met, met.arguments[1], met.arguments[2])?
+        }
         Syscall::Umask => Meeting::Note(Change::Umask),
         Syscall::Chdir | Syscall::Fchdir if !met.known.seen.has_jails() => {
             Meeting::Note(Change::Directory)
@@ -29,6 +34,24 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
             Meeting::Pass(Kind::Process)
         }
         _ => Meeting::Wait,
+    })
+}
+
+/// A soft limit can be given back, unless the hard one has been lowered meanwhile. Only such are noted as nothing that a
+/// rollback does depends on.
+fn limit(met: &Met<'_>, resource: u64, limits: u64) -> io::Result<Meeting> {
+    /// RLIMIT_STACK, RLIMIT_CORE of getrlimit(2).
+    const NOTED: [u32; 2] = [3, 4];
+    let resource = resource as u32;
+    // It fails by itself where it cannot be read.
+    let Ok(hard) = task::word(met.process, limits + 8) else {
+        return Ok(Meeting::Wait);
+    };
+    let keeps_hard =
+        NOTED.contains(&resource) && proc::hard_limit(met.process, resource)? == Some(hard);
+    Ok(match keeps_hard {
+        true => Meeting::Note(Change::Limit(resource)),
+        false => Meeting::Wait,
     })
 }
 
