@@ -157,6 +157,14 @@ impl<S> Waits<S> {
         sleeps.any(|sleep| sleep.process == of)
     }
 
+    /// The calls that wait for input, with their processes.
+    pub(crate) fn sleepers(&self) -> impl Iterator<Item = (Pid, Call)> {
+        self.parked.values().filter_map(|parked| {
+            let sleep = parked.sleep.as_ref()?;
+            Some((sleep.process, *parked.item.call()?))
+        })
+    }
+
     /// What is readable when there is input for a wait.
     pub(crate) fn inputs(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let sleeps = self

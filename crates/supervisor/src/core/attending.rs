@@ -21,12 +21,14 @@ use crate::waits::{Asked, Item, Waited};
 use crate::world::{Apart, World};
 
 /// What a call finds before it.
-enum Way {
+pub(super) enum Way {
     Clear,
     /// It is made again.
     Again,
     /// It waits until this depends on nothing.
     Barred(Node, Kind),
+    /// It reads from a pipe that others have shut.
+    AtEnd,
 }
 
 impl<W: World> Core<W> {
@@ -50,6 +52,7 @@ impl<W: World> Core<W> {
             Way::Clear => {}
             Way::Again => return Ok(()),
             Way::Barred(node, kind) => return self.park(Item::Call(asked), node, kind),
+            Way::AtEnd => return self.tell_of_end(call),
         }
         if self.is_behind_output(call)? {
             let now = self.world.now();
@@ -99,7 +102,7 @@ impl<W: World> Core<W> {
         {
             return Ok(Way::Barred(Node::Task(member.task), Kind::Process));
         }
-        Ok(Way::Clear)
+        self.at_shut_pipe(call)
     }
 
     /// Whether a call might overtake output that is on its way.
@@ -165,6 +168,7 @@ impl<W: World> Core<W> {
         let node = Node::Task(member.task);
         let waiter = self.begin_wait(Item::Call(*asked), node, Kind::Pipe)?;
         self.waits.sleep(waiter, process, input);
+        self.look_later();
         self.hurry_for(waiter, node)
     }
 
@@ -276,7 +280,7 @@ impl<W: World> Core<W> {
         self.respond(call, Answer::Continue)
     }
 
-    fn respond(&mut self, call: &Call, answer: Answer) -> Result<(), SupervisorError> {
+    pub(super) fn respond(&mut self, call: &Call, answer: Answer) -> Result<(), SupervisorError> {
         if answer == Answer::Continue {
             let noted = self.world.happens(call);
             noted.map_err(fail("look at a call"))?;

@@ -210,6 +210,11 @@ impl Seen {
         self.parents.contains(&process)
     }
 
+    /// Whether a descriptor may have been sent to another process, and be in none meanwhile.
+    pub(crate) fn passes_descriptors(&self) -> bool {
+        self.passes_descriptors
+    }
+
     /// Whether a process may share what it has open with others: its children, or a process that was sent it.
     pub(crate) fn has_borne(&self, process: Pid) -> bool {
         self.passes_descriptors || self.parents.contains(&process)

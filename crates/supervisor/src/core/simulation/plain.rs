@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rustix::process::Pid;
 
-use super::fake::{End, FILES, Families, Op, State, Step};
+use super::fake::{BROKEN, END, End, FILES, Families, NO_END, Op, Side, Sides, State, Step};
 
 /// Its files, its pipe, and its families.
 struct Plain<'a> {
@@ -15,6 +15,8 @@ struct Plain<'a> {
     files: [i64; FILES],
     pipe: VecDeque<u8>,
     inner: VecDeque<u8>,
+    /// What each process has open of it.
+    sides: BTreeMap<i32, Sides>,
 }
 
 impl<'a> Plain<'a> {
@@ -26,6 +28,7 @@ impl<'a> Plain<'a> {
             files: Default::default(),
             pipe: VecDeque::new(),
             inner: VecDeque::new(),
+            sides: state.first_sides.iter().map(|&(process, sides)| (number(process), sides)).collect(),
         }
     }
 
@@ -40,7 +43,16 @@ impl<'a> Plain<'a> {
         let mut threads = tasks.filter(|(_, task)| task.process == process);
         if threads.all(|(thread, _)| self.ended.contains(&thread)) {
             self.families.end(process, End::Exited(status));
+            self.sides.remove(&number(process));
         }
+    }
+
+    fn sides(&self, process: Pid) -> Sides {
+        self.sides.get(&number(process)).copied().unwrap_or(Sides::NONE)
+    }
+
+    fn is_open(&self, side: Side) -> bool {
+        self.sides.values().any(|sides| sides.has(side))
     }
 
     fn tell(&mut self, step: Step) -> i64 {
@@ -53,12 +65,35 @@ impl<'a> Plain<'a> {
             }
             Op::Put(_) => 1,
             Op::Take => i64::from(self.pipe.pop_front().expect("a byte")),
+            Op::Send(_) if !self.sides(self.process(task)).writing => NO_END,
+            Op::Send(_) if !self.is_open(Side::Reading) => BROKEN,
             Op::Send(byte) => {
                 self.inner.push_back(byte);
                 1
             }
-            Op::Receive => self.inner.pop_front().map_or(-1, i64::from),
-            Op::Poll => (self.pipe.len() + 1000 * self.inner.len()) as i64,
+            Op::Receive if !self.sides(self.process(task)).reading => NO_END,
+            Op::Receive => match self.inner.pop_front() {
+                Some(byte) => byte.into(),
+                None if self.is_open(Side::Writing) => -1,
+                None => END,
+            },
+            Op::Poll => {
+                let told = (self.pipe.len() + 1000 * self.inner.len()) as i64;
+                let sides = self.sides(self.process(task));
+                told + sides.look(|side| self.is_open(side))
+            }
+            Op::Close(side) => {
+                let process = self.process(task);
+                if let Some(sides) = self.sides.get_mut(&number(process)) {
+                    sides.close(side);
+                }
+                0
+            }
+            Op::Leave => {
+                let process = self.process(task);
+                self.sides.remove(&number(process));
+                told
+            }
             Op::Push(byte) => {
                 self.pipe.push_back(byte);
                 0
@@ -76,13 +111,16 @@ impl<'a> Plain<'a> {
             }
             Op::Bear => {
                 if let Some(child) = self.state.births.child(task, step.at) {
-                    self.families.bear(self.process(task), child);
+                    let parent = self.process(task);
+                    self.families.bear(parent, child);
+                    self.sides.insert(number(child), self.sides(parent));
                 }
                 // There may be too many.
                 told
             }
             Op::Kill(process) => {
                 self.families.end(process, End::Killed);
+                self.sides.remove(&number(process));
                 0
             }
             Op::Exit(status) => {
@@ -155,6 +193,8 @@ struct Heard {
     files: [BTreeSet<usize>; FILES],
     pipe: BTreeSet<usize>,
     inner: BTreeSet<usize>,
+    /// From those that have closed the pipe inside.
+    closed: BTreeSet<usize>,
 }
 
 impl Heard {
@@ -163,6 +203,14 @@ impl Heard {
     }
 
     fn hear(&mut self, step: &Step) {
+        if let Op::Close(_) | Op::Leave | Op::Exit(_) = step.op {
+            let known = self.by(step.task).clone();
+            self.closed.extend(known);
+        }
+        if step.op == Op::Receive && step.told == END {
+            let known = self.closed.clone();
+            self.by(step.task).extend(known);
+        }
         let object = match step.op {
             Op::Look(file) | Op::Add(file) => &mut self.files[file],
             Op::Take | Op::Poll => &mut self.pipe,

@@ -86,6 +86,11 @@ impl Bystanders {
 }
 
 impl Bystanders {
+    /// All threads of the domain, with their processes.
+    pub(crate) fn tasks(&self) -> io::Result<Vec<(Pid, Pid)>> {
+        self.init.map_or(Ok(Vec::new()), listed)
+    }
+
     /// Whether a process that is not one's own has the file of a device with this inode's number mapped. True
     /// in doubt. While they all stand apart, none maps anything: that is a call which is heard.
     pub(crate) fn map(
