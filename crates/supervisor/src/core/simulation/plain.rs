@@ -37,18 +37,31 @@ impl<'a> Plain<'a> {
     }
 
     fn exit(&mut self, task: Pid, status: u8) {
+        if self.leave(task) {
+            self.families.end(self.process(task), End::Exited(status));
+        }
+    }
+
+    /// A thread does nothing more. With the last one of a process goes what that has open. Whether it was the last.
+    fn leave(&mut self, task: Pid) -> bool {
         self.ended.push(task);
         let process = self.process(task);
         let tasks = self.state.tasks.iter();
         let mut threads = tasks.filter(|(_, task)| task.process == process);
-        if threads.all(|(thread, _)| self.ended.contains(&thread)) {
-            self.families.end(process, End::Exited(status));
+        let is_last = threads.all(|(thread, _)| self.ended.contains(&thread));
+        if is_last {
             self.sides.remove(&number(process));
         }
+        is_last
     }
 
     fn sides(&self, process: Pid) -> Sides {
         self.sides.get(&number(process)).copied().unwrap_or(Sides::NONE)
+    }
+
+    /// How many processes have the pipe inside open for writing.
+    fn writers(&self) -> usize {
+        self.sides.values().filter(|sides| sides.writing).count()
     }
 
     fn is_open(&self, side: Side) -> bool {
@@ -90,8 +103,7 @@ impl<'a> Plain<'a> {
                 0
             }
             Op::Leave => {
-                let process = self.process(task);
-                self.sides.remove(&number(process));
+                self.leave(task);
                 told
             }
             Op::Push(byte) => {
@@ -136,19 +148,22 @@ impl<'a> Plain<'a> {
 /// and nobody outside has seen anything else.
 pub(super) fn is_plain(state: &State) {
     let mut plain = Plain::new(state);
+    let mut shutting = Vec::new();
     for step in &state.steps {
+        let before = plain.writers();
         let told = plain.tell(*step);
         assert_eq!(step.told, told, "{step:?} of {:?}", state.steps);
+        shutting.push(plain.writers() < before);
     }
     assert_eq!(state.files, plain.files);
     assert_eq!(state.pipe, plain.pipe);
     assert_eq!(state.inner, plain.inner);
-    is_in_causal_order(state);
+    is_in_causal_order(state, &shutting);
 }
 
 /// What was written reached the stream once, and after all that was written before by tasks that its writer can have
-/// heard from, by a file or by a pipe. Tasks that have not heard from each other write in any order.
-fn is_in_causal_order(state: &State) {
+/// heard from, by a file or by a pipe, be it by closing it. Tasks that have not heard from each other write in any order.
+fn is_in_causal_order(state: &State, shutting: &[bool]) {
     let places = state.stream.iter().enumerate();
     let places: BTreeMap<_, _> = places
         .map(|(place, written)| ((number(written.task), written.at), (place, written.byte)))
@@ -156,7 +171,7 @@ fn is_in_causal_order(state: &State) {
     assert_eq!(places.len(), state.stream.len(), "written twice");
     let mut heard = Heard::default();
     let mut puts = 0;
-    for step in &state.steps {
+    for (step, &shuts) in state.steps.iter().zip(shutting) {
         if let Op::Put(byte) = step.op {
             let found = places.get(&(number(step.task), step.at));
             let &(place, written) = found.expect("what was written has left");
@@ -171,7 +186,7 @@ fn is_in_causal_order(state: &State) {
             before.insert(place);
             puts += 1;
         }
-        heard.hear(step);
+        heard.hear(step, shuts);
         if let Op::Bear = step.op
             && let Some(child) = state.births.child(step.task, step.at)
         {
@@ -202,8 +217,9 @@ impl Heard {
         self.tasks.entry(number(task)).or_default()
     }
 
-    fn hear(&mut self, step: &Step) {
-        if let Op::Close(_) | Op::Leave | Op::Exit(_) = step.op {
+    /// A task does something, by which a process loses its end for writing if `shuts`.
+    fn hear(&mut self, step: &Step, shuts: bool) {
+        if shuts {
             let known = self.by(step.task).clone();
             self.closed.extend(known);
         }
@@ -214,7 +230,7 @@ impl Heard {
         let object = match step.op {
             Op::Look(file) | Op::Add(file) => &mut self.files[file],
             Op::Take | Op::Poll => &mut self.pipe,
-            Op::Send(_) | Op::Receive => &mut self.inner,
+            Op::Send(_) | Op::Receive if step.told != NO_END => &mut self.inner,
             _ => return,
         };
         let task = self.tasks.entry(number(step.task)).or_default();
