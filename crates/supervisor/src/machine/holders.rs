@@ -249,3 +249,161 @@ fn unless_gone<T: Default>(result: io::Result<T>) -> io::Result<T> {
         result => result,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::{AsRawFd, OwnedFd};
+    use std::process::{Child, Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    use rustix::pipe::{PipeFlags, pipe_with};
+    use surmise_sys::seccomp::Notification;
+    use surmise_syscalls::row_of;
+
+    use super::*;
+
+    /// A pipe, with a child of a shell that has it open for writing, which the shell has not. The shell stands for pid 1.
+    struct Setting {
+        reader: OwnedFd,
+        writer: OwnedFd,
+        shell: Child,
+        child: Pid,
+        seen: Seen,
+        holders: Holders,
+    }
+
+    impl Setting {
+        fn new() -> Self {
+            let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
+            let mut command = Command::new("sh");
+            command.args(["-c", "sleep 60 & exec >&-; read line; kill $!; wait $!"]);
+            command.stdin(Stdio::piped()).stderr(Stdio::null());
+            command.stdout(writer.try_clone().expect("duplicate"));
+            let shell = command.spawn().expect("start sh");
+            drop(command);
+            let own = Pid::from_child(&shell);
+            let begun = Instant::now();
+            let child = loop {
+                assert!(begun.elapsed() < Duration::from_secs(10), "no child");
+                let [child] = task::children(own, own).expect("children")[..] else {
+                    continue;
+                };
+                // By then the shell has closed its end, and its child executes the program.
+                let has_closed = ends_of(own).expect("look").len() == 1;
+                if has_closed && proc::name(child).expect("a name") == "sleep" {
+                    break child;
+                }
+            };
+            let seen = Seen::below(own);
+            Self {
+                reader,
+                writer,
+                shell,
+                child,
+                seen,
+                holders: Holders::default(),
+            }
+        }
+
+        /// What stands in the way of a call of this process on its end for reading, while the child executes nothing.
+        fn shut(&mut self, name: Syscall) -> Vec<Shut> {
+            let still = Still {
+                process: self.child,
+                is_image: false,
+            };
+            self.shut_by(name, &[still])
+        }
+
+        fn shut_by(&mut self, name: Syscall, still: &[Still]) -> Vec<Shut> {
+            let own = rustix::process::getpid();
+            let row = row_of(name);
+            let notification = Notification {
+                id: 0,
+                thread: own,
+                number: row.number(),
+                arguments: [self.reader.as_raw_fd() as u64, 0, 1, 0, 0, 0],
+                instruction_pointer: 0,
+            };
+            let call = Call { notification, row };
+            let channels = Channels::default();
+            let known = (&channels, &self.seen);
+            let found = self.holders.shut_pipes((own, &call), still, known);
+            found.expect("look")
+        }
+    }
+
+    impl Drop for Setting {
+        fn drop(&mut self) {
+            drop(self.shell.stdin.take());
+            let _ = self.shell.wait();
+        }
+    }
+
+    #[test]
+    fn a_pipe_is_shut_that_no_process_has_open_which_executes_anything() {
+        let mut setting = Setting::new();
+        let keepers = vec![setting.child];
+        let is_end = true;
+        assert_eq!(setting.shut(Syscall::Read), [Shut { keepers, is_end }]);
+        assert_eq!(setting.shut_by(Syscall::Read, &[]), []);
+        assert_eq!(setting.shut(Syscall::Getpgid), []);
+        let told: Vec<_> = [Syscall::Poll, Syscall::Ioctl]
+            .into_iter()
+            .map(|name| setting.shut(name).iter().any(|shut| shut.is_end))
+            .collect();
+        assert_eq!(told, [false, false]);
+        assert_eq!(setting.shut(Syscall::Ioctl).len(), 1);
+        // What is there is read first.
+        rustix::io::write(&setting.writer, b"x").expect("write");
+        assert_eq!(setting.shut(Syscall::Read), []);
+    }
+
+    #[test]
+    fn a_pipe_is_open_as_long_as_anybody_has_it_who_executes_something() {
+        let mut setting = Setting::new();
+        let shell = Still {
+            process: Pid::from_child(&setting.shell),
+            is_image: true,
+        };
+        // It has another pipe open, which this process has not for reading.
+        assert_eq!(setting.shut_by(Syscall::Read, &[shell]), []);
+        let end = ends_at(setting.child.into(), 1).expect("look")[0];
+        assert_eq!(end.side, Side::Writing);
+        let mut open = |still: &[Still]| setting.holders.is_open(end, still, &setting.seen);
+        assert_eq!(open(&[]).expect("look"), Open::Yes);
+        // The second time by the descriptor that it was seen at.
+        assert_eq!(open(&[shell]).expect("look"), Open::Yes);
+        let child = Still {
+            process: setting.child,
+            is_image: true,
+        };
+        assert_eq!(open(&[child]).expect("look"), Open::No);
+    }
+
+    #[test]
+    fn nobody_knows_who_has_a_descriptor_once_any_was_sent() {
+        let mut setting = Setting::new();
+        setting.seen.look_at(Syscall::Sendmsg, &[0; 6]);
+        let keepers = vec![setting.child];
+        let is_end = false;
+        assert_eq!(setting.shut(Syscall::Read), [Shut { keepers, is_end }]);
+    }
+
+    #[test]
+    fn an_end_is_one_by_what_it_was_opened_for() {
+        let own = rustix::process::getpid();
+        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
+        let sides = |end: &OwnedFd| {
+            let ends = ends_at(own.into(), end.as_raw_fd()).expect("look");
+            ends.iter().map(|end| end.side).collect::<Vec<_>>()
+        };
+        assert_eq!(sides(&reader), [Side::Reading]);
+        assert_eq!(sides(&writer), [Side::Writing]);
+        let path = format!("/proc/self/fd/{}", reader.as_raw_fd());
+        let both = std::fs::File::options().read(true).write(true).open(path);
+        let both = both.expect("open both").into();
+        assert_eq!(sides(&both), [Side::Reading, Side::Writing]);
+        let file = std::fs::File::open("/dev/null").expect("open").into();
+        assert_eq!(sides(&file), []);
+    }
+}

@@ -64,6 +64,15 @@ impl Seen {
         }
     }
 
+    /// What has been seen of a domain with this pid 1.
+    #[cfg(test)]
+    pub(crate) fn below(init: Pid) -> Self {
+        Self {
+            bystanders: Bystanders::below(init),
+            ..Self::default()
+        }
+    }
+
     /// Looks at the command's process, before it has executed anything.
     pub(crate) fn begin(&mut self, process: Pid) -> io::Result<()> {
         self.filters = Some(surmise_checkpoint::filters(process)?);

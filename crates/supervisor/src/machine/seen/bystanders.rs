@@ -36,6 +36,12 @@ impl Bystanders {
         Ok(Self { init })
     }
 
+    /// Those below a process.
+    #[cfg(test)]
+    pub(crate) fn below(init: Pid) -> Self {
+        Self { init: Some(init) }
+    }
+
     /// Whether all tasks sleep where nothing touches the view, or wait for an answer to their call
     /// (`waits`), or are made to come past the end of the call that they are in (`pass`), and none maps a file of the device
     /// `mapped`, if one is given, so that it could write to it. Those of harmless processes are not looked at. False in

@@ -1,0 +1,70 @@
+//! S31: a reader is told of the end of a pipe before it is certain that the last writer has closed its end or has ended, and
+//! all is taken back where that is wrong.
+
+use surmise_testkit::tell;
+
+use super::undone::prints;
+use super::{compile, has, told, torture};
+use crate::setting::{Setting, as_each_user};
+
+const SHELL: &str = include_str!("shut.sh");
+const WAYS: &str = "read first ok\nwaited first ok\nbroken ok\nclosed ok\nhanded on ok\nkilled ok\n";
+
+#[test]
+fn what_is_known_to_be_shut_is_found_shut() {
+    prints("shut", "./shut", WAYS);
+}
+
+#[test]
+fn shells_read_pipes_to_their_ends() {
+    for shell in ["sh", "bash"] {
+        torture(shell, &[shell, "-c", SHELL], |_| has(shell));
+    }
+}
+
+#[test]
+fn python_reads_what_its_children_put_out() {
+    torture("shut", &["python3", "shut.py"], python);
+}
+
+/// The reader waits neither for the decision nor for the writer, and is rolled back together with the writer.
+#[test]
+fn a_reader_goes_on_before_it_is_certain_that_a_pipe_is_shut() {
+    shut_early("ways", &["./shut", "1"], |setting| {
+        compile(setting, "shut.c", &["gcc", "-O1"]);
+        true
+    });
+    shut_early("sh", &["sh", "-c", SHELL], |_| true);
+    shut_early("bash", &["bash", "-c", SHELL], |_| has("bash"));
+    shut_early("python", &["python3", "shut.py"], python);
+}
+
+fn python(setting: &Setting) -> bool {
+    setting.scratch.file("shut.py", include_str!("shut.py"));
+    has("python3")
+}
+
+/// Runs a command plainly, then with right guesses that are decided after 30 ms, and then with some that are wrong.
+fn shut_early(name: &str, command: &[&str], prepare: impl Fn(&Setting) -> bool) {
+    as_each_user(|setting| {
+        let plain = setting.twin();
+        if !prepare(&plain) || !prepare(setting) {
+            return;
+        }
+        let wanted = plain.plain(command).outcome();
+        for guesses in ["1:30ms", "0.7:10ms:0.3"] {
+            let mut arguments = vec!["run", "--dry-run", "--predict-right", guesses];
+            arguments.extend(["--stats", "--json", "--"]);
+            arguments.extend(command);
+            let got = setting.surmise(&arguments).outcome();
+            got.assert_code(wanted.code).assert_stdout(&wanted.stdout);
+            let speculation = &told(&got.stderr)["speculation"];
+            let count = |what: &str, kind: &str| speculation[what][kind].as_u64().unwrap_or(0);
+            let (shut, undone) = (count("objects", "shut pipe"), count("undone", "exit"));
+            tell(format_args!(
+                "{name} {guesses}: {shut} reads told of an end, {undone} exits undone"
+            ));
+            assert!(shut > 0, "{speculation}");
+        }
+    });
+}
