@@ -63,12 +63,7 @@ enum Open {
 }
 
 impl Shutting for Machine {
-    fn shut_pipes(
-        &mut self,
-        process: Pid,
-        call: &Call,
-        still: &[Still],
-    ) -> io::Result<Vec<Shut>> {
+    fn shut_pipes(&mut self, process: Pid, call: &Call, still: &[Still]) -> io::Result<Vec<Shut>> {
         let Some(Learnt {
             channels: Some(channels),
             seen,
@@ -158,7 +153,9 @@ impl Holders {
         let mut before = unless_gone(seen.bystanders().tasks())?;
         for _ in 0..LOOKS_MAX {
             for &(process, thread) in before.iter().filter(|(process, _)| executes(*process)) {
-                let Some(ends) = unless_out_of_reach(ends_of(Task { process, thread }).map(Some), None)? else {
+                let Some(ends) =
+                    unless_out_of_reach(ends_of(Task { process, thread }).map(Some), None)?
+                else {
                     return Ok(Open::Unknown);
                 };
                 if let Some((number, _)) = ends.into_iter().find(|(_, found)| *found == end) {
@@ -282,6 +279,7 @@ mod tests {
             let shell = command.spawn().expect("start sh");
             drop(command);
             let own = Pid::from_child(&shell);
+            let pipe = rustix::fs::fstat(&reader).expect("stat").st_ino;
             let begun = Instant::now();
             let child = loop {
                 assert!(begun.elapsed() < Duration::from_secs(10), "no child");
@@ -289,7 +287,8 @@ mod tests {
                     continue;
                 };
                 // By then the shell has closed its end, and its child executes the program.
-                let has_closed = ends_of(own).expect("look").len() == 1;
+                let ends = ends_of(own).expect("look").into_iter();
+                let has_closed = ends.map(|(_, end)| end.pipe).all(|one| one != pipe);
                 if has_closed && proc::name(child).expect("a name") == "sleep" {
                     break child;
                 }

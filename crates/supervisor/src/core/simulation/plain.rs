@@ -28,7 +28,11 @@ impl<'a> Plain<'a> {
             files: Default::default(),
             pipe: VecDeque::new(),
             inner: VecDeque::new(),
-            sides: state.first_sides.iter().map(|&(process, sides)| (number(process), sides)).collect(),
+            sides: state
+                .first_sides
+                .iter()
+                .map(|&(process, sides)| (number(process), sides))
+                .collect(),
         }
     }
 
@@ -56,7 +60,10 @@ impl<'a> Plain<'a> {
     }
 
     fn sides(&self, process: Pid) -> Sides {
-        self.sides.get(&number(process)).copied().unwrap_or(Sides::NONE)
+        self.sides
+            .get(&number(process))
+            .copied()
+            .unwrap_or(Sides::NONE)
     }
 
     /// How many processes have the pipe inside open for writing.

@@ -67,7 +67,10 @@ impl State {
         let first = self.first_sides.iter().find(|(one, _)| *one == process);
         let born = || self.births.sides(process);
         let mut sides = first.map_or_else(born, |(_, sides)| *sides);
-        let tasks = self.tasks.iter().filter(|(_, task)| task.process == process);
+        let tasks = self
+            .tasks
+            .iter()
+            .filter(|(_, task)| task.process == process);
         for (_, side) in tasks.flat_map(|(_, task)| &task.closed) {
             sides.close(*side);
         }
@@ -85,9 +88,7 @@ impl State {
     /// Whether a process has a side open that may execute something.
     fn is_used(&self, side: Side) -> bool {
         let mut tasks = self.tasks.iter();
-        tasks.any(|(_, task)| {
-            task.is_alive && !task.at_exit && self.sides(task.process).has(side)
-        })
+        tasks.any(|(_, task)| task.is_alive && !task.at_exit && self.sides(task.process).has(side))
     }
 
     /// A task closes a side of the pipe, if that is what it does next. Nobody hears of that.
@@ -103,12 +104,7 @@ impl State {
 }
 
 impl Shutting for Fake {
-    fn shut_pipes(
-        &mut self,
-        process: Pid,
-        call: &Call,
-        still: &[Still],
-    ) -> io::Result<Vec<Shut>> {
+    fn shut_pipes(&mut self, process: Pid, call: &Call, still: &[Still]) -> io::Result<Vec<Shut>> {
         let state = &mut *self.0.borrow_mut();
         let (own, op) = (state.sides(process), state.op_of(call));
         let looked_at = match op {

@@ -156,7 +156,7 @@ impl State {
     pub(in crate::core::simulation) fn new(seed: u64, processes: usize) -> Shared {
         let mut rng = Rng::with_seed(seed);
         let now = Instant::now();
-        let kind = rng.u64(..2);
+        let kind = rng.u64(..4);
         let threads = (1..=processes).flat_map(|number| {
             let process = 100 * number as i32;
             (0..rng.choice([1, 1, 1, 2, 4]).expect("one")).map(move |thread| (process, thread))
@@ -166,7 +166,7 @@ impl State {
             let pid = |number| Pid::from_raw(number).expect("a number");
             let task = Task {
                 process: pid(process),
-                seed: rng.u64(..) << 1 | kind,
+                seed: rng.u64(..) << 2 | kind,
                 told: Vec::new(),
                 waits_in: None,
                 at_signal: false,
