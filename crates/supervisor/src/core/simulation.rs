@@ -239,7 +239,6 @@ fn whatever_is_guessed_and_whenever_it_is_decided_the_end_is_a_plain_one() {
             Err(_) => panic!("replay it with SURMISE_SEED={seed}"),
         }
     }
-    println!("{done:?}");
     assert!(done.is_of_everything(), "{done:?}");
 }
 

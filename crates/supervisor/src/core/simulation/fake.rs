@@ -8,6 +8,7 @@ mod births;
 mod ends;
 mod family;
 mod log;
+mod meeting;
 mod op;
 mod sides;
 mod state;
@@ -105,51 +106,7 @@ impl World for Fake {
     }
 
     fn meet(&mut self, _: Pid, call: &Call, around: Around<'_, Self>) -> io::Result<Meeting> {
-        let state = self.0.borrow();
-        let thread = address_of(call.thread());
-        if state.tasks[call.thread()].waits_in != Some(call.notification.id) {
-            // It has been killed.
-            return Ok(Meeting::Wait);
-        }
-        Ok(match state.op_of(call) {
-            Op::Look(_) | Op::Poll => Meeting::Pass(Kind::File),
-            Op::Add(_) => Meeting::Act(Act::Change([None; 2])),
-            Op::Put(_) => Meeting::Act(Act::Put {
-                descriptor: 1,
-                bytes: (thread, 1),
-            }),
-            Op::Take => Meeting::Act(Act::Take(Wanted {
-                descriptor: 0,
-                room: vec![(thread, 1)],
-            })),
-            Op::Send(_) if !state.sides(state.tasks[call.thread()].process).writing => {
-                Meeting::Pass(Kind::Descriptor)
-            }
-            Op::Receive if !state.sides(state.tasks[call.thread()].process).reading => {
-                Meeting::Pass(Kind::Descriptor)
-            }
-            Op::Send(_) => Meeting::Act(Act::Send {
-                descriptor: INNER,
-                bytes: (thread, 1),
-            }),
-            Op::Receive => Meeting::Act(Act::Take(Wanted {
-                descriptor: INNER,
-                room: vec![(thread, 1)],
-            })),
-            Op::Bear => Meeting::Bear,
-            Op::Execute if around.member.is_some_and(|member| is_alone(&state, member)) => {
-                Meeting::Execute
-            }
-            Op::Sync
-            | Op::Irrevocable
-            | Op::Wait
-            | Op::Execute
-            | Op::Exit(_)
-            | Op::Close(_)
-            | Op::Leave
-            | Op::Push(_)
-            | Op::Kill(_) => Meeting::Wait,
-        })
+        Ok(meeting::meet(&self.0.borrow(), call, around.member))
     }
 
     fn admit(&mut self, process: Pid) -> io::Result<Option<Pid>> {
@@ -500,11 +457,6 @@ impl World for Fake {
     fn may_put(&self, _: Option<Pid>, call: &Call) -> bool {
         matches!(self.0.borrow().op_of(call), Op::Put(_) | Op::Exit(_))
     }
-}
-
-/// Whether a member has one thread and no image.
-fn is_alone(state: &State, member: &Member<Fake>) -> bool {
-    member.images().len() == 0 && state.threads(member.pid()).len() == 1
 }
 
 /// The number of the image that a process holds.
