@@ -157,12 +157,11 @@ impl<S> Waits<S> {
         sleeps.any(|sleep| sleep.process == of)
     }
 
-    /// The calls that wait for input, with their processes.
-    pub(crate) fn sleepers(&self) -> impl Iterator<Item = (Pid, Call)> {
-        self.parked.values().filter_map(|parked| {
-            let sleep = parked.sleep.as_ref()?;
-            Some((sleep.process, *parked.item.call()?))
-        })
+    /// The calls that wait for input.
+    pub(crate) fn sleepers(&self) -> impl Iterator<Item = Call> {
+        let parked = self.parked.values();
+        let sleepers = parked.filter(|parked| parked.sleep.is_some());
+        sleepers.filter_map(|parked| parked.item.call().copied())
     }
 
     /// What is readable when there is input for a wait.

@@ -54,11 +54,15 @@ impl<W: World> Core<W> {
         if still.is_empty() {
             return Ok(Way::Clear);
         }
+        let found = self.shut_pipes(call, &still)?;
+        if found.is_empty() {
+            return Ok(Way::Clear);
+        }
         let caller = self.world.process_of(call.thread());
         let Some(process) = caller.map_err(fail("find a process"))? else {
             return Ok(Way::Clear);
         };
-        for shut in self.shut_pipes(process, call, &still)? {
+        for shut in found {
             let keepers = keepers_of(&shut, &still);
             if shut.is_end && !self.is_awaited(process) {
                 match self.depend_on(process, call, &keepers)? {
@@ -111,12 +115,11 @@ impl<W: World> Core<W> {
 
     fn shut_pipes(
         &mut self,
-        process: Pid,
         call: &Call,
         still: &[(Still, Keeper)],
     ) -> Result<Vec<Shut>, SupervisorError> {
         let still: Vec<_> = still.iter().map(|(still, _)| *still).collect();
-        let shut = self.world.shut_pipes(process, call, &still);
+        let shut = self.world.shut_pipes(call, &still);
         shut.map_err(fail("look who has a pipe open"))
     }
 
@@ -225,8 +228,8 @@ impl<W: World> Core<W> {
         if still.is_empty() {
             return Ok(());
         }
-        for (process, call) in sleepers {
-            if !self.shut_pipes(process, &call, &still)?.is_empty() {
+        for call in sleepers {
+            if !self.shut_pipes(&call, &still)?.is_empty() {
                 return self.wake_sleepers();
             }
         }

@@ -63,7 +63,7 @@ enum Open {
 }
 
 impl Shutting for Machine {
-    fn shut_pipes(&mut self, process: Pid, call: &Call, still: &[Still]) -> io::Result<Vec<Shut>> {
+    fn shut_pipes(&mut self, call: &Call, still: &[Still]) -> io::Result<Vec<Shut>> {
         let Some(Learnt {
             channels: Some(channels),
             seen,
@@ -73,7 +73,7 @@ impl Shutting for Machine {
         else {
             return Ok(Vec::new());
         };
-        let found = holders.shut_pipes((process, call), still, (channels, seen));
+        let found = holders.shut_pipes(call, still, (channels, seen));
         unless_out_of_reach(found, Vec::new())
     }
 }
@@ -81,7 +81,7 @@ impl Shutting for Machine {
 impl Holders {
     fn shut_pipes(
         &mut self,
-        (process, call): (Pid, &Call),
+        call: &Call,
         still: &[Still],
         (channels, seen): (&Channels, &Seen),
     ) -> io::Result<Vec<Shut>> {
@@ -104,7 +104,7 @@ impl Holders {
             let open = self.is_open(opposite, still, seen)?;
             let is_read = matches!(call.name(), Syscall::Read | Syscall::Readv);
             // What is in the pipe is read first, whoever has shut it.
-            if open == Open::Yes || is_read && !is_empty(process, number)? {
+            if open == Open::Yes || is_read && !is_empty(call.thread(), number)? {
                 continue;
             }
             let is_end = is_read && open == Open::No && !seen.has_packets();
@@ -232,7 +232,10 @@ fn is_from_outside(thread: Pid, number: RawFd, channels: &Channels) -> io::Resul
     Ok(stat.is_none_or(|stat| channels.is_from_outside(Place::of(&stat))))
 }
 
-fn is_empty(process: Pid, number: RawFd) -> io::Result<bool> {
+fn is_empty(thread: Pid, number: RawFd) -> io::Result<bool> {
+    let Some(process) = task::process_of(thread)? else {
+        return Ok(false);
+    };
     let found = task::file(process, number.cast_unsigned().into())?;
     match found {
         Some((file, _)) => Ok(rustix::io::ioctl_fionread(&file)? == 0),
@@ -326,7 +329,7 @@ mod tests {
             let call = Call { notification, row };
             let channels = Channels::default();
             let known = (&channels, &self.seen);
-            let found = self.holders.shut_pipes((own, &call), still, known);
+            let found = self.holders.shut_pipes(&call, still, known);
             found.expect("look")
         }
     }

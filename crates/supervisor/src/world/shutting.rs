@@ -25,7 +25,7 @@ pub(crate) struct Shut {
 
 /// What a supervisor learns of pipes that are shut.
 pub(crate) trait Shutting {
-    /// The pipes inside that a call of a process may touch and that are shut, `still` being all processes that execute
-    /// nothing. A pipe is among them, too, if nobody knows; then the call is not told of the end.
-    fn shut_pipes(&mut self, process: Pid, call: &Call, still: &[Still]) -> io::Result<Vec<Shut>>;
+    /// The pipes inside that a call may touch and that are shut, `still` being all processes that execute nothing. A pipe is
+    /// among them, too, if nobody knows; then the call is not told of the end.
+    fn shut_pipes(&mut self, call: &Call, still: &[Still]) -> io::Result<Vec<Shut>>;
 }

@@ -22,9 +22,7 @@ use surmise_checkpoint::{Change, PendingCall};
 use surmise_sys::seccomp::Answer;
 
 use crate::call::Call;
-use crate::kind::Kind;
-use crate::meeting::{Act, Meeting, Wanted};
-use crate::member::Member;
+use crate::meeting::{Meeting, Wanted};
 use crate::objects::input::{Look, Peeked, Place};
 use crate::objects::pipe::Taken;
 use crate::source::Guess;

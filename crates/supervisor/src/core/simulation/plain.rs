@@ -75,16 +75,8 @@ impl<'a> Plain<'a> {
         self.sides.values().any(|sides| sides.has(side))
     }
 
-    fn tell(&mut self, step: Step) -> i64 {
-        let Step { task, op, told, .. } = step;
+    fn tell_of_pipe(&mut self, task: Pid, op: Op) -> i64 {
         match op {
-            Op::Look(file) => self.files[file],
-            Op::Add(file) => {
-                self.files[file] += 1;
-                self.files[file]
-            }
-            Op::Put(_) => 1,
-            Op::Take => i64::from(self.pipe.pop_front().expect("a byte")),
             Op::Send(_) if !self.sides(self.process(task)).writing => NO_END,
             Op::Send(_) if !self.is_open(Side::Reading) => BROKEN,
             Op::Send(byte) => {
@@ -109,6 +101,21 @@ impl<'a> Plain<'a> {
                 }
                 0
             }
+            _ => unreachable!("{op:?} is of no pipe"),
+        }
+    }
+
+    fn tell(&mut self, step: Step) -> i64 {
+        let Step { task, op, told, .. } = step;
+        match op {
+            Op::Look(file) => self.files[file],
+            Op::Add(file) => {
+                self.files[file] += 1;
+                self.files[file]
+            }
+            Op::Put(_) => 1,
+            Op::Take => i64::from(self.pipe.pop_front().expect("a byte")),
+            Op::Send(_) | Op::Receive | Op::Poll | Op::Close(_) => self.tell_of_pipe(task, op),
             Op::Leave => {
                 self.leave(task);
                 told

@@ -70,9 +70,9 @@ impl Op {
             // In some schedules there is nothing but files, output and children.
             11..=14 | 18 if seed.is_multiple_of(2) => hash / 1024 % 11,
             // In others there is hardly anything but a pipe whose ends are closed.
-            5..=9 if seed % 4 == 3 => 21,
-            10..=13 if seed % 4 == 3 => 26,
-            14..=16 if seed % 4 == 3 => 13,
+            4..=8 if seed % 4 == 3 => 21,
+            9 | 10 | 12 if seed % 4 == 3 => 26,
+            15..=17 if seed % 4 == 3 => 13,
             kind => kind,
         };
         match kind {

@@ -104,9 +104,10 @@ impl State {
 }
 
 impl Shutting for Fake {
-    fn shut_pipes(&mut self, process: Pid, call: &Call, still: &[Still]) -> io::Result<Vec<Shut>> {
+    fn shut_pipes(&mut self, call: &Call, still: &[Still]) -> io::Result<Vec<Shut>> {
         let state = &mut *self.0.borrow_mut();
-        let (own, op) = (state.sides(process), state.op_of(call));
+        let own = state.sides(state.tasks[call.thread()].process);
+        let op = state.op_of(call);
         let looked_at = match op {
             Op::Receive if own.reading => vec![Side::Writing],
             Op::Send(_) if own.writing => vec![Side::Reading],
