@@ -92,9 +92,11 @@ impl Bystanders {
 }
 
 impl Bystanders {
-    /// All threads of the domain, with their processes.
+    /// All threads of the domain, with their processes, but for those of pid 1, which is this program's own.
     pub(crate) fn tasks(&self) -> io::Result<Vec<(Pid, Pid)>> {
-        self.init.map_or(Ok(Vec::new()), listed)
+        let mut tasks = self.init.map_or(Ok(Vec::new()), listed)?;
+        tasks.retain(|(process, _)| Some(*process) != self.init);
+        Ok(tasks)
     }
 
     /// Whether a process that is not one's own has the file of a device with this inode's number mapped. True
