@@ -103,18 +103,23 @@ impl<W: World> Objects<W> {
                     .put(world, member, call, (*descriptor, *bytes))?
             }
             &Act::Send { descriptor, bytes } => {
-                let put = self
-                    .pipes
-                    .put(world, member, call, (descriptor, bytes, record))?;
+                let put =
+                    self.pipes
+                        .put(world, member, call, (descriptor, bytes, record), apart)?;
                 put.unwrap_or(Did::Wait)
             }
-            Act::Take(wanted) => match self.pipes.take(world, member, call, (wanted, record))? {
-                Some(did) => {
-                    kind = Kind::Pipe;
-                    did
+            Act::Take(wanted) => {
+                match self
+                    .pipes
+                    .take(world, member, call, (wanted, record), apart)?
+                {
+                    Some(did) => {
+                        kind = Kind::Pipe;
+                        did
+                    }
+                    None => self.inputs.give(world, member, call, (wanted, record))?,
                 }
-                None => self.inputs.give(world, member, call, (wanted, record))?,
-            },
+            }
         };
         if matches!(did, Did::Accesses { .. }) {
             self.records.insert(record, kind);

@@ -261,8 +261,9 @@ pub(crate) trait World:
         is_write: bool,
     ) -> io::Result<Option<(Place, Self::Pipe)>>;
 
-    /// Has all threads but one come past calls on a pipe in which they are. False if that would disturb one.
-    fn clear(&mut self, place: Place, but: Pid) -> io::Result<bool>;
+    /// Has all threads but one come past calls on a pipe in which they are, but for those that wait for an answer. False if
+    /// that would disturb one.
+    fn clear(&mut self, place: Place, but: Pid, waiting: &[Pid]) -> io::Result<bool>;
 
     /// What of the caller's pipes a call may touch in any way.
     fn touches_pipe(&self, process: Option<Pid>, call: &Call) -> Look;

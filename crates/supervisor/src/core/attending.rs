@@ -190,8 +190,8 @@ impl<W: World> Core<W> {
         let call = &asked.call;
         let task = member.task;
         let apart = match act {
-            Act::Change(_) => self.apart(),
-            Act::Put { .. } | Act::Send { .. } | Act::Take(_) => Apart::default(),
+            Act::Change(_) | Act::Send { .. } | Act::Take(_) => self.apart(),
+            Act::Put { .. } => Apart::default(),
         };
         let world = &mut self.world;
         let met = self.objects.meet(world, member, call, act, &apart);

@@ -367,7 +367,7 @@ impl World for Fake {
         Ok((descriptor == INNER).then_some((Place(0, INNER), ())))
     }
 
-    fn clear(&mut self, _: Place, _: Pid) -> io::Result<bool> {
+    fn clear(&mut self, _: Place, _: Pid, _: &[Pid]) -> io::Result<bool> {
         // All that fakes do to pipes is over at once.
         Ok(self.0.borrow_mut().rng.u8(..8) != 0)
     }
