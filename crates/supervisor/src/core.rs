@@ -12,6 +12,7 @@ mod deciding;
 mod ends;
 mod guessing;
 mod imaging;
+mod shutting;
 #[cfg(test)]
 mod simulation;
 
@@ -34,6 +35,7 @@ use crate::source::{Source, Sources};
 use crate::stats::Stats;
 use crate::waits::{Asked, Item, Waited, Waits};
 use crate::world::World;
+use shutting::Looks;
 
 /// The supervision of one domain, apart from its events.
 #[derive(Debug)]
@@ -46,6 +48,7 @@ pub(crate) struct Core<W: World> {
     sources: Sources,
     waits: Waits<W::Signal>,
     durable: Option<Durable>,
+    looks: Looks,
     /// How many checkpoints there have been.
     checkpoints: u64,
     /// Whether a member may have come to depend on nothing.
@@ -68,6 +71,7 @@ impl<W: World> Core<W> {
             sources: Sources::new(sources),
             waits: Waits::default(),
             durable,
+            looks: Looks::default(),
             checkpoints: 0,
             may_dismiss: false,
             stats: Counters::default(),
@@ -145,7 +149,8 @@ impl<W: World> Core<W> {
 
     /// When something is due though nothing is heard.
     pub(crate) fn next_due(&self) -> Option<Instant> {
-        self.sources.next_due()
+        let due = self.sources.next_due().into_iter();
+        due.chain(self.looks.due()).min()
     }
 
     /// What is readable when there is input for a call that waits for some.
@@ -247,6 +252,7 @@ impl<W: World> Core<W> {
         loop {
             self.decide_due()?;
             self.attend_ends()?;
+            self.look_after_sleepers()?;
             self.dismiss_free()?;
             self.gather()?;
             for thread in self.world.take_ended() {

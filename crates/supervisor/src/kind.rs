@@ -19,6 +19,8 @@ pub(crate) enum Kind {
     Input,
     /// A pipe inside the domain.
     Pipe,
+    /// A pipe inside the domain whose other side is open in processes alone that execute nothing.
+    ShutPipe,
     /// A stream of the domain that bytes are written to.
     Stream,
     /// Maps of memory.
@@ -52,6 +54,7 @@ impl Kind {
             Self::Events => "events",
             Self::Input => "input",
             Self::Pipe => "pipe",
+            Self::ShutPipe => "shut pipe",
             Self::Stream => "stream",
             Self::Memory => "memory",
             Self::Process => "process",

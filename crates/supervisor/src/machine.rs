@@ -4,6 +4,7 @@ mod channels;
 mod door;
 mod ends;
 mod family;
+mod holders;
 mod input;
 mod kernel;
 pub(crate) mod meeting;
@@ -32,6 +33,7 @@ use crate::objects::input::{Look, Place};
 use channels::Channels;
 pub(crate) use door::Door;
 use family::Sleepers;
+use holders::Holders;
 use input::calls::{self, Reach};
 use input::readers::Readers;
 use seen::Seen;
@@ -66,6 +68,7 @@ struct Learnt {
     seen: Seen,
     readers: Readers,
     sleepers: Sleepers,
+    holders: Holders,
 }
 
 impl Machine {

@@ -4,6 +4,7 @@ pub(crate) mod exits;
 pub(crate) mod files;
 pub(crate) mod input;
 pub(crate) mod pipe;
+pub(crate) mod shut;
 pub(crate) mod stream;
 pub(crate) mod wait;
 
@@ -26,6 +27,7 @@ use exits::Exits;
 use files::{Files, ViewFiles};
 use input::Inputs;
 use pipe::Pipes;
+use shut::ShutPipes;
 use stream::Streams;
 
 /// Where the numbers of each kind begin that it gives its objects for the engine. All files are one object, below them.
@@ -33,6 +35,7 @@ mod numbers {
     pub(super) const INPUTS: u64 = 1 << 32;
     pub(super) const PIPES: u64 = 2 << 32;
     pub(super) const EXITS: u64 = 3 << 32;
+    pub(super) const SHUT_PIPES: u64 = 4 << 32;
 }
 
 /// All kinds of object of a domain.
@@ -43,6 +46,7 @@ pub(crate) struct Objects<W: World> {
     pub(crate) pipes: Pipes<W>,
     pub(crate) streams: Streams<W>,
     pub(crate) exits: Exits,
+    pub(crate) shut: ShutPipes,
     /// The records that the engine may have applied or let go, by the kind that made them.
     records: Map<UndoId, Kind>,
     /// How many records there have been.
@@ -57,18 +61,20 @@ impl<W: World> Objects<W> {
             pipes: Pipes::default(),
             streams: Streams::default(),
             exits: Exits::default(),
+            shut: ShutPipes::default(),
             records: Map::default(),
             made: 0,
         }
     }
 
     /// Each kind that keeps inverse records.
-    fn kinds(&mut self) -> [&mut dyn ObjectKind<W>; 4] {
+    fn kinds(&mut self) -> [&mut dyn ObjectKind<W>; 5] {
         [
             &mut self.files,
             &mut self.inputs,
             &mut self.pipes,
             &mut self.exits,
+            &mut self.shut,
         ]
     }
 
@@ -97,18 +103,23 @@ impl<W: World> Objects<W> {
                     .put(world, member, call, (*descriptor, *bytes))?
             }
             &Act::Send { descriptor, bytes } => {
-                let put = self
-                    .pipes
-                    .put(world, member, call, (descriptor, bytes, record))?;
+                let put =
+                    self.pipes
+                        .put(world, member, call, (descriptor, bytes, record), apart)?;
                 put.unwrap_or(Did::Wait)
             }
-            Act::Take(wanted) => match self.pipes.take(world, member, call, (wanted, record))? {
-                Some(did) => {
-                    kind = Kind::Pipe;
-                    did
+            Act::Take(wanted) => {
+                match self
+                    .pipes
+                    .take(world, member, call, (wanted, record), apart)?
+                {
+                    Some(did) => {
+                        kind = Kind::Pipe;
+                        did
+                    }
+                    None => self.inputs.give(world, member, call, (wanted, record))?,
                 }
-                None => self.inputs.give(world, member, call, (wanted, record))?,
-            },
+            }
         };
         if matches!(did, Did::Accesses { .. }) {
             self.records.insert(record, kind);

@@ -157,6 +157,13 @@ impl<S> Waits<S> {
         sleeps.any(|sleep| sleep.process == of)
     }
 
+    /// The calls that wait for input.
+    pub(crate) fn sleepers(&self) -> impl Iterator<Item = Call> {
+        let parked = self.parked.values();
+        let sleepers = parked.filter(|parked| parked.sleep.is_some());
+        sleepers.filter_map(|parked| parked.item.call().copied())
+    }
+
     /// What is readable when there is input for a wait.
     pub(crate) fn inputs(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let sleeps = self

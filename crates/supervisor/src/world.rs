@@ -5,6 +5,7 @@
 //! schedules that no kernel would show twice.
 
 mod ends;
+mod shutting;
 
 use std::fmt;
 use std::io;
@@ -58,6 +59,7 @@ pub(crate) struct Apart {
 }
 
 pub(crate) use ends::{Ends, Expects, Kin};
+pub(crate) use shutting::{Shut, Shutting, Still};
 
 /// What is there when a call of a process is met.
 #[derive(Debug)]
@@ -75,7 +77,7 @@ pub(crate) use surmise_checkpoint::Traced;
 
 /// The kernel, or a fake of it.
 pub(crate) trait World:
-    Ends<<Self as World>::Process, <Self as World>::Signal> + Sized
+    Ends<<Self as World>::Process, <Self as World>::Signal> + Shutting + Sized
 {
     /// What it takes to stop a process and to restore it.
     type Process: fmt::Debug;
@@ -259,8 +261,9 @@ pub(crate) trait World:
         is_write: bool,
     ) -> io::Result<Option<(Place, Self::Pipe)>>;
 
-    /// Has all threads but one come past calls on a pipe in which they are. False if that would disturb one.
-    fn clear(&mut self, place: Place, but: Pid) -> io::Result<bool>;
+    /// Has all threads but one come past calls on a pipe in which they are, but for those that wait for an answer. False if
+    /// that would disturb one.
+    fn clear(&mut self, place: Place, but: Pid, waiting: &[Pid]) -> io::Result<bool>;
 
     /// What of the caller's pipes a call may touch in any way.
     fn touches_pipe(&self, process: Option<Pid>, call: &Call) -> Look;

@@ -8,6 +8,7 @@ mod exits;
 mod input;
 mod queues;
 mod right;
+mod shut;
 mod spaces;
 mod undone;
 

@@ -22,12 +22,14 @@ use crate::waits::{Asked, Item, Waited};
 use crate::world::{Apart, World};
 
 /// What a call finds before it.
-enum Way {
+pub(super) enum Way {
     Clear,
     /// It is made again.
     Again,
     /// It waits until this depends on nothing.
     Barred(Node, Kind),
+    /// It reads from a pipe that others have shut.
+    AtEnd,
 }
 
 impl<W: World> Core<W> {
@@ -51,6 +53,7 @@ impl<W: World> Core<W> {
             Way::Clear => {}
             Way::Again => return Ok(()),
             Way::Barred(node, kind) => return self.park(Item::Call(asked), node, kind),
+            Way::AtEnd => return self.tell_of_end(call),
         }
         if self.is_behind_output(call)? {
             let now = self.world.now();
@@ -104,7 +107,7 @@ impl<W: World> Core<W> {
         {
             return Ok(Way::Barred(Node::Task(member.task), Kind::Process));
         }
-        Ok(Way::Clear)
+        self.at_shut_pipe(call)
     }
 
     /// Whether a call might overtake output that is on its way.
@@ -182,6 +185,7 @@ impl<W: World> Core<W> {
         let node = Node::Task(member.task);
         let waiter = self.begin_wait(Item::Call(*asked), node, Kind::Pipe)?;
         self.waits.sleep(waiter, process, input);
+        self.look_later();
         self.hurry_for(waiter, node)
     }
 
@@ -203,8 +207,8 @@ impl<W: World> Core<W> {
         let call = &asked.call;
         let task = member.task;
         let apart = match act {
-            Act::Change(_) => self.apart(),
-            Act::Put { .. } | Act::Send { .. } | Act::Take(_) => Apart::default(),
+            Act::Change(_) | Act::Send { .. } | Act::Take(_) => self.apart(),
+            Act::Put { .. } => Apart::default(),
         };
         let world = &mut self.world;
         let met = self.objects.meet(world, member, call, act, &apart);
@@ -293,7 +297,7 @@ impl<W: World> Core<W> {
         self.respond(call, Answer::Continue)
     }
 
-    fn respond(&mut self, call: &Call, answer: Answer) -> Result<(), SupervisorError> {
+    pub(super) fn respond(&mut self, call: &Call, answer: Answer) -> Result<(), SupervisorError> {
         if answer == Answer::Continue {
             let noted = self.world.happens(call);
             noted.map_err(fail("look at a call"))?;

@@ -63,6 +63,7 @@ impl<W: World> Core<W> {
         self.stats.met(Kind::Exit);
         self.perform(effects)?;
         self.rouse(ending.parent)?;
+        self.look_soon();
         Ok(true)
     }
 
@@ -177,7 +178,7 @@ impl<W: World> Core<W> {
     }
 
     /// Whether something waits until a member depends on nothing. What the member gains would have it wait longer.
-    fn is_awaited(&self, process: Pid) -> bool {
+    pub(super) fn is_awaited(&self, process: Pid) -> bool {
         let member = self.members.get(&process);
         let node = member.map(|member| Node::Task(member.task));
         node.is_some_and(|node| self.waits.awaited().any(|awaited| awaited == node))

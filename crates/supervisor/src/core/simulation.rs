@@ -122,6 +122,9 @@ impl Run {
         let Some(&pid) = self.rng.choice(&runnable) else {
             return false;
         };
+        if self.state.borrow_mut().close(pid) {
+            return true;
+        }
         let call = self.state.borrow_mut().call(pid);
         self.core.called(call).expect("attended to");
         true
@@ -260,6 +263,8 @@ struct Done {
     undone_files: u64,
     undone_input: u64,
     undone_pipe: u64,
+    shut_pipes: u64,
+    undone_shut_pipes: u64,
     exits: u64,
     children: u64,
     undone_exits: u64,
@@ -281,6 +286,8 @@ impl Done {
         self.undone_files += of(&stats.undone, "changed file");
         self.undone_input += of(&stats.undone, "input");
         self.undone_pipe += of(&stats.undone, "pipe");
+        self.shut_pipes += of(&stats.objects, "shut pipe");
+        self.undone_shut_pipes += of(&stats.undone, "shut pipe");
         self.exits += of(&stats.objects, "exit");
         self.children += of(&stats.objects, "child");
         self.undone_exits += of(&stats.undone, "exit");
@@ -301,6 +308,7 @@ impl Done {
             "process",
             "signal",
             "epoch",
+            "shut pipe",
         ];
         let waited = kinds.iter().all(|kind| self.waits.contains_key(*kind));
         let counts = [
@@ -311,6 +319,8 @@ impl Done {
             self.undone_files,
             self.undone_input,
             self.undone_pipe,
+            self.shut_pipes,
+            self.undone_shut_pipes,
             self.exits,
             self.children,
             self.undone_exits,

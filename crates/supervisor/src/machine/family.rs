@@ -124,16 +124,25 @@ pub(super) fn zombies(process: Pid) -> io::Result<Vec<Pid>> {
     Ok(zombies)
 }
 
-/// Whether a process has something open of which others notice the last close: an end of a pipe, a socket or a
-/// terminal, unless it is one of the domain's streams, which the command's process has as well.
+/// Whether a process has something open of which others notice the last close: a socket, a terminal, or an end of a pipe
+/// that has a name or is from outside, unless it is one of the domain's streams, which the command's process has as well. Of a
+/// pipe inside the domain readers are told of the end.
 fn holds_ends(process: Pid, channels: &Channels) -> io::Result<bool> {
     let mut doubtful = Vec::new();
+    let mut pipes = Vec::new();
     proc::each_link(process, |number, link| match link {
         // These tell nobody of their readers and writers.
         Link::Other(path) if devices::is_place(path.as_ref()) => {}
         Link::Other(path) if path.starts_with("anon_inode:") => {}
-        Link::Other(_) | Link::Pipe(_) | Link::Socket(_) => doubtful.push(number),
+        Link::Pipe(_) => pipes.push(number),
+        Link::Other(_) | Link::Socket(_) => doubtful.push(number),
     })?;
+    for number in pipes {
+        let found = task::file(process, u64::from(number.unsigned_abs()))?;
+        if found.is_some_and(|(_, stat)| channels.is_kept(Place::of(&stat))) {
+            return Ok(true);
+        }
+    }
     for number in doubtful {
         let number = u64::from(number.unsigned_abs());
         let kind = task::file_type(process, number)?;

@@ -370,11 +370,13 @@ impl World for Machine {
         Ok(pipe.map(|pipe| (place, pipe)))
     }
 
-    fn clear(&mut self, place: Place, but: Pid) -> io::Result<bool> {
+    fn clear(&mut self, place: Place, but: Pid, waiting: &[Pid]) -> io::Result<bool> {
         let Some(learnt) = &mut self.learnt else {
             return Ok(false);
         };
-        let users = learnt.readers.users(place, but);
+        let mut users = learnt.readers.users(place, but);
+        // Their calls have not happened, and are attended to anew before they do.
+        users.retain(|user| !waiting.contains(&user.thread));
         if users.iter().any(|user| !user.can_pass) {
             return Ok(false);
         }

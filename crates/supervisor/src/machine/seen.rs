@@ -64,6 +64,15 @@ impl Seen {
         }
     }
 
+    /// What has been seen of a domain with this pid 1.
+    #[cfg(test)]
+    pub(crate) fn below(init: Pid) -> Self {
+        Self {
+            bystanders: Bystanders::below(init),
+            ..Self::default()
+        }
+    }
+
     /// Looks at the command's process, before it has executed anything.
     pub(crate) fn begin(&mut self, process: Pid) -> io::Result<()> {
         self.filters = Some(surmise_checkpoint::filters(process)?);
@@ -208,6 +217,11 @@ impl Seen {
     /// Whether a process is known to have children.
     pub(crate) fn is_parent(&self, process: Pid) -> bool {
         self.parents.contains(&process)
+    }
+
+    /// Whether a descriptor may have been sent to another process, and be in none meanwhile.
+    pub(crate) fn passes_descriptors(&self) -> bool {
+        self.passes_descriptors
     }
 
     /// Whether a process may share what it has open with others: its children, or a process that was sent it.

@@ -115,6 +115,11 @@ impl Exits {
         })
     }
 
+    /// The processes that stand still at their exits.
+    pub(crate) fn standing(&self) -> impl Iterator<Item = (Pid, ObjectId)> {
+        self.held.iter().map(|(&object, exit)| (exit.child, object))
+    }
+
     /// Whether a process stands still at its exit.
     pub(crate) fn hold_back(&self, process: Pid) -> bool {
         self.held.values().any(|exit| exit.child == process)

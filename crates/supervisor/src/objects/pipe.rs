@@ -25,7 +25,7 @@ use crate::map::Map;
 use crate::meeting::Wanted;
 use crate::member::Member;
 use crate::object::{Did, ObjectKind, Obstacle};
-use crate::world::World;
+use crate::world::{Apart, World};
 
 /// What came of taking bytes out of a pipe.
 #[derive(Debug, PartialEq, Eq)]
@@ -84,13 +84,14 @@ impl<W: World> Pipes<W> {
         member: &Member<W>,
         call: &Call,
         (wanted, record): (&Wanted, UndoId),
+        apart: &Apart,
     ) -> io::Result<Option<Did>> {
         let process = member.pid();
         let Some((place, pipe)) = world.pipe(process, wanted.descriptor, false)? else {
             return Ok(None);
         };
         let length = wanted.length().filter(|length| *length > 0);
-        let Some(length) = length.filter(|_| self.is_clear(world, place, call)) else {
+        let Some(length) = length.filter(|_| self.is_clear(world, place, call, apart)) else {
             return Ok(Some(Did::Wait));
         };
         let bytes = match world.take_out(&pipe, length)? {
@@ -118,13 +119,14 @@ impl<W: World> Pipes<W> {
         member: &Member<W>,
         call: &Call,
         (descriptor, bytes, record): (u64, (u64, u64), UndoId),
+        apart: &Apart,
     ) -> io::Result<Option<Did>> {
         let process = member.pid();
         let Some((place, pipe)) = world.pipe(process, descriptor, true)? else {
             return Ok(None);
         };
         let bytes = match world.bytes(process, bytes) {
-            Some(bytes) if !bytes.is_empty() && self.is_clear(world, place, call) => bytes,
+            Some(bytes) if !bytes.is_empty() && self.is_clear(world, place, call, apart) => bytes,
             _ => return Ok(Some(Did::Wait)),
         };
         let reserved = self.open.get(&place).map_or(0, Pipe::taken);
@@ -137,9 +139,12 @@ impl<W: World> Pipes<W> {
     }
 
     /// Whether no other thread is in a call on a pipe. From the first act on, a thread that begins one is heard first.
-    fn is_clear(&self, world: &mut W, place: Place, call: &Call) -> bool {
+    fn is_clear(&self, world: &mut W, place: Place, call: &Call, apart: &Apart) -> bool {
         // Whatever stands in the way of a look, the call itself will meet it.
-        self.open.contains_key(&place) || world.clear(place, call.thread()).unwrap_or(false)
+        self.open.contains_key(&place)
+            || world
+                .clear(place, call.thread(), &apart.waiting)
+                .unwrap_or(false)
     }
 
     fn note(&mut self, (place, pipe): (Place, W::Pipe), record: UndoId, act: Act) -> ObjectId {

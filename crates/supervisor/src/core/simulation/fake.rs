@@ -8,7 +8,9 @@ mod births;
 mod ends;
 mod family;
 mod log;
+mod meeting;
 mod op;
+mod sides;
 mod state;
 
 use std::io;
@@ -20,9 +22,7 @@ use surmise_checkpoint::{Change, PendingCall};
 use surmise_sys::seccomp::Answer;
 
 use crate::call::Call;
-use crate::kind::Kind;
-use crate::meeting::{Act, Meeting, Wanted};
-use crate::member::Member;
+use crate::meeting::{Meeting, Wanted};
 use crate::objects::input::{Look, Peeked, Place};
 use crate::objects::pipe::Taken;
 use crate::source::Guess;
@@ -31,10 +31,15 @@ use crate::world::{Apart, Around, Born, Imaged, Traced, World};
 pub(super) use family::{End, Families};
 pub(super) use log::{Disk, Log};
 pub(super) use op::{FILES, Op};
+pub(super) use sides::{BROKEN, END, NO_END, Side, Sides};
+use state::Held;
 pub(super) use state::{Shared, State, Step, Written, pass};
 
 /// By which tasks have the pipe inside.
 const INNER: u64 = 5;
+
+/// The numbers of processes that hold images begin here.
+const VESSELS: i32 = 1_000_000;
 
 /// The machine.
 #[derive(Debug)]
@@ -99,43 +104,7 @@ impl World for Fake {
     }
 
     fn meet(&mut self, _: Pid, call: &Call, around: Around<'_, Self>) -> io::Result<Meeting> {
-        let state = self.0.borrow();
-        let thread = address_of(call.thread());
-        if state.tasks[call.thread()].waits_in != Some(call.notification.id) {
-            // It has been killed.
-            return Ok(Meeting::Wait);
-        }
-        Ok(match state.op_of(call) {
-            Op::Look(_) | Op::Poll => Meeting::Pass(Kind::File),
-            Op::Add(_) => Meeting::Act(Act::Change([None; 2])),
-            Op::Put(_) => Meeting::Act(Act::Put {
-                descriptor: 1,
-                bytes: (thread, 1),
-            }),
-            Op::Take => Meeting::Act(Act::Take(Wanted {
-                descriptor: 0,
-                room: vec![(thread, 1)],
-            })),
-            Op::Send(_) => Meeting::Act(Act::Send {
-                descriptor: INNER,
-                bytes: (thread, 1),
-            }),
-            Op::Receive => Meeting::Act(Act::Take(Wanted {
-                descriptor: INNER,
-                room: vec![(thread, 1)],
-            })),
-            Op::Bear => Meeting::Bear,
-            Op::Execute if around.member.is_some_and(|member| is_alone(&state, member)) => {
-                Meeting::Execute
-            }
-            Op::Sync
-            | Op::Irrevocable
-            | Op::Wait
-            | Op::Execute
-            | Op::Exit(_)
-            | Op::Push(_)
-            | Op::Kill(_) => Meeting::Wait,
-        })
+        Ok(meeting::meet(&self.0.borrow(), call, around.member))
     }
 
     fn admit(&mut self, process: Pid) -> io::Result<Option<Pid>> {
@@ -185,7 +154,8 @@ impl World for Fake {
         }
         state.images_made += 1;
         let number = state.images_made;
-        state.images.insert(number, *process);
+        let (process, sides) = (*process, state.sides(*process));
+        state.images.insert(number, Held { process, sides });
         let told = threads.iter().map(|&thread| {
             let task = state.task(thread);
             task.traced = true;
@@ -298,8 +268,8 @@ impl World for Fake {
         false
     }
 
-    fn vessel(&self, _: &Image) -> Option<Pid> {
-        None
+    fn vessel(&self, image: &Image) -> Option<Pid> {
+        Pid::from_raw(VESSELS + image.number as i32)
     }
 
     fn discard(&mut self, image: Image, process: Option<&mut Pid>) -> io::Result<()> {
@@ -397,14 +367,18 @@ impl World for Fake {
         Ok((descriptor == INNER).then_some((Place(0, INNER), ())))
     }
 
-    fn clear(&mut self, _: Place, _: Pid) -> io::Result<bool> {
+    fn clear(&mut self, _: Place, _: Pid, _: &[Pid]) -> io::Result<bool> {
         // All that fakes do to pipes is over at once.
         Ok(self.0.borrow_mut().rng.u8(..8) != 0)
     }
 
     fn touches_pipe(&self, _: Option<Pid>, call: &Call) -> Look {
         let is_read = false;
-        match self.0.borrow().op_of(call) {
+        let state = self.0.borrow();
+        let sides = state.sides(state.tasks[call.thread()].process);
+        match state.op_of(call) {
+            Op::Send(_) if !sides.writing => Look::Nothing,
+            Op::Receive if !sides.reading => Look::Nothing,
             Op::Send(_) | Op::Receive => Look::At {
                 place: Place(0, INNER),
                 is_read,
@@ -426,10 +400,12 @@ impl World for Fake {
     }
 
     fn take_out(&mut self, (): &(), length: usize) -> io::Result<Taken> {
-        let inner = &mut self.0.borrow_mut().inner;
+        let state = &mut *self.0.borrow_mut();
+        let inner = &mut state.inner;
         let bytes: Vec<_> = inner.drain(..length.min(inner.len())).collect();
         Ok(match bytes.is_empty() {
-            true => Taken::Nothing,
+            true if state.is_open(Side::Writing) => Taken::Nothing,
+            true => Taken::End,
             false => Taken::Bytes(bytes),
         })
     }
@@ -439,8 +415,10 @@ impl World for Fake {
     }
 
     fn put_in(&mut self, (): &(), bytes: &[u8], reserved: usize) -> io::Result<bool> {
-        let inner = &mut self.0.borrow_mut().inner;
-        let has_room = inner.len() + reserved < 4;
+        let state = &mut *self.0.borrow_mut();
+        let has_readers = state.is_open(Side::Reading);
+        let inner = &mut state.inner;
+        let has_room = has_readers && inner.len() + reserved < 4;
         if has_room {
             inner.extend(bytes);
         }
@@ -479,9 +457,9 @@ impl World for Fake {
     }
 }
 
-/// Whether a member has one thread and no image.
-fn is_alone(state: &State, member: &Member<Fake>) -> bool {
-    member.images().len() == 0 && state.threads(member.pid()).len() == 1
+/// The number of the image that a process holds.
+fn image_of(vessel: Pid) -> u64 {
+    (vessel.as_raw_nonzero().get() - VESSELS) as u64
 }
 
 /// All memory that a call of a thread names is at this address.

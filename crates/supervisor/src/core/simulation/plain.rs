@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rustix::process::Pid;
 
-use super::fake::{End, FILES, Families, Op, State, Step};
+use super::fake::{BROKEN, END, End, FILES, Families, NO_END, Op, Side, Sides, State, Step};
 
 /// Its files, its pipe, and its families.
 struct Plain<'a> {
@@ -15,6 +15,8 @@ struct Plain<'a> {
     files: [i64; FILES],
     pipe: VecDeque<u8>,
     inner: VecDeque<u8>,
+    /// What each process has open of it.
+    sides: BTreeMap<i32, Sides>,
 }
 
 impl<'a> Plain<'a> {
@@ -26,6 +28,11 @@ impl<'a> Plain<'a> {
             files: Default::default(),
             pipe: VecDeque::new(),
             inner: VecDeque::new(),
+            sides: state
+                .first_sides
+                .iter()
+                .map(|&(process, sides)| (number(process), sides))
+                .collect(),
         }
     }
 
@@ -34,12 +41,67 @@ impl<'a> Plain<'a> {
     }
 
     fn exit(&mut self, task: Pid, status: u8) {
+        if self.leave(task) {
+            self.families.end(self.process(task), End::Exited(status));
+        }
+    }
+
+    /// A thread does nothing more. With the last one of a process goes what that has open. Whether it was the last.
+    fn leave(&mut self, task: Pid) -> bool {
         self.ended.push(task);
         let process = self.process(task);
         let tasks = self.state.tasks.iter();
         let mut threads = tasks.filter(|(_, task)| task.process == process);
-        if threads.all(|(thread, _)| self.ended.contains(&thread)) {
-            self.families.end(process, End::Exited(status));
+        let is_last = threads.all(|(thread, _)| self.ended.contains(&thread));
+        if is_last {
+            self.sides.remove(&number(process));
+        }
+        is_last
+    }
+
+    fn sides(&self, process: Pid) -> Sides {
+        self.sides
+            .get(&number(process))
+            .copied()
+            .unwrap_or(Sides::NONE)
+    }
+
+    /// How many processes have the pipe inside open for writing.
+    fn writers(&self) -> usize {
+        self.sides.values().filter(|sides| sides.writing).count()
+    }
+
+    fn is_open(&self, side: Side) -> bool {
+        self.sides.values().any(|sides| sides.has(side))
+    }
+
+    fn tell_of_pipe(&mut self, task: Pid, op: Op) -> i64 {
+        match op {
+            Op::Send(_) if !self.sides(self.process(task)).writing => NO_END,
+            Op::Send(_) if !self.is_open(Side::Reading) => BROKEN,
+            Op::Send(byte) => {
+                self.inner.push_back(byte);
+                1
+            }
+            Op::Receive if !self.sides(self.process(task)).reading => NO_END,
+            Op::Receive => match self.inner.pop_front() {
+                Some(byte) => byte.into(),
+                None if self.is_open(Side::Writing) => -1,
+                None => END,
+            },
+            Op::Poll => {
+                let told = (self.pipe.len() + 1000 * self.inner.len()) as i64;
+                let sides = self.sides(self.process(task));
+                told + sides.look(|side| self.is_open(side))
+            }
+            Op::Close(side) => {
+                let process = self.process(task);
+                if let Some(sides) = self.sides.get_mut(&number(process)) {
+                    sides.close(side);
+                }
+                0
+            }
+            _ => unreachable!("{op:?} is of no pipe"),
         }
     }
 
@@ -53,12 +115,11 @@ impl<'a> Plain<'a> {
             }
             Op::Put(_) => 1,
             Op::Take => i64::from(self.pipe.pop_front().expect("a byte")),
-            Op::Send(byte) => {
-                self.inner.push_back(byte);
-                1
+            Op::Send(_) | Op::Receive | Op::Poll | Op::Close(_) => self.tell_of_pipe(task, op),
+            Op::Leave => {
+                self.leave(task);
+                told
             }
-            Op::Receive => self.inner.pop_front().map_or(-1, i64::from),
-            Op::Poll => (self.pipe.len() + 1000 * self.inner.len()) as i64,
             Op::Push(byte) => {
                 self.pipe.push_back(byte);
                 0
@@ -76,13 +137,16 @@ impl<'a> Plain<'a> {
             }
             Op::Bear => {
                 if let Some(child) = self.state.births.child(task, step.at) {
-                    self.families.bear(self.process(task), child);
+                    let parent = self.process(task);
+                    self.families.bear(parent, child);
+                    self.sides.insert(number(child), self.sides(parent));
                 }
                 // There may be too many.
                 told
             }
             Op::Kill(process) => {
                 self.families.end(process, End::Killed);
+                self.sides.remove(&number(process));
                 0
             }
             Op::Exit(status) => {
@@ -98,19 +162,22 @@ impl<'a> Plain<'a> {
 /// and nobody outside has seen anything else.
 pub(super) fn is_plain(state: &State) {
     let mut plain = Plain::new(state);
+    let mut shutting = Vec::new();
     for step in &state.steps {
+        let before = plain.writers();
         let told = plain.tell(*step);
         assert_eq!(step.told, told, "{step:?} of {:?}", state.steps);
+        shutting.push(plain.writers() < before);
     }
     assert_eq!(state.files, plain.files);
     assert_eq!(state.pipe, plain.pipe);
     assert_eq!(state.inner, plain.inner);
-    is_in_causal_order(state);
+    is_in_causal_order(state, &shutting);
 }
 
 /// What was written reached the stream once, and after all that was written before by tasks that its writer can have
-/// heard from, by a file or by a pipe. Tasks that have not heard from each other write in any order.
-fn is_in_causal_order(state: &State) {
+/// heard from, by a file or by a pipe, be it by closing it. Tasks that have not heard from each other write in any order.
+fn is_in_causal_order(state: &State, shutting: &[bool]) {
     let places = state.stream.iter().enumerate();
     let places: BTreeMap<_, _> = places
         .map(|(place, written)| ((number(written.task), written.at), (place, written.byte)))
@@ -118,7 +185,7 @@ fn is_in_causal_order(state: &State) {
     assert_eq!(places.len(), state.stream.len(), "written twice");
     let mut heard = Heard::default();
     let mut puts = 0;
-    for step in &state.steps {
+    for (step, &shuts) in state.steps.iter().zip(shutting) {
         if let Op::Put(byte) = step.op {
             let found = places.get(&(number(step.task), step.at));
             let &(place, written) = found.expect("what was written has left");
@@ -133,7 +200,7 @@ fn is_in_causal_order(state: &State) {
             before.insert(place);
             puts += 1;
         }
-        heard.hear(step);
+        heard.hear(step, shuts);
         if let Op::Bear = step.op
             && let Some(child) = state.births.child(step.task, step.at)
         {
@@ -155,6 +222,8 @@ struct Heard {
     files: [BTreeSet<usize>; FILES],
     pipe: BTreeSet<usize>,
     inner: BTreeSet<usize>,
+    /// From those that have closed the pipe inside.
+    closed: BTreeSet<usize>,
 }
 
 impl Heard {
@@ -162,16 +231,27 @@ impl Heard {
         self.tasks.entry(number(task)).or_default()
     }
 
-    fn hear(&mut self, step: &Step) {
+    /// A task does something, by which a process loses its end for writing if `shuts`.
+    fn hear(&mut self, step: &Step, shuts: bool) {
+        if shuts {
+            let known = self.by(step.task).clone();
+            self.closed.extend(known);
+        }
+        if step.op == Op::Receive && step.told == END {
+            let known = self.closed.clone();
+            self.by(step.task).extend(known);
+        }
         let object = match step.op {
             Op::Look(file) | Op::Add(file) => &mut self.files[file],
             Op::Take | Op::Poll => &mut self.pipe,
-            Op::Send(_) | Op::Receive => &mut self.inner,
+            Op::Send(_) | Op::Receive if step.told != NO_END => &mut self.inner,
             _ => return,
         };
         let task = self.tasks.entry(number(step.task)).or_default();
         task.extend(object.iter());
-        if let Op::Add(_) | Op::Take | Op::Send(_) | Op::Receive = step.op {
+        // At the end of the pipe there is nothing to take.
+        let is_end = step.op == Op::Receive && step.told == END;
+        if !is_end && matches!(step.op, Op::Add(_) | Op::Take | Op::Send(_) | Op::Receive) {
             object.extend(task.iter());
         }
     }

@@ -37,6 +37,12 @@ impl Bystanders {
         Ok(Self { init })
     }
 
+    /// Those below a process.
+    #[cfg(test)]
+    pub(crate) fn below(init: Pid) -> Self {
+        Self { init: Some(init) }
+    }
+
     /// Whether all tasks sleep where nothing touches the view, or wait for an answer to their call
     /// (`waits`), or are made to come past the end of the call that they are in (`pass`), and none maps a file of the device
     /// `mapped`, if one is given, so that it could write to it. Those of harmless processes are not looked at. False in
@@ -87,6 +93,13 @@ impl Bystanders {
 }
 
 impl Bystanders {
+    /// All threads of the domain, with their processes, but for those of pid 1, which is this program's own.
+    pub(crate) fn tasks(&self) -> io::Result<Vec<(Pid, Pid)>> {
+        let mut tasks = self.init.map_or(Ok(Vec::new()), listed)?;
+        tasks.retain(|(process, _)| Some(*process) != self.init);
+        Ok(tasks)
+    }
+
     /// Whether a process that is not one's own has the file of a device with this inode's number mapped. True
     /// in doubt. While they all stand apart, none maps anything: that is a call which is heard.
     pub(crate) fn map(

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use rustix::process::Pid;
 
 use super::op::Op;
+use super::sides::Sides;
 use super::state::{State, Task};
 
 /// There are no more tasks than this, also those that have ended.
@@ -26,6 +27,8 @@ struct Birth {
     /// How much the parent had been told before.
     at: usize,
     child: Pid,
+    /// What the child has open of the pipe inside.
+    sides: Sides,
 }
 
 impl Births {
@@ -34,6 +37,12 @@ impl Births {
         let mut all = self.all.iter();
         let found = all.find(|birth| birth.parent == parent && birth.at == at);
         found.map(|birth| birth.child)
+    }
+
+    /// What a process had open when it was born.
+    pub(super) fn sides(&self, child: Pid) -> Sides {
+        let found = self.all.iter().find(|birth| birth.child == child);
+        found.map_or(Sides::NONE, |birth| birth.sides)
     }
 
     /// A task was told no more than this.
@@ -73,11 +82,18 @@ impl State {
             stands: false,
             traced: bearer.traced,
             at_exit: false,
+            closed: Vec::new(),
         };
         let bearer = bearer.process;
+        let sides = self.sides(bearer);
         self.families.bear(bearer, child);
         self.tasks.add(child, task);
-        self.births.all.push(Birth { parent, at, child });
+        self.births.all.push(Birth {
+            parent,
+            at,
+            child,
+            sides,
+        });
         1
     }
 
@@ -106,6 +122,7 @@ impl State {
             self.births.forget(thread, length);
             let task = self.task(thread);
             (task.told, task.at_exit) = (told, false);
+            task.closed.retain(|(at, _)| *at < length);
         }
     }
 }

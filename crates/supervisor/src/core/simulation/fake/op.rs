@@ -4,6 +4,7 @@ use rustix::process::Pid;
 use surmise_syscalls::{Row, Syscall, row_of};
 
 use super::family::End;
+use super::sides::Side;
 
 /// What a task does, each by one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub(in crate::core::simulation) enum Op {
     Receive,
     /// Is told how many bytes are in the pipes.
     Poll,
+    /// Closes a side of the pipe inside, for its process.
+    Close(Side),
     /// Asks for durability.
     Sync,
     /// Does what nobody can take back.
@@ -34,6 +37,8 @@ pub(in crate::core::simulation) enum Op {
     Wait,
     /// Ends, and its process with its last thread, which tells this status.
     Exit(u8),
+    /// Has closed what its process had open, and is killed before it has ended.
+    Leave,
     /// Somebody outside writes to the pipe.
     Push(u8),
     /// Somebody kills a process.
@@ -61,9 +66,13 @@ impl Op {
             return Self::Exit((hash >> 48) as u8);
         }
         let place = (hash >> 32) as usize % FILES;
-        let kind = match hash / 16 % 26 {
+        let kind = match hash / 16 % 29 {
             // In some schedules there is nothing but files, output and children.
             11..=14 | 18 if seed.is_multiple_of(2) => hash / 1024 % 11,
+            // In others there is hardly anything but a pipe whose ends are closed.
+            4..=8 if seed % 4 == 3 => 21,
+            9 | 10 | 12 if seed % 4 == 3 => 26,
+            15..=17 if seed % 4 == 3 => 13,
             kind => kind,
         };
         match kind {
@@ -78,6 +87,8 @@ impl Op {
             21 | 22 => Self::Receive,
             23 | 24 => Self::Bear,
             25 => Self::Execute,
+            26 | 27 => Self::Close(Side::Writing),
+            28 => Self::Close(Side::Reading),
             _ => Self::Irrevocable,
         }
     }
@@ -96,7 +107,8 @@ impl Op {
             Self::Bear => Syscall::Fork,
             Self::Execute => Syscall::Execveat,
             Self::Wait => Syscall::Wait4,
-            Self::Exit(_) | Self::Push(_) | Self::Kill(_) => Syscall::Exit,
+            Self::Close(_) => Syscall::Close,
+            Self::Exit(_) | Self::Leave | Self::Push(_) | Self::Kill(_) => Syscall::Exit,
         })
     }
 }

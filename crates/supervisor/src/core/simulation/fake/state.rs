@@ -13,6 +13,7 @@ use surmise_sys::seccomp::{Answer, Notification};
 use super::births::Births;
 use super::family::{End, Families};
 use super::op::{FILES, Op};
+use super::sides::{BROKEN, END, NO_END, Side, Sides};
 use crate::call::Call;
 
 /// One thing that a task did, and what it was told.
@@ -54,6 +55,8 @@ pub(in crate::core::simulation) struct Task {
     pub(super) traced: bool,
     /// It stands still at its exit.
     pub(super) at_exit: bool,
+    /// The sides of the pipe inside that it has closed, and how much it had been told before.
+    pub(super) closed: Vec<(usize, Side)>,
 }
 
 impl Task {
@@ -104,6 +107,8 @@ pub(in crate::core::simulation) struct State {
     pub(in crate::core::simulation) now: Instant,
     pub(in crate::core::simulation) tasks: Tasks,
     pub(in crate::core::simulation) families: Families,
+    /// What the first processes have open of the pipe inside.
+    pub(in crate::core::simulation) first_sides: Vec<(Pid, Sides)>,
     /// As they were in the beginning.
     pub(in crate::core::simulation) first_families: Families,
     pub(in crate::core::simulation) files: [i64; FILES],
@@ -124,12 +129,19 @@ pub(in crate::core::simulation) struct State {
     pub(super) awaited: BTreeMap<u64, u64>,
     calls: u64,
     pub(in crate::core::simulation) births: Births,
-    /// By number: the process that one is of.
-    pub(super) images: BTreeMap<u64, Pid>,
+    /// By number.
+    pub(super) images: BTreeMap<u64, Held>,
     pub(super) images_made: u64,
     /// What was heard while something else was done.
     pub(super) heard_signals: Vec<Pid>,
     pub(super) heard_ends: Vec<Pid>,
+}
+
+/// What an image holds besides what its threads were told.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) process: Pid,
+    pub(super) sides: Sides,
 }
 
 #[derive(Debug)]
@@ -144,7 +156,7 @@ impl State {
     pub(in crate::core::simulation) fn new(seed: u64, processes: usize) -> Shared {
         let mut rng = Rng::with_seed(seed);
         let now = Instant::now();
-        let kind = rng.u64(..2);
+        let kind = rng.u64(..4);
         let threads = (1..=processes).flat_map(|number| {
             let process = 100 * number as i32;
             (0..rng.choice([1, 1, 1, 2, 4]).expect("one")).map(move |thread| (process, thread))
@@ -154,7 +166,7 @@ impl State {
             let pid = |number| Pid::from_raw(number).expect("a number");
             let task = Task {
                 process: pid(process),
-                seed: rng.u64(..) << 1 | kind,
+                seed: rng.u64(..) << 2 | kind,
                 told: Vec::new(),
                 waits_in: None,
                 at_signal: false,
@@ -164,10 +176,19 @@ impl State {
                 stands: false,
                 traced: false,
                 at_exit: false,
+                closed: Vec::new(),
             };
             (pid(process + thread), task)
         });
         let tasks = Tasks(tasks.collect());
+        let first_sides = (1..=processes).map(|number| {
+            let sides = Sides {
+                reading: rng.u8(..4) != 0,
+                writing: rng.u8(..3) == 0,
+            };
+            (Pid::from_raw(100 * number as i32).expect("a number"), sides)
+        });
+        let first_sides = first_sides.collect();
         let families = Families::any(&mut rng, processes);
         Rc::new(RefCell::new(Self {
             rng,
@@ -175,6 +196,7 @@ impl State {
             tasks,
             first_families: families.clone(),
             families,
+            first_sides,
             files: [0; FILES],
             marks: Vec::new(),
             layers: Default::default(),
@@ -317,6 +339,7 @@ impl State {
                 let filled = self.task(pid).filled.take();
                 i64::from(filled.expect("bytes come before their number"))
             }
+            Answer::Value(0) if op == Op::Receive => END,
             Answer::Value(told) => told,
             Answer::Error(errno) => -i64::from(errno.raw_os_error()),
         };
@@ -361,8 +384,11 @@ impl State {
                     .iter()
                     .any(|(pid, task)| pid == step.task && task.process == child)
             };
-            self.steps
-                .retain(|step| !(matches!(step.op, Op::Exit(_)) && is_of_child(step)));
+            for step in &mut self.steps {
+                if matches!(step.op, Op::Exit(_)) && is_of_child(step) {
+                    step.op = Op::Leave;
+                }
+            }
         }
         Some(told)
     }
@@ -395,7 +421,7 @@ impl State {
         if let Op::Execute = op {
             let process = self.tasks[pid].process;
             assert!(
-                self.images.values().all(|of| *of != process),
+                self.images.values().all(|image| image.process != process),
                 "an image of it cannot be restored"
             );
         }
@@ -420,15 +446,33 @@ impl State {
                 1
             }
             Op::Take => i64::from(self.pipe.pop_front()?),
+            Op::Send(_) if !self.sides(self.tasks[pid].process).writing => NO_END,
+            Op::Send(_) if !self.is_open(Side::Reading) => BROKEN,
             Op::Send(byte) => {
                 self.inner.push_back(byte);
                 1
             }
-            Op::Receive => self.inner.pop_front().map_or(-1, i64::from),
-            Op::Poll => (self.pipe.len() + 1000 * self.inner.len()) as i64,
+            Op::Receive if !self.sides(self.tasks[pid].process).reading => NO_END,
+            Op::Receive => match self.inner.pop_front() {
+                Some(byte) => byte.into(),
+                None if self.is_open(Side::Writing) => -1,
+                None => END,
+            },
+            Op::Poll => {
+                let sides = self.sides(self.tasks[pid].process);
+                let told = (self.pipe.len() + 1000 * self.inner.len()) as i64;
+                told + sides.look(|side| self.is_open(side))
+            }
             Op::Wait => self.wait(self.tasks[pid].process)?,
             Op::Bear => self.bear(pid),
-            Op::Sync | Op::Irrevocable | Op::Execute | Op::Exit(_) | Op::Push(_) | Op::Kill(_) => 0,
+            Op::Sync
+            | Op::Irrevocable
+            | Op::Execute
+            | Op::Exit(_)
+            | Op::Close(_)
+            | Op::Leave
+            | Op::Push(_)
+            | Op::Kill(_) => 0,
         })
     }
 

@@ -1,0 +1,56 @@
+//! What a fake machine says that it takes to let a call happen.
+
+use super::op::Op;
+use super::state::State;
+use super::{Fake, INNER, address_of};
+use crate::call::Call;
+use crate::kind::Kind;
+use crate::meeting::{Act, Meeting, Wanted};
+use crate::member::Member;
+
+pub(super) fn meet(state: &State, call: &Call, member: Option<&Member<Fake>>) -> Meeting {
+    let thread = address_of(call.thread());
+    let sides = state.sides(state.tasks[call.thread()].process);
+    if state.tasks[call.thread()].waits_in != Some(call.notification.id) {
+        // It has been killed.
+        return Meeting::Wait;
+    }
+    match state.op_of(call) {
+        Op::Look(_) | Op::Poll => Meeting::Pass(Kind::File),
+        Op::Add(_) => Meeting::Act(Act::Change([None; 2])),
+        Op::Put(_) => Meeting::Act(Act::Put {
+            descriptor: 1,
+            bytes: (thread, 1),
+        }),
+        Op::Take => Meeting::Act(Act::Take(Wanted {
+            descriptor: 0,
+            room: vec![(thread, 1)],
+        })),
+        Op::Send(_) if !sides.writing => Meeting::Pass(Kind::Descriptor),
+        Op::Receive if !sides.reading => Meeting::Pass(Kind::Descriptor),
+        Op::Send(_) => Meeting::Act(Act::Send {
+            descriptor: INNER,
+            bytes: (thread, 1),
+        }),
+        Op::Receive => Meeting::Act(Act::Take(Wanted {
+            descriptor: INNER,
+            room: vec![(thread, 1)],
+        })),
+        Op::Bear => Meeting::Bear,
+        Op::Execute if member.is_some_and(|member| is_alone(state, member)) => Meeting::Execute,
+        Op::Sync
+        | Op::Irrevocable
+        | Op::Wait
+        | Op::Execute
+        | Op::Exit(_)
+        | Op::Close(_)
+        | Op::Leave
+        | Op::Push(_)
+        | Op::Kill(_) => Meeting::Wait,
+    }
+}
+
+/// Whether a member has one thread and no image.
+fn is_alone(state: &State, member: &Member<Fake>) -> bool {
+    member.images().len() == 0 && state.threads(member.pid()).len() == 1
+}

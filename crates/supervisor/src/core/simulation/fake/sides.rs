@@ -1,0 +1,137 @@
+//! The ends of the pipe inside that processes of a fake machine have open.
+
+use std::io;
+
+use rustix::process::Pid;
+
+use super::op::Op;
+use super::state::State;
+use super::{Fake, image_of};
+use crate::call::Call;
+use crate::world::{Shut, Shutting, Still};
+
+/// What is told of a read that finds the end of the pipe.
+pub(in crate::core::simulation) const END: i64 = -2;
+/// EBADF, EPIPE.
+pub(in crate::core::simulation) const NO_END: i64 = -9;
+pub(in crate::core::simulation) const BROKEN: i64 = -32;
+/// What a look is told besides, if nobody is left to write, or to read.
+const HUNG_UP: i64 = -1_000_000;
+const ERROR: i64 = -2_000_000;
+
+/// A side of the pipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::core::simulation) enum Side {
+    Reading,
+    Writing,
+}
+
+/// The sides that a process has open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::core::simulation) struct Sides {
+    pub(in crate::core::simulation) reading: bool,
+    pub(in crate::core::simulation) writing: bool,
+}
+
+impl Sides {
+    pub(in crate::core::simulation) const NONE: Self = Self {
+        reading: false,
+        writing: false,
+    };
+
+    pub(in crate::core::simulation) fn has(self, side: Side) -> bool {
+        match side {
+            Side::Reading => self.reading,
+            Side::Writing => self.writing,
+        }
+    }
+
+    pub(in crate::core::simulation) fn close(&mut self, side: Side) {
+        match side {
+            Side::Reading => self.reading = false,
+            Side::Writing => self.writing = false,
+        }
+    }
+
+    /// What a look by a process that has these sides is told of the others'.
+    pub(in crate::core::simulation) fn look(self, is_open: impl Fn(Side) -> bool) -> i64 {
+        let hung_up = self.reading && !is_open(Side::Writing);
+        let error = self.writing && !is_open(Side::Reading);
+        i64::from(hung_up) * HUNG_UP + i64::from(error) * ERROR
+    }
+}
+
+impl State {
+    /// The sides that a process has open, unless it has ended.
+    pub(super) fn sides(&self, process: Pid) -> Sides {
+        let first = self.first_sides.iter().find(|(one, _)| *one == process);
+        let born = || self.births.sides(process);
+        let mut sides = first.map_or_else(born, |(_, sides)| *sides);
+        let tasks = self
+            .tasks
+            .iter()
+            .filter(|(_, task)| task.process == process);
+        for (_, side) in tasks.flat_map(|(_, task)| &task.closed) {
+            sides.close(*side);
+        }
+        sides
+    }
+
+    /// Whether any process has a side open, be it one that stands at its exit, or an image.
+    pub(super) fn is_open(&self, side: Side) -> bool {
+        let mut images = self.images.values();
+        let mut tasks = self.tasks.iter().filter(|(_, task)| task.is_alive);
+        images.any(|image| image.sides.has(side))
+            || tasks.any(|(_, task)| self.sides(task.process).has(side))
+    }
+
+    /// Whether a process has a side open that may execute something.
+    fn is_used(&self, side: Side) -> bool {
+        let mut tasks = self.tasks.iter();
+        tasks.any(|(_, task)| task.is_alive && !task.at_exit && self.sides(task.process).has(side))
+    }
+
+    /// A task closes a side of the pipe, if that is what it does next. Nobody hears of that.
+    pub(in crate::core::simulation) fn close(&mut self, pid: Pid) -> bool {
+        let Op::Close(side) = self.tasks[pid].op() else {
+            return false;
+        };
+        let at = self.tasks[pid].told.len();
+        self.tell(pid, Op::Close(side), 0);
+        self.task(pid).closed.push((at, side));
+        true
+    }
+}
+
+impl Shutting for Fake {
+    fn shut_pipes(&mut self, call: &Call, still: &[Still]) -> io::Result<Vec<Shut>> {
+        let state = &mut *self.0.borrow_mut();
+        let own = state.sides(state.tasks[call.thread()].process);
+        let op = state.op_of(call);
+        let looked_at = match op {
+            Op::Receive if own.reading => vec![Side::Writing],
+            Op::Send(_) if own.writing => vec![Side::Reading],
+            Op::Poll => {
+                let others = [(own.reading, Side::Writing), (own.writing, Side::Reading)];
+                let others = others.into_iter().filter(|(is_own, _)| *is_own);
+                others.map(|(_, side)| side).collect()
+            }
+            _ => Vec::new(),
+        };
+        let mut found = Vec::new();
+        for side in looked_at {
+            let has = |one: &&Still| match one.is_image {
+                true => state.images[&image_of(one.process)].sides.has(side),
+                false => state.sides(one.process).has(side),
+            };
+            let keepers: Vec<_> = still.iter().filter(has).map(|one| one.process).collect();
+            let is_read = op == Op::Receive;
+            if keepers.is_empty() || state.is_used(side) || is_read && !state.inner.is_empty() {
+                continue;
+            }
+            let is_end = is_read && state.rng.u8(..8) != 0;
+            found.push(Shut { keepers, is_end });
+        }
+        Ok(found)
+    }
+}
