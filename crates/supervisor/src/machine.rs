@@ -6,6 +6,7 @@ mod ends;
 mod family;
 mod input;
 mod kernel;
+mod lending;
 pub(crate) mod meeting;
 mod output;
 mod pipe;

@@ -5,6 +5,7 @@
 //! schedules that no kernel would show twice.
 
 mod ends;
+mod lending;
 
 use std::fmt;
 use std::io;
@@ -58,6 +59,7 @@ pub(crate) struct Apart {
 }
 
 pub(crate) use ends::{Ends, Expects, Kin};
+pub(crate) use lending::Lends;
 
 /// What is there when a call of a process is met.
 #[derive(Debug)]
@@ -75,7 +77,7 @@ pub(crate) use surmise_checkpoint::Traced;
 
 /// The kernel, or a fake of it.
 pub(crate) trait World:
-    Ends<<Self as World>::Process, <Self as World>::Signal> + Sized
+    Ends<<Self as World>::Process, <Self as World>::Signal> + Lends<<Self as World>::Process> + Sized
 {
     /// What it takes to stop a process and to restore it.
     type Process: fmt::Debug;

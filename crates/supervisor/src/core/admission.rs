@@ -15,6 +15,9 @@ pub(super) const MEMBERS_MAX: usize = 256;
 impl<W: World> Core<W> {
     /// Makes a process a member, if there is nothing about it that a rollback cannot undo.
     pub(super) fn admit(&mut self, process: Pid) -> Result<bool, SupervisorError> {
+        if self.lendings.concern(process) {
+            return Ok(false);
+        }
         let images: Vec<_> = self
             .members
             .values()
@@ -58,6 +61,7 @@ impl<W: World> Core<W> {
         // All that it put out depended on no more than the task itself.
         let closed = self.engine.close(channel(task));
         closed.map_err(refused("close a channel"))?;
+        self.lendings.forget(process);
         match self.members.remove(&process) {
             Some(member) => {
                 let destroyed = member.destroy(&mut self.world);

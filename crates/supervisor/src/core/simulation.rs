@@ -266,6 +266,7 @@ struct Done {
     born: u64,
     unborn: u64,
     programs: u64,
+    loans: u64,
     outputs: u64,
     waits: BTreeMap<String, u64>,
 }
@@ -287,6 +288,7 @@ impl Done {
         self.born += of(&stats.objects, "birth");
         self.unborn += of(&stats.undone, "birth");
         self.programs += of(&stats.objects, "program");
+        self.loans += of(&stats.objects, "loan");
         self.outputs += of(&stats.objects, "stream");
         for (kind, waits) in stats.waits {
             *self.waits.entry(kind).or_default() += waits.count;
@@ -317,6 +319,7 @@ impl Done {
             self.born,
             self.unborn,
             self.programs,
+            self.loans,
             self.outputs,
         ];
         waited && counts.iter().all(|count| *count > 0)

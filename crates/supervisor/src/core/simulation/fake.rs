@@ -7,6 +7,7 @@
 mod births;
 mod ends;
 mod family;
+mod lending;
 mod log;
 mod op;
 mod state;
@@ -22,15 +23,16 @@ use surmise_sys::seccomp::Answer;
 use crate::call::Call;
 use crate::kind::Kind;
 use crate::meeting::{Act, Meeting, Wanted};
-use crate::member::Member;
 use crate::objects::input::{Look, Peeked, Place};
 use crate::objects::pipe::Taken;
 use crate::source::Guess;
 use crate::world::{Apart, Around, Born, Imaged, Traced, World};
 
+use births::is_alone;
 pub(super) use family::{End, Families};
+pub(super) use lending::memory;
 pub(super) use log::{Disk, Log};
-pub(super) use op::{FILES, Op};
+pub(super) use op::{FAILED, FILES, LENT, Op};
 pub(super) use state::{Shared, State, Step, Written, pass};
 
 /// By which tasks have the pipe inside.
@@ -125,6 +127,9 @@ impl World for Fake {
                 room: vec![(thread, 1)],
             })),
             Op::Bear => Meeting::Bear,
+            Op::Lend => Meeting::Lend {
+                is_alone: state.threads(state.tasks[call.thread()].process).len() == 1,
+            },
             Op::Execute if around.member.is_some_and(|member| is_alone(&state, member)) => {
                 Meeting::Execute
             }
@@ -134,7 +139,8 @@ impl World for Fake {
             | Op::Execute
             | Op::Exit(_)
             | Op::Push(_)
-            | Op::Kill(_) => Meeting::Wait,
+            | Op::Kill(_)
+            | Op::Regain => Meeting::Wait,
         })
     }
 
@@ -477,11 +483,6 @@ impl World for Fake {
     fn may_put(&self, _: Option<Pid>, call: &Call) -> bool {
         matches!(self.0.borrow().op_of(call), Op::Put(_) | Op::Exit(_))
     }
-}
-
-/// Whether a member has one thread and no image.
-fn is_alone(state: &State, member: &Member<Fake>) -> bool {
-    member.images().len() == 0 && state.threads(member.pid()).len() == 1
 }
 
 /// All memory that a call of a thread names is at this address.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rustix::process::Pid;
 
-use super::fake::{End, FILES, Families, Op, State, Step};
+use super::fake::{End, FAILED, FILES, Families, LENT, Op, State, Step, memory};
 
 /// Its files, its pipe, and its families.
 struct Plain<'a> {
@@ -15,6 +15,7 @@ struct Plain<'a> {
     files: [i64; FILES],
     pipe: VecDeque<u8>,
     inner: VecDeque<u8>,
+    memories: Memories,
 }
 
 impl<'a> Plain<'a> {
@@ -26,6 +27,7 @@ impl<'a> Plain<'a> {
             files: Default::default(),
             pipe: VecDeque::new(),
             inner: VecDeque::new(),
+            memories: Memories::default(),
         }
     }
 
@@ -74,13 +76,22 @@ impl<'a> Plain<'a> {
                     None => self.families.wait(parent).expect("a child has ended").1,
                 }
             }
-            Op::Bear => {
+            Op::Bear | Op::Lend => {
                 if let Some(child) = self.state.births.child(task, step.at) {
                     self.families.bear(self.process(task), child);
+                    self.memories.bear(task, child, told == LENT);
                 }
                 // There may be too many.
                 told
             }
+            // Whether a program can be executed is the machine's to say.
+            Op::Execute if self.memories.has_loan(task) && told == FAILED => told,
+            Op::Execute if self.memories.has_loan(task) => self
+                .memories
+                .execute(task, |one| self.state.tasks[one].process),
+            Op::Regain => self
+                .memories
+                .regain(task, |one| self.state.tasks[one].process),
             Op::Kill(process) => {
                 self.families.end(process, End::Killed);
                 0
@@ -94,6 +105,74 @@ impl<'a> Plain<'a> {
     }
 }
 
+/// What is in memory: all that threads of its process were told, and children that have it.
+#[derive(Default)]
+struct Memories {
+    sums: BTreeMap<i32, i64>,
+    loans: BTreeMap<i32, Loan>,
+}
+
+struct Loan {
+    parent: Pid,
+    sum: i64,
+    is_over: bool,
+}
+
+impl Memories {
+    fn tell(&mut self, task: Pid, told: i64) {
+        *self.sums.entry(number(task)).or_default() += told;
+        if let Some(loan) = self.loans.get_mut(&number(task)) {
+            loan.sum += told;
+        }
+    }
+
+    fn bear(&mut self, parent: Pid, child: Pid, is_lent: bool) {
+        let sum = self.sums.get(&number(parent)).copied().unwrap_or(0);
+        self.sums.insert(number(child), sum);
+        if is_lent {
+            let loan = Loan {
+                parent,
+                sum: 0,
+                is_over: false,
+            };
+            self.loans.insert(number(child), loan);
+        }
+    }
+
+    fn has_loan(&self, child: Pid) -> bool {
+        let loan = self.loans.get(&number(child));
+        loan.is_some_and(|loan| !loan.is_over)
+    }
+
+    /// A child executes a program: it has its parent's memory until then.
+    fn execute(&mut self, child: Pid, process: impl Fn(Pid) -> Pid) -> i64 {
+        let loan = self.loans.get_mut(&number(child)).expect("a loan");
+        loan.is_over = true;
+        let parent = process(loan.parent);
+        self.of(parent, process)
+    }
+
+    fn regain(&mut self, parent: Pid, process: impl Fn(Pid) -> Pid) -> i64 {
+        let told = self.of(process(parent), process);
+        self.loans.retain(|_, loan| loan.parent != parent);
+        told
+    }
+
+    fn of(&self, of: Pid, process: impl Fn(Pid) -> Pid) -> i64 {
+        let pid = |number: i32| Pid::from_raw(number).expect("a number");
+        let own = self
+            .sums
+            .iter()
+            .filter(|(task, _)| process(pid(**task)) == of);
+        let lent = self
+            .loans
+            .values()
+            .filter(|loan| process(loan.parent) == of);
+        let sums = own.map(|(_, sum)| sum).chain(lent.map(|loan| &loan.sum));
+        memory(sums.sum())
+    }
+}
+
 /// What is left of all that tasks did is what a machine without guesses could have done: no task was told anything else,
 /// and nobody outside has seen anything else.
 pub(super) fn is_plain(state: &State) {
@@ -101,6 +180,7 @@ pub(super) fn is_plain(state: &State) {
     for step in &state.steps {
         let told = plain.tell(*step);
         assert_eq!(step.told, told, "{step:?} of {:?}", state.steps);
+        plain.memories.tell(step.task, step.told);
     }
     assert_eq!(state.files, plain.files);
     assert_eq!(state.pipe, plain.pipe);
@@ -134,7 +214,7 @@ fn is_in_causal_order(state: &State) {
             puts += 1;
         }
         heard.hear(step);
-        if let Op::Bear = step.op
+        if let Op::Bear | Op::Lend = step.op
             && let Some(child) = state.births.child(step.task, step.at)
         {
             let known = heard.by(step.task).clone();
