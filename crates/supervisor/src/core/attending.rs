@@ -70,7 +70,7 @@ impl<W: World> Core<W> {
             return Ok(());
         }
         match self.member_of(call.thread()) {
-            Some(process) if self.only_stays(process)? => self.pass(&asked),
+            Some(process) if self.only_stays(process)? => self.pass_or_lend(process, &asked),
             Some(process) if self.hold_exit(process, &asked)? => Ok(()),
             Some(process) => self.track(process, &asked),
             None => self.pass(&asked),

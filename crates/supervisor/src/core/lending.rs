@@ -18,6 +18,7 @@ use super::imaging::Shot;
 use crate::call::Call;
 use crate::error::{SupervisorError, bug, fail};
 use crate::kind::Kind;
+use crate::meeting::Meeting;
 use crate::waits::Asked;
 use crate::world::{Born, World};
 
@@ -56,7 +57,7 @@ impl<W: World> Core<W> {
         // A parent that will have to collect an exit really has to be stopped for that, and its other threads could not
         // wait for that stop.
         let may_stay = is_alone || !self.objects.exits.need(process);
-        if !may_stay || self.lendings.concern(process) || self.members.len() >= MEMBERS_MAX {
+        if !may_stay || self.members.len() >= MEMBERS_MAX && !self.only_stays(process)? {
             return self.wait(process, asked);
         }
         let Some(member) = self.members.get_mut(&process) else {
@@ -90,6 +91,20 @@ impl<W: World> Core<W> {
     /// Whether a member depends on nothing undecided, but stays one until memory is given back.
     pub(super) fn only_stays(&self, process: Pid) -> Result<bool, SupervisorError> {
         Ok(self.lendings.concern(process) && self.is_free(process)?)
+    }
+
+    /// A call of such a member happens. Of what it lends must be known when it is let go.
+    pub(super) fn pass_or_lend(
+        &mut self,
+        process: Pid,
+        asked: &Asked,
+    ) -> Result<(), SupervisorError> {
+        let around = self.objects.files.around(self.members.get(&process));
+        let met = self.world.meet(process, &asked.call, around);
+        match met.map_err(fail("look at a call"))? {
+            Meeting::Lend { is_alone } => self.lend(process, asked, is_alone),
+            _ => self.pass(asked),
+        }
     }
 
     /// The first member that is one for more than that.

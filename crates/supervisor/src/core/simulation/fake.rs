@@ -30,6 +30,7 @@ use crate::world::{Apart, Around, Born, Imaged, Traced, World};
 
 use births::is_alone;
 pub(super) use family::{End, Families};
+use lending::lending;
 pub(super) use lending::memory;
 pub(super) use log::{Disk, Log};
 pub(super) use op::{FAILED, FILES, LENT, Op};
@@ -127,9 +128,7 @@ impl World for Fake {
                 room: vec![(thread, 1)],
             })),
             Op::Bear => Meeting::Bear,
-            Op::Lend => Meeting::Lend {
-                is_alone: state.threads(state.tasks[call.thread()].process).len() == 1,
-            },
+            Op::Lend => lending(&state, call.thread()),
             Op::Execute if around.member.is_some_and(|member| is_alone(&state, member)) => {
                 Meeting::Execute
             }
@@ -145,7 +144,9 @@ impl World for Fake {
     }
 
     fn admit(&mut self, process: Pid) -> io::Result<Option<Pid>> {
-        Ok(self.0.borrow_mut().rng.u8(..8).ne(&0).then_some(process))
+        let state = &mut *self.0.borrow_mut();
+        let is_admitted = state.rng.u8(..8) != 0 && !state.shares_memory(process);
+        Ok(is_admitted.then_some(process))
     }
 
     fn has_memory_for(&self, _: Pid, _: &[(Pid, usize)]) -> bool {

@@ -110,6 +110,7 @@ impl<'a> Plain<'a> {
 struct Memories {
     sums: BTreeMap<i32, i64>,
     loans: BTreeMap<i32, Loan>,
+    killed: BTreeSet<i32>,
 }
 
 struct Loan {
@@ -119,11 +120,32 @@ struct Loan {
 }
 
 impl Memories {
-    fn tell(&mut self, task: Pid, told: i64) {
+    fn tell(&mut self, &Step { task, told, .. }: &Step) {
+        // Of what no task does nobody is told.
+        if task == Pid::INIT {
+            return;
+        }
         *self.sums.entry(number(task)).or_default() += told;
         if let Some(loan) = self.loans.get_mut(&number(task)) {
             loan.sum += told;
         }
+    }
+
+    /// Nobody takes the memory back of a process that was killed.
+    fn leave_killed(&mut self, step: &Step, process: impl Fn(Pid) -> Pid) {
+        let child = match step.op {
+            Op::Kill(killed) => {
+                self.killed.insert(number(killed));
+                killed
+            }
+            Op::Exit(_) => step.task,
+            Op::Execute if step.told != FAILED => step.task,
+            _ => return,
+        };
+        let killed = &self.killed;
+        let is_left = |loan: &Loan| killed.contains(&number(process(loan.parent)));
+        self.loans
+            .retain(|of, loan| *of != number(child) || !is_left(loan));
     }
 
     fn bear(&mut self, parent: Pid, child: Pid, is_lent: bool) {
@@ -180,7 +202,10 @@ pub(super) fn is_plain(state: &State) {
     for step in &state.steps {
         let told = plain.tell(*step);
         assert_eq!(step.told, told, "{step:?} of {:?}", state.steps);
-        plain.memories.tell(step.task, step.told);
+        plain.memories.tell(step);
+        plain
+            .memories
+            .leave_killed(step, |one| state.tasks[one].process);
     }
     assert_eq!(state.files, plain.files);
     assert_eq!(state.pipe, plain.pipe);

@@ -82,7 +82,7 @@ impl State {
             at_exit: false,
             loan: None,
             lends: false,
-            gives_back: false,
+            gives_back: None,
         };
         let bearer = bearer.process;
         self.families.bear(bearer, child);

@@ -127,7 +127,8 @@ impl Ends<Pid, Pid> for Fake {
         Ok(false)
     }
 
-    fn pass_on(&mut self, _: Pid) -> io::Result<()> {
+    fn pass_on(&mut self, thread: Pid) -> io::Result<()> {
+        self.0.borrow_mut().task(thread).at_signal = false;
         Ok(())
     }
 

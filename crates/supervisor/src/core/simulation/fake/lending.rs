@@ -10,8 +10,9 @@ use surmise_sys::seccomp::Answer;
 
 use super::Fake;
 use super::op::{FAILED, LENT, Op};
-use super::state::State;
+use super::state::{State, Task};
 use crate::call::Call;
+use crate::meeting::Meeting;
 use crate::world::{Born, Lends};
 
 /// Of a child that has its parent's memory.
@@ -26,6 +27,14 @@ pub(super) struct Loan {
 /// What is in a memory, if threads were told numbers of this sum.
 pub(in crate::core::simulation) fn memory(sum: i64) -> i64 {
     sum.rem_euclid(1000)
+}
+
+/// What it takes that a task lends its memory.
+pub(super) fn lending(state: &State, task: Pid) -> Meeting {
+    let threads = state.threads(state.tasks[task].process);
+    Meeting::Lend {
+        is_alone: threads.len() == 1,
+    }
 }
 
 impl Lends<Pid> for Fake {
@@ -59,9 +68,8 @@ impl Lends<Pid> for Fake {
         let lags = state.rng.u8(..4) == 0;
         let task = state.task(child);
         // The parent goes on a moment before the child has another memory.
-        let is_late = std::mem::take(&mut task.gives_back) && lags;
-        task.gives_back = is_late;
-        Ok(task.is_alive && (task.loan.is_some() || is_late))
+        task.gives_back = task.gives_back.filter(|_| lags);
+        Ok(task.is_alive && task.loan.or(task.gives_back).is_some())
     }
 }
 
@@ -78,6 +86,26 @@ impl State {
         child.loan = Some(Loan { parent, since });
         self.task(parent).lends = true;
         LENT
+    }
+
+    /// Whether what a task does now is certain. One that has a share in lent memory may be traced though it is.
+    pub(super) fn is_certain(&self, task: Pid) -> bool {
+        let Task {
+            traced, process, ..
+        } = self.tasks[task];
+        let mut tasks = self.tasks.iter().map(|(_, task)| task);
+        !traced
+            || tasks.any(|one| {
+                let loan = one.loan.or(one.gives_back);
+                let parent = loan.map(|loan| self.tasks[loan.parent].process);
+                parent.is_some_and(|parent| parent == process || one.process == process)
+            })
+    }
+
+    /// Whether a process has one memory with another.
+    pub(super) fn shares_memory(&self, process: Pid) -> bool {
+        let mut tasks = self.tasks.iter().map(|(_, task)| task);
+        tasks.any(|task| task.process == process && (task.lends || task.loan.is_some()))
     }
 
     /// A process executes a program, or tries.
@@ -114,6 +142,6 @@ impl State {
         }
         self.task(loan.parent).lends = false;
         let child = self.task(child);
-        (child.loan, child.gives_back) = (None, true);
+        (child.loan, child.gives_back) = (None, Some(loan));
     }
 }

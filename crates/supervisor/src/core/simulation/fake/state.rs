@@ -60,7 +60,7 @@ pub(in crate::core::simulation) struct Task {
     /// A child has its memory, for which it waits.
     pub(super) lends: bool,
     /// It has given the memory back a moment ago.
-    pub(super) gives_back: bool,
+    pub(super) gives_back: Option<Loan>,
 }
 
 impl Task {
@@ -75,11 +75,6 @@ impl Task {
     fn runs(&self) -> bool {
         let is_busy = self.waits_in.is_some() || self.at_signal || self.at_exit || self.lends;
         self.is_alive && !is_busy
-    }
-
-    /// Whether it may be traced though it depends on nothing any more.
-    fn may_stay_traced(&self) -> bool {
-        self.loan.is_some() || self.lends || self.gives_back
     }
 }
 
@@ -184,7 +179,7 @@ impl State {
                 at_exit: false,
                 loan: None,
                 lends: false,
-                gives_back: false,
+                gives_back: None,
             };
             (pid(process + thread), task)
         });
@@ -357,9 +352,8 @@ impl State {
     }
 
     fn exit(&mut self, pid: Pid, status: u8) {
+        assert!(self.is_certain(pid), "it ends while something is undecided");
         let task = self.task(pid);
-        let is_certain = !task.traced || task.may_stay_traced();
-        assert!(is_certain, "it ends while something is undecided");
         task.is_alive = false;
         let process = task.process;
         if self.threads(process).is_empty() {
@@ -423,15 +417,7 @@ impl State {
     /// What a call gives that happens; `None` if it would wait for ever.
     pub(super) fn happen(&mut self, pid: Pid, op: Op) -> Option<i64> {
         if let Op::Irrevocable = op {
-            let task = &self.tasks[pid];
-            let siblings = self
-                .tasks
-                .iter()
-                .filter(|(_, one)| one.process == task.process);
-            let may_stay = siblings
-                .map(|(_, one)| one.may_stay_traced())
-                .any(|may| may);
-            assert!(!task.traced || may_stay, "it cannot be taken back");
+            assert!(self.is_certain(pid), "it cannot be taken back");
         }
         if let Op::Execute = op {
             let process = self.tasks[pid].process;
