@@ -6,6 +6,7 @@ mod births;
 mod cascades;
 mod exits;
 mod input;
+mod lends;
 mod queues;
 mod right;
 mod spaces;
