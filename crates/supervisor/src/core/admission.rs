@@ -61,7 +61,7 @@ impl<W: World> Core<W> {
         // All that it put out depended on no more than the task itself.
         let closed = self.engine.close(channel(task));
         closed.map_err(refused("close a channel"))?;
-        self.lendings.forget(process);
+        self.may_dismiss |= self.lendings.forget(process);
         match self.members.remove(&process) {
             Some(member) => {
                 let destroyed = member.destroy(&mut self.world);

@@ -73,7 +73,7 @@ impl<W: World> Core<W> {
         let Some(mut member) = self.members.remove(&process) else {
             return Ok(());
         };
-        self.lendings.forget(process);
+        self.may_dismiss |= self.lendings.forget(process);
         let mut effects = Vec::new();
         // Nobody takes its signals any more.
         let (_, waiters) = self.waits.take_signals(process);

@@ -39,10 +39,12 @@ impl Lendings {
         all.any(|lending| lending.parent == process || lending.child == process)
     }
 
-    /// A process is no member any more.
-    pub(super) fn forget(&mut self, process: Pid) {
+    /// A process is no member any more. Returns whether the other one may be let go for that.
+    pub(super) fn forget(&mut self, process: Pid) -> bool {
+        let before = self.0.len();
         self.0
             .retain(|lending| lending.parent != process && lending.child != process);
+        self.0.len() < before
     }
 }
 

@@ -235,11 +235,7 @@ impl World for Fake {
             let task = state.task(thread);
             (task.waits_in, task.traced) = (None, true);
         }
-        let child = state.births.child(parent, at);
-        if let Some(child) = child {
-            state.task(child).traced = true;
-        }
-        Ok(child.map_or(Born::Childless, |child| Born::Child(child, child)))
+        Ok(state.trace_child(parent, at))
     }
 
     fn executes(&self, _: &mut Pid) {}

@@ -8,6 +8,7 @@ use super::Fake;
 use super::op::Op;
 use super::state::{State, Task};
 use crate::member::Member;
+use crate::world::Born;
 
 /// There are no more tasks than this, also those that have ended.
 const TASKS_MAX: usize = 40;
@@ -89,6 +90,15 @@ impl State {
         self.tasks.add(child, task);
         self.births.all.push(Birth { parent, at, child });
         1
+    }
+
+    /// Whom a task has borne that had been told so much, a tracee now.
+    pub(super) fn trace_child(&mut self, parent: Pid, at: usize) -> Born<Pid> {
+        let Some(child) = self.births.child(parent, at) else {
+            return Born::Childless;
+        };
+        self.task(child).traced = true;
+        Born::Child(child, child)
     }
 
     /// A process is destroyed that was never born: nothing that it did was done, and it has borne nobody.

@@ -56,11 +56,7 @@ impl Lends<Pid> for Fake {
         }
         let at = state.tasks[parent].told.len();
         assert!(state.answer(call, Answer::Continue), "it waits");
-        let child = state.births.child(parent, at);
-        if let Some(child) = child {
-            state.task(child).traced = true;
-        }
-        Ok(child.map_or(Born::Childless, |child| Born::Child(child, child)))
+        Ok(state.trace_child(parent, at))
     }
 
     fn is_lent(&self, _: Pid, child: Pid) -> io::Result<bool> {
