@@ -9,6 +9,7 @@ mod kernel;
 mod lending;
 pub(crate) mod meeting;
 mod output;
+mod parting;
 mod pipe;
 mod process;
 mod seen;
@@ -34,6 +35,7 @@ pub(crate) use door::Door;
 use family::Sleepers;
 use input::calls::{self, Reach};
 use input::readers::Readers;
+use parting::Partings;
 use seen::Seen;
 
 /// How long a thread may take to come past the call that it is in: another one waits for that.
@@ -51,6 +53,7 @@ pub(crate) struct Machine {
     learnt: Option<Learnt>,
     /// What was heard of tracees while they were made to come past a call, and nobody was told yet.
     passed: Passed,
+    partings: Partings,
 }
 
 /// What was learnt of a domain in which tasks may be given guesses.
@@ -76,6 +79,7 @@ impl Machine {
                 ..Learnt::default()
             }),
             passed: Passed::default(),
+            partings: Partings::default(),
         }
     }
 
@@ -87,6 +91,19 @@ impl Machine {
     /// The listener, to receive calls.
     pub(crate) fn door(&mut self) -> &mut Door {
         &mut self.door
+    }
+
+    /// A process is about to end.
+    fn part(&mut self, process: Pid) -> io::Result<()> {
+        match &self.learnt {
+            Some(Learnt { seen, .. }) => {
+                let begun = self
+                    .partings
+                    .begin(process, |parent| seen.is_parent(parent));
+                unless_out_of_reach(begun, ())
+            }
+            None => Ok(()),
+        }
     }
 
     /// What of the caller's a call reaches.
@@ -152,6 +169,9 @@ fn keeps_rights() -> bool {
 pub(crate) fn let_go(stopped: Stopped) -> io::Result<()> {
     if is_vessel(&stopped)? {
         return Ok(kill_process(stopped.thread(), Signal::KILL)?);
+    }
+    if let Some(registers) = stopped.registers()?.undisturbed_if_changed() {
+        stopped.set_registers(&registers)?;
     }
     stopped.detach()
 }

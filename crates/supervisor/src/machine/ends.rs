@@ -33,6 +33,7 @@ impl Ends<Supervised, Stopped> for Machine {
     }
 
     fn exit(&mut self, process: &mut Supervised, ending: &Ending) -> io::Result<()> {
+        self.part(process.pid())?;
         process.exit(ending.status, &mut self.door)
     }
 

@@ -19,13 +19,13 @@ use super::meeting::{self, Known};
 use super::output::{self, Output};
 use super::pipe::Pipe;
 use super::process::Supervised;
-use super::{Learnt, Machine, fit, pass, seen, spare_call, task, unless_out_of_reach};
+use super::{Learnt, Machine, fit, parting, pass, seen, spare_call, task, unless_out_of_reach};
 use crate::call::Call;
 use crate::meeting::{Meeting, Wanted};
 use crate::objects::input::{Look, Peeked, Place};
 use crate::objects::pipe::Taken;
 use crate::source::Guess;
-use crate::world::{Apart, Around, Born, Imaged, Traced, World};
+use crate::world::{Apart, Around, Born, Ends, Imaged, Traced, World};
 
 impl World for Machine {
     type Process = Supervised;
@@ -62,6 +62,9 @@ impl World for Machine {
     }
 
     fn happens(&mut self, call: &Call) -> io::Result<()> {
+        if let Some(process) = unless_out_of_reach(parting::ending(call), None)? {
+            self.part(process)?;
+        }
         match &mut self.learnt {
             Some(learnt) => {
                 learnt.sleepers.happens(call);
@@ -221,6 +224,9 @@ impl World for Machine {
     }
 
     fn deliver(&mut self, stopped: Stopped) -> io::Result<()> {
+        if self.partings.await_others(stopped.thread()) {
+            return self.pass_on(stopped);
+        }
         let signal = spare_call(&stopped).and_then(|()| stopped.signal());
         let delivered = signal.and_then(|signal| stopped.detach_with(&signal));
         match delivered {

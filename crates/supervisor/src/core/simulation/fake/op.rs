@@ -63,6 +63,9 @@ impl Op {
         if told.len() >= 30 || may_end {
             return Self::Exit((hash >> 48) as u8);
         }
+        if is_of_child && hash.is_multiple_of(3) {
+            return Self::Lend;
+        }
         let place = (hash >> 32) as usize % FILES;
         let kind = match hash / 16 % 27 {
             // In some schedules there is nothing but files, output and children.
@@ -92,7 +95,7 @@ impl Op {
         match told.len() - since {
             // That was its program.
             _ if told.last() == Some(&FAILED) => Self::Exit((hash >> 48) as u8),
-            steps if steps > 3 || hash.is_multiple_of(2) => Self::Execute,
+            steps if steps > 4 || hash.is_multiple_of(3) => Self::Execute,
             _ => Self::after(seed, told),
         }
     }
