@@ -195,8 +195,13 @@ fn pass(
 
 /// A thread that is about to take a signal may have waited for its call to be received. Such a call would fail with `EINTR` though
 /// no program expects that: it begins again after the signal's handler.
-fn spare_call(stopped: &Stopped) -> io::Result<()> {
-    match stopped.registers()?.undisturbed_if_changed() {
+fn spare_call(stopped: &Stopped, door: &Door) -> io::Result<()> {
+    let registers = stopped.registers()?;
+    let again = match door.may_have_heard(stopped.thread(), &registers) {
+        true => registers.undisturbed_if_changed(),
+        false => registers.beginning_again(),
+    };
+    match again {
         Some(registers) => stopped.set_registers(&registers),
         None => Ok(()),
     }

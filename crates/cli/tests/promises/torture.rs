@@ -7,6 +7,7 @@ mod cascades;
 mod exits;
 mod input;
 mod lends;
+mod partings;
 mod queues;
 mod right;
 mod spaces;

@@ -227,7 +227,7 @@ impl World for Machine {
         if self.partings.await_others(stopped.thread()) {
             return self.pass_on(stopped);
         }
-        let signal = spare_call(&stopped).and_then(|()| stopped.signal());
+        let signal = spare_call(&stopped, &self.door).and_then(|()| stopped.signal());
         let delivered = signal.and_then(|signal| stopped.detach_with(&signal));
         match delivered {
             Err(error) if task::is_gone(&error) => Ok(()),
