@@ -19,7 +19,7 @@ fn a_shell_makes_its_pipelines() {
 
 #[test]
 fn calls_that_no_signal_interrupts_are_not_interrupted() {
-    let command = ["./partings", "12"];
+    let command = ["./partings", "8"];
     torture("partings", &command, checking);
     late(&command, checking);
 }
