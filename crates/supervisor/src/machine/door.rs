@@ -30,8 +30,8 @@ const HEARD_MAX: usize = 4096;
 pub(crate) struct Door {
     listener: Listener,
     backlog: Vec<Notification>,
-    /// The last call of each thread.
-    heard: Map<Pid, (u32, [u64; 6])>,
+    /// The last call of each thread that was received; nothing if that call was answered without having happened.
+    heard: Map<Pid, Option<(u32, [u64; 6])>>,
     /// Whether the end of all threads was told.
     is_closed: bool,
 }
@@ -68,25 +68,30 @@ impl Door {
                 self.heard.clear();
             }
             self.heard
-                .insert(call.thread, (call.number, call.arguments));
+                .insert(call.thread, Some((call.number, call.arguments)));
         }
         Ok(received)
     }
 
-    /// Whether a thread's call, from which it comes by its registers, may have been received. If not, it has not begun.
+    /// Whether a thread's call, from which it comes by its registers, may have begun: it was received then, and let pass.
     pub(crate) fn may_have_heard(&self, thread: Pid, registers: &Registers) -> bool {
         let arguments = registers.arguments();
         let Some(number) = registers.call() else {
             return true;
         };
         match self.heard.get(&thread) {
-            Some(last) if self.notifies(number, &arguments) => *last == (number as u32, arguments),
+            Some(last) if self.notifies(number, &arguments) => {
+                *last == Some((number as u32, arguments))
+            }
             _ => true,
         }
     }
 
     /// False for a call that was answered before, or has gone.
-    pub(crate) fn respond(&self, call: PendingCall, answer: Answer) -> io::Result<bool> {
+    pub(crate) fn respond(&mut self, call: PendingCall, answer: Answer) -> io::Result<bool> {
+        if answer != Answer::Continue {
+            self.heard.insert(call.thread, None);
+        }
         match self.listener.answer(call.id, answer) {
             Err(error) if error.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => {
                 Ok(false)
@@ -142,6 +147,10 @@ impl Gate for Door {
             row.is_some_and(|row| row.name() == Syscall::Clone && arguments[0] == CLONE_VESSEL);
         let disposition = row.map(|row| row.disposition_with(Kind::Prediction, arguments));
         !is_vessel && disposition != Some(Disposition::Allow)
+    }
+
+    fn may_have_begun(&self, thread: Pid, registers: &Registers) -> bool {
+        self.may_have_heard(thread, registers)
     }
 
     fn notifying_call(&self) -> i64 {

@@ -40,7 +40,10 @@ impl Ends<Supervised, Stopped> for Machine {
     fn rouse(&mut self, parent: Pid, calls: &[PendingCall]) -> io::Result<()> {
         let learnt = self.learnt.as_mut();
         match learnt.is_some_and(|learnt| learnt.sleepers.are_in(parent)) {
-            true => process::rouse(parent, calls, &mut self.door),
+            true => {
+                let traced = self.partings.traced(parent);
+                process::rouse(parent, calls, traced, &mut self.door)
+            }
             false => Ok(()),
         }
     }

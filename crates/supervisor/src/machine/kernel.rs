@@ -142,7 +142,13 @@ impl World for Machine {
         if unless_out_of_reach(learnt.seen.obstructs(process), true)? {
             return Ok(None);
         }
-        unless_out_of_reach(Supervised::new(process).map(Some), None)
+        let supervised = Supervised::new(process).map(|mut supervised| {
+            if self.partings.await_others(process) {
+                supervised.born(process);
+            }
+            Some(supervised)
+        });
+        unless_out_of_reach(supervised, None)
     }
 
     fn has_memory_for(&self, process: Pid, images: &[(Pid, usize)]) -> bool {
@@ -216,6 +222,10 @@ impl World for Machine {
     }
 
     fn resume(&mut self, process: &mut Supervised, traced: Traced) -> io::Result<()> {
+        let traced = match traced {
+            Traced::NoMore => self.partings.traced(process.pid()),
+            traced => traced,
+        };
         process.resume(traced, &mut self.door)
     }
 

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::io;
 
 use rustix::process::{Pid, Signal};
+use surmise_checkpoint::Traced;
 use surmise_linux::proc::Status;
 use surmise_sys::ptrace;
 use surmise_syscalls::Syscall;
@@ -35,28 +36,40 @@ impl Partings {
         if status.threads() != 1 || !is_told {
             return Ok(());
         }
-        match ptrace::seize(parent) {
-            Ok(()) => {}
-            // It is traced for another end. Of a member all signals are heard anyway.
-            Err(_) if self.0.contains_key(&parent) => {}
-            Err(_) => return Ok(()),
+        // A member is traced anyway; if it is let go before it takes the signal, it stays so.
+        if status.tracer() != Some(rustix::process::getpid()) && ptrace::seize(parent).is_err() {
+            return Ok(());
         }
-        self.0.entry(parent).or_default().push(child);
+        let children = self.0.entry(parent).or_default();
+        children.retain(|&child| lives(child));
+        children.push(child);
         Ok(())
     }
 
-    /// Whether a thread that has stopped to take a signal has to stay traced for another one.
+    /// How a parent goes on that would be let go.
+    pub(super) fn traced(&mut self, parent: Pid) -> Traced {
+        match self.await_others(parent) {
+            true => Traced::ForSignal,
+            false => Traced::NoMore,
+        }
+    }
+
+    /// Whether the only thread of a process has to stay traced for a signal.
     pub(super) fn await_others(&mut self, thread: Pid) -> bool {
         let Some(children) = self.0.get_mut(&thread) else {
             return false;
         };
-        children.retain(|&child| !task::is_zombie(child, child).unwrap_or(true));
+        children.retain(|&child| lives(child));
         let is_awaited = !children.is_empty();
         if !is_awaited {
             self.0.remove(&thread);
         }
         is_awaited
     }
+}
+
+fn lives(child: Pid) -> bool {
+    !task::is_zombie(child, child).unwrap_or(true)
 }
 
 /// The process that a call ends, if it ends one.

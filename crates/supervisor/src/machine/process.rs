@@ -349,12 +349,17 @@ fn fill(process: Pid, told: &Told) -> bool {
 }
 
 /// Has the threads of a process make the calls once more that they sleep in, if they can be stopped soon.
-pub(super) fn rouse(process: Pid, calls: &[PendingCall], door: &mut Door) -> io::Result<()> {
+pub(super) fn rouse(
+    process: Pid,
+    calls: &[PendingCall],
+    traced: Traced,
+    door: &mut Door,
+) -> io::Result<()> {
     let Ok(mut process) = Process::new(process) else {
         return Ok(());
     };
     match process.halt(calls, Vec::new(), IMAGING, door) {
-        Ok(halted) => halted.go_on(None, Traced::NoMore, door),
+        Ok(halted) => halted.go_on(None, traced, door),
         Err(_) => Ok(()),
     }
 }
