@@ -43,6 +43,16 @@ pub(crate) struct Borne {
     order: u64,
 }
 
+impl Borne {
+    pub(crate) fn new(process: Pid, inner: u64, order: u64) -> Self {
+        Self {
+            process,
+            inner,
+            order,
+        }
+    }
+}
+
 impl Halted<'_> {
     /// Has a thread make the call that it waits in, which bears a process with its own memory and a copy of its
     /// stack. Parent and child go on as tracees; the parent is told the child's number.
@@ -75,11 +85,7 @@ impl Halted<'_> {
         };
         if let (Ok(inner), Some(process)) = (u64::try_from(result), born) {
             let order = self.process.vessels;
-            self.process.borne.push(Borne {
-                process,
-                inner,
-                order,
-            });
+            self.process.borne.push(Borne::new(process, inner, order));
         }
         self.go_on(Some((thread, result)), Traced::Still, gate)?;
         Ok(child.map_or(Birth::Childless, Birth::Child))

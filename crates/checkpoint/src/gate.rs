@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
 
 use rustix::process::Pid;
+use surmise_sys::ptrace::Registers;
 
 /// A call that notified the supervisor and waits for its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,12 @@ pub trait Gate {
 
     /// The number of a call for which it does, whatever its arguments.
     fn notifying_call(&self) -> i64;
+
+    /// Whether the call that a stopped thread comes from may have begun. One that still waits to be received has not.
+    fn may_have_begun(&self, thread: Pid, registers: &Registers) -> bool {
+        let _ = (thread, registers);
+        true
+    }
 
     /// Waits for a short while until a thread that was let make a call that notifies is in it. `None`: it
     /// may come later, or never.

@@ -27,6 +27,8 @@ pub struct Halted<'a> {
 pub enum Traced {
     /// As tracees.
     Still,
+    /// As tracees, of which the process knows no more: they are let go when they have taken a signal.
+    ForSignal,
     /// Nobody's tracees.
     NoMore,
 }
@@ -165,9 +167,9 @@ impl Halted<'_> {
             registers,
             extended: state.map(|(extended, _)| extended),
             mask: state.map_or(thread.mask(), |(_, mask)| mask),
-            traced: traced == Traced::Still,
+            traced: traced != Traced::NoMore,
         };
-        if traced == Traced::NoMore {
+        if traced != Traced::Still {
             self.process.traced.remove(&number);
         }
         match thread.release(&departure, self.instruction) {

@@ -469,7 +469,7 @@ fn is_alone(thread: Pid) -> bool {
 }
 
 /// The next news of a thread, or `None` at the deadline.
-fn await_news(thread: Pid, deadline: Instant) -> io::Result<Option<News>> {
+pub(crate) fn await_news(thread: Pid, deadline: Instant) -> io::Result<Option<News>> {
     let begun = Instant::now();
     loop {
         match ptrace::poll(thread) {

@@ -13,7 +13,7 @@
 //!
 //! Registers with floating point and vector state, signal masks, robust lists and restartable sequences
 //! of all threads; private memory with its mappings and protection, the break; descriptors and the
-//! positions of their files; threads born since end. Processes borne since ([`Halted::bear`]) must have ended
+//! positions of their files; threads born since end. Processes borne since ([`Halted::bear`], [`Process::lend`]) must have ended
 //! ([`Process::end`]), and are reaped. Handlers of signals, umask, working directory, and where the kernel
 //! tells of the end of an only thread (set_tid_address(2)), if the supervisor has noted that they changed
 //! ([`Checkpoint::note`]).
@@ -39,6 +39,7 @@ mod error;
 mod gate;
 mod halted;
 mod held;
+mod lending;
 mod mappings;
 mod obstacles;
 mod pages;
@@ -57,6 +58,7 @@ pub use ending::Account;
 pub use error::{CheckpointError, RollbackError};
 pub use gate::{Gate, PendingCall};
 pub use halted::{Halted, Standing, Traced};
+pub use lending::Lent;
 pub use obstacles::{Suspicions, filters, obstacle, pid_namespaces};
 pub use passing::{Passed, pass_boundaries};
 pub use process::Process;

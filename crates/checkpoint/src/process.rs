@@ -152,6 +152,9 @@ impl Process {
         let stopped = stopped.and_then(|instruction| {
             let restored = restore_order(&mut held, true, instruction);
             restored.map_err(taking("put signals in order"))?;
+            for thread in &mut held {
+                thread.find_unbegun(gate);
+            }
             Ok(instruction)
         });
         match stopped {

@@ -12,6 +12,7 @@ mod deciding;
 mod ends;
 mod guessing;
 mod imaging;
+mod lending;
 mod shutting;
 #[cfg(test)]
 mod simulation;
@@ -35,6 +36,7 @@ use crate::source::{Source, Sources};
 use crate::stats::Stats;
 use crate::waits::{Asked, Item, Waited, Waits};
 use crate::world::World;
+use lending::Lendings;
 use shutting::Looks;
 
 /// The supervision of one domain, apart from its events.
@@ -47,6 +49,7 @@ pub(crate) struct Core<W: World> {
     pub(crate) objects: Objects<W>,
     sources: Sources,
     waits: Waits<W::Signal>,
+    lendings: Lendings,
     durable: Option<Durable>,
     looks: Looks,
     /// How many checkpoints there have been.
@@ -70,6 +73,7 @@ impl<W: World> Core<W> {
             objects: Objects::new(files),
             sources: Sources::new(sources),
             waits: Waits::default(),
+            lendings: Lendings::default(),
             durable,
             looks: Looks::default(),
             checkpoints: 0,
@@ -102,10 +106,7 @@ impl<W: World> Core<W> {
     /// Keeps a signal until it is attended to, if that is more than to let the thread take it.
     fn receive_signal(&mut self, thread: Pid, signal: W::Signal) -> Result<(), SupervisorError> {
         match self.member_of_tracee(thread)? {
-            Some(process) if self.may_take(process, &signal)? => {
-                let passed = self.world.pass_on(signal);
-                passed.map_err(fail("let a thread take its signal"))
-            }
+            Some(process) if self.may_take(process, &signal)? => self.pass_on(signal),
             Some(process) => {
                 self.waits.add(Item::Signal { process, signal });
                 Ok(())
@@ -251,6 +252,7 @@ impl<W: World> Core<W> {
     fn attend_all(&mut self) -> Result<(), SupervisorError> {
         loop {
             self.decide_due()?;
+            self.attend_lendings()?;
             self.attend_ends()?;
             self.look_after_sleepers()?;
             self.dismiss_free()?;
@@ -274,6 +276,11 @@ impl<W: World> Core<W> {
             self.receive(call)?;
         }
         Ok(())
+    }
+
+    pub(super) fn pass_on(&mut self, signal: W::Signal) -> Result<(), SupervisorError> {
+        let passed = self.world.pass_on(signal);
+        passed.map_err(fail("let a thread take its signal"))
     }
 
     fn deliver(&mut self, signal: W::Signal) -> Result<(), SupervisorError> {

@@ -35,6 +35,8 @@ pub(crate) enum Kind {
     Child,
     /// The birth of a process.
     Birth,
+    /// Memory that a process has lent to its child.
+    Loan,
     /// The program that a process executes.
     Program,
     /// A signal that a task is about to take.
@@ -62,6 +64,7 @@ impl Kind {
             Self::Exit => "exit",
             Self::Child => "child",
             Self::Birth => "birth",
+            Self::Loan => "loan",
             Self::Program => "program",
             Self::Signal => "signal",
             Self::Epoch => "epoch",

@@ -7,8 +7,10 @@ mod family;
 mod holders;
 mod input;
 mod kernel;
+mod lending;
 pub(crate) mod meeting;
 mod output;
+mod parting;
 mod pipe;
 mod process;
 mod seen;
@@ -36,6 +38,7 @@ use family::Sleepers;
 use holders::Holders;
 use input::calls::{self, Reach};
 use input::readers::Readers;
+use parting::Partings;
 use seen::Seen;
 
 /// How long a thread may take to come past the call that it is in: another one waits for that.
@@ -56,6 +59,7 @@ pub(crate) struct Machine {
     /// The thread whose process was asked for last, and that process. It holds until the next call: the thread may have
     /// ended by then, and its number be another's.
     caller: Cell<Option<(Pid, Option<Pid>)>>,
+    partings: Partings,
 }
 
 /// What was learnt of a domain in which tasks may be given guesses.
@@ -83,6 +87,7 @@ impl Machine {
             }),
             passed: Passed::default(),
             caller: Cell::new(None),
+            partings: Partings::default(),
         }
     }
 
@@ -94,6 +99,19 @@ impl Machine {
     /// The listener, to receive calls.
     pub(crate) fn door(&mut self) -> &mut Door {
         &mut self.door
+    }
+
+    /// A process is about to end.
+    fn part(&mut self, process: Pid) -> io::Result<()> {
+        match &self.learnt {
+            Some(Learnt { seen, .. }) => {
+                let begun = self
+                    .partings
+                    .begin(process, |parent| seen.is_parent(parent));
+                unless_out_of_reach(begun, ())
+            }
+            None => Ok(()),
+        }
     }
 
     /// What of the caller's a call reaches.
@@ -160,6 +178,9 @@ pub(crate) fn let_go(stopped: Stopped) -> io::Result<()> {
     if is_vessel(&stopped)? {
         return Ok(kill_process(stopped.thread(), Signal::KILL)?);
     }
+    if let Some(registers) = stopped.registers()?.undisturbed_if_changed() {
+        stopped.set_registers(&registers)?;
+    }
     stopped.detach()
 }
 
@@ -182,8 +203,13 @@ fn pass(
 
 /// A thread that is about to take a signal may have waited for its call to be received. Such a call would fail with `EINTR` though
 /// no program expects that: it begins again after the signal's handler.
-fn spare_call(stopped: &Stopped) -> io::Result<()> {
-    match stopped.registers()?.undisturbed_if_changed() {
+fn spare_call(stopped: &Stopped, door: &Door) -> io::Result<()> {
+    let registers = stopped.registers()?;
+    let again = match door.may_have_heard(stopped.thread(), &registers) {
+        true => registers.undisturbed_if_changed(),
+        false => registers.beginning_again(),
+    };
+    match again {
         Some(registers) => stopped.set_registers(&registers),
         None => Ok(()),
     }

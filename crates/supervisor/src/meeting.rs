@@ -20,6 +20,12 @@ pub(crate) enum Meeting {
     Act(Act),
     /// That the process which it bears depends on the same, and is destroyed where it would not have been born.
     Bear,
+    /// As [`Self::Bear`], and that neither of both processes comes to depend on more while they have one memory: until
+    /// the child executes a program or ends.
+    Lend {
+        /// Whether its thread is the only one of its process.
+        is_alone: bool,
+    },
     /// That its process executes a program: all that it was and has is then of that program, and no image of before could
     /// be restored. It has none.
     Execute,

@@ -5,6 +5,7 @@
 //! schedules that no kernel would show twice.
 
 mod ends;
+mod lending;
 mod shutting;
 
 use std::fmt;
@@ -59,6 +60,7 @@ pub(crate) struct Apart {
 }
 
 pub(crate) use ends::{Ends, Expects, Kin};
+pub(crate) use lending::Lends;
 pub(crate) use shutting::{Shut, Shutting, Still};
 
 /// What is there when a call of a process is met.
@@ -77,7 +79,10 @@ pub(crate) use surmise_checkpoint::Traced;
 
 /// The kernel, or a fake of it.
 pub(crate) trait World:
-    Ends<<Self as World>::Process, <Self as World>::Signal> + Shutting + Sized
+    Ends<<Self as World>::Process, <Self as World>::Signal>
+    + Lends<<Self as World>::Process>
+    + Shutting
+    + Sized
 {
     /// What it takes to stop a process and to restore it.
     type Process: fmt::Debug;

@@ -5,6 +5,7 @@ mod commands;
 mod forks;
 mod leaks;
 mod listening;
+mod loans;
 mod moments;
 mod namespaces;
 mod python;
@@ -23,9 +24,9 @@ use commands::Commands;
 use tracee::{Tracee, compile};
 
 /// The programs in tests/tracees that take part.
-const PROGRAMS: [&str; 11] = [
-    "births", "forks", "image", "nested", "order", "rounds", "shares", "signals", "threads",
-    "vfork", "waits",
+const PROGRAMS: [&str; 12] = [
+    "births", "forks", "image", "loan", "nested", "order", "rounds", "shares", "signals",
+    "threads", "vfork", "waits",
 ];
 
 fn main() {
@@ -96,6 +97,10 @@ const TESTS: &[Test] = &[
     ),
     ("a process that was never born is gone", forks::unborn),
     ("the end of another child is told", forks::told_of_another),
+    (
+        "a process that has lent its memory has it back",
+        loans::unborn,
+    ),
     ("a halt ends no wait", waits::no_wait_ends),
     ("a stopped job stays stopped", waits::stopped_job),
     (

@@ -6,6 +6,8 @@ mod births;
 mod cascades;
 mod exits;
 mod input;
+mod lends;
+mod partings;
 mod queues;
 mod right;
 mod shut;

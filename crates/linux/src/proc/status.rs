@@ -59,6 +59,13 @@ impl Status {
             .and_then(number)
     }
 
+    /// The number of the thread in the so-and-so-many-th pid namespace, from the caller's down, if it is in so many.
+    pub fn number_at(&self, depth: usize) -> Option<Pid> {
+        let numbers = self.field("NSpid:")?;
+        let mut numbers = numbers.split_ascii_whitespace();
+        numbers.nth(depth.checked_sub(1)?).and_then(number)
+    }
+
     /// The process group, by its number in the innermost pid namespace that the thread is in.
     pub fn inner_group(&self) -> Option<Pid> {
         let numbers = self.field("NSpgid:")?;
@@ -136,6 +143,8 @@ mod tests {
         assert_eq!((status.process(), status.thread()), (pid(4100), pid(4101)));
         assert_eq!((status.inner(), status.tracer()), (pid(41), None));
         assert_eq!((status.pid_namespaces(), status.filters()), (2, 3));
+        let numbers = [0, 1, 2, 3].map(|depth| status.number_at(depth));
+        assert_eq!(numbers, [None, pid(4101), pid(41), None]);
         assert!(status.ignores(Signal::HUP) && !status.ignores(Signal::INT));
         assert!(status.blocks(Signal::INT) && !status.blocks(Signal::HUP));
         assert!(status.catches(Signal::QUIT) && !status.catches(Signal::INT));

@@ -16,6 +16,9 @@ pub(super) const MEMBERS_MAX: usize = 256;
 impl<W: World> Core<W> {
     /// Makes a process a member, if there is nothing about it that a rollback cannot undo.
     pub(super) fn admit(&mut self, process: Pid) -> Result<bool, SupervisorError> {
+        if self.lendings.concern(process) {
+            return Ok(false);
+        }
         if let Some(member) = self.members.get(&process) {
             // It may be one by its birth, and nobody has looked at it.
             return Ok(member.images().len() > 0 || self.may_be_imaged(process)?);
@@ -59,6 +62,7 @@ impl<W: World> Core<W> {
         // All that it put out depended on no more than the task itself.
         let closed = self.engine.close(channel(task));
         closed.map_err(refused("close a channel"))?;
+        self.may_dismiss |= self.lendings.forget(process);
         match self.members.remove(&process) {
             Some(member) => {
                 let destroyed = member.destroy(&mut self.world);

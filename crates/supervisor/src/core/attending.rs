@@ -38,6 +38,7 @@ impl<W: World> Core<W> {
         match item {
             Item::Call(asked) => self.attend_call(asked),
             Item::Signal { process, signal } => match self.members.get(&process) {
+                Some(_) if self.only_stays(process)? => self.pass_on(signal),
                 Some(member) => {
                     let node = Node::Task(member.task);
                     self.park(Item::Signal { process, signal }, node, Kind::Signal)
@@ -77,6 +78,7 @@ impl<W: World> Core<W> {
             return Ok(());
         }
         match self.member_of(call.thread()) {
+            Some(process) if self.only_stays(process)? => self.pass_or_lend(process, &asked),
             Some(process) if self.hold_exit(process, &asked)? => Ok(()),
             Some(process) => self.track(process, &asked, foreseen),
             None => self.pass(&asked),
@@ -103,9 +105,9 @@ impl<W: World> Core<W> {
         }
         // It would adopt vessels, which are for nobody to see.
         if self.world.adopts(call)
-            && let Some(member) = self.members.values().next()
+            && let Some(task) = self.first_bound()?
         {
-            return Ok(Way::Barred(Node::Task(member.task), Kind::Process));
+            return Ok(Way::Barred(Node::Task(task), Kind::Process));
         }
         self.at_shut_pipe(call)
     }
@@ -153,6 +155,7 @@ impl<W: World> Core<W> {
             }
             Meeting::Act(act) => return self.act(process, asked, &act),
             Meeting::Bear => return self.bear(process, asked),
+            Meeting::Lend { is_alone } => return self.lend(process, asked, is_alone),
             Meeting::Execute => {
                 self.stats.met(Kind::Program);
                 member.executes();

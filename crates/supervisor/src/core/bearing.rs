@@ -9,6 +9,7 @@ use surmise_engine::{Kinds, TaskId};
 use super::Core;
 use super::admission::MEMBERS_MAX;
 use super::imaging::Shot;
+use crate::call::Call;
 use crate::error::{SupervisorError, fail, refused};
 use crate::kind::Kind;
 use crate::member::Member;
@@ -19,8 +20,12 @@ use crate::world::{Born, World};
 impl<W: World> Core<W> {
     /// A call of a process bears another.
     pub(super) fn bear(&mut self, process: Pid, asked: &Asked) -> Result<(), SupervisorError> {
-        // A thread that has stopped to take a signal would have to be stopped elsewhere.
-        if self.waits.have_signal(process) || self.members.len() >= MEMBERS_MAX {
+        // A thread that has stopped to take a signal would have to be stopped elsewhere, and one that has lent the memory
+        // cannot be.
+        if self.waits.have_signal(process)
+            || self.lendings.concern(process)
+            || self.members.len() >= MEMBERS_MAX
+        {
             return self.wait(process, asked);
         }
         self.gather()?;
@@ -41,17 +46,28 @@ impl<W: World> Core<W> {
             Born::Childless => None,
             Born::Unmade => return self.without_child(process, asked),
         };
-        let noted = self.world.happens(call);
-        noted.map_err(fail("look at a call"))?;
-        self.objects.files.note_birth(process);
-        if let Some(member) = self.members.get_mut(&process) {
-            member.has_borne();
-        }
-        self.stats.met(Kind::Birth);
+        self.note_birth(process, call, Kind::Birth)?;
         match child {
             Some((child, supervised)) => self.enroll(Some(parent), child, supervised),
             None => Ok(()),
         }
+    }
+
+    /// A call has borne a process, whether or not that lives.
+    pub(super) fn note_birth(
+        &mut self,
+        parent: Pid,
+        call: &Call,
+        kind: Kind,
+    ) -> Result<(), SupervisorError> {
+        let noted = self.world.happens(call);
+        noted.map_err(fail("look at a call"))?;
+        self.objects.files.note_birth(parent);
+        if let Some(member) = self.members.get_mut(&parent) {
+            member.has_borne();
+        }
+        self.stats.met(kind);
+        Ok(())
     }
 
     /// A call that was to bear a process has not happened.

@@ -27,6 +27,7 @@ impl<W: World> Core<W> {
                 Step::Destroy(group) => self.destroy(*group)?,
                 Step::Stop(group) => {
                     if let Some(process) = self.process_of(*group) {
+                        self.check_stop(process)?;
                         stopped.all.push(process);
                         if self.stop(process)? {
                             stopped.standing.push(process);
@@ -72,6 +73,7 @@ impl<W: World> Core<W> {
         let Some(mut member) = self.members.remove(&process) else {
             return Ok(());
         };
+        self.may_dismiss |= self.lendings.forget(process);
         let mut effects = Vec::new();
         // Nobody takes its signals any more.
         let (_, waiters) = self.waits.take_signals(process);
@@ -195,7 +197,7 @@ impl<W: World> Core<W> {
         let Some(process) = process.filter(|process| stopped.standing.contains(process)) else {
             return Ok(());
         };
-        let traced = match self.is_free(process)? {
+        let traced = match self.may_go(process)? {
             true => Traced::NoMore,
             false => Traced::Still,
         };

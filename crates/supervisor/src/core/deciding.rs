@@ -117,7 +117,7 @@ impl<W: World> Core<W> {
     }
 
     fn dismiss_if_free(&mut self, process: Pid) -> Result<(), SupervisorError> {
-        if !self.is_free(process)? {
+        if !self.may_go(process)? {
             return Ok(());
         }
         let Some(member) = self.members.get(&process) else {

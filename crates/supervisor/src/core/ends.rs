@@ -24,7 +24,8 @@ impl<W: World> Core<W> {
     ) -> Result<bool, SupervisorError> {
         let call = &asked.call;
         let is_end = matches!(call.name(), Syscall::Exit | Syscall::ExitGroup);
-        if !is_end || self.is_free(process)? {
+        // A parent that waits for its memory could not be told.
+        if !is_end || self.lendings.concern(process) || self.is_free(process)? {
             return Ok(false);
         }
         let kin = self.kin(process);
@@ -109,6 +110,10 @@ impl<W: World> Core<W> {
         let Some(parent) = parent.map_err(fail("find a process"))? else {
             return Ok(false);
         };
+        // It could not be stopped for that.
+        if self.lendings.concern(parent) {
+            return Ok(false);
+        }
         let Some(object) = self.collectable(parent, call, wait)? else {
             return self.tell_of_none(parent, call, wait);
         };
@@ -163,6 +168,9 @@ impl<W: World> Core<W> {
         let Some(member) = self.members.get(&process) else {
             return Ok(false);
         };
+        if self.only_stays(process)? {
+            return Ok(true);
+        }
         // The way that a signal takes is changed to that of none only by a process that depends on nothing. So it was
         // the same at each image, but for the mask.
         let blocks = member.images().any(|image| self.world.blocks_ends(image));
@@ -242,11 +250,19 @@ impl<W: World> Core<W> {
 
     /// Brings about the exits that are certain.
     pub(super) fn attend_ends(&mut self) -> Result<(), SupervisorError> {
-        while let Some(exit) = self.objects.exits.take_due() {
+        while let Some(exit) = self.take_due() {
             self.bring_about(&exit)?;
             self.may_dismiss = true;
         }
         Ok(())
+    }
+
+    fn take_due(&mut self) -> Option<Exit> {
+        // A parent that cannot be stopped could not reap it.
+        let lendings = &self.lendings;
+        let can_happen =
+            |exit: &Exit| !exit.is_collected() || !lendings.concern(exit.ending.parent);
+        self.objects.exits.take_due(can_happen)
     }
 
     /// A process ends that has stood still at its exit. If its parent was told, the parent learns nothing new.

@@ -48,7 +48,7 @@ impl<W: World> Core<W> {
         if matches!(guessed, Guessed::Given | Guessed::Foreseen(_)) {
             self.stats.call(call.name()).predictions += 1;
         }
-        if self.is_free(process)? {
+        if self.may_go(process)? {
             self.dismiss(process)?;
         }
         Ok(guessed)
@@ -91,7 +91,7 @@ impl<W: World> Core<W> {
         Ok(match met.map_err(fail("look at a call"))? {
             meeting @ (Meeting::Pass(_) | Meeting::Note(_)) => Some(meeting),
             // The call is made again behind an image, and met then.
-            meeting @ (Meeting::Act(_) | Meeting::Bear) => {
+            meeting @ (Meeting::Act(_) | Meeting::Bear | Meeting::Lend { .. }) => {
                 (*guess == Guess::Truth).then_some(meeting)
             }
             // An image of before would stand in its way.

@@ -42,7 +42,7 @@ impl<W: World> Core<W> {
         object: ObjectId,
     ) -> Result<Gained, SupervisorError> {
         let gained = self.try_to_gain(process, call, object)?;
-        if gained != Gained::Depends && self.is_free(process)? {
+        if gained != Gained::Depends && self.may_go(process)? {
             self.dismiss(process)?;
         }
         Ok(gained)

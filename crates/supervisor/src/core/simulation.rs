@@ -271,6 +271,7 @@ struct Done {
     born: u64,
     unborn: u64,
     programs: u64,
+    loans: u64,
     outputs: u64,
     waits: BTreeMap<String, u64>,
 }
@@ -294,6 +295,7 @@ impl Done {
         self.born += of(&stats.objects, "birth");
         self.unborn += of(&stats.undone, "birth");
         self.programs += of(&stats.objects, "program");
+        self.loans += of(&stats.objects, "loan");
         self.outputs += of(&stats.objects, "stream");
         for (kind, waits) in stats.waits {
             *self.waits.entry(kind).or_default() += waits.count;
@@ -327,6 +329,7 @@ impl Done {
             self.born,
             self.unborn,
             self.programs,
+            self.loans,
             self.outputs,
         ];
         waited && counts.iter().all(|count| *count > 0)

@@ -8,11 +8,13 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::time::Timespec;
 use surmise_checkpoint::{Gate, PendingCall};
+use surmise_sys::ptrace::Registers;
 use surmise_sys::ptrace::call::CLONE_VESSEL;
 use surmise_sys::seccomp::{Answer, Listener, Notification};
 use surmise_syscalls::{Disposition, Kind, Syscall, row_numbered, row_of};
 
 use crate::call::Call;
+use crate::map::Map;
 
 /// How long a wait for a call may take before it is looked what its thread is doing.
 const SHORT: Timespec = Timespec {
@@ -20,11 +22,16 @@ const SHORT: Timespec = Timespec {
     tv_nsec: 5_000_000,
 };
 
+/// Of how many threads the last call is remembered.
+const HEARD_MAX: usize = 4096;
+
 /// The listener, and the calls that came while another one was waited for.
 #[derive(Debug)]
 pub(crate) struct Door {
     listener: Listener,
     backlog: Vec<Notification>,
+    /// The last call of each thread that was received; nothing if that call was answered without having happened.
+    heard: Map<Pid, Option<(u32, [u64; 6])>>,
     /// Whether the end of all threads was told.
     is_closed: bool,
 }
@@ -34,6 +41,7 @@ impl Door {
         Self {
             listener,
             backlog: Vec::new(),
+            heard: Map::default(),
             is_closed: false,
         }
     }
@@ -46,14 +54,44 @@ impl Door {
     /// The next call, `ready` being what polling the listener told.
     pub(crate) fn next(&mut self, ready: PollFlags) -> io::Result<Option<Call>> {
         if ready.contains(PollFlags::IN) {
-            return Ok(self.listener.receive()?.and_then(Call::new));
+            return Ok(self.receive()?.and_then(Call::new));
         }
         self.is_closed |= !ready.is_empty();
         Ok(None)
     }
 
+    fn receive(&mut self) -> io::Result<Option<Notification>> {
+        let received = self.listener.receive()?;
+        if let Some(call) = &received {
+            if self.heard.len() >= HEARD_MAX {
+                // Of threads that have ended, too.
+                self.heard.clear();
+            }
+            self.heard
+                .insert(call.thread, Some((call.number, call.arguments)));
+        }
+        Ok(received)
+    }
+
+    /// Whether a thread's call, from which it comes by its registers, may have begun: it was received then, and let pass.
+    pub(crate) fn may_have_heard(&self, thread: Pid, registers: &Registers) -> bool {
+        let arguments = registers.arguments();
+        let Some(number) = registers.call() else {
+            return true;
+        };
+        match self.heard.get(&thread) {
+            Some(last) if self.notifies(number, &arguments) => {
+                *last == Some((number as u32, arguments))
+            }
+            _ => true,
+        }
+    }
+
     /// False for a call that was answered before, or has gone.
-    pub(crate) fn respond(&self, call: PendingCall, answer: Answer) -> io::Result<bool> {
+    pub(crate) fn respond(&mut self, call: PendingCall, answer: Answer) -> io::Result<bool> {
+        if answer != Answer::Continue {
+            self.heard.insert(call.thread, None);
+        }
         match self.listener.answer(call.id, answer) {
             Err(error) if error.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => {
                 Ok(false)
@@ -79,7 +117,8 @@ impl Door {
             if !events[0].revents().contains(PollFlags::IN) {
                 return Ok(());
             }
-            self.backlog.extend(self.listener.receive()?);
+            let received = self.receive()?;
+            self.backlog.extend(received);
         }
     }
 
@@ -110,6 +149,10 @@ impl Gate for Door {
         !is_vessel && disposition != Some(Disposition::Allow)
     }
 
+    fn may_have_begun(&self, thread: Pid, registers: &Registers) -> bool {
+        self.may_have_heard(thread, registers)
+    }
+
     fn notifying_call(&self) -> i64 {
         // It has no effect, whatever becomes of its answer.
         let row = row_of(Syscall::Getpgid);
@@ -127,7 +170,7 @@ impl Gate for Door {
             if !events[0].revents().contains(PollFlags::IN) {
                 return Err(Errno::SRCH.into());
             }
-            match self.listener.receive()? {
+            match self.receive()? {
                 Some(call) if call.thread == thread => return Ok(Some(pending(&call))),
                 Some(call) => self.backlog.push(call),
                 None => {}

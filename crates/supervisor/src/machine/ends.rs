@@ -8,7 +8,7 @@ use surmise_sys::ptrace::Stopped;
 
 use super::family::{self, Way};
 use super::process::{self, Supervised};
-use super::{Learnt, Machine, spare_call, task, unless_out_of_reach};
+use super::{Door, Learnt, Machine, spare_call, task, unless_out_of_reach};
 use crate::call::Call;
 use crate::meeting::Ending;
 use crate::objects::exits::Exit;
@@ -33,13 +33,17 @@ impl Ends<Supervised, Stopped> for Machine {
     }
 
     fn exit(&mut self, process: &mut Supervised, ending: &Ending) -> io::Result<()> {
+        self.part(process.pid())?;
         process.exit(ending.status, &mut self.door)
     }
 
     fn rouse(&mut self, parent: Pid, calls: &[PendingCall]) -> io::Result<()> {
         let learnt = self.learnt.as_mut();
         match learnt.is_some_and(|learnt| learnt.sleepers.are_in(parent)) {
-            true => process::rouse(parent, calls, &mut self.door),
+            true => {
+                let traced = self.partings.traced(parent);
+                process::rouse(parent, calls, traced, &mut self.door)
+            }
             false => Ok(()),
         }
     }
@@ -109,7 +113,7 @@ impl Ends<Supervised, Stopped> for Machine {
     }
 
     fn pass_on(&mut self, stopped: Stopped) -> io::Result<()> {
-        let passed = pass_on(stopped);
+        let passed = pass_on(stopped, &self.door);
         match passed {
             Err(error) if task::is_gone(&error) => Ok(()),
             passed => passed,
@@ -127,8 +131,8 @@ impl Ends<Supervised, Stopped> for Machine {
 
 /// A call that reports any interruption begins again unless a handler runs: without a tracer, the kernel would not have
 /// interrupted it for a signal that the process does not notice.
-fn pass_on(stopped: Stopped) -> io::Result<()> {
-    spare_call(&stopped)?;
+fn pass_on(stopped: Stopped, door: &Door) -> io::Result<()> {
+    spare_call(&stopped, door)?;
     let signal = stopped.signal()?;
     stopped.go_on_with(&signal)
 }

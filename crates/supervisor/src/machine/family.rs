@@ -85,7 +85,7 @@ pub(super) fn ending(
 }
 
 /// Whether a process tells its parent of its end by SIGCHLD, as a child does that is no vessel.
-fn tells_by_signal(process: Pid) -> io::Result<bool> {
+pub(super) fn tells_by_signal(process: Pid) -> io::Result<bool> {
     /// Where proc_pid_stat(5) has `exit_signal`, from the state on.
     const PLACE: usize = 35;
     let stat = Entry::from(process).read("stat")?;

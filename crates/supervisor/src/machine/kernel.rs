@@ -19,13 +19,13 @@ use super::meeting::{self, Known};
 use super::output::{self, Output};
 use super::pipe::Pipe;
 use super::process::Supervised;
-use super::{Learnt, Machine, fit, pass, seen, spare_call, task, unless_out_of_reach};
+use super::{Learnt, Machine, fit, parting, pass, seen, spare_call, task, unless_out_of_reach};
 use crate::call::Call;
 use crate::meeting::{Meeting, Wanted};
 use crate::objects::input::{Look, Peeked, Place};
 use crate::objects::pipe::Taken;
 use crate::source::Guess;
-use crate::world::{Apart, Around, Born, Imaged, Traced, World};
+use crate::world::{Apart, Around, Born, Ends, Imaged, Traced, World};
 
 impl World for Machine {
     type Process = Supervised;
@@ -63,6 +63,9 @@ impl World for Machine {
     }
 
     fn happens(&mut self, call: &Call) -> io::Result<()> {
+        if let Some(process) = unless_out_of_reach(parting::ending(call), None)? {
+            self.part(process)?;
+        }
         match &mut self.learnt {
             Some(learnt) => {
                 learnt.sleepers.happens(call);
@@ -147,7 +150,13 @@ impl World for Machine {
         if unless_out_of_reach(learnt.seen.obstructs(process), true)? {
             return Ok(None);
         }
-        unless_out_of_reach(Supervised::new(process).map(Some), None)
+        let supervised = Supervised::new(process).map(|mut supervised| {
+            if self.partings.await_others(process) {
+                supervised.born(process);
+            }
+            Some(supervised)
+        });
+        unless_out_of_reach(supervised, None)
     }
 
     fn has_memory_for(&self, process: Pid, images: &[(Pid, usize)]) -> bool {
@@ -221,6 +230,10 @@ impl World for Machine {
     }
 
     fn resume(&mut self, process: &mut Supervised, traced: Traced) -> io::Result<()> {
+        let traced = match traced {
+            Traced::NoMore => self.partings.traced(process.pid()),
+            traced => traced,
+        };
         process.resume(traced, &mut self.door)
     }
 
@@ -229,7 +242,10 @@ impl World for Machine {
     }
 
     fn deliver(&mut self, stopped: Stopped) -> io::Result<()> {
-        let signal = spare_call(&stopped).and_then(|()| stopped.signal());
+        if self.partings.await_others(stopped.thread()) {
+            return self.pass_on(stopped);
+        }
+        let signal = spare_call(&stopped, &self.door).and_then(|()| stopped.signal());
         let delivered = signal.and_then(|signal| stopped.detach_with(&signal));
         match delivered {
             Err(error) if task::is_gone(&error) => Ok(()),

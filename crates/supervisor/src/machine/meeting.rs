@@ -76,7 +76,7 @@ pub(super) fn meet(process: Pid, call: &Call, known: Known<'_>) -> io::Result<Me
     {
         Disposition::Allow => return Ok(Meeting::Pass(Kind::None)),
         // A rollback could not restore that; it destroys such a process.
-        Disposition::Wait if met.has_no_image() && is_its_own(met.name) => {
+        Disposition::Wait if met.has_no_image() && is_its_own(&met) => {
             return Ok(Meeting::Pass(Kind::Process));
         }
         Disposition::Refuse(_) | Disposition::Wait => return Ok(Meeting::Wait),
@@ -96,8 +96,16 @@ pub(super) fn meet(process: Pid, call: &Call, known: Known<'_>) -> io::Result<Me
 }
 
 /// Whether a call changes something of its thread or process that nobody else has or sees.
-fn is_its_own(name: Syscall) -> bool {
-    matches!(name, Syscall::SetTidAddress | Syscall::Sigaltstack)
+fn is_its_own(met: &Met<'_>) -> bool {
+    /// PR_SET_NAME of prctl(2).
+    const SET_NAME: u32 = 15;
+    match met.name {
+        Syscall::SetTidAddress | Syscall::Sigaltstack | Syscall::Setrlimit => true,
+        // Zero is the caller.
+        Syscall::Prlimit64 => met.arguments[0] as u32 == 0,
+        Syscall::Prctl => met.arguments[0] as u32 == SET_NAME,
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -116,7 +124,7 @@ mod tests {
 
     /// By kind of object: calls that a rollback undoes, or that have nothing to undo.
     const PASSING: [(&str, &str); 8] = [
-        ("borne", "fork"),
+        ("borne", "fork vfork"),
         (
             "descriptor",
             "epoll_create epoll_create1 eventfd eventfd2 inotify_init inotify_init1 lseek memfd_create \
@@ -176,7 +184,7 @@ mod tests {
                         Meeting::Pass(kind) => kind.name(),
                         Meeting::Note(_) => "noted",
                         Meeting::Act(Act::Take(_)) => "input",
-                        Meeting::Bear => "borne",
+                        Meeting::Bear | Meeting::Lend { .. } => "borne",
                         Meeting::Act(_) | Meeting::Execute | Meeting::Wait => "changed",
                     };
                     passing.entry(kind).or_default().push(row.name().as_str());

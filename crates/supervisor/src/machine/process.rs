@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
 use surmise_checkpoint::{
-    Account, Birth, Change, Checkpoint, CheckpointError, Departing, Gate, Halted, PendingCall,
-    Process, Standing, Traced,
+    Account, Birth, Change, Checkpoint, CheckpointError, Departing, Gate, Halted, Lent,
+    PendingCall, Process, Standing, Traced,
 };
 use surmise_sys::memory;
 use surmise_sys::ptrace::{SignalInfo, Stopped};
@@ -44,7 +44,7 @@ impl Supervised {
         Ok(Self::of(Process::new(process)?))
     }
 
-    fn of(process: Process) -> Self {
+    pub(super) fn of(process: Process) -> Self {
         Self {
             process,
             standing: None,
@@ -139,6 +139,11 @@ impl Supervised {
             Birth::Childless => Born::Childless,
             Birth::Unmade => Born::Unmade,
         })
+    }
+
+    /// Has a call happen by which the process lends its memory.
+    pub(super) fn lend(&mut self, call: &Call, door: &mut Door) -> io::Result<Lent> {
+        self.process.lend(call.pending(), door)
     }
 
     /// Stops all threads. False if the process has ended.
@@ -344,12 +349,17 @@ fn fill(process: Pid, told: &Told) -> bool {
 }
 
 /// Has the threads of a process make the calls once more that they sleep in, if they can be stopped soon.
-pub(super) fn rouse(process: Pid, calls: &[PendingCall], door: &mut Door) -> io::Result<()> {
+pub(super) fn rouse(
+    process: Pid,
+    calls: &[PendingCall],
+    traced: Traced,
+    door: &mut Door,
+) -> io::Result<()> {
     let Ok(mut process) = Process::new(process) else {
         return Ok(());
     };
     match process.halt(calls, Vec::new(), IMAGING, door) {
-        Ok(halted) => halted.go_on(None, Traced::NoMore, door),
+        Ok(halted) => halted.go_on(None, traced, door),
         Err(_) => Ok(()),
     }
 }

@@ -154,10 +154,10 @@ impl Exits {
         self.retracted.clear();
     }
 
-    /// Takes an exit that is to happen now: the first of those.
-    pub(crate) fn take_due(&mut self) -> Option<Exit> {
+    /// Takes an exit that is to happen now: the first of those that can.
+    pub(crate) fn take_due(&mut self, can_happen: impl Fn(&Exit) -> bool) -> Option<Exit> {
         let mut held = self.held.iter();
-        let (&object, _) = held.find(|(_, exit)| exit.is_due())?;
+        let (&object, _) = held.find(|(_, exit)| exit.is_due() && can_happen(exit))?;
         self.idle.push(object);
         self.held.remove(&object)
     }

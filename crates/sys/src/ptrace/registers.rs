@@ -115,6 +115,12 @@ impl Registers {
         Some(self.0.orig_rax as i64).filter(|number| *number >= 0)
     }
 
+    /// The arguments of that call.
+    pub fn arguments(&self) -> [u64; 6] {
+        let raw = &self.0;
+        [raw.rdi, raw.rsi, raw.rdx, raw.r10, raw.r8, raw.r9]
+    }
+
     /// Where it executes next.
     pub fn instruction_pointer(&self) -> u64 {
         self.0.rip
@@ -189,6 +195,15 @@ impl Registers {
         self.undisturbed_if_changed().unwrap_or(*self)
     }
 
+    /// As they are, but that the call begins again in any case, for a thread that takes a signal in a call which has not
+    /// begun. `None` where a call was not interrupted in that way.
+    pub fn beginning_again(&self) -> Option<Self> {
+        let is_unbegun = self.call().is_some() && self.result() == ERESTARTSYS;
+        let mut raw = self.0;
+        raw.rax = ERESTARTNOINTR as u64;
+        is_unbegun.then_some(Self(raw))
+    }
+
     /// As [`Self::undisturbed`]; `None` where they are that already.
     pub fn undisturbed_if_changed(&self) -> Option<Self> {
         let is_among = |calls: &[i64]| calls.contains(&(self.0.orig_rax as i64));
@@ -245,6 +260,18 @@ mod tests {
             (libc::SYS_read, 7),
         ] {
             assert_eq!(goes_on(number, result), None, "{number} {result}");
+        }
+    }
+
+    #[test]
+    fn a_call_that_has_not_begun_begins_after_any_handler() {
+        let again = |number, result| {
+            let registers = from_call(number, result).beginning_again();
+            registers.map(|registers| registers.result())
+        };
+        assert_eq!(again(libc::SYS_openat, -512), Some(-513));
+        for (number, result) in [(libc::SYS_openat, -4), (libc::SYS_openat, 3), (-1, -512)] {
+            assert_eq!(again(number, result), None, "{number} {result}");
         }
     }
 

@@ -7,6 +7,7 @@
 mod births;
 mod ends;
 mod family;
+mod lending;
 mod log;
 mod meeting;
 mod op;
@@ -29,8 +30,9 @@ use crate::source::Guess;
 use crate::world::{Apart, Around, Born, Imaged, Traced, World};
 
 pub(super) use family::{End, Families};
+pub(super) use lending::memory;
 pub(super) use log::{Disk, Log};
-pub(super) use op::{FILES, Op};
+pub(super) use op::{FAILED, FILES, LENT, Op};
 pub(super) use sides::{BROKEN, END, NO_END, Side, Sides};
 use state::Held;
 pub(super) use state::{Shared, State, Step, Written, pass};
@@ -108,7 +110,9 @@ impl World for Fake {
     }
 
     fn admit(&mut self, process: Pid) -> io::Result<Option<Pid>> {
-        Ok(self.0.borrow_mut().rng.u8(..8).ne(&0).then_some(process))
+        let state = &mut *self.0.borrow_mut();
+        let is_admitted = state.rng.u8(..8) != 0 && !state.shares_memory(process);
+        Ok(is_admitted.then_some(process))
     }
 
     fn has_memory_for(&self, _: Pid, _: &[(Pid, usize)]) -> bool {
@@ -198,11 +202,7 @@ impl World for Fake {
             let task = state.task(thread);
             (task.waits_in, task.traced) = (None, true);
         }
-        let child = state.births.child(parent, at);
-        if let Some(child) = child {
-            state.task(child).traced = true;
-        }
-        Ok(child.map_or(Born::Childless, |child| Born::Child(child, child)))
+        Ok(state.trace_child(parent, at))
     }
 
     fn executes(&self, _: &mut Pid) {}

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rustix::process::Pid;
 
-use super::fake::{BROKEN, END, End, FILES, Families, NO_END, Op, Side, Sides, State, Step};
+use super::fake::{
+    BROKEN, END, End, FAILED, FILES, Families, LENT, NO_END, Op, Side, Sides, State, Step, memory,
+};
 
 /// Its files, its pipe, and its families.
 struct Plain<'a> {
@@ -17,6 +19,7 @@ struct Plain<'a> {
     inner: VecDeque<u8>,
     /// What each process has open of it.
     sides: BTreeMap<i32, Sides>,
+    memories: Memories,
 }
 
 impl<'a> Plain<'a> {
@@ -33,6 +36,7 @@ impl<'a> Plain<'a> {
                 .iter()
                 .map(|&(process, sides)| (number(process), sides))
                 .collect(),
+            memories: Memories::default(),
         }
     }
 
@@ -135,15 +139,24 @@ impl<'a> Plain<'a> {
                     None => self.families.wait(parent).expect("a child has ended").1,
                 }
             }
-            Op::Bear => {
+            Op::Bear | Op::Lend => {
                 if let Some(child) = self.state.births.child(task, step.at) {
                     let parent = self.process(task);
                     self.families.bear(parent, child);
                     self.sides.insert(number(child), self.sides(parent));
+                    self.memories.bear(task, child, told == LENT);
                 }
                 // There may be too many.
                 told
             }
+            // Whether a program can be executed is the machine's to say.
+            Op::Execute if self.memories.has_loan(task) && told == FAILED => told,
+            Op::Execute if self.memories.has_loan(task) => self
+                .memories
+                .execute(task, |one| self.state.tasks[one].process),
+            Op::Regain => self
+                .memories
+                .regain(task, |one| self.state.tasks[one].process),
             Op::Kill(process) => {
                 self.families.end(process, End::Killed);
                 self.sides.remove(&number(process));
@@ -158,6 +171,96 @@ impl<'a> Plain<'a> {
     }
 }
 
+/// What is in memory: all that threads of its process were told, and children that have it.
+#[derive(Default)]
+struct Memories {
+    sums: BTreeMap<i32, i64>,
+    loans: BTreeMap<i32, Loan>,
+    killed: BTreeSet<i32>,
+}
+
+struct Loan {
+    parent: Pid,
+    sum: i64,
+    is_over: bool,
+}
+
+impl Memories {
+    fn tell(&mut self, &Step { task, told, .. }: &Step) {
+        // Of what no task does nobody is told.
+        if task == Pid::INIT {
+            return;
+        }
+        *self.sums.entry(number(task)).or_default() += told;
+        if let Some(loan) = self.loans.get_mut(&number(task)) {
+            loan.sum += told;
+        }
+    }
+
+    /// Nobody takes the memory back of a process that was killed.
+    fn leave_killed(&mut self, step: &Step, process: impl Fn(Pid) -> Pid) {
+        let child = match step.op {
+            Op::Kill(killed) => {
+                self.killed.insert(number(killed));
+                killed
+            }
+            Op::Exit(_) => step.task,
+            Op::Execute if step.told != FAILED => step.task,
+            _ => return,
+        };
+        let killed = &self.killed;
+        let is_left = |loan: &Loan| killed.contains(&number(process(loan.parent)));
+        self.loans
+            .retain(|of, loan| *of != number(child) || !is_left(loan));
+    }
+
+    fn bear(&mut self, parent: Pid, child: Pid, is_lent: bool) {
+        let sum = self.sums.get(&number(parent)).copied().unwrap_or(0);
+        self.sums.insert(number(child), sum);
+        if is_lent {
+            let loan = Loan {
+                parent,
+                sum: 0,
+                is_over: false,
+            };
+            self.loans.insert(number(child), loan);
+        }
+    }
+
+    fn has_loan(&self, child: Pid) -> bool {
+        let loan = self.loans.get(&number(child));
+        loan.is_some_and(|loan| !loan.is_over)
+    }
+
+    /// A child executes a program: it has its parent's memory until then.
+    fn execute(&mut self, child: Pid, process: impl Fn(Pid) -> Pid) -> i64 {
+        let loan = self.loans.get_mut(&number(child)).expect("a loan");
+        loan.is_over = true;
+        let parent = process(loan.parent);
+        self.of(parent, process)
+    }
+
+    fn regain(&mut self, parent: Pid, process: impl Fn(Pid) -> Pid) -> i64 {
+        let told = self.of(process(parent), process);
+        self.loans.retain(|_, loan| loan.parent != parent);
+        told
+    }
+
+    fn of(&self, of: Pid, process: impl Fn(Pid) -> Pid) -> i64 {
+        let pid = |number: i32| Pid::from_raw(number).expect("a number");
+        let own = self
+            .sums
+            .iter()
+            .filter(|(task, _)| process(pid(**task)) == of);
+        let lent = self
+            .loans
+            .values()
+            .filter(|loan| process(loan.parent) == of);
+        let sums = own.map(|(_, sum)| sum).chain(lent.map(|loan| &loan.sum));
+        memory(sums.sum())
+    }
+}
+
 /// What is left of all that tasks did is what a machine without guesses could have done: no task was told anything else,
 /// and nobody outside has seen anything else.
 pub(super) fn is_plain(state: &State) {
@@ -168,6 +271,10 @@ pub(super) fn is_plain(state: &State) {
         let told = plain.tell(*step);
         assert_eq!(step.told, told, "{step:?} of {:?}", state.steps);
         shutting.push(plain.writers() < before);
+        plain.memories.tell(step);
+        plain
+            .memories
+            .leave_killed(step, |one| state.tasks[one].process);
     }
     assert_eq!(state.files, plain.files);
     assert_eq!(state.pipe, plain.pipe);
@@ -201,7 +308,7 @@ fn is_in_causal_order(state: &State, shutting: &[bool]) {
             puts += 1;
         }
         heard.hear(step, shuts);
-        if let Op::Bear = step.op
+        if let Op::Bear | Op::Lend = step.op
             && let Some(child) = state.births.child(step.task, step.at)
         {
             let known = heard.by(step.task).clone();

@@ -25,11 +25,12 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
             Meeting::Note(Change::Directory)
         }
         Syscall::SetTidAddress if is_tid_address_known(met) => Meeting::Note(Change::TidAddress),
-        Syscall::Clone => match birth(&met.arguments) {
-            Meeting::Bear => child(met)?,
+        Syscall::Clone => match birth(met)? {
+            birth @ (Meeting::Bear | Meeting::Lend { .. }) => child(met, birth)?,
             other => other,
         },
-        Syscall::Fork => child(met)?,
+        Syscall::Fork => child(met, Meeting::Bear)?,
+        Syscall::Vfork => child(met, lending(met)?)?,
         Syscall::Getpgid | Syscall::Getsid | Syscall::Getpgrp | Syscall::Getppid => {
             Meeting::Pass(Kind::Process)
         }
@@ -63,27 +64,37 @@ fn is_tid_address_known(met: &Met<'_>) -> bool {
     })
 }
 
-/// A rollback ends a thread that is new, and a process with a copy of the caller's memory. A process that is otherwise
-/// made waits: it shares something with its parent, or is not its child.
-fn birth(arguments: &[u64; 6]) -> Meeting {
+/// A rollback ends a thread that is new, a process with a copy of the caller's memory, and one that has that memory while the
+/// caller waits, as the C library's posix_spawn makes it. A process that is otherwise made waits: it shares something else with
+/// its parent, or is not its child.
+fn birth(met: &Met<'_>) -> io::Result<Meeting> {
     /// CLONE_PARENT_SETTID, CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID of clone(2): what fork of the C library asks for.
     const TOLD: u64 = 0x10_0000 | 0x20_0000 | 0x100_0000;
     /// The signal that tells of the end, SIGCHLD.
     const AS_FORK: u64 = 17;
-    let [flags, stack, ..] = *arguments;
-    match flags & !TOLD {
+    /// CLONE_VM, CLONE_VFORK of clone(2).
+    const AS_VFORK: u64 = 0x100 | 0x4000 | AS_FORK;
+    let [flags, stack, ..] = met.arguments;
+    Ok(match flags & !TOLD {
         _ if flags & task::CLONE_THREAD != 0 => Meeting::Pass(Kind::Thread),
         AS_FORK if stack == 0 => Meeting::Bear,
+        // Numbers that the kernel writes into memory would be written into the parent's.
+        AS_VFORK if flags == AS_VFORK => lending(met)?,
         _ => Meeting::Wait,
-    }
+    })
+}
+
+fn lending(met: &Met<'_>) -> io::Result<Meeting> {
+    let is_alone = task::threads(met.process)?.len() == 1;
+    Ok(Meeting::Lend { is_alone })
 }
 
 /// If a process and its child are destroyed, the child is an orphan first. A process that adopts it would wait for a child that
 /// nobody has borne.
-fn child(met: &Met<'_>) -> io::Result<Meeting> {
+fn child(met: &Met<'_>, birth: Meeting) -> io::Result<Meeting> {
     Ok(match met.known.seen.has_reaper_above(met.process)? {
         true => Meeting::Wait,
-        false => Meeting::Bear,
+        false => birth,
     })
 }
 
@@ -107,6 +118,10 @@ fn handler(met: &Met<'_>) -> io::Result<Meeting> {
     const IGNORE: u64 = 1;
     /// SIGCHLD, SIGCONT, SIGURG, SIGWINCH: by default they are ignored.
     const IGNORED: [u32; 4] = [17, 18, 23, 28];
+    // A rollback could not restore any of that; it destroys such a process.
+    if met.has_no_image() {
+        return Ok(Meeting::Pass(Kind::Process));
+    }
     let [signal, action, ..] = met.arguments;
     let signal = signal as u32;
     // It fails by itself.

@@ -4,9 +4,12 @@ use std::collections::BTreeSet;
 
 use rustix::process::Pid;
 
+use super::Fake;
 use super::op::Op;
 use super::sides::Sides;
 use super::state::{State, Task};
+use crate::member::Member;
+use crate::world::Born;
 
 /// There are no more tasks than this, also those that have ended.
 const TASKS_MAX: usize = 40;
@@ -57,6 +60,11 @@ impl Births {
     }
 }
 
+/// Whether a member has one thread and no image.
+pub(super) fn is_alone(state: &State, member: &Member<Fake>) -> bool {
+    member.images().len() == 0 && state.threads(member.pid()).len() == 1
+}
+
 impl State {
     /// A task bears a process, with one thread, that goes on as a copy of the task. Returns what the task is told.
     pub(super) fn bear(&mut self, parent: Pid) -> i64 {
@@ -80,9 +88,12 @@ impl State {
             filled: None,
             is_alive: true,
             stands: false,
-            traced: bearer.traced,
+            traced: false,
             at_exit: false,
             closed: Vec::new(),
+            loan: None,
+            lends: false,
+            gives_back: None,
         };
         let bearer = bearer.process;
         let sides = self.sides(bearer);
@@ -97,6 +108,15 @@ impl State {
         1
     }
 
+    /// Whom a task has borne that had been told so much, a tracee now.
+    pub(super) fn trace_child(&mut self, parent: Pid, at: usize) -> Born<Pid> {
+        let Some(child) = self.births.child(parent, at) else {
+            return Born::Childless;
+        };
+        self.task(child).traced = true;
+        Born::Child(child, child)
+    }
+
     /// A process is destroyed that was never born: nothing that it did was done, and it has borne nobody.
     pub(super) fn unbear(&mut self, process: Pid) {
         let all = self.tasks.iter();
@@ -104,7 +124,8 @@ impl State {
         let threads: Vec<_> = threads.map(|(pid, _)| pid).collect();
         self.end(process);
         for thread in threads {
-            self.steps.retain(|step| step.task != thread);
+            self.give_back(thread);
+            self.strike(thread, 0);
             self.births.forget(thread, 0);
         }
         // It may have been killed before.
@@ -117,12 +138,20 @@ impl State {
     pub(super) fn restore(&mut self, image: Vec<(Pid, Vec<i64>)>) {
         for (thread, told) in image {
             let length = told.len();
-            self.steps
-                .retain(|step| step.task != thread || step.at < length);
+            self.strike(thread, length);
             self.births.forget(thread, length);
             let task = self.task(thread);
             (task.told, task.at_exit) = (told, false);
             task.closed.retain(|(at, _)| *at < length);
         }
+    }
+
+    /// What a task did that had been told so much was not done.
+    fn strike(&mut self, thread: Pid, told: usize) {
+        let is_struck = |of: Pid, at: usize| of == thread && at >= told;
+        let mut certain = self.certain.iter();
+        let is_certain = certain.any(|&(of, at)| is_struck(of, at));
+        assert!(!is_certain, "{thread:?} did what cannot be taken back");
+        self.steps.retain(|step| !is_struck(step.task, step.at));
     }
 }

@@ -80,12 +80,13 @@ impl Ends<Pid, Pid> for Fake {
 
     fn tell(
         &mut self,
-        _: &mut Pid,
+        process: &mut Pid,
         call: &Call,
         (exit, _): (&Exit, &Told),
         _: &[PendingCall],
     ) -> io::Result<bool> {
         let state = &mut *self.0.borrow_mut();
+        assert!(!state.shares_memory(*process), "it cannot be stopped");
         if state.rng.u8(..8) == 0 {
             if state.rng.bool() {
                 state.task(call.thread()).waits_in = None;
@@ -127,7 +128,8 @@ impl Ends<Pid, Pid> for Fake {
         Ok(false)
     }
 
-    fn pass_on(&mut self, _: Pid) -> io::Result<()> {
+    fn pass_on(&mut self, thread: Pid) -> io::Result<()> {
+        self.0.borrow_mut().task(thread).at_signal = false;
         Ok(())
     }
 

@@ -1,5 +1,7 @@
 //! What a fake machine says that it takes to let a call happen.
 
+use super::births::is_alone;
+use super::lending::lending;
 use super::op::Op;
 use super::state::State;
 use super::{Fake, INNER, address_of};
@@ -37,6 +39,7 @@ pub(super) fn meet(state: &State, call: &Call, member: Option<&Member<Fake>>) ->
             room: vec![(thread, 1)],
         })),
         Op::Bear => Meeting::Bear,
+        Op::Lend => lending(state, call.thread()),
         Op::Execute if member.is_some_and(|member| is_alone(state, member)) => Meeting::Execute,
         Op::Sync
         | Op::Irrevocable
@@ -46,11 +49,7 @@ pub(super) fn meet(state: &State, call: &Call, member: Option<&Member<Fake>>) ->
         | Op::Close(_)
         | Op::Leave
         | Op::Push(_)
-        | Op::Kill(_) => Meeting::Wait,
+        | Op::Kill(_)
+        | Op::Regain => Meeting::Wait,
     }
-}
-
-/// Whether a member has one thread and no image.
-fn is_alone(state: &State, member: &Member<Fake>) -> bool {
-    member.images().len() == 0 && state.threads(member.pid()).len() == 1
 }

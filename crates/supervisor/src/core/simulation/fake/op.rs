@@ -31,6 +31,10 @@ pub(in crate::core::simulation) enum Op {
     Irrevocable,
     /// Bears a process.
     Bear,
+    /// Bears a process that has the memory until it executes a program or ends.
+    Lend,
+    /// Has the memory back.
+    Regain,
     /// Executes a program. No image of before can be restored.
     Execute,
     /// Waits for any child of its process.
@@ -47,15 +51,14 @@ pub(in crate::core::simulation) enum Op {
 
 pub(in crate::core::simulation) const FILES: usize = 3;
 
+/// What a task is told that has lent its memory, and one that could not do what it wanted to.
+pub(in crate::core::simulation) const LENT: i64 = 50_000;
+pub(in crate::core::simulation) const FAILED: i64 = -2;
+
 impl Op {
     /// What a task does that was told all this.
     pub(super) fn after(seed: u64, told: &[i64]) -> Self {
-        let mut hash = seed ^ 0x9e37_79b9_7f4a_7c15;
-        for &word in told {
-            hash = (hash ^ word.cast_unsigned())
-                .wrapping_mul(0x0100_0000_01b3)
-                .rotate_left(23);
-        }
+        let hash = hash(seed, told);
         // Those that have got a child's end are likely to end soon.
         let is_of_child = told.last().is_some_and(|&told| told >= End::TOLD_MIN);
         let may_end = match is_of_child {
@@ -65,8 +68,11 @@ impl Op {
         if told.len() >= 30 || may_end {
             return Self::Exit((hash >> 48) as u8);
         }
+        if is_of_child && hash.is_multiple_of(3) {
+            return Self::Lend;
+        }
         let place = (hash >> 32) as usize % FILES;
-        let kind = match hash / 16 % 29 {
+        let kind = match hash / 16 % 30 {
             // In some schedules there is nothing but files, output and children.
             11..=14 | 18 if seed.is_multiple_of(2) => hash / 1024 % 11,
             // In others there is hardly anything but a pipe whose ends are closed.
@@ -89,7 +95,19 @@ impl Op {
             25 => Self::Execute,
             26 | 27 => Self::Close(Side::Writing),
             28 => Self::Close(Side::Reading),
+            29 => Self::Lend,
             _ => Self::Irrevocable,
+        }
+    }
+
+    /// What a task does that has its parent's memory, and was told so much since.
+    pub(super) fn with_loan(seed: u64, told: &[i64], since: usize) -> Self {
+        let hash = hash(seed, told);
+        match told.len() - since {
+            // That was its program.
+            _ if told.last() == Some(&FAILED) => Self::Exit((hash >> 48) as u8),
+            steps if steps > 4 || hash.is_multiple_of(3) => Self::Execute,
+            _ => Self::after(seed, told),
         }
     }
 
@@ -105,10 +123,22 @@ impl Op {
             Self::Sync => Syscall::Fsync,
             Self::Irrevocable => Syscall::Execve,
             Self::Bear => Syscall::Fork,
+            Self::Lend => Syscall::Vfork,
             Self::Execute => Syscall::Execveat,
             Self::Wait => Syscall::Wait4,
             Self::Close(_) => Syscall::Close,
-            Self::Exit(_) | Self::Leave | Self::Push(_) | Self::Kill(_) => Syscall::Exit,
+            Self::Exit(_) | Self::Leave | Self::Push(_) | Self::Kill(_) | Self::Regain => {
+                Syscall::Exit
+            }
         })
     }
+}
+
+fn hash(seed: u64, told: &[i64]) -> u64 {
+    told.iter()
+        .fold(seed ^ 0x9e37_79b9_7f4a_7c15, |hash, word| {
+            (hash ^ word.cast_unsigned())
+                .wrapping_mul(0x0100_0000_01b3)
+                .rotate_left(23)
+        })
 }

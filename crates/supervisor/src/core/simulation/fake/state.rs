@@ -12,7 +12,8 @@ use surmise_sys::seccomp::{Answer, Notification};
 
 use super::births::Births;
 use super::family::{End, Families};
-use super::op::{FILES, Op};
+use super::lending::Loan;
+use super::op::{FAILED, FILES, Op};
 use super::sides::{BROKEN, END, NO_END, Side, Sides};
 use crate::call::Call;
 
@@ -57,16 +58,26 @@ pub(in crate::core::simulation) struct Task {
     pub(super) at_exit: bool,
     /// The sides of the pipe inside that it has closed, and how much it had been told before.
     pub(super) closed: Vec<(usize, Side)>,
+    /// It has its parent's memory.
+    pub(super) loan: Option<Loan>,
+    /// A child has its memory, for which it waits.
+    pub(super) lends: bool,
+    /// It has given the memory back a moment ago.
+    pub(super) gives_back: Option<Loan>,
 }
 
 impl Task {
     pub(super) fn op(&self) -> Op {
-        Op::after(self.seed, &self.told)
+        match self.loan {
+            Some(loan) => Op::with_loan(self.seed, &self.told, loan.since),
+            None => Op::after(self.seed, &self.told),
+        }
     }
 
     /// Whether it is about to make a call, or could be stopped by a signal.
     fn runs(&self) -> bool {
-        self.is_alive && self.waits_in.is_none() && !self.at_signal && !self.at_exit
+        let is_busy = self.waits_in.is_some() || self.at_signal || self.at_exit || self.lends;
+        self.is_alive && !is_busy
     }
 }
 
@@ -123,6 +134,8 @@ pub(in crate::core::simulation) struct State {
     pub(in crate::core::simulation) stream: Vec<Written>,
     pub(in crate::core::simulation) room: usize,
     pub(in crate::core::simulation) steps: Vec<Step>,
+    /// Which of them nobody can take back: by their tasks, and how much these had been told.
+    pub(super) certain: Vec<(Pid, usize)>,
     pub(in crate::core::simulation) promised: u64,
     pub(in crate::core::simulation) kept: u64,
     /// By the number of a call: how many promises have to be kept before it is answered.
@@ -177,6 +190,9 @@ impl State {
                 traced: false,
                 at_exit: false,
                 closed: Vec::new(),
+                loan: None,
+                lends: false,
+                gives_back: None,
             };
             (pid(process + thread), task)
         });
@@ -206,6 +222,7 @@ impl State {
             stream: Vec::new(),
             room: 0,
             steps: Vec::new(),
+            certain: Vec::new(),
             promised: 0,
             kept: 0,
             awaited: BTreeMap::new(),
@@ -292,6 +309,7 @@ impl State {
         self.end(process);
         self.families.end(process, End::Killed);
         self.note_outside(Op::Kill(process));
+        self.give_back(process);
     }
 
     /// All threads of a process end.
@@ -299,6 +317,7 @@ impl State {
         for thread in self.threads(process) {
             let task = &mut self.tasks[thread];
             (task.is_alive, task.waits_in, task.at_signal) = (false, None, false);
+            task.lends = false;
         }
     }
 
@@ -343,19 +362,27 @@ impl State {
             Answer::Value(told) => told,
             Answer::Error(errno) => -i64::from(errno.raw_os_error()),
         };
+        if matches!(op, Op::Irrevocable | Op::Exit(_)) && answer == Answer::Continue {
+            self.certain.push((pid, self.tasks[pid].told.len()));
+        }
         self.tell(pid, op, told);
-        if let Op::Exit(status) = op
-            && answer == Answer::Continue
-        {
-            let task = self.task(pid);
-            assert!(!task.traced, "it ends while something is undecided");
-            task.is_alive = false;
-            let process = task.process;
-            if self.threads(process).is_empty() {
-                self.families.end(process, End::Exited(status));
-            }
+        match op {
+            Op::Exit(status) if answer == Answer::Continue => self.exit(pid, status),
+            Op::Execute if told != FAILED => self.give_back(pid),
+            _ => {}
         }
         true
+    }
+
+    fn exit(&mut self, pid: Pid, status: u8) {
+        assert!(self.is_certain(pid), "it ends while something is undecided");
+        let task = self.task(pid);
+        task.is_alive = false;
+        let process = task.process;
+        if self.threads(process).is_empty() {
+            self.families.end(process, End::Exited(status));
+        }
+        self.give_back(pid);
     }
 
     /// A task has done something, and is told what came of it.
@@ -416,7 +443,7 @@ impl State {
     /// What a call gives that happens; `None` if it would wait for ever.
     pub(super) fn happen(&mut self, pid: Pid, op: Op) -> Option<i64> {
         if let Op::Irrevocable = op {
-            assert!(!self.tasks[pid].traced, "it cannot be taken back");
+            assert!(self.is_certain(pid), "it cannot be taken back");
         }
         if let Op::Execute = op {
             let process = self.tasks[pid].process;
@@ -465,14 +492,16 @@ impl State {
             }
             Op::Wait => self.wait(self.tasks[pid].process)?,
             Op::Bear => self.bear(pid),
+            Op::Lend => self.lend(pid),
+            Op::Execute => self.execute(pid),
             Op::Sync
             | Op::Irrevocable
-            | Op::Execute
             | Op::Exit(_)
             | Op::Close(_)
             | Op::Leave
             | Op::Push(_)
-            | Op::Kill(_) => 0,
+            | Op::Kill(_)
+            | Op::Regain => 0,
         })
     }
 
@@ -486,7 +515,8 @@ impl State {
     ) -> bool {
         self.threads(process).into_iter().all(|thread| {
             let task = &self.tasks[thread];
-            (task.waits_in.is_none() || has_call(thread)) && (!task.at_signal || has_signal(thread))
+            let stops = task.waits_in.is_none() || has_call(thread);
+            stops && !task.lends && (!task.at_signal || has_signal(thread))
         })
     }
 }

@@ -1,0 +1,30 @@
+//! S31: the end of a child disturbs no call of its parent, though the parent catches the signal that tells of the end.
+
+use super::right::late;
+use super::{compile, has, torture};
+use crate::setting::Setting;
+
+/// The shell catches the signal, and makes the next process while an earlier one ends.
+const PIPELINES: &str = "
+for n in 1 2 3 4 5 6 7 8; do echo a b c | tr a-c A-C | cat; done
+for n in 1 2 3 4; do (exit $n) & (exit 3); x=$(echo $n); echo $x $?; wait; done
+";
+
+#[test]
+fn a_shell_makes_its_pipelines() {
+    let command = ["dash", "-c", PIPELINES];
+    torture("pipelines", &command, |_| has("dash"));
+    late(&command, |_| has("dash"));
+}
+
+#[test]
+fn calls_that_no_signal_interrupts_are_not_interrupted() {
+    let command = ["./partings", "8"];
+    torture("partings", &command, checking);
+    late(&command, checking);
+}
+
+fn checking(setting: &Setting) -> bool {
+    compile(setting, "partings.c", &["gcc", "-O1"]);
+    true
+}
