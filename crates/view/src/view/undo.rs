@@ -87,8 +87,8 @@ impl View {
     }
 
     /// What a process changes from now on is the new mark's. The process is named by its number in the caller's
-    /// namespace. `has_borne` says that its children act for it, too, and may share what it has open. As long as the process
-    /// has marks, that need not be said a second time of the same files.
+    /// namespace. `has_borne` says that its children may share what it has open. As long as the process has marks, that need
+    /// not be said a second time of the same files.
     ///
     /// # Errors
     /// `EBUSY` during a commit.
