@@ -29,7 +29,7 @@ use crate::kind::Kind;
 use crate::map::Map;
 use crate::member::Member;
 use crate::objects::Objects;
-use crate::objects::files::{FILES, Files};
+use crate::objects::files::Files;
 use crate::source::{Source, Sources};
 use crate::stats::Stats;
 use crate::waits::{Asked, Item, Waited, Waits};
@@ -121,7 +121,9 @@ impl<W: World> Core<W> {
         if let Some(log) = self.objects.files.log() {
             log.asked().map_err(fail("hear from the view"))?;
         }
-        self.hurry(Node::Object(FILES))?;
+        for object in self.objects.files.objects() {
+            self.hurry(Node::Object(object))?;
+        }
         self.attend_all()
     }
 
@@ -233,6 +235,7 @@ impl<W: World> Core<W> {
         self.stats.call(call.name()).events += 1;
         let heard = self.world.heard(&call);
         heard.map_err(fail("look at a call"))?;
+        self.objects.files.heard(&call);
         let offer = self.sources.offer(&call, || self.world.now());
         self.waits.add(Item::Call(Asked {
             call,

@@ -10,6 +10,7 @@ pub(crate) mod meeting;
 mod output;
 mod pipe;
 mod process;
+mod reach;
 mod seen;
 pub(crate) mod task;
 

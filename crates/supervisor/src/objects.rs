@@ -20,7 +20,7 @@ use crate::map::Map;
 use crate::meeting::Act;
 use crate::member::Member;
 use crate::object::{Did, ObjectKind, Obstacle};
-use crate::world::{Apart, World};
+use crate::world::World;
 
 use exits::Exits;
 use files::{Files, ViewFiles};
@@ -28,7 +28,8 @@ use input::Inputs;
 use pipe::Pipes;
 use stream::Streams;
 
-/// Where the numbers of each kind begin that it gives its objects for the engine. All files are one object, below them.
+/// Where the numbers of each kind begin that it gives its objects for the engine. A mark of the view is an object by its
+/// number, below them.
 mod numbers {
     pub(super) const INPUTS: u64 = 1 << 32;
     pub(super) const PIPES: u64 = 2 << 32;
@@ -86,12 +87,12 @@ impl<W: World> Objects<W> {
         member: &Member<W>,
         call: &Call,
         act: &Act,
-        apart: &Apart,
+        vessels: &[Pid],
     ) -> io::Result<(Did, UndoId, Kind)> {
         let record = self.next_record();
         let mut kind = act.kind();
         let did = match act {
-            Act::Change(_) => self.files.change(world, member, record, apart)?,
+            Act::Change(_) => self.files.change(world, member, call, (record, vessels))?,
             Act::Put { descriptor, bytes } => {
                 self.streams
                     .put(world, member, call, (*descriptor, *bytes))?

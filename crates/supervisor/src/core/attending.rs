@@ -18,7 +18,7 @@ use crate::member::Member;
 use crate::object::Did;
 use crate::objects::stream::channel;
 use crate::waits::{Asked, Item, Waited};
-use crate::world::{Apart, World};
+use crate::world::World;
 
 /// What a call finds before it.
 enum Way {
@@ -77,9 +77,12 @@ impl<W: World> Core<W> {
 
     /// What of others a call would touch that is undecided. Its process comes to depend on that where it may.
     fn obstacle(&mut self, call: &Call) -> Result<Way, SupervisorError> {
-        if !self.objects.are_quiet() {
+        if !self.objects.are_quiet() || !self.members.is_empty() {
             let caller = self.world.process_of(call.thread());
             let caller = caller.map_err(fail("find a process"))?;
+            if let Some(process) = caller {
+                self.look_at_files(process, call)?;
+            }
             for (obstacle, kind) in self.objects.obstacles(&self.world, caller, call) {
                 let object = obstacle.object;
                 let gained = match caller {
@@ -100,6 +103,18 @@ impl<W: World> Core<W> {
             return Ok(Way::Barred(Node::Task(member.task), Kind::Process));
         }
         Ok(Way::Clear)
+    }
+
+    /// Looks up what of the view a call touches, where something there is undecided or would be.
+    fn look_at_files(&mut self, process: Pid, call: &Call) -> Result<(), SupervisorError> {
+        let is_member = self.members.contains_key(&process);
+        if self.objects.files.log().is_none() || !is_member && self.objects.files.are_decided() {
+            return Ok(());
+        }
+        let waiting: Vec<Pid> = self.waits.calls().map(Call::thread).collect();
+        let (world, caller) = (&mut self.world, (process, is_member));
+        let looked = self.objects.files.look(world, caller, call, &waiting);
+        looked.map_err(fail("look up what a call touches"))
     }
 
     /// Whether a call might overtake output that is on its way.
@@ -185,12 +200,12 @@ impl<W: World> Core<W> {
         };
         let call = &asked.call;
         let task = member.task;
-        let apart = match act {
-            Act::Change(_) => self.apart(),
-            Act::Put { .. } | Act::Send { .. } | Act::Take(_) => Apart::default(),
+        let vessels = match act {
+            Act::Change(_) => self.vessels(),
+            Act::Put { .. } | Act::Send { .. } | Act::Take(_) => Vec::new(),
         };
         let world = &mut self.world;
-        let met = self.objects.meet(world, member, call, act, &apart);
+        let met = self.objects.meet(world, member, call, act, &vessels);
         let (did, record, kind) = met.map_err(fail("do what a call asks for"))?;
         let mut effects = Vec::new();
         let answer = match did {
@@ -242,15 +257,12 @@ impl<W: World> Core<W> {
         }
     }
 
-    /// What touches nothing for now.
-    fn apart(&self) -> Apart {
+    /// The processes that hold images.
+    fn vessels(&self) -> Vec<Pid> {
         let images = self.members.values().flat_map(Member::images);
-        Apart {
-            waiting: self.waits.calls().map(Call::thread).collect(),
-            vessels: images
-                .filter_map(|image| self.world.vessel(image))
-                .collect(),
-        }
+        images
+            .filter_map(|image| self.world.vessel(image))
+            .collect()
     }
 
     /// A call that no guess stands in the way of.
@@ -280,10 +292,17 @@ impl<W: World> Core<W> {
         if answer == Answer::Continue {
             let noted = self.world.happens(call);
             noted.map_err(fail("look at a call"))?;
+            self.let_go(call);
         }
         // One that has gone needs no answer.
         let answered = self.world.answer(call, answer);
         answered.map(drop).map_err(fail("answer a call"))
+    }
+
+    /// A call happens now, and comes to the view in a moment if it touches that.
+    pub(super) fn let_go(&mut self, call: &Call) {
+        let touch = self.world.touch(call);
+        self.objects.files.let_go(call, touch);
     }
 
     /// A call that gets its answer once all is durable that was promised so far.

@@ -118,7 +118,10 @@ impl<W: World> Core<W> {
                 self.given(id, process, call, offer);
                 let answer = match offer.guess {
                     Guess::Result(result) => Answer::Value(result),
-                    _ => Answer::Continue,
+                    _ => {
+                        self.let_go(call);
+                        Answer::Continue
+                    }
                 };
                 let answered = self.world.answer(call, answer);
                 answered

@@ -157,7 +157,16 @@ impl Run {
                     self.core.ended(process).expect("an end");
                 }
             }
+            10 | 11 => self.something_lands(),
             _ => drop(self.call()),
+        }
+    }
+
+    /// A call that was let go happens.
+    fn something_lands(&mut self) {
+        let flying = self.state.borrow().flying();
+        if let Some(&pid) = self.rng.choice(&flying) {
+            self.state.borrow_mut().land(pid);
         }
     }
 
@@ -193,6 +202,7 @@ impl Run {
                 break;
             }
             self.state.borrow_mut().push();
+            self.something_lands();
             // Who waits for a child makes the call again and again.
             if !self.call() || self.rng.u8(..8) == 0 {
                 self.time_passes();

@@ -15,6 +15,7 @@ use surmise_syscalls::Syscall;
 
 use super::task;
 use bystanders::Bystanders;
+pub(super) use bystanders::is_past;
 use names::Names;
 use reapers::Reapers;
 

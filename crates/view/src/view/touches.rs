@@ -54,11 +54,13 @@ pub enum Target {
 /// How a call touches something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
-    /// It goes through.
+    /// It sees what changes in an order: data, rights, that it is there.
     Passes,
-    /// It sees attributes, or data.
+    /// It sees all attributes.
     Looks,
-    /// It opens a file; of a directory it sees nothing else yet.
+    /// It gives or takes a name of the inode, elsewhere.
+    Links,
+    /// It opens a file, and sees no attributes of it yet.
     Opens {
         /// Whether it makes the file where there is none.
         creates: bool,
@@ -266,8 +268,11 @@ impl Walk<'_> {
         let is_directory = at.kind == FileKind::Directory;
         match manner {
             Manner::Passes => self.node(at, Share::Passes),
-            Manner::Opens { .. } if is_directory => self.node(at, Share::Passes),
-            Manner::Looks | Manner::Opens { changes: false, .. } => self.node(at, Share::Looks),
+            Manner::Opens { changes, .. } if is_directory || !changes => {
+                self.node(at, Share::Passes);
+            }
+            Manner::Looks => self.node(at, Share::Looks),
+            Manner::Links => self.node(at, Share::Commutes),
             Manner::Changes | Manner::Opens { .. } => self.node(at, Share::Changes),
             // Whether it may go depends on whether it is empty.
             Manner::Binds if is_directory => {
@@ -330,8 +335,9 @@ impl Walk<'_> {
     /// What is open has no name here. Of all nodes only those matter that have layers.
     fn inode(&mut self, number: u64, manner: Manner) {
         let share = match manner {
-            Manner::Passes => Share::Passes,
-            Manner::Looks | Manner::Lists | Manner::Opens { changes: false, .. } => Share::Looks,
+            Manner::Passes | Manner::Opens { changes: false, .. } => Share::Passes,
+            Manner::Looks | Manner::Lists => Share::Looks,
+            Manner::Links => Share::Commutes,
             Manner::Changes | Manner::Opens { .. } => Share::Changes,
             // They need a name.
             Manner::Binds | Manner::Executes => {

@@ -15,7 +15,7 @@ fn paths(step: &Step) -> Vec<(&[String], Manner)> {
         Step::Write(_, at, _) | Step::Chmod(_, at, _) => vec![(at, Manner::Changes)],
         Step::Rename(_, from, to) => vec![(from, Manner::Binds), (to, Manner::Binds)],
         // A link commutes with other links of the same inode.
-        Step::Link(_, from, to) => vec![(from, Manner::Passes), (to, Manner::Binds)],
+        Step::Link(_, from, to) => vec![(from, Manner::Links), (to, Manner::Binds)],
         Step::Mark(_) | Step::Settle(_) | Step::Undo(_) => Vec::new(),
     }
 }

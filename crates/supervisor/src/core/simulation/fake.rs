@@ -7,6 +7,7 @@
 mod births;
 mod ends;
 mod family;
+mod flights;
 mod log;
 mod op;
 mod state;
@@ -23,14 +24,15 @@ use crate::call::Call;
 use crate::kind::Kind;
 use crate::meeting::{Act, Meeting, Wanted};
 use crate::member::Member;
+use crate::objects::files::{Reach, Touch};
 use crate::objects::input::{Look, Peeked, Place};
 use crate::objects::pipe::Taken;
 use crate::source::Guess;
-use crate::world::{Apart, Around, Born, Imaged, Traced, World};
+use crate::world::{Around, Born, Imaged, Traced, World};
 
 pub(super) use family::{End, Families};
 pub(super) use log::{Disk, Log};
-pub(super) use op::{FILES, Op};
+pub(super) use op::{FILES, Op, listed};
 pub(super) use state::{Shared, State, Step, Written, pass};
 
 /// By which tasks have the pipe inside.
@@ -106,7 +108,7 @@ impl World for Fake {
             return Ok(Meeting::Wait);
         }
         Ok(match state.op_of(call) {
-            Op::Look(_) | Op::Poll => Meeting::Pass(Kind::File),
+            Op::Look(_) | Op::List | Op::Poll => Meeting::Pass(Kind::File),
             Op::Add(_) => Meeting::Act(Act::Change([None; 2])),
             Op::Put(_) => Meeting::Act(Act::Put {
                 descriptor: 1,
@@ -183,6 +185,7 @@ impl World for Fake {
         if state.fails_to_stop(&threads) {
             return Ok(Imaged::Failed);
         }
+        state.interrupt(&threads);
         state.images_made += 1;
         let number = state.images_made;
         state.images.insert(number, *process);
@@ -222,6 +225,7 @@ impl World for Fake {
         if state.fails_to_stop(&threads) {
             return Ok(Born::Unmade);
         }
+        state.interrupt(&threads);
         let at = state.tasks[parent].told.len();
         assert!(state.answer(call, Answer::Continue), "it waits");
         for thread in threads {
@@ -250,6 +254,7 @@ impl World for Fake {
             return Ok(true);
         }
         assert!(state.can_stop(*process, pending, |thread| signals.contains(&thread)));
+        state.interrupt(&threads);
         for &thread in &threads {
             let task = state.task(thread);
             (task.waits_in, task.at_signal, task.stands) = (None, false, true);
@@ -315,7 +320,7 @@ impl World for Fake {
         Ok(())
     }
 
-    fn is_alone(&mut self, process: Pid, _: &Apart) -> io::Result<bool> {
+    fn is_alone(&mut self, process: Pid, _: &[Pid]) -> io::Result<bool> {
         let state = &mut *self.0.borrow_mut();
         // Meanwhile something may be heard of others.
         let others = state.tasks.iter().map(|(pid, task)| (pid, task.process));
@@ -334,12 +339,20 @@ impl World for Fake {
         Ok(state.rng.u8(..4) != 0)
     }
 
+    fn come_past(&mut self, threads: &[Pid], _: &[Pid]) -> io::Result<bool> {
+        self.land_all(threads)
+    }
+
     fn has_borne(&self, _: Pid) -> bool {
         false
     }
 
-    fn is_apart(&self, _: Pid, call: &Call) -> bool {
-        !matches!(self.0.borrow().op_of(call), Op::Look(_) | Op::Add(_))
+    fn touch(&self, call: &Call) -> Touch {
+        self.touched(call)
+    }
+
+    fn reach(&self, _: Pid, call: &Call) -> io::Result<Reach> {
+        Ok(self.reached(call))
     }
 
     fn adopts(&self, _: &Call) -> bool {

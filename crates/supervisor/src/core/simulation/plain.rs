@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rustix::process::Pid;
 
-use super::fake::{End, FILES, Families, Op, State, Step};
+use super::fake::{End, FILES, Families, Op, State, Step, listed};
 
 /// Its files, its pipe, and its families.
 struct Plain<'a> {
@@ -47,6 +47,7 @@ impl<'a> Plain<'a> {
         let Step { task, op, told, .. } = step;
         match op {
             Op::Look(file) => self.files[file],
+            Op::List => listed(&self.files),
             Op::Add(file) => {
                 self.files[file] += 1;
                 self.files[file]
@@ -164,6 +165,11 @@ impl Heard {
 
     fn hear(&mut self, step: &Step) {
         let object = match step.op {
+            Op::List => {
+                let task = self.tasks.entry(number(step.task)).or_default();
+                task.extend(self.files.iter().flatten());
+                return;
+            }
             Op::Look(file) | Op::Add(file) => &mut self.files[file],
             Op::Take | Op::Poll => &mut self.pipe,
             Op::Send(_) | Op::Receive => &mut self.inner,

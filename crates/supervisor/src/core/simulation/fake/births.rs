@@ -73,6 +73,7 @@ impl State {
             stands: false,
             traced: bearer.traced,
             at_exit: false,
+            flies: false,
         };
         let bearer = bearer.process;
         self.families.bear(bearer, child);
@@ -105,7 +106,7 @@ impl State {
                 .retain(|step| step.task != thread || step.at < length);
             self.births.forget(thread, length);
             let task = self.task(thread);
-            (task.told, task.at_exit) = (told, false);
+            (task.told, task.at_exit, task.flies) = (told, false, false);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -12,7 +12,7 @@ use surmise_syscalls::Row;
 
 use super::state::{Mark, Shared, State};
 use crate::durability::{Durability, Verdict};
-use crate::objects::files::{At, Files};
+use crate::objects::files::{At, Files, Look, Touches};
 
 /// The undo log of the machine's files.
 #[derive(Debug)]
@@ -90,6 +90,10 @@ impl Files for Log {
 
     fn at(&self, _: &Path) -> io::Result<At> {
         Ok(At::File)
+    }
+
+    fn touches(&self, looks: &[Look], _: &[PathBuf]) -> io::Result<Touches> {
+        Ok(self.state.borrow().touches(looks))
     }
 
     fn asked(&self) -> io::Result<()> {

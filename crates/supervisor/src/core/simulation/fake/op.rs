@@ -10,6 +10,8 @@ use super::family::End;
 pub(in crate::core::simulation) enum Op {
     /// Is told what a file holds.
     Look(usize),
+    /// Is told what all files hold.
+    List,
     /// Adds to what a file holds.
     Add(usize),
     /// Writes a number to the stream.
@@ -67,7 +69,8 @@ impl Op {
             kind => kind,
         };
         match kind {
-            0..=4 => Self::Look(place),
+            0..=3 => Self::Look(place),
+            4 => Self::List,
             5..=7 => Self::Add(place),
             8..=10 => Self::Put((hash >> 40) as u8),
             11 | 12 => Self::Take,
@@ -85,6 +88,7 @@ impl Op {
     pub(super) fn row(self) -> &'static Row {
         row_of(match self {
             Self::Look(_) => Syscall::Stat,
+            Self::List => Syscall::Getdents,
             Self::Add(_) => Syscall::Chmod,
             Self::Put(_) => Syscall::Write,
             Self::Take => Syscall::Read,
@@ -99,4 +103,9 @@ impl Op {
             Self::Exit(_) | Self::Push(_) | Self::Kill(_) => Syscall::Exit,
         })
     }
+}
+
+/// What a task is told of all files.
+pub(in crate::core::simulation) fn listed(files: &[i64; FILES]) -> i64 {
+    files.iter().fold(0, |all, one| (40 * all + one) % 90_001)
 }

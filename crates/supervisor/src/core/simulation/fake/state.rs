@@ -12,7 +12,7 @@ use surmise_sys::seccomp::{Answer, Notification};
 
 use super::births::Births;
 use super::family::{End, Families};
-use super::op::{FILES, Op};
+use super::op::{FILES, Op, listed};
 use crate::call::Call;
 
 /// One thing that a task did, and what it was told.
@@ -54,6 +54,8 @@ pub(in crate::core::simulation) struct Task {
     pub(super) traced: bool,
     /// It stands still at its exit.
     pub(super) at_exit: bool,
+    /// Its call was let go and has not happened yet.
+    pub(super) flies: bool,
 }
 
 impl Task {
@@ -63,7 +65,7 @@ impl Task {
 
     /// Whether it is about to make a call, or could be stopped by a signal.
     fn runs(&self) -> bool {
-        self.is_alive && self.waits_in.is_none() && !self.at_signal && !self.at_exit
+        self.is_alive && self.waits_in.is_none() && !self.at_signal && !self.at_exit && !self.flies
     }
 }
 
@@ -164,6 +166,7 @@ impl State {
                 stands: false,
                 traced: false,
                 at_exit: false,
+                flies: false,
             };
             (pid(process + thread), task)
         });
@@ -277,6 +280,7 @@ impl State {
         for thread in self.threads(process) {
             let task = &mut self.tasks[thread];
             (task.is_alive, task.waits_in, task.at_signal) = (false, None, false);
+            task.flies = false;
         }
     }
 
@@ -304,6 +308,9 @@ impl State {
             assert!(self.kept >= promises, "answered before it is durable");
         }
         let op = self.op_of(call);
+        if answer == Answer::Continue && self.begins_flight(pid, op) {
+            return true;
+        }
         let told = match answer {
             Answer::Continue => match self.happen(pid, op) {
                 Some(told) => told,
@@ -401,6 +408,7 @@ impl State {
         }
         Some(match op {
             Op::Look(file) => self.files[file],
+            Op::List => listed(&self.files),
             Op::Add(file) => {
                 let process = self.tasks[pid].process;
                 let mut marks = self.marks.iter().rev();
