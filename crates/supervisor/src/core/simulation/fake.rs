@@ -5,6 +5,7 @@
 //! machine without guesses could have done, in this order.
 
 mod births;
+mod cells;
 mod ends;
 mod family;
 mod flights;
@@ -30,9 +31,10 @@ use crate::objects::pipe::Taken;
 use crate::source::Guess;
 use crate::world::{Around, Born, Imaged, Traced, World};
 
+pub(super) use cells::{Cells, FILES};
 pub(super) use family::{End, Families};
 pub(super) use log::{Disk, Log};
-pub(super) use op::{FILES, Op, listed};
+pub(super) use op::Op;
 pub(super) use state::{Shared, State, Step, Written, pass};
 
 /// By which tasks have the pipe inside.
@@ -109,7 +111,7 @@ impl World for Fake {
         }
         Ok(match state.op_of(call) {
             Op::Look(_) | Op::List | Op::Poll => Meeting::Pass(Kind::File),
-            Op::Add(_) => Meeting::Act(Act::Change([None; 2])),
+            Op::Add(_) | Op::Turn(_) => Meeting::Act(Act::Change([None; 2])),
             Op::Put(_) => Meeting::Act(Act::Put {
                 descriptor: 1,
                 bytes: (thread, 1),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rustix::process::Pid;
 
-use super::fake::{End, FILES, Families, Op, State, Step, listed};
+use super::fake::{Cells, End, FILES, Families, Op, State, Step};
 
 /// Its files, its pipe, and its families.
 struct Plain<'a> {
@@ -12,7 +12,7 @@ struct Plain<'a> {
     families: Families,
     /// The threads that have ended.
     ended: Vec<Pid>,
-    files: [i64; FILES],
+    files: Cells,
     pipe: VecDeque<u8>,
     inner: VecDeque<u8>,
 }
@@ -23,7 +23,7 @@ impl<'a> Plain<'a> {
             state,
             families: state.first_families.clone(),
             ended: Vec::new(),
-            files: Default::default(),
+            files: Cells::default(),
             pipe: VecDeque::new(),
             inner: VecDeque::new(),
         }
@@ -46,11 +46,10 @@ impl<'a> Plain<'a> {
     fn tell(&mut self, step: Step) -> i64 {
         let Step { task, op, told, .. } = step;
         match op {
-            Op::Look(file) => self.files[file],
-            Op::List => listed(&self.files),
-            Op::Add(file) => {
-                self.files[file] += 1;
-                self.files[file]
+            Op::Look(_) | Op::List => self.files.told(op),
+            Op::Add(_) | Op::Turn(_) => {
+                let cell = self.files.changed_by(op).expect("it changes something");
+                self.files.add(cell)
             }
             Op::Put(_) => 1,
             Op::Take => i64::from(self.pipe.pop_front().expect("a byte")),
@@ -153,7 +152,9 @@ fn number(task: Pid) -> i32 {
 #[derive(Default)]
 struct Heard {
     tasks: BTreeMap<i32, BTreeSet<usize>>,
-    files: [BTreeSet<usize>; FILES],
+    /// Where names lead, and who was heard of by each cell.
+    cells: Cells,
+    files: [BTreeSet<usize>; 2 * FILES],
     pipe: BTreeSet<usize>,
     inner: BTreeSet<usize>,
 }
@@ -164,20 +165,22 @@ impl Heard {
     }
 
     fn hear(&mut self, step: &Step) {
+        let task = self.tasks.entry(number(step.task)).or_default();
+        for cell in self.cells.seen_by(step.op) {
+            task.extend(self.files[cell].iter());
+        }
+        if let Some(cell) = self.cells.changed_by(step.op) {
+            self.files[cell].extend(task.iter());
+            self.cells.add(cell);
+        }
         let object = match step.op {
-            Op::List => {
-                let task = self.tasks.entry(number(step.task)).or_default();
-                task.extend(self.files.iter().flatten());
-                return;
-            }
-            Op::Look(file) | Op::Add(file) => &mut self.files[file],
             Op::Take | Op::Poll => &mut self.pipe,
             Op::Send(_) | Op::Receive => &mut self.inner,
             _ => return,
         };
         let task = self.tasks.entry(number(step.task)).or_default();
         task.extend(object.iter());
-        if let Op::Add(_) | Op::Take | Op::Send(_) | Op::Receive = step.op {
+        if let Op::Take | Op::Send(_) | Op::Receive = step.op {
             object.extend(task.iter());
         }
     }

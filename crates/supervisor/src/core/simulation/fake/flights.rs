@@ -1,9 +1,11 @@
 //! Calls about files that were let go and have not happened yet.
 
 use std::io;
+use std::path::PathBuf;
 
 use rustix::process::Pid;
 
+use super::cells::{CELLS, FILES};
 use super::{Fake, Op, State};
 use crate::call::Call;
 use crate::objects::files::{Look, Manner, Reach, Share, Target, Touch, Touches};
@@ -12,7 +14,7 @@ impl Fake {
     pub(super) fn touched(&self, call: &Call) -> Touch {
         match self.0.borrow().op_of(call) {
             Op::Look(_) | Op::List => Touch::Looks,
-            Op::Add(_) => Touch::Changes,
+            Op::Add(_) | Op::Turn(_) => Touch::Changes,
             _ => Touch::Nothing,
         }
     }
@@ -24,16 +26,23 @@ impl Fake {
         if state.rng.u8(..32) == 0 {
             return Reach::Everything;
         }
-        let file = |file: usize, manner| Look {
-            target: Target::Inode(file as u64),
+        let inode = |cell: usize, manner| Look {
+            target: Target::Inode(cell as u64),
+            manner,
+        };
+        let path = |name: usize, manner| Look {
+            target: Target::Path {
+                base: PathBuf::new(),
+                path: name.to_string().into(),
+                follows: true,
+            },
             manner,
         };
         let looks = match op {
-            Op::Look(of) => vec![file(of, Manner::Looks)],
-            Op::Add(of) => vec![file(of, Manner::Changes)],
-            Op::List => (0..state.files.len())
-                .map(|of| file(of, Manner::Looks))
-                .collect(),
+            Op::Look(name) => vec![path(name, Manner::Looks)],
+            Op::Add(name) => vec![path(name, Manner::Changes)],
+            Op::Turn(name) => vec![inode(FILES + name, Manner::Changes)],
+            Op::List => (0..CELLS).map(|cell| inode(cell, Manner::Looks)).collect(),
             _ => return Reach::Nothing,
         };
         Reach::At {
@@ -58,7 +67,7 @@ impl Fake {
 impl State {
     /// Whether a call that is let go takes its time.
     pub(super) fn begins_flight(&mut self, pid: Pid, op: Op) -> bool {
-        let may_fly = matches!(op, Op::Look(_) | Op::List | Op::Add(_));
+        let may_fly = matches!(op, Op::Look(_) | Op::List | Op::Add(_) | Op::Turn(_));
         let flies = may_fly && self.rng.u8(..3) == 0;
         let task = self.task(pid);
         (task.flies, task.waits_in) = (flies, task.waits_in.filter(|_| !flies));
@@ -91,20 +100,44 @@ impl State {
         flying.map(|(pid, _)| pid).collect()
     }
 
-    /// What calls would touch: a file is a cell, and has layers.
+    /// A task changes a cell.
+    pub(super) fn change(&mut self, pid: Pid, op: Op) -> i64 {
+        let cell = self.files.changed_by(op).expect("it changes something");
+        let process = self.tasks[pid].process;
+        let mut marks = self.marks.iter().rev();
+        let mark = marks.find(|mark| mark.process == process);
+        let before = self.files.0[cell];
+        match mark {
+            Some(mark) => self.layers[cell].push((mark.number, before)),
+            None => assert!(
+                self.layers[cell].is_empty(),
+                "it is decided, and lies on what is not"
+            ),
+        }
+        self.files.add(cell)
+    }
+
+    /// What calls would touch: a cell has layers.
     pub(super) fn touches(&self, looks: &[Look]) -> Touches {
         let mut touches = Touches::default();
         for look in looks {
-            let Target::Inode(file) = look.target else {
-                panic!("no file has a name");
-            };
             let share = match look.manner {
                 Manner::Changes => Share::Changes,
                 _ => Share::Looks,
             };
-            touches.cells.push((file, share));
-            let layers = &self.layers[file as usize];
-            touches.marks.extend(layers.iter().map(|(mark, _)| *mark));
+            let cells = match &look.target {
+                Target::Inode(cell) => vec![(*cell as usize, share)],
+                Target::Path { path, .. } => {
+                    let name = path.to_str().and_then(|name| name.parse().ok());
+                    let on_the_way = self.files.seen_by(Op::Look(name.expect("a name")));
+                    vec![(on_the_way[0], Share::Looks), (on_the_way[1], share)]
+                }
+            };
+            for (cell, share) in cells {
+                touches.cells.push((cell as u64, share));
+                let layers = &self.layers[cell];
+                touches.marks.extend(layers.iter().map(|(mark, _)| *mark));
+            }
         }
         touches
     }

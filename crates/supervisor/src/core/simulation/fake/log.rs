@@ -79,7 +79,7 @@ impl Files for Log {
                 "it could see that"
             );
         }
-        for (layers, file) in state.layers.iter_mut().zip(&mut state.files) {
+        for (layers, file) in state.layers.iter_mut().zip(&mut state.files.0) {
             while let Some((_, before)) = layers.pop_if(|(mark, _)| marks.contains(mark)) {
                 *file = before;
             }

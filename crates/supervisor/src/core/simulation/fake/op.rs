@@ -3,17 +3,20 @@
 use rustix::process::Pid;
 use surmise_syscalls::{Row, Syscall, row_of};
 
+use super::cells::FILES;
 use super::family::End;
 
 /// What a task does, each by one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::core::simulation) enum Op {
-    /// Is told what a file holds.
+    /// Is told what the file of a name holds.
     Look(usize),
-    /// Is told what all files hold.
+    /// Is told what all files hold, and where all names lead.
     List,
-    /// Adds to what a file holds.
+    /// Adds to what the file of a name holds.
     Add(usize),
+    /// Has a name lead to the next file.
+    Turn(usize),
     /// Writes a number to the stream.
     Put(u8),
     /// Reads a byte from the pipe.
@@ -42,8 +45,6 @@ pub(in crate::core::simulation) enum Op {
     Kill(Pid),
 }
 
-pub(in crate::core::simulation) const FILES: usize = 3;
-
 impl Op {
     /// What a task does that was told all this.
     pub(super) fn after(seed: u64, told: &[i64]) -> Self {
@@ -71,7 +72,8 @@ impl Op {
         match kind {
             0..=3 => Self::Look(place),
             4 => Self::List,
-            5..=7 => Self::Add(place),
+            5 | 6 => Self::Add(place),
+            7 => Self::Turn(place),
             8..=10 => Self::Put((hash >> 40) as u8),
             11 | 12 => Self::Take,
             13 => Self::Poll,
@@ -90,6 +92,7 @@ impl Op {
             Self::Look(_) => Syscall::Stat,
             Self::List => Syscall::Getdents,
             Self::Add(_) => Syscall::Chmod,
+            Self::Turn(_) => Syscall::Rename,
             Self::Put(_) => Syscall::Write,
             Self::Take => Syscall::Read,
             Self::Send(_) => Syscall::Writev,
@@ -103,9 +106,4 @@ impl Op {
             Self::Exit(_) | Self::Push(_) | Self::Kill(_) => Syscall::Exit,
         })
     }
-}
-
-/// What a task is told of all files.
-pub(in crate::core::simulation) fn listed(files: &[i64; FILES]) -> i64 {
-    files.iter().fold(0, |all, one| (40 * all + one) % 90_001)
 }

@@ -11,8 +11,9 @@ use rustix::process::Pid;
 use surmise_sys::seccomp::{Answer, Notification};
 
 use super::births::Births;
+use super::cells::{CELLS, Cells};
 use super::family::{End, Families};
-use super::op::{FILES, Op, listed};
+use super::op::Op;
 use crate::call::Call;
 
 /// One thing that a task did, and what it was told.
@@ -108,10 +109,10 @@ pub(in crate::core::simulation) struct State {
     pub(in crate::core::simulation) families: Families,
     /// As they were in the beginning.
     pub(in crate::core::simulation) first_families: Families,
-    pub(in crate::core::simulation) files: [i64; FILES],
+    pub(in crate::core::simulation) files: Cells,
     pub(super) marks: Vec<Mark>,
-    /// Of each file, the marks whose changes are undecided, and what was before: the lowest first.
-    pub(super) layers: [Vec<(u64, i64)>; FILES],
+    /// Of each cell, the marks whose changes are undecided, and what was before: the lowest first.
+    pub(super) layers: [Vec<(u64, i64)>; CELLS],
     pub(super) marks_made: u64,
     pub(in crate::core::simulation) pipe: VecDeque<u8>,
     /// The pipe inside.
@@ -178,7 +179,7 @@ impl State {
             tasks,
             first_families: families.clone(),
             families,
-            files: [0; FILES],
+            files: Cells::default(),
             marks: Vec::new(),
             layers: Default::default(),
             marks_made: 0,
@@ -407,21 +408,8 @@ impl State {
             );
         }
         Some(match op {
-            Op::Look(file) => self.files[file],
-            Op::List => listed(&self.files),
-            Op::Add(file) => {
-                let process = self.tasks[pid].process;
-                let mut marks = self.marks.iter().rev();
-                let mark = marks.find(|mark| mark.process == process);
-                let mark = mark.map(|mark| mark.number);
-                if mark.is_some() || self.layers[file].is_empty() {
-                    self.layers[file].extend(mark.map(|mark| (mark, self.files[file])));
-                } else {
-                    panic!("it is decided, and lies on what is not");
-                }
-                self.files[file] += 1;
-                self.files[file]
-            }
+            Op::Look(_) | Op::List => self.files.told(op),
+            Op::Add(_) | Op::Turn(_) => self.change(pid, op),
             Op::Put(byte) => {
                 let written = self.written(pid, byte);
                 self.stream.push(written);
