@@ -288,21 +288,16 @@ impl<W: World> Core<W> {
         self.respond(call, Answer::Continue)
     }
 
-    fn respond(&mut self, call: &Call, answer: Answer) -> Result<(), SupervisorError> {
+    pub(super) fn respond(&mut self, call: &Call, answer: Answer) -> Result<(), SupervisorError> {
         if answer == Answer::Continue {
             let noted = self.world.happens(call);
             noted.map_err(fail("look at a call"))?;
-            self.let_go(call);
+            let touch = self.world.touch(call);
+            self.objects.files.let_go(call, touch);
         }
         // One that has gone needs no answer.
         let answered = self.world.answer(call, answer);
         answered.map(drop).map_err(fail("answer a call"))
-    }
-
-    /// A call happens now, and comes to the view in a moment if it touches that.
-    pub(super) fn let_go(&mut self, call: &Call) {
-        let touch = self.world.touch(call);
-        self.objects.files.let_go(call, touch);
     }
 
     /// A call that gets its answer once all is durable that was promised so far.

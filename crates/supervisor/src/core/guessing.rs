@@ -118,15 +118,10 @@ impl<W: World> Core<W> {
                 self.given(id, process, call, offer);
                 let answer = match offer.guess {
                     Guess::Result(result) => Answer::Value(result),
-                    _ => {
-                        self.let_go(call);
-                        Answer::Continue
-                    }
+                    _ => Answer::Continue,
                 };
-                let answered = self.world.answer(call, answer);
-                answered
-                    .map(|_| Outcome::Given)
-                    .map_err(fail("answer a call"))
+                self.respond(call, answer)?;
+                Ok(Outcome::Given)
             }
             Permission::CheckpointFirst(_) => {
                 self.guess_at_checkpoint(process, call, (offer, takes))

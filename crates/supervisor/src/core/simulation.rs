@@ -99,6 +99,8 @@ struct Run {
     state: Shared,
     core: Core<Fake>,
     rng: Rng,
+    /// Whether calls that were let go take long.
+    is_slow: bool,
 }
 
 impl Run {
@@ -113,7 +115,13 @@ impl Run {
         let disk = Durable::new(Box::new(Disk::new(&state)));
         let world = Fake(Shared::clone(&state));
         let core = Core::new(world, Some(log), vec![Box::new(source)], Some(disk));
-        Self { state, core, rng }
+        let is_slow = rng.bool();
+        Self {
+            state,
+            core,
+            rng,
+            is_slow,
+        }
     }
 
     /// Any task that could makes its next call. False if there is none.
@@ -157,7 +165,7 @@ impl Run {
                     self.core.ended(process).expect("an end");
                 }
             }
-            10 | 11 => self.something_lands(),
+            10 | 11 if !self.is_slow || self.rng.u8(..8) == 0 => self.something_lands(),
             _ => drop(self.call()),
         }
     }
