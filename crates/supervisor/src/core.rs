@@ -97,6 +97,8 @@ impl<W: World> Core<W> {
 
     /// Keeps a signal until it is attended to, if that is more than to let the thread take it.
     fn receive_signal(&mut self, thread: Pid, signal: W::Signal) -> Result<(), SupervisorError> {
+        // It takes signals between calls.
+        self.objects.files.past(thread);
         match self.member_of_tracee(thread)? {
             Some(process) if self.may_take(process, &signal)? => {
                 let passed = self.world.pass_on(signal);
@@ -235,7 +237,7 @@ impl<W: World> Core<W> {
         self.stats.call(call.name()).events += 1;
         let heard = self.world.heard(&call);
         heard.map_err(fail("look at a call"))?;
-        self.objects.files.heard(&call);
+        self.objects.files.past(call.thread());
         let offer = self.sources.offer(&call, || self.world.now());
         self.waits.add(Item::Call(Asked {
             call,

@@ -16,6 +16,7 @@ use crate::kind::Kind;
 use crate::meeting::{Act, Meeting};
 use crate::member::Member;
 use crate::object::Did;
+use crate::objects::files::Touch;
 use crate::objects::stream::channel;
 use crate::waits::{Asked, Item, Waited};
 use crate::world::World;
@@ -77,7 +78,8 @@ impl<W: World> Core<W> {
 
     /// What of others a call would touch that is undecided. Its process comes to depend on that where it may.
     fn obstacle(&mut self, call: &Call) -> Result<Way, SupervisorError> {
-        if !self.objects.are_quiet() || !self.members.is_empty() {
+        let may_be_first = !self.members.is_empty() && self.world.touch(call) == Touch::Changes;
+        if !self.objects.are_quiet() || may_be_first {
             let caller = self.world.process_of(call.thread());
             let caller = caller.map_err(fail("find a process"))?;
             if let Some(process) = caller {

@@ -195,12 +195,7 @@ fn parts(name: Syscall, arguments: &[u64; 6]) -> Option<Vec<Part>> {
         return Some(Vec::new());
     }
     let [first, second, third, fourth, fifth, _] = *arguments;
-    let path = |directory, path, follows, manner| Part::Path {
-        directory,
-        path,
-        follows,
-        manner,
-    };
+    let path = in_directory;
     let followed = |at: u64, manner| vec![path(HERE, at, true, manner)];
     let named = |at: u64, manner| vec![path(HERE, at, false, manner)];
     let by_flags =
@@ -257,6 +252,15 @@ fn parts(name: Syscall, arguments: &[u64; 6]) -> Option<Vec<Part>> {
         ],
         _ => return None,
     })
+}
+
+fn in_directory(directory: u64, path: u64, follows: bool, manner: Manner) -> Part {
+    Part::Path {
+        directory,
+        path,
+        follows,
+        manner,
+    }
 }
 
 fn opening((directory, path): (u64, u64), flags: u64) -> Vec<Part> {

@@ -323,22 +323,7 @@ impl World for Fake {
     }
 
     fn is_alone(&mut self, process: Pid, _: &[Pid]) -> io::Result<bool> {
-        let state = &mut *self.0.borrow_mut();
-        // Meanwhile something may be heard of others.
-        let others = state.tasks.iter().map(|(pid, task)| (pid, task.process));
-        let others: Vec<_> = others.filter(|&(_, other)| other != process).collect();
-        if let Some(&(thread, other)) = state.rng.choice(&others) {
-            match state.rng.u8(..50) {
-                0..=4 if state.signal(thread) => state.heard_signals.push(thread),
-                5 if !state.threads(other).is_empty() => {
-                    state.kill(other);
-                    state.heard_ends.push(other);
-                }
-                _ => {}
-            }
-        }
-        // All that fakes do to files they do by calls, and these are heard.
-        Ok(state.rng.u8(..4) != 0)
+        Ok(self.is_undisturbed(process))
     }
 
     fn come_past(&mut self, threads: &[Pid], _: &[Pid]) -> io::Result<bool> {

@@ -94,9 +94,9 @@ impl ViewFiles {
         met.filter(|met| met.call == call.notification.id)
     }
 
-    /// A thread makes a call: it has come past all earlier ones.
-    pub(crate) fn heard(&mut self, call: &Call) {
-        self.under_way.past(call.thread());
+    /// A thread has come past all calls that were let go.
+    pub(crate) fn past(&mut self, thread: Pid) {
+        self.under_way.past(thread);
     }
 
     /// A call is let go.

@@ -51,6 +51,25 @@ impl Fake {
         }
     }
 
+    /// Whether others see what a process changes by calls alone. They do nothing else; but meanwhile something may be heard
+    /// of them.
+    pub(super) fn is_undisturbed(&self, process: Pid) -> bool {
+        let state = &mut *self.0.borrow_mut();
+        let others = state.tasks.iter().map(|(pid, task)| (pid, task.process));
+        let others: Vec<_> = others.filter(|&(_, other)| other != process).collect();
+        if let Some(&(thread, other)) = state.rng.choice(&others) {
+            match state.rng.u8(..50) {
+                0..=4 if state.signal(thread) => state.heard_signals.push(thread),
+                5 if !state.threads(other).is_empty() => {
+                    state.kill(other);
+                    state.heard_ends.push(other);
+                }
+                _ => {}
+            }
+        }
+        state.rng.u8(..4) != 0
+    }
+
     pub(super) fn land_all(&self, threads: &[Pid]) -> io::Result<bool> {
         let state = &mut *self.0.borrow_mut();
         for &thread in threads {
