@@ -79,7 +79,8 @@ pub(super) fn reach(
     if parts.is_empty() {
         return Ok(Reach::Nothing);
     }
-    let Some(elsewhere) = seen.names().elsewhere().filter(|_| !seen.has_jails()) else {
+    let is_known = !seen.has_jails() && !seen.has_namespaces();
+    let Some(elsewhere) = seen.names().elsewhere().filter(|_| is_known) else {
         return Ok(Reach::Everything);
     };
     let mut looks = Vec::new();
@@ -341,6 +342,20 @@ mod tests {
             panic!("it has a path");
         };
         assert_eq!((looks.len(), base), (2, &here));
+    }
+
+    #[test]
+    fn behind_another_root_or_with_other_mounts_a_path_may_lead_anywhere() {
+        let own = rustix::process::getpid();
+        for name in [Syscall::Chroot, Syscall::Unshare] {
+            let mut seen = Seen::in_view();
+            seen.look_at(name, &[0; 6]);
+            let arguments = [c"/etc".as_ptr() as u64, 0, 0, 0, 0, 0];
+            let found = reach(own, (Syscall::Stat, &arguments), &seen);
+            assert_eq!(found.expect("look"), Reach::Everything, "{name}");
+            let found = reach(own, (Syscall::Wait4, &arguments), &seen);
+            assert_eq!(found.expect("look"), Reach::Nothing, "{name}");
+        }
     }
 
     #[test]

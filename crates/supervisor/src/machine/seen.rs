@@ -170,6 +170,11 @@ impl Seen {
         self.has_jails
     }
 
+    /// Whether a thread may have another directory or other mounts than its process and its domain.
+    pub(crate) fn has_namespaces(&self) -> bool {
+        self.suspicions.namespaces
+    }
+
     /// Whether what is in a pipe may be more than a row of bytes.
     pub(crate) fn has_packets(&self) -> bool {
         self.has_packets

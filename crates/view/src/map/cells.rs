@@ -109,9 +109,9 @@ impl Cells {
         marks.extend(layers.map(|layer| layer.mark));
     }
 
-    /// The nodes that have layers, and the names that have some.
-    pub(super) fn changed(&self) -> (impl Iterator<Item = NodeId>, impl Iterator<Item = &NameKey>) {
-        (self.nodes.keys().copied(), self.names.keys())
+    /// The nodes that have layers.
+    pub(super) fn changed_nodes(&self) -> impl Iterator<Item = NodeId> {
+        self.nodes.keys().copied()
     }
 
     /// Whether changes of a node that commute may be decided while others of it are not.

@@ -46,18 +46,9 @@ impl Map {
         }
     }
 
-    /// Adds the marks that have a layer of any name in a directory.
-    pub fn marks_of_names_in(&self, directory: NodeId, marks: &mut BTreeSet<MarkId>) {
-        let (_, names) = self.cells.changed();
-        for name in names.filter(|name| name.0 == directory) {
-            self.cells.marks_of_name(name, marks);
-        }
-    }
-
-    /// The nodes that have layers, or names with layers in them; some twice.
+    /// The nodes that have layers.
     pub fn undecided_nodes(&self) -> impl Iterator<Item = NodeId> {
-        let (nodes, names) = self.cells.changed();
-        nodes.chain(names.map(|name| name.0))
+        self.cells.changed_nodes()
     }
 
     /// Whether a node's data, which are in an object, may be changed in that object by a mark: no undoing needs the

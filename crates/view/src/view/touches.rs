@@ -274,16 +274,11 @@ impl Walk<'_> {
             Manner::Looks => self.node(at, Share::Looks),
             Manner::Links => self.node(at, Share::Commutes),
             Manner::Changes | Manner::Opens { .. } => self.node(at, Share::Changes),
-            // Whether it may go depends on whether it is empty.
-            Manner::Binds if is_directory => {
-                self.names_in(at.node);
-                self.node(at, Share::Changes);
-            }
+            // Whether it may go depends on whether it is empty. Each mark that has changed a name in it has a layer of the
+            // directory, too.
+            Manner::Binds if is_directory => self.node(at, Share::Changes),
             Manner::Binds => self.node(at, Share::Commutes),
-            Manner::Lists => {
-                self.names_in(at.node);
-                self.node(at, Share::Looks);
-            }
+            Manner::Lists => self.node(at, Share::Looks),
             Manner::Executes => {
                 self.node(at, Share::Looks);
                 return self.execute(at, place, depth);
@@ -326,12 +321,6 @@ impl Walk<'_> {
         core.map.marks_of_node(at.node, layers(share), marks);
     }
 
-    fn names_in(&mut self, directory: NodeId) {
-        let core = self.view.locked();
-        core.map
-            .marks_of_names_in(directory, &mut self.touched.marks);
-    }
-
     /// What is open has no name here. Of all nodes only those matter that have layers.
     fn inode(&mut self, number: u64, manner: Manner) {
         let share = match manner {
@@ -347,15 +336,10 @@ impl Walk<'_> {
         };
         self.touched.cells.push((number, share));
         let core = self.view.locked();
-        let nodes = core.map.undecided_nodes();
-        let nodes: BTreeSet<NodeId> = nodes
-            .filter(|id| core.number_in_map(*id) == Some(number))
-            .collect();
-        for id in nodes {
-            let marks = &mut self.touched.marks;
-            core.map.marks_of_node(id, layers(share), marks);
-            if manner == Manner::Lists {
-                core.map.marks_of_names_in(id, marks);
+        for id in core.map.undecided_nodes() {
+            if core.number_in_map(id) == Some(number) {
+                let marks = &mut self.touched.marks;
+                core.map.marks_of_node(id, layers(share), marks);
             }
         }
     }
