@@ -30,6 +30,9 @@ const AT_FOLLOW: u64 = 0x400;
 const SHARED: u64 = 1;
 const WITHOUT_FILE: u64 = 0x20;
 
+/// The number of the view's root to the kernel, until the kernel has asked the view.
+const ROOT: u64 = 1;
+
 /// The longest paths that are looked up: so long none is that a program means.
 const LENGTH_MAX: usize = 8 << 10;
 
@@ -180,6 +183,7 @@ fn opened(process: Pid, number: u64, manner: Manner, seen: &Seen) -> io::Result<
         return Ok(Found::Nothing);
     }
     Ok(match task::inode_of(process, number)? {
+        Some(ROOT) => Found::Unknown,
         Some(inode) => Found::Look(Look {
             target: Target::Inode(inode),
             manner,
