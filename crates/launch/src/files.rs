@@ -1,17 +1,19 @@
 //! How the supervisor has the view keep an undo log, and the view has it decide everything.
 
+mod touching;
+
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 use surmise_kept::Link;
-use surmise_supervisor::{At, Files};
+use surmise_supervisor::{At, Files, Look, Touches};
 use surmise_view::{Notifier, View};
 
 /// From the supervisor to the view; [`FilesReport`] answers each.
@@ -27,6 +29,8 @@ enum FilesOrder {
     Undo(Vec<u64>),
     /// Tell what is at this path.
     Look(Vec<u8>),
+    /// Tell what a call would touch, that finds something else at these places.
+    Touch(Vec<Look>, Vec<PathBuf>),
 }
 
 /// From the view to the supervisor.
@@ -36,6 +40,8 @@ enum FilesReport {
     Done(u64),
     /// What is at a path.
     Found(Found),
+    /// What a call would touch.
+    Touches(Touches),
     /// It could not be.
     Failed { errno: Option<i32>, text: String },
 }
@@ -145,6 +151,14 @@ impl Files for UndecidedFiles {
         })
     }
 
+    fn touches(&self, looks: &[Look], elsewhere: &[PathBuf]) -> io::Result<Touches> {
+        let order = FilesOrder::Touch(looks.to_vec(), elsewhere.to_vec());
+        match self.report(&order)? {
+            FilesReport::Touches(touches) => Ok(touches),
+            _ => Err(unexpected()),
+        }
+    }
+
     fn asked(&self) -> io::Result<()> {
         match rustix::io::read(&self.asked, &mut [0; 8]) {
             // Whoever heard of it before has read it.
@@ -195,6 +209,11 @@ impl UndoLog {
                 FilesOrder::Look(place) => {
                     let found = view.at(Path::new(OsStr::from_bytes(&place)));
                     found.map(|found| FilesReport::Found(found.into()))
+                }
+                FilesOrder::Touch(looks, elsewhere) => {
+                    let looks: Vec<_> = looks.into_iter().map(touching::to_view).collect();
+                    let found = view.touches(&looks, &elsewhere);
+                    found.map(|found| FilesReport::Touches(touching::from_view(found)))
                 }
                 FilesOrder::Settle(marks) => done(notifier.settle(view, &marks)),
                 FilesOrder::GiveUp(marks) => done(notifier.give_up(view, &marks)),

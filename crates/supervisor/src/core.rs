@@ -31,7 +31,7 @@ use crate::kind::Kind;
 use crate::map::Map;
 use crate::member::Member;
 use crate::objects::Objects;
-use crate::objects::files::{FILES, Files};
+use crate::objects::files::Files;
 use crate::source::{Source, Sources};
 use crate::stats::Stats;
 use crate::waits::{Asked, Item, Waited, Waits};
@@ -105,6 +105,8 @@ impl<W: World> Core<W> {
 
     /// Keeps a signal until it is attended to, if that is more than to let the thread take it.
     fn receive_signal(&mut self, thread: Pid, signal: W::Signal) -> Result<(), SupervisorError> {
+        // It takes signals between calls.
+        self.objects.files.past(thread);
         match self.member_of_tracee(thread)? {
             Some(process) if self.may_take(process, &signal)? => self.pass_on(signal),
             Some(process) => {
@@ -126,7 +128,9 @@ impl<W: World> Core<W> {
         if let Some(log) = self.objects.files.log() {
             log.asked().map_err(fail("hear from the view"))?;
         }
-        self.hurry(Node::Object(FILES))?;
+        for object in self.objects.files.objects() {
+            self.hurry(Node::Object(object))?;
+        }
         self.attend_all()
     }
 
@@ -239,6 +243,7 @@ impl<W: World> Core<W> {
         self.stats.call(call.name()).events += 1;
         let heard = self.world.heard(&call);
         heard.map_err(fail("look at a call"))?;
+        self.objects.files.past(call.thread());
         let offer = self.sources.offer(&call, || self.world.now());
         self.waits.add(Item::Call(Asked {
             call,

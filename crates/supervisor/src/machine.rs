@@ -13,6 +13,7 @@ mod output;
 mod parting;
 mod pipe;
 mod process;
+mod reach;
 mod seen;
 pub(crate) mod task;
 

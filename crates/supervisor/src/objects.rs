@@ -30,7 +30,8 @@ use pipe::Pipes;
 use shut::ShutPipes;
 use stream::Streams;
 
-/// Where the numbers of each kind begin that it gives its objects for the engine. All files are one object, below them.
+/// Where the numbers of each kind begin that it gives its objects for the engine. A mark of the view is an object by its
+/// number, below them.
 mod numbers {
     pub(super) const INPUTS: u64 = 1 << 32;
     pub(super) const PIPES: u64 = 2 << 32;
@@ -97,7 +98,9 @@ impl<W: World> Objects<W> {
         let record = self.next_record();
         let mut kind = act.kind();
         let did = match act {
-            Act::Change(_) => self.files.change(world, member, record, apart)?,
+            Act::Change(_) => self
+                .files
+                .change(world, member, call, (record, &apart.vessels))?,
             Act::Put { descriptor, bytes } => {
                 self.streams
                     .put(world, member, call, (*descriptor, *bytes))?

@@ -20,7 +20,7 @@ use surmise_sys::seccomp::Answer;
 use crate::call::Call;
 use crate::meeting::{Meeting, Wanted};
 use crate::member::Member;
-use crate::objects::files::Files;
+use crate::objects::files::{Files, Reach, Touch};
 use crate::objects::input::{Look, Peeked, Place};
 use crate::objects::pipe::Taken;
 use crate::source::Guess;
@@ -220,14 +220,22 @@ pub(crate) trait World:
 
     // Files of the view.
 
-    /// Whether no other task can see what a process changes in the view.
-    fn is_alone(&mut self, process: Pid, apart: &Apart) -> io::Result<bool>;
+    /// Whether no other task sees what a process changes in the view but by calls that are heard. `vessels`: the processes that hold
+    /// images.
+    fn is_alone(&mut self, process: Pid, vessels: &[Pid]) -> io::Result<bool>;
+
+    /// Has threads come past the calls in which they may be. False if one does not in time. `waiting`: those whose calls are known to
+    /// wait for their answers.
+    fn come_past(&mut self, threads: &[Pid], waiting: &[Pid]) -> io::Result<bool>;
 
     /// Whether a process may share what it has open with others.
     fn has_borne(&self, process: Pid) -> bool;
 
-    /// Whether a call of a process touches nothing of the view. False in doubt.
-    fn is_apart(&self, process: Pid, call: &Call) -> bool;
+    /// What a call may touch in the view, without a look at its process.
+    fn touch(&self, call: &Call) -> Touch;
+
+    /// What a call of a process touches in the view.
+    fn reach(&self, process: Pid, call: &Call) -> io::Result<Reach>;
 
     /// Whether a call makes its process one that adopts the orphans below it.
     fn adopts(&self, call: &Call) -> bool;

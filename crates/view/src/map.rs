@@ -12,6 +12,7 @@ mod node;
 mod table;
 mod together;
 
+pub use cells::Layers;
 pub use deciding::Touched;
 pub use node::{Binding, Node, Origin};
 pub use table::Table;

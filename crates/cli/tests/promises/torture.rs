@@ -2,6 +2,7 @@
 //!
 //! `SURMISE_SEEDS=50` has each tried with so many seeds; without it, with a few.
 
+mod apart;
 mod births;
 mod cascades;
 mod exits;

@@ -17,6 +17,7 @@ use crate::kind::Kind;
 use crate::meeting::{Act, Meeting};
 use crate::member::Member;
 use crate::object::Did;
+use crate::objects::files::Touch;
 use crate::objects::stream::channel;
 use crate::waits::{Asked, Item, Waited};
 use crate::world::{Apart, World};
@@ -87,9 +88,13 @@ impl<W: World> Core<W> {
 
     /// What of others a call would touch that is undecided. Its process comes to depend on that where it may.
     fn obstacle(&mut self, call: &Call) -> Result<Way, SupervisorError> {
-        if !self.objects.are_quiet() {
+        let may_be_first = !self.members.is_empty() && self.world.touch(call) == Touch::Changes;
+        if !self.objects.are_quiet() || may_be_first {
             let caller = self.world.process_of(call.thread());
             let caller = caller.map_err(fail("find a process"))?;
+            if let Some(process) = caller {
+                self.look_at_files(process, call)?;
+            }
             for (obstacle, kind) in self.objects.obstacles(&self.world, caller, call) {
                 let object = obstacle.object;
                 let gained = match caller {
@@ -110,6 +115,18 @@ impl<W: World> Core<W> {
             return Ok(Way::Barred(Node::Task(task), Kind::Process));
         }
         self.at_shut_pipe(call)
+    }
+
+    /// Looks up what of the view a call touches, where something there is undecided or would be.
+    fn look_at_files(&mut self, process: Pid, call: &Call) -> Result<(), SupervisorError> {
+        let is_member = self.members.contains_key(&process);
+        if self.objects.files.log().is_none() || !is_member && self.objects.files.are_decided() {
+            return Ok(());
+        }
+        let waiting: Vec<Pid> = self.waits.calls().map(Call::thread).collect();
+        let (world, caller) = (&mut self.world, (process, is_member));
+        let looked = self.objects.files.look(world, caller, call, &waiting);
+        looked.map_err(fail("look up what a call touches"))
     }
 
     /// Whether a call might overtake output that is on its way.
@@ -304,6 +321,8 @@ impl<W: World> Core<W> {
         if answer == Answer::Continue {
             let noted = self.world.happens(call);
             noted.map_err(fail("look at a call"))?;
+            let touch = self.world.touch(call);
+            self.objects.files.let_go(call, touch);
         }
         // One that has gone needs no answer.
         let answered = self.world.answer(call, answer);

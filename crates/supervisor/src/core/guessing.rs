@@ -120,10 +120,8 @@ impl<W: World> Core<W> {
                 let Guess::Result(result) = offer.guess else {
                     return Ok(Guessed::Foreseen(takes));
                 };
-                let answered = self.world.answer(call, Answer::Value(result));
-                answered
-                    .map(|_| Guessed::Given)
-                    .map_err(fail("answer a call"))
+                self.respond(call, Answer::Value(result))?;
+                Ok(Guessed::Given)
             }
             Permission::CheckpointFirst(_) => {
                 self.guess_at_checkpoint(process, call, (offer, &takes))

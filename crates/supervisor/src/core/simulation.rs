@@ -99,6 +99,8 @@ struct Run {
     state: Shared,
     core: Core<Fake>,
     rng: Rng,
+    /// Whether calls that were let go take long.
+    is_slow: bool,
 }
 
 impl Run {
@@ -113,7 +115,13 @@ impl Run {
         let disk = Durable::new(Box::new(Disk::new(&state)));
         let world = Fake(Shared::clone(&state));
         let core = Core::new(world, Some(log), vec![Box::new(source)], Some(disk));
-        Self { state, core, rng }
+        let is_slow = rng.bool();
+        Self {
+            state,
+            core,
+            rng,
+            is_slow,
+        }
     }
 
     /// Any task that could makes its next call. False if there is none.
@@ -160,7 +168,16 @@ impl Run {
                     self.core.ended(process).expect("an end");
                 }
             }
+            10 | 11 if !self.is_slow || self.rng.u8(..8) == 0 => self.something_lands(),
             _ => drop(self.call()),
+        }
+    }
+
+    /// A call that was let go happens.
+    fn something_lands(&mut self) {
+        let flying = self.state.borrow().flying();
+        if let Some(&pid) = self.rng.choice(&flying) {
+            self.state.borrow_mut().land(pid);
         }
     }
 
@@ -196,6 +213,7 @@ impl Run {
                 break;
             }
             self.state.borrow_mut().push();
+            self.something_lands();
             // Who waits for a child makes the call again and again.
             if !self.call() || self.rng.u8(..8) == 0 {
                 self.time_passes();

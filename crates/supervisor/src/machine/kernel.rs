@@ -1,6 +1,5 @@
 //! What the core asks of the kernel, done.
 
-use std::cell::RefCell;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
@@ -19,13 +18,17 @@ use super::meeting::{self, Known};
 use super::output::{self, Output};
 use super::pipe::Pipe;
 use super::process::Supervised;
-use super::{Learnt, Machine, fit, parting, pass, seen, spare_call, task, unless_out_of_reach};
+use super::seen::is_past;
+use super::{
+    Learnt, Machine, fit, parting, pass, reach, seen, spare_call, task, unless_out_of_reach,
+};
 use crate::call::Call;
 use crate::meeting::{Meeting, Wanted};
+use crate::objects::files::{Reach, Touch};
 use crate::objects::input::{Look, Peeked, Place};
 use crate::objects::pipe::Taken;
 use crate::source::Guess;
-use crate::world::{Apart, Around, Born, Ends, Imaged, Traced, World};
+use crate::world::{Around, Born, Ends, Imaged, Traced, World};
 
 impl World for Machine {
     type Process = Supervised;
@@ -272,36 +275,39 @@ impl World for Machine {
         }
     }
 
-    fn is_alone(&mut self, process: Pid, apart: &Apart) -> io::Result<bool> {
-        // A thread that waits for an answer touches nothing.
-        self.door.gather()?;
-        let Self {
-            door,
-            learnt: Some(Learnt { seen, .. }),
-            passed,
-            ..
-        } = self
-        else {
+    fn is_alone(&mut self, process: Pid, vessels: &[Pid]) -> io::Result<bool> {
+        let Some(Learnt { seen, .. }) = &self.learnt else {
             return Ok(false);
         };
         if seen.has_watches() {
             return Ok(false);
         }
-        let is_harmless = |other: Pid| other == process || apart.vessels.contains(&other);
-        let door = RefCell::new(door);
-        let waits = |thread| apart.waiting.contains(&thread);
-        let pass = |threads: &[Pid]| pass(&mut door.borrow_mut(), passed, threads, waits);
-        let waits = |thread| waits(thread) || door.borrow().has_waiting(thread);
-        // It maps nothing so itself, or it would depend on nothing.
-        let mapped = match seen.has_shared_memory() {
-            true => seen.names().device(),
-            false => None,
+        if !seen.has_shared_memory() {
+            return Ok(true);
+        }
+        let Some(device) = seen.names().device() else {
+            return Ok(false);
         };
-        let found = seen
-            .bystanders()
-            .are_apart(is_harmless, waits, pass, mapped);
+        // It maps nothing so itself, or it would depend on nothing.
+        let is_harmless = |other: Pid| other == process || vessels.contains(&other);
         // A task that is being born or ends is not seen rightly.
-        unless_out_of_reach(found, false)
+        unless_out_of_reach(seen.bystanders().map_nothing(device, is_harmless), false)
+    }
+
+    fn come_past(&mut self, threads: &[Pid], waiting: &[Pid]) -> io::Result<bool> {
+        // A thread that waits for an answer touches nothing.
+        self.door.gather()?;
+        let mut touching = Vec::new();
+        for &thread in threads {
+            let waits = waiting.contains(&thread) || self.door.has_waiting(thread);
+            if !waits && !unless_out_of_reach(is_past(thread), false)? {
+                touching.push(thread);
+            }
+        }
+        let passed = pass(&mut self.door, &mut self.passed, &touching, |thread| {
+            waiting.contains(&thread)
+        });
+        unless_out_of_reach(passed, false)
     }
 
     fn has_borne(&self, process: Pid) -> bool {
@@ -309,8 +315,16 @@ impl World for Machine {
         learnt.is_none_or(|learnt| learnt.seen.has_borne(process))
     }
 
-    fn is_apart(&self, process: Pid, call: &Call) -> bool {
-        meeting::is_apart(process, call.name(), call.arguments()[0])
+    fn touch(&self, call: &Call) -> Touch {
+        reach::touch(call.name(), call.arguments())
+    }
+
+    fn reach(&self, process: Pid, call: &Call) -> io::Result<Reach> {
+        let Some(learnt) = &self.learnt else {
+            return Ok(Reach::Everything);
+        };
+        let found = reach::reach(process, (call.name(), call.arguments()), &learnt.seen);
+        unless_out_of_reach(found, Reach::Everything)
     }
 
     fn adopts(&self, call: &Call) -> bool {

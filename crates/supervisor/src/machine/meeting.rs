@@ -28,7 +28,7 @@ use crate::meeting::Meeting;
 use crate::member::Member;
 use crate::objects::files::Files;
 
-pub(super) use apart::is_apart;
+pub(super) use apart::{is_apart, touches_nothing};
 pub(super) use process::may_reap_children;
 
 /// A call with all that a module may ask.

@@ -15,6 +15,7 @@ use surmise_syscalls::Syscall;
 
 use super::task;
 use bystanders::Bystanders;
+pub(super) use bystanders::is_past;
 use names::Names;
 use reapers::Reapers;
 
@@ -176,6 +177,11 @@ impl Seen {
     /// could be given back.
     pub(crate) fn has_jails(&self) -> bool {
         self.has_jails
+    }
+
+    /// Whether a thread may have another directory or other mounts than its process and its domain.
+    pub(crate) fn has_namespaces(&self) -> bool {
+        self.suspicions.namespaces
     }
 
     /// Whether what is in a pipe may be more than a row of bytes.

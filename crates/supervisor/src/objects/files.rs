@@ -1,8 +1,15 @@
 //! Files of the view that a task changes while something is undecided.
 //!
-//! Its own changes go on, and the view keeps an undo log. When it begins, no other task is in a call that could touch the
-//! view. The process of a later call that could has first to depend on the same: then it may see the changes, and make its
-//! own on top of them. So whatever is undone is undone for all that have seen it, the newest change first.
+//! A task's own changes go on, and the view keeps an undo log. To the engine each mark of the view is one object: what one process
+//! changes since an image. Before a call is let go that touches the view, the view tells which undecided marks the call would
+//! meet ([`looking`]). The process of the call comes to depend on those, and on no others. So whatever is undone is undone for all
+//! that have seen it, the newest change first, and processes that touch different files go their own ways.
+//!
+//! No undecided change comes between the look and the call ([`under_way`]).
+
+mod look;
+mod looking;
+mod under_way;
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -19,11 +26,13 @@ use crate::error::bug;
 use crate::kind::Kind;
 use crate::member::Member;
 use crate::object::{Did, ObjectKind, Obstacle};
-use crate::world::{Apart, Around, World};
+use crate::world::{Around, World};
 
-/// All files of the view are one object: one process changes them at a time. The view's undo log tells marks apart by the
-/// names and inodes that they changed.
-pub(crate) const FILES: ObjectId = ObjectId(0);
+pub use look::{Look, Manner, Share, Target, Touches};
+pub(crate) use look::{Reach, Touch};
+
+use looking::Met;
+use under_way::UnderWay;
 
 /// What is at a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,9 +53,8 @@ pub enum At {
 /// nothing is undecided.
 pub trait Files: AsFd + fmt::Debug {
     /// What a process changes from now on is the new mark's. The process is named by its number here; `has_borne` says
-    /// that its children act for it, too, and may share what it has open. As long as it has marks, that need not be said a
-    /// second time of the same files. Returns the mark, a number above all earlier
-    /// ones.
+    /// that its children may share what it has open. As long as it has marks, that need not be said a second time of the same
+    /// files. Returns the mark, a number above all earlier ones.
     ///
     /// # Errors
     /// There is no mark: nothing may be changed that might have to be undone.
@@ -77,6 +85,12 @@ pub trait Files: AsFd + fmt::Debug {
     /// It cannot be looked at.
     fn at(&self, place: &Path) -> io::Result<At>;
 
+    /// What a call would touch. `elsewhere`: where the caller finds something else than the view.
+    ///
+    /// # Errors
+    /// It cannot be looked up.
+    fn touches(&self, looks: &[Look], elsewhere: &[PathBuf]) -> io::Result<Touches>;
+
     /// Hears that a call waits: the descriptor is not readable any more, until the next one does.
     ///
     /// # Errors
@@ -92,6 +106,11 @@ pub(crate) struct ViewFiles {
     marks: BTreeMap<UndoId, Mark>,
     /// Processes of which the log was told that they share what they had open; what they have opened since is their own.
     told: HashSet<Pid>,
+    under_way: UnderWay,
+    /// Of the call that was looked at last and was not let go.
+    met: Option<Met>,
+    /// Marks that are decided, as the engine knows them.
+    idle: Vec<ObjectId>,
 }
 
 /// A mark, and whose changes come after it.
@@ -107,6 +126,9 @@ impl ViewFiles {
             files,
             marks: BTreeMap::new(),
             told: HashSet::new(),
+            under_way: UnderWay::default(),
+            met: None,
+            idle: Vec::new(),
         }
     }
 
@@ -129,24 +151,38 @@ impl ViewFiles {
         }
     }
 
-    /// Sees to it that what a process is about to change can be undone.
+    /// Whether nothing that was changed is undecided.
+    pub(crate) fn are_decided(&self) -> bool {
+        self.marks.is_empty()
+    }
+
+    /// The marks that are undecided, as objects of the engine.
+    pub(crate) fn objects(&self) -> Vec<ObjectId> {
+        self.marks.values().map(Mark::object).collect()
+    }
+
+    /// Sees to it that what a process is about to change can be undone. `vessels`: the processes that hold images.
     pub(crate) fn change<W: World>(
         &mut self,
         world: &mut W,
         member: &Member<W>,
-        record: UndoId,
-        apart: &Apart,
+        call: &Call,
+        (record, vessels): (UndoId, &[Pid]),
     ) -> io::Result<Did> {
-        let newest = self.marks.keys().next_back();
-        if newest.is_some() && newest == member.newest_record().as_ref() {
-            // Nothing that is newer could be restored alone. What others have changed since would lie below.
+        if self.met(call).is_some_and(|met| met.overtakes) {
+            return Ok(Did::Wait);
+        }
+        let newest = member.newest_record();
+        if newest.is_some_and(|newest| self.marks.contains_key(&newest)) {
+            // It depends on all that is below, and has come to depend on nothing since the mark: for that it would have
+            // a newer image.
             return Ok(Did::Known(Answer::Continue));
         }
         let process = member.pid();
         let Some(files) = &self.files else {
             return Ok(Did::Wait);
         };
-        if !world.is_alone(process, apart)? {
+        if !world.is_alone(process, vessels)? {
             return Ok(Did::Wait);
         }
         let has_borne = !self.told.contains(&process) && world.has_borne(process);
@@ -154,9 +190,10 @@ impl ViewFiles {
             return Ok(Did::Wait);
         };
         self.told.insert(process);
-        self.marks.insert(record, Mark { process, number });
+        let mark = Mark { process, number };
+        self.marks.insert(record, mark);
         Ok(Did::Accesses {
-            object: FILES,
+            object: mark.object(),
             answer: Answer::Continue,
         })
     }
@@ -168,12 +205,23 @@ impl ViewFiles {
 
     fn take(&mut self, records: &[UndoId]) -> io::Result<Vec<u64>> {
         let marks = records.iter().map(|record| self.marks.remove(record));
-        let numbers = marks.map(|mark| Some(mark?.number));
-        let numbers: Option<Vec<u64>> = numbers.collect();
+        let taken: Option<Vec<Mark>> = marks.collect();
+        let taken = taken.ok_or_else(|| bug("there is no such mark"))?;
+        self.idle.extend(taken.iter().map(Mark::object));
         // Of a process without marks the log forgets it, too.
         let Self { told, marks, .. } = self;
         told.retain(|process| marks.values().any(|mark| mark.process == *process));
-        numbers.ok_or_else(|| bug("there is no such mark"))
+        if marks.is_empty() {
+            // Until there is a mark again, nobody looks what changes under a call's way.
+            self.under_way.blur();
+        }
+        Ok(taken.into_iter().map(|mark| mark.number).collect())
+    }
+}
+
+impl Mark {
+    fn object(&self) -> ObjectId {
+        ObjectId(self.number)
     }
 }
 
@@ -199,25 +247,26 @@ impl<W: World> ObjectKind<W> for ViewFiles {
         self.of_mark()?.give_up(&marks)
     }
 
-    fn obstacles(&mut self, world: &W, caller: Option<Pid>, call: &Call) -> Vec<Obstacle> {
-        let Some(caller) = caller else {
+    fn obstacles(&mut self, _: &W, caller: Option<Pid>, call: &Call) -> Vec<Obstacle> {
+        let Some(met) = self.met(call).filter(|_| caller.is_some()) else {
             return Vec::new();
         };
-        let is_others = self.marks.values().any(|mark| mark.process != caller);
-        match is_others && !world.is_apart(caller, call) {
-            true => vec![Obstacle {
-                object: FILES,
+        let mut marks: Vec<&Mark> = self.marks.values().collect();
+        marks.retain(|mark| met.meets(mark.number));
+        marks
+            .into_iter()
+            .map(|mark| Obstacle {
+                object: mark.object(),
                 may_depend: true,
-            }],
-            false => Vec::new(),
-        }
+            })
+            .collect()
     }
 
     fn is_quiet(&self) -> bool {
-        self.marks.is_empty()
+        self.are_decided()
     }
 
     fn take_idle(&mut self) -> Vec<ObjectId> {
-        Vec::new()
+        std::mem::take(&mut self.idle)
     }
 }

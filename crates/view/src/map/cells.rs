@@ -92,6 +92,28 @@ impl Cells {
         !self.names.is_empty() && self.names.contains_key(&(directory, name.into()))
     }
 
+    /// The marks that a node has a layer of: of all layers, or only of those that are alone.
+    pub(super) fn marks_of_node(&self, id: NodeId, which: Layers, marks: &mut BTreeSet<MarkId>) {
+        for layer in self.nodes.get(&id).into_iter().flatten() {
+            match layer {
+                Layer::Alone { mark, .. } => _ = marks.insert(*mark),
+                Layer::Together(run) if which == Layers::All => marks.extend(run.marks()),
+                Layer::Together(_) => {}
+            }
+        }
+    }
+
+    /// Those that a name has a layer of.
+    pub(super) fn marks_of_name(&self, name: &NameKey, marks: &mut BTreeSet<MarkId>) {
+        let layers = self.names.get(name).into_iter().flatten();
+        marks.extend(layers.map(|layer| layer.mark));
+    }
+
+    /// The nodes that have layers.
+    pub(super) fn changed_nodes(&self) -> impl Iterator<Item = NodeId> {
+        self.nodes.keys().copied()
+    }
+
     /// Whether changes of a node that commute may be decided while others of it are not.
     pub(super) fn commutes(&self, id: NodeId) -> bool {
         let stack = self.nodes.get(&id).map(Vec::as_slice);
@@ -375,6 +397,15 @@ impl Cells {
         }
         Ok(())
     }
+}
+
+/// Which layers of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layers {
+    /// All of them.
+    All,
+    /// Those that are alone: the others commute.
+    Alone,
 }
 
 /// Which end of a stack.

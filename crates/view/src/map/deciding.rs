@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 
-use super::cells::{End, NameKey};
+use super::cells::{End, Layers, NameKey};
 use super::together::Together;
 use super::{Binding, Inconsistent, Map, Node};
 use crate::record::Record;
@@ -32,6 +32,23 @@ impl Map {
     /// The highest mark ever that has changed something.
     pub fn last_mark(&self) -> MarkId {
         MarkId(self.last_mark)
+    }
+
+    /// Adds the marks that have a layer of a node.
+    pub fn marks_of_node(&self, id: NodeId, which: Layers, marks: &mut BTreeSet<MarkId>) {
+        self.cells.marks_of_node(id, which, marks);
+    }
+
+    /// Adds the marks that have a layer of a name.
+    pub fn marks_of_name(&self, directory: NodeId, name: &OsStr, marks: &mut BTreeSet<MarkId>) {
+        if self.cells.has_name(directory, name) {
+            self.cells.marks_of_name(&(directory, name.into()), marks);
+        }
+    }
+
+    /// The nodes that have layers.
+    pub fn undecided_nodes(&self) -> impl Iterator<Item = NodeId> {
+        self.cells.changed_nodes()
     }
 
     /// Whether a node's data, which are in an object, may be changed in that object by a mark: no undoing needs the

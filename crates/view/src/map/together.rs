@@ -139,7 +139,11 @@ impl Run {
     }
 
     pub(super) fn has(&self, test: impl Fn(MarkId) -> bool) -> bool {
-        self.parts.iter().any(|part| test(part.mark))
+        self.marks().any(test)
+    }
+
+    pub(super) fn marks(&self) -> impl Iterator<Item = MarkId> {
+        self.parts.iter().map(|part| part.mark)
     }
 
     /// A change is decided that came after so many of the parts.

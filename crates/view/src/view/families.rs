@@ -1,28 +1,25 @@
-//! Whose thread a caller is: the threads of processes that have marks, and of the children that act for them.
+//! Whose thread a caller is: the threads of processes that have marks.
+//!
+//! A child of such a process is a process of its own. What it changes before it has a mark is decided, whatever its parent has
+//! guessed: it was born before that.
 
 use std::collections::{HashMap, HashSet};
 
 use rustix::process::Pid;
-use surmise_linux::proc::{self, Status, Task};
+use surmise_linux::proc::{self, Status};
 
 use crate::types::MarkId;
-
-/// How many generations of children are looked at.
-const GENERATIONS_MAX: usize = 64;
 
 /// The processes with marks.
 #[derive(Debug, Default)]
 pub(super) struct Families(HashMap<u32, Family>);
 
-/// Threads, by their numbers where the device was opened.
 #[derive(Debug, Default)]
 struct Family {
     /// What the process opened before this mark it may share with its children.
     shared_before: Option<MarkId>,
-    /// The process' own, once they were asked for.
+    /// The process' threads, by their numbers where the device was opened, once they were asked for.
     own: Option<HashSet<u32>>,
-    /// Those of its children, likewise.
-    borne: HashSet<u32>,
 }
 
 impl Families {
@@ -52,14 +49,14 @@ impl Families {
         let Some(family) = self.0.get_mut(&process) else {
             return false;
         };
-        family.has(thread, Family::is_own) || {
+        family.is_own(thread) || {
             // The process may have more of them by now.
             family.look(process);
             family.is_own(thread)
         }
     }
 
-    /// The process that a thread acts for, if that has marks. A process comes before its parents.
+    /// The process that a thread is of, if that has marks.
     pub(super) fn of(&mut self, thread: u32) -> Option<u32> {
         self.known(thread).or_else(|| {
             for (process, family) in &mut self.0 {
@@ -72,22 +69,11 @@ impl Families {
     /// Likewise, as far as that is known.
     pub(super) fn known(&self, thread: u32) -> Option<u32> {
         let own = |(process, family): (&u32, &Family)| family.is_own(thread).then_some(*process);
-        let borne =
-            |(process, family): (&u32, &Family)| family.borne.contains(&thread).then_some(*process);
-        // Of several, the one that was born last: the others' children are its own, and more.
-        let nearest = || {
-            let bearers = self.0.iter().filter_map(borne);
-            bearers.min_by_key(|process| self.0[process].borne.len())
-        };
-        self.0.iter().find_map(own).or_else(nearest)
+        self.0.iter().find_map(own)
     }
 }
 
 impl Family {
-    fn has(&self, thread: u32, test: impl Fn(&Self, u32) -> bool) -> bool {
-        self.own.is_some() && test(self, thread)
-    }
-
     fn is_own(&self, thread: u32) -> bool {
         self.own.as_ref().is_some_and(|own| own.contains(&thread))
     }
@@ -95,45 +81,17 @@ impl Family {
     /// Looks what threads there are.
     fn look(&mut self, process: u32) {
         let process = i32::try_from(process).ok().and_then(Pid::from_raw);
-        self.own = Some(process.map_or_else(HashSet::new, |process| threads(process).1));
-        self.borne.clear();
-        let mut bearers: Vec<Pid> = process
-            .into_iter()
-            .filter(|_| self.shared_before.is_some())
-            .collect();
-        for _ in 0..GENERATIONS_MAX {
-            let borne: Vec<Pid> = bearers
-                .iter()
-                .flat_map(|bearer| children(*bearer))
-                .collect();
-            if borne.is_empty() {
-                break;
-            }
-            for child in &borne {
-                self.borne.extend(threads(*child).1);
-            }
-            bearers = borne;
-        }
+        self.own = Some(process.map_or_else(HashSet::new, threads));
     }
 }
 
-/// The threads of a process, by their numbers here and in the innermost namespace that they are in.
-fn threads(process: Pid) -> (Vec<Pid>, HashSet<u32>) {
+/// The threads of a process, by their numbers in the innermost namespace that they are in.
+fn threads(process: Pid) -> HashSet<u32> {
     let threads = proc::threads(process).unwrap_or_default();
     let inner = threads
-        .iter()
-        .filter_map(|thread| Status::of(*thread).ok()?.inner());
-    let inner = inner
+        .into_iter()
+        .filter_map(|thread| Status::of(thread).ok()?.inner());
+    inner
         .map(|inner| inner.as_raw_nonzero().get().unsigned_abs())
-        .collect();
-    (threads, inner)
-}
-
-fn children(process: Pid) -> Vec<Pid> {
-    let threads = proc::threads(process).unwrap_or_default();
-    let borne = threads.into_iter().flat_map(|thread| {
-        let task = Task { process, thread };
-        proc::children(task).unwrap_or_default()
-    });
-    borne.collect()
+        .collect()
 }

@@ -48,8 +48,9 @@ pub(super) struct Undecided {
     families: Families,
     /// Nodes outside the map that lost a name, and by which mark.
     lost_names: Vec<(MarkId, NodeId)>,
-    /// Nodes whose change had to wait: the kernel may have put it into its cache before it asked.
-    waited: HashSet<NodeId>,
+    /// Nodes whose change had to wait, and by which mark; without one, it may be anybody's. The kernel may have put the change
+    /// into its cache before it asked.
+    waited: HashSet<(NodeId, Option<MarkId>)>,
     /// Nodes that the kernel forgot and that a mark kept.
     forgotten: HashSet<NodeId>,
     /// Nodes that got data of their own: when that is undone, they are real files again, and used.
@@ -87,8 +88,8 @@ impl View {
     }
 
     /// What a process changes from now on is the new mark's. The process is named by its number in the caller's
-    /// namespace. `has_borne` says that its children act for it, too, and may share what it has open. As long as the process
-    /// has marks, that need not be said a second time of the same files.
+    /// namespace. `has_borne` says that its children may share what it has open. As long as the process has marks, that need
+    /// not be said a second time of the same files.
     ///
     /// # Errors
     /// `EBUSY` during a commit.
@@ -232,8 +233,10 @@ impl Core {
         match self.whose(Some(id)) {
             Whose::Mark(mark) => Ok(Some(mark)),
             Whose::Nobodys if self.map.is_decided(id) => Ok(None),
-            Whose::Nobodys | Whose::Unknown => {
-                self.undecided.waited.insert(id);
+            // It is made in the end.
+            Whose::Nobodys => Err(self.postponed()),
+            Whose::Unknown => {
+                self.undecided.waited.insert((id, None));
                 Err(self.postponed())
             }
         }
@@ -247,7 +250,7 @@ impl Core {
         if !self.is_open_elsewhere(id, mark) {
             return Ok(());
         }
-        self.undecided.waited.insert(id);
+        self.undecided.waited.insert((id, Some(mark)));
         Err(self.postponed().into())
     }
 
@@ -371,7 +374,7 @@ impl Core {
         for (_, id) in self.undecided.take_losses(marks) {
             self.known.regain_name(id);
         }
-        let waited = std::mem::take(&mut self.undecided.waited);
+        let waited = self.undecided.take_waited(marks);
         let nodes: Vec<NodeId> = touched.nodes.into_iter().chain(waited).collect();
         for id in &nodes {
             self.files.close_all(*id);
@@ -453,6 +456,15 @@ impl Undecided {
     fn gives_up_of(&self, process: Option<u32>) -> bool {
         let mut marks = self.gives_up.iter();
         process.is_some() && marks.any(|mark| self.marks.get(mark).copied() == process)
+    }
+
+    /// The nodes whose changes were not made, and are not made any more. One of another process waits on, and the kernel keeps
+    /// its pages locked meanwhile: nobody may have it drop them.
+    fn take_waited(&mut self, of: &[MarkId]) -> Vec<NodeId> {
+        let waited = self
+            .waited
+            .extract_if(|(_, mark)| mark.is_none_or(|mark| of.contains(&mark)));
+        waited.map(|(node, _)| node).collect()
     }
 
     fn take_losses(&mut self, of: &[MarkId]) -> Vec<(MarkId, NodeId)> {

@@ -3,6 +3,7 @@
 mod full;
 mod marks;
 mod places;
+mod touches;
 
 use std::ffi::OsStr;
 use std::fs;

@@ -2,6 +2,7 @@
 //! remains is what the remaining changes make. A log that is cut anywhere is what is decided.
 
 mod model;
+mod touched;
 mod world;
 
 use proptest::prelude::*;

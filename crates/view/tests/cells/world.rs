@@ -16,6 +16,7 @@ use surmise_view::{
 use tempfile::TempDir;
 
 use crate::model::{self, Cells, Change, FIRST, Fate, History, Ino, Made, ROOT, Tree};
+use crate::touched;
 
 /// What happens. A change is of a process, by its number.
 #[derive(Debug, Clone)]
@@ -207,6 +208,7 @@ impl World {
     /// Makes a change on both sides, if it can be made.
     fn change(&mut self, step: &Step) {
         let tree = self.history.tree(|fate| fate != Fate::Undone);
+        touched::looks(self.view(), &self.history, &tree, step);
         let Some((process, change, reads)) = self.resolve(&tree, step) else {
             return;
         };
@@ -215,6 +217,7 @@ impl World {
             return;
         };
         cells.reads = reads;
+        touched::change(self.view(), &self.history, &tree, step, &cells);
         let mut marks = self.marks.iter().rev();
         let mark = marks.find(|(_, of)| **of == process).map(|(mark, _)| *mark);
         let undecided = || {

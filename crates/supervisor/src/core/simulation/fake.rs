@@ -5,8 +5,10 @@
 //! machine without guesses could have done, in this order.
 
 mod births;
+mod cells;
 mod ends;
 mod family;
+mod flights;
 mod lending;
 mod log;
 mod meeting;
@@ -24,15 +26,17 @@ use surmise_sys::seccomp::Answer;
 
 use crate::call::Call;
 use crate::meeting::{Meeting, Wanted};
+use crate::objects::files::{Reach, Touch};
 use crate::objects::input::{Look, Peeked, Place};
 use crate::objects::pipe::Taken;
 use crate::source::Guess;
-use crate::world::{Apart, Around, Born, Imaged, Traced, World};
+use crate::world::{Around, Born, Imaged, Traced, World};
 
+pub(super) use cells::{Cells, FILES};
 pub(super) use family::{End, Families};
 pub(super) use lending::memory;
 pub(super) use log::{Disk, Log};
-pub(super) use op::{FAILED, FILES, LENT, Op};
+pub(super) use op::{FAILED, LENT, Op};
 pub(super) use sides::{BROKEN, END, NO_END, Side, Sides};
 use state::Held;
 pub(super) use state::{Shared, State, Step, Written, pass};
@@ -156,6 +160,7 @@ impl World for Fake {
         if state.fails_to_stop(&threads) {
             return Ok(Imaged::Failed);
         }
+        state.interrupt(&threads);
         state.images_made += 1;
         let number = state.images_made;
         let (process, sides) = (*process, state.sides(*process));
@@ -196,6 +201,7 @@ impl World for Fake {
         if state.fails_to_stop(&threads) {
             return Ok(Born::Unmade);
         }
+        state.interrupt(&threads);
         let at = state.tasks[parent].told.len();
         assert!(state.answer(call, Answer::Continue), "it waits");
         for thread in threads {
@@ -220,6 +226,7 @@ impl World for Fake {
             return Ok(true);
         }
         assert!(state.can_stop(*process, pending, |thread| signals.contains(&thread)));
+        state.interrupt(&threads);
         for &thread in &threads {
             let task = state.task(thread);
             (task.waits_in, task.at_signal, task.stands) = (None, false, true);
@@ -285,31 +292,24 @@ impl World for Fake {
         Ok(())
     }
 
-    fn is_alone(&mut self, process: Pid, _: &Apart) -> io::Result<bool> {
-        let state = &mut *self.0.borrow_mut();
-        // Meanwhile something may be heard of others.
-        let others = state.tasks.iter().map(|(pid, task)| (pid, task.process));
-        let others: Vec<_> = others.filter(|&(_, other)| other != process).collect();
-        if let Some(&(thread, other)) = state.rng.choice(&others) {
-            match state.rng.u8(..50) {
-                0..=4 if state.signal(thread) => state.heard_signals.push(thread),
-                5 if !state.threads(other).is_empty() => {
-                    state.kill(other);
-                    state.heard_ends.push(other);
-                }
-                _ => {}
-            }
-        }
-        // All that fakes do to files they do by calls, and these are heard.
-        Ok(state.rng.u8(..4) != 0)
+    fn is_alone(&mut self, process: Pid, _: &[Pid]) -> io::Result<bool> {
+        Ok(self.is_undisturbed(process))
+    }
+
+    fn come_past(&mut self, threads: &[Pid], _: &[Pid]) -> io::Result<bool> {
+        self.land_all(threads)
     }
 
     fn has_borne(&self, _: Pid) -> bool {
         false
     }
 
-    fn is_apart(&self, _: Pid, call: &Call) -> bool {
-        !matches!(self.0.borrow().op_of(call), Op::Look(_) | Op::Add(_))
+    fn touch(&self, call: &Call) -> Touch {
+        self.touched(call)
+    }
+
+    fn reach(&self, _: Pid, call: &Call) -> io::Result<Reach> {
+        Ok(self.reached(call))
     }
 
     fn adopts(&self, _: &Call) -> bool {

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use rustix::process::Pid;
 
 use super::fake::{
-    BROKEN, END, End, FAILED, FILES, Families, LENT, NO_END, Op, Side, Sides, State, Step, memory,
+    BROKEN, Cells, END, End, FAILED, FILES, Families, LENT, NO_END, Op, Side, Sides, State, Step,
+    memory,
 };
 
 /// Its files, its pipe, and its families.
@@ -14,7 +15,7 @@ struct Plain<'a> {
     families: Families,
     /// The threads that have ended.
     ended: Vec<Pid>,
-    files: [i64; FILES],
+    files: Cells,
     pipe: VecDeque<u8>,
     inner: VecDeque<u8>,
     /// What each process has open of it.
@@ -28,7 +29,7 @@ impl<'a> Plain<'a> {
             state,
             families: state.first_families.clone(),
             ended: Vec::new(),
-            files: Default::default(),
+            files: Cells::default(),
             pipe: VecDeque::new(),
             inner: VecDeque::new(),
             sides: state
@@ -112,10 +113,10 @@ impl<'a> Plain<'a> {
     fn tell(&mut self, step: Step) -> i64 {
         let Step { task, op, told, .. } = step;
         match op {
-            Op::Look(file) => self.files[file],
-            Op::Add(file) => {
-                self.files[file] += 1;
-                self.files[file]
+            Op::Look(_) | Op::List => self.files.told(op),
+            Op::Add(_) | Op::Turn(_) => {
+                let cell = self.files.changed_by(op).expect("it changes something");
+                self.files.add(cell)
             }
             Op::Put(_) => 1,
             Op::Take => i64::from(self.pipe.pop_front().expect("a byte")),
@@ -326,7 +327,9 @@ fn number(task: Pid) -> i32 {
 #[derive(Default)]
 struct Heard {
     tasks: BTreeMap<i32, BTreeSet<usize>>,
-    files: [BTreeSet<usize>; FILES],
+    /// Where names lead, and who was heard of by each cell.
+    cells: Cells,
+    files: [BTreeSet<usize>; 2 * FILES],
     pipe: BTreeSet<usize>,
     inner: BTreeSet<usize>,
     /// From those that have closed the pipe inside.
@@ -348,8 +351,15 @@ impl Heard {
             let known = self.closed.clone();
             self.by(step.task).extend(known);
         }
+        let task = self.tasks.entry(number(step.task)).or_default();
+        for cell in self.cells.seen_by(step.op) {
+            task.extend(self.files[cell].iter());
+        }
+        if let Some(cell) = self.cells.changed_by(step.op) {
+            self.files[cell].extend(task.iter());
+            self.cells.add(cell);
+        }
         let object = match step.op {
-            Op::Look(file) | Op::Add(file) => &mut self.files[file],
             Op::Take | Op::Poll => &mut self.pipe,
             Op::Send(_) | Op::Receive if step.told != NO_END => &mut self.inner,
             _ => return,
@@ -358,7 +368,7 @@ impl Heard {
         task.extend(object.iter());
         // At the end of the pipe there is nothing to take.
         let is_end = step.op == Op::Receive && step.told == END;
-        if !is_end && matches!(step.op, Op::Add(_) | Op::Take | Op::Send(_) | Op::Receive) {
+        if !is_end && matches!(step.op, Op::Take | Op::Send(_) | Op::Receive) {
             object.extend(task.iter());
         }
     }

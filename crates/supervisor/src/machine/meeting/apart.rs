@@ -67,6 +67,31 @@ const BY_DESCRIPTOR: &[Syscall] = &[
     Syscall::Writev,
 ];
 
+/// Those that a thread does not sleep in, of which nobody else asks whether they are over.
+const AT_ONCE: &[Syscall] = &[
+    Syscall::Exit,
+    Syscall::ExitGroup,
+    Syscall::Fcntl,
+    Syscall::Flock,
+    Syscall::Getcwd,
+    Syscall::MemfdCreate,
+    Syscall::Mprotect,
+    Syscall::PidfdOpen,
+    Syscall::Prctl,
+    Syscall::Prlimit64,
+    Syscall::SetTidAddress,
+    Syscall::Setsid,
+    Syscall::Sigaltstack,
+    Syscall::Signalfd4,
+    Syscall::TimerfdCreate,
+];
+
+/// Whether a call touches nothing of the view, whatever its arguments. No directory is moved while something is undecided, so the
+/// name of the working directory is none of that.
+pub(crate) fn touches_nothing(name: Syscall) -> bool {
+    ALWAYS.contains(&name) || AT_ONCE.contains(&name)
+}
+
 /// Whether a call, with this first argument, touches nothing of the view. False in doubt.
 pub(crate) fn is_apart(process: Pid, name: Syscall, first: u64) -> bool {
     if BY_DESCRIPTOR.contains(&name) {

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
     use crate::machine::channels::Channels;
     use crate::machine::seen::Seen;
-    use crate::objects::files::{At, Files};
+    use crate::objects::files::{At, Files, Look, Touches};
 
     /// A view in which there is a FIFO, a link and a file.
     #[derive(Debug)]
@@ -207,6 +207,10 @@ mod tests {
                 Some("/lost") => return Err(io::ErrorKind::NotFound.into()),
                 _ => At::Nothing,
             })
+        }
+
+        fn touches(&self, _: &[Look], _: &[PathBuf]) -> io::Result<Touches> {
+            unreachable!("nothing is looked up")
         }
 
         fn asked(&self) -> io::Result<()> {

@@ -1,6 +1,5 @@
 //! The other tasks of a domain, and what they are doing.
 
-use std::collections::HashSet;
 use std::fs;
 use std::io;
 
@@ -43,44 +42,25 @@ impl Bystanders {
         Self { init: Some(init) }
     }
 
-    /// Whether all tasks sleep where nothing touches the view, or wait for an answer to their call
-    /// (`waits`), or are made to come past the end of the call that they are in (`pass`), and none maps a file of the device
-    /// `mapped`, if one is given, so that it could write to it. Those of harmless processes are not looked at. False in
-    /// doubt.
-    ///
-    /// A task that sleeps, or that has come past a call, makes no other call that could touch the view before that call is
-    /// heard of.
-    pub(crate) fn are_apart(
+    /// Whether no task maps a file of a device so that it could write to it. Those of harmless processes are not looked at.
+    /// False in doubt.
+    pub(crate) fn map_nothing(
         &self,
+        device: &str,
         is_harmless: impl Fn(Pid) -> bool,
-        waits: impl Fn(Pid) -> bool,
-        mut pass: impl FnMut(&[Pid]) -> io::Result<bool>,
-        mapped: Option<&str>,
     ) -> io::Result<bool> {
         let Some(init) = self.init else {
             return Ok(false);
         };
-        // pid 1 is this program's own: it looks at nothing in the view while the command runs.
+        // pid 1 is this program's own.
         let is_harmless = |process| process == init || is_harmless(process);
-        let mut past = HashSet::new();
         let mut before = listed(init)?;
         for _ in 1..LOOKS_MAX {
-            let mut touching = Vec::new();
             for &(process, thread) in &before {
-                if is_harmless(process) {
-                    continue;
-                }
-                if mapped.is_some_and(|device| may_write(process, thread, device)) {
+                if !is_harmless(process) && may_write(process, thread, device) {
                     return Ok(false);
                 }
-                if !past.contains(&thread) && !waits(thread) && !is_apart(process, thread)? {
-                    touching.push(thread);
-                }
             }
-            if !touching.is_empty() && !pass(&touching)? {
-                return Ok(false);
-            }
-            past.extend(touching);
             // A list is right only if nobody is born or ends meanwhile.
             let after = listed(init)?;
             if after == before {
@@ -89,6 +69,17 @@ impl Bystanders {
             before = after;
         }
         Ok(false)
+    }
+}
+
+/// Whether a thread has come past each call by which it could touch the view: it sleeps in one by which it cannot, or is no
+/// more. False in doubt.
+///
+/// Such a thread makes no other call that could touch the view before that call is heard of.
+pub(crate) fn is_past(thread: Pid) -> io::Result<bool> {
+    match task::process_of(thread)? {
+        Some(process) => is_apart(process, thread),
+        None => Ok(true),
     }
 }
 
@@ -232,11 +223,10 @@ mod tests {
 
     /// The processes below a shell, which stands for pid 1.
     fn apart(shell: &Child) -> bool {
-        let init = Some(Pid::from_child(shell));
-        let bystanders = Bystanders { init };
-        bystanders
-            .are_apart(|_| false, |_| false, |_| Ok(false), None)
-            .unwrap_or(false)
+        let init = Pid::from_child(shell);
+        let below = listed(init).expect("tasks");
+        let mut below = below.into_iter().filter(|(process, _)| *process != init);
+        below.all(|(_, thread)| is_past(thread).unwrap_or(false))
     }
 
     fn shell(script: &str) -> Child {
@@ -273,12 +263,8 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_known_is_not_apart() {
+    fn who_is_not_known_may_map_anything() {
         let nobody = Bystanders::default();
-        assert!(
-            !nobody
-                .are_apart(|_| true, |_| true, |_| Ok(true), None)
-                .expect("looked")
-        );
+        assert!(!nobody.map_nothing("00:32", |_| true).expect("looked"));
     }
 }

@@ -98,8 +98,13 @@ impl Names {
         Ok(walk.follow(&base, text, last))
     }
 
+    /// Where the domain has something else than the view; `None` if that is not known.
+    pub(crate) fn elsewhere(&self) -> Option<&HashSet<PathBuf>> {
+        self.mounts.as_ref().map(|mounts| &mounts.others)
+    }
+
     /// Whether the domain has a mount at just this place, beside the view.
-    pub(super) fn has_mount_at(&self, place: &Path) -> bool {
+    pub(crate) fn has_mount_at(&self, place: &Path) -> bool {
         let mounts = self.mounts.as_ref();
         mounts.is_some_and(|mounts| mounts.others.contains(place))
     }

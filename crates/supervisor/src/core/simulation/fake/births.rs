@@ -94,6 +94,7 @@ impl State {
             loan: None,
             lends: false,
             gives_back: None,
+            flies: false,
         };
         let bearer = bearer.process;
         let sides = self.sides(bearer);
@@ -141,7 +142,7 @@ impl State {
             self.strike(thread, length);
             self.births.forget(thread, length);
             let task = self.task(thread);
-            (task.told, task.at_exit) = (told, false);
+            (task.told, task.at_exit, task.flies) = (told, false, false);
             task.closed.retain(|(at, _)| *at < length);
         }
     }

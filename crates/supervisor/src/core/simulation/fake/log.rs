@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -12,7 +12,7 @@ use surmise_syscalls::Row;
 
 use super::state::{Mark, Shared, State};
 use crate::durability::{Durability, Verdict};
-use crate::objects::files::{At, Files};
+use crate::objects::files::{At, Files, Look, Touches};
 
 /// The undo log of the machine's files.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl Files for Log {
                 "it could see that"
             );
         }
-        for (layers, file) in state.layers.iter_mut().zip(&mut state.files) {
+        for (layers, file) in state.layers.iter_mut().zip(&mut state.files.0) {
             while let Some((_, before)) = layers.pop_if(|(mark, _)| marks.contains(mark)) {
                 *file = before;
             }
@@ -90,6 +90,10 @@ impl Files for Log {
 
     fn at(&self, _: &Path) -> io::Result<At> {
         Ok(At::File)
+    }
+
+    fn touches(&self, looks: &[Look], _: &[PathBuf]) -> io::Result<Touches> {
+        Ok(self.state.borrow().touches(looks))
     }
 
     fn asked(&self) -> io::Result<()> {

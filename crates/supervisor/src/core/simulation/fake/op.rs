@@ -3,16 +3,21 @@
 use rustix::process::Pid;
 use surmise_syscalls::{Row, Syscall, row_of};
 
+use super::cells::FILES;
 use super::family::End;
 use super::sides::Side;
 
 /// What a task does, each by one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::core::simulation) enum Op {
-    /// Is told what a file holds.
+    /// Is told what the file of a name holds.
     Look(usize),
-    /// Adds to what a file holds.
+    /// Is told what all files hold, and where all names lead.
+    List,
+    /// Adds to what the file of a name holds.
     Add(usize),
+    /// Has a name lead to the next file.
+    Turn(usize),
     /// Writes a number to the stream.
     Put(u8),
     /// Reads a byte from the pipe.
@@ -49,8 +54,6 @@ pub(in crate::core::simulation) enum Op {
     Kill(Pid),
 }
 
-pub(in crate::core::simulation) const FILES: usize = 3;
-
 /// What a task is told that has lent its memory, and one that could not do what it wanted to.
 pub(in crate::core::simulation) const LENT: i64 = 50_000;
 pub(in crate::core::simulation) const FAILED: i64 = -2;
@@ -82,8 +85,10 @@ impl Op {
             kind => kind,
         };
         match kind {
-            0..=4 => Self::Look(place),
-            5..=7 => Self::Add(place),
+            0..=3 => Self::Look(place),
+            4 => Self::List,
+            5 | 6 => Self::Add(place),
+            7 => Self::Turn(place),
             8..=10 => Self::Put((hash >> 40) as u8),
             11 | 12 => Self::Take,
             13 => Self::Poll,
@@ -114,7 +119,9 @@ impl Op {
     pub(super) fn row(self) -> &'static Row {
         row_of(match self {
             Self::Look(_) => Syscall::Stat,
+            Self::List => Syscall::Getdents,
             Self::Add(_) => Syscall::Chmod,
+            Self::Turn(_) => Syscall::Rename,
             Self::Put(_) => Syscall::Write,
             Self::Take => Syscall::Read,
             Self::Send(_) => Syscall::Writev,

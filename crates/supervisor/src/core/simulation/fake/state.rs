@@ -11,9 +11,10 @@ use rustix::process::Pid;
 use surmise_sys::seccomp::{Answer, Notification};
 
 use super::births::Births;
+use super::cells::{CELLS, Cells};
 use super::family::{End, Families};
 use super::lending::Loan;
-use super::op::{FAILED, FILES, Op};
+use super::op::{FAILED, Op};
 use super::sides::{BROKEN, END, NO_END, Side, Sides};
 use crate::call::Call;
 
@@ -64,6 +65,8 @@ pub(in crate::core::simulation) struct Task {
     pub(super) lends: bool,
     /// It has given the memory back a moment ago.
     pub(super) gives_back: Option<Loan>,
+    /// Its call was let go and has not happened yet.
+    pub(super) flies: bool,
 }
 
 impl Task {
@@ -76,8 +79,8 @@ impl Task {
 
     /// Whether it is about to make a call, or could be stopped by a signal.
     fn runs(&self) -> bool {
-        let is_busy = self.waits_in.is_some() || self.at_signal || self.at_exit || self.lends;
-        self.is_alive && !is_busy
+        let is_busy = self.waits_in.is_some() || self.at_signal || self.at_exit;
+        self.is_alive && !is_busy && !self.lends && !self.flies
     }
 }
 
@@ -122,10 +125,10 @@ pub(in crate::core::simulation) struct State {
     pub(in crate::core::simulation) first_sides: Vec<(Pid, Sides)>,
     /// As they were in the beginning.
     pub(in crate::core::simulation) first_families: Families,
-    pub(in crate::core::simulation) files: [i64; FILES],
+    pub(in crate::core::simulation) files: Cells,
     pub(super) marks: Vec<Mark>,
-    /// Of each file, the marks whose changes are undecided, and what was before: the lowest first.
-    pub(super) layers: [Vec<(u64, i64)>; FILES],
+    /// Of each cell, the marks whose changes are undecided, and what was before: the lowest first.
+    pub(super) layers: [Vec<(u64, i64)>; CELLS],
     pub(super) marks_made: u64,
     pub(in crate::core::simulation) pipe: VecDeque<u8>,
     /// The pipe inside.
@@ -193,6 +196,7 @@ impl State {
                 loan: None,
                 lends: false,
                 gives_back: None,
+                flies: false,
             };
             (pid(process + thread), task)
         });
@@ -213,7 +217,7 @@ impl State {
             first_families: families.clone(),
             families,
             first_sides,
-            files: [0; FILES],
+            files: Cells::default(),
             marks: Vec::new(),
             layers: Default::default(),
             marks_made: 0,
@@ -317,7 +321,7 @@ impl State {
         for thread in self.threads(process) {
             let task = &mut self.tasks[thread];
             (task.is_alive, task.waits_in, task.at_signal) = (false, None, false);
-            task.lends = false;
+            (task.lends, task.flies) = (false, false);
         }
     }
 
@@ -345,6 +349,9 @@ impl State {
             assert!(self.kept >= promises, "answered before it is durable");
         }
         let op = self.op_of(call);
+        if answer == Answer::Continue && self.begins_flight(pid, op) {
+            return true;
+        }
         let told = match answer {
             Answer::Continue => match self.happen(pid, op) {
                 Some(told) => told,
@@ -453,20 +460,8 @@ impl State {
             );
         }
         Some(match op {
-            Op::Look(file) => self.files[file],
-            Op::Add(file) => {
-                let process = self.tasks[pid].process;
-                let mut marks = self.marks.iter().rev();
-                let mark = marks.find(|mark| mark.process == process);
-                let mark = mark.map(|mark| mark.number);
-                if mark.is_some() || self.layers[file].is_empty() {
-                    self.layers[file].extend(mark.map(|mark| (mark, self.files[file])));
-                } else {
-                    panic!("it is decided, and lies on what is not");
-                }
-                self.files[file] += 1;
-                self.files[file]
-            }
+            Op::Look(_) | Op::List => self.files.told(op),
+            Op::Add(_) | Op::Turn(_) => self.change(pid, op),
             Op::Put(byte) => {
                 let written = self.written(pid, byte);
                 self.stream.push(written);

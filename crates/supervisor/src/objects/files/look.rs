@@ -1,0 +1,112 @@
+//! What a call touches in the view.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// One thing that a call touches.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Look {
+    /// What it is.
+    pub target: Target,
+    /// What the call does there.
+    pub manner: Manner,
+}
+
+/// What a call touches. Paths are text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Target {
+    /// What a path leads to.
+    Path {
+        /// Where a relative path begins: an absolute path without links.
+        base: PathBuf,
+        /// The path.
+        path: PathBuf,
+        /// Whether a link at its end is followed.
+        follows: bool,
+    },
+    /// An inode, by the number that it shows.
+    Inode(u64),
+}
+
+/// How a call touches something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Manner {
+    /// It sees what changes in an order: data, rights, that it is there.
+    Passes,
+    /// It sees all attributes.
+    Looks,
+    /// It gives or takes a name of the inode, elsewhere.
+    Links,
+    /// It opens a file, and sees no attributes of it yet.
+    Opens {
+        /// Whether it makes the file where there is none.
+        creates: bool,
+        /// Whether it changes the file.
+        changes: bool,
+    },
+    /// It sees all names in a directory.
+    Lists,
+    /// It changes attributes or data.
+    Changes,
+    /// It gives, takes away or replaces the name at the end of the path.
+    Binds,
+    /// It executes a program, with its interpreters.
+    Executes,
+}
+
+/// What a call does to one cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Share {
+    /// It sees what does not commute.
+    Passes,
+    /// It changes what commutes.
+    Commutes,
+    /// It sees all.
+    Looks,
+    /// It changes what does not commute.
+    Changes,
+}
+
+/// What calls touch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Touches {
+    /// The undecided marks that they meet.
+    pub marks: Vec<u64>,
+    /// The cells, each by a number that stays the same.
+    pub cells: Vec<(u64, Share)>,
+    /// Whether they may touch more than that.
+    pub in_doubt: bool,
+}
+
+/// What a call may touch in the view, as far as its name and flags tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Touch {
+    Nothing,
+    /// It changes nothing.
+    Looks,
+    Changes,
+}
+
+/// What a call touches in the view, as far as its arguments tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    Nothing,
+    At {
+        looks: Vec<Look>,
+        /// Where its caller finds something else than the view.
+        elsewhere: Vec<PathBuf>,
+    },
+    /// It may be anything.
+    Everything,
+}
+
+impl Share {
+    /// Whether it makes a difference which of two calls comes first.
+    pub(crate) fn is_ordered_with(self, other: Self) -> bool {
+        use Share::{Changes, Commutes, Looks};
+        self == Changes
+            || other == Changes
+            || matches!((self, other), (Commutes, Looks) | (Looks, Commutes))
+    }
+}

@@ -1,0 +1,122 @@
+//! What a call touches is looked up before the call is let go.
+
+use std::collections::BTreeSet;
+use std::io;
+
+use rustix::process::Pid;
+
+use super::ViewFiles;
+use super::look::{Reach, Share, Touch, Touches};
+use crate::call::Call;
+use crate::world::World;
+
+/// How often a call is looked at again since others were in its way.
+const LOOKS_MAX: usize = 4;
+
+/// What a call that is attended to was found to touch.
+#[derive(Debug)]
+pub(super) struct Met {
+    /// The number of the call.
+    call: u64,
+    /// The marks whose changes it meets; `None`: it may be all.
+    marks: Option<BTreeSet<u64>>,
+    /// The cells; `None`: it may be any.
+    cells: Option<Vec<(u64, Share)>>,
+    /// Another call under way should have come first, and has not.
+    pub(super) overtakes: bool,
+}
+
+impl ViewFiles {
+    /// Looks up what a call of a process touches. `is_member`: whether the process depends on something undecided. `waiting`: the
+    /// threads whose calls wait for their answers.
+    pub(crate) fn look<W: World>(
+        &mut self,
+        world: &mut W,
+        (process, is_member): (Pid, bool),
+        call: &Call,
+        waiting: &[Pid],
+    ) -> io::Result<()> {
+        self.met = None;
+        let touch = world.touch(call);
+        let mut marks = self.marks.values();
+        let are_others = marks.any(|mark| !is_member || mark.process != process);
+        let is_ordered = touch == Touch::Changes && self.under_way.has_others(call.thread());
+        if touch == Touch::Nothing || !are_others && !is_ordered {
+            return Ok(());
+        }
+        for _ in 0..LOOKS_MAX {
+            let touches = match world.reach(process, call)? {
+                Reach::Nothing => Some(Touches::default()),
+                Reach::Everything => None,
+                Reach::At { looks, elsewhere } => {
+                    // What cannot be looked up may be anything.
+                    let found = self.of_mark()?.touches(&looks, &elsewhere).ok();
+                    found.filter(|touches| !touches.in_doubt)
+                }
+            };
+            let (marks, cells) = match touches {
+                Some(touches) => (
+                    Some(touches.marks.into_iter().collect()),
+                    Some(touches.cells),
+                ),
+                None => (None, None),
+            };
+            let first = self.under_way.ordered_with(call.thread(), cells.as_deref());
+            if first.is_empty() {
+                self.met = Some(Met {
+                    call: call.notification.id,
+                    marks,
+                    cells,
+                    overtakes: false,
+                });
+                return Ok(());
+            }
+            if !world.come_past(&first, waiting)? {
+                break;
+            }
+            for thread in first {
+                self.under_way.past(thread);
+            }
+        }
+        self.under_way.blur();
+        self.met = Some(Met {
+            call: call.notification.id,
+            marks: None,
+            cells: None,
+            overtakes: true,
+        });
+        Ok(())
+    }
+
+    /// What a call was found to touch, if it was looked at.
+    pub(super) fn met(&self, call: &Call) -> Option<&Met> {
+        let met = self.met.as_ref();
+        met.filter(|met| met.call == call.notification.id)
+    }
+
+    /// A thread has come past all calls that were let go.
+    pub(crate) fn past(&mut self, thread: Pid) {
+        self.under_way.past(thread);
+    }
+
+    /// A call is let go.
+    pub(crate) fn let_go(&mut self, call: &Call, touch: Touch) {
+        if self.files.is_none() || touch == Touch::Nothing {
+            return;
+        }
+        let cells = match self.met(call) {
+            Some(_) => self.met.take().and_then(|met| met.cells),
+            None => None,
+        };
+        if cells.as_ref().is_none_or(|cells| !cells.is_empty()) {
+            self.under_way.let_go(call.thread(), cells);
+        }
+    }
+}
+
+impl Met {
+    pub(super) fn meets(&self, mark: u64) -> bool {
+        let mut marks = self.marks.iter();
+        marks.all(|marks| marks.contains(&mark))
+    }
+}

@@ -1,0 +1,387 @@
+//! Which undecided changes a call would meet: the marks that have a layer in a cell that the call sees or builds on.
+//!
+//! A call meets a name where the name is on its way, be it that an undecided change has made the name, or has removed it. Of
+//! an inode it meets all layers if it looks at attributes or data, or changes them. If it only passes a directory, or gives a
+//! name there, it meets the layers that are alone: the others commute with what it does.
+//!
+//! The cells themselves are told, too, by numbers that stay the same while the view runs. So the caller of this module can tell
+//! which calls, of those under way, touch the same.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::io::Errno;
+
+use super::View;
+use super::core::Core;
+use super::programs::{Interpreter, interpreter};
+use crate::map::Layers;
+use crate::types::{FileKind, MarkId, NodeId};
+
+/// As many links as the kernel follows (path_resolution(7)).
+const LINKS_MAX: usize = 40;
+/// As many interpreters of interpreters as the kernel tries, and one more.
+const INTERPRETERS_MAX: usize = 6;
+
+/// One thing that a call touches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// What it is.
+    pub target: Target,
+    /// What the call does there.
+    pub manner: Manner,
+}
+
+/// What a call touches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// What a path leads to.
+    Path {
+        /// Where a relative path begins: an absolute path without links.
+        base: PathBuf,
+        /// The path.
+        path: PathBuf,
+        /// Whether a link at its end is followed.
+        follows: bool,
+    },
+    /// An inode, by the number that it shows.
+    Inode(u64),
+}
+
+/// How a call touches something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// It sees what changes in an order: data, rights, that it is there.
+    Passes,
+    /// It sees all attributes.
+    Looks,
+    /// It gives or takes a name of the inode, elsewhere.
+    Links,
+    /// It opens a file, and sees no attributes of it yet.
+    Opens {
+        /// Whether it makes the file where there is none.
+        creates: bool,
+        /// Whether it changes the file.
+        changes: bool,
+    },
+    /// It sees all names in a directory.
+    Lists,
+    /// It changes attributes or data.
+    Changes,
+    /// It gives, takes away or replaces the name at the end of the path.
+    Binds,
+    /// It executes a program, with its interpreters.
+    Executes,
+}
+
+/// What a call does to one cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Share {
+    /// It sees what does not commute.
+    Passes,
+    /// It changes what commutes.
+    Commutes,
+    /// It sees all.
+    Looks,
+    /// It changes what does not commute.
+    Changes,
+}
+
+/// What calls touch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Touches {
+    /// The marks that they meet.
+    pub marks: BTreeSet<MarkId>,
+    /// The cells, each by a number.
+    pub cells: Vec<(u64, Share)>,
+    /// Whether they may touch more than that.
+    pub in_doubt: bool,
+}
+
+impl View {
+    /// What a call touches. `elsewhere`: places that the caller of the call finds something else mounted at.
+    ///
+    /// # Errors
+    /// What reading the lower side failed with.
+    pub fn touches(&self, looks: &[Look], elsewhere: &[PathBuf]) -> io::Result<Touches> {
+        let mut walk = Walk {
+            view: self,
+            elsewhere,
+            held: Vec::new(),
+            touched: Touches::default(),
+        };
+        let mut done = Ok(());
+        for look in looks {
+            done = done.and_then(|()| walk.look(look, 0));
+        }
+        let Walk { held, touched, .. } = walk;
+        for node in held {
+            self.forget(node, 1);
+        }
+        done.map(|()| touched)
+    }
+}
+
+struct Walk<'a> {
+    view: &'a View,
+    elsewhere: &'a [PathBuf],
+    /// What was looked up, and stays as long as nobody forgets it.
+    held: Vec<NodeId>,
+    touched: Touches,
+}
+
+/// A node on the way.
+#[derive(Clone, Copy)]
+struct At {
+    node: NodeId,
+    kind: FileKind,
+    number: u64,
+}
+
+impl Walk<'_> {
+    fn look(&mut self, look: &Look, depth: usize) -> io::Result<()> {
+        match &look.target {
+            Target::Path {
+                base,
+                path,
+                follows,
+            } => {
+                let end = self.follow((base, path), *follows, look.manner)?;
+                match end {
+                    Some((at, place)) => self.end((at, &place), look.manner, depth),
+                    None => Ok(()),
+                }
+            }
+            Target::Inode(number) => {
+                self.inode(*number, look.manner);
+                Ok(())
+            }
+        }
+    }
+
+    /// Where a path leads, and that place without links; `None` where it leads nowhere, or nobody knows.
+    fn follow(
+        &mut self,
+        (base, path): (&Path, &Path),
+        follows: bool,
+        manner: Manner,
+    ) -> io::Result<Option<(At, PathBuf)>> {
+        let root = self.view.attributes(NodeId::ROOT)?;
+        let root = At {
+            node: NodeId::ROOT,
+            kind: FileKind::Directory,
+            number: root.inode,
+        };
+        let (mut way, mut names) = (vec![root], Vec::<OsString>::new());
+        let mut links = 0;
+        let mut rest = base.join(path);
+        'link: loop {
+            let whole = std::mem::take(&mut rest);
+            let mut parts = whole.components();
+            while let Some(part) = parts.next() {
+                let name = match part {
+                    Component::RootDir => {
+                        way.truncate(1);
+                        names.clear();
+                        continue;
+                    }
+                    Component::ParentDir => {
+                        way.truncate((way.len() - 1).max(1));
+                        names.pop();
+                        continue;
+                    }
+                    Component::CurDir | Component::Prefix(_) => continue,
+                    Component::Normal(name) => name,
+                };
+                let is_last = parts.as_path().as_os_str().is_empty();
+                let parent = way[way.len() - 1];
+                names.push(name.to_owned());
+                if self.is_elsewhere(&names) {
+                    self.touched.in_doubt = true;
+                    return Ok(None);
+                }
+                let manner = is_last.then_some(manner);
+                let Some(found) = self.name(parent, name, manner)? else {
+                    return Ok(None);
+                };
+                if found.kind == FileKind::Symlink && (!is_last || follows) {
+                    self.node(found, Share::Passes);
+                    links += 1;
+                    if links > LINKS_MAX {
+                        return Ok(None);
+                    }
+                    let target = self
+                        .view
+                        .decide(|core, facts| core.target(facts, found.node))?;
+                    names.pop();
+                    rest = Path::new(&target).join(parts.as_path());
+                    continue 'link;
+                }
+                way.push(found);
+            }
+            let place = names
+                .iter()
+                .fold(PathBuf::from("/"), |place, name| place.join(name));
+            return Ok(way.last().map(|at| (*at, place)));
+        }
+    }
+
+    /// A name in a directory, and what it leads to. `manner`: of the last name of a path.
+    fn name(&mut self, parent: At, name: &OsStr, manner: Option<Manner>) -> io::Result<Option<At>> {
+        if parent.kind != FileKind::Directory {
+            return Ok(None);
+        }
+        let found = match self.view.lookup(parent.node, name) {
+            Err(error) if is_nothing(&error) => None,
+            found => found?.ok(),
+        };
+        let binds = match manner {
+            Some(Manner::Binds) => true,
+            Some(Manner::Opens { creates, .. }) => creates && found.is_none(),
+            _ => false,
+        };
+        let (share, above) = match binds {
+            true => (Share::Changes, Share::Commutes),
+            false => (Share::Looks, Share::Passes),
+        };
+        self.node(parent, above);
+        self.touched.cells.push((cell(parent.number, name), share));
+        let core = self.view.locked();
+        core.map
+            .marks_of_name(parent.node, name, &mut self.touched.marks);
+        drop(core);
+        Ok(found.map(|entry| {
+            self.held.push(entry.node);
+            At {
+                node: entry.node,
+                kind: entry.attributes.identity.kind,
+                number: entry.inode,
+            }
+        }))
+    }
+
+    /// What a call does to what its path leads to.
+    fn end(&mut self, (at, place): (At, &Path), manner: Manner, depth: usize) -> io::Result<()> {
+        let is_directory = at.kind == FileKind::Directory;
+        match manner {
+            Manner::Passes => self.node(at, Share::Passes),
+            Manner::Opens { changes, .. } if is_directory || !changes => {
+                self.node(at, Share::Passes);
+            }
+            Manner::Looks => self.node(at, Share::Looks),
+            Manner::Links => self.node(at, Share::Commutes),
+            Manner::Changes | Manner::Opens { .. } => self.node(at, Share::Changes),
+            // Whether it may go depends on whether it is empty. Each mark that has changed a name in it has a layer of the
+            // directory, too.
+            Manner::Binds if is_directory => self.node(at, Share::Changes),
+            Manner::Binds => self.node(at, Share::Commutes),
+            Manner::Lists => self.node(at, Share::Looks),
+            Manner::Executes => {
+                self.node(at, Share::Looks);
+                return self.execute(at, place, depth);
+            }
+        }
+        Ok(())
+    }
+
+    /// A program has interpreters, which are executed, too.
+    fn execute(&mut self, at: At, place: &Path, depth: usize) -> io::Result<()> {
+        if at.kind != FileKind::Regular {
+            return Ok(());
+        }
+        let read = |offset, buffer: &mut [u8]| self.view.read(at.node, offset, buffer);
+        match interpreter(read) {
+            Ok(Interpreter::None) => Ok(()),
+            // A relative name begins where the caller works, which is not known here.
+            Ok(Interpreter::At(path)) if path.is_absolute() && depth < INTERPRETERS_MAX => {
+                let look = Look {
+                    target: Target::Path {
+                        base: place.to_owned(),
+                        path,
+                        follows: true,
+                    },
+                    manner: Manner::Executes,
+                };
+                self.look(&look, depth + 1)
+            }
+            Ok(Interpreter::At(_) | Interpreter::Unknown) | Err(_) => {
+                self.touched.in_doubt = true;
+                Ok(())
+            }
+        }
+    }
+
+    fn node(&mut self, at: At, share: Share) {
+        self.touched.cells.push((at.number, share));
+        let core = self.view.locked();
+        let marks = &mut self.touched.marks;
+        core.map.marks_of_node(at.node, layers(share), marks);
+    }
+
+    /// What is open has no name here. Of all nodes only those matter that have layers.
+    fn inode(&mut self, number: u64, manner: Manner) {
+        let share = match manner {
+            Manner::Passes | Manner::Opens { changes: false, .. } => Share::Passes,
+            Manner::Looks | Manner::Lists => Share::Looks,
+            Manner::Links => Share::Commutes,
+            Manner::Changes | Manner::Opens { .. } => Share::Changes,
+            // They need a name.
+            Manner::Binds | Manner::Executes => {
+                self.touched.in_doubt = true;
+                Share::Changes
+            }
+        };
+        self.touched.cells.push((number, share));
+        let core = self.view.locked();
+        for id in core.map.undecided_nodes() {
+            if core.number_in_map(id) == Some(number) {
+                let marks = &mut self.touched.marks;
+                core.map.marks_of_node(id, layers(share), marks);
+            }
+        }
+    }
+
+    fn is_elsewhere(&self, names: &[OsString]) -> bool {
+        self.elsewhere.iter().any(|other| {
+            let parts = other.components().filter_map(|part| match part {
+                Component::Normal(name) => Some(name),
+                _ => None,
+            });
+            parts.eq(names.iter().map(OsString::as_os_str))
+        })
+    }
+}
+
+impl Core {
+    /// The inode number that a node of the map shows.
+    fn number_in_map(&self, id: NodeId) -> Option<u64> {
+        let node = self.map.node(id)?;
+        Some(match &node.origin {
+            Some(origin) => self.showing.inode(origin.identity.key()),
+            None => self.created_inode(id),
+        })
+    }
+}
+
+fn layers(share: Share) -> Layers {
+    match share {
+        Share::Passes | Share::Commutes => Layers::Alone,
+        Share::Looks | Share::Changes => Layers::All,
+    }
+}
+
+/// A number for a name in the directory of this number. Two names may have the same: then calls wait for each other that need
+/// not.
+fn cell(directory: u64, name: &OsStr) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (directory, name).hash(&mut hasher);
+    hasher.finish()
+}
+
+fn is_nothing(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(errno, Some(Errno::NOENT | Errno::NOTDIR))
+}
