@@ -27,11 +27,11 @@ help:
 	@echo 'make bench-sync fsyncs put off, beside real ones and eatmydata, on disks that flush in 0, 1 and 8 ms (root)'
 	@echo 'make demo-rpc   three nodes of etcd 50 ms from each other: ten dependent reads, plainly and running ahead'
 	@echo 'make bench-rpc  what running ahead saves calls that depend on each other, and what it costs'
-	@echo 'make torture    eleven real programs mispredicted and rolled back, SEEDS=50 times each, as each user'
+	@echo 'make torture    real programs (scripts, git, builds, servers, test suites) mispredicted and rolled back, SEEDS=50 times each, as each user'
 	@echo 'make bench-rollback  what checkpoints and rollbacks take, by their targets and beside CRIU'
 	@echo 'make bench-speculation  what right predictions cost that are decided 30 ms later, and how long calls waited for that'
 	@echo 'make fuzz       every decoder is given bytes that libFuzzer makes up, SECONDS=60 each'
-	@echo 'make soak       real programs, 1e6 random calls, pjdfstest, stress-ng, 8 domains at once, then ten minutes of fuzzing a decoder, property tests and the demo for MINUTES=30'
+	@echo 'make soak       real programs, 1e6 random calls, pjdfstest, stress-ng, 8 domains at once, then ten minutes of torture and of fuzzing a decoder, property tests and the demo for MINUTES=30'
 	@echo 'make soak-crash  power lost in STATES=2000 states of six programs under surmise sync; goes on where it was cut short'
 	@echo 'make soak-rpc   a fault at every frame, 100,000 calls, 10,000 held open, 10,000 chains while others write, the guide'
 	@echo 'make clean      remove target/'
@@ -89,10 +89,18 @@ demo-rpc:
 		&& cargo run --release --locked --quiet --package surmise-grpc --example etcd -- \
 			--etcd target/peers/etcd/usr/bin/etcd
 
+# Takes many hours. What was tried of this very binary is not tried again, so it can be cut short at any time.
 torture:
-	@$(call tools,test) && SURMISE_SEEDS=$(SEEDS) cargo test --release --locked --package surmise \
+	@$(call tools,torture) && SURMISE_SEEDS=$(SEEDS) cargo test --release --locked --package surmise \
 		--test promises -- --nocapture torture::
-	@$(call tools,test) && $(release) && scripts/torture-build $(SEEDS)
+	@$(call tools,torture) && $(release) \
+		&& { status=0; \
+			scripts/torture-programs --seeds $(SEEDS) || status=$$?; \
+			if [ "$$(id -u)" = 0 ]; then \
+				echo "as an ordinary user:"; \
+				scripts/as-ordinary-user target/torture/user scripts/torture-programs \
+					--directory target/torture/user --seeds $(SEEDS) || status=$$?; \
+			fi; exit $$status; }
 
 bench-rollback:
 	@$(call tools,bench) && cargo bench --locked --package surmise-checkpoint --bench rollback
@@ -105,12 +113,13 @@ fuzz:
 	@$(call tools,fuzz) && scripts/fuzz $(SECONDS)
 
 soak:
-	@$(call tools,test) && $(release) && scripts/try-programs \
+	@$(call tools,torture) && $(release) && scripts/try-programs \
 		&& scripts/exercise-files \
 		&& scripts/compare-posix && scripts/soak-stress 10 \
 		&& SURMISE_LISTED=1000000 cargo test --release --locked --package surmise \
 			--test promises names_behave \
 		&& scripts/soak-domains 10 \
+		&& scripts/torture-programs --minutes 10 \
 		&& SURMISE_KILLS=200 cargo test --locked --package surmise-launch --test launch -- \
 			--test-threads 3 at_random \
 		&& SURMISE_STATES=2000 cargo test --release --locked --package surmise-sync --test order \

@@ -1,4 +1,4 @@
-"""Processes, for scripts/soak-domains: start, watch, find and measure them; end only what was started."""
+"""Processes, for scripts that soak and torture: start, watch, find and measure them; end only what was started."""
 
 import ctypes
 import os
