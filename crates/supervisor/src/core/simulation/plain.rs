@@ -249,7 +249,9 @@ impl Heard {
         };
         let task = self.tasks.entry(number(step.task)).or_default();
         task.extend(object.iter());
-        if let Op::Add(_) | Op::Take | Op::Send(_) | Op::Receive = step.op {
+        // At the end of the pipe there is nothing to take.
+        let is_end = step.op == Op::Receive && step.told == END;
+        if !is_end && matches!(step.op, Op::Add(_) | Op::Take | Op::Send(_) | Op::Receive) {
             object.extend(task.iter());
         }
     }
