@@ -117,16 +117,14 @@ impl Ledger {
         for entry in model.history.iter().rev().filter(|entry| !entry.undone) {
             let own = entry.by.map(Carrier::Group);
             // What its group gains is gained by these, too.
-            let is_concerned = |object: ObjectId| {
+            let unseen = entry.unseen.iter().any(|&(_, object)| {
                 let carriers = [Carrier::Object(object), Carrier::Ordered(object)];
                 carriers.iter().any(|one| concerned.contains_key(one))
-            };
-            let unseen = entry.unseen.iter().any(|&(_, object)| is_concerned(object));
+            });
+            let is_concerned = |own| concerned.contains_key(&own);
             match entry.what {
-                What::Guessed(id) => {
-                    if unseen || own.is_some_and(|own| concerned.contains_key(&own)) {
-                        sources.insert(id);
-                    }
+                What::Guessed(id) if unseen || own.is_some_and(is_concerned) => {
+                    sources.insert(id);
                 }
                 What::Depended(Node::Task(_), id)
                     if unseen && model.kind(id) == Kind::Prediction =>
@@ -136,9 +134,7 @@ impl Ledger {
                 What::Depended(to, id) => {
                     let to = match to {
                         Node::Task(_) => vec![own.expect("a task's group")],
-                        Node::Object(object) => {
-                            vec![Carrier::Object(object), Carrier::Ordered(object)]
-                        }
+                        Node::Object(of) => vec![Carrier::Object(of), Carrier::Ordered(of)],
                     };
                     for with_epochs in to.iter().filter_map(|to| concerned.get(to)) {
                         if *with_epochs || model.kind(id) == Kind::Prediction {

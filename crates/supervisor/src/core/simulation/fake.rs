@@ -15,6 +15,7 @@ mod meeting;
 mod op;
 mod sides;
 mod state;
+mod task;
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -7,7 +7,8 @@ use rustix::process::Pid;
 use super::Fake;
 use super::op::Op;
 use super::sides::Sides;
-use super::state::{State, Task};
+use super::state::State;
+use super::task::Task;
 use crate::member::Member;
 use crate::world::Born;
 
@@ -77,25 +78,9 @@ impl State {
         let at = bearer.told.len();
         let mut told = bearer.told.clone();
         told.push(0);
-        let task = Task {
-            process: child,
-            // Of the same kind.
-            seed: bearer.seed.wrapping_mul(0x5851_f42d_4c95_7f2d),
-            told,
-            waits_in: None,
-            at_signal: false,
-            since: now,
-            filled: None,
-            is_alive: true,
-            stands: false,
-            traced: false,
-            at_exit: false,
-            closed: Vec::new(),
-            loan: None,
-            lends: false,
-            gives_back: None,
-            flies: false,
-        };
+        // Of the same kind.
+        let seed = bearer.seed.wrapping_mul(0x5851_f42d_4c95_7f2d);
+        let task = Task::new(child, seed, told, now);
         let bearer = bearer.process;
         let sides = self.sides(bearer);
         self.families.bear(bearer, child);

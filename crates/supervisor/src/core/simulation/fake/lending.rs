@@ -10,7 +10,8 @@ use surmise_sys::seccomp::Answer;
 
 use super::Fake;
 use super::op::{FAILED, LENT, Op};
-use super::state::{State, Task};
+use super::state::State;
+use super::task::Task;
 use crate::call::Call;
 use crate::meeting::Meeting;
 use crate::world::{Born, Lends};

@@ -1,8 +1,7 @@
-//! Tasks that are small state machines, and what they share.
+//! What tasks share.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::{Index, IndexMut};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -13,9 +12,9 @@ use surmise_sys::seccomp::{Answer, Notification};
 use super::births::Births;
 use super::cells::{CELLS, Cells};
 use super::family::{End, Families};
-use super::lending::Loan;
 use super::op::{FAILED, Op};
 use super::sides::{BROKEN, END, NO_END, Side, Sides};
+use super::task::{Task, Tasks};
 use crate::call::Call;
 
 /// One thing that a task did, and what it was told.
@@ -35,83 +34,6 @@ pub(in crate::core::simulation) struct Written {
     /// How much the task had been told before.
     pub(in crate::core::simulation) at: usize,
     pub(in crate::core::simulation) byte: u8,
-}
-
-/// A thread.
-#[derive(Debug)]
-pub(in crate::core::simulation) struct Task {
-    pub(in crate::core::simulation) process: Pid,
-    pub(super) seed: u64,
-    /// All that it was told so far, which is all that it is.
-    pub(super) told: Vec<i64>,
-    /// The number of the call that it waits in.
-    pub(super) waits_in: Option<u64>,
-    /// It has stopped to take a signal, and does nothing until that is delivered.
-    pub(super) at_signal: bool,
-    /// Since when it has waited, if it does.
-    pub(super) since: Instant,
-    /// What was put into its memory for a read that has not returned yet.
-    pub(super) filled: Option<u8>,
-    pub(in crate::core::simulation) is_alive: bool,
-    pub(super) stands: bool,
-    pub(super) traced: bool,
-    /// It stands still at its exit.
-    pub(super) at_exit: bool,
-    /// The sides of the pipe inside that it has closed, and how much it had been told before.
-    pub(super) closed: Vec<(usize, Side)>,
-    /// It has its parent's memory.
-    pub(super) loan: Option<Loan>,
-    /// A child has its memory, for which it waits.
-    pub(super) lends: bool,
-    /// It has given the memory back a moment ago.
-    pub(super) gives_back: Option<Loan>,
-    /// Its call was let go and has not happened yet.
-    pub(super) flies: bool,
-}
-
-impl Task {
-    pub(super) fn op(&self) -> Op {
-        match self.loan {
-            Some(loan) => Op::with_loan(self.seed, &self.told, loan.since),
-            None => Op::after(self.seed, &self.told),
-        }
-    }
-
-    /// Whether it is about to make a call, or could be stopped by a signal.
-    fn runs(&self) -> bool {
-        let is_busy = self.waits_in.is_some() || self.at_signal || self.at_exit;
-        self.is_alive && !is_busy && !self.lends && !self.flies
-    }
-}
-
-/// All tasks, by their numbers.
-#[derive(Debug)]
-pub(in crate::core::simulation) struct Tasks(Vec<(Pid, Task)>);
-
-impl Tasks {
-    pub(in crate::core::simulation) fn iter(&self) -> impl Iterator<Item = (Pid, &Task)> {
-        self.0.iter().map(|(pid, task)| (*pid, task))
-    }
-
-    pub(super) fn add(&mut self, pid: Pid, task: Task) {
-        self.0.push((pid, task));
-    }
-}
-
-impl Index<Pid> for Tasks {
-    type Output = Task;
-
-    fn index(&self, pid: Pid) -> &Task {
-        let found = self.0.iter().find(|(one, _)| *one == pid);
-        &found.expect("a task").1
-    }
-}
-
-impl IndexMut<Pid> for Tasks {
-    fn index_mut(&mut self, pid: Pid) -> &mut Task {
-        let found = self.0.iter_mut().find(|(one, _)| *one == pid);
-        &mut found.expect("a task").1
-    }
 }
 
 /// All there is.
@@ -180,27 +102,11 @@ impl State {
         let threads: Vec<_> = threads.collect();
         let tasks = threads.into_iter().map(|(process, thread)| {
             let pid = |number| Pid::from_raw(number).expect("a number");
-            let task = Task {
-                process: pid(process),
-                seed: rng.u64(..) << 2 | kind,
-                told: Vec::new(),
-                waits_in: None,
-                at_signal: false,
-                since: now,
-                filled: None,
-                is_alive: true,
-                stands: false,
-                traced: false,
-                at_exit: false,
-                closed: Vec::new(),
-                loan: None,
-                lends: false,
-                gives_back: None,
-                flies: false,
-            };
+            let seed = rng.u64(..) << 2 | kind;
+            let task = Task::new(pid(process), seed, Vec::new(), now);
             (pid(process + thread), task)
         });
-        let tasks = Tasks(tasks.collect());
+        let tasks: Tasks = tasks.collect();
         let first_sides = (1..=processes).map(|number| {
             let sides = Sides {
                 reading: rng.u8(..4) != 0,
