@@ -9,6 +9,7 @@
 
 mod call;
 mod entry;
+mod ids;
 mod limit;
 mod link;
 mod maps;
@@ -23,6 +24,7 @@ mod unix;
 pub use call::{Call, Doing, doing};
 pub(crate) use entry::or_gone;
 pub use entry::{Entry, is_gone};
+pub use ids::{Ids, ids};
 pub use limit::hard_limit;
 pub use link::{Link, each_link};
 pub use maps::{Map, Maps};

@@ -118,6 +118,12 @@ impl Status {
         switches.map(|name| self.count(name)).into()
     }
 
+    /// The numbers that a field has.
+    pub(super) fn numbers(&self, name: &str) -> impl Iterator<Item = u32> + '_ {
+        let field = self.field(name).unwrap_or_default();
+        field.split_ascii_whitespace().flat_map(str::parse)
+    }
+
     fn count(&self, name: &str) -> u64 {
         let field = self.field(name);
         field.and_then(|count| count.parse().ok()).unwrap_or(0)

@@ -76,7 +76,7 @@ pub(super) fn meet(process: Pid, call: &Call, known: Known<'_>) -> io::Result<Me
     {
         Disposition::Allow => return Ok(Meeting::Pass(Kind::None)),
         // A rollback could not restore that; it destroys such a process.
-        Disposition::Wait if met.has_no_image() && is_its_own(&met) => {
+        Disposition::Wait | Disposition::Track if met.has_no_image() && is_its_own(&met) => {
             return Ok(Meeting::Pass(Kind::Process));
         }
         Disposition::Refuse(_) | Disposition::Wait => return Ok(Meeting::Wait),

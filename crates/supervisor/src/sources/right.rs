@@ -65,7 +65,7 @@ impl Source for Right {
     /// A wrong prediction loses the time until its decision, and the age of its image besides. So images are shared while
     /// they are young beside that time.
     fn may_share(&mut self, age: Duration) -> bool {
-        age < SHARED_AGE_MAX.min(self.options.delay / 2)
+        age < SHARED_AGE_MAX.min(self.options.delay)
     }
 
     fn given(&mut self, id: Id, guess: &Guess, now: Instant) {

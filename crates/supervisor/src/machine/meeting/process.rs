@@ -3,7 +3,7 @@
 use std::io;
 
 use surmise_checkpoint::{Change, Checkpoint};
-use surmise_linux::proc;
+use surmise_linux::proc::{self, Ids};
 
 use surmise_syscalls::Syscall;
 
@@ -16,6 +16,8 @@ use crate::meeting::Meeting;
 pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
     Ok(match met.name {
         Syscall::RtSigaction => handler(met)?,
+        Syscall::Setresuid if is_unchanged(met, Ids::Users)? => Meeting::Pass(Kind::Process),
+        Syscall::Setresgid if is_unchanged(met, Ids::Groups)? => Meeting::Pass(Kind::Process),
         Syscall::Setrlimit => limit(met, met.arguments[0], met.arguments[1])?,
         Syscall::Prlimit64 if met.arguments[0] == 0 => {
             limit(met, met.arguments[1], met.arguments[2])?
@@ -36,6 +38,20 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
         }
         _ => Meeting::Wait,
     })
+}
+
+/// Whether a process asks for the numbers that it has: shells and compilers do so at their start, to be rid of others.
+fn is_unchanged(met: &Met<'_>, which: Ids) -> io::Result<bool> {
+    /// Of setresuid(2): the number stays.
+    const STAYS: u32 = u32::MAX;
+    let Some(own) = proc::ids(met.process, which)? else {
+        return Ok(false);
+    };
+    let [_, effective, _, of_files] = own;
+    // The effective number becomes that for files, and each thread has numbers of its own.
+    let are_plain = effective == of_files && task::threads(met.process)?.len() == 1;
+    let mut pairs = own.iter().zip(&met.arguments[..3]);
+    Ok(are_plain && pairs.all(|(&own, &asked)| asked as u32 == own || asked as u32 == STAYS))
 }
 
 /// A soft limit can be given back, unless the hard one has been lowered meanwhile. Only such are noted as nothing that a

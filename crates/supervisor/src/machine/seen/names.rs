@@ -95,7 +95,18 @@ impl Names {
             is_inside: self.is_tangled,
             look: |place: &Path| self.look(place, inside),
         };
-        Ok(walk.follow(&base, text, last))
+        let place = walk.follow(&base, text, last);
+        let inside = inside.filter(|_| place.is_none() && !self.is_tangled);
+        Ok(place.or_else(|| {
+            // It may go up from where a link has led, which only the view tells for certain.
+            let inside = inside?;
+            let walk = Walk {
+                mounts,
+                is_inside: true,
+                look: |place: &Path| inside.at(place).map_or(Found::Unknown, Found::from),
+            };
+            walk.follow(&base, text, last)
+        }))
     }
 
     /// Where the domain has something else than the view; `None` if that is not known.
