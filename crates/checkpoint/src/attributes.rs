@@ -21,7 +21,7 @@ pub enum Change {
     Umask,
     /// Its working directory (chdir(2), fchdir(2)).
     Directory,
-    /// The soft limit of this resource (setrlimit(2)), below 16. A hard limit that the process has lowered can't be given back.
+    /// The soft limit of this resource (setrlimit(2)), below 16. A hard limit that the process has lowered cannot be given back.
     Limit(u32),
     /// Where the file of this descriptor stands.
     Position(RawFd),

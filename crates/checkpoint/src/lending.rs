@@ -83,7 +83,11 @@ impl Process {
     /// A thread has borne a child that has the memory, and is stopped at that.
     fn has_lent(&mut self, parent: Stopped, child: Pid) -> io::Result<Lent> {
         let grown = self.grow(parent.thread(), child);
-        parent.go_on()?;
+        match parent.go_on() {
+            // It was killed, which is an event to come. The child is there all the same.
+            Err(error) if is_gone(&error) => {}
+            gone_on => gone_on?,
+        }
         match grown {
             Err(error) if is_gone(&error) || proc::is_gone(&error) => Ok(Lent::Childless),
             grown => grown,

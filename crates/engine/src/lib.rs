@@ -41,7 +41,8 @@
 //! each of its modifications comes with an inverse record, kept in the object's undo log.
 //!
 //! Several predictions may share a checkpoint as long as others have seen nothing of what the group does. An object that the
-//! group alone has met comes to depend on the later predictions as well. From then on restoring that checkpoint would undo what was seen, so the next prediction
+//! group alone has met comes to depend on the later predictions as well. Once others have seen something, restoring that
+//! checkpoint would undo what was seen, so the next prediction
 //! needs a new one. The engine insists on that whatever the shell says. It makes rollback exact:
 //! *what depends on a denied prediction is undone, nothing else is, and nobody has seen any of it
 //! without depending on it, too.*

@@ -142,14 +142,14 @@ impl Nodes {
             let modified = self.objects.entry(object);
             let seq = self.undos.add(undo);
             modified.records_for(own, assumptions);
-            group.timeline.modify(object, Record { undo, seq });
             if commutes {
-                // Those that commute later would have to take what this gains then, or not: let that be decided now.
+                // Others may commute with it without taking its predictions. So the segment may gain nothing more.
                 group.timeline.spend();
                 let before = modified.reliance.commute(&group.tracked, assumptions);
                 let by = group.tracked.clone();
                 modified.log.commuted(seq, undo, by, before);
             } else {
+                group.timeline.modify(object, Record { undo, seq });
                 let before = modified.reliance.modify(&group.tracked, assumptions);
                 modified.log.modified(seq, undo, before);
             }
@@ -197,8 +197,9 @@ impl Nodes {
     /// that, for nobody else has seen it.
     fn spread_to_modified(&mut self, id: GroupId, gained: &Extents, assumptions: &Assumptions) {
         let group = self.groups.get(id).into_iter();
-        for (object, _) in group.flat_map(|group| group.timeline.modified()) {
+        for (object, record) in group.flat_map(|group| group.timeline.modified()) {
             if let Some(found) = self.objects.get_mut(object) {
+                found.log.gives(record.seq, &found.reliance);
                 found.reliance.gain(gained, assumptions);
             }
         }

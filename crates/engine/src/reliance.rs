@@ -52,11 +52,13 @@ impl Reliance {
 
     /// The group that alone has modified the object, in a way that has an order, gains predictions afterwards.
     pub fn gain(&mut self, gained: &Extents, assumptions: &Assumptions) {
+        // A commuting modification since would have ended that the group gains.
+        assert!(
+            self.ordered.is_none(),
+            "a modification has an order, and commutes"
+        );
         let undecided = assumptions.predictions();
         self.tracked.predictions.union(gained, undecided);
-        if let Some(ordered) = &mut self.ordered {
-            ordered.union(gained, undecided);
-        }
     }
 
     /// The object comes to depend on an undecided assumption by itself, and everybody who meets it, too.

@@ -70,8 +70,8 @@ pub(crate) struct UndoLog {
 #[derive(Debug)]
 struct Entry {
     seq: u64,
-    /// What the object depended on before, where this gave it anything. So of what one denial undoes, the oldest entry
-    /// has it: that gave the denied prediction.
+    /// What the object depended on before, where this gave it anything, at once or by what its group gained later. So of what
+    /// one denial undoes, the oldest entry has it: that gave the denied prediction.
     before: Option<Box<Reliance>>,
     what: What,
     state: State,
@@ -115,6 +115,14 @@ impl UndoLog {
     pub fn given(&mut self, seq: u64, id: Id, kind: Kind, before: Reliance) {
         let before = Some(Box::new(before));
         self.push(seq, before, What::Given(Box::new((id, kind))));
+    }
+
+    /// What has this place is about to give the object more than it gave at first.
+    pub fn gives(&mut self, seq: u64, now: &Reliance) {
+        if let Ok(index) = self.find(seq) {
+            let before = &mut self.entries[index].before;
+            before.get_or_insert_with(|| Box::new(now.clone()));
+        }
     }
 
     fn push(&mut self, seq: u64, before: Option<Box<Reliance>>, what: What) {

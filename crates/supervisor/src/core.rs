@@ -147,9 +147,9 @@ impl<W: World> Core<W> {
         self.attend_all()
     }
 
-    /// Whether no process depends on anything undecided.
+    /// Whether no process depends on anything undecided, and none is traced.
     pub(crate) fn is_settled(&self) -> bool {
-        self.members.is_empty()
+        self.members.is_empty() && !self.world.are_parting()
     }
 
     /// When something is due though nothing is heard.

@@ -102,16 +102,36 @@ impl Machine {
         &mut self.door
     }
 
+    /// Lets a tracee go that is no member's: it was stopped for one that has been decided since. Or it is the vessel
+    /// of a process that was killed while it made it. One that has to take a signal first stays traced.
+    pub(crate) fn let_go(&mut self, stopped: Stopped) -> io::Result<()> {
+        if is_vessel(&stopped)? {
+            return Ok(kill_process(stopped.thread(), Signal::KILL)?);
+        }
+        if let Some(registers) = stopped.registers()?.undisturbed_if_changed() {
+            stopped.set_registers(&registers)?;
+        }
+        match self.partings.await_others(stopped.thread()) {
+            true => stopped.go_on(),
+            false => stopped.detach(),
+        }
+    }
+
     /// A process is about to end.
     fn part(&mut self, process: Pid) -> io::Result<()> {
         match &self.learnt {
-            Some(Learnt { seen, .. }) => {
+            // A tracee that executes a program might lose rights.
+            Some(Learnt {
+                seen,
+                keeps_rights: true,
+                ..
+            }) => {
                 let begun = self
                     .partings
                     .begin(process, |parent| seen.is_parent(parent));
                 unless_out_of_reach(begun, ())
             }
-            None => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -171,18 +191,6 @@ impl Member<Machine> {
 fn keeps_rights() -> bool {
     let own = rustix::thread::capabilities(None).map(|sets| sets.effective);
     own.is_ok_and(|own| own.is_empty() || own.contains(CapabilitySet::SYS_PTRACE))
-}
-
-/// Lets a tracee go that is no member's: it was stopped for one that has been decided since. Or it is the vessel
-/// of a process that was killed while it made it.
-pub(crate) fn let_go(stopped: Stopped) -> io::Result<()> {
-    if is_vessel(&stopped)? {
-        return Ok(kill_process(stopped.thread(), Signal::KILL)?);
-    }
-    if let Some(registers) = stopped.registers()?.undisturbed_if_changed() {
-        stopped.set_registers(&registers)?;
-    }
-    stopped.detach()
 }
 
 /// Has threads come past the calls that they are in. What is heard of tracees meanwhile is kept in `passed`. `waits`: whether a

@@ -15,7 +15,7 @@ use surmise_sys::signals::{self, SignalFd};
 use crate::core::Core;
 use crate::durability::{Durability, Durable};
 use crate::error::{SupervisorError, fail};
-use crate::machine::{Machine, let_go, task};
+use crate::machine::{Machine, task};
 use crate::master::{Master, Wish};
 use crate::objects::files::Files;
 use crate::sources::Guessing;
@@ -219,7 +219,7 @@ impl Supervisor {
         let gone_on = match (stop, self.core.member_of_tracee(thread)?) {
             (Stop::Signal(_), _) => return self.core.signalled(thread, stopped),
             (Stop::Group(_), _) => stopped.stay_stopped(),
-            (Stop::Interrupt, None) => let_go(stopped),
+            (Stop::Interrupt, None) => self.core.world.let_go(stopped),
             _ => stopped.go_on(),
         };
         match gone_on {

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
+use rustix::process::Signal;
+use surmise_sys::signals;
 
 use crate::driver::Driver;
 use crate::epochs::{Epochs, Trigger};
@@ -39,9 +41,14 @@ impl Committer {
             tell();
             ended
         };
+        // A thread begins with the mask of the one that starts it. This one must not take the signal that tells of a tracee: the
+        // thread that traces would wait for that for ever.
+        let before = signals::block(&[Signal::CHILD])?;
         let thread = thread::Builder::new()
             .name("committer".into())
-            .spawn(commit)?;
+            .spawn(commit);
+        before.restore()?;
+        let thread = thread?;
         Ok(Self {
             committed,
             thread: Some(thread),

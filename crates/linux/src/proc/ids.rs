@@ -3,7 +3,7 @@
 
 use std::io;
 
-use super::{Entry, Status};
+use super::{Entry, Status, namespace};
 
 /// Whose numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,9 +25,16 @@ pub fn ids(entry: impl Into<Entry>, which: Ids) -> io::Result<Option<[u32; 4]>> 
         Ids::Groups => ("Gid:", "gid_map"),
     };
     let status = Status::of(entry.clone())?;
-    let map = entry.text(map)?;
     let numbers = status.numbers(field);
-    let inner: Option<Vec<u32>> = numbers.map(|number| inner(&map, number)).collect();
+    // A process in the caller's own namespace has the numbers that the caller is told; its map would be to the next namespace out.
+    let is_own = namespace(entry.clone(), "user")? == namespace(Entry::own(), "user")?;
+    let inner: Option<Vec<u32>> = match is_own {
+        true => Some(numbers.collect()),
+        false => {
+            let map = entry.text(map)?;
+            numbers.map(|number| inner(&map, number)).collect()
+        }
+    };
     Ok(inner.and_then(|inner| inner.first_chunk().copied()))
 }
 

@@ -173,14 +173,19 @@ impl<W: World> Core<W> {
             Meeting::Act(act) => return self.act(process, asked, &act),
             Meeting::Bear => return self.bear(process, asked),
             Meeting::Lend { is_alone } => return self.lend(process, asked, is_alone),
-            Meeting::Execute => {
-                self.stats.met(Kind::Program);
-                member.executes();
-                self.world.executes(&mut member.process);
-            }
+            Meeting::Execute => self.note_execution(process),
             Meeting::Wait => return self.wait(process, asked),
         }
         self.pass(asked)
+    }
+
+    /// A member without an image executes a program.
+    pub(super) fn note_execution(&mut self, process: Pid) {
+        self.stats.met(Kind::Program);
+        if let Some(member) = self.members.get_mut(&process) {
+            member.executes();
+            self.world.executes(&mut member.process);
+        }
     }
 
     /// A call waits until its process depends on nothing undecided.

@@ -105,6 +105,10 @@ impl<W: World> Core<W> {
         let met = self.world.meet(process, &asked.call, around);
         match met.map_err(fail("look at a call"))? {
             Meeting::Lend { is_alone } => self.lend(process, asked, is_alone),
+            Meeting::Execute => {
+                self.note_execution(process);
+                self.pass(asked)
+            }
             _ => self.pass(asked),
         }
     }

@@ -48,6 +48,10 @@ impl Ends<Supervised, Stopped> for Machine {
         }
     }
 
+    fn are_parting(&self) -> bool {
+        self.partings.have_any()
+    }
+
     fn is_awaited(&self, call: &Call, whom: Whom, exit: &Exit) -> io::Result<bool> {
         unless_out_of_reach(family::is_content(call, whom, exit.child), false)
     }

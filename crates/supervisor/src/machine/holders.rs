@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 
 use rustix::fs::Mode;
 use rustix::process::Pid;
-use surmise_linux::proc::{self, Entry, Link, Task};
+use surmise_linux::proc::{self, Entry, Link, Status, Task};
 use surmise_syscalls::Syscall;
 
 use super::channels::Channels;
@@ -45,7 +45,7 @@ impl End {
     }
 }
 
-/// What is known of who has which end open.
+/// What is known of the processes that have ends open.
 #[derive(Debug, Default)]
 pub(super) struct Holders {
     /// Of processes that hold images: what they have open never changes.
@@ -101,9 +101,13 @@ impl Holders {
             if keepers.is_empty() || is_from_outside(call.thread(), number, channels)? {
                 continue;
             }
-            let open = self.is_open(opposite, still, seen)?;
             let is_read = matches!(call.name(), Syscall::Read | Syscall::Readv);
-            // What is in the pipe is read first, whoever has shut it.
+            if is_read && end.side == Side::Writing {
+                // The call fails.
+                continue;
+            }
+            let open = self.is_open(opposite, still, seen)?;
+            // What is in a pipe is read before its end.
             if open == Open::Yes || is_read && !is_empty(call.thread(), number)? {
                 continue;
             }
@@ -123,12 +127,13 @@ impl Holders {
                 Some(ends) => ends.clone(),
                 None => {
                     let ends = ends_of(one.process)?.into_iter();
-                    ends.map(|(_, end)| end).collect()
+                    let ends: Vec<_> = ends.map(|(_, end)| end).collect();
+                    if one.is_image {
+                        self.images.insert(one.process, ends.clone());
+                    }
+                    ends
                 }
             };
-            if one.is_image {
-                self.images.insert(one.process, ends.clone());
-            }
             if !ends.is_empty() {
                 kept.push((one.process, ends));
             }
@@ -139,8 +144,9 @@ impl Holders {
     /// Whether an end is open in another process than those that execute nothing.
     ///
     /// A process has an end from its birth, or opens one itself. So a process that closes its end after it has borne another is
-    /// missed only if the other one is not in the list, or is in the next one alone. A descriptor that was sent may be in no
-    /// process at all.
+    /// missed only if the other one is not in the list, or is in the next one alone. A thread that runs during the look may move
+    /// an end from a number that was not looked at yet to one that was. So an end is open nowhere only if each thread has slept
+    /// through the look. A descriptor that was sent may be in no process at all.
     fn is_open(&mut self, end: End, still: &[Still], seen: &Seen) -> io::Result<Open> {
         let executes = |process| still.iter().all(|one| one.process != process);
         if let Some(&(process, number)) = self.witnesses.get(&end)
@@ -152,30 +158,46 @@ impl Holders {
         self.witnesses.remove(&end);
         let mut before = unless_gone(seen.bystanders().tasks())?;
         for _ in 0..LOOKS_MAX {
-            for &(process, thread) in before.iter().filter(|(process, _)| executes(*process)) {
-                let Some(ends) =
-                    unless_out_of_reach(ends_of(Task { process, thread }).map(Some), None)?
-                else {
+            let others = before.iter().filter(|(process, _)| executes(*process));
+            let others: Vec<_> = others
+                .map(|&(process, thread)| Task { process, thread })
+                .collect();
+            let asleep = asleep(&others)?;
+            for &other in &others {
+                let Some(ends) = unless_out_of_reach(ends_of(other).map(Some), None)? else {
                     return Ok(Open::Unknown);
                 };
                 if let Some((number, _)) = ends.into_iter().find(|(_, found)| *found == end) {
-                    if process == thread {
-                        self.witnesses.insert(end, (process, number));
+                    if other.process == other.thread {
+                        self.witnesses.insert(end, (other.process, number));
                     }
                     return Ok(Open::Yes);
                 }
             }
             let after = unless_gone(seen.bystanders().tasks())?;
             if after == before && !after.is_empty() {
-                return Ok(match seen.passes_descriptors() {
-                    true => Open::Unknown,
-                    false => Open::No,
+                let have_slept = asleep.is_some() && asleep == self::asleep(&others)?;
+                return Ok(match have_slept && !seen.passes_descriptors() {
+                    true => Open::No,
+                    false => Open::Unknown,
                 });
             }
             before = after;
         }
         Ok(Open::Unknown)
     }
+}
+
+/// How often threads have given up a processor, if all of them sleep: as long as that stays so, none executes anything.
+fn asleep(tasks: &[Task]) -> io::Result<Option<Vec<(u64, u64)>>> {
+    let mut switches = Vec::with_capacity(tasks.len());
+    for &task in tasks {
+        match unless_gone(Status::of(task).map(Some))? {
+            Some(status) if status.state() != Some('R') => switches.push(status.switches()),
+            _ => return Ok(None),
+        }
+    }
+    Ok(Some(switches))
 }
 
 /// The ends of pipes that a call of a thread may touch, with their numbers.

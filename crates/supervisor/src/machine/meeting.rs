@@ -95,7 +95,7 @@ pub(super) fn meet(process: Pid, call: &Call, known: Known<'_>) -> io::Result<Me
     }
 }
 
-/// Whether a call changes something of its thread or process that nobody else has or sees.
+/// Whether a call changes something of its thread or process alone. A process without an image is destroyed with that.
 fn is_its_own(met: &Met<'_>) -> bool {
     /// PR_SET_NAME of prctl(2).
     const SET_NAME: u32 = 15;

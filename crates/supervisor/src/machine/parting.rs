@@ -1,10 +1,11 @@
-//! The end of a process disturbs no call of its parent.
+//! The exit of a process disturbs no call of its parent.
 //!
 //! The kernel tells a parent of the end by SIGCHLD. A signal with a handler interrupts a call that waits for the
 //! supervisor to receive it, be it one that no signal interrupts otherwise: a shell's `fork` would fail. Only a tracer can
 //! have the call begin again. So a parent that catches the signal is traced from before the end until it takes the signal.
 //!
-//! A parent with several threads is not, since any of them could take the signal.
+//! A parent with several threads is not, since any of them could take the signal. Nor is one whose child ends otherwise, by a
+//! signal for instance: that is heard of only afterwards. And nobody hears of other signals before they come.
 
 use std::collections::HashMap;
 use std::io;
@@ -32,7 +33,8 @@ impl Partings {
             return Ok(());
         };
         let status = Status::of(parent)?;
-        let is_told = status.catches(Signal::CHILD) && family::tells_by_signal(child)?;
+        let catches = status.catches(Signal::CHILD) && !status.blocks(Signal::CHILD);
+        let is_told = catches && family::tells_by_signal(child)?;
         if status.threads() != 1 || !is_told {
             return Ok(());
         }
@@ -44,6 +46,14 @@ impl Partings {
         children.retain(|&child| lives(child));
         children.push(child);
         Ok(())
+    }
+
+    /// Whether any parent is traced for the signal.
+    pub(super) fn have_any(&self) -> bool {
+        let own = Some(rustix::process::getpid());
+        self.0
+            .keys()
+            .any(|parent| Status::of(*parent).is_ok_and(|status| status.tracer() == own))
     }
 
     /// How a parent goes on that would be let go.

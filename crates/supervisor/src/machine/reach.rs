@@ -130,13 +130,13 @@ fn look(process: Pid, part: Part, seen: &Seen) -> io::Result<Found> {
             manner,
         } => {
             let Some(string) = task::string(process, path) else {
-                // The call fails.
+                // The call fails, or without a path it means the descriptor.
                 return Ok(Found::Unknown);
             };
             let bytes = string.to_bytes();
             let text = Path::new(OsStr::from_bytes(bytes));
             if bytes.is_empty() {
-                return match (directory == HERE, manner) {
+                return match (directory as i32 == task::HERE, manner) {
                     // It fails, or means the working directory.
                     (true, _) | (_, Manner::Binds | Manner::Links | Manner::Executes) => {
                         Ok(Found::Unknown)
@@ -149,6 +149,8 @@ fn look(process: Pid, part: Part, seen: &Seen) -> io::Result<Found> {
             }
             let base = match text.is_absolute() {
                 true => PathBuf::from("/"),
+                // Another thread may be about to change directory.
+                false if seen.has_threads(process) => return Ok(Found::Unknown),
                 false if directory as i32 == task::HERE => task::directory(process)?,
                 false if !seen.names().is_served(process, directory)? => {
                     return Ok(Found::Unknown);
@@ -164,7 +166,7 @@ fn look(process: Pid, part: Part, seen: &Seen) -> io::Result<Found> {
             let target = Target::Path {
                 base,
                 path: text.to_owned(),
-                follows: follows || bytes.ends_with(b"/"),
+                follows: follows || bytes.ends_with(b"/") || bytes.ends_with(b"/."),
             };
             Ok(Found::Look(Look { target, manner }))
         }
@@ -186,6 +188,8 @@ fn opened(process: Pid, number: u64, manner: Manner, seen: &Seen) -> io::Result<
     }
     Ok(match task::inode_of(process, number)? {
         Some(ROOT) => Found::Unknown,
+        // Another thread may be about to put another file in its place.
+        Some(_) if seen.has_threads(process) => Found::Unknown,
         Some(inode) => Found::Look(Look {
             target: Target::Inode(inode),
             manner,

@@ -53,6 +53,8 @@ pub(crate) struct Seen {
     reapers: Reapers,
     /// The processes that have borne others.
     parents: HashSet<Pid>,
+    /// Those that have had several threads.
+    threaded: HashSet<Pid>,
 }
 
 impl Seen {
@@ -101,6 +103,15 @@ impl Seen {
         }
         if bears {
             self.parents.extend(task::process_of(thread)?);
+        }
+        let bears_thread = match name {
+            Syscall::Clone => arguments[0] & task::CLONE_THREAD != 0,
+            // What it bears stands in memory.
+            Syscall::Clone3 => true,
+            _ => false,
+        };
+        if bears_thread {
+            self.threaded.extend(task::process_of(thread)?);
         }
         self.names.note(thread, name, arguments);
         Ok(())
@@ -228,6 +239,11 @@ impl Seen {
     /// Whether a descriptor may have been sent to another process, and be in none meanwhile.
     pub(crate) fn passes_descriptors(&self) -> bool {
         self.passes_descriptors
+    }
+
+    /// Whether a process may have several threads.
+    pub(crate) fn has_threads(&self, process: Pid) -> bool {
+        self.threaded.contains(&process)
     }
 
     /// Whether a process may share what it has open with others: its children, or a process that was sent it.

@@ -174,8 +174,8 @@ impl ViewFiles {
         }
         let newest = member.newest_record();
         if newest.is_some_and(|newest| self.marks.contains_key(&newest)) {
-            // It depends on all that is below, and has come to depend on nothing since the mark: for that it would have
-            // a newer image.
+            // It depends on all that is below. What it has gained since with the same image the mark's object has taken, too;
+            // and once another process had met the mark, it could gain nothing without a newer image.
             return Ok(Did::Known(Answer::Continue));
         }
         let process = member.pid();
@@ -212,8 +212,10 @@ impl ViewFiles {
         let Self { told, marks, .. } = self;
         told.retain(|process| marks.values().any(|mark| mark.process == *process));
         if marks.is_empty() {
-            // Until there is a mark again, nobody looks what changes under a call's way.
+            // Until there is a mark again, nobody looks what changes under a call's way. What a call was found to touch that
+            // waits until now may be something else by then.
             self.under_way.blur();
+            self.met = None;
         }
         Ok(taken.into_iter().map(|mark| mark.number).collect())
     }

@@ -60,7 +60,7 @@ impl<W: World> ObjectKind<W> for ShutPipes {
         self.objects.is_empty()
     }
 
-    /// What a call sees of a pipe depends on who has the pipe open at that moment, which is looked for then.
+    /// What a call sees of a pipe depends on the processes that have the pipe open at that moment, which are looked for then.
     fn obstacles(&mut self, _: &W, _: Option<Pid>, _: &Call) -> Vec<Obstacle> {
         Vec::new()
     }

@@ -44,6 +44,9 @@ pub(crate) trait Ends<P, S> {
     /// `calls`: those of its threads that wait for their answers.
     fn rouse(&mut self, parent: Pid, calls: &[PendingCall]) -> io::Result<()>;
 
+    /// Whether a process that depends on nothing is still traced, until it has taken the signal that tells of a child's end.
+    fn are_parting(&self) -> bool;
+
     /// Whether a call is content with the child of an exit.
     fn is_awaited(&self, call: &Call, whom: Whom, exit: &Exit) -> io::Result<bool>;
 

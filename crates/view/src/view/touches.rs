@@ -78,7 +78,7 @@ pub enum Manner {
 }
 
 /// What a call does to one cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
     /// It sees what does not commute.
     Passes,
@@ -189,6 +189,12 @@ impl Walk<'_> {
                         continue;
                     }
                     Component::ParentDir => {
+                        // Who may not search the directory may not leave it this way.
+                        let left = way[way.len() - 1];
+                        if left.kind != FileKind::Directory {
+                            return Ok(None);
+                        }
+                        self.node(left, Share::Passes);
                         way.truncate((way.len() - 1).max(1));
                         names.pop();
                         continue;
@@ -319,6 +325,9 @@ impl Walk<'_> {
         let core = self.view.locked();
         let marks = &mut self.touched.marks;
         core.map.marks_of_node(at.node, layers(share), marks);
+        if layers(share) == Layers::All {
+            core.undecided.marks_of_losses(|id| id == at.node, marks);
+        }
     }
 
     /// What is open has no name here. Of all nodes only those matter that have layers.
@@ -336,11 +345,13 @@ impl Walk<'_> {
         };
         self.touched.cells.push((number, share));
         let core = self.view.locked();
-        for id in core.map.undecided_nodes() {
-            if core.number_in_map(id) == Some(number) {
-                let marks = &mut self.touched.marks;
-                core.map.marks_of_node(id, layers(share), marks);
-            }
+        let marks = &mut self.touched.marks;
+        let is_meant = |id: NodeId| core.number(id) == Some(number);
+        for id in core.map.undecided_nodes().filter(|id| is_meant(*id)) {
+            core.map.marks_of_node(id, layers(share), marks);
+        }
+        if layers(share) == Layers::All {
+            core.undecided.marks_of_losses(is_meant, marks);
         }
     }
 
@@ -356,9 +367,12 @@ impl Walk<'_> {
 }
 
 impl Core {
-    /// The inode number that a node of the map shows.
-    fn number_in_map(&self, id: NodeId) -> Option<u64> {
-        let node = self.map.node(id)?;
+    /// The inode number that a node shows; `None` for one that the kernel does not know and that is not in the map.
+    fn number(&self, id: NodeId) -> Option<u64> {
+        let Some(node) = self.map.node(id) else {
+            let place = self.known.node(id)?.place.as_ref()?;
+            return Some(self.showing.inode(place.key));
+        };
         Some(match &node.origin {
             Some(origin) => self.showing.inode(origin.identity.key()),
             None => self.created_inode(id),

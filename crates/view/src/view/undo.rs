@@ -14,7 +14,7 @@
 //! until something is decided.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::io;
 use std::sync::OnceLock;
@@ -465,6 +465,16 @@ impl Undecided {
             .waited
             .extract_if(|(_, mark)| mark.is_none_or(|mark| of.contains(&mark)));
         waited.map(|(node, _)| node).collect()
+    }
+
+    /// The marks by which such nodes outside the map have lost a name: their link counts tell of that.
+    pub(super) fn marks_of_losses(
+        &self,
+        is_meant: impl Fn(NodeId) -> bool,
+        marks: &mut BTreeSet<MarkId>,
+    ) {
+        let losses = self.lost_names.iter().filter(|(_, id)| is_meant(*id));
+        marks.extend(losses.map(|(mark, _)| *mark));
     }
 
     fn take_losses(&mut self, of: &[MarkId]) -> Vec<(MarkId, NodeId)> {

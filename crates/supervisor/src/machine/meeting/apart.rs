@@ -67,7 +67,7 @@ const BY_DESCRIPTOR: &[Syscall] = &[
     Syscall::Writev,
 ];
 
-/// Those that a thread does not sleep in, of which nobody else asks whether they are over.
+/// Those of which nobody asks whether they are over.
 const AT_ONCE: &[Syscall] = &[
     Syscall::Exit,
     Syscall::ExitGroup,
@@ -86,7 +86,7 @@ const AT_ONCE: &[Syscall] = &[
     Syscall::TimerfdCreate,
 ];
 
-/// Whether a call touches nothing of the view, whatever its arguments. No directory is moved while something is undecided, so the
+/// Whether a call touches nothing of the view, whatever its arguments. No undecided change moves a directory, so the
 /// name of the working directory is none of that.
 pub(crate) fn touches_nothing(name: Syscall) -> bool {
     ALWAYS.contains(&name) || AT_ONCE.contains(&name)

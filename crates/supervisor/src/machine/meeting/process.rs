@@ -19,7 +19,8 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
         Syscall::Setresuid if is_unchanged(met, Ids::Users)? => Meeting::Pass(Kind::Process),
         Syscall::Setresgid if is_unchanged(met, Ids::Groups)? => Meeting::Pass(Kind::Process),
         Syscall::Setrlimit => limit(met, met.arguments[0], met.arguments[1])?,
-        Syscall::Prlimit64 if met.arguments[0] == 0 => {
+        // Zero is the caller.
+        Syscall::Prlimit64 if met.arguments[0] as u32 == 0 => {
             limit(met, met.arguments[1], met.arguments[2])?
         }
         Syscall::Umask => Meeting::Note(Change::Umask),
@@ -54,18 +55,19 @@ fn is_unchanged(met: &Met<'_>, which: Ids) -> io::Result<bool> {
     Ok(are_plain && pairs.all(|(&own, &asked)| asked as u32 == own || asked as u32 == STAYS))
 }
 
-/// A soft limit can be given back, unless the hard one has been lowered meanwhile. Only such are noted as nothing that a
-/// rollback does depends on.
+/// A soft limit can be given back, unless the hard one has been lowered meanwhile, as another thread could. Only those limits
+/// are noted that a rollback itself does not run into.
 fn limit(met: &Met<'_>, resource: u64, limits: u64) -> io::Result<Meeting> {
     /// RLIMIT_STACK, RLIMIT_CORE of getrlimit(2).
     const NOTED: [u32; 2] = [3, 4];
     let resource = resource as u32;
     // It fails by itself where it cannot be read.
-    let Ok(hard) = task::word(met.process, limits + 8) else {
+    let Ok(hard) = task::word(met.process, limits.wrapping_add(8)) else {
         return Ok(Meeting::Wait);
     };
-    let keeps_hard =
-        NOTED.contains(&resource) && proc::hard_limit(met.process, resource)? == Some(hard);
+    let keeps_hard = NOTED.contains(&resource)
+        && task::threads(met.process)?.len() == 1
+        && proc::hard_limit(met.process, resource)? == Some(hard);
     Ok(match keeps_hard {
         true => Meeting::Note(Change::Limit(resource)),
         false => Meeting::Wait,

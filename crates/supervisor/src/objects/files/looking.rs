@@ -78,7 +78,9 @@ impl ViewFiles {
                 self.under_way.past(thread);
             }
         }
-        self.under_way.blur();
+        if touch == Touch::Changes {
+            self.under_way.blur();
+        }
         self.met = Some(Met {
             call: call.notification.id,
             marks: None,

@@ -67,6 +67,10 @@ impl Ends<Pid, Pid> for Fake {
         Ok(())
     }
 
+    fn are_parting(&self) -> bool {
+        false
+    }
+
     fn is_awaited(&self, call: &Call, whom: Whom, exit: &Exit) -> io::Result<bool> {
         assert_eq!(whom, Whom::Any);
         let state = self.0.borrow();
