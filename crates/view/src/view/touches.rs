@@ -228,9 +228,7 @@ impl Walk<'_> {
                 }
                 way.push(found);
             }
-            let place = names
-                .iter()
-                .fold(PathBuf::from("/"), |place, name| place.join(name));
+            let place = Path::new("/").join(names.iter().collect::<PathBuf>());
             return Ok(way.last().map(|at| (*at, place)));
         }
     }
