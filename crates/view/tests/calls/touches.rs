@@ -164,3 +164,39 @@ fn two_new_names_share_no_cell_but_their_directory() {
     assert!(one.iter().any(|(_, share)| *share == Share::Changes));
     assert_eq!(one, cells("/one"), "each time the same");
 }
+
+/// A file that is not in the map: what it lost is known by its link count alone.
+#[test]
+fn an_open_file_is_met_by_the_name_that_it_lost() {
+    let world = World::new();
+    let view = world.view();
+    let file = lookup(&view, NodeId::ROOT, "file");
+    let opened = |manner| {
+        let target = Target::Inode(file.inode);
+        let touches = view.touches(&[Look { target, manner }], &[]).unwrap();
+        touches.marks.into_iter().collect::<Vec<_>>()
+    };
+    let removed = mark(&view);
+    view.unlink(NodeId::ROOT, OsStr::new("file")).unwrap();
+    assert_eq!(opened(Manner::Looks), [removed]);
+    assert_eq!(opened(Manner::Passes), []);
+    view.undo(&[removed]).unwrap();
+    assert_eq!(opened(Manner::Looks), []);
+}
+
+/// To search it takes a right, also on the way back.
+#[test]
+fn a_directory_is_met_by_a_path_that_leaves_it() {
+    let world = World::new();
+    let view = world.view();
+    create(&view, NodeId::ROOT, "directory", FileKind::Directory).unwrap();
+    let directory = lookup(&view, NodeId::ROOT, "directory").node;
+    let closed = mark(&view);
+    let private = SetAttributes {
+        permissions: Some(0),
+        ..SetAttributes::default()
+    };
+    view.set_attributes(directory, private).unwrap();
+    assert_eq!(marks(&view, "directory/../file", Manner::Passes), [closed]);
+    assert_eq!(marks(&view, "file", Manner::Passes), []);
+}
