@@ -14,7 +14,8 @@ pub enum Ids {
     Groups,
 }
 
-/// The real, effective, saved and file system number of a process' first thread. `None` where its namespace has no number for one of them.
+/// The real, effective, saved and file system number of a process' first thread. `None` where its namespace has no number for
+/// one of them.
 ///
 /// # Errors
 /// As for reading /proc.
@@ -26,7 +27,7 @@ pub fn ids(entry: impl Into<Entry>, which: Ids) -> io::Result<Option<[u32; 4]>> 
     };
     let status = Status::of(entry.clone())?;
     let numbers = status.numbers(field);
-    // A process in the caller's own namespace has the numbers that the caller is told; its map would be to the next namespace out.
+    // In the caller's own namespace these are the numbers already. The map there is to the next namespace out.
     let is_own = namespace(entry.clone(), "user")? == namespace(Entry::own(), "user")?;
     let inner: Option<Vec<u32>> = match is_own {
         true => Some(numbers.collect()),

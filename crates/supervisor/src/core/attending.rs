@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use rustix::process::Pid;
-use surmise_engine::{Access, Answer as Permission, Node};
+use surmise_engine::{Access, Answer as Permission, Node, WaiterId};
 use surmise_sys::seccomp::Answer;
 use surmise_syscalls::{Disposition, Kind as Column};
 
@@ -216,8 +216,17 @@ impl<W: World> Core<W> {
 
     /// There may be input for calls that wait for some.
     pub(super) fn wake_sleepers(&mut self) -> Result<(), SupervisorError> {
+        let woken = self.waits.wake_sleepers();
+        self.end_waits(woken)
+    }
+
+    /// Calls that were parked are attended to once more, whatever they have waited for.
+    pub(super) fn end_waits(
+        &mut self,
+        ended: Vec<(WaiterId, (Option<Call>, Waited))>,
+    ) -> Result<(), SupervisorError> {
         let mut effects = Vec::new();
-        for (waiter, waited) in self.waits.wake_sleepers() {
+        for (waiter, waited) in ended {
             self.withdraw(waiter, &mut effects)?;
             self.note_wait(waited);
         }

@@ -92,12 +92,8 @@ impl<W: World> Core<W> {
             let process = || world.process_of(call.thread()).ok().flatten();
             ChildWait::of(call).is_some() && process() == Some(parent)
         };
-        let mut effects = Vec::new();
-        for (waiter, waited) in self.waits.recall(is_meant) {
-            self.withdraw(waiter, &mut effects)?;
-            self.note_wait(waited);
-        }
-        self.perform(effects)
+        let recalled = self.waits.recall(is_meant);
+        self.end_waits(recalled)
     }
 
     /// Tells a parent that waits for its children of an exit that is held, if there is one. True if the call was

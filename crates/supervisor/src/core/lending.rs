@@ -1,8 +1,8 @@
 //! A process that depends on something undecided lends its memory to a child, which depends on the same from its birth.
 //!
-//! Until the child executes a program or ends, what either of both comes to know the other knows, too, by the memory. So
-//! neither may come to depend on more. The engine sees to that: the parent has borne since its newest image, and the child
-//! has no image. Only an image would let them gain, and none is taken of either. It follows that a denial concerns both or
+//! Until the child executes a program or ends, what either of the two comes to know the other knows, too, by the memory. So
+//! neither may come to depend on more. Only a new image would let them gain: the parent has borne since its newest image, and
+//! the child has none. So no image is taken of either (`admit`). It follows that a denial concerns both or
 //! neither: the child is destroyed where its parent is restored, and with the parent's memory all is undone that the child
 //! has done to it.
 //!
@@ -113,7 +113,7 @@ impl<W: World> Core<W> {
         }
     }
 
-    /// The first member that is one for more than that.
+    /// The first member that depends on something undecided.
     pub(super) fn first_bound(&self) -> Result<Option<TaskId>, SupervisorError> {
         for member in self.members.values() {
             if !self.only_stays(member.pid())? {
@@ -152,12 +152,8 @@ impl<W: World> Core<W> {
             let process = world.process_of(call.thread());
             process.ok().flatten() == Some(parent)
         };
-        let mut effects = Vec::new();
-        for (waiter, waited) in self.waits.recall(is_of_parent) {
-            self.withdraw(waiter, &mut effects)?;
-            self.note_wait(waited);
-        }
-        self.perform(effects)
+        let recalled = self.waits.recall(is_of_parent);
+        self.end_waits(recalled)
     }
 
     /// A rollback stops no process that has lent its memory: the child, which depends on the same, was destroyed before.

@@ -6,6 +6,9 @@
 //!
 //! The cells themselves are told, too, by numbers that stay the same while the view runs. So the caller of this module can tell
 //! which calls, of those under way, touch the same.
+//!
+//! The supervisor has the public types here, too, with the same meanings (`surmise_supervisor::Look` and those beside it). Neither
+//! crate knows the other: `launch` maps one to the other.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};

@@ -1,6 +1,6 @@
 //! S31: the end of a child disturbs no call of its parent, though the parent catches the signal that tells of the end.
 
-use super::right::late;
+use super::right::{decided_late, late};
 use super::{compile, has, torture};
 use crate::setting::Setting;
 
@@ -21,7 +21,7 @@ fn a_shell_makes_its_pipelines() {
 fn calls_that_no_signal_interrupts_are_not_interrupted() {
     let command = ["./partings", "8"];
     torture("partings", &command, checking);
-    late(&command, checking);
+    decided_late(&command, checking);
 }
 
 fn checking(setting: &Setting) -> bool {

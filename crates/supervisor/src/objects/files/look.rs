@@ -1,4 +1,7 @@
 //! What a call touches in the view.
+//!
+//! The view has these types, too, with the same meanings (`surmise_view::Look` and those beside it). Neither crate knows the other:
+//! `launch` maps one to the other.
 
 use std::path::PathBuf;
 
