@@ -39,6 +39,11 @@ impl Tracked {
         self.predictions.is_empty() && self.epochs.is_empty()
     }
 
+    /// Whether an undecided prediction is named.
+    pub fn has_prediction(&self, assumptions: &Assumptions) -> bool {
+        self.predictions.newest(assumptions.predictions()).is_some()
+    }
+
     /// Adds one assumption; consent is not kept here.
     pub fn add(&mut self, id: Id, kind: Kind, assumptions: &Assumptions) {
         match kind {

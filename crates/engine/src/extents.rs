@@ -89,11 +89,39 @@ impl Extents {
     }
 
     fn merge(&mut self, other: &[Extent], undecided: &BTreeSet<Id>) {
+        if let Some(first) = other.first()
+            && self
+                .extents
+                .last()
+                .is_none_or(|own| own.first <= first.first)
+        {
+            self.forget_decided(undecided);
+            for &extent in other {
+                self.push(extent, undecided);
+            }
+            return;
+        }
         let own = std::mem::take(&mut self.extents);
         let mut own = own.into_iter().peekable();
         let mut other = other.iter().copied().peekable();
         while let Some(extent) = next(&mut own, &mut other) {
             self.push(extent, undecided);
+        }
+    }
+
+    /// Forgets the oldest extents that are decided; and all that are, where there is no room for one more. Then as many
+    /// have to come as are left until that is done again, so that adding one takes O(log predictions) in the long run.
+    fn forget_decided(&mut self, undecided: &BTreeSet<Id>) {
+        let oldest = undecided.first();
+        let is_past = |extent: &Extent| oldest.is_none_or(|&oldest| extent.last < oldest);
+        self.extents.drain(..self.extents.partition_point(is_past));
+        if self.extents.len() > 1 && self.extents.len() == self.extents.capacity() {
+            let own = std::mem::take(&mut self.extents);
+            self.extents.reserve_exact(own.len());
+            for extent in own {
+                self.push(extent, undecided);
+            }
+            self.extents.reserve(self.extents.len());
         }
     }
 

@@ -35,8 +35,7 @@ pub(crate) struct Group {
 impl Group {
     /// Whether it depends on an undecided prediction.
     pub fn speculates(&self, assumptions: &Assumptions) -> bool {
-        let undecided = assumptions.predictions();
-        self.tracked.predictions.newest(undecided).is_some()
+        self.tracked.has_prediction(assumptions)
     }
 
     /// It comes to depend on a prediction not by way of an object; its timeline may gain.

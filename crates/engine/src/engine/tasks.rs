@@ -127,6 +127,16 @@ impl Engine {
         self.nodes.deps(node, Kinds::ALL, &self.assumptions)
     }
 
+    /// Whether a node depends on an undecided prediction. Unlike [`Self::deps`], it looks at one prediction and no more.
+    ///
+    /// # Errors
+    ///
+    /// The task is not alive.
+    pub fn speculates(&self, node: Node) -> Result<bool, EngineError> {
+        let tracked = self.nodes.tracked(node)?;
+        Ok(tracked.is_some_and(|tracked| tracked.has_prediction(&self.assumptions)))
+    }
+
     fn retire(&mut self, node: Node, effects: &mut Vec<Effect>) {
         let mut ended = Ended::default();
         self.blocking.clear(node);

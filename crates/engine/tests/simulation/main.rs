@@ -196,6 +196,11 @@ impl Play {
         for node in tasks.chain((1..5).map(|object| Node::Object(ObjectId(object)))) {
             let deps = set(&self.engine.deps(node).unwrap(), model);
             assert_eq!(
+                self.engine.speculates(node).unwrap(),
+                !model.undecided_of(node, Kinds::PREDICTIONS).is_empty(),
+                "{node} after {event:?}"
+            );
+            assert_eq!(
                 deps,
                 model.undecided_of(node, Kinds::ALL),
                 "{node} after {event:?}"

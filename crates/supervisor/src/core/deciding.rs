@@ -139,9 +139,9 @@ impl<W: World> Core<W> {
         let Some(member) = self.members.get(&process) else {
             return Ok(false);
         };
-        let deps = self.engine.deps(Node::Task(member.task));
-        let deps = deps.map_err(refused("look at a task"))?;
-        Ok(deps.predictions.is_empty() && !self.objects.exits.need(process))
+        let speculates = self.engine.speculates(Node::Task(member.task));
+        let speculates = speculates.map_err(refused("look at a task"))?;
+        Ok(!speculates && !self.objects.exits.need(process))
     }
 
     /// A process that depended on something undecided has been killed. What it did since is gone with it: it might as

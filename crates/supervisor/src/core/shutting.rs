@@ -195,9 +195,9 @@ impl<W: World> Core<W> {
         let Some(node) = node else {
             return Ok(None);
         };
-        let deps = self.engine.deps(node);
-        let deps = deps.map_err(refused("look at a node"))?;
-        Ok((!deps.predictions.is_empty()).then_some(node))
+        let speculates = self.engine.speculates(node);
+        let speculates = speculates.map_err(refused("look at a node"))?;
+        Ok(speculates.then_some(node))
     }
 
     /// A read has begun to sleep.
