@@ -2,6 +2,8 @@
 
 mod touching;
 
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -29,8 +31,8 @@ enum FilesOrder {
     Undo(Vec<u64>),
     /// Tell what is at this path.
     Look(Vec<u8>),
-    /// Tell what a call would touch, that finds something else at these places.
-    Touch(Vec<Look>, Vec<PathBuf>),
+    /// Tell what a call would touch, that finds something else at these places; without any, at those that were told last.
+    Touch(Vec<Look>, Option<Vec<PathBuf>>),
 }
 
 /// From the view to the supervisor.
@@ -61,6 +63,8 @@ enum Found {
 pub(crate) struct UndecidedFiles {
     link: Link,
     asked: OwnedFd,
+    /// Where calls find something else than the view, as the view was told last.
+    elsewhere: RefCell<Arc<HashSet<PathBuf>>>,
 }
 
 /// The view's end.
@@ -75,7 +79,11 @@ pub(crate) fn pair() -> io::Result<(UndecidedFiles, UndoLog)> {
     // Apart from the answers: it comes at any time, and twice is as good as once.
     let asked = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
     let asking = Arc::new(asked.try_clone()?);
-    let files = UndecidedFiles { link, asked };
+    let files = UndecidedFiles {
+        link,
+        asked,
+        elsewhere: RefCell::default(),
+    };
     let log = UndoLog {
         link: other,
         asked: asking,
@@ -151,10 +159,14 @@ impl Files for UndecidedFiles {
         })
     }
 
-    fn touches(&self, looks: &[Look], elsewhere: &[PathBuf]) -> io::Result<Touches> {
-        let order = FilesOrder::Touch(looks.to_vec(), elsewhere.to_vec());
-        match self.report(&order)? {
-            FilesReport::Touches(touches) => Ok(touches),
+    fn touches(&self, looks: &[Look], elsewhere: &Arc<HashSet<PathBuf>>) -> io::Result<Touches> {
+        let is_told = Arc::ptr_eq(&self.elsewhere.borrow(), elsewhere);
+        let places = (!is_told).then(|| elsewhere.iter().cloned().collect());
+        match self.report(&FilesOrder::Touch(looks.to_vec(), places))? {
+            FilesReport::Touches(touches) => {
+                self.elsewhere.replace(Arc::clone(elsewhere));
+                Ok(touches)
+            }
             _ => Err(unexpected()),
         }
     }
@@ -198,6 +210,7 @@ impl UndoLog {
     /// Carries out what the supervisor orders, until its end is closed or [`Self::close`]. An order changes
     /// nothing about what the view does for others.
     pub(crate) fn obey(&self, view: &View, notifier: &Notifier) {
+        let mut elsewhere = HashSet::new();
         // An error counts as an end: then the supervisor is lost, and with it the domain.
         while let Ok(Some(order)) = self.link.receive() {
             let done = |result: io::Result<()>| result.map(|()| FilesReport::Done(0));
@@ -210,7 +223,10 @@ impl UndoLog {
                     let found = view.at(Path::new(OsStr::from_bytes(&place)));
                     found.map(|found| FilesReport::Found(found.into()))
                 }
-                FilesOrder::Touch(looks, elsewhere) => {
+                FilesOrder::Touch(looks, places) => {
+                    if let Some(places) = places {
+                        elsewhere = places.into_iter().collect();
+                    }
                     let looks: Vec<_> = looks.into_iter().map(touching::to_view).collect();
                     let found = view.touches(&looks, &elsewhere);
                     found.map(|found| FilesReport::Touches(touching::from_view(found)))

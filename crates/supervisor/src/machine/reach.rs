@@ -6,6 +6,7 @@ use std::ffi::{CStr, OsStr};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::process::Pid;
 use surmise_syscalls::Syscall;
@@ -87,10 +88,7 @@ pub(super) fn reach(
         return Ok(Reach::Everything);
     };
     let mut looks = Vec::new();
-    let mut length = elsewhere
-        .iter()
-        .map(|place| place.as_os_str().len())
-        .sum::<usize>();
+    let mut length = 0;
     for part in parts {
         match look(process, part, seen)? {
             Found::Nothing => {}
@@ -103,13 +101,12 @@ pub(super) fn reach(
             Found::Unknown => return Ok(Reach::Everything),
         }
     }
-    let are_text = elsewhere.iter().all(|place| place.to_str().is_some());
-    Ok(match (looks.is_empty(), are_text && length <= LENGTH_MAX) {
+    Ok(match (looks.is_empty(), length <= LENGTH_MAX) {
         (true, _) => Reach::Nothing,
         (false, false) => Reach::Everything,
         (false, true) => Reach::At {
             looks,
-            elsewhere: elsewhere.iter().cloned().collect(),
+            elsewhere: Arc::clone(elsewhere),
         },
     })
 }

@@ -16,6 +16,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::process::Pid;
 use surmise_engine::{ObjectId, UndoId};
@@ -85,11 +86,12 @@ pub trait Files: AsFd + fmt::Debug {
     /// It cannot be looked at.
     fn at(&self, place: &Path) -> io::Result<At>;
 
-    /// What a call would touch. `elsewhere`: where the caller finds something else than the view.
+    /// What a call would touch. `elsewhere`: where the caller finds something else than the view. It is the same set from call
+    /// to call, as a rule, and need not be told again then.
     ///
     /// # Errors
     /// It cannot be looked up.
-    fn touches(&self, looks: &[Look], elsewhere: &[PathBuf]) -> io::Result<Touches>;
+    fn touches(&self, looks: &[Look], elsewhere: &Arc<HashSet<PathBuf>>) -> io::Result<Touches>;
 
     /// Hears that a call waits: the descriptor is not readable any more, until the next one does.
     ///

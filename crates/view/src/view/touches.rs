@@ -10,8 +10,8 @@
 //! The supervisor has the public types here, too, with the same meanings (`surmise_supervisor::Look` and those beside it). Neither
 //! crate knows the other: `launch` maps one to the other.
 
-use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::collections::{BTreeSet, HashSet};
+use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -109,7 +109,7 @@ impl View {
     ///
     /// # Errors
     /// What reading the lower side failed with.
-    pub fn touches(&self, looks: &[Look], elsewhere: &[PathBuf]) -> io::Result<Touches> {
+    pub fn touches(&self, looks: &[Look], elsewhere: &HashSet<PathBuf>) -> io::Result<Touches> {
         let mut walk = Walk {
             view: self,
             elsewhere,
@@ -130,7 +130,7 @@ impl View {
 
 struct Walk<'a> {
     view: &'a View,
-    elsewhere: &'a [PathBuf],
+    elsewhere: &'a HashSet<PathBuf>,
     /// What was looked up, and stays as long as nobody forgets it.
     held: Vec<NodeId>,
     touched: Touches,
@@ -178,7 +178,7 @@ impl Walk<'_> {
             kind: FileKind::Directory,
             number: root.inode,
         };
-        let (mut way, mut names) = (vec![root], Vec::<OsString>::new());
+        let (mut way, mut place) = (vec![root], PathBuf::from("/"));
         let mut links = 0;
         let mut rest = base.join(path);
         'link: loop {
@@ -188,7 +188,7 @@ impl Walk<'_> {
                 let name = match part {
                     Component::RootDir => {
                         way.truncate(1);
-                        names.clear();
+                        place = PathBuf::from("/");
                         continue;
                     }
                     Component::ParentDir => {
@@ -199,7 +199,7 @@ impl Walk<'_> {
                         }
                         self.node(left, Share::Passes);
                         way.truncate((way.len() - 1).max(1));
-                        names.pop();
+                        place.pop();
                         continue;
                     }
                     Component::CurDir | Component::Prefix(_) => continue,
@@ -207,8 +207,8 @@ impl Walk<'_> {
                 };
                 let is_last = parts.as_path().as_os_str().is_empty();
                 let parent = way[way.len() - 1];
-                names.push(name.to_owned());
-                if self.is_elsewhere(&names) {
+                place.push(name);
+                if self.elsewhere.contains(&place) {
                     self.touched.in_doubt = true;
                     return Ok(None);
                 }
@@ -225,13 +225,12 @@ impl Walk<'_> {
                     let target = self
                         .view
                         .decide(|core, facts| core.target(facts, found.node))?;
-                    names.pop();
+                    place.pop();
                     rest = Path::new(&target).join(parts.as_path());
                     continue 'link;
                 }
                 way.push(found);
             }
-            let place = Path::new("/").join(names.iter().collect::<PathBuf>());
             return Ok(way.last().map(|at| (*at, place)));
         }
     }
@@ -354,16 +353,6 @@ impl Walk<'_> {
         if layers(share) == Layers::All {
             core.undecided.marks_of_losses(is_meant, marks);
         }
-    }
-
-    fn is_elsewhere(&self, names: &[OsString]) -> bool {
-        self.elsewhere.iter().any(|other| {
-            let parts = other.components().filter_map(|part| match part {
-                Component::Normal(name) => Some(name),
-                _ => None,
-            });
-            parts.eq(names.iter().map(OsString::as_os_str))
-        })
     }
 }
 

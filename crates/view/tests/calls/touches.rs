@@ -1,5 +1,6 @@
 //! Which undecided marks a call meets, and which cells it has in common with others.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
@@ -15,7 +16,7 @@ fn touches(view: &View, path: &str, manner: Manner) -> Touches {
         path: path.into(),
         follows: true,
     };
-    let elsewhere = [PathBuf::from("/proc")];
+    let elsewhere = HashSet::from([PathBuf::from("/proc")]);
     view.touches(&[Look { target, manner }], &elsewhere)
         .unwrap()
 }
@@ -81,7 +82,9 @@ fn an_inode_is_met_by_each_of_its_names_and_by_its_number() {
     }
     let opened = |manner| {
         let target = Target::Inode(file.inode);
-        let touches = view.touches(&[Look { target, manner }], &[]).unwrap();
+        let touches = view
+            .touches(&[Look { target, manner }], &HashSet::new())
+            .unwrap();
         let marks: Vec<MarkId> = touches.marks.into_iter().collect();
         (marks, touches.cells)
     };
@@ -173,7 +176,9 @@ fn an_open_file_is_met_by_the_name_that_it_lost() {
     let file = lookup(&view, NodeId::ROOT, "file");
     let opened = |manner| {
         let target = Target::Inode(file.inode);
-        let touches = view.touches(&[Look { target, manner }], &[]).unwrap();
+        let touches = view
+            .touches(&[Look { target, manner }], &HashSet::new())
+            .unwrap();
         touches.marks.into_iter().collect::<Vec<_>>()
     };
     let removed = mark(&view);

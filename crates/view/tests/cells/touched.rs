@@ -1,6 +1,6 @@
 //! What the view says of the marks that a call meets, against what the model knows of the changes themselves.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 
 use surmise_view::{Look, Manner, Target, Touches, View};
@@ -103,7 +103,7 @@ fn look(path: &[String], manner: Manner) -> Look {
 fn compare(view: &View, history: &History, (looks, least, most): (&[Look], &Cells, &Cells)) {
     let Touches {
         marks, in_doubt, ..
-    } = view.touches(looks, &[]).unwrap();
+    } = view.touches(looks, &HashSet::new()).unwrap();
     assert!(!in_doubt);
     let got: BTreeSet<usize> = marks
         .iter()

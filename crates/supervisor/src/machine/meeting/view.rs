@@ -160,9 +160,11 @@ fn both(one: Meeting, two: Meeting) -> Meeting {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
     use std::ffi::CStr;
     use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
     use std::path::Path;
+    use std::sync::Arc;
 
     use rustix::process::Pid;
 
@@ -209,7 +211,7 @@ mod tests {
             })
         }
 
-        fn touches(&self, _: &[Look], _: &[PathBuf]) -> io::Result<Touches> {
+        fn touches(&self, _: &[Look], _: &Arc<HashSet<PathBuf>>) -> io::Result<Touches> {
             unreachable!("nothing is looked up")
         }
 

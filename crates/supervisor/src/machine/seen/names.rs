@@ -14,6 +14,7 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::process::Pid;
 use surmise_syscalls::Syscall;
@@ -44,7 +45,7 @@ impl Names {
         let mounts = Mounts {
             view: 1,
             device: String::new(),
-            others: ["/proc", "/dev", "/dev/null"].map(PathBuf::from).into(),
+            others: Arc::new(["/proc", "/dev", "/dev/null"].map(PathBuf::from).into()),
         };
         Self {
             mounts: Some(mounts),
@@ -110,7 +111,7 @@ impl Names {
     }
 
     /// Where the domain has something else than the view; `None` if that is not known.
-    pub(crate) fn elsewhere(&self) -> Option<&HashSet<PathBuf>> {
+    pub(crate) fn elsewhere(&self) -> Option<&Arc<HashSet<PathBuf>>> {
         self.mounts.as_ref().map(|mounts| &mounts.others)
     }
 

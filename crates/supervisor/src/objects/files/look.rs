@@ -3,7 +3,9 @@
 //! The view has these types, too, with the same meanings (`surmise_view::Look` and those beside it). Neither crate knows the other:
 //! `launch` maps one to the other.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -98,7 +100,7 @@ pub(crate) enum Reach {
     At {
         looks: Vec<Look>,
         /// Where its caller finds something else than the view.
-        elsewhere: Vec<PathBuf>,
+        elsewhere: Arc<HashSet<PathBuf>>,
     },
     /// It may be anything.
     Everything,

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use rustix::process::Pid;
 
@@ -47,7 +48,7 @@ impl Fake {
         };
         Reach::At {
             looks,
-            elsewhere: Vec::new(),
+            elsewhere: Arc::default(),
         }
     }
 

@@ -1,9 +1,11 @@
 //! The undo log of a fake machine's files, and its disk.
 
+use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Pid;
@@ -92,7 +94,7 @@ impl Files for Log {
         Ok(At::File)
     }
 
-    fn touches(&self, looks: &[Look], _: &[PathBuf]) -> io::Result<Touches> {
+    fn touches(&self, looks: &[Look], _: &Arc<HashSet<PathBuf>>) -> io::Result<Touches> {
         Ok(self.state.borrow().touches(looks))
     }
 

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A domain's mounts, which never change.
 #[derive(Debug, PartialEq, Eq)]
@@ -13,7 +14,7 @@ pub(super) struct Mounts {
     /// Its device, as proc_pid_maps(5) names it.
     pub(super) device: String,
     /// Where the others are.
-    pub(super) others: HashSet<PathBuf>,
+    pub(super) others: Arc<HashSet<PathBuf>>,
 }
 
 impl Mounts {
@@ -42,7 +43,7 @@ impl Mounts {
         Some(Self {
             view,
             device,
-            others,
+            others: Arc::new(others),
         })
     }
 }
@@ -95,7 +96,7 @@ pub(super) mod tests {
         let wanted = Mounts {
             view: 40,
             device: "00:32".into(),
-            others: others.into(),
+            others: Arc::new(others.into()),
         };
         assert_eq!(mounts(), wanted);
         let disk = "20 1 254:0 / / rw - ext4 /dev/vda rw\n";
