@@ -1,6 +1,7 @@
 //! Where guesses come from, and who decides them.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,7 @@ use rustix::process::Pid;
 use surmise_engine::{Decision, Extents, Id};
 
 use crate::call::Call;
+use crate::map::Map;
 
 /// How long the role that stops all tasks may take to begin with it.
 const REST: Duration = Duration::from_secs(2);
@@ -72,6 +74,8 @@ pub(crate) trait Source: fmt::Debug {
 pub(crate) struct Sources {
     all: Vec<Box<dyn Source>>,
     given: BTreeMap<Id, Given>,
+    /// Those of each process that has any.
+    by_process: Map<Pid, BTreeSet<Id>>,
     /// Threads whose next call happens as it is.
     truthful: HashSet<Pid>,
     /// Until when nothing is guessed.
@@ -131,6 +135,18 @@ impl Sources {
             thread,
         };
         self.given.insert(id, given);
+        self.by_process.entry(process).or_default().insert(id);
+    }
+
+    fn take(&mut self, id: Id) -> Option<Given> {
+        let given = self.given.remove(&id)?;
+        if let Entry::Occupied(mut of) = self.by_process.entry(given.process) {
+            of.get_mut().remove(&id);
+            if of.get().is_empty() {
+                of.remove();
+            }
+        }
+        Some(given)
     }
 
     /// The next call of a thread happens as it is.
@@ -148,10 +164,10 @@ impl Sources {
         !self.given.is_empty()
     }
 
-    /// Whether a process was given any of some predictions.
-    pub(crate) fn gave_any(&self, process: Pid, among: &Extents) -> bool {
-        let mut given = self.given.iter();
-        given.any(|(id, given)| given.process == process && among.contains(*id))
+    /// The undecided predictions that a process was given, the newest first.
+    pub(crate) fn given_to(&self, process: Pid) -> impl Iterator<Item = Id> {
+        let given = self.by_process.get(&process).into_iter();
+        given.flatten().rev().copied()
     }
 
     /// A decision that is to be made by now.
@@ -179,7 +195,7 @@ impl Sources {
 
     fn note_decided(&mut self, (id, decision): (Id, Decision)) {
         // What was guessed wrong happens as it is the next time.
-        if let Some(given) = self.given.remove(&id)
+        if let Some(given) = self.take(id)
             && decision == Decision::Deny
         {
             self.truthful.insert(given.thread);
@@ -188,7 +204,7 @@ impl Sources {
 
     /// What a prediction was made for is undone.
     pub(crate) fn withdrawn(&mut self, id: Id) {
-        if let Some(given) = self.given.remove(&id) {
+        if let Some(given) = self.take(id) {
             self.all[given.source].withdrawn(id);
         }
     }

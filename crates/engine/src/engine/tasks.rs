@@ -5,7 +5,7 @@ use crate::barriers::Ended;
 use crate::deps::Deps;
 use crate::effect::{Access, Answer, Effect, Merged};
 use crate::error::EngineError;
-use crate::id::{Node, ObjectId, TaskId};
+use crate::id::{Id, Node, ObjectId, TaskId};
 use crate::kind::Kinds;
 
 /// Tasks and objects.
@@ -135,6 +135,18 @@ impl Engine {
     pub fn speculates(&self, node: Node) -> Result<bool, EngineError> {
         let tracked = self.nodes.tracked(node)?;
         Ok(tracked.is_some_and(|tracked| tracked.has_prediction(&self.assumptions)))
+    }
+
+    /// Whether a node depends on this undecided prediction.
+    ///
+    /// # Errors
+    ///
+    /// The task is not alive.
+    pub fn depends_on(&self, node: Node, prediction: Id) -> Result<bool, EngineError> {
+        let is_undecided = self.assumptions.predictions().contains(&prediction);
+        let tracked = self.nodes.tracked(node)?;
+        let depends = tracked.is_some_and(|tracked| tracked.predictions.contains(prediction));
+        Ok(is_undecided && depends)
     }
 
     fn retire(&mut self, node: Node, effects: &mut Vec<Effect>) {

@@ -195,11 +195,21 @@ impl Play {
         let tasks = model.tasks().into_iter().map(Node::Task);
         for node in tasks.chain((1..5).map(|object| Node::Object(ObjectId(object)))) {
             let deps = set(&self.engine.deps(node).unwrap(), model);
+            let predictions = model.undecided_of(node, Kinds::PREDICTIONS);
+            let speculates = self.engine.speculates(node).unwrap();
             assert_eq!(
-                self.engine.speculates(node).unwrap(),
-                !model.undecided_of(node, Kinds::PREDICTIONS).is_empty(),
+                speculates,
+                !predictions.is_empty(),
                 "{node} after {event:?}"
             );
+            for id in (1..=model.assumed.all.len() as u64).map(Id) {
+                let depends = self.engine.depends_on(node, id).unwrap();
+                assert_eq!(
+                    depends,
+                    predictions.contains(&id),
+                    "{node} on {id} after {event:?}"
+                );
+            }
             assert_eq!(
                 deps,
                 model.undecided_of(node, Kinds::ALL),

@@ -65,10 +65,11 @@ impl<W: World> Core<W> {
     /// one after another for ever.
     pub(super) fn is_waited_for(&self, process: Pid) -> Result<bool, SupervisorError> {
         for node in self.waits.awaited() {
-            let deps = self.engine.deps(node);
-            let awaited = deps.map_err(refused("look at a node"))?.predictions;
-            if self.sources.gave_any(process, &awaited) {
-                return Ok(true);
+            for id in self.sources.given_to(process) {
+                let depends = self.engine.depends_on(node, id);
+                if depends.map_err(refused("look at a node"))? {
+                    return Ok(true);
+                }
             }
         }
         Ok(false)
