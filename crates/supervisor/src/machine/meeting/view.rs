@@ -247,12 +247,18 @@ mod tests {
         assert_eq!(opened(c"/etc/nothing", 0), Meeting::Pass(Kind::File));
         assert_eq!(opened(c"/proc/filesystems", 0), Meeting::Pass(Kind::File));
         assert_eq!(opened(c"/proc/filesystems", CHANGING), Meeting::Wait);
+        assert_eq!(opened(c"/proc/self/maps", 0), Meeting::Pass(Kind::File));
+        assert_eq!(opened(c"/proc/self/fd", 0), Meeting::Pass(Kind::File));
+        assert_eq!(opened(c"/proc/self/limits", CHANGING), Meeting::Wait);
+        assert_eq!(opened(c"/dev/tty", 2), Meeting::Pass(Kind::Descriptor));
         for elsewhere in [
-            c"/dev/tty",
+            c"/dev/tty/",
             c"/dev/null/",
             // A domain whose mount has no such device of its own.
             c"/dev/zero",
             c"/proc/self/status",
+            c"/proc/self/fd/0",
+            c"/proc/1/maps",
             c"/proc/self/root/etc/passwd",
         ] {
             assert_eq!(opened(elsewhere, 0), Meeting::Wait, "{elsewhere:?}");

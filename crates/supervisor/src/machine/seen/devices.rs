@@ -44,13 +44,17 @@ pub(crate) fn is_sink(device: u64) -> bool {
         .any(|&minor| device == makedev(MEMORY, minor))
 }
 
-/// Whether a path is the name of such a device, in a domain with these names. Only the whole path from the root
-/// is: it leads there whatever names the domain has changed.
+/// The terminal of the caller's session, and its number in two parts. To open it changes nothing; what is done to it then does.
+const TERMINAL: &str = "/dev/tty";
+const TERMINAL_NUMBER: (u32, u32) = (5, 0);
+
+/// Whether a path is the name of a device that is opened without a trace, in a domain with these names. Only the whole path
+/// from the root is: it leads there whatever names the domain has changed.
 pub(crate) fn is_named(names: &Names, text: &CStr) -> bool {
     let place = Path::new(OsStr::from_bytes(text.to_bytes()));
     // Paths compare by their parts, so `/dev/null/`, which fails, would be the same.
     let is_whole = !text.to_bytes().ends_with(b"/");
-    is_whole && names.has_mount_at(place) && is_at(place)
+    is_whole && names.has_mount_at(place) && (is_at(place) || is_terminal(place))
 }
 
 /// Files in which the kernel tells of the machine and of itself, and of no task.
@@ -63,10 +67,32 @@ const FACTS: [&str; 6] = [
     "/proc/version",
 ];
 
+/// Where the kernel tells a process of that process.
+const OWN: &str = "/proc/self/";
+
+/// What it tells there that a rollback gives back, or that never changes, and that others do not change.
+const OWN_FACTS: [&str; 11] = [
+    "auxv",
+    "cgroup",
+    "cmdline",
+    "environ",
+    "fd",
+    "limits",
+    "maps",
+    "mountinfo",
+    "mounts",
+    "smaps",
+    "statm",
+];
+
 /// Whether a path is the name of a file of the kernel's that can be read without a trace, and that tells nothing of
 /// what tasks do to each other. As for devices, the whole path has to be.
 pub(crate) fn is_fact(names: &Names, text: &CStr) -> bool {
-    let is_known = FACTS.iter().any(|fact| fact.as_bytes() == text.to_bytes());
+    let bytes = text.to_bytes();
+    let is_known = match bytes.strip_prefix(OWN.as_bytes()) {
+        Some(own) => OWN_FACTS.iter().any(|fact| fact.as_bytes() == own),
+        None => FACTS.iter().any(|fact| fact.as_bytes() == bytes),
+    };
     is_known && names.has_mount_at(Path::new("/proc"))
 }
 
@@ -78,11 +104,17 @@ pub(crate) fn is_place(place: &Path) -> bool {
 /// Whether such a device is at a place outside, which a domain has a mount of.
 fn is_at(place: &Path) -> bool {
     let known = PLACES.iter().find(|(name, _)| Path::new(name) == place);
-    known.is_some_and(|&(_, minor)| {
-        rustix::fs::lstat(place).is_ok_and(|stat| {
-            FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
-                && stat.st_rdev == makedev(MEMORY, minor)
-        })
+    known.is_some_and(|&(_, minor)| is_device(place, makedev(MEMORY, minor)))
+}
+
+fn is_terminal(place: &Path) -> bool {
+    let (major, minor) = TERMINAL_NUMBER;
+    place == Path::new(TERMINAL) && is_device(place, makedev(major, minor))
+}
+
+fn is_device(place: &Path, number: u64) -> bool {
+    rustix::fs::lstat(place).is_ok_and(|stat| {
+        FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice && stat.st_rdev == number
     })
 }
 

@@ -45,7 +45,11 @@ impl Names {
         let mounts = Mounts {
             view: 1,
             device: String::new(),
-            others: Arc::new(["/proc", "/dev", "/dev/null"].map(PathBuf::from).into()),
+            others: Arc::new(
+                ["/proc", "/dev", "/dev/null", "/dev/tty"]
+                    .map(PathBuf::from)
+                    .into(),
+            ),
         };
         Self {
             mounts: Some(mounts),
