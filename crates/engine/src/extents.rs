@@ -249,6 +249,23 @@ mod tests {
     }
 
     #[test]
+    fn an_old_prediction_does_not_keep_what_was_decided_since() {
+        let mut undecided = ids([0]);
+        let mut own = set(&[0], &undecided);
+        for id in 1..2000 {
+            undecided.insert(Id(id));
+            // Every other one is somebody else's, and lies between.
+            if id % 2 == 0 {
+                own.add(Id(id), &undecided);
+            }
+            undecided.remove(&Id(id.saturating_sub(8).max(1)));
+        }
+        assert!(own.extents.len() < 32, "{}", own.extents.len());
+        let members: Vec<_> = own.members(&undecided).map(|id| id.0).collect();
+        assert_eq!(members, [0, 1992, 1994, 1996, 1998]);
+    }
+
+    #[test]
     fn depending_on_two_thousand_alternate_predictions_in_a_row_is_one_extent() {
         let undecided = ids((0..4000).filter(|id| id % 2 == 0));
         let all: Vec<_> = (0..4000).collect();
