@@ -41,6 +41,7 @@ static int errors;
 static int global = 7;
 static char zeros[300000];
 static void handler(int signal) { (void)signal; }
+static void go_back(int signal) { ask(signal == SIGWINCH ? 2 : 0); }
 
 /* Has the kernel write where a thread runs into memory that a rollback takes away. */
 static void register_elsewhere(void) {
@@ -81,6 +82,14 @@ int main(void) {
     getrlimit(RLIMIT_STACK, &limit);
     static int first_place, second_place;
     syscall(SYS_set_tid_address, &first_place);
+    static char first_stack[1 << 15], second_stack[1 << 15];
+    stack_t first = {.ss_sp = first_stack, .ss_size = sizeof first_stack}, is_stack;
+    stack_t second = {.ss_sp = second_stack, .ss_size = sizeof second_stack};
+    sigaltstack(&first, 0);
+    struct sigaction on_stack = {.sa_handler = go_back, .sa_flags = SA_ONSTACK};
+    sigaction(SIGWINCH, &on_stack, 0);
+    char called[16] = "";
+    prctl(PR_SET_NAME, "first");
     signal(SIGUSR2, handler);
     sigset_t blocked;
     sigemptyset(&blocked);
@@ -133,6 +142,9 @@ int main(void) {
     CHECK(limit_now.rlim_cur == limit.rlim_cur && limit_now.rlim_max == limit.rlim_max);
     int *place = 0;
     CHECK(prctl(PR_GET_TID_ADDRESS, &place) == 0 && place == &first_place);
+    CHECK(sigaltstack(0, &is_stack) == 0 && is_stack.ss_sp == first_stack && is_stack.ss_flags == 0);
+    CHECK(is_stack.ss_size == sizeof first_stack);
+    CHECK(prctl(PR_GET_NAME, called) == 0 && strcmp(called, "first") == 0);
     CHECK(strcmp(getcwd(buffer, sizeof buffer), "/usr") == 0);
     unsigned char resident;
     CHECK(mincore(reserved, 4096, &resident) == 0);
@@ -187,11 +199,16 @@ int main(void) {
     limit_now.rlim_cur = 3 << 20;
     setrlimit(RLIMIT_STACK, &limit_now);
     syscall(SYS_set_tid_address, &second_place);
+    sigaltstack(&second, 0);
+    prctl(PR_SET_NAME, "second");
     register_elsewhere();
     volatile double other_number = 0;
     for (int i = 0; i < 100; i++)
         other_number += i * 1.1;
 
+    /* Every other time from the signal stack. */
+    if (round % 2)
+        raise(SIGWINCH);
     ask(2);
 
     printf("image ok after %ld\n", round);

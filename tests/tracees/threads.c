@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/rseq.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -30,12 +32,30 @@ static void fail(const char *what) {
     errors++;
 }
 
+/* Each of its works ends with another signal stack and another name, which it has until the next. */
+static void change_own(long last, long next) {
+    static char stacks[2][1 << 15];
+    char name[16] = "", wanted[16];
+    stack_t now, other = {.ss_sp = stacks[next % 2], .ss_size = sizeof stacks[0]};
+    snprintf(wanted, sizeof wanted, "work %ld", last);
+    prctl(PR_GET_NAME, name);
+    if (last && (sigaltstack(0, &now) || now.ss_sp != stacks[last % 2]))
+        fail("another signal stack");
+    if (last && strcmp(name, wanted))
+        fail("another name");
+    snprintf(wanted, sizeof wanted, "work %ld", next);
+    if (sigaltstack(&other, 0) || prctl(PR_SET_NAME, wanted))
+        fail("a thread changes nothing");
+}
+
 static void *waits(void *none) {
     long last = 0;
     pthread_mutex_lock(&mutex);
     while (!stop) {
         while (work == last && !stop)
             pthread_cond_wait(&condition, &mutex);
+        if (work != last)
+            change_own(last, work);
         done = last = work;
         pthread_cond_broadcast(&condition);
     }

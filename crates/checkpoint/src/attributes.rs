@@ -4,6 +4,7 @@
 use std::io;
 use std::os::fd::RawFd;
 
+use rustix::process::Pid;
 use surmise_sys::memory;
 use surmise_sys::ptrace::call;
 
@@ -29,6 +30,12 @@ pub enum Change {
     ///
     /// [`Checkpoint::knows_tid_address`]: crate::Checkpoint::knows_tid_address
     TidAddress,
+    /// The signal stack of any of its threads (sigaltstack(2)), if [`Checkpoint::knows_signal_stacks`].
+    ///
+    /// [`Checkpoint::knows_signal_stacks`]: crate::Checkpoint::knows_signal_stacks
+    SignalStack,
+    /// The name of this thread (PR_SET_NAME of prctl(2)).
+    Name(Pid),
 }
 
 /// All that it may have changed.
@@ -41,6 +48,7 @@ pub(crate) struct Changed {
     umask: bool,
     directory: bool,
     pub(crate) tid_address: bool,
+    pub(crate) signal_stacks: bool,
 }
 
 const SIGKILL: u32 = 9;
@@ -65,8 +73,9 @@ impl Changed {
             Change::Umask => self.umask = true,
             Change::Directory => self.directory = true,
             Change::TidAddress => self.tid_address = true,
-            // Kept with the descriptors.
-            Change::Position(_) => {}
+            Change::SignalStack => self.signal_stacks = true,
+            // Kept apart.
+            Change::Position(_) | Change::Name(_) => {}
         }
     }
 
@@ -126,7 +135,7 @@ fn limits(
 }
 
 /// What the kernel tells the vessel by a call, which is given the place for the answer.
-fn told<const LENGTH: usize>(
+pub(crate) fn told<const LENGTH: usize>(
     vessel: &mut Vessel,
     instruction: u64,
     gate: &mut dyn Gate,

@@ -13,6 +13,7 @@ use crate::error::{CheckpointError, taking};
 use crate::gate::Gate;
 use crate::halted::Halted;
 use crate::held::{Hand, Held};
+use crate::own::{self, Names, SignalStack};
 use crate::process::Process;
 use crate::vessel::Vessel;
 
@@ -32,6 +33,8 @@ pub struct Checkpoint {
     /// Where the kernel was to write when the only thread ended. The vessel has none, and of several threads it is
     /// not asked.
     pub(crate) tid_address: Option<u64>,
+    /// What threads were called that have another name since.
+    pub(crate) names: Names,
 }
 
 /// What a thread has that its process has not.
@@ -43,6 +46,8 @@ pub(crate) struct Image {
     pub(crate) mask: u64,
     pub(crate) robust_list: (u64, u64),
     pub(crate) restartable: RestartableSequences,
+    /// Of several threads alone.
+    pub(crate) signal_stack: Option<SignalStack>,
 }
 
 impl Image {
@@ -54,6 +59,7 @@ impl Image {
             mask: held.mask(),
             robust_list: memory::robust_list(held.thread())?,
             restartable: held.stopped()?.restartable_sequences()?,
+            signal_stack: None,
         })
     }
 }
@@ -78,8 +84,10 @@ impl Checkpoint {
 
     /// Notes that the process is about to change something that a rollback has to ask the vessel for.
     pub fn note(&mut self, process: Pid, changed: Change) {
-        if let Change::Position(number) = changed {
-            self.descriptors.note_moved(process, number);
+        match changed {
+            Change::Position(number) => self.descriptors.note_moved(process, number),
+            Change::Name(thread) if self.has_thread(thread) => self.names.note(process, thread),
+            _ => {}
         }
         self.changed.add(changed);
     }
@@ -89,9 +97,24 @@ impl Checkpoint {
         descriptors::has(self.vessel.process(), process, number)
     }
 
+    /// Whether the process had this thread at that moment. A rollback ends those that it has got since.
+    pub fn has_thread(&self, thread: Pid) -> bool {
+        self.threads.iter().any(|image| image.thread == thread)
+    }
+
     /// Whether it can give back where the kernel writes when the thread ends.
     pub fn knows_tid_address(&self) -> bool {
         self.tid_address.is_some()
+    }
+
+    /// Whether it can give back the signal stacks of its threads.
+    pub fn knows_signal_stacks(&self) -> bool {
+        // The vessel has that of an only one.
+        self.threads.len() == 1
+            || self
+                .threads
+                .iter()
+                .all(|image| image.signal_stack.is_some())
     }
 
     /// Has the kernel ask how long the files are that were open for appending: a file system has undone what was
@@ -129,9 +152,11 @@ impl<'a> Halted<'a> {
     /// [`CheckpointError::System`]: the process is as it was.
     pub fn checkpoint(&mut self, gate: &mut dyn Gate) -> Result<Checkpoint, CheckpointError> {
         let threads = self.threads.iter().map(Image::of);
-        let threads = threads
-            .collect::<io::Result<_>>()
+        let mut threads = threads
+            .collect::<io::Result<Vec<_>>>()
             .map_err(taking("read a thread's state"))?;
+        let asked = self.ask_signal_stacks(&mut threads, gate);
+        asked.map_err(taking("ask for signal stacks"))?;
         let tid_address = self.tid_address(gate);
         let tid_address = tid_address.map_err(taking("read where a thread's end is told"))?;
         let vessel = self.vessel(gate).map_err(taking("make a vessel"))?;
@@ -142,34 +167,38 @@ impl<'a> Halted<'a> {
             instruction: self.instruction,
             changed: Changed::default(),
             tid_address,
+            names: Names::default(),
         })
+    }
+
+    /// Of an only thread the vessel is asked.
+    fn ask_signal_stacks(&mut self, images: &mut [Image], gate: &mut dyn Gate) -> io::Result<()> {
+        if images.len() == 1 {
+            return Ok(());
+        }
+        let instruction = self.instruction;
+        for (held, image) in self.threads.iter_mut().zip(images) {
+            image.signal_stack = own::signal_stack(&mut Hand {
+                held,
+                instruction,
+                gate,
+            })?;
+        }
+        Ok(())
     }
 
     /// Where the kernel writes when the only thread ends. `None` where there are several, or the kernel does not tell
     /// (`CONFIG_CHECKPOINT_RESTORE`).
     fn tid_address(&mut self, gate: &mut dyn Gate) -> io::Result<Option<u64>> {
-        let pid = self.pid();
         let [held] = &mut self.threads[..] else {
             return Ok(None);
         };
-        // The kernel tells it by memory: what is there is put back, whatever it is used for.
-        let place = held.free_stack();
-        let mut before = [0; 8];
-        if memory::read(pid, place, &mut before).is_err() {
-            return Ok(None);
-        }
         let mut hand = Hand {
             held,
             instruction: self.instruction,
             gate,
         };
-        let told = hand.call_raw(call::PRCTL, [call::GET_TID_ADDRESS, place, 0, 0, 0, 0])?;
-        if told < 0 {
-            return Ok(None);
-        }
-        let mut address = [0; 8];
-        memory::read(pid, place, &mut address)?;
-        memory::write(pid, place, &before)?;
-        Ok(Some(u64::from_ne_bytes(address)))
+        let asking = |place| (call::PRCTL, [call::GET_TID_ADDRESS, place, 0, 0, 0, 0]);
+        Ok(hand.ask(asking)?.map(u64::from_ne_bytes))
     }
 }

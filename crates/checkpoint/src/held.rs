@@ -2,6 +2,7 @@
 
 mod birth;
 mod departure;
+mod hand;
 mod order;
 mod taken;
 
@@ -14,6 +15,7 @@ use rustix::process::{Pid, Signal};
 use surmise_sys::ptrace::{self, News, Queue, Registers, SignalInfo, Stop, Stopped};
 
 pub(crate) use departure::Departure;
+pub(crate) use hand::Hand;
 pub(crate) use order::restore as restore_order;
 use taken::{Returned, Taken};
 
@@ -363,89 +365,6 @@ impl Stopping {
 
 fn failed(source: io::Error) -> CheckpointError {
     taking("stop a thread")(source)
-}
-
-/// A stopped thread, with what it takes to have it make calls for the supervisor.
-pub(crate) struct Hand<'a> {
-    pub(crate) held: &'a mut Held,
-    /// Where there is a `syscall` instruction.
-    pub(crate) instruction: u64,
-    pub(crate) gate: &'a mut dyn Gate,
-}
-
-impl Hand<'_> {
-    /// Has it make a call. Returns the result, an error number where that is negative.
-    pub(crate) fn call_raw(&mut self, number: i64, arguments: [u64; 6]) -> io::Result<i64> {
-        if self.gate.notifies(number, &arguments) {
-            return self.call_notifying(number, arguments, |gate, call| gate.let_pass(call));
-        }
-        self.held.begin(self.instruction, number, arguments)?;
-        self.held.finish()
-    }
-
-    /// Has it make a call that must succeed.
-    pub(crate) fn call(&mut self, number: i64, arguments: [u64; 6]) -> io::Result<u64> {
-        self.call_raw(number, arguments).and_then(succeeded)
-    }
-
-    /// Has it and another thread, which has a `syscall` instruction at that address, make the same call,
-    /// at the same time. It must succeed.
-    pub(crate) fn call_both(
-        &mut self,
-        (other, instruction): (&mut Held, u64),
-        number: i64,
-        arguments: [u64; 6],
-    ) -> io::Result<(u64, u64)> {
-        if self.gate.notifies(number, &arguments) {
-            let own = self.call(number, arguments)?;
-            let gate = &mut *self.gate;
-            let mut other = Hand {
-                held: other,
-                instruction,
-                gate,
-            };
-            return Ok((own, other.call(number, arguments)?));
-        }
-        other.begin(instruction, number, arguments)?;
-        let own = self.call(number, arguments);
-        let other = other.finish().and_then(succeeded);
-        Ok((own?, other?))
-    }
-
-    /// Does something while the thread waits in a call that notifies, and does not happen.
-    pub(crate) fn meanwhile(
-        &mut self,
-        act: impl FnOnce(&mut dyn Gate, PendingCall) -> io::Result<()>,
-    ) -> io::Result<()> {
-        let number = self.gate.notifying_call();
-        let done = self.call_notifying(number, [0; 6], |gate, call| {
-            act(gate, call)?;
-            gate.answer(call, 0)
-        });
-        done.map(drop)
-    }
-
-    /// `act` answers the call.
-    fn call_notifying(
-        &mut self,
-        number: i64,
-        arguments: [u64; 6],
-        act: impl FnOnce(&mut dyn Gate, PendingCall) -> io::Result<bool>,
-    ) -> io::Result<i64> {
-        self.held.begin(self.instruction, number, arguments)?;
-        let call = self.held.await_call(self.gate, Stopped::step)?;
-        let done = act(self.gate, call);
-        if done.is_err() {
-            self.gate.answer(call, 0)?;
-        }
-        let result = self.held.finish()?;
-        done.map(|_| result)
-    }
-}
-
-/// The result of a call that must succeed.
-fn succeeded(result: i64) -> io::Result<u64> {
-    u64::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result as i32))
 }
 
 /// The next news of a thread that can only stop or end. Nothing but other threads can be in its way.

@@ -42,6 +42,7 @@ mod held;
 mod lending;
 mod mappings;
 mod obstacles;
+mod own;
 mod pages;
 mod passing;
 mod process;

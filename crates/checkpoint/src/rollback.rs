@@ -13,6 +13,7 @@ use surmise_sys::memory;
 use surmise_sys::pagemap::{PAGE, PageMap};
 use surmise_sys::ptrace::{RestartableSequences, SignalInfo, call};
 
+use crate::attributes;
 use crate::checkpoint::{Checkpoint, Image};
 use crate::contents;
 use crate::error::{RollbackError, restoring};
@@ -20,6 +21,7 @@ use crate::gate::Gate;
 use crate::halted::{Halted, Traced};
 use crate::held::Hand;
 use crate::mappings::{self, Change, Mapping};
+use crate::own::{self, SignalStack};
 use crate::pages::{self, Repair};
 use crate::scratch::Scratch;
 
@@ -127,6 +129,8 @@ impl Halted<'_> {
         changed
             .restore(hand, &mut scratch, vessel)
             .map_err(restoring("restore the attributes of a process"))?;
+        let restored = self.restore_own(checkpoint, changed.signal_stacks, &mut scratch, gate);
+        restored.map_err(restoring("restore what threads have of their own"))?;
         let forgotten = self.forget_children(&checkpoint.vessel, &mut scratch, gate);
         forgotten.map_err(restoring("reap a child that was never born"))?;
         if !signals.is_empty() {
@@ -140,6 +144,36 @@ impl Halted<'_> {
             .unmap(&mut self.hand(gate))
             .map_err(restoring("unmap the scratch page"))?;
         Ok(Restored { pages })
+    }
+
+    /// Gives each thread back what it may have changed of its own.
+    fn restore_own(
+        &mut self,
+        checkpoint: &mut Checkpoint,
+        signal_stacks: bool,
+        scratch: &mut Scratch,
+        gate: &mut dyn Gate,
+    ) -> io::Result<()> {
+        let instruction = self.instruction;
+        for held in &mut self.threads {
+            let thread = held.thread();
+            let stack = match signal_stacks {
+                true => Some(checkpoint.signal_stack(thread, gate)?),
+                false => None,
+            };
+            let mut hand = Hand {
+                held,
+                instruction,
+                gate,
+            };
+            if let Some(stack) = stack {
+                own::restore_signal_stack(&mut hand, scratch, stack)?;
+            }
+            if let Some(name) = checkpoint.names.take(thread) {
+                own::restore_name(&mut hand, scratch, name)?;
+            }
+        }
+        Ok(())
     }
 
     /// Unregisters areas for restartable sequences that threads have registered since. The kernel writes there whenever a
@@ -223,6 +257,21 @@ impl Halted<'_> {
             self.release(held, image.registers, Some(state), traced)?;
         }
         Ok(())
+    }
+}
+
+impl Checkpoint {
+    /// Where a thread handled signals.
+    fn signal_stack(&mut self, thread: Pid, gate: &mut dyn Gate) -> io::Result<SignalStack> {
+        let mut images = self.threads.iter();
+        let image = images.find(|image| image.thread == thread);
+        match image.and_then(|image| image.signal_stack) {
+            Some(stack) => Ok(stack),
+            None if self.threads.len() == 1 => {
+                attributes::told(&mut self.vessel, self.instruction, gate, own::asking)
+            }
+            None => Err(io::Error::other("nobody knows where it was")),
+        }
     }
 }
 

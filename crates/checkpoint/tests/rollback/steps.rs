@@ -52,6 +52,8 @@ pub fn change(name: Syscall, call: &Notification) -> Option<Change> {
         Syscall::Prlimit64 => Some(Change::Limit(call.arguments[1] as u32)),
         Syscall::SetTidAddress => Some(Change::TidAddress),
         Syscall::Chdir => Some(Change::Directory),
+        Syscall::Sigaltstack => Some(Change::SignalStack),
+        Syscall::Prctl => Some(Change::Name(call.thread)),
         Syscall::Read | Syscall::Lseek | Syscall::Getdents64 => {
             Some(Change::Position(call.arguments[0] as i32))
         }

@@ -378,9 +378,8 @@ impl<W: World> Core<W> {
 }
 
 fn kind_of(change: surmise_checkpoint::Change) -> Kind {
-    use surmise_checkpoint::Change::{Directory, Handler, Limit, Position, TidAddress, Umask};
     match change {
-        Position(_) => Kind::File,
-        Handler(_) | Limit(_) | Umask | Directory | TidAddress => Kind::Process,
+        surmise_checkpoint::Change::Position(_) => Kind::File,
+        _ => Kind::Process,
     }
 }

@@ -34,6 +34,8 @@ pub(super) use process::may_reap_children;
 /// A call with all that a module may ask.
 pub(crate) struct Met<'a> {
     pub(crate) process: Pid,
+    /// The thread of the process that calls.
+    pub(crate) thread: Pid,
     pub(crate) name: Syscall,
     pub(crate) arguments: [u64; 6],
     pub(crate) known: Known<'a>,
@@ -44,6 +46,12 @@ impl Met<'_> {
     fn has_no_image(&self) -> bool {
         let member = self.known.member;
         member.is_some_and(|member| member.images().len() == 0)
+    }
+
+    /// Whether the process depends on something undecided, and none of its images has the caller: a rollback ends that thread.
+    fn is_in_no_image(&self) -> bool {
+        let member = self.known.member;
+        member.is_some_and(|member| !member.images().any(|image| image.has_thread(self.thread)))
     }
 }
 
@@ -66,6 +74,7 @@ pub(crate) struct Known<'a> {
 pub(super) fn meet(process: Pid, call: &Call, known: Known<'_>) -> io::Result<Meeting> {
     let met = Met {
         process,
+        thread: call.thread(),
         name: call.name(),
         arguments: *call.arguments(),
         known,
@@ -75,8 +84,11 @@ pub(super) fn meet(process: Pid, call: &Call, known: Known<'_>) -> io::Result<Me
         .disposition_with(Column::Prediction, call.arguments())
     {
         Disposition::Allow => return Ok(Meeting::Pass(Kind::None)),
-        // A rollback could not restore that; it destroys such a process.
-        Disposition::Wait | Disposition::Track if met.has_no_image() && is_its_own(&met) => {
+        // A rollback could not restore that; it destroys such a process, and ends such a thread.
+        Disposition::Wait | Disposition::Track
+            if met.has_no_image() && is_its_own(&met)
+                || met.is_in_no_image() && is_its_threads(&met) =>
+        {
             return Ok(Meeting::Pass(Kind::Process));
         }
         Disposition::Refuse(_) | Disposition::Wait => return Ok(Meeting::Wait),
@@ -97,13 +109,19 @@ pub(super) fn meet(process: Pid, call: &Call, known: Known<'_>) -> io::Result<Me
 
 /// Whether a call changes something of its thread or process alone. A process without an image is destroyed with that.
 fn is_its_own(met: &Met<'_>) -> bool {
-    /// PR_SET_NAME of prctl(2).
-    const SET_NAME: u32 = 15;
     match met.name {
-        Syscall::SetTidAddress | Syscall::Sigaltstack | Syscall::Setrlimit => true,
+        Syscall::Setrlimit => true,
         // Zero is the caller.
         Syscall::Prlimit64 => met.arguments[0] as u32 == 0,
-        Syscall::Prctl => met.arguments[0] as u32 == SET_NAME,
+        _ => is_its_threads(met),
+    }
+}
+
+/// Whether a call changes something of its thread alone.
+fn is_its_threads(met: &Met<'_>) -> bool {
+    match met.name {
+        Syscall::SetTidAddress | Syscall::Sigaltstack => true,
+        Syscall::Prctl => met.arguments[0] as u32 == process::SET_NAME,
         _ => false,
     }
 }

@@ -24,6 +24,7 @@ pub const PRCTL: i64 = libc::SYS_prctl;
 pub const RSEQ: i64 = libc::SYS_rseq;
 pub const RT_SIGACTION: i64 = libc::SYS_rt_sigaction;
 pub const RT_SIGQUEUEINFO: i64 = libc::SYS_rt_sigqueueinfo;
+pub const SIGALTSTACK: i64 = libc::SYS_sigaltstack;
 pub const SET_ROBUST_LIST: i64 = libc::SYS_set_robust_list;
 pub const SET_TID_ADDRESS: i64 = libc::SYS_set_tid_address;
 pub const UMASK: i64 = libc::SYS_umask;
@@ -33,6 +34,9 @@ pub const WAITID: i64 = libc::SYS_waitid;
 /// Flags of [`CLONE`] for a copy of the process that is no child of its parent for `wait` without
 /// `__WALL`, tells nobody of its end, and is the tracer's at once.
 pub const CLONE_VESSEL: u64 = (libc::CLONE_UNTRACED | libc::CLONE_PTRACE) as u64;
+
+/// Command of [`PRCTL`]: the name of the thread.
+pub const SET_NAME: u64 = libc::PR_SET_NAME as u64;
 
 /// Command of [`PRCTL`]: where the thread has the kernel tell of its end.
 pub const GET_TID_ADDRESS: u64 = libc::PR_GET_TID_ADDRESS as u64;

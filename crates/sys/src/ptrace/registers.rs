@@ -144,6 +144,14 @@ impl Registers {
         Self(raw)
     }
 
+    /// These registers, with a stack pointer that leads nowhere.
+    #[must_use]
+    pub fn without_stack(&self) -> Self {
+        let mut raw = self.0;
+        raw.rsp = 0;
+        Self(raw)
+    }
+
     /// These registers, back from their call with a result.
     #[must_use]
     pub fn returning(&self, result: i64) -> Self {

@@ -137,6 +137,7 @@ pub(super) const ARCH_PRCTL: &[Exception] = &[
 /// What every start of a program or growth of a heap asks for.
 #[rustfmt::skip]
 pub(super) const PRCTL: &[Exception] = &[
+    int(0,         15, [Allow, Track, Allow], "PR_SET_NAME: noted, and given back"),
     int(0,         16, [Allow, Allow, Allow], "PR_GET_NAME observes itself"),
     int(0,         23, [Allow, Allow, Allow], "PR_CAPBSET_READ observes itself"),
     int(0,         40, [Allow, Allow, Allow], "PR_GET_TID_ADDRESS observes itself"),

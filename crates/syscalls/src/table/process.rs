@@ -28,7 +28,7 @@ pub(super) const ROWS: &[Row] = &[
     row(109, Setpgid,               &[Pid, Pid],                               [Allow, Track, Allow], Process,  "journaled with the task"),
     row(112, Setsid,                &[],                                       [Allow, Wait, Allow],  Plain,    "leaving a session cannot be undone"),
     row(135, Personality,           &[Flags],                                  [Allow, Wait, Allow],  Plain,    "not rolled back; no value of it opens foreign entry"),
-    row(157, Prctl,                 &[Command, Address, Address, Address, Address], [Allow, Wait, Allow],  Plain,    "few of its attributes are rolled back; strict seccomp is refused by the kernel").except(exceptions::PRCTL),
+    row(157, Prctl,                 &[Command, Address, Address, Address, Address], [Allow, Wait, Allow],  Process,  "few of its attributes are rolled back; strict seccomp is refused by the kernel").except(exceptions::PRCTL),
     row(158, ArchPrctl,             &[Command, Address],                       [Allow, Wait, Allow],  Plain,    "switches of the processor, not rolled back").except(exceptions::ARCH_PRCTL),
     row(161, Chroot,                &[Path],                                   [Allow, Wait, Allow],  Plain,    "a root is not rolled back; no root here leads out"),
     row(202, Futex,                 &[Address, Command, Integer, In, Address, Integer], [Allow, Allow, Allow], Plain,    "memory, which the checkpoint holds").except(exceptions::FUTEX),

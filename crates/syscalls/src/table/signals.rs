@@ -1,7 +1,7 @@
 //! Signals: handlers and masks lie in the checkpoint; a signal sent is an object that carries
 //! dependencies.
 
-use crate::disposition::Disposition::{Allow, Track, Wait};
+use crate::disposition::Disposition::{Allow, Track};
 use crate::handler::Handler::{Plain, Process, Signals};
 use crate::row::{Row, row};
 use crate::shape::Shape::{Command, Fd, Flags, In, Length, Out, Pid, Signal};
@@ -20,7 +20,7 @@ pub(super) const ROWS: &[Row] = &[
     row(128, RtSigtimedwait,   &[In, Out, In, Length],       [Allow, Track, Allow], Signals, "a signal observed is taken from its queue"),
     row(129, RtSigqueueinfo,   &[Pid, Signal, In],           [Allow, Track, Allow], Signals, "to a task of the domain tracked, out of it output"),
     row(130, RtSigsuspend,     &[In, Length],                [Allow, Track, Allow], Signals, "a signal observed is taken from its queue"),
-    row(131, Sigaltstack,      &[In, Out],                   [Allow, Wait, Allow],  Plain,   "a vessel holds that of one thread only").except(exceptions::SIGALTSTACK),
+    row(131, Sigaltstack,      &[In, Out],                   [Allow, Track, Allow], Process, "the vessel holds that of an only thread; of several each is asked").except(exceptions::SIGALTSTACK),
     row(200, Tkill,            &[Pid, Signal],               [Allow, Track, Allow], Signals, "to a task of the domain tracked, out of it output"),
     row(234, Tgkill,           &[Pid, Pid, Signal],          [Allow, Track, Allow], Signals, "to a task of the domain tracked, out of it output"),
     row(297, RtTgsigqueueinfo, &[Pid, Pid, Signal, In],      [Allow, Track, Allow], Signals, "to a task of the domain tracked, out of it output"),

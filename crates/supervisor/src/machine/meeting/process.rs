@@ -13,6 +13,9 @@ use crate::kind::Kind;
 use crate::machine::task;
 use crate::meeting::Meeting;
 
+/// PR_SET_NAME of prctl(2).
+pub(super) const SET_NAME: u32 = 15;
+
 pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
     Ok(match met.name {
         Syscall::RtSigaction => handler(met)?,
@@ -28,6 +31,10 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
             Meeting::Note(Change::Directory)
         }
         Syscall::SetTidAddress if is_tid_address_known(met) => Meeting::Note(Change::TidAddress),
+        Syscall::Sigaltstack if are_signal_stacks_known(met) => Meeting::Note(Change::SignalStack),
+        Syscall::Prctl if met.arguments[0] as u32 == SET_NAME => {
+            Meeting::Note(Change::Name(met.thread))
+        }
         Syscall::Clone => match birth(met)? {
             birth @ (Meeting::Bear | Meeting::Lend { .. }) => child(met, birth)?,
             other => other,
@@ -76,9 +83,17 @@ fn limit(met: &Met<'_>, resource: u64, limits: u64) -> io::Result<Meeting> {
 
 /// Whether any image of the process can give back where the kernel tells of its thread's end.
 fn is_tid_address_known(met: &Met<'_>) -> bool {
+    is_known(met, Checkpoint::knows_tid_address)
+}
+
+fn are_signal_stacks_known(met: &Met<'_>) -> bool {
+    is_known(met, Checkpoint::knows_signal_stacks)
+}
+
+fn is_known(met: &Met<'_>, by: impl Fn(&Checkpoint) -> bool) -> bool {
     met.known.member.is_some_and(|member| {
         let mut images = member.images();
-        images.len() > 0 && images.all(Checkpoint::knows_tid_address)
+        images.len() > 0 && images.all(by)
     })
 }
 

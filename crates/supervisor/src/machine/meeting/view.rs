@@ -225,6 +225,7 @@ mod tests {
         let channels = Channels::default();
         let met = Met {
             process: rustix::process::getpid(),
+            thread: rustix::process::getpid(),
             name: Syscall::Open,
             arguments: [path.as_ptr() as u64, flags, 0, 0, 0, 0],
             known: Known {

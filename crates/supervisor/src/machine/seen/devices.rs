@@ -5,7 +5,7 @@
 
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Component, Path};
 
 use rustix::fs::{FileType, makedev};
 
@@ -58,14 +58,30 @@ pub(crate) fn is_named(names: &Names, text: &CStr) -> bool {
 }
 
 /// Files in which the kernel tells of the machine and of itself, and of no task.
-const FACTS: [&str; 6] = [
+const FACTS: [&str; 11] = [
     "/proc/cpuinfo",
     "/proc/filesystems",
     "/proc/loadavg",
     "/proc/meminfo",
     "/proc/stat",
+    "/proc/sys/kernel/cap_last_cap",
+    "/proc/sys/kernel/ngroups_max",
+    "/proc/sys/kernel/osrelease",
+    "/proc/sys/vm/max_map_count",
+    "/proc/sys/vm/overcommit_memory",
     "/proc/version",
 ];
+
+/// Directories in which it tells of processors and memory.
+const MACHINE: [&str; 3] = [
+    "/sys/devices/system/cpu",
+    "/sys/devices/system/node",
+    "/sys/kernel/mm",
+];
+
+/// Where it tells of groups of tasks, and how a file begins there by which a program learns its share of the processors.
+const GROUPS: &str = "/sys/fs/cgroup";
+const SHARES: &[u8] = b"cpu.";
 
 /// Where the kernel tells a process of that process.
 const OWN: &str = "/proc/self/";
@@ -94,6 +110,15 @@ pub(crate) fn is_fact(names: &Names, text: &CStr) -> bool {
         None => FACTS.iter().any(|fact| fact.as_bytes() == bytes),
     };
     is_known && names.has_mount_at(Path::new("/proc"))
+        || is_of_machine(text) && names.has_mount_at(Path::new("/sys"))
+}
+
+fn is_of_machine(text: &CStr) -> bool {
+    let place = Path::new(OsStr::from_bytes(text.to_bytes()));
+    let name = place.file_name().unwrap_or_default();
+    let is_there = MACHINE.iter().any(|directory| place.starts_with(directory))
+        || place.starts_with(GROUPS) && name.as_bytes().starts_with(SHARES);
+    is_there && !place.components().any(|part| part == Component::ParentDir)
 }
 
 /// Whether such a device has this name.
@@ -121,6 +146,26 @@ fn is_device(place: &Path, number: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_tells_of_the_machine_is_known_by_its_place() {
+        for path in [
+            c"/sys/devices/system/cpu/online",
+            c"/sys/fs/cgroup/cpu.max",
+            c"/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
+        ] {
+            assert!(is_of_machine(path), "{path:?}");
+        }
+        for path in [
+            c"/sys/fs/cgroup/cgroup.procs",
+            c"/sys/fs/cgroup/cpu/tasks",
+            c"/sys/devices/system/cpu/../../../fs/cgroup/cgroup.procs",
+            c"/sys/devices/system/cpux",
+            c"sys/kernel/mm/hugepages",
+        ] {
+            assert!(!is_of_machine(path), "{path:?}");
+        }
+    }
 
     #[test]
     fn a_device_is_known_by_its_number_and_its_place() {
