@@ -61,6 +61,7 @@ int main(void) {
     lseek(file, 100, SEEK_SET);
     int copy = dup(file), other = open(path, O_RDONLY);
     fcntl(other, F_SETFD, FD_CLOEXEC);
+    fcntl(file, F_SETFL, O_NONBLOCK);
     char *heap = malloc(100000);
     memset(heap, 5, 100000);
     int both = PROT_READ | PROT_WRITE, own = MAP_PRIVATE | MAP_ANONYMOUS;
@@ -127,6 +128,7 @@ int main(void) {
     CHECK(lseek(other, 0, SEEK_CUR) == 0);
     CHECK(fcntl(other, F_GETFD) == FD_CLOEXEC && fcntl(copy, F_GETFD) == 0);
     CHECK(fcntl(60, F_GETFD) == -1);
+    CHECK((fcntl(file, F_GETFL) & (O_APPEND | O_NONBLOCK)) == O_NONBLOCK);
     sigset_t is;
     sigprocmask(SIG_BLOCK, 0, &is);
     CHECK(sigismember(&is, SIGUSR1) && !sigismember(&is, SIGUSR2));
@@ -189,6 +191,7 @@ int main(void) {
     dup2(hosts, 60);
     dup2(hosts, copy);
     fcntl(other, F_SETFD, 0);
+    fcntl(file, F_SETFL, O_APPEND);
     close(other);
     sigaddset(&blocked, SIGUSR2);
     sigdelset(&blocked, SIGUSR1);

@@ -26,6 +26,8 @@ pub enum Change {
     Limit(u32),
     /// Where the file of this descriptor stands.
     Position(RawFd),
+    /// The status flags of the file of this descriptor (F_SETFL of fcntl(2)).
+    Flags(RawFd),
     /// Where the kernel writes when the thread ends (set_tid_address(2)), if [`Checkpoint::knows_tid_address`].
     ///
     /// [`Checkpoint::knows_tid_address`]: crate::Checkpoint::knows_tid_address
@@ -75,7 +77,7 @@ impl Changed {
             Change::TidAddress => self.tid_address = true,
             Change::SignalStack => self.signal_stacks = true,
             // Kept apart.
-            Change::Position(_) | Change::Name(_) => {}
+            Change::Position(_) | Change::Flags(_) | Change::Name(_) => {}
         }
     }
 

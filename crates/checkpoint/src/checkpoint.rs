@@ -86,6 +86,7 @@ impl Checkpoint {
     pub fn note(&mut self, process: Pid, changed: Change) {
         match changed {
             Change::Position(number) => self.descriptors.note_moved(process, number),
+            Change::Flags(number) => self.descriptors.note_flags(process, number),
             Change::Name(thread) if self.has_thread(thread) => self.names.note(process, thread),
             _ => {}
         }

@@ -19,10 +19,11 @@ use crate::threads;
 use crate::vessel::Vessel;
 
 /// What is kept of the descriptors of a process at one moment. Which there were the vessel knows: it has
-/// them, too. The position of a file they share, so that is noted before the process moves it.
+/// them, too. The position of a file and its status flags they share, so these are noted before the process changes them.
 #[derive(Debug, Default)]
 pub(crate) struct Descriptors {
     moved: Vec<Moved>,
+    flagged: Vec<Flagged>,
 }
 
 /// An open file whose position the process has moved, and where it was.
@@ -30,6 +31,13 @@ pub(crate) struct Descriptors {
 struct Moved {
     file: OwnedFd,
     position: u64,
+}
+
+/// An open file whose status flags the process has changed, and what they were.
+#[derive(Debug)]
+struct Flagged {
+    file: OwnedFd,
+    flags: OFlags,
 }
 
 /// A descriptor that the process has lost, or that leads elsewhere.
@@ -75,18 +83,20 @@ impl Descriptors {
             lost.extend(found().map_err(restoring("compare descriptors"))?);
         }
         add(&lost, vessel, hand, scratch).map_err(restoring("add descriptors"))?;
+        for Flagged { file, flags } in &self.flagged {
+            let set = rustix::fs::fcntl_setfl(file, *flags).map_err(io::Error::from);
+            set.map_err(restoring("set the flags of a file"))?;
+        }
         self.seek().map_err(restoring("set the position of a file"))
     }
 
     /// The process is about to move the position of a file.
     pub(crate) fn note_moved(&mut self, process: Pid, number: RawFd) {
-        let own = rustix::process::getpid();
-        // The same open file may have several numbers, and have been opened since at this one.
-        let is_noted = |moved: &Moved| {
-            let file = (own, moved.file.as_raw_fd());
-            memory::is_same_file(file, (process, number)).unwrap_or(false)
-        };
-        if self.moved.iter().any(is_noted) {
+        if self
+            .moved
+            .iter()
+            .any(|moved| is_at(&moved.file, process, number))
+        {
             return;
         }
         let moved = open(process, number).and_then(|file| {
@@ -95,6 +105,25 @@ impl Descriptors {
         });
         // What has no position, or is not there, has none to be moved.
         self.moved.extend(moved.ok());
+    }
+
+    /// The process is about to change the status flags of a file.
+    pub(crate) fn note_flags(&mut self, process: Pid, number: RawFd) {
+        if self
+            .flagged
+            .iter()
+            .any(|flagged| is_at(&flagged.file, process, number))
+        {
+            return;
+        }
+        let flagged = open(process, number).and_then(|file| {
+            let flags = rustix::fs::fcntl_getfl(&file)?;
+            Ok(Flagged { file, flags })
+        });
+        // What is not there has none, and those of a place nobody can change.
+        let flagged = flagged.ok();
+        self.flagged
+            .extend(flagged.filter(|flagged| !flagged.flags.contains(OFlags::PATH)));
     }
 
     /// Only what the process itself has moved: others may share a file, and move it, too.
@@ -106,6 +135,13 @@ impl Descriptors {
         }
         Ok(())
     }
+}
+
+/// Whether a process has this open file by this number. The same open file may have several numbers, and another may have been
+/// opened since at this one.
+fn is_at(file: &OwnedFd, process: Pid, number: RawFd) -> bool {
+    let own = (rustix::process::getpid(), file.as_raw_fd());
+    memory::is_same_file(own, (process, number)).unwrap_or(false)
 }
 
 /// Whether a vessel has an open file, by whatever number, that a process has by this one.

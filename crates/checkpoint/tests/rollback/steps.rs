@@ -51,6 +51,7 @@ pub fn change(name: Syscall, call: &Notification) -> Option<Change> {
         Syscall::Umask => Some(Change::Umask),
         Syscall::Prlimit64 => Some(Change::Limit(call.arguments[1] as u32)),
         Syscall::SetTidAddress => Some(Change::TidAddress),
+        Syscall::Fcntl => Some(Change::Flags(call.arguments[0] as i32)),
         Syscall::Chdir => Some(Change::Directory),
         Syscall::Sigaltstack => Some(Change::SignalStack),
         Syscall::Prctl => Some(Change::Name(call.thread)),

@@ -48,10 +48,12 @@ impl Met<'_> {
         member.is_some_and(|member| member.images().len() == 0)
     }
 
-    /// Whether the process depends on something undecided, and none of its images has the caller: a rollback ends that thread.
+    /// Whether the process has images, and none has the caller: a rollback ends that thread.
     fn is_in_no_image(&self) -> bool {
-        let member = self.known.member;
-        member.is_some_and(|member| !member.images().any(|image| image.has_thread(self.thread)))
+        self.known.member.is_some_and(|member| {
+            let mut images = member.images();
+            images.len() > 0 && !images.any(|image| image.has_thread(self.thread))
+        })
     }
 }
 
@@ -90,6 +92,10 @@ pub(super) fn meet(process: Pid, call: &Call, known: Known<'_>) -> io::Result<Me
                 || met.is_in_no_image() && is_its_threads(&met) =>
         {
             return Ok(Meeting::Pass(Kind::Process));
+        }
+        // Threads that the images have are still there, and so is the process.
+        Disposition::Hold if met.is_in_no_image() && met.name == Syscall::Exit => {
+            return Ok(Meeting::Pass(Kind::Thread));
         }
         Disposition::Refuse(_) | Disposition::Wait => return Ok(Meeting::Wait),
         Disposition::Track | Disposition::Hold => {}

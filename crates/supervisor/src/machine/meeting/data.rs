@@ -204,10 +204,17 @@ fn input(met: &Met<'_>) -> io::Result<Meeting> {
     Ok(Meeting::Act(Act::Take(Wanted { descriptor, room })))
 }
 
-/// A position that the process shares with others is theirs, too. A file that it has opened since its
-/// checkpoint nobody shares, unless it has borne somebody.
 fn moving(met: &Met<'_>, descriptor: u64) -> io::Result<Meeting> {
     let number = descriptor as i32;
+    Ok(match is_shared(met, number)? {
+        true => Meeting::Wait,
+        false => Meeting::Note(Change::Position(number)),
+    })
+}
+
+/// Whether others may have the same open file: its position and its flags are theirs, too. A file that the process has opened
+/// since its checkpoint nobody shares, unless the process has borne somebody.
+pub(super) fn is_shared(met: &Met<'_>, number: i32) -> io::Result<bool> {
     let may_share =
         |member: &Member<Machine>| !member.shares_only_what_it_had() || member.had(number);
     let is_old = met.known.member.is_none_or(may_share);
@@ -216,8 +223,5 @@ fn moving(met: &Met<'_>, descriptor: u64) -> io::Result<Meeting> {
             .member
             .is_some_and(|member| member.has_vessel(process))
     };
-    if is_old && is_shared_with_relatives(met.process, number, is_vessel)? {
-        return Ok(Meeting::Wait);
-    }
-    Ok(Meeting::Note(Change::Position(number)))
+    Ok(is_old && is_shared_with_relatives(met.process, number, is_vessel)?)
 }

@@ -3,16 +3,35 @@
 
 use std::io;
 
-use super::Met;
+use surmise_checkpoint::Change;
+
+use super::{Met, data};
 use crate::kind::Kind;
+use crate::machine::task;
 use crate::meeting::Meeting;
+use crate::objects::input::Place;
 use surmise_syscalls::Syscall;
 
 /// FICLONE, FICLONERANGE of ioctl(2): they have files share blocks, which files of FUSE never do.
 const CLONES: [u32; 2] = [0x4004_9409, 0x4020_940d];
 
+/// F_SETFL of fcntl(2), FIONBIO of ioctl(2): they change status flags.
+const SET_FLAGS: u32 = 4;
+const SET_NON_BLOCKING: u32 = 0x5421;
+
+/// O_ASYNC: from then on processes are sent signals for the file.
+const ASYNC: u64 = 0o20_000;
+
 pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
-    let [first, command, ..] = met.arguments;
+    let [first, command, flags, ..] = met.arguments;
+    let sets_flags = match met.name {
+        Syscall::Fcntl => command as u32 == SET_FLAGS && flags & ASYNC == 0,
+        Syscall::Ioctl => command as u32 == SET_NON_BLOCKING,
+        _ => false,
+    };
+    if sets_flags {
+        return setting_flags(met, first as i32);
+    }
     let is_harmless = match met.name {
         Syscall::Pipe
         | Syscall::Pipe2
@@ -40,6 +59,17 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
     })
 }
 
+/// The flags are given back, unless others have the same open file, be it outside.
+fn setting_flags(met: &Met<'_>, number: i32) -> io::Result<Meeting> {
+    let found = task::file(met.process, met.arguments[0])?;
+    let is_from_outside =
+        found.is_some_and(|(_, stat)| met.known.channels.is_from_outside(Place::of(&stat)));
+    Ok(match is_from_outside || data::is_shared(met, number)? {
+        true => Meeting::Wait,
+        false => Meeting::Note(Change::Flags(number)),
+    })
+}
+
 /// A task that depends on a guess changes no terminal: that waits. A task that was given input has its guesses decided before
 /// the input is looked at. And flags of the descriptor are the table's.
 fn observes_device(command: u32) -> bool {
@@ -48,7 +78,7 @@ fn observes_device(command: u32) -> bool {
     HARMLESS.contains(&command)
 }
 
-/// Likewise status flags, locks, owners and sizes of pipes.
+/// Likewise locks, owners and sizes of pipes.
 fn observes_file(command: u32) -> bool {
     /// F_GETFL, F_GETLK, F_GETOWN, F_GETSIG, F_GETOWN_EX, F_OFD_GETLK, F_GETPIPE_SZ, F_GET_SEALS.
     const HARMLESS: [u32; 8] = [3, 5, 9, 11, 16, 36, 1032, 1034];
