@@ -14,7 +14,7 @@ use super::task;
 use crate::call::Call;
 use crate::meeting::Ending;
 use crate::objects::input::Place;
-use crate::objects::wait::{ChildWait, Told, Whom};
+use crate::objects::wait::{ChildWait, Outlook, Told, Whom};
 use crate::world::Kin;
 
 /// Threads that sleep until a child ends, as far as is known.
@@ -214,36 +214,40 @@ pub(super) fn ignores_ends(thread: Pid) -> io::Result<bool> {
     Ok(!Status::of(thread)?.catches(Signal::CHILD))
 }
 
-/// What a call is told by which a member waits for its children, if none of those has ended that it does not know to have
-/// ended.
+/// What becomes of a call by which a member waits for its children, if none of those has ended that it does not know to
+/// have ended.
 pub(super) fn childless(
     process: Pid,
     call: &Call,
     wait: ChildWait,
     kin: &Kin,
-) -> io::Result<Option<Told>> {
+) -> io::Result<Outlook> {
     let mut has_any = false;
     for child in children(process)? {
         if kin.collected.contains(&child) || !tells_by_signal(child).unwrap_or(true) {
             continue;
         }
         if task::is_zombie(child, child).unwrap_or(true) {
-            return Ok(None);
+            return Ok(Outlook::Unknown);
         }
         has_any |= is_content(call, wait.whom, child)?;
     }
     Ok(match (has_any, wait.sleeps) {
-        (false, _) => Some(wait.told_none()),
+        (false, _) => Outlook::Told(wait.told_none()),
         // It might have been told of a stop.
-        (true, false) if !wait.tells_of_stops => Some(wait.told_nothing()),
-        (true, _) => None,
+        (true, _) if wait.tells_of_stops => Outlook::Unknown,
+        (true, false) => Outlook::Told(wait.told_nothing()),
+        (true, true) => Outlook::Sleeps,
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
+
+    use surmise_sys::seccomp::Notification;
+    use surmise_syscalls::{Syscall, row_of};
 
     use super::*;
 
@@ -260,5 +264,53 @@ mod tests {
         }
         child.wait().expect("reap");
         assert!(!zombies(own).expect("look").contains(&pid));
+    }
+
+    /// What becomes of a call by which a shell waits for its children, once `is_so` says so of the shell.
+    fn outlooks(script: &str, options: &[u64], is_so: impl Fn(Pid) -> bool) -> Vec<Outlook> {
+        let mut shell = Command::new("sh");
+        let shell = shell.args(["-c", script]).stdin(Stdio::piped());
+        // What it executes reads until it is dropped.
+        let mut shell = shell.spawn().expect("a shell");
+        let pid = Pid::from_raw(shell.id() as i32).expect("a number");
+        let begun = Instant::now();
+        while !is_so(pid) {
+            assert!(begun.elapsed() < Duration::from_secs(10), "{script}");
+            std::thread::yield_now();
+        }
+        let outlooks = options.iter().map(|&options| {
+            let row = row_of(Syscall::Wait4);
+            let notification = Notification {
+                id: 0,
+                thread: pid,
+                number: row.number(),
+                arguments: [u64::MAX, 0, options, 0, 0, 0],
+                instruction_pointer: 0,
+            };
+            let call = Call { notification, row };
+            let wait = ChildWait::of(&call).expect("a wait");
+            childless(pid, &call, wait, &Kin::default()).expect("look")
+        });
+        let outlooks = outlooks.collect();
+        drop(shell.stdin.take());
+        shell.wait().expect("its end");
+        outlooks
+    }
+
+    #[test]
+    fn a_call_sleeps_for_a_child_only_while_all_children_run() {
+        /// Nothing, WNOHANG, WUNTRACED of wait4(2).
+        const OPTIONS: [u64; 3] = [0, 1, 2];
+        let has_child = |shell| !children(shell).expect("look").is_empty();
+        let running = outlooks("cat; :", &OPTIONS, has_child);
+        let expected = [Outlook::Sleeps, running[1].clone(), Outlook::Unknown];
+        assert_eq!(running, expected);
+        assert!(matches!(&running[1], Outlook::Told(told) if told.result == 0));
+        let has_zombie = |shell| !zombies(shell).expect("look").is_empty();
+        let ended = outlooks("true & exec cat", &OPTIONS, has_zombie);
+        assert!(ended.iter().all(|outlook| *outlook == Outlook::Unknown));
+        let none = outlooks("exec cat", &OPTIONS[..2], |_| true);
+        let is_none = |outlook: &Outlook| matches!(outlook, Outlook::Told(told) if told.result < 0);
+        assert!(none.iter().all(is_none), "{none:?}");
     }
 }
