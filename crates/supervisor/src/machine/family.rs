@@ -214,8 +214,8 @@ pub(super) fn ignores_ends(thread: Pid) -> io::Result<bool> {
     Ok(!Status::of(thread)?.catches(Signal::CHILD))
 }
 
-/// What becomes of a call by which a member waits for its children, if none of those has ended that it does not know to
-/// have ended.
+/// What becomes of a call by which a member waits for its children, if none of those that it is content with has ended
+/// without the member's knowing.
 pub(super) fn childless(
     process: Pid,
     call: &Call,
@@ -224,13 +224,14 @@ pub(super) fn childless(
 ) -> io::Result<Outlook> {
     let mut has_any = false;
     for child in children(process)? {
-        if kin.collected.contains(&child) || !tells_by_signal(child).unwrap_or(true) {
+        let is_none = kin.collected.contains(&child) || !tells_by_signal(child).unwrap_or(true);
+        if is_none || !is_content(call, wait.whom, child)? {
             continue;
         }
         if task::is_zombie(child, child).unwrap_or(true) {
             return Ok(Outlook::Unknown);
         }
-        has_any |= is_content(call, wait.whom, child)?;
+        has_any = true;
     }
     Ok(match (has_any, wait.sleeps) {
         (false, _) => Outlook::Told(wait.told_none()),
@@ -266,25 +267,33 @@ mod tests {
         assert!(!zombies(own).expect("look").contains(&pid));
     }
 
-    /// What becomes of a call by which a shell waits for its children, once `is_so` says so of the shell.
-    fn outlooks(script: &str, options: &[u64], is_so: impl Fn(Pid) -> bool) -> Vec<Outlook> {
+    /// What becomes of a call by which a shell waits for children, with each of these options, once there are those that
+    /// `awaited` finds.
+    fn outlooks(
+        script: &str,
+        options: &[u64],
+        awaited: impl Fn(Pid) -> Option<i32>,
+    ) -> Vec<Outlook> {
         let mut shell = Command::new("sh");
         let shell = shell.args(["-c", script]).stdin(Stdio::piped());
         // What it executes reads until it is dropped.
         let mut shell = shell.spawn().expect("a shell");
         let pid = Pid::from_raw(shell.id() as i32).expect("a number");
         let begun = Instant::now();
-        while !is_so(pid) {
+        let whom = loop {
+            if let Some(whom) = awaited(pid) {
+                break whom;
+            }
             assert!(begun.elapsed() < Duration::from_secs(10), "{script}");
             std::thread::yield_now();
-        }
+        };
         let outlooks = options.iter().map(|&options| {
             let row = row_of(Syscall::Wait4);
             let notification = Notification {
                 id: 0,
                 thread: pid,
                 number: row.number(),
-                arguments: [u64::MAX, 0, options, 0, 0, 0],
+                arguments: [whom as u64, 0, options, 0, 0, 0],
                 instruction_pointer: 0,
             };
             let call = Call { notification, row };
@@ -297,20 +306,40 @@ mod tests {
         outlooks
     }
 
+    /// Nothing, WNOHANG, WUNTRACED of wait4(2).
+    const OPTIONS: [u64; 3] = [0, 1, 2];
+    /// Any child, for wait4(2).
+    const ALL: i32 = -1;
+
+    fn are_those_of_one_that_runs(outlooks: &[Outlook]) {
+        let [Outlook::Sleeps, Outlook::Told(told), Outlook::Unknown] = outlooks else {
+            panic!("{outlooks:?}");
+        };
+        assert_eq!(told.result, 0);
+    }
+
     #[test]
     fn a_call_sleeps_for_a_child_only_while_all_children_run() {
-        /// Nothing, WNOHANG, WUNTRACED of wait4(2).
-        const OPTIONS: [u64; 3] = [0, 1, 2];
-        let has_child = |shell| !children(shell).expect("look").is_empty();
-        let running = outlooks("cat; :", &OPTIONS, has_child);
-        let expected = [Outlook::Sleeps, running[1].clone(), Outlook::Unknown];
-        assert_eq!(running, expected);
-        assert!(matches!(&running[1], Outlook::Told(told) if told.result == 0));
-        let has_zombie = |shell| !zombies(shell).expect("look").is_empty();
+        let has_child = |shell| (!children(shell).expect("look").is_empty()).then_some(ALL);
+        are_those_of_one_that_runs(&outlooks("cat; :", &OPTIONS, has_child));
+        let has_zombie = |shell| (!zombies(shell).expect("look").is_empty()).then_some(ALL);
         let ended = outlooks("true & exec cat", &OPTIONS, has_zombie);
         assert!(ended.iter().all(|outlook| *outlook == Outlook::Unknown));
-        let none = outlooks("exec cat", &OPTIONS[..2], |_| true);
+        let none = outlooks("exec cat", &OPTIONS[..2], |_| Some(ALL));
         let is_none = |outlook: &Outlook| matches!(outlook, Outlook::Told(told) if told.result < 0);
         assert!(none.iter().all(is_none), "{none:?}");
+    }
+
+    #[test]
+    fn a_child_that_has_ended_is_nothing_to_a_call_that_asks_for_another() {
+        let other_than_zombie = |shell| {
+            let zombies = zombies(shell).expect("look");
+            let others = children(shell).expect("look");
+            let other = others.iter().find(|child| !zombies.contains(child));
+            let other = other.map(|other| other.as_raw_nonzero().get());
+            other.filter(|_| zombies.len() == 1)
+        };
+        let script = "exec 3<&0; true & cat <&3 & exec cat";
+        are_those_of_one_that_runs(&outlooks(script, &OPTIONS, other_than_zombie));
     }
 }
