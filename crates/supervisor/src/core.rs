@@ -301,17 +301,24 @@ impl<W: World> Core<W> {
         let flushed = self.objects.streams.flush(&mut self.world);
         if flushed.map_err(fail("let output go"))? {
             for waited in self.waits.wake_behind_output() {
-                self.note_wait(waited);
+                self.note_wait(waited)?;
             }
         }
         Ok(())
     }
 
     /// Something has waited until now.
-    fn note_wait(&mut self, (call, waited): (Option<Call>, Waited)) {
+    fn note_wait(&mut self, (call, waited): (Option<Call>, Waited)) -> Result<(), SupervisorError> {
+        let kind = match (waited.kind, &call) {
+            // While the child ran, a parent would have slept anyway. Nobody knows since when the child has ended.
+            (Kind::Child, Some(call)) if self.has_missed_end(call)? => Kind::Process,
+            (Kind::Child, _) => return Ok(()),
+            (kind, _) => kind,
+        };
         let time = self.world.now().saturating_duration_since(waited.since);
         let name = call.map(|call| call.name());
-        self.stats.waited(name, waited.kind, time);
+        self.stats.waited(name, kind, time);
+        Ok(())
     }
 
     /// An item waits until a node depends on nothing undecided. The sources are asked whether they decide now.

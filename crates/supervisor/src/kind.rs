@@ -31,7 +31,7 @@ pub(crate) enum Kind {
     Thread,
     /// The end of a process, of which its parent is told.
     Exit,
-    /// A child whose end a process was told of that has not ended yet.
+    /// A child that a process sleeps for, or whose end it was told of before the child has ended.
     Child,
     /// The birth of a process.
     Birth,

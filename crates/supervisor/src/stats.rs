@@ -26,7 +26,7 @@ pub struct Stats {
     /// How often what had been done to an object of a kind was taken back, by the kind's name.
     pub undone: BTreeMap<String, u64>,
     /// How often calls and signals waited for a decision, for durability or for a reader, and how long altogether, by
-    /// the kind of object that they waited for.
+    /// the kind of object that they waited for. A parent that sleeps while all its children run waits for none of these.
     pub waits: BTreeMap<String, Effort>,
 }
 

@@ -194,7 +194,11 @@ impl<W: World> Core<W> {
             return self.pass(asked);
         };
         let node = Node::Task(member.task);
-        self.park(Item::Call(*asked), node, Kind::Process)
+        let kind = match self.sleeps_for_child(process, &asked.call)? {
+            true => Kind::Child,
+            false => Kind::Process,
+        };
+        self.park(Item::Call(*asked), node, kind)
     }
 
     /// A call waits for that, or for input: then it is attended to again.
@@ -228,7 +232,7 @@ impl<W: World> Core<W> {
         let mut effects = Vec::new();
         for (waiter, waited) in ended {
             self.withdraw(waiter, &mut effects)?;
-            self.note_wait(waited);
+            self.note_wait(waited)?;
         }
         self.perform(effects)
     }

@@ -73,7 +73,7 @@ impl<W: World> Core<W> {
                 // unless its task has been made to make its call again.
                 Effect::Wake { waiter, .. } => {
                     if let Some(waited) = self.waits.wake(waiter) {
-                        self.note_wait(waited);
+                        self.note_wait(waited)?;
                     }
                 }
                 // They tell of consents, and this engine has none.

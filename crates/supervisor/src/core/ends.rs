@@ -11,7 +11,7 @@ use crate::error::{SupervisorError, bug, fail, refused};
 use crate::kind::Kind;
 use crate::member::Member;
 use crate::objects::exits::Exit;
-use crate::objects::wait::ChildWait;
+use crate::objects::wait::{ChildWait, Outlook};
 use crate::waits::{Asked, Item};
 use crate::world::{Expects, Kin, Traced, World};
 
@@ -130,17 +130,51 @@ impl<W: World> Core<W> {
         call: &Call,
         wait: ChildWait,
     ) -> Result<bool, SupervisorError> {
-        let kin = self.kin(parent);
-        let Some(member) = self.members.get_mut(&parent) else {
+        if !self.members.contains_key(&parent) {
             return Ok(false);
-        };
-        let told = self.world.childless(parent, call, wait, &kin);
-        let Some(told) = told.map_err(fail("look at children"))? else {
+        }
+        let outlook = self.outlook(parent, call, wait)?;
+        let (Outlook::Told(told), Some(member)) = (outlook, self.members.get_mut(&parent)) else {
             return Ok(false);
         };
         let answered = self.world.tell_of_none(&mut member.process, call, &told);
         self.stats.met(Kind::Process);
         answered.map_err(fail("answer a call"))
+    }
+
+    fn outlook(
+        &self,
+        parent: Pid,
+        call: &Call,
+        wait: ChildWait,
+    ) -> Result<Outlook, SupervisorError> {
+        let outlook = self.world.childless(parent, call, wait, &self.kin(parent));
+        outlook.map_err(fail("look at children"))
+    }
+
+    /// Whether a call of a member sleeps until a child ends that still runs. If a child's exit is held, the call would not
+    /// sleep if its caller could be told of that.
+    pub(super) fn sleeps_for_child(
+        &self,
+        parent: Pid,
+        call: &Call,
+    ) -> Result<bool, SupervisorError> {
+        let mut held = self.objects.exits.collectable(parent);
+        match ChildWait::of(call) {
+            Some(wait) if held.next().is_none() => {
+                Ok(self.outlook(parent, call, wait)? == Outlook::Sleeps)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Whether a child has ended in the meantime of which a caller could not be told that sleeps for children.
+    pub(super) fn has_missed_end(&self, call: &Call) -> Result<bool, SupervisorError> {
+        let parent = self.world.process_of(call.thread());
+        match (parent.map_err(fail("find a process"))?, ChildWait::of(call)) {
+            (Some(parent), Some(wait)) => Ok(self.outlook(parent, call, wait)? == Outlook::Unknown),
+            _ => Ok(false),
+        }
     }
 
     fn kin(&self, process: Pid) -> Kin {

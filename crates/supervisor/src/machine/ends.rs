@@ -12,7 +12,7 @@ use super::{Door, Learnt, Machine, spare_call, task, unless_out_of_reach};
 use crate::call::Call;
 use crate::meeting::Ending;
 use crate::objects::exits::Exit;
-use crate::objects::wait::{ChildWait, Told, Whom};
+use crate::objects::wait::{ChildWait, Outlook, Told, Whom};
 use crate::world::{Ends, Expects, Kin};
 
 impl Ends<Supervised, Stopped> for Machine {
@@ -82,12 +82,13 @@ impl Ends<Supervised, Stopped> for Machine {
         call: &Call,
         wait: ChildWait,
         kin: &Kin,
-    ) -> io::Result<Option<Told>> {
+    ) -> io::Result<Outlook> {
         match &self.learnt {
             Some(learnt) if !learnt.seen.reaps_by_itself() => {
-                unless_out_of_reach(family::childless(parent, call, wait, kin), None)
+                let outlook = family::childless(parent, call, wait, kin);
+                unless_out_of_reach(outlook, Outlook::Unknown)
             }
-            _ => Ok(None),
+            _ => Ok(Outlook::Unknown),
         }
     }
 

@@ -14,7 +14,7 @@ use super::task;
 use crate::call::Call;
 use crate::meeting::Ending;
 use crate::objects::input::Place;
-use crate::objects::wait::{ChildWait, Told, Whom};
+use crate::objects::wait::{ChildWait, Outlook, Told, Whom};
 use crate::world::Kin;
 
 /// Threads that sleep until a child ends, as far as is known.
@@ -214,36 +214,41 @@ pub(super) fn ignores_ends(thread: Pid) -> io::Result<bool> {
     Ok(!Status::of(thread)?.catches(Signal::CHILD))
 }
 
-/// What a call is told by which a member waits for its children, if none of those has ended that it does not know to have
-/// ended.
+/// What becomes of a call by which a member waits for its children, if none of those that it is content with has ended
+/// without the member's knowing.
 pub(super) fn childless(
     process: Pid,
     call: &Call,
     wait: ChildWait,
     kin: &Kin,
-) -> io::Result<Option<Told>> {
+) -> io::Result<Outlook> {
     let mut has_any = false;
     for child in children(process)? {
-        if kin.collected.contains(&child) || !tells_by_signal(child).unwrap_or(true) {
+        let is_none = kin.collected.contains(&child) || !tells_by_signal(child).unwrap_or(true);
+        if is_none || !is_content(call, wait.whom, child)? {
             continue;
         }
         if task::is_zombie(child, child).unwrap_or(true) {
-            return Ok(None);
+            return Ok(Outlook::Unknown);
         }
-        has_any |= is_content(call, wait.whom, child)?;
+        has_any = true;
     }
     Ok(match (has_any, wait.sleeps) {
-        (false, _) => Some(wait.told_none()),
+        (false, _) => Outlook::Told(wait.told_none()),
         // It might have been told of a stop.
-        (true, false) if !wait.tells_of_stops => Some(wait.told_nothing()),
-        (true, _) => None,
+        (true, _) if wait.tells_of_stops => Outlook::Unknown,
+        (true, false) => Outlook::Told(wait.told_nothing()),
+        (true, true) => Outlook::Sleeps,
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
+
+    use surmise_sys::seccomp::Notification;
+    use surmise_syscalls::{Syscall, row_of};
 
     use super::*;
 
@@ -260,5 +265,81 @@ mod tests {
         }
         child.wait().expect("reap");
         assert!(!zombies(own).expect("look").contains(&pid));
+    }
+
+    /// What becomes of a call by which a shell waits for children, with each of these options, once there are those that
+    /// `awaited` finds.
+    fn outlooks(
+        script: &str,
+        options: &[u64],
+        awaited: impl Fn(Pid) -> Option<i32>,
+    ) -> Vec<Outlook> {
+        let mut shell = Command::new("sh");
+        let shell = shell.args(["-c", script]).stdin(Stdio::piped());
+        // What it executes reads until it is dropped.
+        let mut shell = shell.spawn().expect("a shell");
+        let pid = Pid::from_raw(shell.id() as i32).expect("a number");
+        let begun = Instant::now();
+        let whom = loop {
+            if let Some(whom) = awaited(pid) {
+                break whom;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(10), "{script}");
+            std::thread::yield_now();
+        };
+        let outlooks = options.iter().map(|&options| {
+            let row = row_of(Syscall::Wait4);
+            let notification = Notification {
+                id: 0,
+                thread: pid,
+                number: row.number(),
+                arguments: [whom as u64, 0, options, 0, 0, 0],
+                instruction_pointer: 0,
+            };
+            let call = Call { notification, row };
+            let wait = ChildWait::of(&call).expect("a wait");
+            childless(pid, &call, wait, &Kin::default()).expect("look")
+        });
+        let outlooks = outlooks.collect();
+        drop(shell.stdin.take());
+        shell.wait().expect("its end");
+        outlooks
+    }
+
+    /// Nothing, WNOHANG, WUNTRACED of wait4(2).
+    const OPTIONS: [u64; 3] = [0, 1, 2];
+    /// Any child, for wait4(2).
+    const ALL: i32 = -1;
+
+    fn are_those_of_one_that_runs(outlooks: &[Outlook]) {
+        let [Outlook::Sleeps, Outlook::Told(told), Outlook::Unknown] = outlooks else {
+            panic!("{outlooks:?}");
+        };
+        assert_eq!(told.result, 0);
+    }
+
+    #[test]
+    fn a_call_sleeps_for_a_child_only_while_all_children_run() {
+        let has_child = |shell| (!children(shell).expect("look").is_empty()).then_some(ALL);
+        are_those_of_one_that_runs(&outlooks("cat; :", &OPTIONS, has_child));
+        let has_zombie = |shell| (!zombies(shell).expect("look").is_empty()).then_some(ALL);
+        let ended = outlooks("true & exec cat", &OPTIONS, has_zombie);
+        assert!(ended.iter().all(|outlook| *outlook == Outlook::Unknown));
+        let none = outlooks("exec cat", &OPTIONS[..2], |_| Some(ALL));
+        let is_none = |outlook: &Outlook| matches!(outlook, Outlook::Told(told) if told.result < 0);
+        assert!(none.iter().all(is_none), "{none:?}");
+    }
+
+    #[test]
+    fn a_child_that_has_ended_is_nothing_to_a_call_that_asks_for_another() {
+        let other_than_zombie = |shell| {
+            let zombies = zombies(shell).expect("look");
+            let others = children(shell).expect("look");
+            let other = others.iter().find(|child| !zombies.contains(child));
+            let other = other.map(|other| other.as_raw_nonzero().get());
+            other.filter(|_| zombies.len() == 1)
+        };
+        let script = "exec 3<&0; true & cat <&3 & exec cat";
+        are_those_of_one_that_runs(&outlooks(script, &OPTIONS, other_than_zombie));
     }
 }

@@ -64,6 +64,17 @@ pub(crate) struct Told {
     pub(crate) memory: Vec<(u64, Vec<u8>)>,
 }
 
+/// What becomes of a call that waits for children if none of them has exited, as far as its caller is to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outlook {
+    /// The caller can be told that.
+    Told(Told),
+    /// The call sleeps until a child ends that still runs, as it would without any guess.
+    Sleeps,
+    /// A child may have ended of which the caller cannot be told now.
+    Unknown,
+}
+
 impl ChildWait {
     /// What a call asks for; `None` if it is no such call, or asks for something else than all that these can
     /// tell of a child that has ended.

@@ -8,7 +8,7 @@ use surmise_checkpoint::{Account, PendingCall};
 use crate::call::Call;
 use crate::meeting::Ending;
 use crate::objects::exits::Exit;
-use crate::objects::wait::{ChildWait, Told, Whom};
+use crate::objects::wait::{ChildWait, Outlook, Told, Whom};
 
 /// Children of a process that are none any more as far as it is to know, or never were.
 #[derive(Debug, Default)]
@@ -53,15 +53,14 @@ pub(crate) trait Ends<P, S> {
     /// Whether the caller can be told now of the end of a child.
     fn may_be_told(&self, call: &Call, told: &Told) -> io::Result<bool>;
 
-    /// What a call that waits for children is told if none of them has exited, as far as its process is to know; `None` if
-    /// it has to wait, or nobody knows.
+    /// What becomes of a call that waits for children if none of them has exited, as far as its process is to know.
     fn childless(
         &self,
         parent: Pid,
         call: &Call,
         wait: ChildWait,
         kin: &Kin,
-    ) -> io::Result<Option<Told>>;
+    ) -> io::Result<Outlook>;
 
     /// Answers a call that waits for a child by that. False if it was not answered.
     fn tell_of_none(&mut self, process: &mut P, call: &Call, told: &Told) -> io::Result<bool>;

@@ -33,6 +33,29 @@ fn a_parent_goes_on_before_the_exit_of_its_child_is_certain() {
     collected("python", &["python3", "family.py"], python);
 }
 
+/// A parent that sleeps until its child ends would have slept without any guess. Nothing is decided while the child runs.
+#[test]
+fn a_parent_that_sleeps_for_a_child_does_not_wait_for_a_decision() {
+    const SCRIPT: &str = "test -e /etc/passwd
+        (n=0; while [ $n -lt 50000 ]; do n=$((n + 1)); done; exit 3)
+        echo $?";
+    as_each_user(|setting| {
+        let arguments = ["run", "--predict-right", "1:1s", "--stats", "--json", "--"];
+        let arguments: Vec<_> = arguments.into_iter().chain(["sh", "-c", SCRIPT]).collect();
+        let got = setting.surmise(&arguments).outcome();
+        got.assert_code(0).assert_stdout("3\n");
+        let speculation = &told(&got.stderr)["speculation"];
+        assert!(
+            speculation["objects"]["child"].as_u64() > Some(0),
+            "{speculation}"
+        );
+        let calls = speculation["calls"].as_array().expect("calls");
+        let wait4 = calls.iter().find(|call| call["name"] == "wait4");
+        let waits = &wait4.expect("the shell waits for its child")["waits"];
+        assert_eq!(waits["count"], 0, "{speculation}");
+    });
+}
+
 fn checking(setting: &Setting) -> bool {
     compile(setting, "exits.c", &["gcc", "-O1"]);
     true

@@ -10,7 +10,7 @@ use super::{End, Fake, Op, address_of};
 use crate::call::Call;
 use crate::meeting::Ending;
 use crate::objects::exits::Exit;
-use crate::objects::wait::{ChildWait, Told, Whom};
+use crate::objects::wait::{ChildWait, Outlook, Told, Whom};
 use crate::world::{Ends, Expects, Kin};
 
 impl Ends<Pid, Pid> for Fake {
@@ -101,18 +101,14 @@ impl Ends<Pid, Pid> for Fake {
         Ok(state.answer(call, Answer::Value(told)))
     }
 
-    fn childless(
-        &self,
-        parent: Pid,
-        _: &Call,
-        wait: ChildWait,
-        kin: &Kin,
-    ) -> io::Result<Option<Told>> {
-        let children = self.0.borrow().families.children(parent);
-        let has_others = children
-            .iter()
-            .any(|(child, _)| !kin.collected.contains(child));
-        Ok((!has_others).then(|| wait.told_none()))
+    fn childless(&self, parent: Pid, _: &Call, wait: ChildWait, kin: &Kin) -> io::Result<Outlook> {
+        let mut children = self.0.borrow().families.children(parent);
+        children.retain(|(child, _)| !kin.collected.contains(child));
+        Ok(match children[..] {
+            [] => Outlook::Told(wait.told_none()),
+            _ if children.iter().all(|(_, end)| end.is_none()) => Outlook::Sleeps,
+            _ => Outlook::Unknown,
+        })
     }
 
     fn tell_of_none(&mut self, _: &mut Pid, call: &Call, told: &Told) -> io::Result<bool> {
