@@ -202,13 +202,21 @@ fn wait_for(files: &[(&OwnedFd, PollFlags)]) -> io::Result<OwnedFd> {
     Ok(waits)
 }
 
+/// Whether another thread of a process could put another file in a descriptor's place before the kernel looks.
+fn may_change(process: Pid) -> io::Result<bool> {
+    Ok(task::threads(process)?.len() != 1)
+}
+
 fn ask(process: Pid, call: &Call, matters: &dyn Fn(Place) -> bool) -> io::Result<Told> {
     let Some(questions) = Questions::of(process, call)? else {
         return Ok(Told::Unknown);
     };
     let files = questions.files(process)?;
     if !files.iter().flatten().any(|(_, place)| matters(*place)) {
-        return Ok(Told::Other);
+        return Ok(match may_change(process)? {
+            true => Told::Unknown,
+            false => Told::Other,
+        });
     }
     let mut asked = Vec::new();
     for (found, question) in files.iter().zip(&questions.of) {
@@ -235,8 +243,7 @@ fn ask(process: Pid, call: &Call, matters: &dyn Fn(Place) -> bool) -> io::Result
 }
 
 fn may_touch(process: Pid, call: &Call, place: Place) -> io::Result<bool> {
-    // Another thread could put another file in a descriptor's place.
-    if !asks(call.name()) || task::threads(process)?.len() != 1 {
+    if !asks(call.name()) || may_change(process)? {
         return Ok(true);
     }
     let Some(questions) = Questions::of(process, call)? else {
