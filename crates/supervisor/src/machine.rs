@@ -14,6 +14,7 @@ mod parting;
 mod pipe;
 mod process;
 mod reach;
+mod readiness;
 mod seen;
 pub(crate) mod task;
 

@@ -62,6 +62,9 @@ pub(crate) enum Act {
     },
     /// It reads, which does not happen: the caller is given what it would read, which is not taken.
     Take(Wanted),
+    /// It asks what is ready. Where that are pipes inside the domain on which something is undecided, it does not happen: the
+    /// caller is told.
+    Ask,
 }
 
 impl Act {
@@ -71,6 +74,7 @@ impl Act {
             Self::Put { .. } => Kind::Stream,
             Self::Send { .. } => Kind::Pipe,
             Self::Take(_) => Kind::Input,
+            Self::Ask => Kind::Events,
         }
     }
 }

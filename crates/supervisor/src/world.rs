@@ -6,6 +6,7 @@
 
 mod ends;
 mod lending;
+mod readiness;
 mod shutting;
 
 use std::fmt;
@@ -61,6 +62,7 @@ pub(crate) struct Apart {
 
 pub(crate) use ends::{Ends, Expects, Kin};
 pub(crate) use lending::Lends;
+pub(crate) use readiness::{Asking, Told};
 pub(crate) use shutting::{Shut, Shutting, Still};
 
 /// What is there when a call of a process is met.
@@ -81,6 +83,7 @@ pub(crate) use surmise_checkpoint::Traced;
 pub(crate) trait World:
     Ends<<Self as World>::Process, <Self as World>::Signal>
     + Lends<<Self as World>::Process>
+    + Asking
     + Shutting
     + Sized
 {

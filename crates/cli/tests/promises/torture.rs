@@ -3,6 +3,7 @@
 //! `SURMISE_SEEDS=50` has each tried with so many seeds; without it, with a few.
 
 mod apart;
+mod asks;
 mod births;
 mod cascades;
 mod exits;

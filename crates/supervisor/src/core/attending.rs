@@ -246,7 +246,7 @@ impl<W: World> Core<W> {
         let task = member.task;
         let apart = match act {
             Act::Change(_) | Act::Send { .. } | Act::Take(_) => self.apart(),
-            Act::Put { .. } => Apart::default(),
+            Act::Put { .. } | Act::Ask => Apart::default(),
         };
         let world = &mut self.world;
         let met = self.objects.meet(world, member, call, act, &apart);

@@ -281,6 +281,7 @@ struct Done {
     undone_files: u64,
     undone_input: u64,
     undone_pipe: u64,
+    asked: u64,
     shut_pipes: u64,
     undone_shut_pipes: u64,
     exits: u64,
@@ -305,6 +306,7 @@ impl Done {
         self.undone_files += of(&stats.undone, "changed file");
         self.undone_input += of(&stats.undone, "input");
         self.undone_pipe += of(&stats.undone, "pipe");
+        self.asked += of(&stats.objects, "events");
         self.shut_pipes += of(&stats.objects, "shut pipe");
         self.undone_shut_pipes += of(&stats.undone, "shut pipe");
         self.exits += of(&stats.objects, "exit");
@@ -339,6 +341,7 @@ impl Done {
             self.undone_files,
             self.undone_input,
             self.undone_pipe,
+            self.asked,
             self.shut_pipes,
             self.undone_shut_pipes,
             self.exits,

@@ -18,6 +18,7 @@ use super::meeting::{self, Known};
 use super::output::{self, Output};
 use super::pipe::Pipe;
 use super::process::Supervised;
+use super::readiness;
 use super::seen::is_past;
 use super::{
     Learnt, Machine, fit, parting, pass, reach, seen, spare_call, task, unless_out_of_reach,
@@ -424,6 +425,7 @@ impl World for Machine {
 
     fn is_tracked_on_pipe(&self, call: &Call) -> bool {
         matches!(call.name(), Syscall::Read | Syscall::Readv | Syscall::Write)
+            || readiness::asks(call.name())
     }
 
     fn bytes(&self, process: Pid, (address, length): (u64, u64)) -> Option<Vec<u8>> {

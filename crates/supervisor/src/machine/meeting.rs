@@ -208,6 +208,7 @@ mod tests {
                         Meeting::Pass(kind) => kind.name(),
                         Meeting::Note(_) => "noted",
                         Meeting::Act(Act::Take(_)) => "input",
+                        Meeting::Act(Act::Ask) => "events",
                         Meeting::Bear | Meeting::Lend { .. } => "borne",
                         Meeting::Act(_) | Meeting::Execute | Meeting::Wait => "changed",
                     };

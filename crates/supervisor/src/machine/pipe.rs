@@ -22,11 +22,7 @@ pub(crate) struct Pipe {
 impl Pipe {
     /// The pipe that a descriptor leads to, if bytes can be moved back there; `is_write` says by which end.
     pub(crate) fn of(end: &OwnedFd, stat: &Stat, is_write: bool) -> io::Result<Option<Self>> {
-        /// PIPEFS_MAGIC of statfs(2).
-        const PIPES: u64 = 0x5049_5045;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::Fifo
-            || rustix::fs::fstatfs(end)?.f_type as u64 != PIPES
-        {
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Fifo || !is_nameless(end)? {
             return Ok(None);
         }
         let flags = rustix::fs::fcntl_getfl(end)?;
@@ -123,6 +119,13 @@ impl Pipe {
         let is_empty = rustix::io::ioctl_fionread(&end)? == 0;
         Ok(is_empty && read(&end, &mut [0])? == Some(0))
     }
+}
+
+/// Whether a file is a pipe that has no name in any file system.
+pub(super) fn is_nameless(file: &OwnedFd) -> io::Result<bool> {
+    /// PIPEFS_MAGIC of statfs(2).
+    const PIPES: u64 = 0x5049_5045;
+    Ok(rustix::fs::fstatfs(file)?.f_type as u64 == PIPES)
 }
 
 /// Opens the same pipe once more.

@@ -25,7 +25,7 @@ use crate::map::Map;
 use crate::meeting::Wanted;
 use crate::member::Member;
 use crate::object::{Did, ObjectKind, Obstacle};
-use crate::world::{Apart, World};
+use crate::world::{Apart, Told, World};
 
 /// What came of taking bytes out of a pipe.
 #[derive(Debug, PartialEq, Eq)]
@@ -138,6 +138,26 @@ impl<W: World> Pipes<W> {
         Ok(Some(Did::Accesses { object, answer }))
     }
 
+    /// A task asks what is ready, and depends already on what is undecided about the pipes among that. It may not sleep in
+    /// the kernel: there it would learn of acts on which it does not depend.
+    pub(crate) fn ask(
+        &mut self,
+        world: &mut W,
+        member: &Member<W>,
+        call: &Call,
+    ) -> io::Result<Did> {
+        if self.open.is_empty() {
+            return Ok(Did::Known(Answer::Continue));
+        }
+        let told = world.ask(member.pid(), call, &|place| self.open.contains_key(&place))?;
+        Ok(match told {
+            Told::Other => Did::Known(Answer::Continue),
+            Told::Ready(result) => Did::Known(Answer::Value(result)),
+            Told::Nothing(input) => Did::Sleeps(input),
+            Told::Unknown => Did::Wait,
+        })
+    }
+
     /// Whether no other thread is in a call on a pipe. From the first act on, a thread that begins one is heard first.
     fn is_clear(&self, world: &mut W, place: Place, call: &Call, apart: &Apart) -> bool {
         // Whatever stands in the way of a look, the call itself will meet it.
@@ -246,7 +266,10 @@ impl<W: World> ObjectKind<W> for Pipes<W> {
             Look::Anywhere { .. } => None,
         };
         let concerned = self.open.iter();
-        let concerned = concerned.filter(|(at, _)| place.is_none_or(|place| place == **at));
+        let concerned = concerned.filter(|(at, _)| match place {
+            Some(place) => place == **at,
+            None => caller.is_none_or(|caller| world.may_touch(caller, call, **at)),
+        });
         let may_depend = world.is_tracked_on_pipe(call);
         let concerned = concerned.map(|(_, pipe)| Obstacle {
             object: pipe.object,

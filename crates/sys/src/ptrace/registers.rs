@@ -183,6 +183,11 @@ impl Registers {
                 && REPORT_INTERRUPTION.contains(&(self.0.orig_rax as i64)))
     }
 
+    /// Whether the call is a poll(2) that no time ends: made again, it waits no longer than it would have.
+    fn polls_without_end(&self) -> bool {
+        self.0.orig_rax as i64 == libc::SYS_poll && (self.0.rdx as i32) < 0
+    }
+
     /// These registers in a form that means the same in another moment: a call that was interrupted is
     /// made again. As they are, the kernel would do that by what it remembers of the thread.
     #[must_use]
@@ -219,6 +224,8 @@ impl Registers {
             _ if !self.was_interrupted() => return None,
             result if result == -i64::from(libc::EINTR) => ERESTARTNOHAND,
             ERESTARTSYS if is_among(&NEVER_INTERRUPTED) => ERESTARTNOINTR,
+            // The kernel would have it go on by a call of its own, which tells nobody that it is a poll.
+            ERESTART_RESTARTBLOCK if self.polls_without_end() => ERESTARTNOHAND,
             _ => return None,
         };
         let mut raw = self.0;
@@ -268,6 +275,23 @@ mod tests {
             (libc::SYS_read, 7),
         ] {
             assert_eq!(goes_on(number, result), None, "{number} {result}");
+        }
+    }
+
+    /// One that is to end at some time would wait for all of that time again.
+    #[test]
+    fn a_poll_without_end_is_made_again_as_itself() {
+        for (number, time, again) in [
+            (libc::SYS_poll, -1, Some(-514)),
+            (libc::SYS_poll, 1000, None),
+            (libc::SYS_restart_syscall, -1, None),
+            (libc::SYS_futex, -1, None),
+        ] {
+            let mut registers = from_call(number, -516);
+            registers.0.rdx = u64::from(i32::cast_unsigned(time));
+            let goes_on = registers.undisturbed_if_changed();
+            let result = goes_on.map(|registers| registers.result());
+            assert_eq!(result, again, "{number} {time}");
         }
     }
 

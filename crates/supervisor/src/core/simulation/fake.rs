@@ -379,8 +379,8 @@ impl World for Fake {
         let sides = state.sides(state.tasks[call.thread()].process);
         match state.op_of(call) {
             Op::Send(_) if !sides.writing => Look::Nothing,
-            Op::Receive if !sides.reading => Look::Nothing,
-            Op::Send(_) | Op::Receive => Look::At {
+            Op::Receive | Op::Ask if !sides.reading => Look::Nothing,
+            Op::Send(_) | Op::Receive | Op::Ask => Look::At {
                 place: Place(0, INNER),
                 is_read,
             },
@@ -390,7 +390,10 @@ impl World for Fake {
     }
 
     fn is_tracked_on_pipe(&self, call: &Call) -> bool {
-        matches!(self.0.borrow().op_of(call), Op::Send(_) | Op::Receive)
+        matches!(
+            self.0.borrow().op_of(call),
+            Op::Send(_) | Op::Receive | Op::Ask
+        )
     }
 
     fn bytes(&self, _: Pid, (address, _): (u64, u64)) -> Option<Vec<u8>> {

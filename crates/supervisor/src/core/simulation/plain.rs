@@ -94,6 +94,8 @@ impl<'a> Plain<'a> {
                 None if self.is_open(Side::Writing) => -1,
                 None => END,
             },
+            Op::Ask if !self.sides(self.process(task)).reading => NO_END,
+            Op::Ask => (!self.inner.is_empty() || !self.is_open(Side::Writing)).into(),
             Op::Poll => {
                 let told = (self.pipe.len() + 1000 * self.inner.len()) as i64;
                 let sides = self.sides(self.process(task));
@@ -120,7 +122,9 @@ impl<'a> Plain<'a> {
             }
             Op::Put(_) => 1,
             Op::Take => i64::from(self.pipe.pop_front().expect("a byte")),
-            Op::Send(_) | Op::Receive | Op::Poll | Op::Close(_) => self.tell_of_pipe(task, op),
+            Op::Send(_) | Op::Receive | Op::Ask | Op::Poll | Op::Close(_) => {
+                self.tell_of_pipe(task, op)
+            }
             Op::Leave => {
                 self.leave(task);
                 told
@@ -361,7 +365,7 @@ impl Heard {
         }
         let object = match step.op {
             Op::Take | Op::Poll => &mut self.pipe,
-            Op::Send(_) | Op::Receive if step.told != NO_END => &mut self.inner,
+            Op::Send(_) | Op::Receive | Op::Ask if step.told != NO_END => &mut self.inner,
             _ => return,
         };
         let task = self.tasks.entry(number(step.task)).or_default();

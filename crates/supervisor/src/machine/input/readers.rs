@@ -51,6 +51,10 @@ impl Readers {
             Syscall::Read | Syscall::Readv => true,
             // It is written at once, or not at all (PIPE_BUF of pipe(7)).
             Syscall::Write => arguments[2] <= PIPE_BUF,
+            // The kernel has noted how much time is left.
+            Syscall::Ppoll | Syscall::Select | Syscall::Pselect6 => true,
+            // Only one that no time ends is made again as it was.
+            Syscall::Poll => (arguments[2] as i32) < 0,
             _ => false,
         };
         let touching = Touching {
@@ -89,13 +93,13 @@ impl Readers {
                 true => State::Elsewhere,
                 false => State::of(thread, touching.call),
             };
-            let may_touch = state == State::There
+            let may_touch = matches!(state, State::There | State::Resumed)
                 && match touching.what {
                     Reach::Anything => has(thread, place),
                     what => leads_to(thread, what, place),
                 };
             if may_touch {
-                let can_pass = touching.is_repeatable;
+                let can_pass = touching.is_repeatable && state == State::There;
                 users.push(User { thread, can_pass });
             }
             state != State::Gone
@@ -109,6 +113,8 @@ impl Readers {
 enum State {
     /// In its call, or so it may be.
     There,
+    /// In its call, which the kernel has had go on after an interruption: nobody would hear if it did so again.
+    Resumed,
     Elsewhere,
     Gone,
 }
@@ -120,10 +126,12 @@ impl State {
             Err(error) if task::is_gone(&error) => return Self::Gone,
             Err(_) => return Self::There,
         };
+        let number = |call| row_of(call).number().to_string();
         let line = String::from_utf8_lossy(&line);
         match line.split_ascii_whitespace().next() {
             Some("running") | None => Self::There,
-            Some(other) if other == row_of(call).number().to_string() => Self::There,
+            Some(other) if other == number(call) => Self::There,
+            Some(other) if other == number(Syscall::RestartSyscall) => Self::Resumed,
             Some(_) => Self::Elsewhere,
         }
     }
@@ -165,6 +173,9 @@ mod tests {
     use std::io::Write;
     use std::process::{Child, Command, Stdio};
     use std::time::{Duration, Instant};
+
+    use rustix::process::{Signal, kill_process};
+    use surmise_linux::proc::Status;
 
     use super::*;
 
@@ -214,6 +225,23 @@ mod tests {
         child.wait().expect("wait");
         assert!(!readers.may_take(place, own));
         assert!(readers.0.is_empty(), "it has ended");
+    }
+
+    /// As it is known of a sleep, a poll is.
+    #[test]
+    fn a_call_that_the_kernel_has_had_go_on_is_told_from_others() {
+        const SLEEP: Syscall = Syscall::ClockNanosleep;
+        let mut child = Command::new("sleep").arg("60").spawn().expect("sleep");
+        let thread = Pid::from_child(&child);
+        // One that runs may be in any call.
+        let states = || [SLEEP, READ].map(|call| State::of(thread, call));
+        eventually(|| states() == [State::There, State::Elsewhere]);
+        kill_process(thread, Signal::STOP).expect("stop it");
+        eventually(|| Status::of(thread).expect("its status").state() == Some('T'));
+        kill_process(thread, Signal::CONT).expect("let it go on");
+        eventually(|| State::of(thread, SLEEP) == State::Resumed);
+        child.kill().expect("kill");
+        child.wait().expect("wait");
     }
 
     #[test]

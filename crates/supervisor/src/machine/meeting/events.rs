@@ -1,16 +1,15 @@
-//! Readiness of objects. A task that looks at readiness learns only what is decided. A rollback ends a wait, as it ends any
-//! call.
+//! Readiness of objects. A task that looks at readiness learns what is decided, or what it depends on. A rollback ends a wait,
+//! as it ends any call.
 
 use surmise_syscalls::Syscall;
 
 use super::Met;
-use crate::kind::Kind;
-use crate::meeting::Meeting;
+use crate::meeting::{Act, Meeting};
 
 pub(super) fn meet(met: &Met<'_>) -> Meeting {
     match met.name {
         Syscall::Poll | Syscall::Ppoll | Syscall::Select | Syscall::Pselect6 => {
-            Meeting::Pass(Kind::Events)
+            Meeting::Act(Act::Ask)
         }
         // What an edge-triggered queue has told once, it does not tell again.
         _ => Meeting::Wait,

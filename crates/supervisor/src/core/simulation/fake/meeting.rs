@@ -29,7 +29,7 @@ pub(super) fn meet(state: &State, call: &Call, member: Option<&Member<Fake>>) ->
             room: vec![(thread, 1)],
         })),
         Op::Send(_) if !sides.writing => Meeting::Pass(Kind::Descriptor),
-        Op::Receive if !sides.reading => Meeting::Pass(Kind::Descriptor),
+        Op::Receive | Op::Ask if !sides.reading => Meeting::Pass(Kind::Descriptor),
         Op::Send(_) => Meeting::Act(Act::Send {
             descriptor: INNER,
             bytes: (thread, 1),
@@ -38,6 +38,7 @@ pub(super) fn meet(state: &State, call: &Call, member: Option<&Member<Fake>>) ->
             descriptor: INNER,
             room: vec![(thread, 1)],
         })),
+        Op::Ask => Meeting::Act(Act::Ask),
         Op::Bear => Meeting::Bear,
         Op::Lend => lending(state, call.thread()),
         Op::Execute if member.is_some_and(|member| is_alone(state, member)) => Meeting::Execute,

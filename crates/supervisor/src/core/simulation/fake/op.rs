@@ -28,6 +28,8 @@ pub(in crate::core::simulation) enum Op {
     Receive,
     /// Is told how many bytes are in the pipes.
     Poll,
+    /// Is told whether a read of the pipe inside would find a byte or the end.
+    Ask,
     /// Closes a side of the pipe inside, for its process.
     Close(Side),
     /// Asks for durability.
@@ -75,7 +77,7 @@ impl Op {
             return Self::Lend;
         }
         let place = (hash >> 32) as usize % FILES;
-        let kind = match hash / 16 % 30 {
+        let kind = match hash / 16 % 31 {
             // In some schedules there is nothing but files, output and children.
             11..=14 | 18 if seed.is_multiple_of(2) => hash / 1024 % 11,
             // In others there is hardly anything but a pipe whose ends are closed.
@@ -101,6 +103,7 @@ impl Op {
             26 | 27 => Self::Close(Side::Writing),
             28 => Self::Close(Side::Reading),
             29 => Self::Lend,
+            30 => Self::Ask,
             _ => Self::Irrevocable,
         }
     }
@@ -127,6 +130,7 @@ impl Op {
             Self::Send(_) => Syscall::Writev,
             Self::Receive => Syscall::Readv,
             Self::Poll => Syscall::Poll,
+            Self::Ask => Syscall::Ppoll,
             Self::Sync => Syscall::Fsync,
             Self::Irrevocable => Syscall::Execve,
             Self::Bear => Syscall::Fork,

@@ -6,9 +6,10 @@ use rustix::process::Pid;
 
 use super::op::Op;
 use super::state::State;
-use super::{Fake, image_of};
+use super::{Fake, INNER, image_of};
 use crate::call::Call;
-use crate::world::{Shut, Shutting, Still};
+use crate::objects::input::Place;
+use crate::world::{Asking, Shut, Shutting, Still, Told};
 
 /// What is told of a read that finds the end of the pipe.
 pub(in crate::core::simulation) const END: i64 = -2;
@@ -109,7 +110,7 @@ impl Shutting for Fake {
         let own = state.sides(state.tasks[call.thread()].process);
         let op = state.op_of(call);
         let looked_at = match op {
-            Op::Receive if own.reading => vec![Side::Writing],
+            Op::Receive | Op::Ask if own.reading => vec![Side::Writing],
             Op::Send(_) if own.writing => vec![Side::Reading],
             Op::Poll => {
                 let others = [(own.reading, Side::Writing), (own.writing, Side::Reading)];
@@ -133,5 +134,25 @@ impl Shutting for Fake {
             found.push(Shut { keepers, is_end });
         }
         Ok(found)
+    }
+}
+
+impl Asking for Fake {
+    fn may_touch(&self, _: Pid, _: &Call, _: Place) -> bool {
+        true
+    }
+
+    fn ask(&mut self, _: Pid, _: &Call, matters: &dyn Fn(Place) -> bool) -> io::Result<Told> {
+        if !matters(Place(0, INNER)) {
+            return Ok(Told::Other);
+        }
+        let state = &mut *self.0.borrow_mut();
+        let is_ready = !state.inner.is_empty() || !state.is_open(Side::Writing);
+        Ok(match (is_ready, state.rng.u8(..3)) {
+            (_, 0) => Told::Unknown,
+            (true, _) => Told::Ready(1),
+            (false, 1) => Told::Ready(0),
+            (false, _) => Told::Nothing(None),
+        })
     }
 }

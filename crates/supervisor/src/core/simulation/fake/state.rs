@@ -386,6 +386,8 @@ impl State {
                 None if self.is_open(Side::Writing) => -1,
                 None => END,
             },
+            Op::Ask if !self.sides(self.tasks[pid].process).reading => NO_END,
+            Op::Ask => (!self.inner.is_empty() || !self.is_open(Side::Writing)).into(),
             Op::Poll => {
                 let sides = self.sides(self.tasks[pid].process);
                 let told = (self.pipe.len() + 1000 * self.inner.len()) as i64;

@@ -1,0 +1,36 @@
+//! Asking pipes whether they are ready.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::process::Pid;
+
+use crate::call::Call;
+use crate::objects::input::Place;
+
+/// What a call was told that asks what is ready.
+#[derive(Debug)]
+pub(crate) enum Told {
+    /// It asks of no pipe that matters.
+    Other,
+    /// This is its result. What else it is told is in its process' memory.
+    Ready(i64),
+    /// Nothing is ready yet. What is readable when something is, unless that comes by acts of tasks alone.
+    Nothing(Option<OwnedFd>),
+    /// The kernel alone can tell.
+    Unknown,
+}
+
+/// What a world does about calls that ask what is ready.
+pub(crate) trait Asking {
+    /// Whether a call that may touch any pipe of its process may touch this one. True in doubt.
+    fn may_touch(&self, process: Pid, call: &Call, place: Place) -> bool;
+
+    /// Tells a call what is ready, without waiting, if it asks of a pipe that matters.
+    fn ask(
+        &mut self,
+        process: Pid,
+        call: &Call,
+        matters: &dyn Fn(Place) -> bool,
+    ) -> io::Result<Told>;
+}
