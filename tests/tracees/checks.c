@@ -96,6 +96,31 @@ static void look_at_devices(int round) {
     close(ends[1]);
 }
 
+/* One that comes while it is ignored is gone, and so is one that has waited until then. */
+static void ignore_signals(int round, const struct sigaction *action) {
+    struct sigaction is;
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR2);
+    signal(SIGUSR2, SIG_IGN);
+    handled = 0;
+    look(round);
+    CHECK(sigaction(SIGUSR2, 0, &is) == 0 && is.sa_handler == SIG_IGN);
+    raise(SIGUSR2);
+    CHECK(handled == 0);
+    sigaction(SIGUSR2, action, &is);
+    CHECK(is.sa_handler == SIG_IGN);
+    sigprocmask(SIG_BLOCK, &set, 0);
+    raise(SIGUSR2);
+    look(round);
+    signal(SIGUSR2, SIG_IGN);
+    sigaction(SIGUSR2, action, 0);
+    sigprocmask(SIG_UNBLOCK, &set, 0);
+    CHECK(handled == 0);
+    raise(SIGUSR2);
+    CHECK(handled == SIGUSR2);
+}
+
 int main(void) {
     unsigned long sum = 0, first = 0;
     char *kept[40] = {0}, here[200], there[200];
@@ -133,6 +158,7 @@ int main(void) {
         handled = 0;
         raise(SIGUSR1);
         CHECK(handled == SIGUSR1);
+        ignore_signals(round, &action);
         chdir("/usr");
         sum += look(round);
         CHECK(getcwd(there, sizeof there) && !strcmp(there, "/usr"));

@@ -107,6 +107,42 @@ impl Halted<'_> {
         Ok(vessel)
     }
 
+    /// Has another process make a call, which has the memory and the handlers of signals of this one, and ends then. Returns
+    /// the result, an error number where that is negative.
+    ///
+    /// The kernel takes away what waits of a signal, from the process that comes to ignore the signal: not from others that
+    /// have the same handlers. So a rollback finds it there.
+    ///
+    /// # Errors
+    /// There can be no such process, and no call was made.
+    pub fn depute(
+        &mut self,
+        (number, arguments): (i64, [u64; 6]),
+        gate: &mut dyn Gate,
+    ) -> io::Result<i64> {
+        let mut maker = Hand {
+            held: &mut self.threads[0],
+            instruction: self.instruction,
+            gate,
+        };
+        let process = &mut *self.process;
+        let mut deputy = Vessel::deputy(&mut maker, &mut process.children, process.vessels)?;
+        process.vessels += 1;
+        let instruction = self.instruction;
+        let done = deputy.held().and_then(|held| {
+            let mut hand = Hand {
+                held,
+                instruction,
+                gate,
+            };
+            hand.call_raw(number, arguments)
+        });
+        // Nobody may find the process sharing its memory.
+        let ended = deputy.kill().and_then(|()| deputy.await_end());
+        self.process.killed.push(deputy);
+        ended.and(done)
+    }
+
     /// Any thread: what it does is the process'.
     pub(crate) fn hand<'h>(&'h mut self, gate: &'h mut dyn Gate) -> Hand<'h> {
         Hand {

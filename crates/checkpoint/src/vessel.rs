@@ -33,7 +33,25 @@ impl Vessel {
         children: &mut Children,
         order: u64,
     ) -> io::Result<Self> {
-        let inner = maker.call(call::CLONE, [call::CLONE_VESSEL, 0, 0, 0, 0, 0])?;
+        Self::with_flags(call::CLONE_VESSEL, maker, children, order)
+    }
+
+    /// Has a thread of the process make a deputy, which is no copy: it has the process' memory and handlers of signals.
+    pub(crate) fn deputy(
+        maker: &mut Hand<'_>,
+        children: &mut Children,
+        order: u64,
+    ) -> io::Result<Self> {
+        Self::with_flags(call::CLONE_DEPUTY, maker, children, order)
+    }
+
+    fn with_flags(
+        flags: u64,
+        maker: &mut Hand<'_>,
+        children: &mut Children,
+        order: u64,
+    ) -> io::Result<Self> {
+        let inner = maker.call(call::CLONE, [flags, 0, 0, 0, 0, 0])?;
         let process = match children.numbered(maker.held.thread(), inner) {
             Ok(process) => process,
             Err(error) => {

@@ -9,6 +9,7 @@ mod attending;
 mod bearing;
 mod cascade;
 mod deciding;
+mod deputing;
 mod ends;
 mod guessing;
 mod imaging;

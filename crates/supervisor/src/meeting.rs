@@ -16,6 +16,9 @@ pub(crate) enum Meeting {
     Pass(Kind),
     /// That the images know of it.
     Note(Change),
+    /// That the images know of it, and that another process makes the call, which has the same handlers of signals: what waits
+    /// of a signal would be lost if the caller itself came to ignore the signal.
+    Depute(Change),
     /// That the kind of object concerned can take it back, or hold it.
     Act(Act),
     /// That the process which it bears depends on the same, and is destroyed where it would not have been born.

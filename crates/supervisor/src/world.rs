@@ -175,6 +175,15 @@ pub(crate) trait World:
         others: &[PendingCall],
     ) -> io::Result<Born<Self::Process>>;
 
+    /// Has another process make the call in which a thread of a process waits: one that shares the process' handlers of signals.
+    /// The thread is given the result. False if that was not done. `others`: calls of the process' other threads that wait.
+    fn depute(
+        &mut self,
+        process: &mut Self::Process,
+        call: &Call,
+        others: &[PendingCall],
+    ) -> io::Result<bool>;
+
     /// A process without an image, all of which this one thread is, is about to execute a program.
     fn executes(&self, process: &mut Self::Process);
 

@@ -2,6 +2,7 @@
 
 use rustix::process::Pid;
 use surmise_checkpoint::Checkpoint;
+use surmise_sys::memory;
 use surmise_sys::seccomp::Notification;
 use surmise_syscalls::Syscall;
 
@@ -131,7 +132,10 @@ impl Script for Commands<'_> {
                 one.checkpoint.note(tracee.process.pid(), change);
             }
         }
-        tracee.let_pass(call);
+        match self.checkpoints.is_empty() || !ignores(name, call) {
+            true => tracee.let_pass(call),
+            false => tracee.depute(call),
+        }
     }
 
     fn ended(&mut self) {
@@ -139,4 +143,14 @@ impl Script for Commands<'_> {
             one.checkpoint.destroy().expect("destroy");
         }
     }
+}
+
+/// Whether a thread has its process ignore a signal.
+fn ignores(name: Syscall, call: &Notification) -> bool {
+    /// SIG_IGN.
+    const IGNORE: u64 = 1;
+    let mut handler = [0; 8];
+    name == Syscall::RtSigaction
+        && memory::read(call.thread, call.arguments[1], &mut handler).is_ok()
+        && u64::from_ne_bytes(handler) == IGNORE
 }

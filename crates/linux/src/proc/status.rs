@@ -101,10 +101,22 @@ impl Status {
         self.has_in("SigBlk:", signal)
     }
 
+    /// Whether a signal of this number, from 1 to 64, waits for the thread or for its process.
+    pub fn has_waiting(&self, signal: u32) -> bool {
+        ["SigPnd:", "ShdPnd:"]
+            .iter()
+            .any(|name| self.has_number_in(name, signal))
+    }
+
     fn has_in(&self, name: &str, signal: Signal) -> bool {
+        self.has_number_in(name, signal.as_raw().cast_unsigned())
+    }
+
+    fn has_number_in(&self, name: &str, signal: u32) -> bool {
         let mask = self.field(name);
         let mask = mask.and_then(|mask| u64::from_str_radix(mask, 16).ok());
-        mask.is_some_and(|mask| mask & (1 << (signal.as_raw() - 1)) != 0)
+        let bit = 1_u64.checked_shl(signal.wrapping_sub(1)).unwrap_or(0);
+        mask.is_some_and(|mask| mask & bit != 0)
     }
 
     /// How many threads the process has, those included that have ended and are not reaped.

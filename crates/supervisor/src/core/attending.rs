@@ -170,6 +170,7 @@ impl<W: World> Core<W> {
                 self.stats.met(kind_of(change));
                 member.note(&self.world, change);
             }
+            Meeting::Depute(change) => return self.depute(process, asked, change),
             Meeting::Act(act) => return self.act(process, asked, &act),
             Meeting::Bear => return self.bear(process, asked),
             Meeting::Lend { is_alone } => return self.lend(process, asked, is_alone),

@@ -92,9 +92,10 @@ impl<W: World> Core<W> {
         Ok(match met.map_err(fail("look at a call"))? {
             meeting @ (Meeting::Pass(_) | Meeting::Note(_)) => Some(meeting),
             // The call is made again behind an image, and met then.
-            meeting @ (Meeting::Act(_) | Meeting::Bear | Meeting::Lend { .. }) => {
-                (*guess == Guess::Truth).then_some(meeting)
-            }
+            meeting @ (Meeting::Act(_)
+            | Meeting::Depute(_)
+            | Meeting::Bear
+            | Meeting::Lend { .. }) => (*guess == Guess::Truth).then_some(meeting),
             // An image of before would stand in its way.
             Meeting::Execute | Meeting::Wait => None,
         })

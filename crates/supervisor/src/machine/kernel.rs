@@ -211,6 +211,15 @@ impl World for Machine {
         process.bear(call, others, &mut self.door)
     }
 
+    fn depute(
+        &mut self,
+        process: &mut Supervised,
+        call: &Call,
+        others: &[PendingCall],
+    ) -> io::Result<bool> {
+        process.depute(call, others, &mut self.door)
+    }
+
     fn executes(&self, process: &mut Supervised) {
         process.executes();
     }

@@ -206,7 +206,7 @@ mod tests {
                 (Disposition::Track | Disposition::Hold, met) => {
                     let kind = match met {
                         Meeting::Pass(kind) => kind.name(),
-                        Meeting::Note(_) => "noted",
+                        Meeting::Note(_) | Meeting::Depute(_) => "noted",
                         Meeting::Act(Act::Take(_)) => "input",
                         Meeting::Act(Act::Ask) => "events",
                         Meeting::Bear | Meeting::Lend { .. } => "borne",

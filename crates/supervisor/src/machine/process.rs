@@ -141,6 +141,28 @@ impl Supervised {
         })
     }
 
+    /// Has a deputy make the call that a thread waits in, and gives the thread its result. False if that was not done.
+    pub(super) fn depute(
+        &mut self,
+        call: &Call,
+        others: &[PendingCall],
+        door: &mut Door,
+    ) -> io::Result<bool> {
+        let mut calls = vec![call.pending()];
+        calls.extend(others);
+        let Ok(mut halted) = self.process.halt(&calls, Vec::new(), IMAGING, door) else {
+            return Ok(false);
+        };
+        let number = i64::from(call.row.number());
+        let result = match halted.depute((number, *call.arguments()), door) {
+            Err(error) if error.raw_os_error().is_none() => return Err(error),
+            result => result.ok(),
+        };
+        let answered = result.map(|result| (call.thread(), result));
+        halted.go_on(answered, Traced::Still, door)?;
+        Ok(answered.is_some())
+    }
+
     /// Has a call happen by which the process lends its memory.
     pub(super) fn lend(&mut self, call: &Call, door: &mut Door) -> io::Result<Lent> {
         self.process.lend(call.pending(), door)

@@ -35,6 +35,10 @@ pub const WAITID: i64 = libc::SYS_waitid;
 /// `__WALL`, tells nobody of its end, and is the tracer's at once.
 pub const CLONE_VESSEL: u64 = (libc::CLONE_UNTRACED | libc::CLONE_PTRACE) as u64;
 
+/// As [`CLONE_VESSEL`], for a process that has the maker's memory and handlers of signals, and no signals of its own or the
+/// maker's.
+pub const CLONE_DEPUTY: u64 = CLONE_VESSEL | (libc::CLONE_VM | libc::CLONE_SIGHAND) as u64;
+
 /// Command of [`PRCTL`]: the name of the thread.
 pub const SET_NAME: u64 = libc::PR_SET_NAME as u64;
 

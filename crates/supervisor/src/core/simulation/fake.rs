@@ -6,6 +6,7 @@
 
 mod births;
 mod cells;
+mod deputy;
 mod ends;
 mod family;
 mod flights;
@@ -184,6 +185,15 @@ impl World for Fake {
         };
         let image = Image { number, told };
         Ok(Imaged::Taken { image, answered })
+    }
+
+    fn depute(
+        &mut self,
+        process: &mut Pid,
+        call: &Call,
+        others: &[PendingCall],
+    ) -> io::Result<bool> {
+        Ok(self.0.borrow_mut().depute(*process, call, others))
     }
 
     fn bear(

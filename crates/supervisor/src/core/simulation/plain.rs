@@ -171,7 +171,7 @@ impl<'a> Plain<'a> {
                 self.exit(task, status);
                 0
             }
-            Op::Sync | Op::Irrevocable | Op::Execute => 0,
+            Op::Sync | Op::Ignore | Op::Irrevocable | Op::Execute => 0,
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use std::io;
 
+use rustix::process::Pid;
 use surmise_checkpoint::{Change, Checkpoint};
-use surmise_linux::proc::{self, Ids};
+use surmise_linux::proc::{self, Ids, Status, Task};
 
 use surmise_syscalls::Syscall;
 
@@ -60,6 +61,16 @@ fn is_unchanged(met: &Met<'_>, which: Ids) -> io::Result<bool> {
     let are_plain = effective == of_files && task::threads(met.process)?.len() == 1;
     let mut pairs = own.iter().zip(&met.arguments[..3]);
     Ok(are_plain && pairs.all(|(&own, &asked)| asked as u32 == own || asked as u32 == STAYS))
+}
+
+/// Whether a signal of this number waits for a process or any of its threads.
+fn is_waiting(process: Pid, signal: u32) -> io::Result<bool> {
+    for thread in task::threads(process)? {
+        if Status::of(Task { process, thread })?.has_waiting(signal) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// A soft limit can be given back, unless the hard one has been lowered meanwhile, as another thread could. Only those limits
@@ -149,8 +160,10 @@ const NO_ZOMBIES: u64 = 2;
 fn handler(met: &Met<'_>) -> io::Result<Meeting> {
     const DEFAULT: u64 = 0;
     const IGNORE: u64 = 1;
-    /// SIGCHLD, SIGCONT, SIGURG, SIGWINCH: by default they are ignored.
-    const IGNORED: [u32; 4] = [17, 18, 23, 28];
+    const CHILD: u32 = 17;
+    const CONTINUE: u32 = 18;
+    /// These, SIGURG and SIGWINCH are ignored by default.
+    const IGNORED: [u32; 4] = [CHILD, CONTINUE, 23, 28];
     // A rollback could not restore any of that; it destroys such a process.
     if met.has_no_image() {
         return Ok(Meeting::Pass(Kind::Process));
@@ -163,8 +176,13 @@ fn handler(met: &Met<'_>) -> io::Result<Meeting> {
     };
     let flags = task::word(met.process, action + 8).unwrap_or(NO_ZOMBIES);
     let ignores = handler == IGNORE || handler == DEFAULT && IGNORED.contains(&signal);
+    let change = Change::Handler(signal);
     Ok(match ignores || flags & NO_ZOMBIES != 0 {
-        true => Meeting::Wait,
-        false => Meeting::Note(Change::Handler(signal)),
+        // The kernel has a child's end and a job's going on mean more than their signals.
+        true if flags & NO_ZOMBIES != 0 || [CHILD, CONTINUE].contains(&signal) => Meeting::Wait,
+        // It is to be gone, whatever handler there is later.
+        true if is_waiting(met.process, signal)? => Meeting::Wait,
+        true => Meeting::Depute(change),
+        false => Meeting::Note(change),
     })
 }

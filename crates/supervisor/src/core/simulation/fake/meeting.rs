@@ -1,5 +1,7 @@
 //! What a fake machine says that it takes to let a call happen.
 
+use surmise_checkpoint::Change;
+
 use super::births::is_alone;
 use super::lending::lending;
 use super::op::Op;
@@ -9,6 +11,9 @@ use crate::call::Call;
 use crate::kind::Kind;
 use crate::meeting::{Act, Meeting, Wanted};
 use crate::member::Member;
+
+/// SIGINT.
+const IGNORED: u32 = 2;
 
 pub(super) fn meet(state: &State, call: &Call, member: Option<&Member<Fake>>) -> Meeting {
     let thread = address_of(call.thread());
@@ -39,6 +44,7 @@ pub(super) fn meet(state: &State, call: &Call, member: Option<&Member<Fake>>) ->
             room: vec![(thread, 1)],
         })),
         Op::Ask => Meeting::Act(Act::Ask),
+        Op::Ignore => Meeting::Depute(Change::Handler(IGNORED)),
         Op::Bear => Meeting::Bear,
         Op::Lend => lending(state, call.thread()),
         Op::Execute if member.is_some_and(|member| is_alone(state, member)) => Meeting::Execute,

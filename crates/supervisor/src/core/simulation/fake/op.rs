@@ -34,6 +34,8 @@ pub(in crate::core::simulation) enum Op {
     Close(Side),
     /// Asks for durability.
     Sync,
+    /// Comes to ignore a signal.
+    Ignore,
     /// Does what nobody can take back.
     Irrevocable,
     /// Bears a process.
@@ -77,7 +79,7 @@ impl Op {
             return Self::Lend;
         }
         let place = (hash >> 32) as usize % FILES;
-        let kind = match hash / 16 % 31 {
+        let kind = match hash / 16 % 32 {
             // In some schedules there is nothing but files, output and children.
             11..=14 | 18 if seed.is_multiple_of(2) => hash / 1024 % 11,
             // In others there is hardly anything but a pipe whose ends are closed.
@@ -104,6 +106,7 @@ impl Op {
             28 => Self::Close(Side::Reading),
             29 => Self::Lend,
             30 => Self::Ask,
+            31 => Self::Ignore,
             _ => Self::Irrevocable,
         }
     }
@@ -132,6 +135,7 @@ impl Op {
             Self::Poll => Syscall::Poll,
             Self::Ask => Syscall::Ppoll,
             Self::Sync => Syscall::Fsync,
+            Self::Ignore => Syscall::RtSigaction,
             Self::Irrevocable => Syscall::Execve,
             Self::Bear => Syscall::Fork,
             Self::Lend => Syscall::Vfork,

@@ -398,6 +398,7 @@ impl State {
             Op::Lend => self.lend(pid),
             Op::Execute => self.execute(pid),
             Op::Sync
+            | Op::Ignore
             | Op::Irrevocable
             | Op::Exit(_)
             | Op::Close(_)
