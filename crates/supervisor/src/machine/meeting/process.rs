@@ -2,7 +2,7 @@
 
 use std::io;
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
 use surmise_checkpoint::{Change, Checkpoint};
 use surmise_linux::proc::{self, Ids, Status, Task};
 
@@ -61,6 +61,12 @@ fn is_unchanged(met: &Met<'_>, which: Ids) -> io::Result<bool> {
     let are_plain = effective == of_files && task::threads(met.process)?.len() == 1;
     let mut pairs = own.iter().zip(&met.arguments[..3]);
     Ok(are_plain && pairs.all(|(&own, &asked)| asked as u32 == own || asked as u32 == STAYS))
+}
+
+/// Whether the kernel may reap children of a process by itself as it is.
+fn may_lose_children(met: &Met<'_>) -> io::Result<bool> {
+    let ignores = Status::of(met.process)?.ignores(Signal::CHILD);
+    Ok(ignores || met.known.seen.reaps_by_itself())
 }
 
 /// Whether a signal of this number waits for a process or any of its threads.
@@ -178,8 +184,10 @@ fn handler(met: &Met<'_>) -> io::Result<Meeting> {
     let ignores = handler == IGNORE || handler == DEFAULT && IGNORED.contains(&signal);
     let change = Change::Handler(signal);
     Ok(match ignores || flags & NO_ZOMBIES != 0 {
-        // The kernel has a child's end and a job's going on mean more than their signals.
-        true if flags & NO_ZOMBIES != 0 || [CHILD, CONTINUE].contains(&signal) => Meeting::Wait,
+        // The kernel has a job's going on mean more than its signal.
+        true if flags & NO_ZOMBIES != 0 || signal == CONTINUE => Meeting::Wait,
+        // And a child's end, where nobody need wait for the child.
+        true if signal == CHILD && (handler == IGNORE || may_lose_children(met)?) => Meeting::Wait,
         // It is to be gone, whatever handler there is later.
         true if is_waiting(met.process, signal)? => Meeting::Wait,
         true => Meeting::Depute(change),
