@@ -27,6 +27,8 @@ enum FilesOrder {
     Settle(Vec<u64>),
     /// Calls that wait on behalf of these marks fail.
     GiveUp(Vec<u64>),
+    /// Until this is ordered with `false`, calls that wait on behalf of these marks fail, and are made again.
+    GiveWay(Vec<u64>, bool),
     /// Undo what these marks have changed, newest first.
     Undo(Vec<u64>),
     /// Tell what is at this path.
@@ -141,6 +143,11 @@ impl Files for UndecidedFiles {
         self.order(FilesOrder::GiveUp(marks.to_vec())).map(drop)
     }
 
+    fn give_way(&self, marks: &[u64], stops: bool) -> io::Result<()> {
+        let order = FilesOrder::GiveWay(marks.to_vec(), stops);
+        self.order(order).map(drop)
+    }
+
     fn undo(&self, marks: &[u64]) -> io::Result<()> {
         self.order(FilesOrder::Undo(marks.to_vec())).map(drop)
     }
@@ -233,6 +240,7 @@ impl UndoLog {
                 }
                 FilesOrder::Settle(marks) => done(notifier.settle(view, &marks)),
                 FilesOrder::GiveUp(marks) => done(notifier.give_up(view, &marks)),
+                FilesOrder::GiveWay(marks, stops) => done(notifier.give_way(view, &marks, stops)),
                 FilesOrder::Undo(marks) => done(notifier.undo(view, &marks)),
             };
             let report = match done {
@@ -245,6 +253,9 @@ impl UndoLog {
             // If the supervisor has died, its closed end is the next event.
             let _ = self.link.send(&report);
         }
+        // A thread that waits in the view is deaf to every signal, so its process could not be ended. Fails only when the
+        // device is gone, and nobody waits there.
+        let _ = notifier.abandon(view);
     }
 
     /// Ends [`Self::obey`].

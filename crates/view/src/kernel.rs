@@ -136,6 +136,27 @@ impl Notifier {
         self.notifier.resume(view)
     }
 
+    /// [`View::give_way`].
+    ///
+    /// # Errors
+    /// As for writing to the device.
+    pub fn give_way(&self, view: &View, marks: &[u64], stops: bool) -> io::Result<()> {
+        view.give_way(&ids(marks), stops);
+        match stops {
+            true => self.notifier.resume(view),
+            false => Ok(()),
+        }
+    }
+
+    /// [`View::abandon`].
+    ///
+    /// # Errors
+    /// As for writing to the device.
+    pub fn abandon(&self, view: &View) -> io::Result<()> {
+        view.abandon();
+        self.notifier.resume(view)
+    }
+
     /// [`View::undo`], the newest mark first. The processes stand still, outside of calls, and the caller is no thread
     /// of the server.
     ///

@@ -10,6 +10,7 @@ mod change;
 mod copying;
 mod core;
 mod data;
+mod decider;
 mod directories;
 mod directory;
 mod facts;
@@ -62,7 +63,7 @@ use crate::store::ObjectStore;
 use crate::types::{Attributes, InodeKey, Lifetime, NodeId};
 use change::Changes;
 use core::Core;
-use undo::Decider;
+use decider::Decider;
 
 /// The format of the view's log.
 pub(crate) const LOG_FORMAT: Format = Format {

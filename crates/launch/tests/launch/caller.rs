@@ -2,11 +2,12 @@
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use surmise_kept::{Answer, Notice, Peer, Rule, StateRoot, Verdict};
 use surmise_launch::{Launch, LaunchError, Outcome, Person, Question};
 
-use surmise_supervisor::{Guessing, Stats, Torture};
+use surmise_supervisor::{Guessing, Right, Stats, Torture};
 
 use crate::client;
 
@@ -46,6 +47,10 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
             "--torture" => {
                 let seed = value().parse().expect("a seed");
                 launch.guessing = vec![Guessing::Torture(Torture { seed, rate: 0.3 })];
+            }
+            "--predict-late" => {
+                let (rate, delay, wrong) = (1.0, Duration::from_secs(60), 0.0);
+                launch.guessing = vec![Guessing::Right(Right { rate, delay, wrong })];
             }
             "--wait" => launch.wait = true,
             "--hold-streams" => launch.boundary.hold_streams = true,

@@ -4,14 +4,15 @@
 use std::cell::RefCell;
 use std::fs;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use surmise_kept::Status;
 use surmise_testkit::Act::Do;
+use surmise_testkit::watchdog;
 
 use crate::Test;
 use crate::commits::commit;
-use crate::setting::Setting;
+use crate::setting::{Setting, children};
 use crate::strike::{Census, Dice, Victim, rounds, strike};
 
 pub const TESTS: &[Test] = &[
@@ -28,6 +29,7 @@ pub const TESTS: &[Test] = &[
         at_random(setting, Victim::Supervisor);
     }),
     ("what_is_undecided_at_a_kill_never_was", undecided),
+    ("who_waits_for_a_decision_at_a_kill_ends", waiting),
     ("pid_1_killed_at_random", |setting| {
         at_random(setting, Victim::Init);
     }),
@@ -130,6 +132,39 @@ fn undecided(setting: &Setting) {
     }
     assert!(lines > 0, "nothing was ever decided");
     eprintln!("{lines} lines of user {} were decided", setting.user());
+}
+
+/// A thread that waits in the view is deaf even to `SIGKILL`, and nobody decides any more.
+fn waiting(setting: &Setting) {
+    /// Others have the file open, and would see it change.
+    const SCRIPT: &str = "test -e /usr; echo one >f; exec 3<f; sleep 600 & echo two >f";
+    let words = ["--name", "t", "--predict-late", "--", "sh", "-c", SCRIPT];
+    thread::scope(|scope| {
+        let running = scope.spawn(|| setting.run_by(&[], &words).seconds(30).outcome());
+        let deadline = Instant::now() + watchdog::LIMIT;
+        // Any request takes a moment.
+        let mut looks = 0;
+        while looks < 100 {
+            let init = Victim::Init.find(setting);
+            let mut commands = init.map_or(Vec::new(), children).into_iter();
+            looks = match commands.any(is_deaf) {
+                true => looks + 1,
+                false => 0,
+            };
+            assert!(Instant::now() < deadline, "nobody waits");
+            thread::sleep(Duration::from_millis(1));
+        }
+        let (census, _) = killed(setting, Victim::Supervisor, Duration::ZERO);
+        running.join().expect("an outcome");
+        is_usable(setting, &census);
+    });
+}
+
+/// Whether a process sleeps so that no signal wakes it (proc_pid_stat(5)).
+fn is_deaf(process: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").map(|(_, fields)| fields);
+    state.is_some_and(|state| state.starts_with('D'))
 }
 
 /// Who was there, and how long it took until nobody was.

@@ -103,8 +103,12 @@ impl<W: World> Core<W> {
         let Some(member) = self.members.get_mut(&process) else {
             return Ok(false);
         };
+        let gave_way = self.objects.files.let_stop(process, true);
+        gave_way.map_err(fail("have the view give way"))?;
         let stands = self.world.stop(&mut member.process, &calls, signals);
         let stands = stands.map_err(fail("stop a process"))?;
+        let gave_way = self.objects.files.let_stop(process, false);
+        gave_way.map_err(fail("have the view serve a process again"))?;
         self.perform(effects)?;
         self.forget_answered()?;
         Ok(stands)

@@ -74,6 +74,13 @@ pub trait Files: AsFd + fmt::Debug {
     /// The domain cannot go on.
     fn give_up(&self, marks: &[u64]) -> io::Result<()>;
 
+    /// Calls that wait there for a decision on behalf of these marks fail with `EINTR`: their processes are about to be stopped,
+    /// and make the calls again. Until this is said with `stops` false.
+    ///
+    /// # Errors
+    /// The domain cannot go on.
+    fn give_way(&self, marks: &[u64], stops: bool) -> io::Result<()>;
+
     /// Undoes what these marks have changed, newest first: nothing else lies on it. The processes stand still.
     ///
     /// # Errors
@@ -198,6 +205,16 @@ impl ViewFiles {
             object: mark.object(),
             answer: Answer::Continue,
         })
+    }
+
+    /// A process is about to be stopped, or has been. A thread that waits in the view would never stop.
+    pub(crate) fn let_stop(&self, process: Pid, stops: bool) -> io::Result<()> {
+        let own = self.marks.values().filter(|mark| mark.process == process);
+        let own: Vec<u64> = own.map(|mark| mark.number).collect();
+        match &self.files {
+            Some(files) if !own.is_empty() => files.give_way(&own, stops),
+            _ => Ok(()),
+        }
     }
 
     /// A process has borne another, which has open what it has.

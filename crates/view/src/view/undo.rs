@@ -15,9 +15,7 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::fmt;
 use std::io;
-use std::sync::OnceLock;
 
 use rustix::io::Errno;
 use surmise_fuse::Postponed;
@@ -57,6 +55,10 @@ pub(super) struct Undecided {
     provided: HashSet<NodeId>,
     /// Calls of these marks that would wait for a decision fail: their processes are about to be rolled back.
     gives_up: HashSet<MarkId>,
+    /// So do calls of these: their processes are about to be stopped for something else.
+    gives_way: HashSet<MarkId>,
+    /// Nobody decides any more.
+    is_abandoned: bool,
     /// How often something came that calls may have waited for.
     decided: u64,
 }
@@ -70,23 +72,7 @@ enum Whose {
     Unknown,
 }
 
-/// The role that is asked to have everything decided.
-#[derive(Default)]
-pub(super) struct Decider(OnceLock<Box<dyn Fn() + Send + Sync>>);
-
-impl fmt::Debug for Decider {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Decider")
-    }
-}
-
 impl View {
-    /// `ask` is called, from any thread, when a call waits until nothing is undecided.
-    pub fn ask_for_decision_by(&self, ask: impl Fn() + Send + Sync + 'static) {
-        // There is one who decides.
-        let _ = self.decider.0.set(Box::new(ask));
-    }
-
     /// What a process changes from now on is the new mark's. The process is named by its number in the caller's
     /// namespace. `has_borne` says that its children may share what it has open. As long as the process has marks, that need
     /// not be said a second time of the same files.
@@ -137,6 +123,25 @@ impl View {
             .filter(|mark| undecided.marks.contains_key(mark));
         undecided.gives_up.extend(there.copied());
         undecided.decided += 1;
+    }
+
+    /// As [`Self::give_up`], until this is said again with `stops` false: the processes of these marks are about to be stopped,
+    /// and make such calls again when they go on.
+    pub fn give_way(&self, marks: &[MarkId], stops: bool) {
+        let mut core = self.locked();
+        let undecided = &mut core.undecided;
+        undecided.gives_way.clear();
+        if stops {
+            undecided.gives_way.extend(marks);
+            undecided.decided += 1;
+        }
+    }
+
+    /// Calls that wait for a decision fail, and so do those that would: the caller of this module has died.
+    pub fn abandon(&self) {
+        let mut core = self.locked();
+        core.undecided.is_abandoned = true;
+        core.undecided.decided += 1;
     }
 
     /// What these marks have changed, named newest first, is as it was before. They are gone. Returns what the kernel has
@@ -190,8 +195,8 @@ impl View {
         let is_decided =
             !core.is_marked() || then.is_some_and(|then| then != core.undecided.decided);
         drop(core);
-        if !is_decided && let Some(ask) = self.decider.0.get() {
-            ask();
+        if !is_decided {
+            self.decider.ask();
         }
         is_decided
     }
@@ -436,12 +441,13 @@ impl Core {
     /// What a call fails with that has to wait for a decision.
     fn postponed(&self) -> io::Error {
         let undecided = &self.undecided;
-        let is_given_up = match CALLER.get() {
-            // The kernel lets no data go of a file while it writes some back, so an undoing would wait for that.
-            Some(0) => !undecided.gives_up.is_empty(),
-            Some(thread) => undecided.gives_up_of(undecided.families.known(thread)),
-            None => undecided.gives_up_of(undecided.marks.values().next_back().copied()),
-        };
+        let is_given_up = undecided.is_abandoned
+            || match CALLER.get() {
+                // The kernel lets no data go of a file while it writes some back, so an undoing would wait for that.
+                Some(0) => !undecided.gives_up.is_empty(),
+                Some(thread) => undecided.gives_up_of(undecided.families.known(thread)),
+                None => undecided.gives_up_of(undecided.marks.values().next_back().copied()),
+            };
         if is_given_up {
             return Errno::INTR.into();
         }
@@ -452,9 +458,9 @@ impl Core {
 }
 
 impl Undecided {
-    /// Whether a process is about to be rolled back.
+    /// Whether a process is about to be rolled back, or stopped.
     fn gives_up_of(&self, process: Option<u32>) -> bool {
-        let mut marks = self.gives_up.iter();
+        let mut marks = self.gives_up.union(&self.gives_way);
         process.is_some() && marks.any(|mark| self.marks.get(mark).copied() == process)
     }
 

@@ -33,6 +33,23 @@ fn a_parent_goes_on_before_the_exit_of_its_child_is_certain() {
     collected("python", &["python3", "family.py"], python);
 }
 
+/// The child stands still at its exit with the file open, so the change waits in the view until the child has really ended. For
+/// that the parent has to be stopped, which waits in the view.
+#[test]
+fn a_parent_changes_what_a_child_has_read_that_has_exited() {
+    const SCRIPT: &str = "test -e /usr; echo one >file; text=$(cat file); echo two >file
+        echo $text $(cat file)";
+    as_each_user(|setting| {
+        for guesses in ["1:300ms", "1:30ms"] {
+            let command = ["sh", "-c", SCRIPT];
+            let arguments = ["run", "--dry-run", "--predict-right", guesses, "--"];
+            let arguments: Vec<_> = arguments.into_iter().chain(command).collect();
+            let got = setting.surmise(&arguments).outcome();
+            got.assert_code(0).assert_stdout("one two\n");
+        }
+    });
+}
+
 /// A parent that sleeps until its child ends would have slept without any guess. Nothing is decided while the child runs.
 #[test]
 fn a_parent_that_sleeps_for_a_child_does_not_wait_for_a_decision() {

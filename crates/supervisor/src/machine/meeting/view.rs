@@ -192,6 +192,10 @@ mod tests {
             unreachable!("nothing is changed")
         }
 
+        fn give_way(&self, _: &[u64], _: bool) -> io::Result<()> {
+            unreachable!("nothing is changed")
+        }
+
         fn give_up(&self, _: &[u64]) -> io::Result<()> {
             unreachable!("nothing is changed")
         }

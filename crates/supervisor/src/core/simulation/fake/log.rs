@@ -60,6 +60,10 @@ impl Files for Log {
         Ok(())
     }
 
+    fn give_way(&self, _: &[u64], _: bool) -> io::Result<()> {
+        Ok(())
+    }
+
     fn give_up(&self, _: &[u64]) -> io::Result<()> {
         Ok(())
     }
