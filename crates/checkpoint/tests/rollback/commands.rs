@@ -1,13 +1,14 @@
 //! A supervisor that does what the program asks of it, by a kill(2) that is addressed to nobody.
 
 use rustix::process::Pid;
-use surmise_checkpoint::Checkpoint;
+use surmise_checkpoint::{Checkpoint, Traced};
 use surmise_sys::memory;
 use surmise_sys::seccomp::Notification;
 use surmise_syscalls::Syscall;
+use surmise_testkit::watchdog::LIMIT;
 
 use crate::steps::change;
-use crate::tracee::{Script, Tracee};
+use crate::tracee::{Script, Tracee, pending};
 
 /// What a tracee's kill(2) is addressed to when it means its supervisor.
 pub const COMMAND: u64 = 0x5bec_0000;
@@ -142,6 +143,19 @@ impl Script for Commands<'_> {
         for one in self.checkpoints.drain(..) {
             one.checkpoint.destroy().expect("destroy");
         }
+    }
+}
+
+impl Tracee {
+    /// Has a deputy make the call of a thread.
+    pub fn depute(&mut self, call: &Notification) {
+        let (made, call) = ((i64::from(call.number), call.arguments), pending(call));
+        let gate = &mut self.gate;
+        let halted = self.process.halt(&[call], Vec::new(), LIMIT, gate);
+        let mut halted = halted.expect("halt");
+        let result = halted.depute(made, gate).expect("depute");
+        let gone = halted.go_on(Some((call.thread, result)), Traced::Still, gate);
+        gone.expect("let go");
     }
 }
 

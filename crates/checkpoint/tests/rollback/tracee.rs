@@ -179,17 +179,6 @@ impl Tracee {
         gone.expect("let go");
     }
 
-    /// Has a deputy make the call of a thread.
-    pub fn depute(&mut self, call: &Notification) {
-        let (made, call) = ((i64::from(call.number), call.arguments), pending(call));
-        let gate = &mut self.gate;
-        let halted = self.process.halt(&[call], Vec::new(), LIMIT, gate);
-        let mut halted = halted.expect("halt");
-        let result = halted.depute(made, gate).expect("depute");
-        let gone = halted.go_on(Some((call.thread, result)), Traced::Still, gate);
-        gone.expect("let go");
-    }
-
     /// Discards a checkpoint that others are older than.
     pub fn discard(&mut self, checkpoint: Checkpoint) {
         self.vessels.remove(&checkpoint.vessel());
