@@ -62,6 +62,6 @@ pub use halted::{Halted, Standing, Traced};
 pub use lending::Lent;
 pub use obstacles::{Suspicions, filters, obstacle, pid_namespaces};
 pub use passing::{Passed, pass_boundaries};
-pub use process::Process;
+pub use process::{GiveWay, Process};
 pub use rollback::{Departing, Restored};
 pub use vessel::is_vessel;

@@ -142,13 +142,28 @@ impl Process {
         patience: Duration,
         gate: &mut dyn Gate,
     ) -> Result<Halted<'a>, CheckpointError> {
+        self.halt_by(pending, at_signal, (patience, &mut || Ok(())), gate)
+    }
+
+    /// As [`Self::halt`]. `give_way` is called whenever threads have been asked to stop, and has what else keeps them from that
+    /// let them go: they stop before they see how their calls ended.
+    ///
+    /// # Errors
+    /// As [`Self::halt`].
+    pub fn halt_by<'a>(
+        &'a mut self,
+        pending: &[PendingCall],
+        at_signal: Vec<Stopped>,
+        by: (Duration, GiveWay<'_>),
+        gate: &mut dyn Gate,
+    ) -> Result<Halted<'a>, CheckpointError> {
         let was_traced = self.is_traced();
         let mut held = Vec::new();
         let taken = at_signal.into_iter().try_for_each(|stopped| {
             held.extend(Stopping::at_signal(stopped)?.finish()?);
             Ok(())
         });
-        let stopped = taken.and_then(|()| self.stop_all(pending, &mut held, patience, gate));
+        let stopped = taken.and_then(|()| self.stop_all(pending, &mut held, by, gate));
         let stopped = stopped.and_then(|instruction| {
             let restored = restore_order(&mut held, true, instruction);
             restored.map_err(taking("put signals in order"))?;
@@ -188,7 +203,7 @@ impl Process {
         &mut self,
         pending: &[PendingCall],
         held: &mut Vec<Held>,
-        patience: Duration,
+        (patience, give_way): (Duration, GiveWay<'_>),
         gate: &mut dyn Gate,
     ) -> Result<u64, CheckpointError> {
         // A thread that is stopped bears no others, so every look finds fewer that are new.
@@ -204,7 +219,7 @@ impl Process {
                 .filter(|thread| !held.iter().any(|held| held.thread() == *thread))
                 .collect();
             let before = held.len();
-            self.stop_each(&new, pending, held, patience, gate)?;
+            self.stop_each(&new, pending, held, (patience, give_way), gate)?;
             let found = held.len() - before;
             // Threads that all waited for an answer since before the look have made no others.
             let none_ran = found == new.len() && held.iter().all(Held::was_notifying);
@@ -240,7 +255,7 @@ impl Process {
         threads: &[Pid],
         pending: &[PendingCall],
         held: &mut Vec<Held>,
-        patience: Duration,
+        (patience, give_way): (Duration, GiveWay<'_>),
         gate: &mut dyn Gate,
     ) -> Result<(), CheckpointError> {
         let mut begun = Vec::new();
@@ -258,6 +273,10 @@ impl Process {
                     break;
                 }
             }
+        }
+        if !begun.is_empty() {
+            let gave_way = give_way().map_err(taking("have calls give way"));
+            outcome = outcome.and(gave_way);
         }
         for stopping in begun {
             let thread = stopping.thread();
@@ -301,6 +320,9 @@ fn undisturbed(thread: Held, traced: bool, instruction: u64) {
     // Fails only for a thread that was killed.
     let _ = thread.release(&departure, instruction);
 }
+
+/// Has threads let go that wait for something else than the supervisor.
+pub type GiveWay<'a> = &'a mut dyn FnMut() -> io::Result<()>;
 
 impl Process {
     /// Kills a vessel; it stays a zombie of the process for a while.

@@ -15,7 +15,7 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use rustix::process::Pid;
-use surmise_checkpoint::{Change, PendingCall};
+use surmise_checkpoint::{Change, GiveWay, PendingCall};
 use surmise_sys::seccomp::Answer;
 
 use crate::call::Call;
@@ -188,12 +188,14 @@ pub(crate) trait World:
     fn executes(&self, process: &mut Self::Process);
 
     /// Stops all threads of a process, whatever they are doing. `calls` and `signals`: those of its threads that wait in
-    /// a call, and that have stopped to take a signal. False if it has ended.
+    /// a call, and that have stopped to take a signal. `give_way` is called when they have been asked to stop. False if it has
+    /// ended.
     fn stop(
         &mut self,
         process: &mut Self::Process,
         calls: &[PendingCall],
         signals: Vec<Self::Signal>,
+        give_way: GiveWay<'_>,
     ) -> io::Result<bool>;
 
     /// Makes a process that was stopped what an image holds. Returns how many pages of memory were copied; `None` if

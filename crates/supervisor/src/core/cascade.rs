@@ -103,11 +103,13 @@ impl<W: World> Core<W> {
         let Some(member) = self.members.get_mut(&process) else {
             return Ok(false);
         };
-        let gave_way = self.objects.files.let_stop(process, true);
-        gave_way.map_err(fail("have the view give way"))?;
-        let stands = self.world.stop(&mut member.process, &calls, signals);
+        let files = &self.objects.files;
+        // Before a thread is asked to stop it would see that its call was interrupted.
+        let mut give_way = || files.let_stop(process, true);
+        let (world, own) = (&mut self.world, &mut member.process);
+        let stands = world.stop(own, &calls, signals, &mut give_way);
         let stands = stands.map_err(fail("stop a process"))?;
-        let gave_way = self.objects.files.let_stop(process, false);
+        let gave_way = files.let_stop(process, false);
         gave_way.map_err(fail("have the view serve a process again"))?;
         self.perform(effects)?;
         self.forget_answered()?;

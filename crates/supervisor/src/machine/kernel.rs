@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use rustix::process::{Pid, Signal};
-use surmise_checkpoint::{Change, Checkpoint, PendingCall};
+use surmise_checkpoint::{Change, Checkpoint, GiveWay, PendingCall};
 use surmise_sys::memory;
 use surmise_sys::ptrace::Stopped;
 use surmise_sys::seccomp::Answer;
@@ -229,8 +229,9 @@ impl World for Machine {
         process: &mut Supervised,
         calls: &[PendingCall],
         signals: Vec<Stopped>,
+        give_way: GiveWay<'_>,
     ) -> io::Result<bool> {
-        process.stop(calls, signals, &mut self.door)
+        process.stop(calls, signals, give_way, &mut self.door)
     }
 
     fn restore(

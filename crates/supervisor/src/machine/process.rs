@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
 use surmise_checkpoint::{
-    Account, Birth, Change, Checkpoint, CheckpointError, Departing, Gate, Halted, Lent,
+    Account, Birth, Change, Checkpoint, CheckpointError, Departing, Gate, GiveWay, Halted, Lent,
     PendingCall, Process, Standing, Traced,
 };
 use surmise_sys::memory;
@@ -173,13 +173,17 @@ impl Supervised {
         &mut self,
         calls: &[PendingCall],
         signals: Vec<Stopped>,
+        give_way: GiveWay<'_>,
         door: &mut Door,
     ) -> io::Result<bool> {
         // It stands at its exit.
         if self.standing.is_some() {
             return Ok(true);
         }
-        match self.process.halt(calls, signals, STOPPING, door) {
+        match self
+            .process
+            .halt_by(calls, signals, (STOPPING, give_way), door)
+        {
             Ok(halted) => {
                 self.standing = Some(halted.stand());
                 Ok(true)

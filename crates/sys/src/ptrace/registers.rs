@@ -40,6 +40,55 @@ const REPORT_INTERRUPTION: [i64; 19] = [
     libc::SYS_connect,
 ];
 
+/// Calls that report `EINTR` where the file system that serves the file has them give way to a stop, and have done nothing then.
+/// No signal interrupts them.
+const GIVE_WAY: [i64; 44] = [
+    libc::SYS_open,
+    libc::SYS_openat,
+    libc::SYS_openat2,
+    libc::SYS_creat,
+    libc::SYS_truncate,
+    libc::SYS_ftruncate,
+    libc::SYS_fallocate,
+    libc::SYS_pwrite64,
+    libc::SYS_pwritev,
+    libc::SYS_pwritev2,
+    libc::SYS_copy_file_range,
+    libc::SYS_sendfile,
+    libc::SYS_rename,
+    libc::SYS_renameat,
+    libc::SYS_renameat2,
+    libc::SYS_link,
+    libc::SYS_linkat,
+    libc::SYS_unlink,
+    libc::SYS_unlinkat,
+    libc::SYS_symlink,
+    libc::SYS_symlinkat,
+    libc::SYS_mkdir,
+    libc::SYS_mkdirat,
+    libc::SYS_rmdir,
+    libc::SYS_mknod,
+    libc::SYS_mknodat,
+    libc::SYS_chmod,
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    libc::SYS_fchmodat2,
+    libc::SYS_chown,
+    libc::SYS_fchown,
+    libc::SYS_lchown,
+    libc::SYS_fchownat,
+    libc::SYS_utime,
+    libc::SYS_utimes,
+    libc::SYS_futimesat,
+    libc::SYS_utimensat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+];
+
 /// How many words the general registers are.
 const WORDS: usize = 27;
 const _: () = assert!(size_of::<libc::user_regs_struct>() == WORDS * size_of::<u64>());
@@ -180,7 +229,9 @@ impl Registers {
                 result,
                 ERESTARTSYS | ERESTARTNOINTR | ERESTARTNOHAND | ERESTART_RESTARTBLOCK
             ) || result == -i64::from(libc::EINTR)
-                && REPORT_INTERRUPTION.contains(&(self.0.orig_rax as i64)))
+                && [&REPORT_INTERRUPTION[..], &GIVE_WAY]
+                    .iter()
+                    .any(|calls| calls.contains(&(self.0.orig_rax as i64))))
     }
 
     /// Whether the call is a poll(2) that no time ends: made again, it waits no longer than it would have.
@@ -222,7 +273,10 @@ impl Registers {
         let is_among = |calls: &[i64]| calls.contains(&(self.0.orig_rax as i64));
         let again = match self.result() {
             _ if !self.was_interrupted() => return None,
-            result if result == -i64::from(libc::EINTR) => ERESTARTNOHAND,
+            result if result == -i64::from(libc::EINTR) => match is_among(&GIVE_WAY) {
+                true => ERESTARTNOINTR,
+                false => ERESTARTNOHAND,
+            },
             ERESTARTSYS if is_among(&NEVER_INTERRUPTED) => ERESTARTNOINTR,
             // The kernel would have it go on by a call of its own, which tells nobody that it is a poll.
             ERESTART_RESTARTBLOCK if self.polls_without_end() => ERESTARTNOHAND,
@@ -276,6 +330,15 @@ mod tests {
         ] {
             assert_eq!(goes_on(number, result), None, "{number} {result}");
         }
+    }
+
+    #[test]
+    fn a_change_of_a_file_that_gave_way_is_made_again_whatever_signal_comes() {
+        let interrupted = from_call(libc::SYS_openat, -i64::from(libc::EINTR));
+        let again = interrupted.undisturbed_if_changed();
+        assert_eq!(again.map(|registers| registers.result()), Some(-513));
+        let other = from_call(libc::SYS_close, -i64::from(libc::EINTR));
+        assert_eq!(other.undisturbed_if_changed(), None);
     }
 
     /// One that is to end at some time would wait for all of that time again.

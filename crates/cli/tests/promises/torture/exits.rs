@@ -40,12 +40,17 @@ fn a_parent_changes_what_a_child_has_read_that_has_exited() {
     const SCRIPT: &str = "test -e /usr; echo one >file; text=$(cat file); echo two >file
         echo $text $(cat file)";
     as_each_user(|setting| {
+        compile(setting, "gives.c", &["gcc", "-O1"]);
         for guesses in ["1:300ms", "1:30ms"] {
-            let command = ["sh", "-c", SCRIPT];
             let arguments = ["run", "--dry-run", "--predict-right", guesses, "--"];
-            let arguments: Vec<_> = arguments.into_iter().chain(command).collect();
-            let got = setting.surmise(&arguments).outcome();
-            got.assert_code(0).assert_stdout("one two\n");
+            for (command, wanted) in [
+                (&["sh", "-c", SCRIPT][..], "one two\n"),
+                (&["./gives"], "gives ok\n"),
+            ] {
+                let arguments: Vec<_> = arguments.iter().chain(command).copied().collect();
+                let got = setting.surmise(&arguments).outcome();
+                got.assert_code(0).assert_stdout(wanted);
+            }
         }
     });
 }

@@ -23,7 +23,7 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use rustix::process::Pid;
-use surmise_checkpoint::{Change, PendingCall};
+use surmise_checkpoint::{Change, GiveWay, PendingCall};
 use surmise_sys::seccomp::Answer;
 
 use crate::call::Call;
@@ -229,7 +229,9 @@ impl World for Fake {
         process: &mut Pid,
         calls: &[PendingCall],
         signals: Vec<Pid>,
+        give_way: GiveWay<'_>,
     ) -> io::Result<bool> {
+        give_way()?;
         let state = &mut *self.0.borrow_mut();
         let threads = state.threads(*process);
         let pending = |thread| has_call(calls, thread);
