@@ -160,7 +160,8 @@ impl<'a> Halted<'a> {
         asked.map_err(taking("ask for signal stacks"))?;
         let tid_address = self.tid_address(gate);
         let tid_address = tid_address.map_err(taking("read where a thread's end is told"))?;
-        let vessel = self.vessel(gate).map_err(taking("make a vessel"))?;
+        let vessel = self.vessel(call::CLONE_VESSEL, gate);
+        let vessel = vessel.map_err(taking("make a vessel"))?;
         Ok(Checkpoint {
             vessel,
             threads,

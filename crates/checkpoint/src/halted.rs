@@ -94,15 +94,15 @@ impl Halted<'_> {
         .call_raw(number, arguments)
     }
 
-    /// Has a thread make a vessel.
-    pub(crate) fn vessel(&mut self, gate: &mut dyn Gate) -> io::Result<Vessel> {
+    /// Has a thread make a vessel, or a deputy: by these flags of clone(2).
+    pub(crate) fn vessel(&mut self, flags: u64, gate: &mut dyn Gate) -> io::Result<Vessel> {
         let mut maker = Hand {
             held: &mut self.threads[0],
             instruction: self.instruction,
             gate,
         };
         let process = &mut *self.process;
-        let vessel = Vessel::make(&mut maker, &mut process.children, process.vessels)?;
+        let vessel = Vessel::make(flags, &mut maker, &mut process.children, process.vessels)?;
         process.vessels += 1;
         Ok(vessel)
     }
@@ -120,14 +120,7 @@ impl Halted<'_> {
         (number, arguments): (i64, [u64; 6]),
         gate: &mut dyn Gate,
     ) -> io::Result<i64> {
-        let mut maker = Hand {
-            held: &mut self.threads[0],
-            instruction: self.instruction,
-            gate,
-        };
-        let process = &mut *self.process;
-        let mut deputy = Vessel::deputy(&mut maker, &mut process.children, process.vessels)?;
-        process.vessels += 1;
+        let mut deputy = self.vessel(call::CLONE_DEPUTY, gate)?;
         let instruction = self.instruction;
         let done = deputy.held().and_then(|held| {
             let mut hand = Hand {

@@ -26,26 +26,9 @@ pub(crate) struct Vessel {
 }
 
 impl Vessel {
-    /// Has a thread of the process, all of whose threads are stopped, make a vessel. `order` is how many the
-    /// process has made before.
+    /// Has a thread of the process, all of whose threads are stopped, make a vessel, or a deputy: by these flags of clone(2).
+    /// `order` is how many the process has made before.
     pub(crate) fn make(
-        maker: &mut Hand<'_>,
-        children: &mut Children,
-        order: u64,
-    ) -> io::Result<Self> {
-        Self::with_flags(call::CLONE_VESSEL, maker, children, order)
-    }
-
-    /// Has a thread of the process make a deputy, which is no copy: it has the process' memory and handlers of signals.
-    pub(crate) fn deputy(
-        maker: &mut Hand<'_>,
-        children: &mut Children,
-        order: u64,
-    ) -> io::Result<Self> {
-        Self::with_flags(call::CLONE_DEPUTY, maker, children, order)
-    }
-
-    fn with_flags(
         flags: u64,
         maker: &mut Hand<'_>,
         children: &mut Children,

@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use rustix::process::Pid;
+use surmise_checkpoint::Change;
 use surmise_engine::{Access, Answer as Permission, Node, WaiterId};
 use surmise_sys::seccomp::Answer;
 use surmise_syscalls::{Disposition, Kind as Column};
@@ -382,9 +383,13 @@ impl<W: World> Core<W> {
     }
 }
 
-fn kind_of(change: surmise_checkpoint::Change) -> Kind {
+fn kind_of(change: Change) -> Kind {
+    use Change::{
+        Directory, Flags, Handler, Limit, Name, Position, SignalStack, TidAddress, Umask,
+    };
     match change {
-        surmise_checkpoint::Change::Position(_) => Kind::File,
-        _ => Kind::Process,
+        Position(_) => Kind::File,
+        Directory | Flags(_) | Handler(_) | Limit(_) | Name(_) | SignalStack | TidAddress
+        | Umask => Kind::Process,
     }
 }

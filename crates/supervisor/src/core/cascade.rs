@@ -104,7 +104,7 @@ impl<W: World> Core<W> {
             return Ok(false);
         };
         let files = &self.objects.files;
-        // Before a thread is asked to stop it would see that its call was interrupted.
+        // Threads have been asked to stop by then. Earlier, a thread would go on and see that its call was interrupted.
         let mut give_way = || files.let_stop(process, true);
         let (world, own) = (&mut self.world, &mut member.process);
         let stands = world.stop(own, &calls, signals, &mut give_way);

@@ -12,8 +12,8 @@ fn what_is_told_to_be_ready_is_found_so() {
     prints("asks", "./asks", "own ok\nothers ok\ntokens ok\n");
 }
 
-/// Neither does who asks wait for a decision, nor who makes the pipe ready by which another sleeps. If a guess was wrong, all
-/// are rolled back together.
+/// A process that asks waits for no decision. Nor does one that makes a pipe ready for which another sleeps. If a guess was
+/// wrong, all are rolled back together.
 #[test]
 fn who_asks_whether_a_pipe_is_ready_is_told_before_it_is_certain() {
     const ASKS: [&str; 4] = ["poll", "ppoll", "select", "pselect6"];

@@ -34,7 +34,7 @@ fn a_parent_goes_on_before_the_exit_of_its_child_is_certain() {
 }
 
 /// The child stands still at its exit with the file open, so the change waits in the view until the child has really ended. For
-/// that the parent has to be stopped, which waits in the view.
+/// that the parent has to be stopped while it waits in the view.
 #[test]
 fn a_parent_changes_what_a_child_has_read_that_has_exited() {
     const SCRIPT: &str = "test -e /usr; echo one >file; text=$(cat file); echo two >file
