@@ -218,7 +218,7 @@ impl Process {
                 _ => std::thread::sleep(NAP),
             }
         }
-        self.killed.iter().try_for_each(Vessel::await_end)?;
+        self.await_discarded()?;
         Ok(true)
     }
 

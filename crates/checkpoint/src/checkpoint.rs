@@ -85,8 +85,8 @@ impl Checkpoint {
     /// Notes that the process is about to change something that a rollback has to ask the vessel for.
     pub fn note(&mut self, process: Pid, changed: Change) {
         match changed {
-            Change::Position(number) => self.descriptors.note_moved(process, number),
-            Change::Flags(number) => self.descriptors.note_flags(process, number),
+            Change::Position(number) => self.descriptors.note_moved(&self.vessel, process, number),
+            Change::Flags(number) => self.descriptors.note_flags(&self.vessel, process, number),
             Change::Name(thread) if self.has_thread(thread) => self.names.note(process, thread),
             _ => {}
         }
@@ -95,7 +95,9 @@ impl Checkpoint {
 
     /// Whether the process had an open file at that moment that it has by this number now.
     pub fn has(&self, process: Pid, number: RawFd) -> bool {
-        descriptors::has(self.vessel.process(), process, number)
+        // In doubt it had.
+        let found = self.descriptors.find(&self.vessel, process, number);
+        found.map_or(true, |found| found.is_some())
     }
 
     /// Whether the process had this thread at that moment. A rollback ends those that it has got since.

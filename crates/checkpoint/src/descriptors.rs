@@ -1,13 +1,18 @@
 //! The descriptors of a process: which there are, and where in their files they stand.
 
+use std::cell::OnceCell;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
 
 use rustix::fs::{Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
+use surmise_linux::proc::Opened;
 use surmise_sys::memory;
 use surmise_sys::ptrace::call;
 
@@ -20,24 +25,16 @@ use crate::vessel::Vessel;
 
 /// What is kept of the descriptors of a process at one moment. Which there were the vessel knows: it has
 /// them, too. The position of a file and its status flags they share, so these are noted before the process changes them.
+///
+/// No file is open here, but by the vessel: whoever has a file open for writing keeps others from executing it.
 #[derive(Debug, Default)]
 pub(crate) struct Descriptors {
-    moved: Vec<Moved>,
-    flagged: Vec<Flagged>,
-}
-
-/// An open file whose position the process has moved, and where it was.
-#[derive(Debug)]
-struct Moved {
-    file: OwnedFd,
-    position: u64,
-}
-
-/// An open file whose status flags the process has changed, and what they were.
-#[derive(Debug)]
-struct Flagged {
-    file: OwnedFd,
-    flags: OFlags,
+    /// The descriptors of the vessel, in the order of their open files; once that was asked for. They never change.
+    in_order: OnceCell<Vec<RawFd>>,
+    /// By the vessel's descriptor: where files were whose positions the process has moved.
+    positions: BTreeMap<RawFd, u64>,
+    /// Likewise: the status flags that the process has changed.
+    flags: BTreeMap<RawFd, OFlags>,
 }
 
 /// A descriptor that the process has lost, or that leads elsewhere.
@@ -83,77 +80,104 @@ impl Descriptors {
             lost.extend(found().map_err(restoring("compare descriptors"))?);
         }
         add(&lost, vessel, hand, scratch).map_err(restoring("add descriptors"))?;
-        for Flagged { file, flags } in &self.flagged {
-            let set = rustix::fs::fcntl_setfl(file, *flags).map_err(io::Error::from);
+        for (&number, &flags) in &self.flags {
+            let set = open(vessel.process(), number)
+                .and_then(|file| Ok(rustix::fs::fcntl_setfl(file, flags)?));
             set.map_err(restoring("set the flags of a file"))?;
         }
-        self.seek().map_err(restoring("set the position of a file"))
+        let sought = self.seek(vessel);
+        sought.map_err(restoring("set the position of a file"))
+    }
+
+    /// The descriptor by which a vessel has the open file that a process has by this number.
+    pub(crate) fn find(
+        &self,
+        vessel: &Vessel,
+        process: Pid,
+        number: RawFd,
+    ) -> io::Result<Option<RawFd>> {
+        let vessel = vessel.process();
+        let compare = |held| memory::compare_files((vessel, held), (process, number));
+        // Most stay where they are.
+        if compare(number).is_ok_and(Ordering::is_eq) {
+            return Ok(Some(number));
+        }
+        let in_order = match self.in_order.get() {
+            Some(in_order) => in_order,
+            None => {
+                let in_order = in_order(vessel)?;
+                self.in_order.get_or_init(|| in_order)
+            }
+        };
+        let place = search(in_order, compare)?;
+        Ok(place.ok().map(|place| in_order[place]))
     }
 
     /// The process is about to move the position of a file.
-    pub(crate) fn note_moved(&mut self, process: Pid, number: RawFd) {
-        if self
-            .moved
-            .iter()
-            .any(|moved| is_at(&moved.file, process, number))
+    pub(crate) fn note_moved(&mut self, vessel: &Vessel, process: Pid, number: RawFd) {
+        // What is not there cannot be moved, and a rollback closes what the process has opened since.
+        if let Ok(Some(held)) = self.find(vessel, process, number)
+            && let Entry::Vacant(unnoted) = self.positions.entry(held)
+            && let Ok(opened) = Opened::of(process, number)
         {
-            return;
+            unnoted.insert(opened.position);
         }
-        let moved = open(process, number).and_then(|file| {
-            let position = rustix::fs::seek(&file, SeekFrom::Current(0))?;
-            Ok(Moved { file, position })
-        });
-        // What has no position, or is not there, has none to be moved.
-        self.moved.extend(moved.ok());
     }
 
     /// The process is about to change the status flags of a file.
-    pub(crate) fn note_flags(&mut self, process: Pid, number: RawFd) {
-        if self
-            .flagged
-            .iter()
-            .any(|flagged| is_at(&flagged.file, process, number))
+    pub(crate) fn note_flags(&mut self, vessel: &Vessel, process: Pid, number: RawFd) {
+        if let Ok(Some(held)) = self.find(vessel, process, number)
+            && let Entry::Vacant(unnoted) = self.flags.entry(held)
+            && let Ok(opened) = Opened::of(process, number)
+            // Those of a place nobody can change.
+            && !opened.flags.contains(OFlags::PATH)
         {
-            return;
+            unnoted.insert(opened.flags - OFlags::CLOEXEC);
         }
-        let flagged = open(process, number).and_then(|file| {
-            let flags = rustix::fs::fcntl_getfl(&file)?;
-            Ok(Flagged { file, flags })
-        });
-        // What is not there has none, and those of a place nobody can change.
-        let flagged = flagged.ok();
-        self.flagged
-            .extend(flagged.filter(|flagged| !flagged.flags.contains(OFlags::PATH)));
     }
 
     /// Only what the process itself has moved: others may share a file, and move it, too.
-    fn seek(&self) -> io::Result<()> {
-        for Moved { file, position } in &self.moved {
-            if rustix::fs::seek(file, SeekFrom::Current(0))? != *position {
-                rustix::fs::seek(file, SeekFrom::Start(*position))?;
+    fn seek(&self, vessel: &Vessel) -> io::Result<()> {
+        for (&number, &position) in &self.positions {
+            let file = open(vessel.process(), number)?;
+            match rustix::fs::seek(&file, SeekFrom::Current(0)) {
+                // It has none, and was not moved.
+                Err(Errno::SPIPE) => {}
+                now if now? == position => {}
+                _ => drop(rustix::fs::seek(&file, SeekFrom::Start(position))?),
             }
         }
         Ok(())
     }
 }
 
-/// Whether a process has this open file by this number. The same open file may have several numbers, and another may have been
-/// opened since at this one.
-fn is_at(file: &OwnedFd, process: Pid, number: RawFd) -> bool {
-    let own = (rustix::process::getpid(), file.as_raw_fd());
-    memory::is_same_file(own, (process, number)).unwrap_or(false)
+/// The descriptors of a vessel, in the order of their open files.
+fn in_order(vessel: Pid) -> io::Result<Vec<RawFd>> {
+    let mut in_order: Vec<RawFd> = Vec::new();
+    let directory = open_directory(vessel, "fd")?;
+    for number in numbers(&directory)? {
+        let compare = |held| memory::compare_files((vessel, held), (vessel, number));
+        let (Ok(place) | Err(place)) = search(&in_order, compare)?;
+        in_order.insert(place, number);
+    }
+    Ok(in_order)
 }
 
-/// Whether a vessel has an open file, by whatever number, that a process has by this one.
-pub(crate) fn has(vessel: Pid, process: Pid, number: RawFd) -> bool {
-    let same = |other| memory::is_same_file((vessel, other), (process, number));
-    let listed = open_directory(vessel, "fd").and_then(|directory| numbers(&directory));
-    // In doubt it has.
-    listed.map_or(true, |numbers| {
-        // Most stay where they are.
-        numbers.contains(&number) && same(number).unwrap_or(true)
-            || numbers.into_iter().any(|other| same(other).unwrap_or(true))
-    })
+/// Where among descriptors in order one is that equals what they are compared with, or else where that belongs.
+fn search(
+    in_order: &[RawFd],
+    compare: impl Fn(RawFd) -> io::Result<Ordering>,
+) -> io::Result<Result<usize, usize>> {
+    let (mut start, mut end) = (0, in_order.len());
+    while start < end {
+        let middle = start.midpoint(end);
+        match compare(in_order[middle])? {
+            Ordering::Equal => return Ok(Ok(middle)),
+            Ordering::Less => start = middle + 1,
+            Ordering::Greater => end = middle,
+        }
+    }
+    Ok(Err(start))
 }
 
 /// Has the kernel ask for the sizes of the files that a vessel has open: it appends and copies by what it

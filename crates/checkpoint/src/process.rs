@@ -332,6 +332,14 @@ impl Process {
         killed
     }
 
+    /// Returns when no vessel has anything open or mapped any more whose image was discarded.
+    ///
+    /// # Errors
+    /// As waiting for a tracee.
+    pub fn await_discarded(&self) -> io::Result<()> {
+        self.killed.iter().try_for_each(Vessel::await_end)
+    }
+
     /// Returns when no vessel that was killed and is newer than this one maps a page any more.
     pub(crate) fn await_killed(&self, vessel: &Vessel) -> io::Result<()> {
         let newer = |killed: &&Vessel| killed.order() > vessel.order();

@@ -8,6 +8,7 @@ mod admission;
 mod attending;
 mod bearing;
 mod cascade;
+mod claims;
 mod deciding;
 mod deputing;
 mod ends;

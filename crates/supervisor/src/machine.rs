@@ -1,6 +1,7 @@
 //! The kernel, as the supervisor's core sees it.
 
 mod channels;
+mod claims;
 mod door;
 mod ends;
 mod family;
@@ -35,6 +36,7 @@ use crate::member::Member;
 use crate::objects::input::{Look, Place};
 
 use channels::Channels;
+use claims::Written;
 pub(crate) use door::Door;
 use family::Sleepers;
 use holders::Holders;
@@ -75,6 +77,7 @@ struct Learnt {
     readers: Readers,
     sleepers: Sleepers,
     holders: Holders,
+    written: Written,
 }
 
 impl Machine {

@@ -4,6 +4,7 @@
 //! through a [`World`]. One is the machine ([`crate::machine`]); another one is a fake, by which tests run
 //! schedules that no kernel would show twice.
 
+mod claims;
 mod ends;
 mod lending;
 mod readiness;
@@ -60,6 +61,7 @@ pub(crate) struct Apart {
     pub(crate) vessels: Vec<Pid>,
 }
 
+pub(crate) use claims::{Claim, Claims};
 pub(crate) use ends::{Ends, Expects, Kin};
 pub(crate) use lending::Lends;
 pub(crate) use readiness::{Asking, Told};
@@ -85,6 +87,7 @@ pub(crate) trait World:
     + Lends<<Self as World>::Process>
     + Asking
     + Shutting
+    + Claims
     + Sized
 {
     /// What it takes to stop a process and to restore it.
@@ -231,6 +234,9 @@ pub(crate) trait World:
         image: Self::Image,
         process: Option<&mut Self::Process>,
     ) -> io::Result<()>;
+
+    /// Returns when nothing is open or mapped any more for the sake of images of a process that were discarded.
+    fn await_discarded(&self, process: &Self::Process) -> io::Result<()>;
 
     // Files of the view.
 

@@ -2,6 +2,7 @@
 //!
 //! Who may trace a process may read and write its memory (ptrace(2), "Ptrace access mode checking").
 
+use std::cmp::Ordering;
 use std::io;
 use std::ops::Range;
 use std::os::fd::RawFd;
@@ -134,7 +135,7 @@ pub fn robust_list(thread: Pid) -> io::Result<(u64, u64)> {
 /// `ESRCH`; `EPERM`; `ENOSYS` on a kernel without kcmp(2).
 pub fn is_shared(one: Pid, other: Pid) -> io::Result<bool> {
     const KCMP_VM: libc::c_int = 1;
-    compare(one, other, KCMP_VM, 0, 0)
+    compare(one, other, KCMP_VM, 0, 0).map(Ordering::is_eq)
 }
 
 /// Whether two descriptors of two processes are of one open file: they share its offset and flags.
@@ -142,6 +143,15 @@ pub fn is_shared(one: Pid, other: Pid) -> io::Result<bool> {
 /// # Errors
 /// As [`is_shared`]; `EBADF`.
 pub fn is_same_file(one: (Pid, RawFd), other: (Pid, RawFd)) -> io::Result<bool> {
+    compare_files(one, other).map(Ordering::is_eq)
+}
+
+/// Compares the open files that two descriptors of two processes are of. Their order means nothing, but it is one, and stays the
+/// same as long as the files are open: files can be sorted by it (kcmp(2)).
+///
+/// # Errors
+/// As [`is_same_file`].
+pub fn compare_files(one: (Pid, RawFd), other: (Pid, RawFd)) -> io::Result<Ordering> {
     const KCMP_FILE: libc::c_int = 0;
     compare(one.0, other.0, KCMP_FILE, one.1, other.1)
 }
@@ -152,7 +162,7 @@ fn compare(
     what: libc::c_int,
     first: RawFd,
     second: RawFd,
-) -> io::Result<bool> {
+) -> io::Result<Ordering> {
     // SAFETY: takes five numbers.
     let result = unsafe {
         libc::syscall(
@@ -165,8 +175,12 @@ fn compare(
         )
     };
     match result {
+        0 => Ok(Ordering::Equal),
+        1 => Ok(Ordering::Less),
+        2 => Ok(Ordering::Greater),
         -1 => Err(io::Error::last_os_error()),
-        order => Ok(order == 0),
+        // They differ, and the kernel has no order of such.
+        _ => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 

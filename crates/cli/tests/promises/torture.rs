@@ -10,6 +10,7 @@ mod exits;
 mod input;
 mod lends;
 mod partings;
+mod programs;
 mod queues;
 mod right;
 mod shut;

@@ -115,7 +115,10 @@ impl<W: World> Core<W> {
         {
             return Ok(Way::Barred(Node::Task(task), Kind::Process));
         }
-        self.at_shut_pipe(call)
+        match self.at_kept_file(call)? {
+            Way::Clear => self.at_shut_pipe(call),
+            way => Ok(way),
+        }
     }
 
     /// Looks up what of the view a call touches, where something there is undecided or would be.

@@ -41,7 +41,7 @@ impl Looks {
 
 /// A process that keeps a pipe open without executing anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Keeper {
+pub(super) enum Keeper {
     /// A process whose exit this is, or an image of it.
     Exit(ObjectId),
     /// An image of a member that has closed the end since.
@@ -98,7 +98,7 @@ impl<W: World> Core<W> {
     }
 
     /// The processes that execute nothing, and whose they are.
-    fn still(&self) -> Vec<(Still, Keeper)> {
+    pub(super) fn still(&self) -> Vec<(Still, Keeper)> {
         let exits: Vec<_> = self.objects.exits.standing().collect();
         let mut still = Vec::new();
         for &(process, exit) in &exits {
@@ -184,7 +184,7 @@ impl<W: World> Core<W> {
     }
 
     /// What to wait for until a keeper has gone; nothing if that is no matter of a decision.
-    fn undecided(&self, keeper: Keeper) -> Result<Option<Node>, SupervisorError> {
+    pub(super) fn undecided(&self, keeper: Keeper) -> Result<Option<Node>, SupervisorError> {
         let node = match keeper {
             Keeper::Exit(exit) => Some(Node::Object(exit)),
             Keeper::Member(member) => {

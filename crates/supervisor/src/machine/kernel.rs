@@ -286,6 +286,10 @@ impl World for Machine {
         }
     }
 
+    fn await_discarded(&self, process: &Supervised) -> io::Result<()> {
+        process.await_discarded()
+    }
+
     fn is_alone(&mut self, process: Pid, vessels: &[Pid]) -> io::Result<bool> {
         let Some(Learnt { seen, .. }) = &self.learnt else {
             return Ok(false);

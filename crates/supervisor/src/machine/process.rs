@@ -84,6 +84,10 @@ impl Supervised {
         image.discard(&mut self.process)
     }
 
+    pub(super) fn await_discarded(&self) -> io::Result<()> {
+        self.process.await_discarded()
+    }
+
     /// Takes an image while a thread waits in a call, and gives that its guess.
     pub(super) fn take_image(
         &mut self,

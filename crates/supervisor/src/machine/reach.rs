@@ -15,6 +15,7 @@ use super::meeting::touches_nothing;
 use super::seen::{Seen, devices};
 use super::task;
 use crate::objects::files::{Look, Manner, Reach, Target, Touch};
+use crate::world::Claim;
 
 /// AT_FDCWD of open(2).
 const HERE: u64 = task::HERE as i64 as u64;
@@ -69,6 +70,21 @@ pub(super) fn touch(name: Syscall, arguments: &[u64; 6]) -> Touch {
         (Touch::Changes, _) | (_, Touch::Changes) => Touch::Changes,
         (_, one) => one,
     })
+}
+
+/// What a call wants a file for that others may keep.
+pub(super) fn claim(name: Syscall, arguments: &[u64; 6]) -> Option<Claim> {
+    match name {
+        Syscall::Execve | Syscall::Execveat => return Some(Claim::Executes),
+        Syscall::Openat2 | Syscall::Truncate => return Some(Claim::Writes),
+        _ => {}
+    }
+    let opens = |part: &Part| {
+        let (Part::Path { manner, .. } | Part::Descriptor(_, manner)) = part;
+        matches!(manner, Manner::Opens { changes: true, .. })
+    };
+    let parts = parts(name, arguments).unwrap_or_default();
+    parts.iter().any(opens).then_some(Claim::Writes)
 }
 
 /// What a call of a process touches.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use rustix::fs::{FileType, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
-use surmise_linux::proc::{Entry, Task};
+use surmise_linux::proc::{Entry, Opened, Task};
 use surmise_sys::memory;
 use surmise_sys::pagemap::PAGE;
 
@@ -142,24 +142,20 @@ pub(crate) fn maps_for_reading(process: Pid, arguments: &[u64; 6]) -> io::Result
 
 /// The kernel's number of the mount that a descriptor leads to (proc_pid_fdinfo(5)).
 pub(crate) fn mount_of(process: Pid, number: u64) -> io::Result<Option<u64>> {
-    information(process, number, "mnt_id:")
+    Ok(opened(process, number)?.map(|opened| opened.mount))
 }
 
 /// The kernel's number of the inode that a descriptor leads to (proc_pid_fdinfo(5), since Linux 5.14).
 pub(crate) fn inode_of(process: Pid, number: u64) -> io::Result<Option<u64>> {
-    information(process, number, "ino:")
+    Ok(opened(process, number)?.and_then(|opened| opened.inode))
 }
 
-fn information(process: Pid, number: u64, field: &str) -> io::Result<Option<u64>> {
-    let number = number as RawFd;
-    let text = match Entry::from(process).read(&format!("fdinfo/{number}")) {
+fn opened(process: Pid, number: u64) -> io::Result<Option<Opened>> {
+    match Opened::of(process, number as RawFd) {
         // There is no such descriptor.
-        Err(error) if is_gone(&error) => return Ok(None),
-        text => text?,
-    };
-    let text = String::from_utf8_lossy(&text);
-    let line = text.lines().find_map(|line| line.strip_prefix(field));
-    Ok(line.and_then(|digits| digits.trim().parse().ok()))
+        Err(error) if is_gone(&error) => Ok(None),
+        opened => opened.map(Some),
+    }
 }
 
 /// Where a process' working directory is, by its name inside.

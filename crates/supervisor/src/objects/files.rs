@@ -7,6 +7,7 @@
 //!
 //! No undecided change comes between the look and the call ([`under_way`]).
 
+mod keepers;
 mod look;
 mod looking;
 mod under_way;

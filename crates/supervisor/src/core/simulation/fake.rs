@@ -292,6 +292,10 @@ impl World for Fake {
         Pid::from_raw(VESSELS + image.number as i32)
     }
 
+    fn await_discarded(&self, _: &Pid) -> io::Result<()> {
+        Ok(())
+    }
+
     fn discard(&mut self, image: Image, process: Option<&mut Pid>) -> io::Result<()> {
         let state = &mut *self.0.borrow_mut();
         assert!(

@@ -208,6 +208,7 @@ fn moving(met: &Met<'_>, descriptor: u64) -> io::Result<Meeting> {
     let number = descriptor as i32;
     Ok(match is_shared(met, number)? {
         true => Meeting::Wait,
+        // Also of a file that no image has yet: one may be taken for this very call.
         false => Meeting::Note(Change::Position(number)),
     })
 }

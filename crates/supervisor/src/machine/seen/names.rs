@@ -66,10 +66,15 @@ impl Names {
 
     /// Whether a descriptor leads to something that the view serves.
     pub(crate) fn is_served(&self, process: Pid, number: u64) -> io::Result<bool> {
-        let Some(mounts) = &self.mounts else {
-            return Ok(false);
-        };
-        Ok(task::mount_of(process, number)? == Some(mounts.view))
+        Ok(self.mounts.is_some()
+            && task::mount_of(process, number)?.is_some_and(|mount| self.is_view(mount)))
+    }
+
+    /// Whether this is the number of the view's mount.
+    pub(crate) fn is_view(&self, mount: u64) -> bool {
+        self.mounts
+            .as_ref()
+            .is_some_and(|mounts| mounts.view == mount)
     }
 
     /// The view's device, as proc_pid_maps(5) names it.

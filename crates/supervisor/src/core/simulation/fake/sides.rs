@@ -8,8 +8,9 @@ use super::op::Op;
 use super::state::State;
 use super::{Fake, INNER, image_of};
 use crate::call::Call;
+use crate::objects::files::Target;
 use crate::objects::input::Place;
-use crate::world::{Asking, Shut, Shutting, Still, Told};
+use crate::world::{Asking, Claim, Claims, Shut, Shutting, Still, Told};
 
 /// What is told of a read that finds the end of the pipe.
 pub(in crate::core::simulation) const END: i64 = -2;
@@ -134,6 +135,17 @@ impl Shutting for Fake {
             found.push(Shut { keepers, is_end });
         }
         Ok(found)
+    }
+}
+
+/// Files of the fake are neither programs nor open.
+impl Claims for Fake {
+    fn claim(&self, _: &Call) -> Option<Claim> {
+        None
+    }
+
+    fn denied(&mut self, _: Claim, _: &[Still]) -> io::Result<Vec<(Pid, Target)>> {
+        Ok(Vec::new())
     }
 }
 

@@ -1,0 +1,49 @@
+//! Files that are kept for processes which execute nothing.
+//!
+//! An image has open what its process had open, and executes the same program; so does a process that stands still at its exit.
+//! But for speculation they would not be there. A call that the kernel would refuse for their sake waits until they are gone.
+
+use rustix::process::Pid;
+
+use super::Core;
+use super::attending::Way;
+use crate::call::Call;
+use crate::error::{SupervisorError, fail};
+use crate::kind::Kind;
+use crate::world::World;
+
+impl<W: World> Core<W> {
+    /// What a call finds before it that executes a file, or opens one for writing.
+    pub(super) fn at_kept_file(&mut self, call: &Call) -> Result<Way, SupervisorError> {
+        let claim = match self.members.is_empty() {
+            true => None,
+            false => self.world.claim(call),
+        };
+        let Some(claim) = claim.filter(|_| self.objects.files.log().is_some()) else {
+            return Ok(Way::Clear);
+        };
+        for member in self.members.values() {
+            let gone = self.world.await_discarded(&member.process);
+            gone.map_err(fail("wait for what is discarded"))?;
+        }
+        let still = self.still();
+        let standing: Vec<_> = still.iter().map(|(still, _)| *still).collect();
+        let denied = self.world.denied(claim, &standing);
+        let denied = denied.map_err(fail("look who keeps a file"))?;
+        let caller = self.world.process_of(call.thread());
+        let Some(process) = caller.map_err(fail("find a process"))? else {
+            return Ok(Way::Clear);
+        };
+        let files = &self.objects.files;
+        let keepers = files.keepers(&self.world, process, call, &denied);
+        let keepers: Vec<Pid> = keepers.map_err(fail("look up what a call touches"))?;
+        for (one, keeper) in &still {
+            if keepers.contains(&one.process)
+                && let Some(node) = self.undecided(*keeper)?
+            {
+                return Ok(Way::Barred(node, Kind::Program));
+            }
+        }
+        Ok(Way::Clear)
+    }
+}
