@@ -1,5 +1,6 @@
 //! The options that make tasks speculate, and what is shown of it afterwards.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -130,10 +131,16 @@ fn write(stats: &Stats, out: &mut impl Write) -> io::Result<()> {
         table.write(out)?;
     }
     if !stats.objects.is_empty() {
-        let mut table = Table::new(["OBJECT", "TIMES", "UNDONE"]);
+        let mut table = Table::new(["OBJECT", "TIMES", "UNDONE", "CASCADES"]);
         for (kind, times) in &stats.objects {
-            let undone = stats.undone.get(kind).copied().unwrap_or_default();
-            table.push([kind.clone(), times.to_string(), undone.to_string()]);
+            let of = |counts: &BTreeMap<String, u64>| counts.get(kind).copied().unwrap_or_default();
+            let (undone, cascades) = (of(&stats.undone), of(&stats.cascades_through));
+            table.push([
+                kind.clone(),
+                times.to_string(),
+                undone.to_string(),
+                cascades.to_string(),
+            ]);
         }
         table.write(out)?;
     }
@@ -210,6 +217,7 @@ mod tests {
         stats.calls.entry("openat".into()).or_default().events = 30;
         stats.objects = [("file".into(), 30), ("input".into(), 4)].into();
         stats.undone = [("input".into(), 3)].into();
+        stats.cascades_through = [("input".into(), 1)].into();
         let waits = Effort {
             count: 3,
             time: Duration::from_millis(90),
@@ -228,7 +236,7 @@ mod tests {
             "CALL    EVENTS  PREDICTIONS  WAITS  WAITED\n\
              openat  30      0            0      0 us\n\
              read    1       0            3      90.0 ms\n\
-             OBJECT  TIMES  UNDONE\nfile    30     0\ninput   4      3\n\
+             OBJECT  TIMES  UNDONE  CASCADES\nfile    30     0       0\ninput   4      3       1\n\
              WAITED FOR  TIMES  TIME\ninput       3      90.0 ms\n"
         );
     }

@@ -1,6 +1,6 @@
 //! What a supervisor counts while it answers calls: by types, since some calls come a hundred thousand times.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ pub(crate) struct Counters {
     calls: Map<Syscall, Call>,
     objects: Map<Kind, u64>,
     undone: Map<Kind, u64>,
+    cascades_through: Map<Kind, u64>,
     waits: Map<Kind, Effort>,
 }
 
@@ -37,6 +38,14 @@ impl Counters {
         *self.undone.entry(kind).or_default() += 1;
     }
 
+    /// One abort rolled back more than one task, and took back what had been done to objects of these kinds.
+    pub(crate) fn cascade(&mut self, kinds: &BTreeSet<Kind>) {
+        self.totals.cascades += 1;
+        for kind in kinds {
+            *self.cascades_through.entry(*kind).or_default() += 1;
+        }
+    }
+
     /// A call, or a signal if it has no name, has waited for a kind of object.
     pub(crate) fn waited(&mut self, call: Option<Syscall>, kind: Kind, time: Duration) {
         if let Some(name) = call {
@@ -51,6 +60,7 @@ impl Counters {
             calls: named(self.calls, Syscall::as_str),
             objects: named(self.objects, Kind::name),
             undone: named(self.undone, Kind::name),
+            cascades_through: named(self.cascades_through, Kind::name),
             waits: named(self.waits, Kind::name),
             ..self.totals
         }

@@ -14,7 +14,7 @@ pub struct Stats {
     pub checkpoints: Effort,
     /// Tasks that were rolled back.
     pub rollbacks: Effort,
-    /// Aborts that rolled back more than the task whose result was mispredicted.
+    /// Aborts that rolled back, or ended, more tasks than the one whose result was mispredicted.
     pub cascades: u64,
     /// Pages of memory that rollbacks copied.
     pub pages_copied: u64,
@@ -25,6 +25,8 @@ pub struct Stats {
     pub objects: BTreeMap<String, u64>,
     /// How often what had been done to an object of a kind was taken back, by the kind's name.
     pub undone: BTreeMap<String, u64>,
+    /// In how many cascades what had been done to objects of a kind was taken back, by the kind's name.
+    pub cascades_through: BTreeMap<String, u64>,
     /// How often calls and signals waited for a decision, for durability or for a reader, and how long altogether, by
     /// the kind of object that they waited for. A parent that sleeps while all its children run waits for none of these.
     pub waits: BTreeMap<String, Effort>,

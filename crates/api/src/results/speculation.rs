@@ -14,7 +14,7 @@ pub struct SpeculationResult {
     pub checkpoints: Work,
     /// Tasks that were rolled back.
     pub rollbacks: Work,
-    /// Aborts that rolled back more than one task.
+    /// Aborts that rolled back, or ended, more than one task.
     pub cascades: u64,
     /// Pages of memory that rollbacks copied.
     pub pages_copied: u64,
@@ -24,6 +24,8 @@ pub struct SpeculationResult {
     pub objects: BTreeMap<String, u64>,
     /// How often what had been done to an object of a kind was taken back.
     pub undone: BTreeMap<String, u64>,
+    /// In how many cascades what had been done to objects of a kind was taken back.
+    pub cascades_through: BTreeMap<String, u64>,
     /// How long tasks waited, by what for.
     pub waits: BTreeMap<String, Work>,
 }
@@ -70,6 +72,7 @@ impl From<&Stats> for SpeculationResult {
                 .collect(),
             objects: stats.objects.clone(),
             undone: stats.undone.clone(),
+            cascades_through: stats.cascades_through.clone(),
             waits: waits
                 .map(|(kind, waits)| (kind.clone(), (*waits).into()))
                 .collect(),

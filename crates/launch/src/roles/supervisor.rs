@@ -263,6 +263,7 @@ mod tests {
                 .collect(),
             objects: [("input".into(), u64::MAX)].into(),
             undone: [("input".into(), u64::MAX)].into(),
+            cascades_through: [("input".into(), u64::MAX)].into(),
             waits: [("changed file".into(), most)].into(),
         };
         let (one, two) = Link::pair().expect("a pair");

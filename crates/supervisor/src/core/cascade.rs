@@ -1,5 +1,7 @@
 //! The rollback that a denial takes, step by step, in the order of the engine's plan.
 
+use std::collections::BTreeSet;
+
 use rustix::process::Pid;
 use surmise_engine::{CkptId, Effect, GroupId, Plan, Step, UndoId, WaiterId};
 
@@ -22,9 +24,15 @@ impl<W: World> Core<W> {
         let gave_way = self.objects.give_way(&records);
         gave_way.map_err(fail("have the view give up"))?;
         let mut stopped = Stopped::default();
+        let (mut kinds, mut destroyed) = (BTreeSet::new(), 0);
         for step in &plan.steps {
             match step {
-                Step::Destroy(group) => self.destroy(*group)?,
+                Step::Destroy(group) => {
+                    if self.destroy(*group)? {
+                        kinds.insert(Kind::Birth);
+                        destroyed += 1;
+                    }
+                }
                 Step::Stop(group) => {
                     if let Some(process) = self.process_of(*group) {
                         self.check_stop(process)?;
@@ -39,6 +47,7 @@ impl<W: World> Core<W> {
                     let undone = self.objects.undo(&mut self.world, &records);
                     for kind in undone.map_err(fail("apply inverse records"))? {
                         self.note_undone(kind, &stopped);
+                        kinds.insert(kind);
                     }
                 }
                 Step::Undo(_) => {}
@@ -47,7 +56,9 @@ impl<W: World> Core<W> {
             }
         }
         self.objects.exits.forget_retracted();
-        self.stats.totals.cascades += u64::from(stopped.restored > 1);
+        if stopped.restored + destroyed > 1 {
+            self.stats.cascade(&kinds);
+        }
         let mut effects = Vec::new();
         let told = self.engine.rolled_back(plan.id, &mut effects);
         told.map_err(refused("note a rollback"))?;
@@ -65,13 +76,13 @@ impl<W: World> Core<W> {
     }
 
     /// Ends a process that would not have been born, with its images. Its memory is its parent's, page by page, so it
-    /// is gone before the parent is restored.
-    fn destroy(&mut self, group: GroupId) -> Result<(), SupervisorError> {
+    /// is gone before the parent is restored. False if it has ended.
+    fn destroy(&mut self, group: GroupId) -> Result<bool, SupervisorError> {
         let Some(process) = self.process_of(group) else {
-            return Ok(());
+            return Ok(false);
         };
         let Some(mut member) = self.members.remove(&process) else {
-            return Ok(());
+            return Ok(false);
         };
         self.may_dismiss |= self.lendings.forget(process);
         let mut effects = Vec::new();
@@ -88,7 +99,8 @@ impl<W: World> Core<W> {
         let closed = self.engine.close(channel(member.task));
         closed.map_err(refused("close a channel"))?;
         let discarded = member.destroy(&mut self.world);
-        discarded.map_err(fail("destroy a vessel"))
+        discarded.map_err(fail("destroy a vessel"))?;
+        Ok(true)
     }
 
     /// Stops a process, whatever it is doing. False if it has ended.

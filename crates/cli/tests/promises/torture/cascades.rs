@@ -1,4 +1,6 @@
 //! S31: one wrong prediction rolls back every process that depends on it, by whatever object it came to depend on it.
+//!
+//! Each test has a script whose processes meet by one kind of object, and wants cascades in which such an object was put back.
 
 use surmise_testkit::tell;
 
@@ -15,7 +17,17 @@ fn through_files_that_another_process_makes_and_renames() {
             read line < file$n; echo \"got $line\"; n=$((n + 1))
         done
         wait; ls";
-    cascades("file", script, "");
+    cascades("changed file", script, "");
+}
+
+#[test]
+fn through_a_directory_that_another_process_lists() {
+    let script = "
+        mkdir names
+        (n=0; while test $n -lt 6; do : > names/$n; n=$((n + 1)); done) &
+        until test $(ls names | wc -l) -eq 6; do :; done
+        wait; ls names";
+    cascades("changed file", script, "");
 }
 
 #[test]
@@ -23,7 +35,7 @@ fn through_a_file_that_two_processes_append_to() {
     let script = "
         add() { n=0; while test $n -lt 20; do echo $1 >> both; n=$((n + 1)); done; }
         add one & add two & wait; sort both | uniq -c";
-    cascades("appended file", script, "");
+    cascades("changed file", script, "");
 }
 
 #[test]
@@ -46,8 +58,30 @@ fn through_a_pipe_between_two_processes() {
     cascades("pipe", script, "");
 }
 
+#[test]
+fn through_a_birth() {
+    let script = "
+        n=0
+        while test $n -lt 20; do
+            test -e .; (test -e .; echo child $n) & n=$((n + 1))
+        done
+        wait";
+    cascades("birth", &format!("({script}) | sort"), "");
+}
+
+#[test]
+fn through_an_exit_that_the_parent_has_seen() {
+    let script = "
+        n=0
+        while test $n -lt 20; do
+            (test -e .; exit $n) || echo exited with $?; n=$((n + 1))
+        done";
+    // The exit, and that the parent was told of it.
+    cascades("exit", script, "");
+}
+
 /// Runs a script plainly, and then with many wrong predictions: it puts out the same, and some of the rollbacks were of
-/// several processes.
+/// several processes and put back what had been done to objects of this kind.
 fn cascades(through: &str, script: &str, input: &str) {
     as_each_user(|setting| {
         let command = ["sh", "-ec", script];
@@ -63,9 +97,13 @@ fn cascades(through: &str, script: &str, input: &str) {
             let got = setting.surmise(&arguments).stdin(input).outcome();
             got.assert_code(wanted.code).assert_stdout(&wanted.stdout);
             let speculation = &told(&got.stderr)["speculation"];
-            cascades += speculation["cascades"].as_u64().expect("a number");
+            let of_kind = &speculation["cascades_through"][through];
+            cascades += of_kind.as_u64().unwrap_or(0);
         }
         tell(format_args!("{through}: {cascades} cascades"));
-        assert!(cascades > 0, "nothing was rolled back together");
+        assert!(
+            cascades > 0,
+            "nothing was rolled back together by a {through}"
+        );
     });
 }
