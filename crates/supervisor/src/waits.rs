@@ -255,6 +255,14 @@ impl<S> Waits<S> {
         self.all().filter_map(Item::call)
     }
 
+    /// The same, with what is known of their answers.
+    pub(crate) fn asked(&self) -> impl Iterator<Item = &Asked> {
+        self.all().filter_map(|item| match item {
+            Item::Call(asked) => Some(asked),
+            Item::Signal { .. } => None,
+        })
+    }
+
     /// Whether any thread of a process is about to take a signal.
     pub(crate) fn have_signal(&self, of: Pid) -> bool {
         self.all().any(|item| item.is_signal_of(of))

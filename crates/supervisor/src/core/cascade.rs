@@ -131,10 +131,14 @@ impl<W: World> Core<W> {
     /// Forgets the calls that are made again, or whose threads are no more.
     pub(super) fn forget_answered(&mut self) -> Result<(), SupervisorError> {
         let mut answered = Vec::new();
-        for call in self.waits.calls() {
-            let waits = self.world.still_waits(call);
+        for asked in self.waits.asked() {
+            let waits = self.world.still_waits(&asked.call);
             if !waits.map_err(fail("look at a call"))? {
-                answered.push(call.notification.id);
+                answered.push(asked.call.notification.id);
+                // It may have waited for all to be decided. Given a guess when it is made again, it would wait for ever.
+                if asked.offer.is_none() {
+                    self.sources.be_truthful(asked.call.thread());
+                }
             }
         }
         if answered.is_empty() {

@@ -1,7 +1,7 @@
 //! Files that are kept for processes which execute nothing.
 //!
-//! An image has open what its process had open, and executes the same program; so does a process that stands still at its exit.
-//! But for speculation they would not be there. A call that the kernel would refuse for their sake waits until they are gone.
+//! An image has open what its process had open. A process that stands still at its exit does, too, and executes its program
+//! still. But for speculation they would not be there. A call that the kernel would refuse for their sake waits until they are gone.
 
 use rustix::process::Pid;
 

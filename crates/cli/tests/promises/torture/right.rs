@@ -30,6 +30,16 @@ fn threads_that_are_sent_signals_get_on() {
     });
 }
 
+/// A call that has waited until its process could be let go is made again then. Guessed anew, it would wait for ever.
+#[test]
+fn a_call_that_has_waited_is_not_guessed() {
+    late(&["python3", "shared.py"], |setting| {
+        let program = include_str!("shared.py");
+        setting.scratch.file("shared.py", program);
+        has("python3")
+    });
+}
+
 /// Runs a command plainly, then with every call guessed right that can be, and then with some guessed wrong. Each guess
 /// is decided after 30 ms, and in each run something has to wait for that.
 pub(super) fn late(command: &[&str], prepare: impl Fn(&Setting) -> bool) {
