@@ -149,12 +149,44 @@ static void tokens(void)
     is("a third token", ask(PSELECT, ends[0], 0), 0);
 }
 
+/* Nobody is left to write to a pipe, but for what is undecided. */
+static void hung_up(void)
+{
+    int status;
+    for (int way = 0; way < WAYS; way++) {
+        struct pollfd asked = {.events = POLLIN};
+        int ends[2];
+        pid_t child;
+        char byte;
+        is("pipe", pipe(ends), 0);
+        look();
+        child = fork();
+        is("fork", child >= 0, 1);
+        if (child == 0) {
+            look();
+            _exit(way);
+        }
+        close(ends[1]);
+        if (way == POLL || way == PPOLL) {
+            asked.fd = ends[0];
+            is("a hangup", way == POLL ? poll(&asked, 1, -1) : ppoll(&asked, 1, NULL, NULL), 1);
+            is("what is told of it", asked.revents, POLLHUP);
+        } else {
+            is("an end", ask(way, ends[0], 1), 1);
+        }
+        is("the end", read(ends[0], &byte, 1), 0);
+        is("the child", waitpid(child, &status, 0), child);
+        is("its status", WEXITSTATUS(status), way);
+        close(ends[0]);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*does)(void);
-    } parts[] = {{"own", own}, {"others", others}, {"tokens", tokens}};
+    } parts[] = {{"own", own}, {"others", others}, {"tokens", tokens}, {"hung up", hung_up}};
     for (size_t part = 0; part < sizeof parts / sizeof *parts; part++) {
         name = parts[part].name;
         if (argc > 1 && strcmp(argv[1], name))

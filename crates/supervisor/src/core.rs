@@ -34,6 +34,7 @@ use crate::map::Map;
 use crate::member::Member;
 use crate::objects::Objects;
 use crate::objects::files::Files;
+use crate::objects::input::Place;
 use crate::source::{Source, Sources};
 use crate::stats::Stats;
 use crate::waits::{Asked, Item, Waited, Waits};
@@ -54,6 +55,8 @@ pub(crate) struct Core<W: World> {
     lendings: Lendings,
     durable: Option<Durable>,
     looks: Looks,
+    /// Of the call that is attended to: the pipes of which it may be told that they are shut for writing.
+    hung_up: Vec<Place>,
     /// How many checkpoints there have been.
     checkpoints: u64,
     /// Whether a member may have come to depend on nothing.
@@ -78,6 +81,7 @@ impl<W: World> Core<W> {
             lendings: Lendings::default(),
             durable,
             looks: Looks::default(),
+            hung_up: Vec::new(),
             checkpoints: 0,
             may_dismiss: false,
             stats: Counters::default(),

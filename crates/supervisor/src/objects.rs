@@ -111,7 +111,7 @@ impl<W: World> Objects<W> {
                         .put(world, member, call, (descriptor, bytes, record), apart)?;
                 put.unwrap_or(Did::Wait)
             }
-            Act::Ask => self.pipes.ask(world, member, call)?,
+            Act::Ask => self.pipes.ask(world, member, call, &apart.hung_up)?,
             Act::Take(wanted) => {
                 match self
                     .pipes

@@ -52,13 +52,15 @@ pub(crate) enum Born<P> {
     Unmade,
 }
 
-/// Tasks that touch nothing for now.
+/// What is known of others when a call does something to an object.
 #[derive(Debug, Default)]
 pub(crate) struct Apart {
     /// Threads whose calls wait for their answers.
     pub(crate) waiting: Vec<Pid>,
     /// Processes that hold images.
     pub(crate) vessels: Vec<Pid>,
+    /// Pipes of which the call is told that nobody will write to them any more.
+    pub(crate) hung_up: Vec<Place>,
 }
 
 pub(crate) use claims::{Claim, Claims};

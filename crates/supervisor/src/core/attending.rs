@@ -251,7 +251,11 @@ impl<W: World> Core<W> {
         let task = member.task;
         let apart = match act {
             Act::Change(_) | Act::Send { .. } | Act::Take(_) => self.apart(),
-            Act::Put { .. } | Act::Ask => Apart::default(),
+            Act::Ask => Apart {
+                hung_up: std::mem::take(&mut self.hung_up),
+                ..Apart::default()
+            },
+            Act::Put { .. } => Apart::default(),
         };
         let world = &mut self.world;
         let met = self.objects.meet(world, member, call, act, &apart);
@@ -306,7 +310,7 @@ impl<W: World> Core<W> {
         }
     }
 
-    /// What touches nothing for now.
+    /// The tasks that touch nothing for now.
     fn apart(&self) -> Apart {
         let images = self.members.values().flat_map(Member::images);
         Apart {
@@ -314,6 +318,7 @@ impl<W: World> Core<W> {
             vessels: images
                 .filter_map(|image| self.world.vessel(image))
                 .collect(),
+            hung_up: Vec::new(),
         }
     }
 

@@ -2,8 +2,8 @@
 //!
 //! The kernel tells a reader of the end only when those have gone. A reader need not wait for that: it comes to depend on
 //! each process that has shut the pipe, and is told of the end. So it is rolled back with any of them that comes to have not closed
-//! its end, or to have not exited. Every other call on such a pipe waits, be it to write there or to look: else a task that
-//! knows of an exit would find the pipe as before.
+//! its end, or to have not exited. Likewise a task that asks whether it can read. Every other call on such a pipe waits, be it to
+//! write there or to look: else a task that knows of an exit would find the pipe as before.
 //!
 //! Nobody hears of a close. So the reads that sleep are looked after from time to time.
 
@@ -51,6 +51,7 @@ pub(super) enum Keeper {
 impl<W: World> Core<W> {
     /// What a call finds before it that may touch pipes which are shut.
     pub(super) fn at_shut_pipe(&mut self, call: &Call) -> Result<Way, SupervisorError> {
+        self.hung_up.clear();
         // Without a look at the caller: most calls touch no pipe.
         if self.world.touches_pipe(None, call) == Look::Nothing {
             return Ok(Way::Clear);
@@ -71,6 +72,10 @@ impl<W: World> Core<W> {
             let keepers = keepers_of(&shut, &still);
             if shut.is_end && !self.is_awaited(process) {
                 match self.depend_on(process, call, &keepers)? {
+                    Gained::Depends if self.world.asks(call) => {
+                        self.hung_up.push(shut.place);
+                        continue;
+                    }
                     Gained::Depends => return Ok(Way::AtEnd),
                     Gained::Again => return Ok(Way::Again),
                     Gained::Refused => {}

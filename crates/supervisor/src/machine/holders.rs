@@ -11,6 +11,7 @@ use surmise_syscalls::Syscall;
 
 use super::channels::Channels;
 use super::input::calls::{self, Reach};
+use super::readiness;
 use super::seen::Seen;
 use super::{Learnt, Machine, task, unless_out_of_reach};
 use crate::call::Call;
@@ -98,7 +99,14 @@ impl Holders {
             let opposite = end.opposite();
             let keepers = kept.iter().filter(|(_, ends)| ends.contains(&opposite));
             let keepers: Vec<_> = keepers.map(|(keeper, _)| *keeper).collect();
-            if keepers.is_empty() || is_from_outside(call.thread(), number, channels)? {
+            if keepers.is_empty() {
+                continue;
+            }
+            // One that was closed meanwhile is none.
+            let Some(place) = place_of(call.thread(), number)? else {
+                continue;
+            };
+            if channels.is_from_outside(place) || !may_touch(call, place)? {
                 continue;
             }
             let is_read = matches!(call.name(), Syscall::Read | Syscall::Readv);
@@ -111,8 +119,12 @@ impl Holders {
             if open == Open::Yes || is_read && !is_empty(call.thread(), number)? {
                 continue;
             }
-            let is_end = is_read && open == Open::No && !seen.has_packets();
-            found.push(Shut { keepers, is_end });
+            let is_told = is_read || readiness::asks(call.name()) && end.side == Side::Reading;
+            found.push(Shut {
+                keepers,
+                is_end: is_told && open == Open::No && !seen.has_packets(),
+                place,
+            });
         }
         Ok(found)
     }
@@ -247,11 +259,17 @@ fn ends_at(entry: Entry, number: RawFd) -> io::Result<Vec<End>> {
     Ok(sides.map(|(_, side)| End { pipe, side }).collect())
 }
 
-fn is_from_outside(thread: Pid, number: RawFd, channels: &Channels) -> io::Result<bool> {
+fn place_of(thread: Pid, number: RawFd) -> io::Result<Option<Place>> {
     let path = Entry::from(thread).path("fd").join(number.to_string());
     let stat = unless_gone(rustix::fs::stat(path).map(Some).map_err(Into::into))?;
-    // One that was closed meanwhile is none.
-    Ok(stat.is_none_or(|stat| channels.is_from_outside(Place::of(&stat))))
+    Ok(stat.map(|stat| Place::of(&stat)))
+}
+
+/// Whether a call that may touch any of its process' pipes may touch this one. True in doubt.
+fn may_touch(call: &Call, place: Place) -> io::Result<bool> {
+    let process = task::process_of(call.thread())?;
+    let may_touch = |process| readiness::may_touch(process, call, place).unwrap_or(true);
+    Ok(process.is_some_and(may_touch))
 }
 
 fn is_empty(thread: Pid, number: RawFd) -> io::Result<bool> {
@@ -366,20 +384,22 @@ mod tests {
     #[test]
     fn a_pipe_is_shut_that_no_process_has_open_which_executes_anything() {
         let mut setting = Setting::new();
-        let keepers = vec![setting.child];
-        let is_end = true;
-        assert_eq!(setting.shut(Syscall::Read), [Shut { keepers, is_end }]);
+        let wanted = |setting: &Setting, is_end| Shut {
+            keepers: vec![setting.child],
+            is_end,
+            place: Place::of(&rustix::fs::fstat(&setting.reader).expect("stat")),
+        };
+        let told = [wanted(&setting, true)];
+        assert_eq!(setting.shut(Syscall::Read), told);
+        assert_eq!(setting.shut(Syscall::Poll), told);
         assert_eq!(setting.shut_by(Syscall::Read, &[]), []);
         assert_eq!(setting.shut(Syscall::Getpgid), []);
-        let told: Vec<_> = [Syscall::Poll, Syscall::Ioctl]
-            .into_iter()
-            .map(|name| setting.shut(name).iter().any(|shut| shut.is_end))
-            .collect();
-        assert_eq!(told, [false, false]);
-        assert_eq!(setting.shut(Syscall::Ioctl).len(), 1);
+        let refused = wanted(&setting, false);
+        assert_eq!(setting.shut(Syscall::Ioctl), [refused]);
         // What is there is read first.
         rustix::io::write(&setting.writer, b"x").expect("write");
         assert_eq!(setting.shut(Syscall::Read), []);
+        assert_eq!(setting.shut(Syscall::Poll).len(), 1);
     }
 
     #[test]
@@ -408,9 +428,10 @@ mod tests {
     fn nobody_knows_who_has_a_descriptor_once_any_was_sent() {
         let mut setting = Setting::new();
         setting.seen.look_at(Syscall::Sendmsg, &[0; 6]);
-        let keepers = vec![setting.child];
-        let is_end = false;
-        assert_eq!(setting.shut(Syscall::Read), [Shut { keepers, is_end }]);
+        for name in [Syscall::Read, Syscall::Poll] {
+            let found = setting.shut(name);
+            assert!(found.len() == 1 && !found[0].is_end, "{found:?}");
+        }
     }
 
     #[test]

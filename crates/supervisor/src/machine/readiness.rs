@@ -36,6 +36,8 @@ struct Questions {
     form: Form,
     /// Whether it waits for nothing.
     is_brief: bool,
+    /// Whether no time ends its wait.
+    is_endless: bool,
     /// Whether it takes signals that its thread blocks elsewhere.
     has_mask: bool,
 }
@@ -96,6 +98,10 @@ impl Questions {
                 true => time as i32 == 0,
                 false => is_no_time(process, time)?,
             },
+            is_endless: match is_plain {
+                true => (time as i32) < 0,
+                false => time == 0,
+            },
             has_mask: !is_plain && mask != 0,
         }))
     }
@@ -133,6 +139,7 @@ impl Questions {
             of: of.collect(),
             form: Form::Set { address, words },
             is_brief: is_no_time(process, time)?,
+            is_endless: time == 0,
             has_mask,
         }))
     }
@@ -207,32 +214,47 @@ fn may_change(process: Pid) -> io::Result<bool> {
     Ok(task::threads(process)?.len() != 1)
 }
 
-fn ask(process: Pid, call: &Call, matters: &dyn Fn(Place) -> bool) -> io::Result<Told> {
+fn ask(
+    process: Pid,
+    call: &Call,
+    (matters, hung_up): (&dyn Fn(Place) -> bool, &[Place]),
+) -> io::Result<Told> {
     let Some(questions) = Questions::of(process, call)? else {
         return Ok(Told::Unknown);
     };
     let files = questions.files(process)?;
-    if !files.iter().flatten().any(|(_, place)| matters(*place)) {
-        return Ok(match may_change(process)? {
-            true => Told::Unknown,
-            false => Told::Other,
-        });
+    let is_meant = |place: Place| matters(place) || hung_up.contains(&place);
+    let matters = files.iter().flatten().any(|(_, place)| is_meant(*place));
+    let otherwise = match matters || may_change(process)? {
+        true => Told::Unknown,
+        false => Told::Other,
+    };
+    // In the kernel it would not be told that a pipe comes to be shut before that is certain.
+    if !matters && (!questions.is_endless || questions.of.is_empty()) {
+        return Ok(otherwise);
     }
     let mut asked = Vec::new();
     for (found, question) in files.iter().zip(&questions.of) {
         match found {
             Some((file, _)) if is_nameless(file)? => asked.push((file, question.events)),
             // To ask a file of the view is a request to the view, which may wait for this program.
-            _ => return Ok(Told::Unknown),
+            _ => return Ok(otherwise),
         }
     }
     let mut polled: Vec<_> = asked
         .iter()
         .map(|&(file, events)| PollFd::new(file, events))
         .collect();
-    let number = rustix::event::poll(&mut polled, Some(&Timespec::default()))?;
-    let answers: Vec<_> = polled.iter().map(PollFd::revents).collect();
-    if number > 0 || questions.is_brief && !questions.has_mask {
+    rustix::event::poll(&mut polled, Some(&Timespec::default()))?;
+    let mut answers: Vec<_> = polled.iter().map(PollFd::revents).collect();
+    for (answer, (_, place)) in answers.iter_mut().zip(files.iter().flatten()) {
+        // The kernel tells that unasked, and not yet, since an image has the other side open.
+        if hung_up.contains(place) {
+            *answer |= PollFlags::HUP;
+        }
+    }
+    let is_any = answers.iter().any(|answer| !answer.is_empty());
+    if is_any || questions.is_brief && !questions.has_mask {
         return Ok(Told::Ready(questions.answer(process, &answers)?));
     }
     match questions.is_brief {
@@ -242,7 +264,7 @@ fn ask(process: Pid, call: &Call, matters: &dyn Fn(Place) -> bool) -> io::Result
     }
 }
 
-fn may_touch(process: Pid, call: &Call, place: Place) -> io::Result<bool> {
+pub(super) fn may_touch(process: Pid, call: &Call, place: Place) -> io::Result<bool> {
     if !asks(call.name()) || may_change(process)? {
         return Ok(true);
     }
@@ -254,6 +276,10 @@ fn may_touch(process: Pid, call: &Call, place: Place) -> io::Result<bool> {
 }
 
 impl Asking for Machine {
+    fn asks(&self, call: &Call) -> bool {
+        asks(call.name())
+    }
+
     fn may_touch(&self, process: Pid, call: &Call, place: Place) -> bool {
         may_touch(process, call, place).unwrap_or(true)
     }
@@ -262,9 +288,9 @@ impl Asking for Machine {
         &mut self,
         process: Pid,
         call: &Call,
-        matters: &dyn Fn(Place) -> bool,
+        about: (&dyn Fn(Place) -> bool, &[Place]),
     ) -> io::Result<Told> {
         // Whatever stands in the way of a look, the call itself will meet it.
-        Ok(ask(process, call, matters).unwrap_or(Told::Unknown))
+        Ok(ask(process, call, about).unwrap_or(Told::Unknown))
     }
 }

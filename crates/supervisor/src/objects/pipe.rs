@@ -138,20 +138,23 @@ impl<W: World> Pipes<W> {
         Ok(Some(Did::Accesses { object, answer }))
     }
 
-    /// A task asks what is ready, and depends already on what is undecided about the pipes among that. It may not sleep in
-    /// the kernel: there it would learn of acts on which it does not depend.
+    /// A task asks what is ready, and depends already on what is undecided about the pipes among that, also that some are
+    /// `hung_up`: shut for writing. It may not sleep in the kernel: there it would learn of acts on which it does not depend.
     pub(crate) fn ask(
         &mut self,
         world: &mut W,
         member: &Member<W>,
         call: &Call,
+        hung_up: &[Place],
     ) -> io::Result<Did> {
-        if self.open.is_empty() {
-            return Ok(Did::Known(Answer::Continue));
-        }
-        let told = world.ask(member.pid(), call, &|place| self.open.contains_key(&place))?;
+        let matters = |place| self.open.contains_key(&place);
+        let told = world.ask(member.pid(), call, (&matters, hung_up))?;
         Ok(match told {
             Told::Other => Did::Known(Answer::Continue),
+            // Then nothing that it may ask of is undecided.
+            Told::Unknown if self.open.is_empty() && hung_up.is_empty() => {
+                Did::Known(Answer::Continue)
+            }
             Told::Ready(result) => Did::Known(Answer::Value(result)),
             Told::Nothing(input) => Did::Sleeps(input),
             Told::Unknown => Did::Wait,

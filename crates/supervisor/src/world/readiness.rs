@@ -23,14 +23,18 @@ pub(crate) enum Told {
 
 /// What a world does about calls that ask what is ready.
 pub(crate) trait Asking {
+    /// Whether a call does nothing but ask what is ready.
+    fn asks(&self, call: &Call) -> bool;
+
     /// Whether a call that may touch any pipe of its process may touch this one. True in doubt.
     fn may_touch(&self, process: Pid, call: &Call, place: Place) -> bool;
 
-    /// Tells a call what is ready, without waiting, if it asks of a pipe that matters.
+    /// Tells a call what is ready, without waiting, if it asks of a pipe that matters: which do, and those that nobody will write
+    /// to any more, which do as well.
     fn ask(
         &mut self,
         process: Pid,
         call: &Call,
-        matters: &dyn Fn(Place) -> bool,
+        about: (&dyn Fn(Place) -> bool, &[Place]),
     ) -> io::Result<Told>;
 }

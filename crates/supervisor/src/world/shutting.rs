@@ -5,6 +5,7 @@ use std::io;
 use rustix::process::Pid;
 
 use crate::call::Call;
+use crate::objects::input::Place;
 
 /// A process that executes nothing, and has open what it had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +20,10 @@ pub(crate) struct Still {
 pub(crate) struct Shut {
     /// Those processes: at least one.
     pub(crate) keepers: Vec<Pid>,
-    /// Whether the call reads and finds the pipe empty, so that it is told of the end.
+    /// Whether the call may be told of the end: it reads and finds the pipe empty, or it asks whether the pipe can be read.
     pub(crate) is_end: bool,
+    /// The pipe.
+    pub(crate) place: Place,
 }
 
 /// What a supervisor learns of pipes that are shut.

@@ -9,7 +9,11 @@ use crate::setting::as_each_user;
 
 #[test]
 fn what_is_told_to_be_ready_is_found_so() {
-    prints("asks", "./asks", "own ok\nothers ok\ntokens ok\n");
+    prints(
+        "asks",
+        "./asks",
+        "own ok\nothers ok\ntokens ok\nhung up ok\n",
+    );
 }
 
 /// A process that asks waits for no decision. Nor does one that makes a pipe ready for which another sleeps. If a guess was
@@ -24,6 +28,8 @@ fn who_asks_whether_a_pipe_is_ready_is_told_before_it_is_certain() {
             ("others", "1:1000ms", &["write"]),
             ("others", "1:300ms:0.3", &[]),
             ("tokens", "0.7:10ms:0.3", &[]),
+            ("hung up", "1:300ms", &[]),
+            ("hung up", "1:300ms:0.3", &[]),
         ] {
             let mut arguments = vec!["run", "--dry-run", "--predict-right", guesses];
             arguments.extend(["--stats", "--json", "--", "./asks", part]);
@@ -41,6 +47,10 @@ fn who_asks_whether_a_pipe_is_ready_is_told_before_it_is_certain() {
                     let (waits, calls) = (count(&call["waits"]["count"]), count(&call["events"]));
                     assert!(2 * waits < calls, "{part}: {call}");
                 }
+            }
+            if part == "hung up" {
+                // A parent that waits for the hangup until that is certain finds no exit that is undecided.
+                assert!(count(&speculation["objects"]["child"]) > 0, "{speculation}");
             }
             if part == "others" && waiting.is_empty() {
                 assert!(count(&speculation["undone"]["pipe"]) > 0, "{speculation}");

@@ -131,8 +131,13 @@ impl Shutting for Fake {
             if keepers.is_empty() || state.is_used(side) || is_read && !state.inner.is_empty() {
                 continue;
             }
-            let is_end = is_read && state.rng.u8(..8) != 0;
-            found.push(Shut { keepers, is_end });
+            let is_end = (is_read || op == Op::Ask) && state.rng.u8(..8) != 0;
+            let place = Place(0, INNER);
+            found.push(Shut {
+                keepers,
+                is_end,
+                place,
+            });
         }
         Ok(found)
     }
@@ -150,16 +155,27 @@ impl Claims for Fake {
 }
 
 impl Asking for Fake {
+    fn asks(&self, call: &Call) -> bool {
+        self.0.borrow().op_of(call) == Op::Ask
+    }
+
     fn may_touch(&self, _: Pid, _: &Call, _: Place) -> bool {
         true
     }
 
-    fn ask(&mut self, _: Pid, _: &Call, matters: &dyn Fn(Place) -> bool) -> io::Result<Told> {
-        if !matters(Place(0, INNER)) {
+    fn ask(
+        &mut self,
+        _: Pid,
+        _: &Call,
+        (matters, hung_up): (&dyn Fn(Place) -> bool, &[Place]),
+    ) -> io::Result<Told> {
+        let place = Place(0, INNER);
+        let is_shut = hung_up.contains(&place);
+        if !matters(place) && !is_shut {
             return Ok(Told::Other);
         }
         let state = &mut *self.0.borrow_mut();
-        let is_ready = !state.inner.is_empty() || !state.is_open(Side::Writing);
+        let is_ready = is_shut || !state.inner.is_empty() || !state.is_open(Side::Writing);
         Ok(match (is_ready, state.rng.u8(..3)) {
             (_, 0) => Told::Unknown,
             (true, _) => Told::Ready(1),
