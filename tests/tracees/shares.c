@@ -52,6 +52,8 @@ int main(void) {
         fail(round, "a descriptor does more than to name a place");
     if (fcntl(place, F_GETFD) != 0 || fcntl(closing, F_GETFD) != FD_CLOEXEC)
         fail(round, "flags of descriptors are not what they were");
+    if (lseek(place, 0, SEEK_CUR) != -1)
+        fail(round, "a place has a position");
 
     munmap((void *)shared, 4096);
     close(closing);

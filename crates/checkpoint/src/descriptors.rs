@@ -140,11 +140,10 @@ impl Descriptors {
     fn seek(&self, vessel: &Vessel) -> io::Result<()> {
         for (&number, &position) in &self.positions {
             let file = open(vessel.process(), number)?;
-            match rustix::fs::seek(&file, SeekFrom::Current(0)) {
-                // It has none, and was not moved.
-                Err(Errno::SPIPE) => {}
-                now if now? == position => {}
-                _ => drop(rustix::fs::seek(&file, SeekFrom::Start(position))?),
+            // What has no position was not moved.
+            let now = rustix::fs::seek(&file, SeekFrom::Current(0));
+            if now.is_ok_and(|now| now != position) {
+                rustix::fs::seek(&file, SeekFrom::Start(position))?;
             }
         }
         Ok(())
