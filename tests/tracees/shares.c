@@ -34,6 +34,7 @@ int main(void) {
     pwrite(file, "begin", 5, 0);
     volatile char *shared = mmap(0, 4096, PROT_READ, MAP_SHARED, file, 0);
     int place = open(directory, O_PATH), closing = open(directory, O_PATH | O_CLOEXEC);
+    int first = open(path, O_RDONLY), second = dup(first);
 
     long round = ask(TAKE);
 
@@ -54,6 +55,9 @@ int main(void) {
         fail(round, "flags of descriptors are not what they were");
     if (lseek(place, 0, SEEK_CUR) != -1)
         fail(round, "a place has a position");
+    char bytes[2];
+    if (read(first, bytes, 1) != 1 || read(second, bytes + 1, 1) != 1 || memcmp(bytes, "be", 2) != 0)
+        fail(round, "two descriptors of one file do not stand where they did");
 
     munmap((void *)shared, 4096);
     close(closing);

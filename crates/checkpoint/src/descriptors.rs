@@ -29,9 +29,9 @@ use crate::vessel::Vessel;
 /// No file is open here, but by the vessel: whoever has a file open for writing keeps others from executing it.
 #[derive(Debug, Default)]
 pub(crate) struct Descriptors {
-    /// The descriptors of the vessel, in the order of their open files; once that was asked for. They never change.
+    /// The descriptors of the vessel, one for each open file, in the order of these; once that was asked for. They never change.
     in_order: OnceCell<Vec<RawFd>>,
-    /// By the vessel's descriptor: where files were whose positions the process has moved.
+    /// By that descriptor of the vessel: where files were whose positions the process has moved.
     positions: BTreeMap<RawFd, u64>,
     /// Likewise: the status flags that the process has changed.
     flags: BTreeMap<RawFd, OFlags>,
@@ -89,7 +89,8 @@ impl Descriptors {
         sought.map_err(restoring("set the position of a file"))
     }
 
-    /// The descriptor by which a vessel has the open file that a process has by this number.
+    /// The descriptor of a vessel that stands for the open file which a process has by this number. An open file may have several
+    /// descriptors.
     pub(crate) fn find(
         &self,
         vessel: &Vessel,
@@ -98,10 +99,6 @@ impl Descriptors {
     ) -> io::Result<Option<RawFd>> {
         let vessel = vessel.process();
         let compare = |held| memory::compare_files((vessel, held), (process, number));
-        // Most stay where they are.
-        if compare(number).is_ok_and(Ordering::is_eq) {
-            return Ok(Some(number));
-        }
         let in_order = match self.in_order.get() {
             Some(in_order) => in_order,
             None => {
@@ -109,6 +106,10 @@ impl Descriptors {
                 self.in_order.get_or_init(|| in_order)
             }
         };
+        // Most stay where they are.
+        if in_order.contains(&number) && compare(number).is_ok_and(Ordering::is_eq) {
+            return Ok(Some(number));
+        }
         let place = search(in_order, compare)?;
         Ok(place.ok().map(|place| in_order[place]))
     }
@@ -150,14 +151,15 @@ impl Descriptors {
     }
 }
 
-/// The descriptors of a vessel, in the order of their open files.
+/// Of each open file of a vessel the lowest descriptor, in the order of the files.
 fn in_order(vessel: Pid) -> io::Result<Vec<RawFd>> {
     let mut in_order: Vec<RawFd> = Vec::new();
     let directory = open_directory(vessel, "fd")?;
     for number in numbers(&directory)? {
         let compare = |held| memory::compare_files((vessel, held), (vessel, number));
-        let (Ok(place) | Err(place)) = search(&in_order, compare)?;
-        in_order.insert(place, number);
+        if let Err(place) = search(&in_order, compare)? {
+            in_order.insert(place, number);
+        }
     }
     Ok(in_order)
 }
