@@ -27,8 +27,9 @@ pub trait Gate {
     /// The number of a call for which it does, whatever its arguments.
     fn notifying_call(&self) -> i64;
 
-    /// Whether the call that a stopped thread comes from may have begun. One that still waits to be received has not.
-    fn may_have_begun(&self, thread: Pid, registers: &Registers) -> bool {
+    /// A thread has stopped. Returns whether the call that it comes from may have begun: one that still waits to be received has
+    /// not. Whatever call it is in later, be it the same made again, is another one.
+    fn has_stopped(&mut self, thread: Pid, registers: &Registers) -> bool {
         let _ = (thread, registers);
         true
     }

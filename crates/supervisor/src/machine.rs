@@ -5,6 +5,7 @@ mod claims;
 mod door;
 mod ends;
 mod family;
+mod handlers;
 mod holders;
 mod input;
 mod kernel;
@@ -26,7 +27,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::CapabilitySet;
-use surmise_checkpoint::{Passed, is_vessel, pass_boundaries};
+use surmise_checkpoint::{Gate, Passed, Traced, is_vessel, pass_boundaries};
 use surmise_refusals::Observer;
 use surmise_sys::ptrace::Stopped;
 use surmise_sys::seccomp::Listener;
@@ -34,11 +35,13 @@ use surmise_sys::seccomp::Listener;
 use crate::call::Call;
 use crate::member::Member;
 use crate::objects::input::{Look, Place};
+use crate::source::REST;
 
 use channels::Channels;
 use claims::Written;
 pub(crate) use door::Door;
 use family::Sleepers;
+use handlers::Handlers;
 use holders::Holders;
 use input::calls::{self, Reach};
 use input::readers::Readers;
@@ -64,6 +67,7 @@ pub(crate) struct Machine {
     /// ended by then, and its number be another's.
     caller: Cell<Option<(Pid, Option<Pid>)>>,
     partings: Partings,
+    handlers: Handlers,
 }
 
 /// What was learnt of a domain in which tasks may be given guesses.
@@ -93,6 +97,7 @@ impl Machine {
             passed: Passed::default(),
             caller: Cell::new(None),
             partings: Partings::default(),
+            handlers: Handlers::default(),
         }
     }
 
@@ -115,10 +120,51 @@ impl Machine {
         if let Some(registers) = stopped.registers()?.undisturbed_if_changed() {
             stopped.set_registers(&registers)?;
         }
-        match self.partings.await_others(stopped.thread()) {
+        match self.stays_tracee(stopped.thread()) {
             true => stopped.go_on(),
             false => stopped.detach(),
         }
+    }
+
+    /// Whether a tracee that is no member's has to stay traced.
+    fn stays_tracee(&mut self, thread: Pid) -> bool {
+        self.partings.await_others(thread) || self.handlers.keep_tracee(thread)
+    }
+
+    /// How a process goes on that would be let go.
+    fn stays(&mut self, process: Pid) -> Traced {
+        match self.partings.await_others(process) || self.handlers.keep(process) {
+            true => Traced::ForSignal,
+            false => Traced::NoMore,
+        }
+    }
+
+    /// A tracee that is no member's is stopped as its job is: it stays so.
+    pub(crate) fn leave_stopped(&mut self, stopped: Stopped) -> io::Result<()> {
+        match self.stays_tracee(stopped.thread()) {
+            true => stopped.stay_stopped(),
+            false => stopped.detach(),
+        }
+    }
+
+    /// A tracee has executed a program, so that it has no handlers any more.
+    pub(crate) fn executed(&mut self, thread: Pid) {
+        self.handlers.forget(thread);
+    }
+
+    /// A thread is no more.
+    pub(crate) fn forget(&mut self, thread: Pid) {
+        self.handlers.forget(thread);
+    }
+
+    /// Lets go who is traced though it depends on nothing undecided, until it is to go on, or for a while. True when that is done.
+    pub(crate) fn rest(&mut self) -> io::Result<bool> {
+        self.handlers.rest(REST)
+    }
+
+    /// Traces again who was let go.
+    pub(crate) fn go_on(&mut self) -> io::Result<()> {
+        self.handlers.go_on()
     }
 
     /// A process is about to end.
@@ -216,9 +262,9 @@ fn pass(
 
 /// A thread that is about to take a signal may have waited for its call to be received. Such a call would fail with `EINTR` though
 /// no program expects that: it begins again after the signal's handler.
-fn spare_call(stopped: &Stopped, door: &Door) -> io::Result<()> {
+fn spare_call(stopped: &Stopped, door: &mut Door) -> io::Result<()> {
     let registers = stopped.registers()?;
-    let again = match door.may_have_heard(stopped.thread(), &registers) {
+    let again = match door.has_stopped(stopped.thread(), &registers) {
         true => registers.undisturbed_if_changed(),
         false => registers.beginning_again(),
     };

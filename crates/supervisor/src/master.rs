@@ -9,6 +9,8 @@ pub enum Wish {
     /// To decide all that is undecided, and to say so ([`Master::settled`]): somebody is about to stop all
     /// tasks, which nobody may trace then.
     Settle,
+    /// To go on as before: all tasks do.
+    GoOn,
     /// To end.
     End,
 }

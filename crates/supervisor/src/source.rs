@@ -12,7 +12,7 @@ use crate::call::Call;
 use crate::map::Map;
 
 /// How long the role that stops all tasks may take to begin with it.
-const REST: Duration = Duration::from_secs(2);
+pub(crate) const REST: Duration = Duration::from_secs(2);
 
 /// What a task is told instead of waiting for the truth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -106,6 +106,10 @@ impl Supervisor {
         if heard.master {
             match master.wish().map_err(fail("hear from control"))? {
                 Wish::End => return Ok(true),
+                Wish::GoOn => {
+                    self.is_settling = false;
+                    self.core.world.go_on().map_err(fail("trace tasks"))?;
+                }
                 Wish::Settle => {
                     self.is_settling = true;
                     self.core.settle()?;
@@ -135,7 +139,8 @@ impl Supervisor {
             Some(call) => self.core.called(call)?,
             None => self.core.woken()?,
         }
-        if self.is_settling && self.core.is_settled() {
+        let is_settled = self.is_settling && self.core.is_settled();
+        if is_settled && self.core.world.rest().map_err(fail("let tracees go"))? {
             self.is_settling = false;
             // If control has died, that is the next event.
             let _ = master.settled();
@@ -203,7 +208,10 @@ impl Supervisor {
         }
         while let Some(news) = ptrace::poll_any().map_err(fail("hear of a tracee"))? {
             match news {
-                News::Ended(thread) => self.core.ended(thread)?,
+                News::Ended(thread) => {
+                    self.core.world.forget(thread);
+                    self.core.ended(thread)?;
+                }
                 News::Stopped(stopped, stop) => self.stopped(stopped, stop)?,
             }
         }
@@ -216,10 +224,14 @@ impl Supervisor {
             // It stays so for all its life.
             return Ok(());
         }
+        if stop == Stop::Exec {
+            self.core.world.executed(thread);
+        }
         let gone_on = match (stop, self.core.member_of_tracee(thread)?) {
             (Stop::Signal(_), _) => return self.core.signalled(thread, stopped),
-            (Stop::Group(_), _) => stopped.stay_stopped(),
-            (Stop::Interrupt, None) => self.core.world.let_go(stopped),
+            (Stop::Group(_), Some(_)) => stopped.stay_stopped(),
+            (Stop::Group(_), None) => self.core.world.leave_stopped(stopped),
+            (Stop::Interrupt | Stop::Exec, None) => self.core.world.let_go(stopped),
             _ => stopped.go_on(),
         };
         match gone_on {

@@ -22,10 +22,9 @@ pub(crate) struct Departure<'a> {
 
 impl Held {
     /// A call that has not begun will be made, whatever signal comes before.
-    pub(crate) fn find_unbegun(&mut self, gate: &dyn Gate) {
-        let is_unbegun = self.registers.beginning_again().is_some()
-            && !gate.may_have_begun(self.thread, &self.registers);
-        self.was_notifying |= is_unbegun;
+    pub(crate) fn find_unbegun(&mut self, gate: &mut dyn Gate) {
+        let may_have_begun = gate.has_stopped(self.thread, &self.registers);
+        self.was_notifying |= !may_have_begun && self.registers.beginning_again().is_some();
     }
 
     /// Has it take a signal when it goes on.

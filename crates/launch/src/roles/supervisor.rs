@@ -31,6 +31,8 @@ const CALLS_MAX: usize = 128;
 pub(crate) enum SupervisorOrder {
     /// Decide all that is undecided; [`SupervisorReport::Settled`] answers, with this number.
     Settle(u64),
+    /// Guess again as before: all tasks go on.
+    GoOn,
 }
 
 /// From the supervisor to control.
@@ -221,6 +223,7 @@ impl Master for Control<'_> {
                 self.question.set(number);
                 Ok(Wish::Settle)
             }
+            Some(SupervisorOrder::GoOn) => Ok(Wish::GoOn),
             None => Ok(Wish::End),
         }
     }

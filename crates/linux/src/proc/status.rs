@@ -96,6 +96,11 @@ impl Status {
         self.has_in("SigCgt:", signal)
     }
 
+    /// Whether the process has a handler for the signal of this number, from 1 to 64.
+    pub fn catches_number(&self, signal: u32) -> bool {
+        self.has_number_in("SigCgt:", signal)
+    }
+
     /// Whether the thread blocks a signal.
     pub fn blocks(&self, signal: Signal) -> bool {
         self.has_in("SigBlk:", signal)
@@ -108,15 +113,27 @@ impl Status {
             .any(|name| self.has_number_in(name, signal))
     }
 
+    /// Whether any signal waits for the thread or for its process.
+    pub fn has_any_waiting(&self) -> bool {
+        ["SigPnd:", "ShdPnd:"]
+            .iter()
+            .any(|name| self.mask(name) != 0)
+    }
+
     fn has_in(&self, name: &str, signal: Signal) -> bool {
         self.has_number_in(name, signal.as_raw().cast_unsigned())
     }
 
     fn has_number_in(&self, name: &str, signal: u32) -> bool {
-        let mask = self.field(name);
-        let mask = mask.and_then(|mask| u64::from_str_radix(mask, 16).ok());
         let bit = 1_u64.checked_shl(signal.wrapping_sub(1)).unwrap_or(0);
-        mask.is_some_and(|mask| mask & bit != 0)
+        self.mask(name) & bit != 0
+    }
+
+    /// The signals that a field names, signal 1 lowest.
+    fn mask(&self, name: &str) -> u64 {
+        let mask = self.field(name);
+        mask.and_then(|mask| u64::from_str_radix(mask, 16).ok())
+            .unwrap_or(0)
     }
 
     /// How many threads the process has, those included that have ended and are not reaped.

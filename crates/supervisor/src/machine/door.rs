@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::time::Timespec;
 use surmise_checkpoint::{Gate, PendingCall};
+use surmise_linux::proc::Status;
 use surmise_sys::ptrace::Registers;
 use surmise_sys::ptrace::call::CLONE_VESSEL;
 use surmise_sys::seccomp::{Answer, Listener, Notification};
@@ -73,8 +74,8 @@ impl Door {
         Ok(received)
     }
 
-    /// Whether a thread's call, from which it comes by its registers, may have begun: it was received then, and let pass.
-    pub(crate) fn may_have_heard(&self, thread: Pid, registers: &Registers) -> bool {
+    /// Whether the call that a stopped thread comes from may have begun: it was received then, and let pass.
+    fn may_have_heard(&self, thread: Pid, registers: &Registers) -> bool {
         let arguments = registers.arguments();
         let Some(number) = registers.call() else {
             return true;
@@ -149,8 +150,14 @@ impl Gate for Door {
         !is_vessel && disposition != Some(Disposition::Allow)
     }
 
-    fn may_have_begun(&self, thread: Pid, registers: &Registers) -> bool {
-        self.may_have_heard(thread, registers)
+    fn has_stopped(&mut self, thread: Pid, registers: &Registers) -> bool {
+        let may_have_begun = self.may_have_heard(thread, registers);
+        // It may stop once more in the same call, for a signal that waits.
+        let stops_again = || Status::of(thread).is_ok_and(|status| status.has_any_waiting());
+        if !(may_have_begun && registers.was_interrupted() && stops_again()) {
+            self.heard.insert(thread, None);
+        }
+        may_have_begun
     }
 
     fn notifying_call(&self) -> i64 {

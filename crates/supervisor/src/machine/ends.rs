@@ -41,7 +41,7 @@ impl Ends<Supervised, Stopped> for Machine {
         let learnt = self.learnt.as_mut();
         match learnt.is_some_and(|learnt| learnt.sleepers.are_in(parent)) {
             true => {
-                let traced = self.partings.traced(parent);
+                let traced = self.stays(parent);
                 process::rouse(parent, calls, traced, &mut self.door)
             }
             false => Ok(()),
@@ -118,7 +118,7 @@ impl Ends<Supervised, Stopped> for Machine {
     }
 
     fn pass_on(&mut self, stopped: Stopped) -> io::Result<()> {
-        let passed = pass_on(stopped, &self.door);
+        let passed = pass_on(stopped, &mut self.door);
         match passed {
             Err(error) if task::is_gone(&error) => Ok(()),
             passed => passed,
@@ -136,7 +136,7 @@ impl Ends<Supervised, Stopped> for Machine {
 
 /// A call that reports any interruption begins again unless a handler runs: without a tracer, the kernel would not have
 /// interrupted it for a signal that the process does not notice.
-fn pass_on(stopped: Stopped, door: &Door) -> io::Result<()> {
+fn pass_on(stopped: Stopped, door: &mut Door) -> io::Result<()> {
     spare_call(&stopped, door)?;
     let signal = stopped.signal()?;
     stopped.go_on_with(&signal)

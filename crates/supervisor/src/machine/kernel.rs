@@ -59,6 +59,7 @@ impl World for Machine {
         if meeting::may_reap_children(call) {
             learnt.seen.note_reaping();
         }
+        unless_out_of_reach(self.handlers.go_on_if_due(), ())?;
         learnt.sleepers.heard(call);
         learnt
             .readers
@@ -72,6 +73,9 @@ impl World for Machine {
         }
         match &mut self.learnt {
             Some(learnt) => {
+                if learnt.keeps_rights {
+                    unless_out_of_reach(self.handlers.happens(call), ())?;
+                }
                 learnt.sleepers.happens(call);
                 learnt
                     .seen
@@ -108,7 +112,11 @@ impl World for Machine {
     }
 
     fn take_ended(&mut self) -> Vec<Pid> {
-        std::mem::take(&mut self.passed.ended)
+        let ended = std::mem::take(&mut self.passed.ended);
+        ended
+            .iter()
+            .for_each(|thread| self.handlers.forget(*thread));
+        ended
     }
 
     fn process_of(&self, thread: Pid) -> io::Result<Option<Pid>> {
@@ -155,7 +163,7 @@ impl World for Machine {
             return Ok(None);
         }
         let supervised = Supervised::new(process).map(|mut supervised| {
-            if self.partings.await_others(process) {
+            if self.partings.await_others(process) || self.handlers.keep(process) {
                 supervised.born(process);
             }
             Some(supervised)
@@ -208,7 +216,11 @@ impl World for Machine {
         call: &Call,
         others: &[PendingCall],
     ) -> io::Result<Born<Supervised>> {
-        process.bear(call, others, &mut self.door)
+        let born = process.bear(call, others, &mut self.door)?;
+        if let Born::Child(child, _) = &born {
+            self.handlers.born(process.pid(), *child);
+        }
+        Ok(born)
     }
 
     fn depute(
@@ -245,7 +257,7 @@ impl World for Machine {
 
     fn resume(&mut self, process: &mut Supervised, traced: Traced) -> io::Result<()> {
         let traced = match traced {
-            Traced::NoMore => self.partings.traced(process.pid()),
+            Traced::NoMore => self.stays(process.pid()),
             traced => traced,
         };
         process.resume(traced, &mut self.door)
@@ -256,10 +268,10 @@ impl World for Machine {
     }
 
     fn deliver(&mut self, stopped: Stopped) -> io::Result<()> {
-        if self.partings.await_others(stopped.thread()) {
+        if self.stays_tracee(stopped.thread()) {
             return self.pass_on(stopped);
         }
-        let signal = spare_call(&stopped, &self.door).and_then(|()| stopped.signal());
+        let signal = spare_call(&stopped, &mut self.door).and_then(|()| stopped.signal());
         let delivered = signal.and_then(|signal| stopped.detach_with(&signal));
         match delivered {
             Err(error) if task::is_gone(&error) => Ok(()),
@@ -430,11 +442,8 @@ impl World for Machine {
     }
 
     fn touches_pipe(&self, process: Option<Pid>, call: &Call) -> Look {
-        self.reached(
-            process,
-            call,
-            calls::touching(call.name(), call.arguments()),
-        )
+        let touched = calls::touching(call.name(), call.arguments());
+        self.reached(process, call, touched)
     }
 
     fn is_tracked_on_pipe(&self, call: &Call) -> bool {

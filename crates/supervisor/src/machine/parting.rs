@@ -11,7 +11,6 @@ use std::collections::HashMap;
 use std::io;
 
 use rustix::process::{Pid, Signal};
-use surmise_checkpoint::Traced;
 use surmise_linux::proc::Status;
 use surmise_sys::ptrace;
 use surmise_syscalls::Syscall;
@@ -54,14 +53,6 @@ impl Partings {
         self.0
             .keys()
             .any(|parent| Status::of(*parent).is_ok_and(|status| status.tracer() == own))
-    }
-
-    /// How a parent goes on that would be let go.
-    pub(super) fn traced(&mut self, parent: Pid) -> Traced {
-        match self.await_others(parent) {
-            true => Traced::ForSignal,
-            false => Traced::NoMore,
-        }
     }
 
     /// Whether the only thread of a process has to stay traced for a signal.

@@ -1,4 +1,5 @@
-//! S31: the end of a child disturbs no call of its parent, though the parent catches the signal that tells of the end.
+//! S31: a signal interrupts no call for its handler's sake that it would not interrupt outside: neither the end of a child nor
+//! what else has a handler without `SA_RESTART`.
 
 use super::right::{decided_late, late};
 use super::{compile, has, torture};
@@ -22,6 +23,17 @@ fn calls_that_no_signal_interrupts_are_not_interrupted() {
     let command = ["./partings", "8"];
     torture("partings", &command, checking);
     decided_late(&command, checking);
+}
+
+#[test]
+fn handlers_interrupt_no_call_that_nothing_interrupts() {
+    let command = ["./interrupts", "5"];
+    let prepare = |setting: &Setting| {
+        compile(setting, "interrupts.c", &["gcc", "-O1", "-pthread"]);
+        true
+    };
+    torture("interrupts", &command, prepare);
+    decided_late(&command, prepare);
 }
 
 fn checking(setting: &Setting) -> bool {

@@ -127,6 +127,9 @@ impl<'a> Hands<'a> {
             Effect::Freeze(client) => {
                 self.standstill = Standstill::begin(client, self.roles.init.pid());
                 let frozen = CommitEvent::Frozen(self.standstill.is_some());
+                if self.standstill.is_none() {
+                    self.let_guess();
+                }
                 return Ok(Some(Event::Commit(frozen)));
             }
             Effect::Commit(effect) => return Ok(self.commit(effect).map(Event::Commit)),
@@ -165,10 +168,23 @@ impl<'a> Hands<'a> {
             }
             CommitEffect::ForgetJournal => standstill.forget_journal(),
             CommitEffect::Reap => standstill.reap(),
-            CommitEffect::Thaw => standstill.thaw(),
+            CommitEffect::Thaw => {
+                standstill.thaw();
+                self.let_guess();
+            }
             CommitEffect::Tell(reply) => standstill.tell(&reply),
-            CommitEffect::Over => self.standstill = None,
+            CommitEffect::Over => {
+                self.standstill = None;
+                self.let_guess();
+            }
         }
         None
+    }
+
+    /// Nobody stops the tasks any more that the supervisor may trace.
+    fn let_guess(&self) {
+        if let Some(supervisor) = &self.roles.supervisor {
+            supervisor.go_on();
+        }
     }
 }
