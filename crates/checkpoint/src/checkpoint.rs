@@ -8,7 +8,7 @@ use surmise_sys::memory;
 use surmise_sys::ptrace::{Registers, RestartableSequences, call};
 
 use crate::attributes::{Change, Changed};
-use crate::descriptors::{self, Descriptors};
+use crate::descriptors::Descriptors;
 use crate::error::{CheckpointError, taking};
 use crate::gate::Gate;
 use crate::halted::Halted;
@@ -118,12 +118,6 @@ impl Checkpoint {
                 .threads
                 .iter()
                 .all(|image| image.signal_stack.is_some())
-    }
-
-    /// Has the kernel ask how long the files are that were open for appending: a file system has undone what was
-    /// written to them. The process would append where the kernel believes the end to be.
-    pub fn learn_sizes(&self) {
-        descriptors::learn_sizes(self.vessel.process());
     }
 
     /// Whether any thread blocked a signal at that moment.

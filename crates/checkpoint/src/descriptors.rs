@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::{Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
-use surmise_linux::proc::Opened;
+use surmise_linux::proc::{self, Link, Opened};
 use surmise_sys::memory;
 use surmise_sys::ptrace::call;
 
@@ -181,28 +181,25 @@ fn search(
     Ok(Err(start))
 }
 
-/// Has the kernel ask for the sizes of the files that a vessel has open: it appends and copies by what it
-/// believes.
-pub(crate) fn learn_sizes(vessel: Pid) {
-    let listed = open_directory(vessel, "fdinfo").and_then(|directory| {
-        let numbers = numbers(&directory)?;
-        Ok((directory, numbers))
-    });
-    // A vessel that was killed has none, and then its process has been.
-    let Ok((directory, numbers)) = listed else {
-        return;
-    };
-    for number in numbers {
-        let is_open = flags(&directory, number).is_ok_and(|flags| !flags.contains(OFlags::PATH));
-        if is_open
-            && let Ok(file) = open(vessel, number)
-            && let Ok(position) = rustix::fs::seek(&file, SeekFrom::Current(0))
-        {
-            // To know the end the kernel has to ask. What has no end has no size.
-            let _ = rustix::fs::seek(&file, SeekFrom::End(0));
-            let _ = rustix::fs::seek(&file, SeekFrom::Start(position));
+/// Has the kernel ask for the sizes of the files that a process has open: it appends and copies by what it believes.
+///
+/// The process looks, which may where its tracer may not. Nor does a look wait for a lock of the file: another process may hold
+/// that while it waits for what comes after this.
+pub(crate) fn learn_sizes(hand: &mut Hand<'_>, process: Pid) -> io::Result<()> {
+    /// Of `struct stat` (stat(2)).
+    const STAT_SIZE: usize = 144;
+    let mut files = Vec::new();
+    proc::each_link(process, |number, link| match link {
+        Link::Other(path) if path.starts_with('/') && !path.starts_with("/dev/") => {
+            files.push(number)
         }
+        _ => {}
+    })?;
+    for number in files {
+        let asking = |place| (call::FSTAT, [number as u64, place, 0, 0, 0, 0]);
+        hand.ask::<STAT_SIZE>(asking)?;
     }
+    Ok(())
 }
 
 /// Whether a relative of a process has the same open file: what one reads is read for both. Looks at its

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use rustix::io::Errno;
 use rustix::process::Pid;
 
 use crate::held::is_gone;
@@ -53,7 +54,9 @@ pub struct RollbackError {
 impl RollbackError {
     /// Whether the process, or its vessel, was found to be no more.
     pub fn is_gone(&self) -> bool {
-        is_gone(&self.source)
+        let is_no_tracee = self.source.raw_os_error() == Some(Errno::CHILD.raw_os_error());
+        let is_not_listed = self.source.kind() == io::ErrorKind::NotFound;
+        is_gone(&self.source) || is_no_tracee || is_not_listed
     }
 }
 

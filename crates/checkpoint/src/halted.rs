@@ -5,6 +5,8 @@ use std::io;
 use rustix::process::Pid;
 use surmise_sys::ptrace::{Registers, call};
 
+use crate::descriptors;
+use crate::error::{RollbackError, restoring};
 use crate::gate::Gate;
 use crate::held::{Departure, Hand, Held, is_gone};
 use crate::process::{Process, UNKNOWN};
@@ -134,6 +136,17 @@ impl Halted<'_> {
         let ended = deputy.kill().and_then(|()| deputy.await_end());
         self.process.killed.push(deputy);
         ended.and(done)
+    }
+
+    /// Has the kernel ask how long the files are that the process has open: a file system has undone what was written to them.
+    /// The process would append where the kernel believes the end to be.
+    ///
+    /// # Errors
+    /// As ptrace, and as for reading /proc.
+    pub fn learn_sizes(&mut self, gate: &mut dyn Gate) -> Result<(), RollbackError> {
+        let process = self.process.pid;
+        let learnt = descriptors::learn_sizes(&mut self.hand(gate), process);
+        learnt.map_err(restoring("learn how long files are"))
     }
 
     /// Any thread: what it does is the process'.

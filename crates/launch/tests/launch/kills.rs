@@ -6,6 +6,7 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use surmise_kept::Status;
 use surmise_testkit::Act::Do;
 use surmise_testkit::watchdog;
@@ -30,6 +31,12 @@ pub const TESTS: &[Test] = &[
     }),
     ("what_is_undecided_at_a_kill_never_was", undecided),
     ("who_waits_for_a_decision_at_a_kill_ends", waiting),
+    ("a_task_killed_at_random", |setting| {
+        task(setting, |state| state != 't');
+    }),
+    ("an_image_killed_at_random", |setting| {
+        task(setting, |state| state == 't');
+    }),
     ("pid_1_killed_at_random", |setting| {
         at_random(setting, Victim::Init);
     }),
@@ -160,11 +167,63 @@ fn waiting(setting: &Setting) {
     });
 }
 
-/// Whether a process sleeps so that no signal wakes it (proc_pid_stat(5)).
+/// Processes that depend on each other by files, pipes, births and ends, for a second or more.
+const TANGLED: &str = "
+    for n in 1 2 3; do
+        echo one $n >f; cat f | tr a-z A-Z >g; x=$(cat g); echo $x >>all
+        (sleep 0.01; echo two >>f) & cp f h; mv h k; ls >list; wait
+    done; echo end";
+
+/// S31: the domain goes on without a task that somebody has killed, whatever was undecided and whatever is taken back. A killed
+/// image is the end of its task, if the task would have to go back to it. `is_victim`: by a task's state (proc_pid_stat(5)).
+fn task(setting: &Setting, is_victim: fn(char) -> bool) {
+    let mut dice = Dice(0x7a5c + u64::from(setting.user()));
+    let mut kills = 0;
+    for round in 0..rounds(4) {
+        let seed = round.to_string();
+        let words = ["--name", "t", "--torture", &seed, "--", "sh", "-c", TANGLED];
+        let pause = dice.up_to(2 * LATEST);
+        let outcome = thread::scope(|scope| {
+            let running = scope.spawn(|| setting.run_by(&[], &words).seconds(60).outcome());
+            thread::sleep(LATEST / 2 + pause);
+            let mut tasks = Victim::Init.find(setting).map_or(Vec::new(), children);
+            let mut next = 0;
+            while let Some(&task) = tasks.get(next) {
+                tasks.extend(children(task));
+                next += 1;
+            }
+            tasks.retain(|&task| state(task).is_some_and(is_victim));
+            let victim = dice.below(tasks.len() as u64) as usize;
+            let victim = tasks.get(victim).and_then(|&task| Pid::from_raw(task));
+            if let Some(victim) = victim {
+                kills += usize::from(kill_process(victim, Signal::KILL).is_ok());
+            }
+            running.join().expect("an outcome")
+        });
+        let is_killed = outcome.code == 128 + 9;
+        assert!(
+            is_killed || outcome.stdout == "end\n",
+            "round {round}: {outcome:?}"
+        );
+        assert!(!setting.has_processes(), "round {round}: somebody is left");
+        for domain in setting.root().list().expect("list") {
+            domain.abort().expect("abort");
+        }
+    }
+    eprintln!("{kills} kills as user {}", setting.user());
+    assert!(kills > 0, "nobody was there to be killed");
+}
+
+/// Whether a process sleeps so that no signal wakes it.
 fn is_deaf(process: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    let state = stat.rsplit_once(") ").map(|(_, fields)| fields);
-    state.is_some_and(|state| state.starts_with('D'))
+    state(process) == Some('D')
+}
+
+/// The state of a process (proc_pid_stat(5)).
+fn state(process: i32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(") ")?;
+    fields.chars().next()
 }
 
 /// Who was there, and how long it took until nobody was.

@@ -1,12 +1,12 @@
 //! A process, and what it takes to stop it, to image it and to restore it.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 use surmise_checkpoint::{
     Account, Birth, Change, Checkpoint, CheckpointError, Departing, Gate, GiveWay, Halted, Lent,
-    PendingCall, Process, Standing, Traced,
+    PendingCall, Process, RollbackError, Standing, Traced,
 };
 use surmise_sys::memory;
 use surmise_sys::ptrace::{SignalInfo, Stopped};
@@ -197,7 +197,7 @@ impl Supervised {
         }
     }
 
-    /// Restores the process, which stands still. Returns how many pages were copied; `None` if it was killed.
+    /// Restores the process, which stands still. Returns how many pages were copied; `None` if it was killed, or is now.
     pub(super) fn restore(
         &mut self,
         image: Checkpoint,
@@ -207,20 +207,42 @@ impl Supervised {
         let Some(standing) = self.standing.take() else {
             return Err(bug("a process is restored that does not stand still"));
         };
-        if has_undone {
-            image.learn_sizes();
-        }
+        let vessel = image.vessel();
         let mut halted = standing.of(&mut self.process);
-        let restored = halted.restore_for_good(image, door);
+        let mut restored = halted.restore_for_good(image, door);
+        if has_undone && restored.is_ok() {
+            restored = halted.learn_sizes(door).and(restored);
+        }
         self.standing = Some(halted.stand());
         match restored {
             Ok((restored, departing)) => {
                 self.departing = Some(departing);
                 Ok(Some(restored.pages))
             }
-            Err(_) if self.process.has_ended() => Ok(None),
-            Err(error) if error.is_gone() && self.process.ends_within(ENDING) => Ok(None),
-            Err(error) => Err(io::Error::other(error)),
+            Err(error) => match self.is_killed(&error, vessel)? {
+                true => Ok(None),
+                false => Err(io::Error::other(error)),
+            },
+        }
+    }
+
+    /// Whether a rollback has failed because the process was killed. It is, too, where its vessel was: nothing else could
+    /// become of it.
+    fn is_killed(&mut self, error: &RollbackError, vessel: Pid) -> io::Result<bool> {
+        const PAUSE: Duration = Duration::from_millis(1);
+        let begun = Instant::now();
+        loop {
+            if self.process.has_ended() {
+                return Ok(true);
+            }
+            if task::is_zombie(vessel, vessel).unwrap_or(true) {
+                self.destroy()?;
+                return Ok(true);
+            }
+            if !error.is_gone() || begun.elapsed() >= ENDING {
+                return Ok(false);
+            }
+            std::thread::sleep(PAUSE);
         }
     }
 

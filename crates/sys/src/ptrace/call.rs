@@ -8,6 +8,7 @@ pub const CLONE: i64 = libc::SYS_clone;
 pub const CLOSE: i64 = libc::SYS_close;
 pub const EXIT: i64 = libc::SYS_exit;
 pub const EXIT_GROUP: i64 = libc::SYS_exit_group;
+pub const FSTAT: i64 = libc::SYS_fstat;
 pub const GETPID: i64 = libc::SYS_getpid;
 pub const GETRUSAGE: i64 = libc::SYS_getrusage;
 pub const GETUID: i64 = libc::SYS_getuid;

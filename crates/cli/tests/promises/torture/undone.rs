@@ -2,7 +2,7 @@
 
 use surmise_testkit::tell;
 
-use super::{compile, seeds, told};
+use super::{compile, seeds, told, torture};
 use crate::setting::{Setting, as_each_user};
 
 /// Runs a program of tests/tracees, with these words around it, so often that guesses go wrong at each of its
@@ -51,6 +51,16 @@ fn run(setting: &Setting, torture: &str, script: &str, wanted: &str) -> u64 {
 #[test]
 fn what_is_undecided_is_not_seen_through_a_mapping_of_a_sent_file() {
     prints("sent", "./sent", "seen 0, A at the end\n");
+}
+
+/// To learn where a file ends that has gone back, nobody waits for a process that appends to the file: that waits, too.
+#[test]
+fn a_file_goes_back_while_others_append_to_it() {
+    torture("appends", &["sh", "appends.sh"], |setting| {
+        let script = include_str!("appends.sh");
+        setting.scratch.file("appends.sh", script);
+        true
+    });
 }
 
 #[test]
