@@ -4,8 +4,8 @@
 //! while a call waits for the supervisor to receive it, the kernel knows no better. Only a tracer can have the call begin
 //! again. So a process with such a handler is traced, from when it sets the handler until it executes a program or ends.
 //!
-//! Not for signals that people send to end or stop a program, which every shell and every Python catches: to trace all of these costs more
-//! than a call that fails while its program ends. The end of a child is the matter of [`super::parting`].
+//! Not for signals that people send to end or stop a program, which every shell and every Python catches: to trace all of
+//! these costs more than a call that fails while its program ends. The end of a child is the matter of [`super::parting`].
 
 use std::collections::HashSet;
 use std::io;
@@ -144,6 +144,9 @@ impl Handlers {
         if self.rests_until.take().is_none() {
             return Ok(());
         }
+        // Nobody has told of the ends of those that were no tracees.
+        self.processes
+            .retain(|&process| !threads(process).is_empty());
         let mut left: Vec<Pid> = self.processes.iter().copied().collect();
         while let Some(process) = left.pop() {
             self.trace(process)?;
