@@ -7,6 +7,7 @@
 mod apart;
 mod data;
 mod descriptors;
+mod durability;
 mod events;
 mod execution;
 mod memory;
@@ -103,6 +104,7 @@ pub(super) fn meet(process: Pid, call: &Call, known: Known<'_>) -> io::Result<Me
     match call.row.handler() {
         Handler::Data => data::meet(&met),
         Handler::Descriptors => descriptors::meet(&met),
+        Handler::Durability => durability::meet(&met),
         Handler::Events => Ok(events::meet(&met)),
         Handler::Exec => execution::meet(&met),
         Handler::Memory => memory::meet(&met),

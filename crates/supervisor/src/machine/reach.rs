@@ -150,10 +150,10 @@ fn look(process: Pid, part: Part, seen: &Seen) -> io::Result<Found> {
             let text = Path::new(OsStr::from_bytes(bytes));
             if bytes.is_empty() {
                 return match (directory as i32 == task::HERE, manner) {
+                    // Nothing is bound to no name: it fails (path_resolution(7)).
+                    (_, Manner::Binds) => Ok(Found::Nothing),
                     // It fails, or means the working directory.
-                    (true, _) | (_, Manner::Binds | Manner::Links | Manner::Executes) => {
-                        Ok(Found::Unknown)
-                    }
+                    (true, _) | (_, Manner::Links | Manner::Executes) => Ok(Found::Unknown),
                     (false, _) => opened(process, directory, manner, seen),
                 };
             }

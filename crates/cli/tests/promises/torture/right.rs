@@ -40,6 +40,32 @@ fn a_call_that_has_waited_is_not_guessed() {
     });
 }
 
+/// Nothing of the view is durable before a commit, and what has no name cannot be made.
+#[test]
+fn what_does_nothing_waits_for_no_decision() {
+    const PROGRAM: &str = r#"use IO::Handle; for (1 .. 5) {
+        open my $file, '>', "f$_" or die; syswrite $file, 'x';
+        $file->sync or die; mkdir '' and die; }"#;
+    as_each_user(|setting| {
+        if !has("perl") {
+            return;
+        }
+        let arguments = ["run", "--dry-run", "--predict-right", "1:30ms"];
+        let command = ["--stats", "--json", "--", "perl", "-e", PROGRAM];
+        let got = setting
+            .surmise(&[&arguments[..], &command].concat())
+            .outcome();
+        got.assert_code(0);
+        let speculation = &told(&got.stderr)["speculation"];
+        let calls = speculation["calls"].as_array().expect("calls");
+        for name in ["fsync", "mkdir"] {
+            let call = calls.iter().find(|call| call["name"] == name);
+            let call = call.unwrap_or_else(|| panic!("no {name}: {speculation}"));
+            assert_eq!(call["waits"]["count"], 0, "{call}");
+        }
+    });
+}
+
 /// Runs a command plainly, then with every call guessed right that can be, and then with some guessed wrong. Each guess
 /// is decided after 30 ms, and in each run something has to wait for that.
 pub(super) fn late(command: &[&str], prepare: impl Fn(&Setting) -> bool) {

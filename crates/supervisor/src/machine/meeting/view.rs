@@ -50,6 +50,8 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
         Truncate | Chmod | Chown | Utime | Utimes | Setxattr | Removexattr => {
             followed((HERE, first))?
         }
+        // It fails: nothing has no name (path_resolution(7)).
+        Mkdir | Unlink if is_nameless(met, first) => Meeting::Pass(Kind::File),
         Mkdir | Unlink | Lchown | Lsetxattr | Lremovexattr => named((HERE, first))?,
         Mkdirat => named((first, second))?,
         Unlinkat if third & AT_DIRECTORY == 0 => named((first, second))?,
@@ -75,6 +77,10 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
         }
         _ => Meeting::Wait,
     })
+}
+
+fn is_nameless(met: &Met<'_>, path: u64) -> bool {
+    task::string(met.process, path).is_some_and(|text| text.is_empty())
 }
 
 /// To open a file for reading changes nothing; to open a FIFO lets go on who writes to it, and a device may
