@@ -8,10 +8,11 @@ use std::io;
 use std::ops::Range;
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 use rustix::process::Pid;
 use surmise_sys::memory;
 use surmise_sys::pagemap::{PAGE, PageMap};
-use surmise_sys::ptrace::{RestartableSequences, SignalInfo, call};
+use surmise_sys::ptrace::{RestartableSequences, SignalInfo, Stopped, call};
 
 use crate::attributes;
 use crate::checkpoint::{Checkpoint, Image};
@@ -99,6 +100,19 @@ impl Halted<'_> {
     }
 
     fn restore(
+        &mut self,
+        checkpoint: &mut Checkpoint,
+        gate: &mut dyn Gate,
+    ) -> Result<Restored, RollbackError> {
+        let restored = self.restore_from(checkpoint, gate)?;
+        // A vessel that was killed reads as one that maps nothing. One that stands still after all was read was there all the time.
+        match Stopped::now(checkpoint.vessel.process()) {
+            Some(_) => Ok(restored),
+            None => Err(restoring("read the image")(Errno::SRCH)),
+        }
+    }
+
+    fn restore_from(
         &mut self,
         checkpoint: &mut Checkpoint,
         gate: &mut dyn Gate,

@@ -84,6 +84,25 @@ struct Learnt {
     written: Written,
 }
 
+impl Learnt {
+    /// A call is about to happen, or to be guessed.
+    fn hear(&mut self, call: &Call) -> io::Result<()> {
+        let (thread, name, arguments) = (call.thread(), call.name(), call.arguments());
+        if self.channels.is_none() {
+            self.channels = Some(Channels::of(thread)?);
+            self.seen.begin(thread)?;
+        }
+        self.seen.passed(thread);
+        self.seen.look(thread, name, arguments)?;
+        if meeting::may_reap_children(call) {
+            self.seen.note_reaping();
+        }
+        self.sleepers.heard(call);
+        self.readers.heard(thread, name, arguments);
+        Ok(())
+    }
+}
+
 impl Machine {
     /// `guesses`: whether tasks may be given guesses.
     pub(crate) fn new(listener: Listener, observer: Option<Observer>, guesses: bool) -> Self {
@@ -271,6 +290,14 @@ fn spare_call(stopped: &Stopped, door: &mut Door) -> io::Result<()> {
     match again {
         Some(registers) => stopped.set_registers(&registers),
         None => Ok(()),
+    }
+}
+
+/// What has ended does nothing.
+fn unless_gone(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if task::is_gone(&error) => Ok(()),
+        result => result,
     }
 }
 

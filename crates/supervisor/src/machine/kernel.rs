@@ -11,7 +11,6 @@ use surmise_sys::ptrace::Stopped;
 use surmise_sys::seccomp::Answer;
 use surmise_syscalls::Syscall;
 
-use super::channels::Channels;
 use super::input::calls::{self};
 use super::input::source::Source;
 use super::meeting::{self, Known};
@@ -21,7 +20,8 @@ use super::process::Supervised;
 use super::readiness;
 use super::seen::is_past;
 use super::{
-    Learnt, Machine, fit, parting, pass, reach, seen, spare_call, task, unless_out_of_reach,
+    Learnt, Machine, fit, parting, pass, reach, seen, spare_call, task, unless_gone,
+    unless_out_of_reach,
 };
 use crate::call::Call;
 use crate::meeting::{Meeting, Wanted};
@@ -45,26 +45,12 @@ impl World for Machine {
 
     fn heard(&mut self, call: &Call) -> io::Result<()> {
         self.caller.set(None);
-        let Some(learnt) = &mut self.learnt else {
-            return Ok(());
-        };
-        if learnt.channels.is_none() {
-            learnt.channels = Some(Channels::of(call.thread())?);
-            learnt.seen.begin(call.thread())?;
-        }
-        learnt.seen.passed(call.thread());
-        learnt
-            .seen
-            .look(call.thread(), call.name(), call.arguments())?;
-        if meeting::may_reap_children(call) {
-            learnt.seen.note_reaping();
-        }
         unless_out_of_reach(self.handlers.go_on_if_due(), ())?;
-        learnt.sleepers.heard(call);
-        learnt
-            .readers
-            .heard(call.thread(), call.name(), call.arguments());
-        Ok(())
+        match &mut self.learnt {
+            // The call of a thread that was killed does not happen, and teaches nothing.
+            Some(learnt) => unless_gone(learnt.hear(call)),
+            None => Ok(()),
+        }
     }
 
     fn happens(&mut self, call: &Call) -> io::Result<()> {
@@ -77,9 +63,9 @@ impl World for Machine {
                     unless_out_of_reach(self.handlers.happens(call), ())?;
                 }
                 learnt.sleepers.happens(call);
-                learnt
-                    .seen
-                    .note(call.thread(), call.name(), call.arguments())
+                let (thread, name) = (call.thread(), call.name());
+                let noted = learnt.seen.note(thread, name, call.arguments());
+                unless_gone(noted)
             }
             None => Ok(()),
         }
