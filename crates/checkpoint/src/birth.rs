@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
-use surmise_linux::proc;
+use surmise_linux::proc::{self, is_gone};
 use surmise_sys::memory;
 use surmise_sys::ptrace::{self, News, SignalInfo, call};
 
 use crate::gate::Gate;
 use crate::halted::{Halted, Traced};
-use crate::held::{Departure, Held, is_gone};
+use crate::held::{Departure, Held};
 use crate::obstacles;
 use crate::process::{Process, UNKNOWN, is_zombie};
 use crate::rollback::send_again;
@@ -65,16 +65,28 @@ impl Halted<'_> {
         call: (i64, [u64; 6]),
         gate: &mut dyn Gate,
     ) -> io::Result<Birth> {
+        match self.try_to_bear(thread, call, gate) {
+            Err(error) if self.process.has_ended_by(&error) => Ok(Birth::Unmade),
+            borne => borne,
+        }
+    }
+
+    fn try_to_bear(
+        &mut self,
+        thread: Pid,
+        call: (i64, [u64; 6]),
+        gate: &mut dyn Gate,
+    ) -> io::Result<Birth> {
         let instruction = self.instruction;
         let waits = |held: &&mut Held| held.thread() == thread && held.was_notifying();
         let parent = self.threads.iter_mut().find(waits);
         let Some(parent) = parent.filter(|_| instruction != UNKNOWN) else {
-            self.go_on(None, Traced::Still, gate)?;
+            self.release_all(None, Traced::Still, gate)?;
             return Ok(Birth::Unmade);
         };
         let (result, born) = match parent.bear(instruction, call, gate) {
             Err(error) if is_gone(&error) => {
-                self.go_on(None, Traced::Still, gate)?;
+                self.release_all(None, Traced::Still, gate)?;
                 return Ok(Birth::Unmade);
             }
             borne => borne?,
@@ -87,7 +99,7 @@ impl Halted<'_> {
             let order = self.process.vessels;
             self.process.borne.push(Borne::new(process, inner, order));
         }
-        self.go_on(Some((thread, result)), Traced::Still, gate)?;
+        self.release_all(Some((thread, result)), Traced::Still, gate)?;
         Ok(child.map_or(Birth::Childless, Birth::Child))
     }
 

@@ -3,12 +3,12 @@
 use std::io;
 
 use rustix::process::{Pid, Signal};
+use surmise_linux::proc::is_gone;
 use surmise_sys::memory;
 use surmise_sys::ptrace::{self, News, Queue, SignalInfo, call};
 
 use crate::gate::Gate;
 use crate::halted::{Halted, Traced};
-use crate::held::is_gone;
 use crate::rollback::send_again;
 use crate::scratch::Scratch;
 
@@ -102,7 +102,7 @@ impl Halted<'_> {
     pub fn exit(mut self, status: u8, gate: &mut dyn Gate) -> io::Result<()> {
         let ended = self.try_to_exit(status, gate);
         match ended {
-            Err(error) if is_gone(&error) => await_end(self.process.pid),
+            Err(error) if self.process.has_ended_by(&error) => await_end(self.process.pid),
             ended => ended,
         }
     }
@@ -183,7 +183,7 @@ fn await_end(process: Pid) -> io::Result<()> {
         match ptrace::wait(process) {
             Ok(News::Ended(_)) => return Ok(()),
             Ok(News::Stopped(stopped, _)) => drop(stopped.go_on()),
-            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::CHILD.raw_os_error()) => {
+            Err(error) if is_gone(&error) => {
                 return Ok(());
             }
             Err(error) => return Err(error),

@@ -2,10 +2,7 @@
 
 use std::io;
 
-use rustix::io::Errno;
 use rustix::process::Pid;
-
-use crate::held::is_gone;
 
 /// A process was not stopped, and goes on; or no checkpoint of it can be taken.
 #[derive(Debug, thiserror::Error)]
@@ -40,24 +37,45 @@ pub enum CheckpointError {
     },
 }
 
-/// A rollback did not come to its end. The process is neither what it was nor what it became; it must
-/// not go on.
-#[derive(Debug, thiserror::Error)]
-#[error("{what}: {source}")]
-pub struct RollbackError {
-    /// What was tried.
-    pub what: &'static str,
-    /// Why it failed.
-    pub source: io::Error,
+impl CheckpointError {
+    /// What a call said, if one has failed.
+    pub(crate) fn source(&self) -> Option<&io::Error> {
+        match self {
+            Self::Untraceable { source, .. } | Self::System { source, .. } => Some(source),
+            Self::Ended { .. } | Self::Busy { .. } => None,
+        }
+    }
 }
 
-impl RollbackError {
-    /// Whether the process, or its vessel, was found to be no more.
-    pub fn is_gone(&self) -> bool {
-        let is_no_tracee = self.source.raw_os_error() == Some(Errno::CHILD.raw_os_error());
-        let is_not_listed = self.source.kind() == io::ErrorKind::NotFound;
-        is_gone(&self.source) || is_no_tracee || is_not_listed
-    }
+/// A rollback did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum RollbackError {
+    /// The process was killed meanwhile.
+    #[error("process {} has ended", process.as_raw_nonzero())]
+    Ended {
+        /// The process.
+        process: Pid,
+    },
+    /// The image is no more, so the process cannot become what it was; it must not go on.
+    #[error(
+        "the image of process {} is lost, since process {}, which held it, was killed",
+        process.as_raw_nonzero(),
+        vessel.as_raw_nonzero()
+    )]
+    Lost {
+        /// The process.
+        process: Pid,
+        /// The stopped process that held its image.
+        vessel: Pid,
+    },
+    /// A call failed. The process is neither what it was nor what it became; it must not go on.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
 }
 
 /// What turns the error of a call into a [`CheckpointError`].
@@ -70,7 +88,7 @@ pub(crate) fn taking<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -
 
 /// What turns the error of a call into a [`RollbackError`].
 pub(crate) fn restoring<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> RollbackError {
-    move |error| RollbackError {
+    move |error| RollbackError::System {
         what,
         source: error.into(),
     }

@@ -3,12 +3,13 @@
 use std::io;
 
 use rustix::process::Pid;
+use surmise_linux::proc::is_gone;
 use surmise_sys::ptrace::{Registers, call};
 
 use crate::descriptors;
 use crate::error::{RollbackError, restoring};
 use crate::gate::Gate;
-use crate::held::{Departure, Hand, Held, is_gone};
+use crate::held::{Departure, Hand, Held};
 use crate::process::{Process, UNKNOWN};
 use crate::vessel::Vessel;
 
@@ -66,6 +67,12 @@ impl Halted<'_> {
     /// The process' number, as the supervisor sees it.
     pub fn pid(&self) -> Pid {
         self.process.pid
+    }
+
+    /// Whether the process was killed since it stands still: it has ended, or does so at once.
+    pub fn was_killed(&self) -> bool {
+        let leaves = self.threads.iter().any(Held::was_killed);
+        self.process.has_ended() || leaves && self.process.ends_soon()
     }
 
     /// Has what threads did that caused signals never happened: they do not take them. Other signals they
@@ -146,7 +153,10 @@ impl Halted<'_> {
     pub fn learn_sizes(&mut self, gate: &mut dyn Gate) -> Result<(), RollbackError> {
         let process = self.process.pid;
         let learnt = descriptors::learn_sizes(&mut self.hand(gate), process);
-        learnt.map_err(restoring("learn how long files are"))
+        match learnt {
+            Err(_) if self.was_killed() => Err(RollbackError::Ended { process }),
+            learnt => learnt.map_err(restoring("learn how long files are")),
+        }
     }
 
     /// Any thread: what it does is the process'.
@@ -181,10 +191,19 @@ impl Halted<'_> {
         traced: Traced,
         gate: &mut dyn Gate,
     ) -> io::Result<()> {
-        match self.reap(traced, gate) {
-            Err(error) if is_gone(&error) => {}
-            reaped => reaped?,
+        match self.release_all(answered, traced, gate) {
+            Err(error) if self.process.has_ended_by(&error) => Ok(()),
+            released => released,
         }
+    }
+
+    pub(crate) fn release_all(
+        &mut self,
+        answered: Option<(Pid, i64)>,
+        traced: Traced,
+        gate: &mut dyn Gate,
+    ) -> io::Result<()> {
+        self.reap(traced, gate)?;
         for thread in std::mem::take(&mut self.threads) {
             let registers = match answered {
                 Some((answered, result)) if answered == thread.thread() => {
@@ -228,8 +247,9 @@ impl Halted<'_> {
         }
         for vessel in std::mem::take(&mut self.process.killed) {
             vessel.await_end()?;
+            // One that was killed by others may have been reaped by the process itself.
             let arguments = [vessel.inner(), 0, call::WAIT_ALL, 0, 0, 0];
-            self.hand(gate).call(call::WAIT4, arguments)?;
+            self.hand(gate).call_raw(call::WAIT4, arguments)?;
         }
         Ok(())
     }

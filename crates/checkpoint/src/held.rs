@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
+use surmise_linux::proc::is_gone;
 use surmise_sys::ptrace::{self, News, Queue, Registers, SignalInfo, Stop, Stopped};
 
 pub(crate) use departure::Departure;
@@ -111,6 +112,11 @@ impl Held {
     /// `ESRCH` when a call that it made found it dead.
     pub(crate) fn stopped(&self) -> io::Result<&Stopped> {
         self.stopped.as_ref().ok_or_else(|| Errno::SRCH.into())
+    }
+
+    /// Whether it was killed: nothing else has a thread leave its stop, and then the kernel knows of none.
+    pub(crate) fn was_killed(&self) -> bool {
+        Stopped::now(self.thread).is_none()
     }
 
     fn take_stopped(&mut self) -> io::Result<Stopped> {
@@ -392,7 +398,7 @@ pub(crate) fn await_news(thread: Pid, deadline: Instant) -> io::Result<Option<Ne
     let begun = Instant::now();
     loop {
         match ptrace::poll(thread) {
-            Err(error) if error.raw_os_error() == Some(Errno::CHILD.raw_os_error()) => {
+            Err(error) if is_gone(&error) => {
                 return Ok(Some(News::Ended(thread)));
             }
             Err(error) => return Err(error),
@@ -411,8 +417,4 @@ pub(crate) fn await_news(thread: Pid, deadline: Instant) -> io::Result<Option<Ne
             _ => std::thread::sleep(NAP),
         }
     }
-}
-
-pub(crate) fn is_gone(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
 }

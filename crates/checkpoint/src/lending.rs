@@ -9,12 +9,12 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
-use surmise_linux::proc::{self, Status};
+use surmise_linux::proc::{Status, is_gone};
 use surmise_sys::ptrace::{self, News, Stop, Stopped};
 
 use crate::birth::Borne;
 use crate::gate::{Gate, PendingCall};
-use crate::held::{await_news, is_gone};
+use crate::held::await_news;
 use crate::process::{Process, is_own_tracee};
 use crate::vessel;
 
@@ -89,7 +89,7 @@ impl Process {
             gone_on => gone_on?,
         }
         match grown {
-            Err(error) if is_gone(&error) || proc::is_gone(&error) => Ok(Lent::Childless),
+            Err(error) if is_gone(&error) => Ok(Lent::Childless),
             grown => grown,
         }
     }

@@ -5,11 +5,10 @@ use std::io;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
-use surmise_linux::proc::{self, Entry, Maps, Status, Task};
+use surmise_linux::proc::{self, Entry, Maps, Status, Task, is_gone};
 use surmise_sys::memory;
 
 use crate::contents::memory_of;
-use crate::held::is_gone;
 use crate::mappings;
 
 /// What a process might have done, as far as its supervisor has seen: what it cannot have done need not be
@@ -108,7 +107,7 @@ fn bears_elsewhere(process: Pid) -> io::Result<bool> {
         for kind in ["pid", "time"] {
             let own = match fs::read_link(namespaces.join(kind)) {
                 // A kernel without such namespaces; or the thread has ended.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) if is_gone(&error) => continue,
                 Err(error) if is_denied(&error) => return Ok(true),
                 own => own?,
             };

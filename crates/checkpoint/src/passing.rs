@@ -3,11 +3,10 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use rustix::io::Errno;
 use rustix::process::Pid;
+use surmise_linux::proc::is_gone;
 use surmise_sys::ptrace::{self, News, Stop, Stopped};
 
-use crate::held::is_gone;
 use crate::process::is_own_tracee;
 
 /// What came of having threads come to the boundaries of their calls.
@@ -88,7 +87,7 @@ impl Coming {
 
     fn has_passed(&self, passed: &mut Passed) -> io::Result<bool> {
         let stopped = match ptrace::poll(self.thread) {
-            Err(error) if error.raw_os_error() == Some(Errno::CHILD.raw_os_error()) => {
+            Err(error) if is_gone(&error) => {
                 return Ok(true);
             }
             polled => match polled? {

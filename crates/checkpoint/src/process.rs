@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags};
 use rustix::time::Timespec;
-use surmise_linux::proc::{self, Status, Task};
+use surmise_linux::proc::{self, Status, Task, is_gone};
 use surmise_sys::ptrace::{self, Stopped};
 use surmise_sys::vdso;
 
@@ -16,9 +16,12 @@ use crate::birth::Borne;
 use crate::error::{CheckpointError, taking};
 use crate::gate::{Gate, PendingCall};
 use crate::halted::Halted;
-use crate::held::{Departure, Held, Stopping, is_gone, restore_order};
+use crate::held::{Departure, Held, Stopping, restore_order};
 use crate::threads::Threads;
 use crate::vessel::{Children, Vessel};
+
+/// How long a process that was killed may take to be seen to have ended.
+const ENDING: Duration = Duration::from_secs(2);
 
 /// The instruction of a process that may not be looked into.
 pub(crate) const UNKNOWN: u64 = 0;
@@ -93,11 +96,16 @@ impl Process {
             || is_zombie(self.pid, self.pid)
     }
 
-    /// Whether it has ended, or does so within `patience`: one that was killed is no tracee any more
-    /// before it is seen to have ended.
-    pub fn ends_within(&self, patience: Duration) -> bool {
+    /// Whether it has ended, so that this is why something about it has failed. A process that was killed is no tracee any
+    /// more before it is seen to have ended.
+    pub fn has_ended_by(&self, error: &io::Error) -> bool {
+        self.has_ended() || is_gone(error) && self.ends_soon()
+    }
+
+    /// Whether it is seen to have ended before long.
+    pub(crate) fn ends_soon(&self) -> bool {
         const PAUSE: Duration = Duration::from_millis(1);
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + ENDING;
         while !self.has_ended() {
             if Instant::now() >= deadline {
                 return false;
@@ -190,7 +198,11 @@ impl Process {
                 if !was_traced {
                     self.traced.clear();
                 }
-                match self.has_ended() {
+                let has_ended = match error.source() {
+                    Some(source) => self.has_ended_by(source),
+                    None => self.has_ended(),
+                };
+                match has_ended {
                     // Whatever failed first.
                     true => Err(CheckpointError::Ended { process: self.pid }),
                     false => Err(error),
@@ -209,7 +221,7 @@ impl Process {
         // A thread that is stopped bears no others, so every look finds fewer that are new.
         loop {
             let threads = match self.threads.beside(held.len()) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound || is_gone(&error) => {
+                Err(error) if is_gone(&error) => {
                     return Err(CheckpointError::Ended { process: self.pid });
                 }
                 threads => threads.map_err(taking("list threads"))?,
@@ -354,7 +366,7 @@ impl Process {
 pub(crate) fn is_zombie(process: Pid, thread: Pid) -> bool {
     match proc::state(Task { process, thread }) {
         Ok(state) => matches!(state, Some('Z' | 'X')),
-        Err(error) => proc::is_gone(&error),
+        Err(error) => is_gone(&error),
     }
 }
 

@@ -8,11 +8,10 @@ use std::io;
 use std::ops::Range;
 
 use rustix::fs::OFlags;
-use rustix::io::Errno;
 use rustix::process::Pid;
 use surmise_sys::memory;
 use surmise_sys::pagemap::{PAGE, PageMap};
-use surmise_sys::ptrace::{RestartableSequences, SignalInfo, Stopped, call};
+use surmise_sys::ptrace::{RestartableSequences, SignalInfo, call};
 
 use crate::attributes;
 use crate::checkpoint::{Checkpoint, Image};
@@ -104,15 +103,21 @@ impl Halted<'_> {
         checkpoint: &mut Checkpoint,
         gate: &mut dyn Gate,
     ) -> Result<Restored, RollbackError> {
-        let restored = self.restore_from(checkpoint, gate)?;
-        // A vessel that was killed reads as one that maps nothing. One that stands still after all was read was there all the time.
-        match Stopped::now(checkpoint.vessel.process()) {
-            Some(_) => Ok(restored),
-            None => Err(restoring("read the image")(Errno::SRCH)),
+        let restored = self.try_to_restore(checkpoint, gate);
+        let (process, vessel) = (self.process.pid, &checkpoint.vessel);
+        // Of a vessel without memory all can be read, and it is nothing. So one that is there after all was read was
+        // there all the time.
+        match restored {
+            Err(_) if self.was_killed() => Err(RollbackError::Ended { process }),
+            _ if vessel.was_killed() => Err(RollbackError::Lost {
+                process,
+                vessel: vessel.process(),
+            }),
+            restored => restored,
         }
     }
 
-    fn restore_from(
+    fn try_to_restore(
         &mut self,
         checkpoint: &mut Checkpoint,
         gate: &mut dyn Gate,
@@ -241,8 +246,12 @@ impl Halted<'_> {
         traced: Traced,
         gate: &mut dyn Gate,
     ) -> Result<(), RollbackError> {
-        let departed = self.depart_each(images, traced, gate);
-        departed.map_err(restoring("restore a thread"))
+        match self.depart_each(images, traced, gate) {
+            Err(error) if self.process.has_ended_by(&error) => Err(RollbackError::Ended {
+                process: self.process.pid,
+            }),
+            departed => departed.map_err(restoring("restore a thread")),
+        }
     }
 
     fn depart_each(

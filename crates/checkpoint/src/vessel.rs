@@ -4,8 +4,9 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
-use surmise_linux::proc::Status;
+use surmise_linux::proc::{Status, is_gone};
 use surmise_sys::ptrace::{self, News, Stopped, call};
 use surmise_sys::vdso;
 
@@ -76,7 +77,12 @@ impl Vessel {
 
     fn born(&self) -> io::Result<Stopped> {
         let born = born(self.process)?;
-        born.ok_or_else(|| io::Error::other("the vessel was killed"))
+        born.ok_or_else(|| Errno::SRCH.into())
+    }
+
+    /// Whether somebody has killed it. What was read of it before is good if it has not been.
+    pub(crate) fn was_killed(&self) -> bool {
+        self.born().is_err()
     }
 
     /// Kills it. Its memory is freed soon, by its own end: that takes long where it is much.
@@ -84,7 +90,7 @@ impl Vessel {
         // Fails only when it was killed already.
         let _ = self.born().and_then(|stopped| stopped.end_without_stop());
         match rustix::process::kill_process(self.process, Signal::KILL) {
-            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
             Err(errno) => Err(errno.into()),
         }
     }
@@ -97,9 +103,7 @@ impl Vessel {
                 Ok(News::Ended(_)) => return Ok(()),
                 Ok(News::Stopped(stopped, _)) => drop(stopped.go_on()),
                 // A loop that waits for news of all tracees has heard of its end.
-                Err(error)
-                    if error.raw_os_error() == Some(rustix::io::Errno::CHILD.raw_os_error()) =>
-                {
+                Err(error) if is_gone(&error) => {
                     return Ok(());
                 }
                 Err(error) => return Err(error),

@@ -92,12 +92,16 @@ pub(super) fn number(digits: &str) -> Option<Pid> {
     Pid::from_raw(digits.parse().ok()?)
 }
 
-/// Whether an error of reading /proc says that the process or thread has ended.
+/// Whether an error says that the process or thread has ended that was looked at: a call on it finds none, a wait for it
+/// finds that another wait was told of its end, and /proc has no directory of it.
+///
+/// The same numbers may mean something else of other calls. So where the end matters, the process itself is asked as well.
 pub fn is_gone(error: &io::Error) -> bool {
-    matches!(
-        Errno::from_io_error(error),
-        Some(Errno::NOENT | Errno::SRCH)
-    )
+    error.kind() == io::ErrorKind::NotFound
+        || matches!(
+            Errno::from_io_error(error),
+            Some(Errno::SRCH | Errno::CHILD)
+        )
 }
 
 /// Nothing, if the task has ended meanwhile.
@@ -110,6 +114,8 @@ pub(crate) fn or_gone<T: Default>(result: io::Result<T>) -> io::Result<T> {
 
 #[cfg(test)]
 mod tests {
+    use rustix::process::{Signal, WaitOptions};
+
     use super::*;
 
     #[test]
@@ -129,5 +135,12 @@ mod tests {
         assert!(is_gone(&error));
         assert!(or_gone::<Vec<u8>>(Err(error)).expect("nothing").is_empty());
         assert!(!is_gone(&io::ErrorKind::PermissionDenied.into()));
+        assert!(is_gone(
+            &rustix::process::kill_process(nobody, Signal::KILL)
+                .expect_err("nobody")
+                .into()
+        ));
+        let waited = rustix::process::waitpid(Some(nobody), WaitOptions::NOHANG);
+        assert!(is_gone(&waited.expect_err("nobody").into()));
     }
 }

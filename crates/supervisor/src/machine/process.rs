@@ -1,7 +1,7 @@
 //! A process, and what it takes to stop it, to image it and to restore it.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
 use surmise_checkpoint::{
@@ -26,8 +26,6 @@ use crate::world::{Born, Expects, Imaged};
 const IMAGING: Duration = Duration::from_millis(10);
 /// How long a process may take to stop for its rollback: it may wait for a disk.
 const STOPPING: Duration = Duration::from_secs(10);
-/// How long a process that was killed may take to be seen to have ended.
-const ENDING: Duration = Duration::from_secs(2);
 
 /// A process of whose threads some may be tracees.
 #[derive(Debug)]
@@ -113,7 +111,7 @@ impl Supervised {
             image.note(halted.pid(), change);
         }
         let result = match carry_out(&mut halted, call, guess, door) {
-            Err(error) if !task::is_gone(&error) => return Err(error),
+            Err(error) if !halted.was_killed() => return Err(error),
             result => result.ok().flatten(),
         };
         let answered = result.map(|result| (call.thread(), result));
@@ -158,10 +156,8 @@ impl Supervised {
             return Ok(false);
         };
         let number = i64::from(call.row.number());
-        let result = match halted.depute((number, *call.arguments()), door) {
-            Err(error) if error.raw_os_error().is_none() => return Err(error),
-            result => result.ok(),
-        };
+        // Without a deputy the call waits until nothing is undecided.
+        let result = halted.depute((number, *call.arguments()), door).ok();
         let answered = result.map(|result| (call.thread(), result));
         halted.go_on(answered, Traced::Still, door)?;
         Ok(answered.is_some())
@@ -207,7 +203,6 @@ impl Supervised {
         let Some(standing) = self.standing.take() else {
             return Err(bug("a process is restored that does not stand still"));
         };
-        let vessel = image.vessel();
         let mut halted = standing.of(&mut self.process);
         let mut restored = halted.restore_for_good(image, door);
         if has_undone && restored.is_ok() {
@@ -219,30 +214,11 @@ impl Supervised {
                 self.departing = Some(departing);
                 Ok(Some(restored.pages))
             }
-            Err(error) => match self.is_killed(&error, vessel)? {
-                true => Ok(None),
-                false => Err(io::Error::other(error)),
-            },
-        }
-    }
-
-    /// Whether a rollback has failed because the process was killed. It is, too, where its vessel was: nothing else could
-    /// become of it.
-    fn is_killed(&mut self, error: &RollbackError, vessel: Pid) -> io::Result<bool> {
-        const PAUSE: Duration = Duration::from_millis(1);
-        let begun = Instant::now();
-        loop {
-            if self.process.has_ended() {
-                return Ok(true);
-            }
-            if task::is_zombie(vessel, vessel).unwrap_or(true) {
-                self.destroy()?;
-                return Ok(true);
-            }
-            if !error.is_gone() || begun.elapsed() >= ENDING {
-                return Ok(false);
-            }
-            std::thread::sleep(PAUSE);
+            // Its end is an event to come.
+            Err(RollbackError::Ended { .. }) => Ok(None),
+            // Nothing else could become of it than its end.
+            Err(RollbackError::Lost { .. }) => self.destroy().map(|()| None),
+            Err(error) => Err(io::Error::other(error)),
         }
     }
 
@@ -256,10 +232,8 @@ impl Supervised {
             return halted.go_on(None, traced, door);
         };
         match halted.depart(&departing, traced, door) {
-            Ok(()) => Ok(()),
             // It was killed meanwhile; its end is an event to come.
-            Err(_) if self.process.has_ended() => Ok(()),
-            Err(error) if error.is_gone() && self.process.ends_within(ENDING) => Ok(()),
+            Ok(()) | Err(RollbackError::Ended { .. }) => Ok(()),
             Err(error) => Err(io::Error::other(error)),
         }
     }
@@ -301,9 +275,17 @@ impl Supervised {
             let (ending, account) = (&exit.ending, &exit.account);
             let number = ending.number as i32;
             let signal = SignalInfo::of_exit(number, account.user, ending.status, account.times);
-            match way {
-                Way::Taken => halted.give(call.thread(), signal),
-                _ => halted.send(&signal, door)?,
+            let is_sent = match way {
+                Way::Taken => {
+                    halted.give(call.thread(), signal);
+                    Ok(())
+                }
+                _ => halted.send(&signal, door),
+            };
+            if let Err(error) = is_sent
+                && !halted.was_killed()
+            {
+                return Err(error);
             }
         }
         halted.go_on(answered, Traced::Still, door)?;
@@ -380,7 +362,7 @@ impl Supervised {
         let done = act(&mut halted);
         self.standing = Some(halted.stand());
         match done {
-            Err(error) if task::is_gone(&error) => Ok(None),
+            Err(error) if self.process.has_ended_by(&error) => Ok(None),
             done => done.map(Some),
         }
     }

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use rustix::fs::{FileType, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
+pub(crate) use surmise_linux::proc::is_gone;
 use surmise_linux::proc::{Entry, Opened, Task};
 use surmise_sys::memory;
 use surmise_sys::pagemap::PAGE;
@@ -224,11 +225,6 @@ pub(crate) fn resident(process: Pid) -> Option<u64> {
 pub(crate) fn memory() -> u64 {
     let info = rustix::system::sysinfo();
     info.totalram as u64 * u64::from(info.mem_unit)
-}
-
-pub(crate) fn is_gone(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::NotFound
-        || error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
 }
 
 /// Whether nothing can be learnt of a task: it has ended, or may not be looked into.
