@@ -169,6 +169,13 @@ impl Timeline {
         }
     }
 
+    /// An undecided prediction that the group came to depend on between a checkpoint and the next.
+    pub fn gained_at(&self, ckpt: CkptId, assumptions: &Assumptions) -> Option<Id> {
+        let mut segments = self.segments.iter();
+        let segment = segments.find(|segment| segment.ckpt == Some(ckpt))?;
+        segment.gained.newest(assumptions.predictions())
+    }
+
     /// The group does something that others could see.
     pub fn spend(&mut self) {
         self.newest_mut().is_spent = true;

@@ -210,7 +210,7 @@ impl<W: World> Core<W> {
         {
             self.world.ended(&mut member.process, thread);
         }
-        Ok(())
+        self.lost_image(thread)
     }
 
     /// Whether a process holds an image: it stays stopped for all its life.
@@ -236,8 +236,8 @@ impl<W: World> Core<W> {
 
     /// The process of a thread, if it depends on something undecided.
     fn member_of(&self, thread: Pid) -> Option<Pid> {
-        if self.members.contains_key(&thread) {
-            return Some(thread);
+        if let Some(member) = self.members.get(&thread) {
+            return Some(thread).filter(|_| !member.has_perished());
         }
         let mut members = self.members.values();
         let found = members.find(|member| self.world.traces(&member.process, thread));

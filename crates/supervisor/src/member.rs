@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use rustix::process::Pid;
 use surmise_checkpoint::Change;
-use surmise_engine::{CkptId, GroupId, TaskId, UndoId};
+use surmise_engine::{CkptId, Extents, GroupId, TaskId, UndoId};
 
 use crate::world::World;
 
@@ -33,6 +33,10 @@ pub(crate) struct Member<W: World> {
     is_parent: bool,
     /// That it should bear another has failed: it is not tried again.
     pub(crate) is_barren: bool,
+    /// On what its parent depended when it was born.
+    birth: Extents,
+    /// It was killed.
+    has_perished: bool,
 }
 
 #[derive(Debug)]
@@ -40,6 +44,8 @@ struct Image<W: World> {
     id: CkptId,
     image: W::Image,
     taken: Instant,
+    /// The process that holds it was killed.
+    is_lost: bool,
 }
 
 impl<W: World> Member<W> {
@@ -55,7 +61,29 @@ impl<W: World> Member<W> {
             calls: Some(0),
             is_parent: false,
             is_barren: false,
+            birth: Extents::default(),
+            has_perished: false,
         }
+    }
+
+    /// It was killed: it makes no call any more, and is not to be restored.
+    pub(crate) fn perish(&mut self) {
+        self.has_perished = true;
+    }
+
+    /// It was born by one that depended on these predictions.
+    pub(crate) fn born_by(&mut self, predictions: Extents) {
+        self.birth = predictions;
+    }
+
+    /// The predictions on which it depends by its birth, be they decided.
+    pub(crate) fn birth(&self) -> &Extents {
+        &self.birth
+    }
+
+    /// Whether it was killed, so that its number may be another's by now.
+    pub(crate) fn has_perished(&self) -> bool {
+        self.has_perished
     }
 
     pub(crate) fn pid(&self) -> Pid {
@@ -105,12 +133,32 @@ impl<W: World> Member<W> {
     /// Keeps a new image.
     pub(crate) fn keep(&mut self, id: CkptId, image: W::Image, taken: Instant) {
         self.newest_record = None;
-        self.images.push(Image { id, image, taken });
+        let is_lost = false;
+        self.images.push(Image {
+            id,
+            image,
+            taken,
+            is_lost,
+        });
     }
 
     /// When the newest image was taken.
     pub(crate) fn newest(&self) -> Option<Instant> {
         self.images.last().map(|image| image.taken)
+    }
+
+    /// A process has ended. If it held an image, that is lost. Returns the image before that one, if it is whole.
+    pub(crate) fn lose(&mut self, world: &W, vessel: Pid) -> Option<CkptId> {
+        let mut images = self.images.iter();
+        let lost = images.position(|image| world.vessel(&image.image) == Some(vessel))?;
+        self.images[lost].is_lost = true;
+        let before = lost.checked_sub(1).map(|before| &self.images[before])?;
+        (!before.is_lost).then_some(before.id)
+    }
+
+    /// Whether the newest image is lost.
+    pub(crate) fn has_lost_newest(&self) -> bool {
+        self.images.last().is_some_and(|image| image.is_lost)
     }
 
     /// Its images, oldest first.

@@ -209,9 +209,9 @@ impl Sources {
         }
     }
 
-    /// Takes the oldest undecided one of some predictions, which is to be denied without its source.
-    pub(crate) fn abandon(&mut self, among: &Extents) -> Option<Id> {
-        let id = *self.given.keys().find(|id| among.contains(**id))?;
+    /// Takes the oldest undecided prediction that is meant, which is to be denied without its source.
+    pub(crate) fn abandon(&mut self, is_meant: impl Fn(Id) -> bool) -> Option<Id> {
+        let id = *self.given.keys().find(|id| is_meant(**id))?;
         self.withdrawn(id);
         Some(id)
     }

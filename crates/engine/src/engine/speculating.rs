@@ -155,6 +155,18 @@ impl Engine {
         self.nodes.groups.of(task)
     }
 
+    /// A prediction whose denial takes a live task's group back to a checkpoint, or further; none if all are decided that
+    /// would.
+    ///
+    /// # Errors
+    ///
+    /// The task is not alive.
+    pub fn prediction_behind(&self, task: TaskId, ckpt: CkptId) -> Result<Option<Id>, EngineError> {
+        let group = self.nodes.groups.of(task)?;
+        let group = self.nodes.groups.get(group);
+        Ok(group.and_then(|group| group.timeline.gained_at(ckpt, &self.assumptions)))
+    }
+
     /// Takes back all that depends on an undecided prediction.
     pub(super) fn deny(&mut self, denied: Id, effects: &mut Vec<Effect>) {
         let Self {

@@ -17,6 +17,7 @@
 //! blocked t1 on consent                 `time`, `person`, `input`, a task or an object
 //!   stalled t1 t2 on c1                 and later `unstalled`
 //! deps t1 -> c1 p1 e1                   or `-> nothing`
+//! behind t1 k1 -> p1                    likewise
 //! predict t1 by outside -> p1           `by outside sharing`: with the newest checkpoint
 //! checkpointed g1 k1
 //! decide p1 deny
@@ -60,6 +61,7 @@ surmise_testkit::dialogues! {
     checkpoints_are_shared
     what_nobody_else_has_met_is_shared
     an_older_checkpoint_takes_the_newer_along
+    a_checkpoint_that_is_lost_is_gone_behind
     cycles_deny_predictions
     an_owner_that_speculates_waits
     a_group_ends_with_its_task

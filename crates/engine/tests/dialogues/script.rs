@@ -110,6 +110,13 @@ impl Play {
                 let deps = self.engine.deps(node(of))?;
                 return Ok(Some(self.deps(&deps)));
             }
+            ["behind", who, ckpt] => {
+                let ckpt = CkptId(number('k', ckpt));
+                let found = self.engine.prediction_behind(task(who), ckpt)?;
+                return Ok(Some(
+                    found.map_or("nothing".to_owned(), |id| self.names[&id].clone()),
+                ));
+            }
             _ => self.tell_more(words, effects),
         }?;
         Ok(None)

@@ -20,6 +20,9 @@ impl<W: World> Core<W> {
             return Ok(false);
         }
         if let Some(member) = self.members.get(&process) {
+            if member.has_perished() {
+                return Ok(false);
+            }
             // It may be one by its birth, and nobody has looked at it.
             return Ok(member.images().len() > 0 || self.may_be_imaged(process)?);
         }

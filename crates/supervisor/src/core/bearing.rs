@@ -4,7 +4,7 @@
 //! destroyed. It needs no image for that, and has none until it is given a guess of its own or takes another's.
 
 use rustix::process::Pid;
-use surmise_engine::{Kinds, TaskId};
+use surmise_engine::{Kinds, Node, TaskId};
 
 use super::Core;
 use super::admission::MEMBERS_MAX;
@@ -94,7 +94,11 @@ impl<W: World> Core<W> {
         let told = told.and_then(|()| self.engine.open(channel(id), Kinds::ALL_BUT_CONSENT));
         let group = told.and_then(|()| self.engine.group(id));
         let group = group.map_err(refused("note a task"))?;
-        let member = Member::new(process, supervised, id, group);
+        let mut member = Member::new(process, supervised, id, group);
+        if parent.is_some() {
+            let deps = self.engine.deps(Node::Task(id));
+            member.born_by(deps.map_err(refused("look at a task"))?.predictions);
+        }
         self.members.insert(process, member);
         self.perform(effects)
     }

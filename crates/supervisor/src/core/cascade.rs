@@ -115,6 +115,9 @@ impl<W: World> Core<W> {
         let Some(member) = self.members.get_mut(&process) else {
             return Ok(false);
         };
+        if member.has_perished() {
+            return Ok(false);
+        }
         let files = &self.objects.files;
         // Threads have been asked to stop by then. Earlier, a thread would go on and see that its call was interrupted.
         let mut give_way = || files.let_stop(process, true);

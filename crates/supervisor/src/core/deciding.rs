@@ -123,7 +123,8 @@ impl<W: World> Core<W> {
         let Some(member) = self.members.get(&process) else {
             return Ok(());
         };
-        if self.world.is_traced(&member.process)
+        if !member.has_perished()
+            && self.world.is_traced(&member.process)
             && self.stop(process)?
             && let Some(member) = self.members.get_mut(&process)
         {
@@ -144,18 +145,56 @@ impl<W: World> Core<W> {
         Ok(!speculates && !self.objects.exits.need(process))
     }
 
-    /// A process that depended on something undecided has been killed. What it did since is gone with it: it might as
-    /// well have been killed before. So what it depended on is denied, be it another's prediction, since others may have seen
-    /// what it did.
+    /// A process has ended that held an image of a member. The member goes back to the image before at once, while there is
+    /// one: later it might have to go back to the image that is lost. To deny what it depended on is always safe.
+    pub(super) fn lost_image(&mut self, vessel: Pid) -> Result<(), SupervisorError> {
+        let lost = self.members.values_mut().find_map(|member| {
+            let before = member.lose(&self.world, vessel)?;
+            Some((member.task, before))
+        });
+        let Some((task, before)) = lost else {
+            return Ok(());
+        };
+        let behind = self.engine.prediction_behind(task, before);
+        match behind.map_err(refused("look at a checkpoint"))? {
+            Some(id) => self.deny(id),
+            None => Ok(()),
+        }
+    }
+
+    /// Denies a prediction without its source.
+    fn deny(&mut self, id: Id) -> Result<(), SupervisorError> {
+        self.sources.withdrawn(id);
+        self.tell(id, Decision::Deny)
+    }
+
+    /// A process that depended on something undecided has been killed, for good. What it did since its first image is gone with
+    /// it: it might as well have been killed before. So what it came to depend on is denied, be it another's prediction, since
+    /// others may have seen what it did.
+    ///
+    /// What it depended on by its birth stays undecided. Were that denied, its parent would bear another in its place, and
+    /// nobody would kill that one. Until it is decided whether the process was ever born, it stays a member.
     pub(super) fn perished(&mut self, process: Pid) -> Result<(), SupervisorError> {
+        let Some(member) = self.members.get_mut(&process) else {
+            return Ok(());
+        };
+        member.perish();
+        self.may_dismiss |= self.lendings.forget(process);
+        // One that stood still at its exit has ended already as far as its parent may know.
+        let is_over = self.objects.exits.hold_back(process);
         while let Some(member) = self.members.get(&process) {
             let deps = self.engine.deps(Node::Task(member.task));
             let predictions = deps.map_err(refused("look at a task"))?.predictions;
-            match self.sources.abandon(&predictions) {
+            let birth = member.birth();
+            let is_meant = |id| predictions.contains(id) && (is_over || !birth.contains(id));
+            match self.sources.abandon(is_meant) {
                 Some(id) => self.tell(id, Decision::Deny)?,
                 None => break,
             }
         }
-        self.dismiss(process)
+        if let Some(member) = self.members.get(&process) {
+            self.hurry(Node::Task(member.task))?;
+        }
+        self.dismiss_if_free(process)
     }
 }

@@ -113,8 +113,9 @@ impl<W: World> Core<W> {
         let task = member.task;
         let now = self.world.now();
         let age = member.newest().map(|taken| now.duration_since(taken));
-        let may_share =
-            offer.guess.is_simple() && age.is_some_and(|age| self.sources.may_share(offer, age));
+        let may_share = offer.guess.is_simple()
+            && !member.has_lost_newest()
+            && age.is_some_and(|age| self.sources.may_share(offer, age));
         match self.predict(task, may_share)? {
             Permission::Wait(_) => Ok(Guessed::Waits),
             Permission::Go(id) => {

@@ -165,7 +165,17 @@ impl Run {
                 if let Some(pid) = self.any_task() {
                     let process = self.state.borrow().tasks[pid].process;
                     self.state.borrow_mut().kill(process);
-                    self.core.ended(process).expect("an end");
+                    match self.rng.bool() {
+                        true => self.core.ended(process).expect("an end"),
+                        // It is heard of when something else has been done.
+                        false => self.state.borrow_mut().heard_ends.push(process),
+                    }
+                }
+            }
+            9 if self.rng.u8(..4) == 0 => {
+                let lost = self.state.borrow_mut().lose_image();
+                if let Some(vessel) = lost {
+                    self.core.ended(vessel).expect("an end");
                 }
             }
             10 | 11 if !self.is_slow || self.rng.u8(..8) == 0 => self.something_lands(),

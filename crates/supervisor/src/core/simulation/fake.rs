@@ -166,7 +166,13 @@ impl World for Fake {
         state.images_made += 1;
         let number = state.images_made;
         let (process, sides) = (*process, state.sides(*process));
-        state.images.insert(number, Held { process, sides });
+        let is_lost = false;
+        let held = Held {
+            process,
+            sides,
+            is_lost,
+        };
+        state.images.insert(number, held);
         let told = threads.iter().map(|&thread| {
             let task = state.task(thread);
             task.traced = true;
@@ -252,10 +258,8 @@ impl World for Fake {
         for thread in state.threads(*process) {
             assert!(state.tasks[thread].stands, "it runs");
         }
-        assert!(
-            state.images.remove(&image.number).is_some(),
-            "it is used up"
-        );
+        let held = state.images.remove(&image.number).expect("it is used up");
+        assert!(!held.is_lost, "there was an older one");
         state.restore(image.told);
         Ok(Some(1))
     }
@@ -289,7 +293,7 @@ impl World for Fake {
     }
 
     fn vessel(&self, image: &Image) -> Option<Pid> {
-        Pid::from_raw(VESSELS + image.number as i32)
+        vessel(image.number)
     }
 
     fn await_discarded(&self, _: &Pid) -> io::Result<()> {
@@ -478,6 +482,10 @@ impl World for Fake {
 }
 
 /// The number of the image that a process holds.
+fn vessel(number: u64) -> Option<Pid> {
+    Pid::from_raw(VESSELS + number as i32)
+}
+
 fn image_of(vessel: Pid) -> u64 {
     (vessel.as_raw_nonzero().get() - VESSELS) as u64
 }
