@@ -15,6 +15,7 @@ mod queues;
 mod right;
 mod shut;
 mod spaces;
+mod struck;
 mod undone;
 
 use std::collections::BTreeSet;
