@@ -10,6 +10,7 @@ mod deputy;
 mod ends;
 mod family;
 mod flights;
+mod images;
 mod lending;
 mod log;
 mod meeting;
@@ -36,29 +37,19 @@ use crate::world::{Around, Born, Imaged, Traced, World};
 
 pub(super) use cells::{Cells, FILES};
 pub(super) use family::{End, Families};
+use images::{Held, Image, image_of, vessel};
 pub(super) use lending::memory;
 pub(super) use log::{Disk, Log};
 pub(super) use op::{FAILED, LENT, Op};
 pub(super) use sides::{BROKEN, END, NO_END, Side, Sides};
-use state::Held;
 pub(super) use state::{Shared, State, Step, Written, pass};
 
 /// By which tasks have the pipe inside.
 const INNER: u64 = 5;
 
-/// The numbers of processes that hold images begin here.
-const VESSELS: i32 = 1_000_000;
-
 /// The machine.
 #[derive(Debug)]
 pub(super) struct Fake(pub(super) Shared);
-
-/// What the threads of a process were told when its image was taken.
-#[derive(Debug)]
-pub(super) struct Image {
-    number: u64,
-    told: Vec<(Pid, Vec<i64>)>,
-}
 
 impl World for Fake {
     type Process = Pid;
@@ -479,15 +470,6 @@ impl World for Fake {
     fn may_put(&self, _: Option<Pid>, call: &Call) -> bool {
         matches!(self.0.borrow().op_of(call), Op::Put(_) | Op::Exit(_))
     }
-}
-
-/// The number of the image that a process holds.
-fn vessel(number: u64) -> Option<Pid> {
-    Pid::from_raw(VESSELS + number as i32)
-}
-
-fn image_of(vessel: Pid) -> u64 {
-    (vessel.as_raw_nonzero().get() - VESSELS) as u64
 }
 
 /// All memory that a call of a thread names is at this address.

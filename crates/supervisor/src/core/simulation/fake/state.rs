@@ -12,10 +12,10 @@ use surmise_sys::seccomp::{Answer, Notification};
 use super::births::Births;
 use super::cells::{CELLS, Cells};
 use super::family::{End, Families};
+use super::images::Held;
 use super::op::{FAILED, Op};
 use super::sides::{BROKEN, END, NO_END, Side, Sides};
 use super::task::{Task, Tasks};
-use super::vessel;
 use crate::call::Call;
 
 /// One thing that a task did, and what it was told.
@@ -74,15 +74,6 @@ pub(in crate::core::simulation) struct State {
     /// What was heard while something else was done.
     pub(super) heard_signals: Vec<Pid>,
     pub(in crate::core::simulation) heard_ends: Vec<Pid>,
-}
-
-/// What an image holds besides what its threads were told.
-#[derive(Debug)]
-pub(super) struct Held {
-    pub(super) process: Pid,
-    pub(super) sides: Sides,
-    /// Somebody has killed what holds it.
-    pub(super) is_lost: bool,
 }
 
 #[derive(Debug)]
@@ -223,23 +214,6 @@ impl State {
         self.families.end(process, End::Killed);
         self.note_outside(Op::Kill(process));
         self.give_back(process);
-    }
-
-    /// Somebody kills the process that holds an image, if its process has an older one. Returns the holder.
-    pub(in crate::core::simulation) fn lose_image(&mut self) -> Option<Pid> {
-        let images: Vec<_> = self.images.iter().collect();
-        let mut newer = Vec::new();
-        for (place, (number, held)) in images.iter().enumerate() {
-            let mut older = images[..place].iter().rev();
-            let before = older.find(|(_, older)| older.process == held.process);
-            if before.is_some_and(|(_, before)| !before.is_lost) {
-                newer.push(**number);
-            }
-        }
-        let number = *self.rng.choice(&newer)?;
-        let image = self.images.get_mut(&number).expect("an image");
-        (image.is_lost, image.sides) = (true, Sides::NONE);
-        vessel(number)
     }
 
     /// All threads of a process end.
