@@ -254,8 +254,11 @@ fn exits(setting: &Setting) {
     let words = ["--", "bash", "-c", script];
     let outcome = while_running(setting, &words, |roles| {
         appears(setting, "f4");
+        setting.sleeping(roles);
         Roles::signal(roles.view, Signal::STOP);
-        let tasks = children(roles.command);
+        let mut tasks = children(roles.command);
+        // Without that the command would end, and the domain with it, before the view is killed.
+        tasks.retain(|pid| name_of(*pid).as_deref() != Some("sleep"));
         watchdog::until("somebody waits for the view", watchdog::LIMIT, || {
             tasks.iter().any(|pid| {
                 let wait = fs::read_to_string(format!("/proc/{pid}/wchan"));
