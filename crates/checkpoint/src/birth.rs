@@ -65,30 +65,29 @@ impl Halted<'_> {
         call: (i64, [u64; 6]),
         gate: &mut dyn Gate,
     ) -> io::Result<Birth> {
-        match self.try_to_bear(thread, call, gate) {
-            Err(error) if self.process.has_ended_by(&error) => Ok(Birth::Unmade),
-            borne => borne,
-        }
+        let (answered, birth) = match self.try_to_bear(thread, call, gate) {
+            Err(error) if self.process.has_ended_by(&error) => (None, Birth::Unmade),
+            borne => borne?,
+        };
+        self.go_on(answered, Traced::Still, gate)?;
+        Ok(birth)
     }
 
+    /// Returns what the parent is to be told, too.
     fn try_to_bear(
         &mut self,
         thread: Pid,
         call: (i64, [u64; 6]),
         gate: &mut dyn Gate,
-    ) -> io::Result<Birth> {
+    ) -> io::Result<(Option<(Pid, i64)>, Birth)> {
         let instruction = self.instruction;
         let waits = |held: &&mut Held| held.thread() == thread && held.was_notifying();
         let parent = self.threads.iter_mut().find(waits);
         let Some(parent) = parent.filter(|_| instruction != UNKNOWN) else {
-            self.release_all(None, Traced::Still, gate)?;
-            return Ok(Birth::Unmade);
+            return Ok((None, Birth::Unmade));
         };
         let (result, born) = match parent.bear(instruction, call, gate) {
-            Err(error) if is_gone(&error) => {
-                self.release_all(None, Traced::Still, gate)?;
-                return Ok(Birth::Unmade);
-            }
+            Err(error) if is_gone(&error) => return Ok((None, Birth::Unmade)),
             borne => borne?,
         };
         let child = match born {
@@ -99,8 +98,8 @@ impl Halted<'_> {
             let order = self.process.vessels;
             self.process.borne.push(Borne::new(process, inner, order));
         }
-        self.release_all(Some((thread, result)), Traced::Still, gate)?;
-        Ok(child.map_or(Birth::Childless, Birth::Child))
+        let birth = child.map_or(Birth::Childless, Birth::Child);
+        Ok((Some((thread, result)), birth))
     }
 
     /// Has the process reap the children that it has borne since a checkpoint, which have ended; it is not told of
@@ -123,7 +122,9 @@ impl Halted<'_> {
         for child in &unborn {
             // From here on the kernel tells their parent.
             may_hide_others |= !matches!(ptrace::poll(child.process), Ok(Some(News::Ended(_))));
-            self.reap_unborn(*child, gate)?;
+            if !self.reap_one(child.inner, gate)? {
+                return Err(io::Error::other("a child lives that was never born"));
+            }
         }
         let is_of_unborn = |signal: &SignalInfo| {
             let child = signal.child().and_then(|child| u64::try_from(child).ok());
@@ -147,18 +148,6 @@ impl Halted<'_> {
             !is_vessel && is_zombie(child, child)
         });
         Ok(children)
-    }
-
-    fn reap_unborn(&mut self, child: Borne, gate: &mut dyn Gate) -> io::Result<()> {
-        /// The kernel has reaped it where the process does not wait for its children.
-        const REAPED: i64 = -(Errno::CHILD.raw_os_error() as i64);
-        let options = call::WAIT_ALL | call::NO_HANG;
-        let arguments = [child.inner, 0, options, 0, 0, 0];
-        let reaped = self.hand(gate).call_raw(call::WAIT4, arguments)?;
-        match u64::try_from(reaped) == Ok(child.inner) || reaped == REAPED {
-            true => Ok(()),
-            false => Err(io::Error::other("a child lives that was never born")),
-        }
     }
 
     /// Of the ends of several children one signal tells, which is gone. So a new one tells of another child that the

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 use surmise_linux::proc::is_gone;
 use surmise_sys::memory;
@@ -109,7 +110,7 @@ impl Halted<'_> {
 
     fn try_to_exit(&mut self, status: u8, gate: &mut dyn Gate) -> io::Result<()> {
         self.reap(Traced::NoMore, gate)?;
-        let thread = self.threads.pop().ok_or(rustix::io::Errno::SRCH)?;
+        let thread = self.threads.pop().ok_or(Errno::SRCH)?;
         self.process.ended(thread.thread());
         let call = (call::EXIT_GROUP, [status.into(), 0, 0, 0, 0, 0]);
         thread.exit(call, self.instruction, gate).map(drop)
@@ -148,10 +149,17 @@ impl Halted<'_> {
     /// # Errors
     /// As ptrace.
     pub fn reap_child(&mut self, child: i32, gate: &mut dyn Gate) -> io::Result<()> {
-        let mut hand = self.hand(gate);
+        self.reap_one(child.unsigned_abs().into(), gate).map(drop)
+    }
+
+    /// As [`Self::reap_child`]. False if the child is still there.
+    pub(crate) fn reap_one(&mut self, child: u64, gate: &mut dyn Gate) -> io::Result<bool> {
+        /// The process has reaped it, or the kernel has where the process does not wait for its children.
+        const REAPED: i64 = -(Errno::CHILD.raw_os_error() as i64);
         let options = call::WAIT_ALL | call::NO_HANG;
-        let arguments = [u64::from(child.unsigned_abs()), 0, options, 0, 0, 0];
-        hand.call_raw(call::WAIT4, arguments).map(drop)
+        let arguments = [child, 0, options, 0, 0, 0];
+        let reaped = self.hand(gate).call_raw(call::WAIT4, arguments)?;
+        Ok(u64::try_from(reaped) == Ok(child) || reaped == REAPED)
     }
 
     /// Takes the signal back that tells the process of the end of a child, if it waits.
@@ -183,9 +191,7 @@ fn await_end(process: Pid) -> io::Result<()> {
         match ptrace::wait(process) {
             Ok(News::Ended(_)) => return Ok(()),
             Ok(News::Stopped(stopped, _)) => drop(stopped.go_on()),
-            Err(error) if is_gone(&error) => {
-                return Ok(());
-            }
+            Err(error) if is_gone(&error) => return Ok(()),
             Err(error) => return Err(error),
         }
     }

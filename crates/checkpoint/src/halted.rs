@@ -197,7 +197,8 @@ impl Halted<'_> {
         }
     }
 
-    pub(crate) fn release_all(
+    /// As [`Self::go_on`]; that the process was killed may be an error.
+    fn release_all(
         &mut self,
         answered: Option<(Pid, i64)>,
         traced: Traced,
@@ -247,9 +248,9 @@ impl Halted<'_> {
         }
         for vessel in std::mem::take(&mut self.process.killed) {
             vessel.await_end()?;
-            // One that was killed by others may have been reaped by the process itself.
-            let arguments = [vessel.inner(), 0, call::WAIT_ALL, 0, 0, 0];
-            self.hand(gate).call_raw(call::WAIT4, arguments)?;
+            if !self.reap_one(vessel.inner(), gate)? {
+                return Err(io::Error::other("a vessel lives that has ended"));
+            }
         }
         Ok(())
     }

@@ -398,9 +398,7 @@ pub(crate) fn await_news(thread: Pid, deadline: Instant) -> io::Result<Option<Ne
     let begun = Instant::now();
     loop {
         match ptrace::poll(thread) {
-            Err(error) if is_gone(&error) => {
-                return Ok(Some(News::Ended(thread)));
-            }
+            Err(error) if is_gone(&error) => return Ok(Some(News::Ended(thread))),
             Err(error) => return Err(error),
             Ok(Some(news)) => return Ok(Some(news)),
             Ok(None) => {}

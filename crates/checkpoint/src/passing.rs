@@ -87,9 +87,7 @@ impl Coming {
 
     fn has_passed(&self, passed: &mut Passed) -> io::Result<bool> {
         let stopped = match ptrace::poll(self.thread) {
-            Err(error) if is_gone(&error) => {
-                return Ok(true);
-            }
+            Err(error) if is_gone(&error) => return Ok(true),
             polled => match polled? {
                 None => return Ok(false),
                 Some(News::Ended(thread)) => {

@@ -96,8 +96,8 @@ impl Process {
             || is_zombie(self.pid, self.pid)
     }
 
-    /// Whether it has ended, so that this is why something about it has failed. A process that was killed is no tracee any
-    /// more before it is seen to have ended.
+    /// Whether the process has ended, which explains an error of a call on it. A process that was killed ceases to be a tracee
+    /// before it is seen to have ended, so this may wait for that.
     pub fn has_ended_by(&self, error: &io::Error) -> bool {
         self.has_ended() || is_gone(error) && self.ends_soon()
     }

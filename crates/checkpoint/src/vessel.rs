@@ -103,9 +103,7 @@ impl Vessel {
                 Ok(News::Ended(_)) => return Ok(()),
                 Ok(News::Stopped(stopped, _)) => drop(stopped.go_on()),
                 // A loop that waits for news of all tracees has heard of its end.
-                Err(error) if is_gone(&error) => {
-                    return Ok(());
-                }
+                Err(error) if is_gone(&error) => return Ok(()),
                 Err(error) => return Err(error),
             }
         }

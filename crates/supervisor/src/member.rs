@@ -76,7 +76,7 @@ impl<W: World> Member<W> {
         self.birth = predictions;
     }
 
-    /// The predictions on which it depends by its birth, be they decided.
+    /// The predictions on which it depends by its birth, decided or not.
     pub(crate) fn birth(&self) -> &Extents {
         &self.birth
     }
@@ -133,12 +133,11 @@ impl<W: World> Member<W> {
     /// Keeps a new image.
     pub(crate) fn keep(&mut self, id: CkptId, image: W::Image, taken: Instant) {
         self.newest_record = None;
-        let is_lost = false;
         self.images.push(Image {
             id,
             image,
             taken,
-            is_lost,
+            is_lost: false,
         });
     }
 

@@ -209,10 +209,8 @@ impl Sources {
         }
     }
 
-    /// Takes the oldest undecided prediction that is meant, which is to be denied without its source.
-    pub(crate) fn abandon(&mut self, is_meant: impl Fn(Id) -> bool) -> Option<Id> {
-        let id = *self.given.keys().find(|id| is_meant(**id))?;
-        self.withdrawn(id);
-        Some(id)
+    /// The oldest undecided prediction that is meant.
+    pub(crate) fn oldest(&self, is_meant: impl Fn(Id) -> bool) -> Option<Id> {
+        self.given.keys().copied().find(|id| is_meant(*id))
     }
 }

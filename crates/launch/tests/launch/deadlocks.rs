@@ -257,7 +257,7 @@ fn exits(setting: &Setting) {
         setting.sleeping(roles);
         Roles::signal(roles.view, Signal::STOP);
         let mut tasks = children(roles.command);
-        // Without that the command would end, and the domain with it, before the view is killed.
+        // Were its sleep killed too, the command would end, and the domain with it, before the view is killed.
         tasks.retain(|pid| name_of(*pid).as_deref() != Some("sleep"));
         watchdog::until("somebody waits for the view", watchdog::LIMIT, || {
             tasks.iter().any(|pid| {

@@ -92,10 +92,10 @@ pub(super) fn number(digits: &str) -> Option<Pid> {
     Pid::from_raw(digits.parse().ok()?)
 }
 
-/// Whether an error says that the process or thread has ended that was looked at: a call on it finds none, a wait for it
-/// finds that another wait was told of its end, and /proc has no directory of it.
+/// Whether an error says that a process or thread has ended: a call on it finds none, a wait for it finds that an earlier
+/// wait was told of the end, or /proc has no directory of it.
 ///
-/// The same numbers may mean something else of other calls. So where the end matters, the process itself is asked as well.
+/// Of other calls the same error numbers may mean something else. So where the end matters, look at the process as well.
 pub fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
         || matches!(

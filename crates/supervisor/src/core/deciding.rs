@@ -187,8 +187,8 @@ impl<W: World> Core<W> {
             let predictions = deps.map_err(refused("look at a task"))?.predictions;
             let birth = member.birth();
             let is_meant = |id| predictions.contains(id) && (is_over || !birth.contains(id));
-            match self.sources.abandon(is_meant) {
-                Some(id) => self.tell(id, Decision::Deny)?,
+            match self.sources.oldest(is_meant) {
+                Some(id) => self.deny(id)?,
                 None => break,
             }
         }

@@ -156,8 +156,10 @@ impl Supervised {
             return Ok(false);
         };
         let number = i64::from(call.row.number());
-        // Without a deputy the call waits until nothing is undecided.
-        let result = halted.depute((number, *call.arguments()), door).ok();
+        let result = match halted.depute((number, *call.arguments()), door) {
+            Err(error) if error.raw_os_error().is_none() => return Err(error),
+            result => result.ok(),
+        };
         let answered = result.map(|result| (call.thread(), result));
         halted.go_on(answered, Traced::Still, door)?;
         Ok(answered.is_some())
@@ -275,17 +277,16 @@ impl Supervised {
             let (ending, account) = (&exit.ending, &exit.account);
             let number = ending.number as i32;
             let signal = SignalInfo::of_exit(number, account.user, ending.status, account.times);
-            let is_sent = match way {
+            let given = match way {
                 Way::Taken => {
                     halted.give(call.thread(), signal);
                     Ok(())
                 }
                 _ => halted.send(&signal, door),
             };
-            if let Err(error) = is_sent
-                && !halted.was_killed()
-            {
-                return Err(error);
+            match given {
+                Err(error) if !halted.was_killed() => return Err(error),
+                _ => {}
             }
         }
         halted.go_on(answered, Traced::Still, door)?;

@@ -1,7 +1,6 @@
-//! S31: somebody outside kills processes of a domain that speculates. One of the command's has been killed, for good, and
-//! its parent is told so.
+//! S31: somebody outside kills processes of a domain that speculates. Each kill is final, and the parent is told of it.
 //!
-//! `SURMISE_KILLS=200` has that tried with so many kills; without it, with a few.
+//! `SURMISE_KILLS=200` shares so many kills among the kinds of guesses; without it, there are a few.
 
 use std::os::fd::OwnedFd;
 use std::thread;
@@ -36,34 +35,19 @@ fn a_process_that_is_killed_from_outside_has_ended_so() {
             let script = format!(
                 "n=0; while [ $n -lt {kills} ]; do test -e /usr; {child}; echo $?; n=$((n + 1)); done"
             );
-            let struck = strike(setting, guesses, &script, |command| {
-                children(command)
-                    .into_iter()
-                    .find(|&child| !is_vessel(child))
-            });
-            struck.outcome.assert_code(0);
-            struck.outcome.assert_stdout(&"137\n".repeat(kills));
-            tell(format_args!("{guesses:?}: {} kills", struck.kills));
+            let (outcome, needed) = strike(setting, guesses, &script);
+            outcome.assert_code(0);
+            outcome.assert_stdout(&"137\n".repeat(kills));
+            tell(format_args!("{guesses:?}: {needed} kills"));
             // One more is needed only where a child was killed that should never have been born.
-            assert!(struck.kills == kills || guesses != GUESSES[0]);
+            assert!(needed == kills || guesses != GUESSES[0]);
         }
     });
 }
 
-/// What has come of a domain.
-struct Struck {
-    outcome: Outcome,
-    kills: usize,
-}
-
-/// Runs a script, and kills as long as it runs what `choose` finds, which is given the script's process. Waits until none of
-/// the domain's processes is left.
-fn strike(
-    setting: &Setting,
-    guesses: [&str; 2],
-    script: &str,
-    choose: impl Fn(Pid) -> Option<Pid>,
-) -> Struck {
+/// Runs a script, kills its children as long as it runs, and waits until none of the domain's processes is left. Returns how
+/// many were killed, too.
+fn strike(setting: &Setting, guesses: [&str; 2], script: &str) -> (Outcome, usize) {
     // By this its processes are found.
     let mark = setting.scratch.root().display().to_string();
     let script = format!("{script} # {mark}");
@@ -74,21 +58,16 @@ fn strike(
         let run = scope.spawn(|| setting.surmise(&arguments).outcome());
         let mut kills = 0;
         while !run.is_finished() {
-            kills += usize::from(kill_one(&mark, kills, &choose, &mut seen));
+            kills += usize::from(kill_one(&mark, kills, &mut seen));
         }
         (run.join().expect("an outcome"), kills)
     });
     await_ends(&seen);
-    Struck { outcome, kills }
+    (outcome, kills)
 }
 
 /// False if there was none to be killed, or it has ended before.
-fn kill_one(
-    mark: &str,
-    kills: usize,
-    choose: impl Fn(Pid) -> Option<Pid>,
-    seen: &mut Vec<OwnedFd>,
-) -> bool {
+fn kill_one(mark: &str, kills: usize, seen: &mut Vec<OwnedFd>) -> bool {
     thread::sleep(Duration::from_millis(1));
     let Some(init) = init(mark) else {
         return false;
@@ -96,7 +75,8 @@ fn kill_one(
     // What pid 1 starts is a copy of it at first.
     let is_command = |child: &Pid| proc::name(*child).is_ok_and(|name| name == "sh");
     let command = children(init).into_iter().find(is_command);
-    let Some(victim) = command.and_then(choose) else {
+    let of_command = command.map_or(Vec::new(), children);
+    let Some(victim) = of_command.into_iter().find(|&child| !is_vessel(child)) else {
         return false;
     };
     let Ok(held) = pidfd_open(victim, PidfdFlags::empty()) else {

@@ -157,11 +157,10 @@ impl World for Fake {
         state.images_made += 1;
         let number = state.images_made;
         let (process, sides) = (*process, state.sides(*process));
-        let is_lost = false;
         let held = Held {
             process,
             sides,
-            is_lost,
+            is_lost: false,
         };
         state.images.insert(number, held);
         let told = threads.iter().map(|&thread| {
