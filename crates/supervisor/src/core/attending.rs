@@ -89,7 +89,7 @@ impl<W: World> Core<W> {
 
     /// What of others a call would touch that is undecided. Its process comes to depend on that where it may.
     fn obstacle(&mut self, call: &Call) -> Result<Way, SupervisorError> {
-        let may_be_first = !self.members.is_empty() && self.world.touch(call) == Touch::Changes;
+        let may_be_first = !self.members.is_empty() && self.world.touch(call) >= Touch::Changes;
         if !self.objects.are_quiet() || may_be_first {
             let caller = self.world.process_of(call.thread());
             let caller = caller.map_err(fail("find a process"))?;

@@ -53,7 +53,7 @@ enum Part {
 /// What a call may touch, by its name and flags alone.
 pub(super) fn touch(name: Syscall, arguments: &[u64; 6]) -> Touch {
     let Some(parts) = parts(name, arguments) else {
-        return Touch::Changes;
+        return Touch::Binds;
     };
     let manners = parts.iter().map(|part| match part {
         Part::Path { manner, .. } | Part::Descriptor(_, manner) => *manner,
@@ -64,12 +64,10 @@ pub(super) fn touch(name: Syscall, arguments: &[u64; 6]) -> Touch {
             creates: false,
             changes: false,
         } => Touch::Looks,
-        Manner::Opens { .. } | Manner::Links | Manner::Changes | Manner::Binds => Touch::Changes,
+        Manner::Binds | Manner::Opens { creates: true, .. } => Touch::Binds,
+        Manner::Opens { .. } | Manner::Links | Manner::Changes => Touch::Changes,
     });
-    touches.fold(Touch::Nothing, |all, one| match (all, one) {
-        (Touch::Changes, _) | (_, Touch::Changes) => Touch::Changes,
-        (_, one) => one,
-    })
+    touches.max().unwrap_or(Touch::Nothing)
 }
 
 /// What a call wants a file for that others may keep.
@@ -318,7 +316,7 @@ mod tests {
         for row in rows() {
             let arguments = [0, 0, 0, 0, 0, 0];
             let epoch = row.disposition_with(Kind::Epoch, &arguments);
-            let may_change = touch(row.name(), &arguments) == Touch::Changes;
+            let may_change = touch(row.name(), &arguments) >= Touch::Changes;
             let is_of_view = row.handler() == surmise_syscalls::Handler::View;
             if is_of_view && epoch == Disposition::Track {
                 // Without flags they open for reading.

@@ -85,12 +85,15 @@ pub struct Touches {
 }
 
 /// What a call may touch in the view, as far as its name and flags tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Touch {
     Nothing,
     /// It changes nothing.
     Looks,
+    /// It changes no name.
     Changes,
+    /// It may change where names lead.
+    Binds,
 }
 
 /// What a call touches in the view, as far as its arguments tell.

@@ -40,7 +40,7 @@ impl ViewFiles {
         let touch = world.touch(call);
         let mut marks = self.marks.values();
         let are_others = marks.any(|mark| !is_member || mark.process != process);
-        let is_ordered = touch == Touch::Changes && self.under_way.has_others(call.thread());
+        let is_ordered = touch >= Touch::Changes && self.under_way.has_others(call.thread());
         if touch == Touch::Nothing || !are_others && !is_ordered {
             return Ok(());
         }
@@ -78,7 +78,7 @@ impl ViewFiles {
                 self.under_way.past(thread);
             }
         }
-        if touch == Touch::Changes {
+        if touch >= Touch::Changes {
             self.under_way.blur();
         }
         self.met = Some(Met {
@@ -110,6 +110,10 @@ impl ViewFiles {
             Some(_) => self.met.take().and_then(|met| met.cells),
             None => None,
         };
+        if touch == Touch::Binds && cells.is_none() {
+            // Nobody has looked which names those are.
+            self.under_way.blur();
+        }
         if cells.as_ref().is_none_or(|cells| !cells.is_empty()) {
             self.under_way.let_go(call.thread(), cells);
         }

@@ -15,7 +15,8 @@ impl Fake {
     pub(super) fn touched(&self, call: &Call) -> Touch {
         match self.0.borrow().op_of(call) {
             Op::Look(_) | Op::List => Touch::Looks,
-            Op::Add(_) | Op::Turn(_) => Touch::Changes,
+            Op::Add(_) => Touch::Changes,
+            Op::Turn(_) => Touch::Binds,
             _ => Touch::Nothing,
         }
     }
