@@ -5,6 +5,7 @@
 //! calls, and touches none of them but through a [`World`].
 
 mod admission;
+mod announcing;
 mod attending;
 mod bearing;
 mod cascade;

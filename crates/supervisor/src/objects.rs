@@ -2,6 +2,7 @@
 
 pub(crate) mod exits;
 pub(crate) mod files;
+pub(crate) mod heed;
 pub(crate) mod input;
 pub(crate) mod pipe;
 pub(crate) mod shut;

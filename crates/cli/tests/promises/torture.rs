@@ -7,6 +7,7 @@ mod asks;
 mod births;
 mod cascades;
 mod exits;
+mod heeds;
 mod input;
 mod lends;
 mod partings;

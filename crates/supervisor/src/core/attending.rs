@@ -76,7 +76,7 @@ impl<W: World> Core<W> {
             offer: None,
             ..asked
         };
-        if self.collect(call)? {
+        if self.collect(call)? || self.announce(&asked)? {
             return Ok(());
         }
         match self.member_of(call.thread()) {

@@ -1,7 +1,7 @@
 //! Ends of processes that depend on something undecided: held, told to parents, and brought about in the end.
 
 use rustix::process::Pid;
-use surmise_engine::{Access, Answer as Permission, Node, ObjectId};
+use surmise_engine::{Access, Answer as Permission, Node, ObjectId, TaskId, UndoId};
 use surmise_syscalls::Syscall;
 
 use super::Core;
@@ -11,6 +11,7 @@ use crate::error::{SupervisorError, bug, fail, refused};
 use crate::kind::Kind;
 use crate::member::Member;
 use crate::objects::exits::Exit;
+use crate::objects::heed::mask_of;
 use crate::objects::wait::{ChildWait, Outlook};
 use crate::waits::{Asked, Item};
 use crate::world::{Expects, Kin, Traced, World};
@@ -68,9 +69,12 @@ impl<W: World> Core<W> {
         Ok(true)
     }
 
-    /// The parent's calls that wait for a child are made or attended to once more.
+    /// The parent's calls that wait for a child, or for a signal, are made or attended to once more.
     fn rouse(&mut self, parent: Pid) -> Result<(), SupervisorError> {
         if !self.members.contains_key(&parent) {
+            if !self.world.may_sleep(parent) {
+                return Ok(());
+            }
             self.gather()?;
             let world = &self.world;
             let is_of = |call: &&Call| {
@@ -90,10 +94,22 @@ impl<W: World> Core<W> {
         let world = &self.world;
         let is_meant = |call: &Call| {
             let process = || world.process_of(call.thread()).ok().flatten();
-            ChildWait::of(call).is_some() && process() == Some(parent)
+            let is_told = ChildWait::of(call).is_some() || mask_of(call).is_some();
+            is_told && process() == Some(parent)
         };
         let recalled = self.waits.recall(is_meant);
-        self.end_waits(recalled)
+        self.end_waits(recalled)?;
+        // The kernel has no signal for one that sleeps there.
+        let may_stop = !self.lendings.concern(parent) && !self.objects.exits.hold_back(parent);
+        if may_stop
+            && self.world.may_sleep(parent)
+            && self.stop(parent)?
+            && let Some(member) = self.members.get_mut(&parent)
+        {
+            let resumed = self.world.resume(&mut member.process, Traced::Still);
+            resumed.map_err(fail("let a process go on"))?;
+        }
+        Ok(())
     }
 
     /// Tells a parent that waits for its children of an exit that is held, if there is one. True if the call was
@@ -266,16 +282,26 @@ impl<W: World> Core<W> {
         let record = self.objects.record(Kind::Exit);
         let now = self.world.now();
         self.objects.exits.collect(object, record, now);
+        self.take_part(task, object, record)?;
+        self.stats.met(Kind::Child);
+        Ok(true)
+    }
+
+    /// A parent that depends on an exit has learnt of that.
+    pub(super) fn take_part(
+        &mut self,
+        parent: TaskId,
+        exit: ObjectId,
+        record: UndoId,
+    ) -> Result<(), SupervisorError> {
         let mut effects = Vec::new();
         let access = Access::Both(Some(record));
-        let permission = self.engine.access(task, object, access, &mut effects);
-        if permission.map_err(refused("note that an exit is collected"))? != Permission::Go {
-            let error = bug("a parent that depends on an exit needs an image to collect it");
+        let permission = self.engine.access(parent, exit, access, &mut effects);
+        if permission.map_err(refused("note that a parent knows of an exit"))? != Permission::Go {
+            let error = bug("a parent that depends on an exit needs an image to learn of it");
             return Err(fail("tell a parent of an exit")(error));
         }
-        self.stats.met(Kind::Child);
-        self.perform(effects)?;
-        Ok(true)
+        self.perform(effects)
     }
 
     /// Brings about the exits that are certain.
@@ -290,15 +316,14 @@ impl<W: World> Core<W> {
     fn take_due(&mut self) -> Option<Exit> {
         // A parent that cannot be stopped could not reap it.
         let lendings = &self.lendings;
-        let can_happen =
-            |exit: &Exit| !exit.is_collected() || !lendings.concern(exit.ending.parent);
+        let can_happen = |exit: &Exit| !exit.is_known() || !lendings.concern(exit.ending.parent);
         self.objects.exits.take_due(can_happen)
     }
 
-    /// A process ends that has stood still at its exit. If its parent was told, the parent learns nothing new.
+    /// A process ends that has stood still at its exit. If its parent knows, the parent learns nothing new.
     fn bring_about(&mut self, exit: &Exit) -> Result<(), SupervisorError> {
         let parent = exit.ending.parent;
-        let is_told = exit.is_collected() && self.members.contains_key(&parent);
+        let is_told = exit.is_known() && self.members.contains_key(&parent);
         // One that stands still at its own exit stays there.
         let stands = self.objects.exits.hold_back(parent);
         // The end must not be told while the parent runs.

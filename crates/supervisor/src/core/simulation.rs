@@ -296,6 +296,7 @@ struct Done {
     undone_shut_pipes: u64,
     exits: u64,
     children: u64,
+    announced: u64,
     undone_exits: u64,
     born: u64,
     unborn: u64,
@@ -321,6 +322,7 @@ impl Done {
         self.undone_shut_pipes += of(&stats.undone, "shut pipe");
         self.exits += of(&stats.objects, "exit");
         self.children += of(&stats.objects, "child");
+        self.announced += of(&stats.objects, "signal");
         self.undone_exits += of(&stats.undone, "exit");
         self.born += of(&stats.objects, "birth");
         self.unborn += of(&stats.undone, "birth");
@@ -356,6 +358,7 @@ impl Done {
             self.undone_shut_pipes,
             self.exits,
             self.children,
+            self.announced,
             self.undone_exits,
             self.born,
             self.unborn,

@@ -12,6 +12,7 @@ use super::{Door, Learnt, Machine, spare_call, task, unless_out_of_reach};
 use crate::call::Call;
 use crate::meeting::Ending;
 use crate::objects::exits::Exit;
+use crate::objects::heed::Heed;
 use crate::objects::wait::{ChildWait, Outlook, Told, Whom};
 use crate::world::{Ends, Expects, Kin};
 
@@ -37,15 +38,14 @@ impl Ends<Supervised, Stopped> for Machine {
         process.exit(ending.status, &mut self.door)
     }
 
-    fn rouse(&mut self, parent: Pid, calls: &[PendingCall]) -> io::Result<()> {
+    fn may_sleep(&mut self, parent: Pid) -> bool {
         let learnt = self.learnt.as_mut();
-        match learnt.is_some_and(|learnt| learnt.sleepers.are_in(parent)) {
-            true => {
-                let traced = self.stays(parent);
-                process::rouse(parent, calls, traced, &mut self.door)
-            }
-            false => Ok(()),
-        }
+        learnt.is_some_and(|learnt| learnt.sleepers.are_in(parent))
+    }
+
+    fn rouse(&mut self, parent: Pid, calls: &[PendingCall]) -> io::Result<()> {
+        let traced = self.stays(parent);
+        process::rouse(parent, calls, traced, &mut self.door)
     }
 
     fn are_parting(&self) -> bool {
@@ -72,8 +72,36 @@ impl Ends<Supervised, Stopped> for Machine {
         told: (&Exit, &Told),
         others: &[PendingCall],
     ) -> io::Result<bool> {
-        let way = unless_out_of_reach(family::way_of_signal(call.thread()), Way::Nowhere)?;
-        process.tell(call, told, (way, others), &mut self.door)
+        let (exit, told) = told;
+        let way = match exit.is_announced() {
+            true => Way::Nowhere,
+            false => unless_out_of_reach(family::way_of_signal(call.thread()), Way::Nowhere)?,
+        };
+        process.tell(call, (exit, Some(told)), (way, others), &mut self.door)
+    }
+
+    fn heeds(&self, call: &Call) -> io::Result<Heed> {
+        match &self.learnt {
+            Some(learnt) if !learnt.seen.may_notice_ends() && !learnt.seen.reaps_by_itself() => {
+                unless_out_of_reach(family::heeds(call), Heed::None)
+            }
+            _ => Ok(Heed::None),
+        }
+    }
+
+    fn announce(
+        &mut self,
+        process: &mut Supervised,
+        call: &Call,
+        (exit, interrupted): (&Exit, bool),
+        others: &[PendingCall],
+    ) -> io::Result<bool> {
+        let told = interrupted.then(Told::interrupted);
+        let way = match interrupted {
+            true => Way::Taken,
+            false => Way::Waits,
+        };
+        process.tell(call, (exit, told.as_ref()), (way, others), &mut self.door)
     }
 
     fn childless(

@@ -1,6 +1,6 @@
 //! Parents and children: who could tell a process that stands still at its exit from one that has ended.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::io;
 
 use rustix::fs::FileType;
@@ -13,13 +13,21 @@ use super::seen::{Seen, devices};
 use super::task;
 use crate::call::Call;
 use crate::meeting::Ending;
+use crate::objects::heed::{Heed, Mask, mask_of};
 use crate::objects::input::Place;
 use crate::objects::wait::{ChildWait, Outlook, Told, Whom};
 use crate::world::Kin;
 
-/// Threads that sleep until a child ends, as far as is known.
+/// Threads that sleep in the kernel until a child ends, as far as is known.
 #[derive(Debug, Default)]
-pub(super) struct Sleepers(HashSet<Pid>);
+pub(super) struct Sleepers(HashMap<Pid, Until>);
+
+/// What such a thread hears of the end by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Until {
+    Child,
+    Signal,
+}
 
 impl Sleepers {
     /// A thread has made a call: it sleeps in no earlier one.
@@ -30,21 +38,25 @@ impl Sleepers {
     /// A call happens.
     pub(super) fn happens(&mut self, call: &Call) {
         if ChildWait::of(call).is_some_and(|wait| wait.sleeps) {
-            self.0.insert(call.thread());
+            self.0.insert(call.thread(), Until::Child);
+        } else if mask_of(call).is_some() {
+            self.0.insert(call.thread(), Until::Signal);
         }
     }
 
     /// Whether a thread of a process may sleep so.
     pub(super) fn are_in(&mut self, process: Pid) -> bool {
         let mut found = false;
-        self.0
-            .retain(|&thread| match task::process_of(thread).ok().flatten() {
+        let catches = || Status::of(process).is_ok_and(|status| status.catches(Signal::CHILD));
+        self.0.retain(
+            |&thread, until| match task::process_of(thread).ok().flatten() {
                 Some(of) => {
-                    found |= of == process;
+                    found |= of == process && (*until == Until::Child || catches());
                     true
                 }
                 None => false,
-            });
+            },
+        );
         found
     }
 }
@@ -205,6 +217,35 @@ pub(super) fn way_of_signal(thread: Pid) -> io::Result<Way> {
         true => Way::Waits,
         false if status.catches(Signal::CHILD) => Way::Taken,
         false => Way::Nowhere,
+    })
+}
+
+/// What a call makes of the signal that tells of the end of a child, were it to come now.
+pub(super) fn heeds(call: &Call) -> io::Result<Heed> {
+    /// SIGCHLD's place in a mask.
+    const END: u64 = 1 << (Signal::CHILD.as_raw() - 1);
+    let Some(mask) = mask_of(call) else {
+        return Ok(Heed::None);
+    };
+    let thread = call.thread();
+    let status = Status::of(thread)?;
+    let address = match mask {
+        Mask::Own | Mask::Behind(0) => 0,
+        Mask::At(address) => address,
+        Mask::Behind(address) => task::word(thread, address)?,
+    };
+    let is_blocked = status.blocks(Signal::CHILD);
+    let is_blocked_within = match address {
+        0 => is_blocked,
+        _ => task::word(thread, address)? & END != 0,
+    };
+    let is_waiting = status.has_waiting(Signal::CHILD.as_raw().cast_unsigned());
+    Ok(match (is_blocked_within, is_waiting, is_blocked) {
+        _ if !status.catches(Signal::CHILD) => Heed::None,
+        (true, ..) => Heed::None,
+        (false, true, _) => Heed::Waiting,
+        (false, false, true) => Heed::Within,
+        (false, false, false) => Heed::Interrupted,
     })
 }
 

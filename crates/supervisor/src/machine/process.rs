@@ -254,16 +254,16 @@ impl Supervised {
         }
     }
 
-    /// Answers a call by which a thread collects a child, and has the thread take the signal before, if it takes that.
-    /// False if the call was not answered.
+    /// Answers a call of a thread that is to know of an exit, and has the thread take the signal before, if it takes that. Without
+    /// an answer the call is made again. False if it was neither.
     pub(super) fn tell(
         &mut self,
         call: &Call,
-        (exit, told): (&Exit, &Told),
+        (exit, told): (&Exit, Option<&Told>),
         (way, others): (Way, &[PendingCall]),
         door: &mut Door,
     ) -> io::Result<bool> {
-        if way == Way::Nowhere {
+        if let (Way::Nowhere, Some(told)) = (way, told) {
             return self.fill_and_answer(call, told, door);
         }
         let mut calls = vec![call.pending()];
@@ -271,8 +271,9 @@ impl Supervised {
         let Ok(mut halted) = self.process.halt(&calls, Vec::new(), IMAGING, door) else {
             return Ok(false);
         };
-        let is_told = fill(halted.pid(), told);
-        let answered = is_told.then_some((call.thread(), told.result));
+        let is_told = told.is_none_or(|told| fill(halted.pid(), told));
+        let answered = told.filter(|_| is_told);
+        let answered = answered.map(|told| (call.thread(), told.result));
         if is_told {
             let (ending, account) = (&exit.ending, &exit.account);
             let number = ending.number as i32;
@@ -303,7 +304,8 @@ impl Supervised {
         Ok(fill(self.process.pid(), told) && door.answer(call.pending(), told.result)?)
     }
 
-    /// Has the process, which stands still, reap a child that it knows to have ended.
+    /// Has the process, which stands still, hear no more of the end of a child that it knows of, and reap the child if it has
+    /// collected that.
     pub(super) fn reap(
         &mut self,
         exit: &Exit,
@@ -313,11 +315,13 @@ impl Supervised {
         let pid = self.process.pid();
         let child = exit.ending.number as i32;
         let reaped = self.with_halted(|halted| {
-            halted.reap_child(child, door)?;
+            if exit.is_collected() {
+                halted.reap_child(child, door)?;
+            }
             let zombies = family::zombies(pid).unwrap_or_default();
             let others = zombies
                 .iter()
-                .any(|zombie| !before.zombies.contains(zombie));
+                .any(|zombie| *zombie != exit.child && !before.zombies.contains(zombie));
             // Only one waits at a time: an earlier one was not for this end, and a later one was lost for it.
             match before.has_signal || others {
                 true => Ok(()),

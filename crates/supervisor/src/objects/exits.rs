@@ -3,6 +3,9 @@
 //! An exit is an object. The child modifies it and then stands still; its image is there to go back to. The parent that
 //! collects the exit modifies it as well, so it depends on all that the child depends on. The child really ends once its
 //! own part is certain and the parent's is: until then the parent might come not to have collected it.
+//!
+//! A parent that sleeps until a signal comes is told before it asks: the exit is announced to it, which is one more part of
+//! the parent's, with a record of its own.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -28,11 +31,29 @@ pub(crate) struct Exit {
     pub(crate) child: Pid,
     pub(crate) ending: Ending,
     pub(crate) account: Account,
-    /// The parent's record, if it has collected the exit, and when it has.
-    collected: Option<(UndoId, Instant)>,
-    /// Whether the child's part, and the parent's, can no more be undone.
+    /// Whether the child's part can no more be undone.
     has_ended: bool,
-    is_reaped: bool,
+    announced: Option<Part>,
+    collected: Option<Part>,
+}
+
+/// What the parent has learnt of an exit.
+#[derive(Debug)]
+struct Part {
+    record: UndoId,
+    since: Instant,
+    /// Whether it can no more be undone.
+    is_certain: bool,
+}
+
+impl Part {
+    fn new(record: UndoId, since: Instant) -> Self {
+        Self {
+            record,
+            since,
+            is_certain: false,
+        }
+    }
 }
 
 impl Exit {
@@ -41,25 +62,37 @@ impl Exit {
             child,
             ending,
             account,
-            collected: None,
             has_ended: false,
-            is_reaped: false,
+            announced: None,
+            collected: None,
         }
     }
 
-    fn is_record_of_parent(&self, record: UndoId) -> bool {
-        self.collected
-            .is_some_and(|(collected, _)| collected == record)
-    }
-
-    /// Whether the parent was told.
+    /// Whether the parent has collected it.
     pub(crate) fn is_collected(&self) -> bool {
         self.collected.is_some()
     }
 
+    /// Whether the signal that tells of it has come to the parent before the parent asked.
+    pub(crate) fn is_announced(&self) -> bool {
+        self.announced.is_some()
+    }
+
+    /// Whether the parent knows of it.
+    pub(crate) fn is_known(&self) -> bool {
+        self.is_announced() || self.is_collected()
+    }
+
+    /// The parent's part that has this record.
+    fn part(&mut self, record: UndoId) -> Option<&mut Option<Part>> {
+        let mut parts = [&mut self.announced, &mut self.collected].into_iter();
+        parts.find(|part| part.as_ref().is_some_and(|part| part.record == record))
+    }
+
     /// Whether all about it is certain.
     fn is_due(&self) -> bool {
-        self.has_ended && (self.collected.is_none() || self.is_reaped)
+        let mut parts = [&self.announced, &self.collected].into_iter().flatten();
+        self.has_ended && parts.all(|part| part.is_certain)
     }
 }
 
@@ -69,7 +102,7 @@ pub(crate) struct Exits {
     held: BTreeMap<ObjectId, Exit>,
     /// Which one a record is about.
     records: Map<UndoId, ObjectId>,
-    /// Parents that have not collected these children, though they were told.
+    /// Parents that have not heard of the ends of these children, though the signal came that tells so.
     retracted: Vec<(Pid, u64)>,
     /// How many there have been.
     made: u64,
@@ -102,17 +135,36 @@ impl Exits {
     /// The parent collects an exit.
     pub(crate) fn collect(&mut self, object: ObjectId, record: UndoId, now: Instant) {
         if let Some(exit) = self.held.get_mut(&object) {
-            exit.collected = Some((record, now));
+            exit.collected = Some(Part::new(record, now));
             self.records.insert(record, object);
         }
     }
 
-    /// Whether a process stands still at its exit, or will have to collect one really.
+    /// The exits that a parent has not heard of, the first one first.
+    pub(crate) fn unknown_to(&self, parent: Pid) -> impl Iterator<Item = ObjectId> {
+        let uncollected = self.collectable(parent);
+        let unknown = uncollected.filter(|(_, exit)| !exit.is_announced());
+        unknown.map(|(object, _)| object)
+    }
+
+    /// Whether a parent was told of an exit before it asked, and has not asked.
+    pub(crate) fn are_announced(&self, parent: Pid) -> bool {
+        let mut uncollected = self.collectable(parent);
+        uncollected.any(|(_, exit)| exit.is_announced())
+    }
+
+    /// The signal has come to the parent that tells of an exit.
+    pub(crate) fn announce(&mut self, object: ObjectId, record: UndoId, now: Instant) {
+        if let Some(exit) = self.held.get_mut(&object) {
+            exit.announced = Some(Part::new(record, now));
+            self.records.insert(record, object);
+        }
+    }
+
+    /// Whether a process stands still at its exit, or knows of one that has not really happened.
     pub(crate) fn need(&self, process: Pid) -> bool {
         let mut held = self.held.values();
-        held.any(|exit| {
-            exit.child == process || exit.is_collected() && exit.ending.parent == process
-        })
+        held.any(|exit| exit.child == process || exit.is_known() && exit.ending.parent == process)
     }
 
     /// The processes that stand still at their exits.
@@ -137,11 +189,13 @@ impl Exits {
         let mut held = self.held.values();
         held.find_map(|exit| {
             let is_meant = exit.ending.parent == parent && exit.ending.number == number;
-            exit.collected.filter(|_| is_meant).map(|(_, told)| told)
+            let mut parts = [&exit.announced, &exit.collected].into_iter().flatten();
+            let first = parts.next().filter(|_| is_meant);
+            first.map(|part| part.since)
         })
     }
 
-    /// Takes the numbers of the children that a parent was told of and has not collected.
+    /// Takes the numbers of the children of whose ends a parent has not heard, though the signal came.
     pub(crate) fn take_retracted(&mut self, of: Pid) -> Vec<u64> {
         let retracted = std::mem::take(&mut self.retracted).into_iter();
         let (taken, others): (Vec<_>, _) = retracted.partition(|(parent, _)| *parent == of);
@@ -169,19 +223,21 @@ impl Exits {
 }
 
 impl Exits {
-    /// The child has not exited, or the parent has not collected it.
+    /// The child has not exited, or the parent has not heard of that, or has not collected it.
     fn undo_one(&mut self, record: UndoId) -> io::Result<()> {
         let object = self.object(record)?;
         let Some(exit) = self.held.get_mut(&object) else {
             return Err(bug("an exit is undone that has happened"));
         };
-        if exit.is_record_of_parent(record) {
-            exit.collected = None;
-            self.retracted
-                .push((exit.ending.parent, exit.ending.number));
+        if exit.part(record).and_then(Option::take).is_some() {
+            // The signal came with the first part.
+            if !exit.is_known() {
+                let retracted = (exit.ending.parent, exit.ending.number);
+                self.retracted.push(retracted);
+            }
             return Ok(());
         }
-        if exit.is_collected() || exit.has_ended {
+        if exit.is_known() || exit.has_ended {
             return Err(bug("an exit is undone that others know of"));
         }
         self.held.remove(&object);
@@ -193,9 +249,9 @@ impl Exits {
         let object = self.object(record)?;
         // The child may have been killed meanwhile.
         if let Some(exit) = self.held.get_mut(&object) {
-            match exit.is_record_of_parent(record) {
-                true => exit.is_reaped = true,
-                false => exit.has_ended = true,
+            match exit.part(record).and_then(Option::as_mut) {
+                Some(part) => part.is_certain = true,
+                None => exit.has_ended = true,
             }
         }
         Ok(())

@@ -75,6 +75,14 @@ pub(crate) enum Outlook {
     Unknown,
 }
 
+impl Told {
+    /// The caller has taken a signal: -EINTR.
+    pub(crate) fn interrupted() -> Self {
+        let (result, memory) = (-4, Vec::new());
+        Self { result, memory }
+    }
+}
+
 impl ChildWait {
     /// What a call asks for; `None` if it is no such call, or asks for something else than all that these can
     /// tell of a child that has ended.

@@ -8,6 +8,7 @@ use surmise_checkpoint::{Account, PendingCall};
 use crate::call::Call;
 use crate::meeting::Ending;
 use crate::objects::exits::Exit;
+use crate::objects::heed::Heed;
 use crate::objects::wait::{ChildWait, Outlook, Told, Whom};
 
 /// Children of a process that are none any more as far as it is to know, or never were.
@@ -40,8 +41,11 @@ pub(crate) trait Ends<P, S> {
     /// Has a process that stands still end, and returns when it has ended.
     fn exit(&mut self, process: &mut P, ending: &Ending) -> io::Result<()>;
 
-    /// Has the threads of a process that is no member make their calls once more in which they sleep until a child ends.
-    /// `calls`: those of its threads that wait for their answers.
+    /// Whether a thread of a process may sleep in the kernel until a child ends, or until a signal tells of that.
+    fn may_sleep(&mut self, parent: Pid) -> bool;
+
+    /// Has the threads of a process that is no member make their calls once more. `calls`: those of its threads that wait for
+    /// their answers.
     fn rouse(&mut self, parent: Pid, calls: &[PendingCall]) -> io::Result<()>;
 
     /// Whether a process that depends on nothing is still traced, until it has taken the signal that tells of a child's end.
@@ -75,6 +79,19 @@ pub(crate) trait Ends<P, S> {
         others: &[PendingCall],
     ) -> io::Result<bool>;
 
+    /// What a call would make of the signal that tells of the end of a child.
+    fn heeds(&self, call: &Call) -> io::Result<Heed>;
+
+    /// Has the signal come that tells of an exit. Its call fails with `EINTR` if that is `interrupted`, and else is made
+    /// again. `others` are calls of its other threads that wait. False if nothing has come.
+    fn announce(
+        &mut self,
+        process: &mut P,
+        call: &Call,
+        exit: (&Exit, bool),
+        others: &[PendingCall],
+    ) -> io::Result<bool>;
+
     /// What a process that stands still could be told of its children now.
     fn expects(&mut self, process: &mut P) -> io::Result<Expects>;
 
@@ -90,7 +107,7 @@ pub(crate) trait Ends<P, S> {
     /// A process that stands still does not take the signal that has told it of the end of a child.
     fn retract(&mut self, process: &mut P, child: u64) -> io::Result<()>;
 
-    /// Has a process that stands still reap a child that has ended, and hear no more of that end. `before` is what it
-    /// could be told before that end.
+    /// Has a process that stands still hear no more of the end of a child that it knows of, and reap the child if it has
+    /// collected that. `before` is what it could be told before that end.
     fn reap(&mut self, process: &mut P, exit: &Exit, before: &Expects) -> io::Result<()>;
 }

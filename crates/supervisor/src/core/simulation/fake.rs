@@ -36,7 +36,7 @@ use crate::source::Guess;
 use crate::world::{Around, Born, Imaged, Traced, World};
 
 pub(super) use cells::{Cells, FILES};
-pub(super) use family::{End, Families};
+pub(super) use family::{End, Families, HEARD};
 use images::{Held, Image, image_of, vessel};
 pub(super) use lending::memory;
 pub(super) use log::{Disk, Log};

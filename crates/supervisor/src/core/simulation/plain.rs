@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use rustix::process::Pid;
 
 use super::fake::{
-    BROKEN, Cells, END, End, FAILED, FILES, Families, LENT, NO_END, Op, Side, Sides, State, Step,
-    memory,
+    BROKEN, Cells, END, End, FAILED, FILES, Families, HEARD, LENT, NO_END, Op, Side, Sides, State,
+    Step, memory,
 };
 
 /// Its files, its pipe, and its families.
@@ -55,13 +55,18 @@ impl<'a> Plain<'a> {
     fn leave(&mut self, task: Pid) -> bool {
         self.ended.push(task);
         let process = self.process(task);
-        let tasks = self.state.tasks.iter();
-        let mut threads = tasks.filter(|(_, task)| task.process == process);
-        let is_last = threads.all(|(thread, _)| self.ended.contains(&thread));
+        let is_last = self.is_over(process);
         if is_last {
             self.sides.remove(&number(process));
         }
         is_last
+    }
+
+    /// Whether all threads of a process have ended.
+    fn is_over(&self, process: Pid) -> bool {
+        let tasks = self.state.tasks.iter();
+        let mut threads = tasks.filter(|(_, task)| task.process == process);
+        threads.all(|(thread, _)| self.ended.contains(&thread))
     }
 
     fn sides(&self, process: Pid) -> Sides {
@@ -143,6 +148,15 @@ impl<'a> Plain<'a> {
                     Some((child, _)) => self.families.reap(child).told(child),
                     None => self.families.wait(parent).expect("a child has ended").1,
                 }
+            }
+            Op::Doze => {
+                let mut children = self.families.children(self.process(task)).into_iter();
+                let child = children.find(|(child, _)| told == HEARD + i64::from(number(*child)));
+                // The machine may have it sleep only for a while. A child that was killed when it stood at its exit had exited.
+                child.map_or(0, |(child, _)| {
+                    assert!(self.is_over(child), "it goes on");
+                    self.families.hear(child)
+                })
             }
             Op::Bear | Op::Lend => {
                 if let Some(child) = self.state.births.child(task, step.at) {

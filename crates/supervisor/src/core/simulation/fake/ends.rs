@@ -6,10 +6,11 @@ use rustix::process::Pid;
 use surmise_checkpoint::{Account, PendingCall};
 use surmise_sys::seccomp::Answer;
 
-use super::{End, Fake, Op, address_of};
+use super::{End, Fake, Op, address_of, thread_at};
 use crate::call::Call;
 use crate::meeting::Ending;
 use crate::objects::exits::Exit;
+use crate::objects::heed::Heed;
 use crate::objects::wait::{ChildWait, Outlook, Told, Whom};
 use crate::world::{Ends, Expects, Kin};
 
@@ -62,9 +63,13 @@ impl Ends<Pid, Pid> for Fake {
         Ok(())
     }
 
-    fn rouse(&mut self, _: Pid, _: &[PendingCall]) -> io::Result<()> {
+    fn may_sleep(&mut self, _: Pid) -> bool {
         // Who waits for a child makes the call again and again.
-        Ok(())
+        false
+    }
+
+    fn rouse(&mut self, _: Pid, _: &[PendingCall]) -> io::Result<()> {
+        unreachable!("nobody sleeps")
     }
 
     fn are_parting(&self) -> bool {
@@ -116,6 +121,35 @@ impl Ends<Pid, Pid> for Fake {
         Ok(self.0.borrow_mut().answer(call, told))
     }
 
+    fn heeds(&self, call: &Call) -> io::Result<Heed> {
+        let state = &mut *self.0.borrow_mut();
+        let heeds = state.op_of(call) == Op::Doze && state.rng.u8(..8) != 0;
+        Ok(match heeds {
+            true => Heed::Interrupted,
+            false => Heed::None,
+        })
+    }
+
+    fn announce(
+        &mut self,
+        process: &mut Pid,
+        call: &Call,
+        (exit, _): (&Exit, bool),
+        _: &[PendingCall],
+    ) -> io::Result<bool> {
+        let state = &mut *self.0.borrow_mut();
+        assert!(!state.shares_memory(*process), "it cannot be stopped");
+        if state.rng.u8(..8) == 0 {
+            if state.rng.bool() {
+                state.task(call.thread()).waits_in = None;
+            }
+            return Ok(false);
+        }
+        let told = state.families.hear(exit.child);
+        assert!(state.answer(call, Answer::Value(told)), "it does not wait");
+        Ok(true)
+    }
+
     fn expects(&mut self, _: &mut Pid) -> io::Result<Expects> {
         Ok(Expects::default())
     }
@@ -133,7 +167,8 @@ impl Ends<Pid, Pid> for Fake {
         Ok(())
     }
 
-    fn retract(&mut self, _: &mut Pid, _: u64) -> io::Result<()> {
+    fn retract(&mut self, _: &mut Pid, child: u64) -> io::Result<()> {
+        self.0.borrow_mut().families.unhear(thread_at(child));
         Ok(())
     }
 
@@ -141,7 +176,9 @@ impl Ends<Pid, Pid> for Fake {
         let state = &mut *self.0.borrow_mut();
         let mut threads = state.threads(*process).into_iter();
         assert!(threads.all(|thread| state.tasks[thread].stands), "it runs");
-        state.families.reap(exit.child);
+        if exit.is_collected() {
+            state.families.reap(exit.child);
+        }
         Ok(())
     }
 }

@@ -6,6 +6,10 @@ use rustix::process::Pid;
 /// What `wait` tells a process that has no children left: -ECHILD.
 pub(in crate::core::simulation) const NO_CHILD: i64 = -10;
 
+/// What a process is told that has slept until a signal told of a child's end, beside the child's number. Nothing else tells as
+/// much but `wait`.
+pub(in crate::core::simulation) const HEARD: i64 = 60_000;
+
 /// How a process has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::core::simulation) enum End {
@@ -36,6 +40,8 @@ struct Relative {
     process: Pid,
     parent: Option<Pid>,
     end: Option<End>,
+    /// Whether a signal has told its parent.
+    is_heard: bool,
     is_reaped: bool,
 }
 
@@ -47,6 +53,7 @@ impl Families {
             process: pid(number).expect("a number"),
             parent: pid(rng.usize(..number)),
             end: None,
+            is_heard: false,
             is_reaped: false,
         });
         Self(relatives.collect())
@@ -58,6 +65,7 @@ impl Families {
             process: child,
             parent: Some(parent),
             end: None,
+            is_heard: false,
             is_reaped: false,
         });
     }
@@ -99,6 +107,31 @@ impl Families {
         assert!(!child.is_reaped, "{child:?} is reaped twice");
         child.is_reaped = true;
         child.end.expect("it has ended")
+    }
+
+    /// A process hears by a signal that a child has exited. What it is told.
+    pub(in crate::core::simulation) fn hear(&mut self, child: Pid) -> i64 {
+        let relative = self.get(child);
+        assert!(!relative.is_heard && !relative.is_reaped, "heard of twice");
+        relative.is_heard = true;
+        HEARD + i64::from(child.as_raw_nonzero().get())
+    }
+
+    /// The signal has not come that has told of a child, which may not even have been born.
+    pub(in crate::core::simulation) fn unhear(&mut self, child: Pid) {
+        for one in self.0.iter_mut().filter(|one| one.process == child) {
+            one.is_heard = false;
+        }
+    }
+
+    /// What a process is told that sleeps until a signal tells of a child, or for a while: 0 if none has.
+    pub(super) fn doze(&mut self, parent: Pid) -> i64 {
+        let mut children = self.0.iter().filter(|one| one.parent == Some(parent));
+        let found = children
+            .find(|one| matches!(one.end, Some(End::Exited(_))) && !one.is_heard && !one.is_reaped);
+        found
+            .map(|one| one.process)
+            .map_or(0, |child| self.hear(child))
     }
 
     /// What a process is told that waits for any child, and which child that is; `None` if it has to wait.

@@ -51,6 +51,7 @@ pub(super) fn meet(state: &State, call: &Call, member: Option<&Member<Fake>>) ->
         Op::Sync
         | Op::Irrevocable
         | Op::Wait
+        | Op::Doze
         | Op::Execute
         | Op::Exit(_)
         | Op::Close(_)

@@ -48,6 +48,8 @@ pub(in crate::core::simulation) enum Op {
     Execute,
     /// Waits for any child of its process.
     Wait,
+    /// Sleeps until a signal tells of the end of a child, or for a while.
+    Doze,
     /// Ends, and its process with its last thread, which tells this status.
     Exit(u8),
     /// Has closed what its process had open, and is killed before it has ended.
@@ -86,6 +88,8 @@ impl Op {
             4..=8 if seed % 4 == 3 => 21,
             9 | 10 | 12 if seed % 4 == 3 => 26,
             15..=17 if seed % 4 == 3 => 13,
+            // Or many that have children sleep until a signal tells of these.
+            0..=3 | 8..=10 | 18 if seed % 4 == 2 => 17,
             kind => kind,
         };
         match kind {
@@ -97,7 +101,8 @@ impl Op {
             11 | 12 => Self::Take,
             13 => Self::Poll,
             14 => Self::Sync,
-            15..=17 => Self::Wait,
+            15 | 16 => Self::Wait,
+            17 => Self::Doze,
             19 | 20 => Self::Send((hash >> 40) as u8),
             21 | 22 => Self::Receive,
             23 | 24 => Self::Bear,
@@ -141,6 +146,7 @@ impl Op {
             Self::Lend => Syscall::Vfork,
             Self::Execute => Syscall::Execveat,
             Self::Wait => Syscall::Wait4,
+            Self::Doze => Syscall::Pause,
             Self::Close(_) => Syscall::Close,
             Self::Exit(_) | Self::Leave | Self::Push(_) | Self::Kill(_) | Self::Regain => {
                 Syscall::Exit

@@ -388,6 +388,7 @@ impl State {
                 told + sides.look(|side| self.is_open(side))
             }
             Op::Wait => self.wait(self.tasks[pid].process)?,
+            Op::Doze => self.families.doze(self.tasks[pid].process),
             Op::Bear => self.bear(pid),
             Op::Lend => self.lend(pid),
             Op::Execute => self.execute(pid),

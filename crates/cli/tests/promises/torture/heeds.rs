@@ -1,0 +1,45 @@
+//! S31: a parent that sleeps until a signal comes is told of the exit of a child before that is certain.
+
+use surmise_testkit::tell;
+
+use super::{compile, told, torture};
+use crate::setting::{Setting, as_each_user};
+
+#[test]
+fn parents_that_sleep_until_a_signal_comes_hear_of_each_end() {
+    torture("heeds", &["./heeds"], |setting| {
+        prepare(setting);
+        true
+    });
+}
+
+/// Else each end would come with a decision.
+#[test]
+fn a_signal_that_tells_of_an_exit_does_not_wait_for_a_decision() {
+    as_each_user(|setting| {
+        let plain = setting.twin();
+        prepare(&plain);
+        prepare(setting);
+        let wanted = plain.plain(&["./heeds"]).outcome();
+        wanted.assert_code(0);
+        for guesses in ["1:300ms", "0.7:10ms:0.3"] {
+            let arguments = ["run", "--dry-run", "--predict-right", guesses];
+            let command = ["--stats", "--json", "--", "./heeds"];
+            let got = setting.surmise(&[&arguments[..], &command].concat());
+            let got = got.outcome();
+            got.assert_code(0).assert_stdout(&wanted.stdout);
+            let speculation = &told(&got.stderr)["speculation"];
+            let count = |what: &str, kind: &str| speculation[what][kind].as_u64().unwrap_or(0);
+            let (held, heard) = (count("objects", "exit"), count("objects", "signal"));
+            let undone = count("undone", "exit");
+            tell(format_args!(
+                "heeds {guesses}: {held} exits held, {heard} heard of, {undone} undone"
+            ));
+            assert!(heard > 0, "{speculation}");
+        }
+    });
+}
+
+fn prepare(setting: &Setting) {
+    compile(setting, "heeds.c", &["gcc", "-O1"]);
+}
