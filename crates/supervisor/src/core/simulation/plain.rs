@@ -117,6 +117,17 @@ impl<'a> Plain<'a> {
         }
     }
 
+    /// The machine may have a task sleep only for a while.
+    fn doze(&mut self, task: Pid, told: i64) -> i64 {
+        let mut children = self.families.children(self.process(task)).into_iter();
+        let child = children.find(|(child, _)| told == HEARD + i64::from(number(*child)));
+        child.map_or(0, |(child, _)| {
+            // One that was killed when it stood at its exit had exited.
+            assert!(self.is_over(child), "it goes on");
+            self.families.hear(child)
+        })
+    }
+
     fn tell(&mut self, step: Step) -> i64 {
         let Step { task, op, told, .. } = step;
         match op {
@@ -149,15 +160,7 @@ impl<'a> Plain<'a> {
                     None => self.families.wait(parent).expect("a child has ended").1,
                 }
             }
-            Op::Doze => {
-                let mut children = self.families.children(self.process(task)).into_iter();
-                let child = children.find(|(child, _)| told == HEARD + i64::from(number(*child)));
-                // The machine may have it sleep only for a while. A child that was killed when it stood at its exit had exited.
-                child.map_or(0, |(child, _)| {
-                    assert!(self.is_over(child), "it goes on");
-                    self.families.hear(child)
-                })
-            }
+            Op::Doze => self.doze(task, told),
             Op::Bear | Op::Lend => {
                 if let Some(child) = self.state.births.child(task, step.at) {
                     let parent = self.process(task);
