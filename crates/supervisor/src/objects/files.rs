@@ -10,6 +10,7 @@
 mod keepers;
 mod look;
 mod looking;
+mod recollection;
 mod under_way;
 
 use std::collections::{BTreeMap, HashSet};
@@ -34,6 +35,7 @@ pub use look::{Look, Manner, Share, Target, Touches};
 pub(crate) use look::{Reach, Touch};
 
 use looking::Met;
+use recollection::Recollection;
 use under_way::UnderWay;
 
 /// What is at a place.
@@ -119,6 +121,9 @@ pub(crate) struct ViewFiles {
     under_way: UnderWay,
     /// Of the call that was looked at last and was not let go.
     met: Option<Met>,
+    recollection: Recollection,
+    /// The last call that was found to change something, by its number, and the mark whose change that is.
+    changing: Option<(u64, u64)>,
     /// Marks that are decided, as the engine knows them.
     idle: Vec<ObjectId>,
 }
@@ -138,6 +143,8 @@ impl ViewFiles {
             told: HashSet::new(),
             under_way: UnderWay::default(),
             met: None,
+            recollection: Recollection::default(),
+            changing: None,
             idle: Vec::new(),
         }
     }
@@ -183,7 +190,8 @@ impl ViewFiles {
             return Ok(Did::Wait);
         }
         let newest = member.newest_record();
-        if newest.is_some_and(|newest| self.marks.contains_key(&newest)) {
+        if let Some(mark) = newest.and_then(|newest| self.marks.get(&newest)) {
+            self.changing = Some((call.notification.id, mark.number));
             // It depends on all that is below. What it has gained since with the same image the mark's object has taken, too;
             // and once another process had met the mark, it could gain nothing without a newer image.
             return Ok(Did::Known(Answer::Continue));
@@ -200,6 +208,7 @@ impl ViewFiles {
             return Ok(Did::Wait);
         };
         self.told.insert(process);
+        self.changing = Some((call.notification.id, number));
         let mark = Mark { process, number };
         self.marks.insert(record, mark);
         Ok(Did::Accesses {
@@ -237,7 +246,9 @@ impl ViewFiles {
             self.under_way.blur();
             self.met = None;
         }
-        Ok(taken.into_iter().map(|mark| mark.number).collect())
+        let taken: Vec<u64> = taken.into_iter().map(|mark| mark.number).collect();
+        self.recollection.decide(&taken, !self.marks.is_empty());
+        Ok(taken)
     }
 }
 

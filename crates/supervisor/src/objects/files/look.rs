@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 /// One thing that a call touches.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Look {
     /// What it is.
     pub target: Target,
@@ -19,7 +19,7 @@ pub struct Look {
 }
 
 /// What a call touches. Paths are text.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Target {
     /// What a path leads to.
     Path {
@@ -35,7 +35,7 @@ pub enum Target {
 }
 
 /// How a call touches something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Manner {
     /// It sees what changes in an order: data, rights, that it is there.
     Passes,

@@ -1,17 +1,23 @@
 //! What a call touches is looked up before the call is let go.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
 
 use rustix::process::Pid;
 
 use super::ViewFiles;
-use super::look::{Reach, Share, Touch, Touches};
+use super::look::{Look, Reach, Share, Touch, Touches};
 use crate::call::Call;
 use crate::world::World;
 
 /// How often a call is looked at again since others were in its way.
 const LOOKS_MAX: usize = 4;
+
+/// What the view was asked, and where callers find something else.
+type Asked = (Vec<Look>, Arc<HashSet<PathBuf>>);
 
 /// What a call that is attended to was found to touch.
 #[derive(Debug)]
@@ -45,15 +51,7 @@ impl ViewFiles {
             return Ok(());
         }
         for _ in 0..LOOKS_MAX {
-            let touches = match world.reach(process, call)? {
-                Reach::Nothing => Some(Touches::default()),
-                Reach::Everything => None,
-                Reach::At { looks, elsewhere } => {
-                    // What cannot be looked up may be anything.
-                    let found = self.of_mark()?.touches(&looks, &elsewhere).ok();
-                    found.filter(|touches| !touches.in_doubt)
-                }
-            };
+            let (touches, asked) = self.find(world.reach(process, call)?, world.now())?;
             let (marks, cells) = match touches {
                 Some(touches) => (
                     Some(touches.marks.into_iter().collect()),
@@ -61,8 +59,14 @@ impl ViewFiles {
                 ),
                 None => (None, None),
             };
-            let first = self.under_way.ordered_with(call.thread(), cells.as_deref());
+            let first = self
+                .under_way
+                .ordered_with(call.thread(), touch, cells.as_deref());
             if first.is_empty() {
+                if let (Some((looks, elsewhere)), Some(cells)) = (asked, &cells) {
+                    self.recollection
+                        .learn(&looks, &elsewhere, cells, world.now());
+                }
                 self.met = Some(Met {
                     call: call.notification.id,
                     marks,
@@ -90,6 +94,26 @@ impl ViewFiles {
         Ok(())
     }
 
+    /// What is touched by what reaches so far; `None` if it may be anything. And what the view was asked for that.
+    fn find(&mut self, reach: Reach, now: Instant) -> io::Result<(Option<Touches>, Option<Asked>)> {
+        let (looks, elsewhere) = match reach {
+            Reach::Nothing => return Ok((Some(Touches::default()), None)),
+            Reach::Everything => return Ok((None, None)),
+            Reach::At { looks, elsewhere } => (looks, elsewhere),
+        };
+        if let Some(cells) = self.recollection.of(&looks, &elsewhere, now) {
+            let touches = Touches {
+                cells,
+                ..Touches::default()
+            };
+            return Ok((Some(touches), None));
+        }
+        // What cannot be looked up may be anything.
+        let found = self.of_mark()?.touches(&looks, &elsewhere).ok();
+        let found = found.filter(|touches| !touches.in_doubt);
+        Ok((found, Some((looks, elsewhere))))
+    }
+
     /// What a call was found to touch, if it was looked at.
     pub(super) fn met(&self, call: &Call) -> Option<&Met> {
         let met = self.met.as_ref();
@@ -110,12 +134,19 @@ impl ViewFiles {
             Some(_) => self.met.take().and_then(|met| met.cells),
             None => None,
         };
-        if touch == Touch::Binds && cells.is_none() {
+        let binds = touch == Touch::Binds;
+        if binds && cells.is_none() {
             // Nobody has looked which names those are.
             self.under_way.blur();
         }
+        if touch >= Touch::Changes {
+            let changing = self.changing.take();
+            let mark = changing.filter(|(changing, _)| *changing == call.notification.id);
+            let mark = mark.map(|(_, mark)| mark);
+            self.recollection.change(cells.as_deref(), mark, binds);
+        }
         if cells.as_ref().is_none_or(|cells| !cells.is_empty()) {
-            self.under_way.let_go(call.thread(), cells);
+            self.under_way.let_go(call.thread(), touch, cells);
         }
     }
 }

@@ -6,12 +6,20 @@
 
 use rustix::process::Pid;
 
-use super::look::Share;
+use super::look::{Share, Touch};
 use crate::map::Map;
 
-/// By thread: the cells that its last call touches. `None`: it may be any.
+/// By thread: what its last call touches.
 #[derive(Debug, Default)]
-pub(super) struct UnderWay(Map<Pid, Option<Vec<(u64, Share)>>>);
+pub(super) struct UnderWay(Map<Pid, Touched>);
+
+/// What a call touches.
+#[derive(Debug)]
+struct Touched {
+    touch: Touch,
+    /// `None`: it may be any.
+    cells: Option<Vec<(u64, Share)>>,
+}
 
 impl UnderWay {
     /// A thread has come past its call.
@@ -23,14 +31,14 @@ impl UnderWay {
     }
 
     /// A call of a thread is let go.
-    pub(super) fn let_go(&mut self, thread: Pid, cells: Option<Vec<(u64, Share)>>) {
-        self.0.insert(thread, cells);
+    pub(super) fn let_go(&mut self, thread: Pid, touch: Touch, cells: Option<Vec<(u64, Share)>>) {
+        self.0.insert(thread, Touched { touch, cells });
     }
 
     /// Names may lead elsewhere by now, so no call is known to touch what was looked up.
     pub(super) fn blur(&mut self) {
-        for cells in self.0.values_mut() {
-            *cells = None;
+        for touched in self.0.values_mut() {
+            touched.cells = None;
         }
     }
 
@@ -38,10 +46,16 @@ impl UnderWay {
         self.0.keys().any(|other| *other != thread)
     }
 
-    /// The other threads whose calls have an order with one that touches these cells, rising.
-    pub(super) fn ordered_with(&self, thread: Pid, cells: Option<&[(u64, Share)]>) -> Vec<Pid> {
+    /// The other threads whose calls have an order with one that touches these cells, rising. Calls that only look have none.
+    pub(super) fn ordered_with(
+        &self,
+        thread: Pid,
+        touch: Touch,
+        cells: Option<&[(u64, Share)]>,
+    ) -> Vec<Pid> {
         let others = self.0.iter().filter(|(other, _)| **other != thread);
-        let ordered = others.filter(|(_, under_way)| match (cells, under_way) {
+        let changing = others.filter(|(_, other)| touch.max(other.touch) >= Touch::Changes);
+        let ordered = changing.filter(|(_, other)| match (cells, &other.cells) {
             (Some(cells), Some(under_way)) => cells.iter().any(|(cell, share)| {
                 let same = under_way.iter().filter(|(other, _)| other == cell);
                 same.clone().any(|(_, other)| share.is_ordered_with(*other))
@@ -58,16 +72,22 @@ impl UnderWay {
 mod tests {
     use super::*;
 
+    fn pid(number: i32) -> Pid {
+        Pid::from_raw(number).expect("a number")
+    }
+
     #[test]
     fn only_calls_that_commute_or_look_have_no_order() {
         use Share::{Changes, Commutes, Looks, Passes};
-        let pid = |number| Pid::from_raw(number).expect("a number");
+        let touch = |share| match share {
+            Passes | Looks => Touch::Looks,
+            Commutes | Changes => Touch::Changes,
+        };
         let ordered = |one, other| {
             let mut under_way = UnderWay::default();
-            under_way.let_go(pid(1), Some(vec![(7, one)]));
-            !under_way
-                .ordered_with(pid(2), Some(&[(7, other)]))
-                .is_empty()
+            under_way.let_go(pid(1), touch(one), Some(vec![(7, one)]));
+            let first = under_way.ordered_with(pid(2), touch(other), Some(&[(7, other)]));
+            !first.is_empty()
         };
         for (one, other, wanted) in [
             (Passes, Passes, false),
@@ -86,21 +106,31 @@ mod tests {
     }
 
     #[test]
-    fn a_call_of_which_nothing_is_known_has_an_order_with_all() {
-        let pid = |number| Pid::from_raw(number).expect("a number");
+    fn a_call_of_which_nothing_is_known_has_an_order_with_all_unless_both_only_look() {
+        use Touch::{Binds, Changes, Looks};
         let mut under_way = UnderWay::default();
-        under_way.let_go(pid(1), Some(vec![(7, Share::Passes)]));
-        under_way.let_go(pid(2), Some(vec![(8, Share::Passes)]));
+        under_way.let_go(pid(1), Looks, Some(vec![(7, Share::Passes)]));
+        under_way.let_go(pid(2), Looks, Some(vec![(8, Share::Passes)]));
+        let ordered = |under_way: &UnderWay, thread, touch, cells| {
+            let first = under_way.ordered_with(pid(thread), touch, cells);
+            first
+                .into_iter()
+                .map(|first| first.as_raw_nonzero().get())
+                .collect::<Vec<_>>()
+        };
         let change = [(8, Share::Changes)];
-        assert_eq!(under_way.ordered_with(pid(3), Some(&change)), [pid(2)]);
-        assert_eq!(under_way.ordered_with(pid(3), None), [pid(1), pid(2)]);
-        assert_eq!(under_way.ordered_with(pid(2), Some(&change)), []);
+        assert_eq!(ordered(&under_way, 3, Changes, Some(&change)), [2]);
+        assert_eq!(ordered(&under_way, 3, Binds, None), [1, 2]);
+        assert_eq!(ordered(&under_way, 3, Looks, None), []);
+        assert_eq!(ordered(&under_way, 2, Changes, Some(&change)), []);
         under_way.blur();
-        assert_eq!(
-            under_way.ordered_with(pid(3), Some(&change)),
-            [pid(1), pid(2)]
-        );
+        assert_eq!(ordered(&under_way, 3, Changes, Some(&change)), [1, 2]);
         under_way.past(pid(1));
-        assert_eq!(under_way.ordered_with(pid(2), None), []);
+        assert_eq!(ordered(&under_way, 2, Changes, None), []);
+        under_way.let_go(pid(4), Changes, None);
+        assert_eq!(
+            ordered(&under_way, 2, Looks, Some(&[(9, Share::Looks)])),
+            [4]
+        );
     }
 }

@@ -49,7 +49,7 @@ impl Fake {
         };
         Reach::At {
             looks,
-            elsewhere: Arc::default(),
+            elsewhere: Arc::clone(&state.elsewhere),
         }
     }
 

@@ -1,8 +1,10 @@
 //! What tasks share.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
@@ -49,6 +51,8 @@ pub(in crate::core::simulation) struct State {
     /// As they were in the beginning.
     pub(in crate::core::simulation) first_families: Families,
     pub(in crate::core::simulation) files: Cells,
+    /// Where callers find something else than these files.
+    pub(super) elsewhere: Arc<HashSet<PathBuf>>,
     pub(super) marks: Vec<Mark>,
     /// Of each cell, the marks whose changes are undecided, and what was before: the lowest first.
     pub(super) layers: [Vec<(u64, i64)>; CELLS],
@@ -136,6 +140,7 @@ impl State {
             images_made: 0,
             heard_signals: Vec::new(),
             heard_ends: Vec::new(),
+            elsewhere: Arc::default(),
         }))
     }
 

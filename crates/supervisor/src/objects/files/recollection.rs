@@ -1,0 +1,278 @@
+//! What calls were found to touch, so that the view need not be asked again where nothing has changed.
+//!
+//! Programs look at the same names again and again: each step of a build follows the same paths to the same programs and headers.
+//! Which cells a path leads through stays the same until a name on the way is changed, and every change is heard of here before it
+//! happens. So what was found is good for a call that looks, as long as no cell of it may have been changed since. Where one may
+//! have been, only the view knows what lies there.
+//!
+//! What is changed outside the domain nobody hears of. The view shows that within a second, and nothing is kept longer here.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::look::{Look, Manner, Share, Target};
+use crate::map::Map;
+
+const KEPT: Duration = Duration::from_secs(1);
+
+/// Of how many looks it is kept what they touch.
+const LOOKS_MAX: usize = 4096;
+
+/// The cells of looks, and those that may have been changed since.
+#[derive(Debug, Default)]
+pub(super) struct Recollection {
+    found: HashMap<Look, Vec<(u64, Share)>>,
+    /// Where callers find something else than the view.
+    elsewhere: Arc<HashSet<PathBuf>>,
+    /// When the first of these was found.
+    since: Option<Instant>,
+    changed: Map<u64, Share>,
+    /// Marks that may have changed any cell.
+    unknown: BTreeSet<u64>,
+}
+
+impl Recollection {
+    /// The cells that looks touch, if nothing undecided can lie there.
+    pub(super) fn of(
+        &mut self,
+        looks: &[Look],
+        elsewhere: &Arc<HashSet<PathBuf>>,
+        now: Instant,
+    ) -> Option<Vec<(u64, Share)>> {
+        let is_old = |since: Instant| now.duration_since(since) > KEPT;
+        if self.since.is_some_and(is_old) || !Arc::ptr_eq(&self.elsewhere, elsewhere) {
+            self.forget();
+        }
+        if !self.unknown.is_empty() {
+            return None;
+        }
+        let mut cells = Vec::new();
+        for look in looks {
+            match (&look.target, self.found.get(look)) {
+                (Target::Inode(number), _) => cells.push((*number, share(look.manner)?)),
+                (Target::Path { .. }, Some(found)) => cells.extend_from_slice(found),
+                (Target::Path { .. }, None) => return None,
+            }
+        }
+        let is_unchanged = |(cell, share): &(u64, Share)| {
+            let changed = self.changed.get(cell);
+            changed.is_none_or(|changed| !changed.is_ordered_with(*share))
+        };
+        cells.iter().all(is_unchanged).then_some(cells)
+    }
+
+    /// Looks were found to touch these cells, and no others.
+    pub(super) fn learn(
+        &mut self,
+        looks: &[Look],
+        elsewhere: &Arc<HashSet<PathBuf>>,
+        cells: &[(u64, Share)],
+        now: Instant,
+    ) {
+        let [look] = looks else {
+            return;
+        };
+        if !depends_on_names_alone(look) {
+            return;
+        }
+        if self.found.len() >= LOOKS_MAX || !Arc::ptr_eq(&self.elsewhere, elsewhere) {
+            self.forget();
+        }
+        self.elsewhere = Arc::clone(elsewhere);
+        self.since.get_or_insert(now);
+        self.found.insert(look.clone(), cells.to_vec());
+    }
+
+    /// A call is let go that changes something of these cells; of any, if they are not known. `mark`: whose change it is, if
+    /// that is undecided. `binds`: whether the call may change where names lead.
+    pub(super) fn change(
+        &mut self,
+        cells: Option<&[(u64, Share)]>,
+        mark: Option<u64>,
+        binds: bool,
+    ) {
+        let is_change = |(_, share): &(u64, Share)| matches!(share, Share::Changes);
+        let may_change = cells.is_none_or(|cells| cells.iter().any(is_change));
+        // Among the cells that have been changed nobody looks for those of a change that is decided.
+        if binds && may_change && (mark.is_none() || cells.is_none()) {
+            self.forget();
+        }
+        let Some(mark) = mark else {
+            return;
+        };
+        let Some(cells) = cells else {
+            self.unknown.insert(mark);
+            return;
+        };
+        for &(cell, share) in cells {
+            match share {
+                Share::Passes | Share::Looks => {}
+                Share::Changes => _ = self.changed.insert(cell, share),
+                Share::Commutes => _ = self.changed.entry(cell).or_insert(share),
+            }
+        }
+    }
+
+    /// These marks are decided, and others only if they are `left`.
+    pub(super) fn decide(&mut self, marks: &[u64], left: bool) {
+        let mut was_unknown = false;
+        for mark in marks {
+            was_unknown |= self.unknown.remove(mark);
+        }
+        if was_unknown || !left {
+            self.forget();
+        }
+        if !left {
+            self.changed.clear();
+        }
+    }
+
+    fn forget(&mut self) {
+        self.found.clear();
+        self.since = None;
+    }
+}
+
+/// What such a look does to the inode that is its target; `None` in doubt.
+fn share(manner: Manner) -> Option<Share> {
+    match manner {
+        Manner::Passes | Manner::Opens { changes: false, .. } => Some(Share::Passes),
+        Manner::Looks | Manner::Lists => Some(Share::Looks),
+        Manner::Links => Some(Share::Commutes),
+        Manner::Changes | Manner::Opens { .. } => Some(Share::Changes),
+        Manner::Binds | Manner::Executes => None,
+    }
+}
+
+/// Whether nothing but names tells what a look touches. What is executed has interpreters, which its data name; and what is made
+/// has none before.
+fn depends_on_names_alone(look: &Look) -> bool {
+    let is_path = matches!(look.target, Target::Path { .. });
+    is_path
+        && match look.manner {
+            Manner::Passes | Manner::Looks | Manner::Lists => true,
+            Manner::Opens { creates, changes } => !creates && !changes,
+            Manner::Links | Manner::Changes | Manner::Binds | Manner::Executes => false,
+        }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::files::Target;
+
+    fn look(path: &str, manner: Manner) -> [Look; 1] {
+        let target = Target::Path {
+            base: "/".into(),
+            path: path.into(),
+            follows: true,
+        };
+        [Look { target, manner }]
+    }
+
+    /// A name in a directory, cells 2 and 1.
+    const CELLS: [(u64, Share); 2] = [(1, Share::Passes), (2, Share::Looks)];
+
+    fn that_has_learnt(now: Instant) -> (Recollection, Arc<HashSet<PathBuf>>) {
+        let elsewhere = Arc::default();
+        let mut recollection = Recollection::default();
+        recollection.learn(&look("/a", Manner::Looks), &elsewhere, &CELLS, now);
+        (recollection, elsewhere)
+    }
+
+    const MARK: u64 = 7;
+
+    #[test]
+    fn what_was_found_is_told_until_a_cell_may_have_changed() {
+        use Share::{Changes, Commutes, Looks};
+        let now = Instant::now();
+        for (changed, is_told) in [
+            (Some(&[][..]), true),
+            (Some(&[(2, Looks)]), true),
+            (Some(&[(3, Changes)]), true),
+            // Another name in the same directory.
+            (Some(&[(1, Commutes), (3, Changes)]), true),
+            (Some(&[(1, Changes)]), false),
+            (Some(&[(2, Changes)]), false),
+            (Some(&[(2, Changes), (2, Commutes)]), false),
+            (None, false),
+        ] {
+            let (mut recollection, elsewhere) = that_has_learnt(now);
+            recollection.change(changed, Some(MARK), true);
+            let told = recollection.of(&look("/a", Manner::Looks), &elsewhere, now);
+            assert_eq!(told.is_some(), is_told, "{changed:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_found_before_a_change_is_not_told_after_the_decision() {
+        let now = Instant::now();
+        for cells in [Some(&[(2, Share::Changes)][..]), None] {
+            let (mut recollection, elsewhere) = that_has_learnt(now);
+            recollection.change(cells, Some(MARK), true);
+            let asked = look("/a", Manner::Looks);
+            recollection.decide(&[MARK - 1], true);
+            assert_eq!(recollection.of(&asked, &elsewhere, now), None);
+            recollection.decide(&[MARK], cells.is_none());
+            assert_eq!(recollection.of(&asked, &elsewhere, now), None);
+            recollection.learn(&asked, &elsewhere, &CELLS, now);
+            let told = recollection.of(&asked, &elsewhere, now);
+            assert_eq!(told.as_deref(), Some(&CELLS[..]));
+        }
+    }
+
+    #[test]
+    fn a_change_that_is_decided_at_once_may_lead_names_elsewhere() {
+        let now = Instant::now();
+        for (binds, is_told) in [(true, false), (false, true)] {
+            let (mut recollection, elsewhere) = that_has_learnt(now);
+            recollection.change(Some(&[(2, Share::Changes)]), None, binds);
+            let told = recollection.of(&look("/a", Manner::Looks), &elsewhere, now);
+            assert_eq!(told.is_some(), is_told);
+        }
+    }
+
+    #[test]
+    fn only_the_same_look_is_told_and_not_for_long() {
+        let now = Instant::now();
+        let (mut recollection, elsewhere) = that_has_learnt(now);
+        let asked = look("/a", Manner::Looks);
+        for other in [look("/b", Manner::Looks), look("/a", Manner::Passes)] {
+            assert_eq!(recollection.of(&other, &elsewhere, now), None);
+        }
+        assert!(recollection.of(&asked, &elsewhere, now + KEPT).is_some());
+        let late = now + KEPT + Duration::from_nanos(1);
+        assert_eq!(recollection.of(&asked, &elsewhere, late), None);
+        let (mut recollection, _) = that_has_learnt(now);
+        let others = Arc::default();
+        assert_eq!(recollection.of(&asked, &others, now), None, "mounts");
+    }
+
+    #[test]
+    fn what_depends_on_more_than_names_is_not_kept() {
+        let now = Instant::now();
+        let elsewhere = Arc::default();
+        let mut recollection = Recollection::default();
+        for manner in [Manner::Executes, Manner::Binds, Manner::Changes] {
+            let asked = look("/a", manner);
+            recollection.learn(&asked, &elsewhere, &CELLS, now);
+            let told = recollection.of(&asked, &elsewhere, now);
+            assert_eq!(told, None, "{manner:?}");
+        }
+    }
+
+    #[test]
+    fn an_inode_is_its_own_cell() {
+        let now = Instant::now();
+        let (mut recollection, elsewhere) = that_has_learnt(now);
+        let target = Target::Inode(9);
+        let manner = Manner::Passes;
+        let asked = [Look { target, manner }];
+        let told = recollection.of(&asked, &elsewhere, now);
+        assert_eq!(told.as_deref(), Some(&[(9, Share::Passes)][..]));
+        recollection.change(Some(&[(9, Share::Changes)]), Some(MARK), false);
+        assert_eq!(recollection.of(&asked, &elsewhere, now), None);
+    }
+}
