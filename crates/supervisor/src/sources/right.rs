@@ -17,6 +17,9 @@ use crate::source::{Guess, Source};
 /// How old an image is that a further guess may share (Speculator, section 5.2).
 const SHARED_AGE_MAX: Duration = Duration::from_millis(500);
 
+/// Decisions that fall into the same such time come at its end, together, as from a server that sends several at once.
+const TICK: Duration = Duration::from_millis(1);
+
 /// How results are predicted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
@@ -33,6 +36,7 @@ pub struct Options {
 pub(crate) struct Right {
     options: Options,
     rng: Rng,
+    begun: Option<Instant>,
     /// When each is due, and how it is decided then; the oldest first.
     undecided: VecDeque<(Instant, Id, Decision)>,
 }
@@ -42,6 +46,7 @@ impl Right {
         Self {
             options: *options,
             rng: Rng::with_seed(0),
+            begun: None,
             undecided: VecDeque::new(),
         }
     }
@@ -73,7 +78,11 @@ impl Source for Right {
             Guess::Truth => Decision::Affirm,
             _ => Decision::Deny,
         };
-        let due = now + self.options.delay;
+        let begun = *self.begun.get_or_insert(now);
+        let ticks = (now + self.options.delay - begun)
+            .as_nanos()
+            .div_ceil(TICK.as_nanos());
+        let due = begun + TICK * u32::try_from(ticks).unwrap_or(u32::MAX);
         self.undecided.push_back((due, id, decision));
     }
 
@@ -152,5 +161,29 @@ mod tests {
         assert_eq!(right.due(late), Some((Id(1), Decision::Affirm)));
         assert_eq!(right.due(late), Some((Id(3), Decision::Deny)));
         assert_eq!((right.due(late), right.next_due()), (None, None));
+    }
+
+    #[test]
+    fn those_of_one_tick_are_decided_together_and_none_too_early() {
+        let delay = Duration::from_millis(30);
+        let mut right = right(delay, 0.0);
+        let begun = Instant::now();
+        for (number, after) in [(1, 0), (2, 1), (3, 900), (4, 1001)] {
+            let given = begun + Duration::from_micros(after);
+            right.given(Id(number), &Guess::Truth, given);
+        }
+        let mut at = begun + delay;
+        let mut decided = Vec::new();
+        while let Some(due) = right.next_due() {
+            assert!(due >= at && due - at <= TICK);
+            at = due;
+            let mut together = Vec::new();
+            while let Some((id, _)) = right.due(due) {
+                together.push(id);
+            }
+            decided.push(together);
+        }
+        let wanted = [vec![Id(1)], vec![Id(2), Id(3)], vec![Id(4)]];
+        assert_eq!(decided, wanted);
     }
 }
