@@ -245,6 +245,18 @@ impl<W: World> Core<W> {
         found.map(Member::pid)
     }
 
+    /// The process of the thread that makes a call; `None` once it has ended. That of a member is known: its number is nobody
+    /// else's as long as it is traced.
+    fn caller(&self, call: &Call) -> Result<Option<Pid>, SupervisorError> {
+        match self.member_of(call.thread()) {
+            Some(process) => Ok(Some(process)),
+            None => {
+                let process = self.world.process_of(call.thread());
+                process.map_err(fail("find a process"))
+            }
+        }
+    }
+
     /// Keeps a call until it is attended to.
     fn receive(&mut self, call: Call) -> Result<(), SupervisorError> {
         self.stats.call(call.name()).events += 1;

@@ -22,8 +22,7 @@ impl<W: World> Core<W> {
         if self.members.is_empty() || mask_of(call).is_none() {
             return Ok(false);
         }
-        let parent = self.world.process_of(call.thread());
-        let Some(parent) = parent.map_err(fail("find a process"))? else {
+        let Some(parent) = self.caller(call)? else {
             return Ok(false);
         };
         let exits = &self.objects.exits;

@@ -91,8 +91,7 @@ impl<W: World> Core<W> {
     fn obstacle(&mut self, call: &Call) -> Result<Way, SupervisorError> {
         let may_be_first = !self.members.is_empty() && self.world.touch(call) >= Touch::Changes;
         if !self.objects.are_quiet() || may_be_first {
-            let caller = self.world.process_of(call.thread());
-            let caller = caller.map_err(fail("find a process"))?;
+            let caller = self.caller(call)?;
             if let Some(process) = caller {
                 self.look_at_files(process, call)?;
             }
@@ -138,8 +137,7 @@ impl<W: World> Core<W> {
         if self.objects.streams.leaving().is_none() {
             return Ok(false);
         }
-        let caller = self.world.process_of(call.thread());
-        let caller = caller.map_err(fail("find a process"))?;
+        let caller = self.caller(call)?;
         if !self.world.may_put(caller, call) {
             return Ok(false);
         }

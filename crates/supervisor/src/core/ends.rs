@@ -118,8 +118,7 @@ impl<W: World> Core<W> {
         let Some(wait) = ChildWait::of(call).filter(|_| !self.members.is_empty()) else {
             return Ok(false);
         };
-        let parent = self.world.process_of(call.thread());
-        let Some(parent) = parent.map_err(fail("find a process"))? else {
+        let Some(parent) = self.caller(call)? else {
             return Ok(false);
         };
         // It could not be stopped for that.
@@ -186,8 +185,7 @@ impl<W: World> Core<W> {
 
     /// Whether a child has ended in the meantime of which a caller could not be told that sleeps for children.
     pub(super) fn has_missed_end(&self, call: &Call) -> Result<bool, SupervisorError> {
-        let parent = self.world.process_of(call.thread());
-        match (parent.map_err(fail("find a process"))?, ChildWait::of(call)) {
+        match (self.caller(call)?, ChildWait::of(call)) {
             (Some(parent), Some(wait)) => Ok(self.outlook(parent, call, wait)? == Outlook::Unknown),
             _ => Ok(false),
         }

@@ -30,8 +30,7 @@ pub(super) enum Guessed {
 impl<W: World> Core<W> {
     /// Gives the caller a guess, if it can be taken back.
     pub(super) fn guess(&mut self, call: &Call, offer: &Offer) -> Result<Guessed, SupervisorError> {
-        let process = self.world.process_of(call.thread());
-        let Some(process) = process.map_err(fail("find a process"))? else {
+        let Some(process) = self.caller(call)? else {
             return Ok(Guessed::Waits);
         };
         let waits = self.waits.have_signal(process) || self.waits.have_sleeper(process);

@@ -194,10 +194,11 @@ fn is_elsewhere(string: &CStr, seen: &Seen) -> bool {
 }
 
 fn opened(process: Pid, number: u64, manner: Manner, seen: &Seen) -> io::Result<Found> {
-    if !seen.names().is_served(process, number)? {
+    let opened = task::opened(process, number)?;
+    let Some(opened) = opened.filter(|opened| seen.names().is_view(opened.mount)) else {
         return Ok(Found::Nothing);
-    }
-    Ok(match task::inode_of(process, number)? {
+    };
+    Ok(match opened.inode {
         Some(ROOT) => Found::Unknown,
         // Another thread may be about to put another file in its place.
         Some(_) if seen.has_threads(process) => Found::Unknown,

@@ -151,7 +151,8 @@ pub(crate) fn inode_of(process: Pid, number: u64) -> io::Result<Option<u64>> {
     Ok(opened(process, number)?.and_then(|opened| opened.inode))
 }
 
-fn opened(process: Pid, number: u64) -> io::Result<Option<Opened>> {
+/// What the kernel says of a descriptor (proc_pid_fdinfo(5)); `None` if there is none.
+pub(crate) fn opened(process: Pid, number: u64) -> io::Result<Option<Opened>> {
     match Opened::of(process, number as RawFd) {
         // There is no such descriptor.
         Err(error) if is_gone(&error) => Ok(None),
