@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,6 +42,17 @@ static sigset_t none(void)
     sigset_t none;
     sigemptyset(&none);
     return none;
+}
+
+/* A call whose mask is nowhere fails, whatever has ended meanwhile. */
+static int by_nothing(void)
+{
+    void *nowhere = (void *)8;
+    for (int times = 0; times < 300; times++) {
+        is("without a mask", syscall(SYS_ppoll, NULL, 0, NULL, nowhere, 8), -1);
+        is("its error", errno, EFAULT);
+    }
+    return poll(NULL, 0, A_WHILE);
 }
 
 /* Where the signal is blocked but in the call, none is missed. */
@@ -139,5 +151,6 @@ int main(void)
     try("poll", by_poll, 0);
     try("select", by_select, 0);
     try("epoll_wait", by_waiting, 0);
+    try("nothing", by_nothing, 0);
     return 0;
 }

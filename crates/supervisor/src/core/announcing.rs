@@ -4,13 +4,11 @@
 //! where all its jobs run, and asks only then. So the signal has to come before the exit is certain. The parent comes to depend on
 //! the exit first, with an image of its own. A rollback to that image undoes that the signal came.
 
-use surmise_engine::ObjectId;
-
 use super::Core;
 use super::imaging::Gained;
 use crate::error::{SupervisorError, fail};
-use crate::kind::Kind;
 use crate::objects::heed::{Heed, mask_of};
+use crate::objects::wait::Tidings;
 use crate::waits::Asked;
 use crate::world::World;
 
@@ -32,11 +30,11 @@ impl<W: World> Core<W> {
             return Ok(false);
         }
         let heed = self.world.heeds(call).map_err(fail("look at a parent"))?;
-        let (object, is_interrupted) = match (heed, next) {
+        let (object, tidings) = match (heed, next) {
             // It does not sleep: the kernel has it take the signal.
             (Heed::Waiting, _) if are_announced => return self.pass(asked).map(|()| true),
-            (Heed::Interrupted, Some(object)) => (object, true),
-            (Heed::Within, Some(object)) => (object, false),
+            (Heed::Interrupted, Some(object)) => (object, Tidings::Interrupted),
+            (Heed::Within, Some(object)) => (object, Tidings::Queued),
             _ => return Ok(false),
         };
         if self.is_waited_for(parent)? || self.is_awaited(parent) {
@@ -45,48 +43,7 @@ impl<W: World> Core<W> {
         match self.gain(parent, call, object)? {
             Gained::Again => Ok(true),
             Gained::Refused => Ok(false),
-            Gained::Depends => self.signal_exit(asked, object, is_interrupted),
+            Gained::Depends => self.tell_exit(parent, call, object, &tidings),
         }
-    }
-
-    /// False if the call still waits.
-    fn signal_exit(
-        &mut self,
-        asked: &Asked,
-        object: ObjectId,
-        is_interrupted: bool,
-    ) -> Result<bool, SupervisorError> {
-        self.gather()?;
-        let call = &asked.call;
-        let Some(parent) = self
-            .objects
-            .exits
-            .get(object)
-            .map(|exit| exit.ending.parent)
-        else {
-            return Ok(false);
-        };
-        let others = self.pending_calls(parent);
-        let exits = &self.objects.exits;
-        let (Some(member), Some(exit)) = (self.members.get_mut(&parent), exits.get(object)) else {
-            return Ok(false);
-        };
-        let task = member.task;
-        let exit = (exit, is_interrupted);
-        let has_come = self
-            .world
-            .announce(&mut member.process, call, exit, &others);
-        let has_come = has_come.map_err(fail("tell a parent of an exit"))?;
-        self.forget_answered()?;
-        if !has_come {
-            let waits = self.world.still_waits(call);
-            return waits.map(|waits| !waits).map_err(fail("look at a call"));
-        }
-        let record = self.objects.record(Kind::Exit);
-        let now = self.world.now();
-        self.objects.exits.announce(object, record, now);
-        self.take_part(task, object, record)?;
-        self.stats.met(Kind::Signal);
-        Ok(true)
     }
 }

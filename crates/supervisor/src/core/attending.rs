@@ -348,7 +348,10 @@ impl<W: World> Core<W> {
             let noted = self.world.happens(call);
             noted.map_err(fail("look at a call"))?;
             let touch = self.world.touch(call);
-            self.objects.files.let_go(call, touch);
+            let member = self.member_of(call.thread());
+            let member = member.and_then(|process| self.members.get(&process));
+            let record = member.and_then(Member::newest_record);
+            self.objects.files.let_go(call, touch, record);
         }
         // One that has gone needs no answer.
         let answered = self.world.answer(call, answer);

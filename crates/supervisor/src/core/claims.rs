@@ -30,8 +30,7 @@ impl<W: World> Core<W> {
         let standing: Vec<_> = still.iter().map(|(still, _)| *still).collect();
         let denied = self.world.denied(claim, &standing);
         let denied = denied.map_err(fail("look who keeps a file"))?;
-        let caller = self.world.process_of(call.thread());
-        let Some(process) = caller.map_err(fail("find a process"))? else {
+        let Some(process) = self.caller(call)? else {
             return Ok(Way::Clear);
         };
         let files = &self.objects.files;

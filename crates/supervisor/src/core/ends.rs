@@ -1,7 +1,7 @@
 //! Ends of processes that depend on something undecided: held, told to parents, and brought about in the end.
 
 use rustix::process::Pid;
-use surmise_engine::{Access, Answer as Permission, Node, ObjectId, TaskId, UndoId};
+use surmise_engine::{Access, Answer as Permission, Node, ObjectId};
 use surmise_syscalls::Syscall;
 
 use super::Core;
@@ -12,7 +12,7 @@ use crate::kind::Kind;
 use crate::member::Member;
 use crate::objects::exits::Exit;
 use crate::objects::heed::mask_of;
-use crate::objects::wait::{ChildWait, Outlook};
+use crate::objects::wait::{ChildWait, Outlook, Tidings};
 use crate::waits::{Asked, Item};
 use crate::world::{Expects, Kin, Traced, World};
 
@@ -99,7 +99,7 @@ impl<W: World> Core<W> {
         };
         let recalled = self.waits.recall(is_meant);
         self.end_waits(recalled)?;
-        // The kernel has no signal for one that sleeps there.
+        // One that sleeps in the kernel would sleep on, since the child has not really ended.
         let may_stop = !self.lendings.concern(parent) && !self.objects.exits.hold_back(parent);
         if may_stop
             && self.world.may_sleep(parent)
@@ -134,7 +134,13 @@ impl<W: World> Core<W> {
         match self.gain(parent, call, object)? {
             Gained::Again => Ok(true),
             Gained::Refused => Ok(false),
-            Gained::Depends => self.tell_exit(parent, call, (object, wait)),
+            Gained::Depends => match self.objects.exits.get(object) {
+                Some(exit) => {
+                    let tidings = Tidings::Collected(wait.told(exit));
+                    self.tell_exit(parent, call, object, &tidings)
+                }
+                None => Ok(false),
+            },
         }
     }
 
@@ -254,12 +260,13 @@ impl<W: World> Core<W> {
         Ok(None)
     }
 
-    /// False if the call still waits.
-    fn tell_exit(
+    /// A parent that depends on an exit learns of that. False if its call still waits.
+    pub(super) fn tell_exit(
         &mut self,
         parent: Pid,
         call: &Call,
-        (object, wait): (ObjectId, ChildWait),
+        object: ObjectId,
+        tidings: &Tidings,
     ) -> Result<bool, SupervisorError> {
         self.gather()?;
         let others = self.pending_calls(parent);
@@ -267,10 +274,10 @@ impl<W: World> Core<W> {
         let (Some(member), Some(exit)) = (self.members.get_mut(&parent), exits.get(object)) else {
             return Ok(false);
         };
-        let (task, told) = (member.task, wait.told(exit));
+        let task = member.task;
         let is_told = self
             .world
-            .tell(&mut member.process, call, (exit, &told), &others);
+            .tell(&mut member.process, call, (exit, tidings), &others);
         let is_told = is_told.map_err(fail("tell a parent of an exit"))?;
         self.forget_answered()?;
         if !is_told {
@@ -279,27 +286,21 @@ impl<W: World> Core<W> {
         }
         let record = self.objects.record(Kind::Exit);
         let now = self.world.now();
-        self.objects.exits.collect(object, record, now);
-        self.take_part(task, object, record)?;
-        self.stats.met(Kind::Child);
-        Ok(true)
-    }
-
-    /// A parent that depends on an exit has learnt of that.
-    pub(super) fn take_part(
-        &mut self,
-        parent: TaskId,
-        exit: ObjectId,
-        record: UndoId,
-    ) -> Result<(), SupervisorError> {
+        let collects = matches!(tidings, Tidings::Collected(_));
+        self.objects.exits.tell(object, collects, record, now);
         let mut effects = Vec::new();
         let access = Access::Both(Some(record));
-        let permission = self.engine.access(parent, exit, access, &mut effects);
+        let permission = self.engine.access(task, object, access, &mut effects);
         if permission.map_err(refused("note that a parent knows of an exit"))? != Permission::Go {
             let error = bug("a parent that depends on an exit needs an image to learn of it");
             return Err(fail("tell a parent of an exit")(error));
         }
-        self.perform(effects)
+        self.stats.met(match collects {
+            true => Kind::Child,
+            false => Kind::Signal,
+        });
+        self.perform(effects)?;
+        Ok(true)
     }
 
     /// Brings about the exits that are certain.

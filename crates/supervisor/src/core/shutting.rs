@@ -64,8 +64,7 @@ impl<W: World> Core<W> {
         if found.is_empty() {
             return Ok(Way::Clear);
         }
-        let caller = self.world.process_of(call.thread());
-        let Some(process) = caller.map_err(fail("find a process"))? else {
+        let Some(process) = self.caller(call)? else {
             return Ok(Way::Clear);
         };
         for shut in found {

@@ -13,7 +13,7 @@ use crate::call::Call;
 use crate::meeting::Ending;
 use crate::objects::exits::Exit;
 use crate::objects::heed::Heed;
-use crate::objects::wait::{ChildWait, Outlook, Told, Whom};
+use crate::objects::wait::{ChildWait, Outlook, Tidings, Told, Whom};
 use crate::world::{Ends, Expects, Kin};
 
 impl Ends<Supervised, Stopped> for Machine {
@@ -69,15 +69,24 @@ impl Ends<Supervised, Stopped> for Machine {
         &mut self,
         process: &mut Supervised,
         call: &Call,
-        told: (&Exit, &Told),
+        (exit, tidings): (&Exit, &Tidings),
         others: &[PendingCall],
     ) -> io::Result<bool> {
-        let (exit, told) = told;
-        let way = match exit.is_announced() {
-            true => Way::Nowhere,
-            false => unless_out_of_reach(family::way_of_signal(call.thread()), Way::Nowhere)?,
+        let way = match tidings {
+            Tidings::Collected(_) if exit.is_announced() => Way::Nowhere,
+            Tidings::Collected(_) => {
+                unless_out_of_reach(family::way_of_signal(call.thread()), Way::Nowhere)?
+            }
+            Tidings::Interrupted => Way::Taken,
+            Tidings::Queued => Way::Waits,
         };
-        process.tell(call, (exit, Some(told)), (way, others), &mut self.door)
+        let interrupted = Told::interrupted();
+        let told = match tidings {
+            Tidings::Collected(told) => Some(told),
+            Tidings::Interrupted => Some(&interrupted),
+            Tidings::Queued => None,
+        };
+        process.tell(call, (exit, told), (way, others), &mut self.door)
     }
 
     fn heeds(&self, call: &Call) -> io::Result<Heed> {
@@ -87,21 +96,6 @@ impl Ends<Supervised, Stopped> for Machine {
             }
             _ => Ok(Heed::None),
         }
-    }
-
-    fn announce(
-        &mut self,
-        process: &mut Supervised,
-        call: &Call,
-        (exit, interrupted): (&Exit, bool),
-        others: &[PendingCall],
-    ) -> io::Result<bool> {
-        let told = interrupted.then(Told::interrupted);
-        let way = match interrupted {
-            true => Way::Taken,
-            false => Way::Waits,
-        };
-        process.tell(call, (exit, told.as_ref()), (way, others), &mut self.door)
     }
 
     fn childless(

@@ -229,24 +229,27 @@ pub(super) fn heeds(call: &Call) -> io::Result<Heed> {
     };
     let thread = call.thread();
     let status = Status::of(thread)?;
-    let address = match mask {
-        Mask::Own | Mask::Behind(0) => 0,
-        Mask::At(address) => address,
-        Mask::Behind(address) => task::word(thread, address)?,
-    };
     let is_blocked = status.blocks(Signal::CHILD);
-    let is_blocked_within = match address {
-        0 => is_blocked,
-        _ => task::word(thread, address)? & END != 0,
+    let word = |address| task::word(thread, address).ok();
+    let is_blocked_within = match mask {
+        Mask::Own | Mask::At(0) | Mask::Behind(0) => Some(is_blocked),
+        Mask::At(address) => word(address).map(|mask| mask & END != 0),
+        Mask::Behind(place) => word(place).and_then(|address| match address {
+            0 => Some(is_blocked),
+            _ => word(address).map(|mask| mask & END != 0),
+        }),
     };
-    let is_waiting = status.has_waiting(Signal::CHILD.as_raw().cast_unsigned());
-    Ok(match (is_blocked_within, is_waiting, is_blocked) {
-        _ if !status.catches(Signal::CHILD) => Heed::None,
-        (true, ..) => Heed::None,
-        (false, true, _) => Heed::Waiting,
-        (false, false, true) => Heed::Within,
-        (false, false, false) => Heed::Interrupted,
-    })
+    // Without a mask that can be read the call fails by itself.
+    if is_blocked_within != Some(false) || !status.catches(Signal::CHILD) {
+        return Ok(Heed::None);
+    }
+    Ok(
+        match status.has_waiting(Signal::CHILD.as_raw().cast_unsigned()) {
+            true => Heed::Waiting,
+            false if is_blocked => Heed::Within,
+            false => Heed::Interrupted,
+        },
+    )
 }
 
 /// Whether a process does not notice the signal that tells it of the end of a child, which it does not block: by default

@@ -46,16 +46,6 @@ struct Part {
     is_certain: bool,
 }
 
-impl Part {
-    fn new(record: UndoId, since: Instant) -> Self {
-        Self {
-            record,
-            since,
-            is_certain: false,
-        }
-    }
-}
-
 impl Exit {
     pub(crate) fn new(child: Pid, ending: Ending, account: Account) -> Self {
         Self {
@@ -132,10 +122,18 @@ impl Exits {
         self.held.get(&object)
     }
 
-    /// The parent collects an exit.
-    pub(crate) fn collect(&mut self, object: ObjectId, record: UndoId, now: Instant) {
+    /// The parent learns of an exit: it collects the child, or hears before of the end by a signal.
+    pub(crate) fn tell(&mut self, object: ObjectId, collects: bool, record: UndoId, now: Instant) {
         if let Some(exit) = self.held.get_mut(&object) {
-            exit.collected = Some(Part::new(record, now));
+            let part = match collects {
+                true => &mut exit.collected,
+                false => &mut exit.announced,
+            };
+            *part = Some(Part {
+                record,
+                since: now,
+                is_certain: false,
+            });
             self.records.insert(record, object);
         }
     }
@@ -151,14 +149,6 @@ impl Exits {
     pub(crate) fn are_announced(&self, parent: Pid) -> bool {
         let mut uncollected = self.collectable(parent);
         uncollected.any(|(_, exit)| exit.is_announced())
-    }
-
-    /// The signal has come to the parent that tells of an exit.
-    pub(crate) fn announce(&mut self, object: ObjectId, record: UndoId, now: Instant) {
-        if let Some(exit) = self.held.get_mut(&object) {
-            exit.announced = Some(Part::new(record, now));
-            self.records.insert(record, object);
-        }
     }
 
     /// Whether a process stands still at its exit, or knows of one that has not really happened.

@@ -122,8 +122,6 @@ pub(crate) struct ViewFiles {
     /// Of the call that was looked at last and was not let go.
     met: Option<Met>,
     recollection: Recollection,
-    /// The last call that was found to change something, by its number, and the mark whose change that is.
-    changing: Option<(u64, u64)>,
     /// Marks that are decided, as the engine knows them.
     idle: Vec<ObjectId>,
 }
@@ -144,7 +142,6 @@ impl ViewFiles {
             under_way: UnderWay::default(),
             met: None,
             recollection: Recollection::default(),
-            changing: None,
             idle: Vec::new(),
         }
     }
@@ -190,8 +187,7 @@ impl ViewFiles {
             return Ok(Did::Wait);
         }
         let newest = member.newest_record();
-        if let Some(mark) = newest.and_then(|newest| self.marks.get(&newest)) {
-            self.changing = Some((call.notification.id, mark.number));
+        if newest.is_some_and(|newest| self.marks.contains_key(&newest)) {
             // It depends on all that is below. What it has gained since with the same image the mark's object has taken, too;
             // and once another process had met the mark, it could gain nothing without a newer image.
             return Ok(Did::Known(Answer::Continue));
@@ -208,7 +204,6 @@ impl ViewFiles {
             return Ok(Did::Wait);
         };
         self.told.insert(process);
-        self.changing = Some((call.notification.id, number));
         let mark = Mark { process, number };
         self.marks.insert(record, mark);
         Ok(Did::Accesses {

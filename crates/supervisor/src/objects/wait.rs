@@ -64,6 +64,17 @@ pub(crate) struct Told {
     pub(crate) memory: Vec<(u64, Vec<u8>)>,
 }
 
+/// How a parent is told of an exit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Tidings {
+    /// Its call collects the child.
+    Collected(Told),
+    /// The signal comes, and interrupts its call.
+    Interrupted,
+    /// The signal waits until its call lets that through, which is made again.
+    Queued,
+}
+
 /// What becomes of a call that waits for children if none of them has exited, as far as its caller is to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outlook {

@@ -36,6 +36,7 @@ pub struct Options {
 pub(crate) struct Right {
     options: Options,
     rng: Rng,
+    /// When the first prediction was made: from then on time is counted.
     begun: Option<Instant>,
     /// When each is due, and how it is decided then; the oldest first.
     undecided: VecDeque<(Instant, Id, Decision)>,
@@ -79,10 +80,11 @@ impl Source for Right {
             _ => Decision::Deny,
         };
         let begun = *self.begun.get_or_insert(now);
-        let ticks = (now + self.options.delay - begun)
-            .as_nanos()
-            .div_ceil(TICK.as_nanos());
-        let due = begun + TICK * u32::try_from(ticks).unwrap_or(u32::MAX);
+        let after = now + self.options.delay - begun;
+        // A second has a whole number of these.
+        let tick = TICK.subsec_nanos();
+        let rest = (tick - after.subsec_nanos() % tick) % tick;
+        let due = begun + after + Duration::from_nanos(rest.into());
         self.undecided.push_back((due, id, decision));
     }
 

@@ -9,7 +9,7 @@ use crate::call::Call;
 use crate::meeting::Ending;
 use crate::objects::exits::Exit;
 use crate::objects::heed::Heed;
-use crate::objects::wait::{ChildWait, Outlook, Told, Whom};
+use crate::objects::wait::{ChildWait, Outlook, Tidings, Told, Whom};
 
 /// Children of a process that are none any more as far as it is to know, or never were.
 #[derive(Debug, Default)]
@@ -69,28 +69,18 @@ pub(crate) trait Ends<P, S> {
     /// Answers a call that waits for a child by that. False if it was not answered.
     fn tell_of_none(&mut self, process: &mut P, call: &Call, told: &Told) -> io::Result<bool>;
 
-    /// Answers a call that waits for a child: one has exited. If the process takes the signal that tells so, it takes
-    /// that first. `others` are calls of its other threads that wait. False if the call was not answered.
+    /// Tells the process of a call of an exit. If the process takes the signal that tells so, it takes that before its call is
+    /// answered. `others` are calls of its other threads that wait. False if it was not told.
     fn tell(
         &mut self,
         process: &mut P,
         call: &Call,
-        told: (&Exit, &Told),
+        told: (&Exit, &Tidings),
         others: &[PendingCall],
     ) -> io::Result<bool>;
 
     /// What a call would make of the signal that tells of the end of a child.
     fn heeds(&self, call: &Call) -> io::Result<Heed>;
-
-    /// Has the signal come that tells of an exit. Its call fails with `EINTR` if that is `interrupted`, and else is made
-    /// again. `others` are calls of its other threads that wait. False if nothing has come.
-    fn announce(
-        &mut self,
-        process: &mut P,
-        call: &Call,
-        exit: (&Exit, bool),
-        others: &[PendingCall],
-    ) -> io::Result<bool>;
 
     /// What a process that stands still could be told of its children now.
     fn expects(&mut self, process: &mut P) -> io::Result<Expects>;

@@ -22,7 +22,7 @@ fn a_signal_that_tells_of_an_exit_does_not_wait_for_a_decision() {
         prepare(setting);
         let wanted = plain.plain(&["./heeds"]).outcome();
         wanted.assert_code(0);
-        for guesses in ["1:300ms", "0.7:10ms:0.3"] {
+        for guesses in ["1:1s", "0.7:10ms:0.3"] {
             let arguments = ["run", "--dry-run", "--predict-right", guesses];
             let command = ["--stats", "--json", "--", "./heeds"];
             let got = setting.surmise(&[&arguments[..], &command].concat());
@@ -35,7 +35,11 @@ fn a_signal_that_tells_of_an_exit_does_not_wait_for_a_decision() {
             tell(format_args!(
                 "heeds {guesses}: {held} exits held, {heard} heard of, {undone} undone"
             ));
-            assert!(heard > 0, "{speculation}");
+            match guesses {
+                // A second is long, also on a busy machine.
+                "1:1s" => assert!(2 * heard > held && undone == 0, "{speculation}"),
+                _ => assert!(heard > 0 && undone > 0, "{speculation}"),
+            }
         }
     });
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::process::Pid;
+use surmise_engine::UndoId;
 
 use super::ViewFiles;
 use super::look::{Look, Reach, Share, Touch, Touches};
@@ -125,8 +126,8 @@ impl ViewFiles {
         self.under_way.past(thread);
     }
 
-    /// A call is let go.
-    pub(crate) fn let_go(&mut self, call: &Call, touch: Touch) {
+    /// A call is let go. `record`: of what its process changes now, if that is undecided.
+    pub(crate) fn let_go(&mut self, call: &Call, touch: Touch, record: Option<UndoId>) {
         if self.files.is_none() || touch == Touch::Nothing {
             return;
         }
@@ -140,9 +141,8 @@ impl ViewFiles {
             self.under_way.blur();
         }
         if touch >= Touch::Changes {
-            let changing = self.changing.take();
-            let mark = changing.filter(|(changing, _)| *changing == call.notification.id);
-            let mark = mark.map(|(_, mark)| mark);
+            let mark = record.and_then(|record| self.marks.get(&record));
+            let mark = mark.map(|mark| mark.number);
             self.recollection.change(cells.as_deref(), mark, binds);
         }
         if cells.as_ref().is_none_or(|cells| !cells.is_empty()) {

@@ -93,10 +93,13 @@ impl Recollection {
         mark: Option<u64>,
         binds: bool,
     ) {
-        let is_change = |(_, share): &(u64, Share)| matches!(share, Share::Changes);
-        let may_change = cells.is_none_or(|cells| cells.iter().any(is_change));
-        // Among the cells that have been changed nobody looks for those of a change that is decided.
-        if binds && may_change && (mark.is_none() || cells.is_none()) {
+        let is_change = |(_, share): &(u64, Share)| *share == Share::Changes;
+        // The cells of a change that is decided are not kept among those that have been changed.
+        let is_lost = match cells {
+            Some(cells) => mark.is_none() && cells.iter().any(is_change),
+            None => true,
+        };
+        if binds && is_lost {
             self.forget();
         }
         let Some(mark) = mark else {
@@ -135,7 +138,7 @@ impl Recollection {
     }
 }
 
-/// What such a look does to the inode that is its target; `None` in doubt.
+/// What such a look does to the inode that is its target, as the view has it (`view/touches.rs`); `None` in doubt.
 fn share(manner: Manner) -> Option<Share> {
     match manner {
         Manner::Passes | Manner::Opens { changes: false, .. } => Some(Share::Passes),

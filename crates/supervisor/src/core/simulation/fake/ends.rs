@@ -11,7 +11,7 @@ use crate::call::Call;
 use crate::meeting::Ending;
 use crate::objects::exits::Exit;
 use crate::objects::heed::Heed;
-use crate::objects::wait::{ChildWait, Outlook, Told, Whom};
+use crate::objects::wait::{ChildWait, Outlook, Tidings, Told, Whom};
 use crate::world::{Ends, Expects, Kin};
 
 impl Ends<Pid, Pid> for Fake {
@@ -91,7 +91,7 @@ impl Ends<Pid, Pid> for Fake {
         &mut self,
         process: &mut Pid,
         call: &Call,
-        (exit, _): (&Exit, &Told),
+        (exit, tidings): (&Exit, &Tidings),
         _: &[PendingCall],
     ) -> io::Result<bool> {
         let state = &mut *self.0.borrow_mut();
@@ -102,7 +102,11 @@ impl Ends<Pid, Pid> for Fake {
             }
             return Ok(false);
         }
-        let told = End::Exited(exit.ending.status).told(exit.child);
+        let told = match tidings {
+            Tidings::Collected(_) => End::Exited(exit.ending.status).told(exit.child),
+            Tidings::Interrupted => state.families.hear(exit.child),
+            Tidings::Queued => unreachable!("nobody blocks a signal"),
+        };
         Ok(state.answer(call, Answer::Value(told)))
     }
 
@@ -128,26 +132,6 @@ impl Ends<Pid, Pid> for Fake {
             true => Heed::Interrupted,
             false => Heed::None,
         })
-    }
-
-    fn announce(
-        &mut self,
-        process: &mut Pid,
-        call: &Call,
-        (exit, _): (&Exit, bool),
-        _: &[PendingCall],
-    ) -> io::Result<bool> {
-        let state = &mut *self.0.borrow_mut();
-        assert!(!state.shares_memory(*process), "it cannot be stopped");
-        if state.rng.u8(..8) == 0 {
-            if state.rng.bool() {
-                state.task(call.thread()).waits_in = None;
-            }
-            return Ok(false);
-        }
-        let told = state.families.hear(exit.child);
-        assert!(state.answer(call, Answer::Value(told)), "it does not wait");
-        Ok(true)
     }
 
     fn expects(&mut self, _: &mut Pid) -> io::Result<Expects> {
