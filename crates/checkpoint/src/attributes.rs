@@ -9,6 +9,7 @@ use surmise_sys::memory;
 use surmise_sys::ptrace::call;
 
 use crate::gate::Gate;
+use crate::halted::Halted;
 use crate::held::Hand;
 use crate::scratch::Scratch;
 use crate::vessel::Vessel;
@@ -82,17 +83,22 @@ impl Changed {
     }
 
     /// Gives a process back all of it.
+    /// The signals that the process may take in another way since.
+    pub(crate) fn handled(self) -> impl Iterator<Item = u32> {
+        (1..=64).filter(move |signal| self.has_handler(*signal))
+    }
+
+    pub(crate) fn has_handler(self, signal: u32) -> bool {
+        self.handlers & (1 << (signal - 1)) != 0
+    }
+
+    /// Gives back all but how the process takes signals.
     pub(crate) fn restore(
         self,
         hand: &mut Hand<'_>,
         scratch: &mut Scratch,
         (vessel, instruction): (&mut Vessel, u64),
     ) -> io::Result<()> {
-        for signal in (1..=64).filter(|signal| self.handlers & (1 << (signal - 1)) != 0) {
-            let action = handler(vessel, instruction, signal, hand.gate)?;
-            let place = scratch.write(hand, &action)?;
-            hand.call(call::RT_SIGACTION, [signal, place, 0, MASK, 0, 0])?;
-        }
         for resource in (0..16).filter(|resource| self.limits & (1 << resource) != 0) {
             let limits = limits(vessel, instruction, resource, hand.gate)?;
             let place = scratch.write(hand, &limits)?;
@@ -112,16 +118,32 @@ impl Changed {
     }
 }
 
-/// How the vessel would take a signal, as the kernel tells it.
-fn handler(
-    vessel: &mut Vessel,
-    instruction: u64,
-    signal: u64,
-    gate: &mut dyn Gate,
-) -> io::Result<[u8; ACTION]> {
-    told(vessel, instruction, gate, |place| {
-        (call::RT_SIGACTION, [signal, 0, place, MASK, 0, 0])
-    })
+impl Halted<'_> {
+    /// Has the process take a signal as the vessel would. The kernel takes away what waits of a signal from the process that comes
+    /// to ignore the signal. So where one waits, a deputy makes the call.
+    pub(crate) fn restore_handler(
+        &mut self,
+        signal: u32,
+        scratch: &mut Scratch,
+        (vessel, instruction): (&mut Vessel, u64),
+        gate: &mut dyn Gate,
+    ) -> io::Result<()> {
+        let number = u64::from(signal);
+        let action: [u8; ACTION] = told(vessel, instruction, gate, |place| {
+            (call::RT_SIGACTION, [number, 0, place, MASK, 0, 0])
+        })?;
+        let place = scratch.write(&mut self.hand(gate), &action)?;
+        let arguments = [number, place, 0, MASK, 0, 0];
+        if !self.is_waiting(signal)? {
+            let restored = self.hand(gate).call(call::RT_SIGACTION, arguments);
+            return restored.map(drop);
+        }
+        let result = self.depute((call::RT_SIGACTION, arguments), gate)?;
+        match i32::try_from(-result) {
+            Ok(errno @ 1..) => Err(io::Error::from_raw_os_error(errno)),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The vessel's soft and hard limit of a resource, as the kernel tells them.

@@ -126,6 +126,11 @@ impl Checkpoint {
         self.threads.iter().any(|thread| thread.mask & bit != 0)
     }
 
+    /// Whether the process may take a signal in another way since that moment.
+    pub fn has_handler_changed(&self, signal: Signal) -> bool {
+        self.changed.has_handler(signal.as_raw().cast_unsigned())
+    }
+
     /// The stopped process that holds the memory.
     pub fn vessel(&self) -> Pid {
         self.vessel.process()

@@ -136,6 +136,16 @@ impl Halted<'_> {
         Ok(queued.iter().any(|signal| signal.number() == kind.as_raw()))
     }
 
+    /// Whether a signal of this number waits for the process or any of its threads.
+    pub(crate) fn is_waiting(&self, number: u32) -> io::Result<bool> {
+        let mut queued = self.threads[0].stopped()?.queued(Queue::Process)?;
+        for held in &self.threads {
+            queued.extend(held.stopped()?.queued(Queue::Thread)?);
+        }
+        let mut numbers = queued.iter().map(SignalInfo::number);
+        Ok(numbers.any(|one| one.cast_unsigned() == number))
+    }
+
     /// Has a thread take a signal when it goes on.
     pub fn give(&mut self, thread: Pid, signal: SignalInfo) {
         let mut threads = self.threads.iter_mut();

@@ -136,6 +136,11 @@ impl Halted<'_> {
         changed
             .restore(hand, &mut scratch, vessel)
             .map_err(restoring("restore the attributes of a process"))?;
+        for signal in changed.handled() {
+            let vessel = (&mut checkpoint.vessel, checkpoint.instruction);
+            let restored = self.restore_handler(signal, &mut scratch, vessel, gate);
+            restored.map_err(restoring("restore how a signal is taken"))?;
+        }
         let restored = self.restore_own(checkpoint, changed.signal_stacks, &mut scratch, gate);
         restored.map_err(restoring("restore what threads have of their own"))?;
         let forgotten = self.forget_children(&checkpoint.vessel, &mut scratch, gate);

@@ -16,6 +16,7 @@ mod ends;
 mod guessing;
 mod imaging;
 mod lending;
+mod newborns;
 mod shutting;
 #[cfg(test)]
 mod simulation;
@@ -41,6 +42,7 @@ use crate::stats::Stats;
 use crate::waits::{Asked, Item, Waited, Waits};
 use crate::world::World;
 use lending::Lendings;
+use newborns::Newborns;
 use shutting::Looks;
 
 /// The supervision of one domain, apart from its events.
@@ -56,6 +58,7 @@ pub(crate) struct Core<W: World> {
     lendings: Lendings,
     durable: Option<Durable>,
     looks: Looks,
+    newborns: Newborns,
     /// Of the call that is attended to: the pipes of which it may be told that they are shut for writing.
     hung_up: Vec<Place>,
     /// How many checkpoints there have been.
@@ -82,6 +85,7 @@ impl<W: World> Core<W> {
             lendings: Lendings::default(),
             durable,
             looks: Looks::default(),
+            newborns: Newborns::default(),
             hung_up: Vec::new(),
             checkpoints: 0,
             may_dismiss: false,

@@ -136,6 +136,9 @@ pub(crate) trait World:
     /// The process that a thread belongs to; `None` once it has ended.
     fn process_of(&self, thread: Pid) -> io::Result<Option<Pid>>;
 
+    /// Whether a process has executed a program since its birth.
+    fn has_executed(&self, process: Pid) -> io::Result<bool>;
+
     /// What it takes to let a call of a process happen.
     fn meet(&mut self, process: Pid, call: &Call, around: Around<'_, Self>) -> io::Result<Meeting>;
 
@@ -224,8 +227,9 @@ pub(crate) trait World:
     /// Notes in an image what its process is about to change.
     fn note(&self, process: &Self::Process, image: &mut Self::Image, change: Change);
 
-    /// Whether any thread of an image blocks the signal that tells of the end of a child.
-    fn blocks_ends(&self, image: &Self::Image) -> bool;
+    /// Whether a process that does not notice the signal which tells of the end of a child might notice it at this image: a
+    /// thread blocked it then, or it was taken in another way.
+    fn might_notice_ends(&self, image: &Self::Image) -> bool;
 
     /// The process that holds the memory of an image, which executes nothing.
     fn vessel(&self, image: &Self::Image) -> Option<Pid>;

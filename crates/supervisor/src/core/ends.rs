@@ -221,11 +221,10 @@ impl<W: World> Core<W> {
         if self.only_stays(process)? {
             return Ok(true);
         }
-        // The way that a signal takes is changed to that of none only by a process that depends on nothing. So it was
-        // the same at each image, but for the mask.
-        let blocks = member.images().any(|image| self.world.blocks_ends(image));
+        let mut images = member.images();
+        let might_notice = images.any(|image| self.world.might_notice_ends(image));
         let is_unnoticed = self.world.is_unnoticed(signal);
-        if !blocks && is_unnoticed.map_err(fail("look at a signal"))? {
+        if !might_notice && is_unnoticed.map_err(fail("look at a signal"))? {
             return Ok(true);
         }
         let child = self.world.tells_of(signal);

@@ -9,7 +9,6 @@ use super::imaging::Shot;
 use crate::call::Call;
 use crate::error::{SupervisorError, bug, fail, refused};
 use crate::meeting::Meeting;
-use crate::member::Member;
 use crate::source::{Guess, Offer};
 use crate::world::World;
 
@@ -34,7 +33,7 @@ impl<W: World> Core<W> {
             return Ok(Guessed::Waits);
         };
         let waits = self.waits.have_signal(process) || self.waits.have_sleeper(process);
-        if waits || self.is_to_execute(process) || self.is_waited_for(process)? {
+        if waits || self.is_to_execute(process)? || self.is_waited_for(process)? {
             return Ok(Guessed::Waits);
         }
         let Some(takes) = self.takes(process, call, &offer.guess)? else {
@@ -51,13 +50,6 @@ impl<W: World> Core<W> {
             self.dismiss(process)?;
         }
         Ok(guessed)
-    }
-
-    /// Whether a process was born lately, and may be about to execute a program. It needs no image for that unless it
-    /// is given a guess before.
-    fn is_to_execute(&self, process: Pid) -> bool {
-        let member = self.members.get(&process);
-        member.is_some_and(Member::may_execute)
     }
 
     /// Whether something waits for what a process was guessed. A further prediction would have that wait longer, and

@@ -100,12 +100,26 @@ pub(super) fn ending(
 pub(super) fn tells_by_signal(process: Pid) -> io::Result<bool> {
     /// Where proc_pid_stat(5) has `exit_signal`, from the state on.
     const PLACE: usize = 35;
+    Ok(stat_field(process, PLACE)? == Some(Signal::CHILD.as_raw().into()))
+}
+
+/// Whether a process has executed a program since its birth.
+pub(super) fn has_executed(process: Pid) -> io::Result<bool> {
+    /// Where proc_pid_stat(5) has `flags`, from the state on; PF_FORKNOEXEC of the kernel.
+    const PLACE: usize = 6;
+    const BORN_ALONE: i64 = 0x40;
+    let flags = stat_field(process, PLACE)?;
+    Ok(flags.is_none_or(|flags| flags & BORN_ALONE == 0))
+}
+
+/// A number that proc_pid_stat(5) has at a place, counted from the state on.
+fn stat_field(process: Pid, place: usize) -> io::Result<Option<i64>> {
     let stat = Entry::from(process).read("stat")?;
     let stat = String::from_utf8_lossy(&stat);
     // The name before may hold anything, also `)`.
     let fields = stat.rsplit_once(')').map(|(_, fields)| fields);
-    let signal = fields.and_then(|fields| fields.split_ascii_whitespace().nth(PLACE));
-    Ok(signal.and_then(|signal| signal.parse().ok()) == Some(Signal::CHILD.as_raw()))
+    let field = fields.and_then(|fields| fields.split_ascii_whitespace().nth(place));
+    Ok(field.and_then(|field| field.parse().ok()))
 }
 
 /// Whether a member has children that would be somebody else's after its end, and that are no vessels.

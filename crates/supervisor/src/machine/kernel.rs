@@ -11,6 +11,7 @@ use surmise_sys::ptrace::Stopped;
 use surmise_sys::seccomp::Answer;
 use surmise_syscalls::Syscall;
 
+use super::family;
 use super::input::calls::{self};
 use super::input::source::Source;
 use super::meeting::{self, Known};
@@ -103,6 +104,10 @@ impl World for Machine {
             .iter()
             .for_each(|thread| self.handlers.forget(*thread));
         ended
+    }
+
+    fn has_executed(&self, process: Pid) -> io::Result<bool> {
+        unless_out_of_reach(family::has_executed(process), true)
     }
 
     fn process_of(&self, thread: Pid) -> io::Result<Option<Pid>> {
@@ -269,8 +274,8 @@ impl World for Machine {
         image.note(process.pid(), change);
     }
 
-    fn blocks_ends(&self, image: &Checkpoint) -> bool {
-        image.blocks(Signal::CHILD)
+    fn might_notice_ends(&self, image: &Checkpoint) -> bool {
+        image.blocks(Signal::CHILD) || image.has_handler_changed(Signal::CHILD)
     }
 
     fn vessel(&self, image: &Checkpoint) -> Option<Pid> {

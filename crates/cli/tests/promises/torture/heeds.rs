@@ -1,8 +1,9 @@
-//! S31: a parent that sleeps until a signal comes is told of the exit of a child before that is certain.
+//! S31: a parent that sleeps until a signal comes is told of the exit of a child before that is certain; and one that has the
+//! signal ignored for a while is not.
 
 use surmise_testkit::tell;
 
-use super::{compile, told, torture};
+use super::{compile, decided_late, told, torture};
 use crate::setting::{Setting, as_each_user};
 
 #[test]
@@ -42,6 +43,17 @@ fn a_signal_that_tells_of_an_exit_does_not_wait_for_a_decision() {
             }
         }
     });
+}
+
+#[test]
+fn what_is_ignored_while_a_parent_waits_is_not_told_later() {
+    let command = ["./resets", "4"];
+    let prepare = |setting: &Setting| {
+        compile(setting, "resets.c", &["gcc", "-O1"]);
+        true
+    };
+    torture("resets", &command, prepare);
+    decided_late(&command, prepare);
 }
 
 fn prepare(setting: &Setting) {

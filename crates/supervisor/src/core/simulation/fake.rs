@@ -97,6 +97,10 @@ impl World for Fake {
         std::mem::take(&mut self.0.borrow_mut().heard_ends)
     }
 
+    fn has_executed(&self, _: Pid) -> io::Result<bool> {
+        Ok(true)
+    }
+
     fn process_of(&self, thread: Pid) -> io::Result<Option<Pid>> {
         let task = &self.0.borrow().tasks[thread];
         Ok(task.is_alive.then_some(task.process))
@@ -278,7 +282,7 @@ impl World for Fake {
 
     fn note(&self, _: &Pid, _: &mut Image, _: Change) {}
 
-    fn blocks_ends(&self, _: &Image) -> bool {
+    fn might_notice_ends(&self, _: &Image) -> bool {
         false
     }
 

@@ -63,12 +63,10 @@ fn is_unchanged(met: &Met<'_>, which: Ids) -> io::Result<bool> {
     Ok(are_plain && pairs.all(|(&own, &asked)| asked as u32 == own || asked as u32 == STAYS))
 }
 
-/// Whether it makes a difference to a process, as it is, that its children end: it has a handler for that, or the kernel may
-/// reap them by itself.
-fn notices_ends(met: &Met<'_>) -> io::Result<bool> {
-    let status = Status::of(met.process)?;
-    let is_default = !status.ignores(Signal::CHILD) && !status.catches(Signal::CHILD);
-    Ok(!is_default || met.known.seen.reaps_by_itself())
+/// Whether the kernel may reap the children of a process by itself.
+fn are_ends_ignored(met: &Met<'_>) -> io::Result<bool> {
+    let ignores = Status::of(met.process)?.ignores(Signal::CHILD);
+    Ok(ignores || met.known.seen.reaps_by_itself())
 }
 
 /// Whether a signal of this number waits for a process or any of its threads.
@@ -188,8 +186,8 @@ fn handler(met: &Met<'_>) -> io::Result<Meeting> {
     Ok(match ignores || flags & NO_ZOMBIES != 0 {
         // The kernel has a job's going on mean more than its signal.
         true if flags & NO_ZOMBIES != 0 || signal == CONTINUE => Meeting::Wait,
-        // And a child's end, where nobody need wait for the child. What has no handler has none at each image, either.
-        true if signal == CHILD && (handler == IGNORE || notices_ends(met)?) => Meeting::Wait,
+        // And a child's end, where nobody need wait for the child.
+        true if signal == CHILD && (handler == IGNORE || are_ends_ignored(met)?) => Meeting::Wait,
         // It is to be gone, whatever handler there is later.
         true if is_waiting(met.process, signal)? => Meeting::Wait,
         true => Meeting::Depute(change),
