@@ -55,6 +55,11 @@ impl Notifier {
         self.postponed.resume(fs, &self.device, &mut buffer)
     }
 
+    /// Whether any request is postponed.
+    pub fn has_postponed(&self) -> bool {
+        self.postponed.has_any()
+    }
+
     /// Whether a name can expire and stay (Linux 6.2). Known when the session serves.
     pub fn can_expire(&self) -> bool {
         self.can_expire.load(Ordering::Relaxed)

@@ -103,6 +103,11 @@ impl Queue {
         result
     }
 
+    pub(crate) fn has_any(&self) -> bool {
+        let state = self.state();
+        state.is_resuming || !state.waiting.is_empty()
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

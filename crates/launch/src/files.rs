@@ -31,6 +31,10 @@ enum FilesOrder {
     GiveWay(Vec<u64>, bool),
     /// Undo what these marks have changed, newest first.
     Undo(Vec<u64>),
+    /// Remove the next directory that this thread removes without the kernel's knowing.
+    Conceal { thread: i32 },
+    /// Tell whether one was removed so. It is over.
+    Concealed,
     /// Tell what is at this path.
     Look(Vec<u8>),
     /// Tell what a call would touch, that finds something else at these places; without any, at those that were told last.
@@ -42,6 +46,8 @@ enum FilesOrder {
 enum FilesReport {
     /// An order was carried out; a new mark, or nothing.
     Done(u64),
+    /// Whether that is so.
+    Is(bool),
     /// What is at a path.
     Found(Found),
     /// What a call would touch.
@@ -118,6 +124,13 @@ impl UndecidedFiles {
     }
 }
 
+fn is(report: FilesReport) -> io::Result<bool> {
+    match report {
+        FilesReport::Is(is) => Ok(is),
+        _ => Err(unexpected()),
+    }
+}
+
 fn unexpected() -> io::Error {
     io::Error::other("the view has answered another order")
 }
@@ -150,6 +163,15 @@ impl Files for UndecidedFiles {
 
     fn undo(&self, marks: &[u64]) -> io::Result<()> {
         self.order(FilesOrder::Undo(marks.to_vec())).map(drop)
+    }
+
+    fn conceal(&self, thread: Pid) -> io::Result<bool> {
+        let thread = thread.as_raw_nonzero().get();
+        is(self.report(&FilesOrder::Conceal { thread })?)
+    }
+
+    fn concealed(&self) -> io::Result<bool> {
+        is(self.report(&FilesOrder::Concealed)?)
     }
 
     fn at(&self, place: &Path) -> io::Result<At> {
@@ -226,6 +248,11 @@ impl UndoLog {
                     let mark = notifier.mark(view, process.cast_unsigned(), has_borne);
                     mark.map(FilesReport::Done)
                 }
+                FilesOrder::Conceal { thread } => {
+                    let conceals = notifier.conceal(view, thread.cast_unsigned());
+                    Ok(FilesReport::Is(conceals))
+                }
+                FilesOrder::Concealed => notifier.concealed(view).map(FilesReport::Is),
                 FilesOrder::Look(place) => {
                     let found = view.at(Path::new(OsStr::from_bytes(&place)));
                     found.map(|found| FilesReport::Found(found.into()))

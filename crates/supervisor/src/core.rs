@@ -17,6 +17,7 @@ mod guessing;
 mod imaging;
 mod lending;
 mod newborns;
+mod removing;
 mod shutting;
 #[cfg(test)]
 mod simulation;

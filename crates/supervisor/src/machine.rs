@@ -17,6 +17,7 @@ mod pipe;
 mod process;
 mod reach;
 mod readiness;
+mod removing;
 mod seen;
 pub(crate) mod task;
 

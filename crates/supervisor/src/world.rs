@@ -8,6 +8,7 @@ mod claims;
 mod ends;
 mod lending;
 mod readiness;
+mod removing;
 mod shutting;
 
 use std::fmt;
@@ -67,6 +68,7 @@ pub(crate) use claims::{Claim, Claims};
 pub(crate) use ends::{Ends, Expects, Kin};
 pub(crate) use lending::Lends;
 pub(crate) use readiness::{Asking, Told};
+pub(crate) use removing::{Removes, ToTell};
 pub(crate) use shutting::{Shut, Shutting, Still};
 
 /// What is there when a call of a process is met.
@@ -87,6 +89,7 @@ pub(crate) use surmise_checkpoint::Traced;
 pub(crate) trait World:
     Ends<<Self as World>::Process, <Self as World>::Signal>
     + Lends<<Self as World>::Process>
+    + Removes<<Self as World>::Process>
     + Asking
     + Shutting
     + Claims

@@ -148,6 +148,26 @@ impl Notifier {
         }
     }
 
+    /// [`View::conceal`]. False if that is not possible now: a request is postponed, and the kernel may hold locks for it that the
+    /// thread needs.
+    pub fn conceal(&self, view: &View, thread: u32) -> bool {
+        !self.notifier.has_postponed() && view.conceal(thread)
+    }
+
+    /// [`View::concealed`]. Whether a directory was removed.
+    ///
+    /// # Errors
+    /// What the kernel says; then the domain must end.
+    pub fn concealed(&self, view: &View) -> io::Result<bool> {
+        let Some(removed) = view.concealed() else {
+            return Ok(false);
+        };
+        // The listing, too.
+        self.notifier.drop_data(removed.parent.0)?;
+        self.notifier.expire_attributes(removed.node.0)?;
+        Ok(true)
+    }
+
     /// [`View::abandon`].
     ///
     /// # Errors

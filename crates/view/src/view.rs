@@ -7,6 +7,7 @@ mod at;
 mod attributes;
 mod believed;
 mod change;
+mod concealing;
 mod copying;
 mod core;
 mod data;

@@ -300,6 +300,9 @@ impl<W: World> Core<W> {
             }
         }
         match answer {
+            Answer::Continue if self.world.removes_directory(call) => {
+                self.remove_directory(process, asked)
+            }
             Answer::Continue => self.pass(asked),
             answer => {
                 self.world.takes_nothing(call.thread());
@@ -343,15 +346,21 @@ impl<W: World> Core<W> {
         self.respond(call, Answer::Continue)
     }
 
+    /// A call is about to happen.
+    pub(super) fn happens(&mut self, call: &Call) -> Result<(), SupervisorError> {
+        let noted = self.world.happens(call);
+        noted.map_err(fail("look at a call"))?;
+        let touch = self.world.touch(call);
+        let member = self.member_of(call.thread());
+        let member = member.and_then(|process| self.members.get(&process));
+        let record = member.and_then(Member::newest_record);
+        self.objects.files.let_go(call, touch, record);
+        Ok(())
+    }
+
     pub(super) fn respond(&mut self, call: &Call, answer: Answer) -> Result<(), SupervisorError> {
         if answer == Answer::Continue {
-            let noted = self.world.happens(call);
-            noted.map_err(fail("look at a call"))?;
-            let touch = self.world.touch(call);
-            let member = self.member_of(call.thread());
-            let member = member.and_then(|process| self.members.get(&process));
-            let record = member.and_then(Member::newest_record);
-            self.objects.files.let_go(call, touch, record);
+            self.happens(call)?;
         }
         // One that has gone needs no answer.
         let answered = self.world.answer(call, answer);

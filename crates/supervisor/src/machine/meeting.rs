@@ -31,6 +31,7 @@ use crate::objects::files::Files;
 
 pub(super) use apart::{is_apart, touches_nothing};
 pub(super) use process::may_reap_children;
+pub(super) use view::removes_directory;
 
 /// A call with all that a module may ask.
 pub(crate) struct Met<'a> {

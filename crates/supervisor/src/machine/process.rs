@@ -19,7 +19,7 @@ use crate::error::bug;
 use crate::objects::exits::Exit;
 use crate::objects::wait::Told;
 use crate::source::Guess;
-use crate::world::{Born, Expects, Imaged};
+use crate::world::{Born, Expects, Imaged, ToTell};
 
 /// How long a thread may take to stop for an image: one that waits in the kernel for long is not worth
 /// waiting for.
@@ -161,6 +161,30 @@ impl Supervised {
             result => result.ok(),
         };
         let answered = result.map(|result| (call.thread(), result));
+        halted.go_on(answered, Traced::Still, door)?;
+        Ok(answered.is_some())
+    }
+
+    /// As [`Removes::make`](crate::world::Removes::make).
+    pub(super) fn make(
+        &mut self,
+        call: &Call,
+        others: &[PendingCall],
+        to_tell: ToTell<'_>,
+        door: &mut Door,
+    ) -> io::Result<bool> {
+        let mut calls = vec![call.pending()];
+        calls.extend(others);
+        let Ok(mut halted) = self.process.halt(&calls, Vec::new(), IMAGING, door) else {
+            return Ok(false);
+        };
+        let number = i64::from(call.row.number());
+        let result = match halted.call(call.thread(), (number, *call.arguments()), door) {
+            Err(error) if error.raw_os_error().is_none() => return Err(error),
+            result => result.ok(),
+        };
+        let told = result.map(to_tell).transpose()?.flatten();
+        let answered = told.map(|told| (call.thread(), told));
         halted.go_on(answered, Traced::Still, door)?;
         Ok(answered.is_some())
     }

@@ -90,6 +90,20 @@ pub trait Files: AsFd + fmt::Debug {
     /// The domain cannot go on.
     fn undo(&self, marks: &[u64]) -> io::Result<()>;
 
+    /// The next directory that a thread removes is removed without the kernel's knowing, which is told that there is none. False if
+    /// that is not possible now. Until [`Self::concealed`] nothing else is ordered, and the thread's request fails with `EINTR`
+    /// if it would have to wait for a decision.
+    ///
+    /// # Errors
+    /// The domain cannot go on.
+    fn conceal(&self, thread: Pid) -> io::Result<bool>;
+
+    /// Whether one was removed so. It is over.
+    ///
+    /// # Errors
+    /// The domain cannot go on.
+    fn concealed(&self) -> io::Result<bool>;
+
     /// What is at an absolute path in the view. No link is followed, be it on the way or at the end.
     ///
     /// # Errors

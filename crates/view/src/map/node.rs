@@ -90,6 +90,12 @@ impl Binding {
 }
 
 impl Node {
+    /// Whether it is a directory that has lost its name.
+    pub fn is_removed_directory(&self) -> bool {
+        let had = i64::from(self.origin.is_some());
+        self.kind == FileKind::Directory && self.names + had <= 0
+    }
+
     /// Whether the domain changed anything of the inode itself that a listing of changes should
     /// show. The times of a directory are not: they follow its names.
     pub fn is_modified(&self) -> bool {

@@ -12,6 +12,7 @@ use surmise_journal::Journal;
 use surmise_lower::Directory;
 
 use super::believed::Believed;
+use super::concealing::Concealing;
 use super::directories::Directories;
 use super::facts::{Facts, Step, outcome};
 use super::files::Files;
@@ -56,6 +57,7 @@ pub(super) struct Core {
     /// Of whom each open file is, where somebody speculates.
     pub(super) openers: Openers,
     pub(super) undecided: Undecided,
+    pub(super) concealing: Concealing,
     /// What is under way between a commit's preparation and the moment when the domain goes on.
     pub(super) commit: Option<CommitUnderWay>,
     /// How many commits were taken in.
@@ -94,6 +96,7 @@ impl Core {
             believed: Believed::default(),
             openers: Openers::of(config.speculates),
             undecided: Undecided::default(),
+            concealing: Concealing::default(),
             commit: None,
             rebases: 0,
         })

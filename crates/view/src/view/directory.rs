@@ -48,6 +48,7 @@ impl View {
         rewind: bool,
     ) -> io::Result<Arc<Vec<DirectoryEntry>>> {
         let mut core = self.core();
+        core.check_alive(node)?;
         if rewind && core.listings.was_read(handle) {
             drop(core);
             let listed = self.list(node)?;

@@ -88,10 +88,20 @@ impl Family {
 /// The threads of a process, by their numbers in the innermost namespace that they are in.
 fn threads(process: Pid) -> HashSet<u32> {
     let threads = proc::threads(process).unwrap_or_default();
-    let inner = threads
-        .into_iter()
-        .filter_map(|thread| Status::of(thread).ok()?.inner());
+    let inner = threads.into_iter().map(|thread| Status::of(thread).ok());
     inner
-        .map(|inner| inner.as_raw_nonzero().get().unsigned_abs())
+        .flatten()
+        .filter_map(|status| number_of(&status))
         .collect()
+}
+
+/// The number of a thread in the innermost namespace that it is in.
+pub(super) fn inner(thread: u32) -> Option<u32> {
+    let thread = i32::try_from(thread).ok().and_then(Pid::from_raw)?;
+    number_of(&Status::of(thread).ok()?)
+}
+
+fn number_of(status: &Status) -> Option<u32> {
+    let inner = status.inner()?;
+    Some(inner.as_raw_nonzero().get().unsigned_abs())
 }

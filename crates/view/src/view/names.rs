@@ -87,6 +87,7 @@ impl View {
             if core.find(facts, parent, name)?.is_some() {
                 return fail(Errno::EXIST);
             }
+            core.check_alive(parent)?;
             core.check_free(facts, parent, name)?;
             let mut records = Vec::new();
             core.adopt(facts, parent, &mut records)?;
@@ -119,6 +120,7 @@ impl View {
             if core.device_of(facts, node)? != core.device_of(facts, parent)? {
                 return fail(Errno::XDEV);
             }
+            core.check_alive(parent)?;
             core.check_free(facts, parent, name)?;
             let mut records = Vec::new();
             core.adopt(facts, node, &mut records)?;
@@ -156,7 +158,8 @@ impl View {
             }
             core.check_no_mount_point(facts, parent, found)?;
             core.check_empty(facts, found.node)?;
-            core.remove(facts, parent, name, found)
+            core.remove(facts, parent, name, found)?;
+            Ok(core.told_of_removal(parent, found.node)?)
         })
     }
 
@@ -219,6 +222,7 @@ impl Core {
     ) -> Step<()> {
         let source = self.find_existing(facts, from.0, from.1)?;
         let target = self.find(facts, to.0, to.1)?;
+        self.check_alive(to.0)?;
         self.check_rename(facts, from.0, source, to.0, target, mode)?;
         if target.is_some_and(|target| target.node == source.node) {
             // rename(2): two names of one inode stay as they are.

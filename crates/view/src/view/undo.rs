@@ -36,6 +36,11 @@ thread_local! {
     static POSTPONED: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
+/// The thread on whose behalf this one serves the view, if it is one.
+pub(super) fn caller() -> Option<u32> {
+    CALLER.get()
+}
+
 /// What the view knows of what is undecided, besides what the map keeps.
 #[derive(Debug, Default)]
 pub(super) struct Undecided {
@@ -433,7 +438,9 @@ impl Core {
     /// What a change fails with where undecided ones may take the space that it lacks.
     pub(super) fn without_space(&self, error: io::Error) -> io::Error {
         match error.raw_os_error().map(Errno::from_raw_os_error) {
-            Some(Errno::NOSPC | Errno::DQUOT) if self.is_marked() => self.postponed(),
+            Some(Errno::NOSPC | Errno::DQUOT) if self.is_marked() && !self.is_concealing() => {
+                self.postponed()
+            }
             _ => error,
         }
     }
@@ -442,6 +449,7 @@ impl Core {
     fn postponed(&self) -> io::Error {
         let undecided = &self.undecided;
         let is_given_up = undecided.is_abandoned
+            || self.hinders_decision()
             || match CALLER.get() {
                 // The kernel lets no data go of a file while it writes some back, so an undoing would wait for that.
                 Some(0) => !undecided.gives_up.is_empty(),

@@ -3,7 +3,8 @@
 
 use surmise_testkit::tell;
 
-use super::{compile, decided_late, told, torture};
+use super::right::decided_late;
+use super::{compile, told, torture};
 use crate::setting::{Setting, as_each_user};
 
 #[test]

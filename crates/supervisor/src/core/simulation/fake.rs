@@ -15,6 +15,7 @@ mod lending;
 mod log;
 mod meeting;
 mod op;
+mod removing;
 mod sides;
 mod state;
 mod task;

@@ -136,6 +136,11 @@ impl<'a> Plain<'a> {
                 let cell = self.files.changed_by(op).expect("it changes something");
                 self.files.add(cell)
             }
+            Op::Remove(_) => {
+                let cell = self.files.changed_by(op).expect("it changes something");
+                self.files.add(cell);
+                0
+            }
             Op::Put(_) => 1,
             Op::Take => i64::from(self.pipe.pop_front().expect("a byte")),
             Op::Send(_) | Op::Receive | Op::Ask | Op::Poll | Op::Close(_) => {

@@ -51,10 +51,10 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
             followed((HERE, first))?
         }
         // It fails: nothing has no name (path_resolution(7)).
-        Mkdir | Unlink if is_nameless(met, first) => Meeting::Pass(Kind::File),
-        Mkdir | Unlink | Lchown | Lsetxattr | Lremovexattr => named((HERE, first))?,
+        Mkdir | Unlink | Rmdir if is_nameless(met, first) => Meeting::Pass(Kind::File),
+        Mkdir | Unlink | Rmdir | Lchown | Lsetxattr | Lremovexattr => named((HERE, first))?,
         Mkdirat => named((first, second))?,
-        Unlinkat if third & AT_DIRECTORY == 0 => named((first, second))?,
+        Unlinkat => named((first, second))?,
         Fchmodat => followed((first, second))?,
         Symlink => named((HERE, second))?,
         Symlinkat => named((second, third))?,
@@ -77,6 +77,15 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
         }
         _ => Meeting::Wait,
     })
+}
+
+/// Whether a call removes a directory, if it does what its arguments ask for.
+pub(crate) fn removes_directory(name: Syscall, arguments: &[u64; 6]) -> bool {
+    match name {
+        Syscall::Rmdir => true,
+        Syscall::Unlinkat => arguments[2] & AT_DIRECTORY != 0,
+        _ => false,
+    }
 }
 
 fn is_nameless(met: &Met<'_>, path: u64) -> bool {
@@ -142,8 +151,8 @@ fn served(met: &Met<'_>, number: u64) -> io::Result<Meeting> {
     )
 }
 
-/// A directory that is removed is dead to the kernel for ever, and one that is moved has its new name in the
-/// kernel for each process that has it open or works there, whatever the view does. So names of files are moved alone.
+/// A directory that is moved has its new name in the kernel for each process that has it open or works there, whatever the view
+/// does. So names of files are moved alone.
 fn moving(met: &Met<'_>, paths: [(u64, u64); 2]) -> io::Result<Meeting> {
     let Known { seen, files, .. } = met.known;
     for path in paths {
@@ -207,6 +216,14 @@ mod tests {
         }
 
         fn undo(&self, _: &[u64]) -> io::Result<()> {
+            unreachable!("nothing is changed")
+        }
+
+        fn conceal(&self, _: Pid) -> io::Result<bool> {
+            unreachable!("nothing is changed")
+        }
+
+        fn concealed(&self) -> io::Result<bool> {
             unreachable!("nothing is changed")
         }
 

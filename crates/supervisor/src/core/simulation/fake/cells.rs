@@ -15,7 +15,7 @@ impl Cells {
     pub(in crate::core::simulation) fn changed_by(&self, op: Op) -> Option<usize> {
         match op {
             Op::Add(name) => Some(self.led(name)),
-            Op::Turn(name) => Some(FILES + name),
+            Op::Turn(name) | Op::Remove(name) => Some(FILES + name),
             _ => None,
         }
     }
@@ -24,7 +24,7 @@ impl Cells {
     pub(in crate::core::simulation) fn seen_by(&self, op: Op) -> Vec<usize> {
         match op {
             Op::Look(name) | Op::Add(name) => vec![FILES + name, self.led(name)],
-            Op::Turn(name) => vec![FILES + name],
+            Op::Turn(name) | Op::Remove(name) => vec![FILES + name],
             Op::List => (0..CELLS).collect(),
             _ => Vec::new(),
         }

@@ -16,7 +16,7 @@ impl Fake {
         match self.0.borrow().op_of(call) {
             Op::Look(_) | Op::List => Touch::Looks,
             Op::Add(_) => Touch::Changes,
-            Op::Turn(_) => Touch::Binds,
+            Op::Turn(_) | Op::Remove(_) => Touch::Binds,
             _ => Touch::Nothing,
         }
     }
@@ -43,7 +43,7 @@ impl Fake {
         let looks = match op {
             Op::Look(name) => vec![path(name, Manner::Looks)],
             Op::Add(name) => vec![path(name, Manner::Changes)],
-            Op::Turn(name) => vec![inode(FILES + name, Manner::Changes)],
+            Op::Turn(name) | Op::Remove(name) => vec![inode(FILES + name, Manner::Changes)],
             Op::List => (0..CELLS).map(|cell| inode(cell, Manner::Looks)).collect(),
             _ => return Reach::Nothing,
         };
@@ -88,7 +88,13 @@ impl Fake {
 impl State {
     /// Whether a call that is let go takes its time.
     pub(super) fn begins_flight(&mut self, pid: Pid, op: Op) -> bool {
-        let may_fly = matches!(op, Op::Look(_) | Op::List | Op::Add(_) | Op::Turn(_));
+        let is_about_files = |op| {
+            matches!(
+                op,
+                Op::Look(_) | Op::List | Op::Add(_) | Op::Turn(_) | Op::Remove(_)
+            )
+        };
+        let may_fly = is_about_files(op);
         let flies = may_fly && self.rng.u8(..3) == 0;
         let task = self.task(pid);
         (task.flies, task.waits_in) = (flies, task.waits_in.filter(|_| !flies));

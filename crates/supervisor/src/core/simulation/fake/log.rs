@@ -12,6 +12,7 @@ use rustix::process::Pid;
 use surmise_sys::seccomp::{Answer, Notification};
 use surmise_syscalls::Row;
 
+use super::removing::Concealing;
 use super::state::{Mark, Shared, State};
 use crate::durability::{Durability, Verdict};
 use crate::objects::files::{At, Files, Look, Touches};
@@ -92,6 +93,21 @@ impl Files for Log {
         }
         state.forget(marks);
         Ok(())
+    }
+
+    fn conceal(&self, thread: Pid) -> io::Result<bool> {
+        let state = &mut *self.state.borrow_mut();
+        let conceals = state.rng.u8(..8) != 0;
+        state.concealing = conceals.then_some(Concealing {
+            thread,
+            has_removed: false,
+        });
+        Ok(conceals)
+    }
+
+    fn concealed(&self) -> io::Result<bool> {
+        let concealing = self.state.borrow_mut().concealing.take();
+        Ok(concealing.is_some_and(|concealing| concealing.has_removed))
     }
 
     fn at(&self, _: &Path) -> io::Result<At> {

@@ -24,7 +24,7 @@ pub(super) fn meet(state: &State, call: &Call, member: Option<&Member<Fake>>) ->
     }
     match state.op_of(call) {
         Op::Look(_) | Op::List | Op::Poll => Meeting::Pass(Kind::File),
-        Op::Add(_) | Op::Turn(_) => Meeting::Act(Act::Change([None; 2])),
+        Op::Add(_) | Op::Turn(_) | Op::Remove(_) => Meeting::Act(Act::Change([None; 2])),
         Op::Put(_) => Meeting::Act(Act::Put {
             descriptor: 1,
             bytes: (thread, 1),

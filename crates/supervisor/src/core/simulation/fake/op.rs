@@ -18,6 +18,8 @@ pub(in crate::core::simulation) enum Op {
     Add(usize),
     /// Has a name lead to the next file.
     Turn(usize),
+    /// Likewise, by a call that the view carries out unknown to the kernel.
+    Remove(usize),
     /// Writes a number to the stream.
     Put(u8),
     /// Reads a byte from the pipe.
@@ -96,6 +98,7 @@ impl Op {
             0..=3 => Self::Look(place),
             4 => Self::List,
             5 | 6 => Self::Add(place),
+            7 if hash & (1 << 60) != 0 => Self::Remove(place),
             7 => Self::Turn(place),
             8..=10 => Self::Put((hash >> 40) as u8),
             11 | 12 => Self::Take,
@@ -133,6 +136,7 @@ impl Op {
             Self::List => Syscall::Getdents,
             Self::Add(_) => Syscall::Chmod,
             Self::Turn(_) => Syscall::Rename,
+            Self::Remove(_) => Syscall::Rmdir,
             Self::Put(_) => Syscall::Write,
             Self::Take => Syscall::Read,
             Self::Send(_) => Syscall::Writev,

@@ -16,6 +16,7 @@ use super::cells::{CELLS, Cells};
 use super::family::{End, Families};
 use super::images::Held;
 use super::op::{FAILED, Op};
+use super::removing::Concealing;
 use super::sides::{BROKEN, END, NO_END, Side, Sides};
 use super::task::{Task, Tasks};
 use crate::call::Call;
@@ -55,6 +56,7 @@ pub(in crate::core::simulation) struct State {
     pub(super) elsewhere: Arc<HashSet<PathBuf>>,
     pub(super) marks: Vec<Mark>,
     /// Of each cell, the marks whose changes are undecided, and what was before: the lowest first.
+    pub(super) concealing: Option<Concealing>,
     pub(super) layers: [Vec<(u64, i64)>; CELLS],
     pub(super) marks_made: u64,
     pub(in crate::core::simulation) pipe: VecDeque<u8>,
@@ -123,6 +125,7 @@ impl State {
             first_sides,
             files: Cells::default(),
             marks: Vec::new(),
+            concealing: None,
             layers: Default::default(),
             marks_made: 0,
             pipe: VecDeque::new(),
@@ -367,6 +370,10 @@ impl State {
         Some(match op {
             Op::Look(_) | Op::List => self.files.told(op),
             Op::Add(_) | Op::Turn(_) => self.change(pid, op),
+            Op::Remove(_) => {
+                self.change(pid, op);
+                0
+            }
             Op::Put(byte) => {
                 let written = self.written(pid, byte);
                 self.stream.push(written);

@@ -1,0 +1,69 @@
+//! Removals of directories while something is undecided.
+//!
+//! The kernel would hold a directory dead for ever that was removed. So the view has it believe that the directory was not there,
+//! and the caller is told that the removal has succeeded.
+
+use rustix::io::Errno;
+use rustix::process::Pid;
+
+use super::Core;
+use super::imaging::Shot;
+use crate::error::{SupervisorError, bug, fail};
+use crate::waits::Asked;
+use crate::world::World;
+
+impl<W: World> Core<W> {
+    /// A call of a member removes a directory, and the view knows whose change that is.
+    pub(super) fn remove_directory(
+        &mut self,
+        process: Pid,
+        asked: &Asked,
+    ) -> Result<(), SupervisorError> {
+        // A thread that has stopped to take a signal would have to be stopped elsewhere, and one that has lent the memory
+        // cannot be.
+        if self.waits.have_signal(process) || self.lendings.concern(process) {
+            return self.wait(process, asked);
+        }
+        self.gather()?;
+        let call = &asked.call;
+        let others = self.pending_calls(process);
+        self.happens(call)?;
+        let (Some(member), Some(log)) = (self.members.get_mut(&process), self.objects.files.log())
+        else {
+            return self.pass(asked);
+        };
+        let conceals = log.conceal(call.thread());
+        if !conceals.map_err(fail("have a directory removed"))? {
+            return self.wait(process, asked);
+        }
+        let mut gave_up = false;
+        let made = self
+            .world
+            .make(&mut member.process, call, &others, &mut |result| {
+                let is_removed = log.concealed()?;
+                gave_up = result == -i64::from(Errno::INTR.raw_os_error());
+                match (is_removed, gave_up, result) {
+                    (true, ..) => Ok(Some(0)),
+                    (_, true, _) => Ok(None),
+                    (.., 0) => Err(bug("the kernel knows of a removal that may be undone")),
+                    (.., result) => Ok(Some(result)),
+                }
+            });
+        let is_answered = made.map_err(fail("have a directory removed"))?;
+        // It may not have come to that.
+        let over = log.concealed();
+        over.map_err(fail("have a directory removed"))?;
+        self.objects.files.past(call.thread());
+        self.forget_answered()?;
+        if is_answered {
+            return Ok(());
+        }
+        if gave_up {
+            self.sources.be_truthful(call.thread());
+        }
+        match self.without_image(call)? {
+            Shot::Waits => self.wait(process, asked),
+            Shot::Taken | Shot::Again => Ok(()),
+        }
+    }
+}
