@@ -13,6 +13,7 @@ mod lends;
 mod partings;
 mod programs;
 mod queues;
+mod removals;
 mod right;
 mod shut;
 mod spaces;

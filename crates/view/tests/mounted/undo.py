@@ -130,5 +130,40 @@ def main():
         assert os.pread(held, 100, 0) == b"one data"
         other.communicate(b"word\n")
 
+    # A directory whose removal the kernel does not know of.
+    os.mkdir(at("own/shut"))
+    there = os.open(at("own/shut"), os.O_RDONLY)
+    turn("removes")
+    assert is_refused(lambda: os.rmdir(at("own/shut")))
+    turn("removed")
+    assert not os.path.lexists(at("own/shut")) and "shut" not in os.listdir(at("own"))
+    assert os.fstat(there).st_nlink == 0
+    makers = {
+        "file": lambda: os.open("x", os.O_CREAT | os.O_WRONLY, dir_fd=there),
+        "directory": lambda: os.mkdir("x", dir_fd=there),
+        "symbolic link": lambda: os.symlink("y", "x", dir_fd=there),
+        "link": lambda: os.link(at("own/file"), "x", dst_dir_fd=there),
+        "rename": lambda: os.rename(at("own/file"), "x", dst_dir_fd=there),
+        "look": lambda: os.open("x", os.O_RDONLY, dir_fd=there),
+    }
+    made = [name for name, make in makers.items() if not is_refused(make)]
+    assert not made, made
+    # The C library takes the kernel's ENOENT for the end.
+    assert os.listdir(there) == []
+    turn("is shut")
+    assert "shut" in os.listdir(at("own")) and os.fstat(there).st_nlink == 2
+    os.close(os.open("x", os.O_CREAT | os.O_WRONLY, dir_fd=there))
+    assert os.listdir(at("own/shut")) == ["x"]
+    os.unlink(at("own/shut/x"))
+    os.rmdir(at("own/shut"))
+
+
+def is_refused(call):
+    try:
+        call()
+    except FileNotFoundError:
+        return True
+    return False
+
 
 main()

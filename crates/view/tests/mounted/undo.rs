@@ -51,8 +51,21 @@ fn direct(stage: &Stage, notifier: &Notifier, mut client: Client) {
     let mark = notifier.mark(view, process, true).unwrap();
     client.say("write");
     asked.recv_timeout(PATIENCE).unwrap();
+    assert!(!notifier.conceal(view, process), "a request is postponed");
     notifier.give_up(view, &[mark]).unwrap();
     client.hear("gave up");
+    notifier.undo(view, &[mark]).unwrap();
+    client.say("look");
+
+    client.hear("removes");
+    let mark = notifier.mark(view, process, true).unwrap();
+    assert!(notifier.conceal(view, process));
+    client.say("remove");
+    client.hear("removed");
+    assert!(notifier.concealed(view).unwrap());
+    assert!(!notifier.concealed(view).unwrap(), "it is over");
+    client.say("look");
+    client.hear("is shut");
     notifier.undo(view, &[mark]).unwrap();
     client.say("look");
     client.end();
