@@ -1,7 +1,7 @@
 //! Removals of directories while something is undecided.
 //!
-//! The kernel would hold a directory dead for ever that was removed. So the view has it believe that the directory was not there,
-//! and the caller is told that the removal has succeeded.
+//! The kernel would hold a directory dead for ever that was removed. So the view has it believe that the call was interrupted, and
+//! the caller is told that the removal has succeeded.
 
 use rustix::io::Errno;
 use rustix::process::Pid;

@@ -90,9 +90,9 @@ pub trait Files: AsFd + fmt::Debug {
     /// The domain cannot go on.
     fn undo(&self, marks: &[u64]) -> io::Result<()>;
 
-    /// The next directory that a thread removes is removed without the kernel's knowing, which is told that there is none. False if
-    /// that is not possible now. Until [`Self::concealed`] nothing else is ordered, and the thread's request fails with `EINTR`
-    /// if it would have to wait for a decision.
+    /// The next directory that a thread removes is removed without the kernel's knowing, which is told `EINTR`. False if that is
+    /// not possible now. Until [`Self::concealed`] nothing else is ordered, and the thread's request fails with `EINTR`, too, if it
+    /// would have to wait for a decision.
     ///
     /// # Errors
     /// The domain cannot go on.

@@ -21,7 +21,7 @@ use super::{View, fail};
 use crate::borrowed::Borrowed;
 use crate::copies::COPY_STEP;
 use crate::record::Record;
-use crate::types::{Attributes, NodeId};
+use crate::types::{Attributes, FileKind, NodeId};
 
 /// How much a copy moves at once that has to look where each byte is.
 const MEMORY_STEP: u64 = 1 << 20;
@@ -33,6 +33,19 @@ pub(super) struct Lent {
 }
 
 impl View {
+    /// The last byte of an open file, and where it is.
+    pub(crate) fn last_byte(&self, node: NodeId) -> Option<(u64, u8)> {
+        let is_file = {
+            let mut core = self.locked();
+            core.known.is_open(node) && core.kind(node).ok()? == FileKind::Regular
+        };
+        let size = is_file.then(|| self.attributes(node).ok())??.attributes;
+        let offset = size.identity.size.checked_sub(1)?;
+        let mut byte = [0];
+        // What cannot be read now could not be through a mapping, either.
+        (self.read(node, offset, &mut byte).ok()? == 1).then_some((offset, byte[0]))
+    }
+
     /// Reads at `offset` until `buffer` is full or the file ends; returns the bytes read.
     pub fn read(&self, node: NodeId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let range = offset..offset.saturating_add(buffer.len() as u64);

@@ -27,7 +27,7 @@ use super::openers::Opener;
 use super::running::{Stale, StaleEntry};
 use super::{View, fail};
 use crate::record::Record;
-use crate::types::{FileKind, MarkId, NodeId, Timestamp};
+use crate::types::{MarkId, NodeId, Timestamp};
 
 thread_local! {
     /// The thread on whose behalf this one serves the view: 0 for the kernel's own, nothing outside of requests.
@@ -178,19 +178,6 @@ impl View {
     /// requests have the number 0. Before the first call of this method, what the thread changes is the newest mark's.
     pub fn serves(&self, thread: u32) {
         CALLER.set(Some(thread));
-    }
-
-    /// The last byte of an open file, and where it is.
-    pub(crate) fn last_byte(&self, node: NodeId) -> Option<(u64, u8)> {
-        let is_file = {
-            let mut core = self.locked();
-            core.known.is_open(node) && core.kind(node).ok()? == FileKind::Regular
-        };
-        let size = is_file.then(|| self.attributes(node).ok())??.attributes;
-        let offset = size.identity.size.checked_sub(1)?;
-        let mut byte = [0];
-        // What cannot be read now could not be through a mapping, either.
-        (self.read(node, offset, &mut byte).ok()? == 1).then_some((offset, byte[0]))
     }
 
     /// Whether a request that was postponed by this thread may have its answer by now.
