@@ -33,6 +33,13 @@ static void look(void)
     is("its error", errno, ENOENT);
 }
 
+/* A process that was just born is taken for one that is about to execute a program, and is left alone. */
+static void look_for_a_while(void)
+{
+    for (int times = 0; times < 15; times++)
+        look();
+}
+
 /* Whether there is something to be read, once there is or at once. */
 static int ask(int way, int end, int waits)
 {
@@ -96,6 +103,8 @@ static void others(void)
     fflush(stdout);
     pid_t child = fork();
     is("fork", child >= 0, 1);
+    if (!child)
+        look_for_a_while();
     for (int way = 0; way < WAYS; way++) {
         if (child) {
             look();
@@ -129,6 +138,7 @@ static void tokens(void)
         is("fork", child >= 0, 1);
         if (child)
             continue;
+        look_for_a_while();
         for (int round = 0; round < ROUNDS; round++) {
             do {
                 is("a token", ask(PSELECT, ends[0], 1), 1);

@@ -155,6 +155,9 @@ fn look(process: Pid, part: Part, seen: &Seen) -> io::Result<Found> {
                     (false, _) => opened(process, directory, manner, seen),
                 };
             }
+            if follows && let Some(number) = devices::named_descriptor(seen.names(), &string) {
+                return opened(process, number, manner, seen);
+            }
             if is_elsewhere(&string, seen) {
                 return Ok(Found::Nothing);
             }
@@ -377,6 +380,28 @@ mod tests {
             assert_eq!(found.expect("look"), Reach::Everything, "{name}");
             let found = reach(own, (Syscall::Wait4, &arguments), &seen);
             assert_eq!(found.expect("look"), Reach::Nothing, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_names_a_descriptor_reaches_what_is_open_there() {
+        let (reader, _writer) = rustix::pipe::pipe().expect("a pipe");
+        let own = rustix::process::getpid();
+        let seen = Seen::in_view();
+        let of = |name, path: String| {
+            let path = std::ffi::CString::new(path).expect("a path");
+            let arguments = [path.as_ptr() as u64, 0, 0, 0, 0, 0];
+            reach(own, (name, &arguments), &seen).expect("look")
+        };
+        let number = reader.as_raw_fd();
+        let path = |end: &str| format!("/proc/self/fd/{number}{end}");
+        assert_eq!(of(Syscall::Chmod, path("")), Reach::Nothing);
+        for (name, path) in [
+            (Syscall::Chmod, path("/")),
+            (Syscall::Chmod, "/proc/self/fd/+1".into()),
+            (Syscall::Lchown, path("")),
+        ] {
+            assert!(matches!(of(name, path), Reach::At { .. }));
         }
     }
 

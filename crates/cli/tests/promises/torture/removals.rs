@@ -1,4 +1,5 @@
-//! S31: directories are removed while something is undecided, and are there again where that is undone.
+//! S31: directories are removed while something is undecided, and are there again where that is undone; and modes are changed by
+//! paths that name descriptors.
 
 use super::right::decided_late;
 use super::torture;
@@ -15,4 +16,21 @@ fn directories_are_removed_and_nothing_waits_for_that() {
     };
     torture("removals", &command, prepare);
     decided_late(&command, prepare);
+}
+
+/// The C library opens a file, and changes its mode by the descriptor's name in `/proc`, where no link is to be followed.
+#[test]
+fn modes_are_changed_by_the_names_of_descriptors() {
+    const PROGRAM: &str = "\
+import os
+os.mkdir('directory')
+for path in ['file', 'directory/file']:
+    open(path, 'w').close()
+    for mode in range(0o600, 0o604):
+        os.chmod(path, mode, follow_symlinks=False)
+        print(path, oct(os.stat(path).st_mode))
+";
+    let command = ["/usr/bin/python3", "-c", PROGRAM];
+    torture("modes", &command, |_| true);
+    decided_late(&command, |_| true);
 }

@@ -135,6 +135,14 @@ fn place(met: &Met<'_>, path: (u64, u64), last: Last) -> io::Result<Option<PathB
 
 /// A change of what a path leads to.
 fn change(met: &Met<'_>, path: (u64, u64), last: Last) -> io::Result<Meeting> {
+    let seen = met.known.seen;
+    if last == Last::Followed
+        && !seen.has_jails()
+        && let Some(text) = task::string(met.process, path.1)
+        && let Some(number) = devices::named_descriptor(seen.names(), &text)
+    {
+        return served(met, number);
+    }
     Ok(match place(met, path, last)? {
         Some(_) => Meeting::Act(Act::Change([None; 2])),
         None => Meeting::Wait,

@@ -113,6 +113,15 @@ pub(crate) fn is_fact(names: &Names, text: &CStr) -> bool {
         || is_of_machine(text) && names.has_mount_at(Path::new("/sys"))
 }
 
+/// The number of the caller's descriptor that a path names, by which the kernel follows it to what is open there. So the C library
+/// changes the mode of what is no symbolic link.
+pub(crate) fn named_descriptor(names: &Names, text: &CStr) -> Option<u64> {
+    let number = text.to_bytes().strip_prefix(b"/proc/self/fd/")?;
+    let are_digits = number.iter().all(u8::is_ascii_digit);
+    let number = std::str::from_utf8(number).ok()?.parse().ok()?;
+    (are_digits && names.has_mount_at(Path::new("/proc"))).then_some(number)
+}
+
 fn is_of_machine(text: &CStr) -> bool {
     let place = Path::new(OsStr::from_bytes(text.to_bytes()));
     let name = place.file_name().unwrap_or_default();
