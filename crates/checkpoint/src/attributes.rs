@@ -82,7 +82,6 @@ impl Changed {
         }
     }
 
-    /// Gives a process back all of it.
     /// The signals that the process may take in another way since.
     pub(crate) fn handled(self) -> impl Iterator<Item = u32> {
         (1..=64).filter(move |signal| self.has_handler(*signal))

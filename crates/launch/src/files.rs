@@ -111,6 +111,13 @@ impl UndecidedFiles {
         }
     }
 
+    fn ask(&self, order: &FilesOrder) -> io::Result<bool> {
+        match self.report(order)? {
+            FilesReport::Is(is) => Ok(is),
+            _ => Err(unexpected()),
+        }
+    }
+
     fn report(&self, order: &FilesOrder) -> io::Result<FilesReport> {
         self.link.send(order)?;
         match self.link.receive()? {
@@ -121,13 +128,6 @@ impl UndecidedFiles {
             Some(report) => Ok(report),
             None => Err(io::Error::other("the view has ended")),
         }
-    }
-}
-
-fn is(report: FilesReport) -> io::Result<bool> {
-    match report {
-        FilesReport::Is(is) => Ok(is),
-        _ => Err(unexpected()),
     }
 }
 
@@ -167,11 +167,11 @@ impl Files for UndecidedFiles {
 
     fn conceal(&self, thread: Pid) -> io::Result<bool> {
         let thread = thread.as_raw_nonzero().get();
-        is(self.report(&FilesOrder::Conceal { thread })?)
+        self.ask(&FilesOrder::Conceal { thread })
     }
 
     fn concealed(&self) -> io::Result<bool> {
-        is(self.report(&FilesOrder::Concealed)?)
+        self.ask(&FilesOrder::Concealed)
     }
 
     fn at(&self, place: &Path) -> io::Result<At> {

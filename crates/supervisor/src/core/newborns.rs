@@ -13,24 +13,17 @@ const GUESSABLE: u64 = 25;
 /// Of how many processes it is known.
 const KNOWN_MAX: usize = 4096;
 
-/// Of processes that depend on nothing: how many calls of them might still be made as they are, since they may be about to execute
-/// a program.
+/// Of processes that depend on nothing: how many calls of each are still left alone, since it may be about to execute a program.
 #[derive(Debug, Default)]
 pub(super) struct Newborns(Map<Pid, u64>);
 
 impl Newborns {
-    /// Takes note of a call of a process that might be guessed. Whether the process is to be left alone.
-    fn has_called(&mut self, process: Pid, has_executed: impl FnOnce() -> bool) -> bool {
+    fn left(&mut self, process: Pid) -> &mut u64 {
         if self.0.len() >= KNOWN_MAX {
             // Of processes that have ended, too.
             self.0.clear();
         }
-        let left = self.0.entry(process).or_insert(GUESSABLE);
-        *left = match left.checked_sub(1) {
-            Some(left) if !has_executed() => left,
-            _ => 0,
-        };
-        *left > 0
+        self.0.entry(process).or_insert(GUESSABLE)
     }
 }
 
@@ -41,16 +34,16 @@ impl<W: World> Core<W> {
         if let Some(member) = self.members.get(&process) {
             return Ok(member.may_execute());
         }
-        let world = &self.world;
-        let mut failed = Ok(());
-        let is_newborn = self.newborns.has_called(process, || {
-            let executed = world.has_executed(process);
-            executed.unwrap_or_else(|error| {
-                failed = Err(error);
-                true
-            })
-        });
-        failed.map_err(fail("look at a process"))?;
-        Ok(is_newborn)
+        let left = self.newborns.left(process);
+        if *left == 0 {
+            return Ok(false);
+        }
+        let executed = self.world.has_executed(process);
+        let has_executed = executed.map_err(fail("look at a process"))?;
+        *left = match has_executed {
+            true => 0,
+            false => *left - 1,
+        };
+        Ok(!has_executed)
     }
 }

@@ -27,15 +27,17 @@ impl<W: World> Core<W> {
         self.gather()?;
         let call = &asked.call;
         let others = self.pending_calls(process);
-        self.happens(call)?;
-        let (Some(member), Some(log)) = (self.members.get_mut(&process), self.objects.files.log())
-        else {
-            return self.pass(asked);
-        };
-        let conceals = log.conceal(call.thread());
+        let conceals = self.objects.files.conceal(call.thread());
         if !conceals.map_err(fail("have a directory removed"))? {
             return self.wait(process, asked);
         }
+        self.happens(call)?;
+        let (Some(member), Some(log)) = (self.members.get_mut(&process), self.objects.files.log())
+        else {
+            return Err(fail("have a directory removed")(bug(
+                "no member removes it",
+            )));
+        };
         let mut gave_up = false;
         let made = self
             .world
@@ -50,7 +52,7 @@ impl<W: World> Core<W> {
                 }
             });
         let is_answered = made.map_err(fail("have a directory removed"))?;
-        // It may not have come to that.
+        // The threads may not have stopped, or the process has been killed: nobody is told.
         let over = log.concealed();
         over.map_err(fail("have a directory removed"))?;
         self.objects.files.past(call.thread());

@@ -325,6 +325,35 @@ mod tests {
         assert!(!zombies(own).expect("look").contains(&pid));
     }
 
+    #[test]
+    fn a_shells_child_has_executed_nothing_until_it_executes_a_program() {
+        let child_of = |script| {
+            let mut shell = Command::new("sh");
+            let mut shell = shell.args(["-c", script]).stdin(Stdio::piped()).spawn();
+            let shell = shell.as_mut().expect("a shell");
+            let pid = Pid::from_raw(shell.id() as i32).expect("a number");
+            let begun = Instant::now();
+            // It reads until its input is closed.
+            let has = loop {
+                assert!(begun.elapsed() < Duration::from_secs(10), "{script}");
+                let found = children(pid).expect("look");
+                let name = found.first().and_then(|child| proc::name(*child).ok());
+                match (found.first(), name) {
+                    (Some(child), Some(name)) if script.contains(&name) => {
+                        break has_executed(*child).expect("look");
+                    }
+                    _ => std::thread::yield_now(),
+                }
+            };
+            assert!(has_executed(pid).expect("look"), "the shell itself");
+            drop(shell.stdin.take());
+            shell.wait().expect("its end");
+            has
+        };
+        assert!(child_of("cat; :"));
+        assert!(!child_of("(read sh); :"));
+    }
+
     /// What becomes of a call by which a shell waits for children, with each of these options, once there are those that
     /// `awaited` finds.
     fn outlooks(

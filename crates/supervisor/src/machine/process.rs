@@ -150,19 +150,9 @@ impl Supervised {
         others: &[PendingCall],
         door: &mut Door,
     ) -> io::Result<bool> {
-        let mut calls = vec![call.pending()];
-        calls.extend(others);
-        let Ok(mut halted) = self.process.halt(&calls, Vec::new(), IMAGING, door) else {
-            return Ok(false);
-        };
-        let number = i64::from(call.row.number());
-        let result = match halted.depute((number, *call.arguments()), door) {
-            Err(error) if error.raw_os_error().is_none() => return Err(error),
-            result => result.ok(),
-        };
-        let answered = result.map(|result| (call.thread(), result));
-        halted.go_on(answered, Traced::Still, door)?;
-        Ok(answered.is_some())
+        self.answer_by(call, others, door, |halted, made, door| {
+            unless_numbered(halted.depute(made, door))
+        })
     }
 
     /// As [`Removes::make`](crate::world::Removes::make).
@@ -173,18 +163,29 @@ impl Supervised {
         to_tell: ToTell<'_>,
         door: &mut Door,
     ) -> io::Result<bool> {
+        self.answer_by(call, others, door, |halted, made, door| {
+            let result = unless_numbered(halted.call(call.thread(), made, door))?;
+            Ok(result.map(to_tell).transpose()?.flatten())
+        })
+    }
+
+    /// Stops all threads, and gives the one that waits in a call the result that `make` finds for that call. False if the threads do
+    /// not stop, or there is none.
+    fn answer_by(
+        &mut self,
+        call: &Call,
+        others: &[PendingCall],
+        door: &mut Door,
+        make: impl FnOnce(&mut Halted<'_>, (i64, [u64; 6]), &mut Door) -> io::Result<Option<i64>>,
+    ) -> io::Result<bool> {
         let mut calls = vec![call.pending()];
         calls.extend(others);
         let Ok(mut halted) = self.process.halt(&calls, Vec::new(), IMAGING, door) else {
             return Ok(false);
         };
         let number = i64::from(call.row.number());
-        let result = match halted.call(call.thread(), (number, *call.arguments()), door) {
-            Err(error) if error.raw_os_error().is_none() => return Err(error),
-            result => result.ok(),
-        };
-        let told = result.map(to_tell).transpose()?.flatten();
-        let answered = told.map(|told| (call.thread(), told));
+        let result = make(&mut halted, (number, *call.arguments()), door)?;
+        let answered = result.map(|result| (call.thread(), result));
         halted.go_on(answered, Traced::Still, door)?;
         Ok(answered.is_some())
     }
@@ -456,5 +457,13 @@ fn carry_out(
             }
             Ok(Some(result))
         }
+    }
+}
+
+/// Nothing where the kernel has refused.
+fn unless_numbered<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.raw_os_error().is_none() => Err(error),
+        result => Ok(result.ok()),
     }
 }

@@ -170,6 +170,11 @@ impl ViewFiles {
             .ok_or_else(|| bug("a mark is there, and no undo log"))
     }
 
+    /// As [`Files::conceal`]; false also without an undo log.
+    pub(crate) fn conceal(&self, thread: Pid) -> io::Result<bool> {
+        self.log().map_or(Ok(false), |log| log.conceal(thread))
+    }
+
     /// What a call of a process is to be met with.
     pub(crate) fn around<'a, W: World>(&'a self, member: Option<&'a Member<W>>) -> Around<'a, W> {
         Around {

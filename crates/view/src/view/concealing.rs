@@ -1,10 +1,10 @@
 //! Directories that are removed without the kernel's knowing.
 //!
-//! A directory that the kernel has removed is dead to it for ever: whoever has it open or works there can make nothing in it, also
-//! when the removal is undone. So where a removal may have to be undone, the kernel asks for it, after its own checks, and is told
-//! that the request was interrupted. It cannot know then what has become of the name, so it drops the name (`fuse_rmdir` of the
-//! kernel), and the directory lives on. What the kernel would refuse in a dead directory the view refuses then ([`Core::check_alive`]). If the removal is undone,
-//! the kernel finds the same directory again by its name.
+//! A directory that the kernel has removed is dead to the kernel for ever: processes that have it open or work there can make
+//! nothing in it, also when the removal is undone. So where a removal may have to be undone, the kernel asks for it, after its own
+//! checks, and is told that the request was interrupted. The kernel cannot know then what has become of the name, so it drops the
+//! name (its `fuse_rmdir`), and the directory lives on. What the kernel would refuse in a dead directory the view refuses
+//! ([`Core::check_alive`]). If the removal is undone, the kernel finds the same directory again by its name.
 
 use std::io;
 
@@ -41,8 +41,8 @@ impl Concealing {
 impl View {
     /// The next directory that this thread removes is removed without the kernel's knowing, which is told `EINTR`. The caller
     /// of this method waits for that, and decides nothing before [`Self::concealed`]. So a request of that thread which would
-    /// have to wait for a decision fails with `EINTR`, too. The thread is named by its number in the caller's namespace. False if that is
-    /// not possible: its number in its own is not known.
+    /// have to wait for a decision fails with `EINTR`, too. The thread is named by its number in the caller's namespace. False if its
+    /// number in its own namespace is not known.
     pub fn conceal(&self, thread: u32) -> bool {
         let thread = families::inner(thread);
         self.locked().concealing = Concealing {

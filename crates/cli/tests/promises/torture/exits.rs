@@ -89,9 +89,6 @@ fn python(setting: &Setting) -> bool {
     has("python3")
 }
 
-/// How often a command is run with wrong guesses until an exit is undone.
-const RUNS: usize = 5;
-
 /// Runs a command plainly, then with right guesses that are decided after 30 ms, and then with some that are wrong.
 fn collected(name: &str, command: &[&str], prepare: impl Fn(&Setting) -> bool) {
     as_each_user(|setting| {
@@ -100,7 +97,9 @@ fn collected(name: &str, command: &[&str], prepare: impl Fn(&Setting) -> bool) {
             return;
         }
         let wanted = plain.plain(command).outcome();
-        let run = |guesses: &str| {
+        // On a busy machine few parents ask before the decision.
+        let mut told_at_all = 0;
+        for guesses in ["1:30ms", "0.7:10ms:0.3"] {
             let mut arguments = vec!["run", "--predict-right", guesses];
             arguments.extend(["--stats", "--json", "--"]);
             arguments.extend(command);
@@ -114,16 +113,13 @@ fn collected(name: &str, command: &[&str], prepare: impl Fn(&Setting) -> bool) {
                 "{name} {guesses}: {held} exits held, {told} told, {undone} undone"
             ));
             assert!(held > 0, "{speculation}");
-            (told, undone)
-        };
-        let (told_if_right, undone) = run("1:30ms");
-        assert_eq!(undone, 0, "{name}: what is right was undone");
-        // A short program may have all its exits depend on right guesses.
-        let mut wrong = (0..RUNS).map(|_| run("0.7:10ms:0.3"));
-        let wrong = wrong.find(|(_, undone)| *undone > 0);
-        let (told_if_wrong, _) = wrong.unwrap_or_else(|| panic!("{name}: no exit was undone"));
-        // On a busy machine few parents ask before the decision.
-        let told_at_all = told_if_right + told_if_wrong;
+            told_at_all += told;
+            assert_eq!(
+                undone > 0,
+                guesses.matches(':').count() > 1,
+                "{speculation}"
+            );
+        }
         assert!(told_at_all > 0, "{name}: no parent was told");
     });
 }

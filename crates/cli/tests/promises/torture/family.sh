@@ -1,6 +1,9 @@
-# Subshells, jobs and what they end with. Each looks at names first, of which some are not there.
+# Subshells, jobs and what they end with. Each looks at names first, of which some are not there: so often that it is not taken
+# for a process that is about to execute a program.
 look() {
-    for file in /etc/p* /usr/l* /none/$1; do test -e "$file"; done
+    for turn in 1 2 3 4 5; do
+        for file in /etc/p* /usr/l* /none/$1; do test -e "$file"; done
+    done
 }
 for n in 1 2 3; do
     (look $n; echo "subshell $n"; exit $n)

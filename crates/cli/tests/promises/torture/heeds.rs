@@ -3,7 +3,7 @@
 
 use surmise_testkit::tell;
 
-use super::right::decided_late;
+use super::right::{decided_late, waits_in};
 use super::{compile, told, torture};
 use crate::setting::{Setting, as_each_user};
 
@@ -55,6 +55,10 @@ fn what_is_ignored_while_a_parent_waits_is_not_told_later() {
     };
     torture("resets", &command, prepare);
     decided_late(&command, prepare);
+    for (_, waits) in waits_in("rt_sigaction", &command, prepare) {
+        // In each round one takes away a signal that waits.
+        assert!(waits <= 4, "{waits} wait");
+    }
 }
 
 fn prepare(setting: &Setting) {

@@ -1,4 +1,4 @@
-# Directories are removed, one of them while somebody works in it. Nobody has rmdir tell of an error in words of its own.
+# Directories are removed, one of them while a shell works in it. What rmdir prints differs from language to language.
 mkdir -p top/middle/bottom
 echo text >top/file
 stat -c %n top

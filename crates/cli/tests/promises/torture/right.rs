@@ -1,6 +1,6 @@
 //! S31: what is guessed and decided late ends as a plain run does, and what waited for it is told.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use surmise_testkit::tell;
 
@@ -71,6 +71,33 @@ fn what_does_nothing_waits_for_no_decision() {
 pub(super) fn late(command: &[&str], prepare: impl Fn(&Setting) -> bool) {
     let fewest = decided_late(command, prepare);
     assert!(fewest > 0, "a run in which nothing has waited");
+}
+
+/// How often a command makes a call, and how often that waits, where all guesses are right and are decided after 30 ms: as each user.
+pub(super) fn waits_in(
+    name: &str,
+    command: &[&str],
+    prepare: impl Fn(&Setting) -> bool,
+) -> Vec<(u64, u64)> {
+    let found = RefCell::new(Vec::new());
+    as_each_user(|setting| {
+        if !prepare(setting) {
+            return;
+        }
+        let mut arguments = vec!["run", "--dry-run", "--predict-right", "1:30ms"];
+        arguments.extend(["--stats", "--json", "--"]);
+        arguments.extend(command);
+        let got = setting.surmise(&arguments).outcome();
+        got.assert_code(0);
+        let calls = &told(&got.stderr)["speculation"]["calls"];
+        let calls = calls.as_array().expect("calls");
+        let call = calls.iter().find(|call| call["name"] == name);
+        let call = call.expect("the command makes the call");
+        let count = |value: &serde_json::Value| value.as_u64().expect("a number");
+        let counted = (count(&call["events"]), count(&call["waits"]["count"]));
+        found.borrow_mut().push(counted);
+    });
+    found.into_inner()
 }
 
 /// As [`late`], of a command that need not wait. Returns how many calls have waited in the run in which the fewest have.

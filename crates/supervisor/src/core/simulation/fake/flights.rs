@@ -88,13 +88,10 @@ impl Fake {
 impl State {
     /// Whether a call that is let go takes its time.
     pub(super) fn begins_flight(&mut self, pid: Pid, op: Op) -> bool {
-        let is_about_files = |op| {
-            matches!(
-                op,
-                Op::Look(_) | Op::List | Op::Add(_) | Op::Turn(_) | Op::Remove(_)
-            )
-        };
-        let may_fly = is_about_files(op);
+        let may_fly = matches!(
+            op,
+            Op::Look(_) | Op::List | Op::Add(_) | Op::Turn(_) | Op::Remove(_)
+        );
         let flies = may_fly && self.rng.u8(..3) == 0;
         let task = self.task(pid);
         (task.flies, task.waits_in) = (flies, task.waits_in.filter(|_| !flies));

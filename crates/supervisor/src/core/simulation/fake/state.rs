@@ -55,8 +55,8 @@ pub(in crate::core::simulation) struct State {
     /// Where callers find something else than these files.
     pub(super) elsewhere: Arc<HashSet<PathBuf>>,
     pub(super) marks: Vec<Mark>,
-    /// Of each cell, the marks whose changes are undecided, and what was before: the lowest first.
     pub(super) concealing: Option<Concealing>,
+    /// Of each cell, the marks whose changes are undecided, and what was before: the lowest first.
     pub(super) layers: [Vec<(u64, i64)>; CELLS],
     pub(super) marks_made: u64,
     pub(in crate::core::simulation) pipe: VecDeque<u8>,
