@@ -16,6 +16,7 @@ mod ends;
 mod guessing;
 mod imaging;
 mod lending;
+mod moving;
 mod newborns;
 mod removing;
 mod shutting;
@@ -115,10 +116,16 @@ impl<W: World> Core<W> {
         self.attend_all()
     }
 
+    /// A thread has come past all calls that were let go.
+    fn is_past(&mut self, thread: Pid) {
+        self.objects.files.past(thread);
+        self.objects.positions.past(thread);
+    }
+
     /// Keeps a signal until it is attended to, if that is more than to let the thread take it.
     fn receive_signal(&mut self, thread: Pid, signal: W::Signal) -> Result<(), SupervisorError> {
         // It takes signals between calls.
-        self.objects.files.past(thread);
+        self.is_past(thread);
         match self.member_of_tracee(thread)? {
             Some(process) if self.may_take(process, &signal)? => self.pass_on(signal),
             Some(process) => {
@@ -267,7 +274,7 @@ impl<W: World> Core<W> {
         self.stats.call(call.name()).events += 1;
         let heard = self.world.heard(&call);
         heard.map_err(fail("look at a call"))?;
-        self.objects.files.past(call.thread());
+        self.is_past(call.thread());
         let offer = self.sources.offer(&call, || self.world.now());
         self.waits.add(Item::Call(Asked {
             call,

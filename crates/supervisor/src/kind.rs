@@ -7,10 +7,12 @@ use std::fmt;
 pub(crate) enum Kind {
     /// Nothing that a rollback has to undo.
     None,
-    /// A file of the view that is looked at, or the position of an open file.
+    /// A file of the view that is looked at, or the position of an open file that no other process has.
     File,
     /// A file of the view that is changed.
     ChangedFile,
+    /// The position of an open file that several processes have.
+    Position,
     /// The table of descriptors.
     Descriptor,
     /// Readiness of other objects.
@@ -52,6 +54,7 @@ impl Kind {
             Self::None => "none",
             Self::File => "file",
             Self::ChangedFile => "changed file",
+            Self::Position => "position",
             Self::Descriptor => "descriptor",
             Self::Events => "events",
             Self::Input => "input",

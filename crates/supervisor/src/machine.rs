@@ -14,6 +14,7 @@ pub(crate) mod meeting;
 mod output;
 mod parting;
 mod pipe;
+mod positions;
 mod process;
 mod reach;
 mod readiness;

@@ -19,6 +19,8 @@ pub(crate) enum Meeting {
     /// That the images know of it, and that another process makes the call, which has the same handlers of signals: what waits
     /// of a signal would be lost if the caller itself came to ignore the signal.
     Depute(Change),
+    /// That the position of what this descriptor leads to can be given back. It is other processes', too.
+    Move(u64),
     /// That the kind of object concerned can take it back, or hold it.
     Act(Act),
     /// That the process which it bears depends on the same, and is destroyed where it would not have been born.
@@ -49,8 +51,8 @@ pub(crate) struct Ending {
 /// What a task does to an object whose kind takes part in that.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Act {
-    /// It changes files of the view. With what the images have to know of it.
-    Change([Option<Change>; 2]),
+    /// It changes files of the view, and moves these positions.
+    Change([Option<Moving>; 2]),
     /// It writes to a stream of the domain, which does not happen: the bytes are held.
     Put {
         descriptor: u64,
@@ -68,6 +70,15 @@ pub(crate) enum Act {
     /// It asks what is ready. Where that are pipes inside the domain on which something is undecided, it does not happen: the
     /// caller is told.
     Ask,
+}
+
+/// A position that a call moves, of what a descriptor leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moving {
+    /// The process' own.
+    Own(i32),
+    /// Other processes', too.
+    Shared(u64),
 }
 
 impl Act {

@@ -165,6 +165,10 @@ impl<W: World> Member<W> {
         self.images.iter().map(|image| &image.image)
     }
 
+    pub(crate) fn newest_image(&self) -> Option<CkptId> {
+        self.images.last().map(|image| image.id)
+    }
+
     /// Notes in all images what the process is about to change.
     pub(crate) fn note(&mut self, world: &W, change: Change) {
         for image in &mut self.images {

@@ -5,6 +5,7 @@ pub(crate) mod files;
 pub(crate) mod heed;
 pub(crate) mod input;
 pub(crate) mod pipe;
+pub(crate) mod position;
 pub(crate) mod shut;
 pub(crate) mod stream;
 pub(crate) mod wait;
@@ -28,6 +29,7 @@ use exits::Exits;
 use files::{Files, ViewFiles};
 use input::Inputs;
 use pipe::Pipes;
+use position::Positions;
 use shut::ShutPipes;
 use stream::Streams;
 
@@ -38,6 +40,7 @@ mod numbers {
     pub(super) const PIPES: u64 = 2 << 32;
     pub(super) const EXITS: u64 = 3 << 32;
     pub(super) const SHUT_PIPES: u64 = 4 << 32;
+    pub(super) const POSITIONS: u64 = 5 << 32;
 }
 
 /// All kinds of object of a domain.
@@ -46,6 +49,7 @@ pub(crate) struct Objects<W: World> {
     pub(crate) files: ViewFiles,
     pub(crate) inputs: Inputs<W>,
     pub(crate) pipes: Pipes<W>,
+    pub(crate) positions: Positions<W>,
     pub(crate) streams: Streams<W>,
     pub(crate) exits: Exits,
     pub(crate) shut: ShutPipes,
@@ -61,6 +65,7 @@ impl<W: World> Objects<W> {
             files: ViewFiles::new(files),
             inputs: Inputs::default(),
             pipes: Pipes::default(),
+            positions: Positions::default(),
             streams: Streams::default(),
             exits: Exits::default(),
             shut: ShutPipes::default(),
@@ -70,11 +75,12 @@ impl<W: World> Objects<W> {
     }
 
     /// Each kind that keeps inverse records.
-    fn kinds(&mut self) -> [&mut dyn ObjectKind<W>; 5] {
+    fn kinds(&mut self) -> [&mut dyn ObjectKind<W>; 6] {
         [
             &mut self.files,
             &mut self.inputs,
             &mut self.pipes,
+            &mut self.positions,
             &mut self.exits,
             &mut self.shut,
         ]
@@ -130,6 +136,24 @@ impl<W: World> Objects<W> {
             self.records.insert(record, kind);
         }
         Ok((did, record, kind))
+    }
+
+    /// A member is about to move the position of what a descriptor leads to. Returns what becomes of that, and the record.
+    pub(crate) fn moves(
+        &mut self,
+        world: &mut W,
+        caller: (&Member<W>, &Call),
+        descriptor: u64,
+        waiting: &[Pid],
+    ) -> io::Result<(Did, UndoId)> {
+        let record = self.next_record();
+        let did = self
+            .positions
+            .moves(world, caller, (descriptor, record), waiting)?;
+        if matches!(did, Did::Accesses { .. }) {
+            self.records.insert(record, Kind::Position);
+        }
+        Ok((did, record))
     }
 
     fn next_record(&mut self) -> UndoId {

@@ -7,6 +7,7 @@
 mod claims;
 mod ends;
 mod lending;
+mod positions;
 mod readiness;
 mod removing;
 mod shutting;
@@ -67,6 +68,7 @@ pub(crate) struct Apart {
 pub(crate) use claims::{Claim, Claims};
 pub(crate) use ends::{Ends, Expects, Kin};
 pub(crate) use lending::Lends;
+pub(crate) use positions::Positions;
 pub(crate) use readiness::{Asking, Told};
 pub(crate) use removing::{Removes, ToTell};
 pub(crate) use shutting::{Shut, Shutting, Still};
@@ -90,6 +92,7 @@ pub(crate) trait World:
     Ends<<Self as World>::Process, <Self as World>::Signal>
     + Lends<<Self as World>::Process>
     + Removes<<Self as World>::Process>
+    + Positions<<Self as World>::Description>
     + Asking
     + Shutting
     + Claims
@@ -105,6 +108,8 @@ pub(crate) trait World:
     type Input: fmt::Debug;
     /// A pipe inside the domain.
     type Pipe: fmt::Debug;
+    /// An open file that several processes may have.
+    type Description: fmt::Debug;
     /// Bytes that a task has written to a stream.
     type Output: fmt::Debug;
 

@@ -11,6 +11,7 @@ mod heeds;
 mod input;
 mod lends;
 mod partings;
+mod positions;
 mod programs;
 mod queues;
 mod removals;

@@ -15,7 +15,7 @@ use crate::call::Call;
 use crate::durability::{DOMAIN, Verdict};
 use crate::error::{SupervisorError, fail, refused};
 use crate::kind::Kind;
-use crate::meeting::{Act, Meeting};
+use crate::meeting::{Act, Meeting, Moving};
 use crate::member::Member;
 use crate::object::Did;
 use crate::objects::files::Touch;
@@ -160,11 +160,10 @@ impl<W: World> Core<W> {
         member.has_called();
         let met = match met {
             Some(met) => met,
-            None => {
-                let around = self.objects.files.around(Some(member));
-                let met = self.world.meet(process, call, around);
-                met.map_err(fail("look at a call"))?
-            }
+            None => self.meet(process, call)?,
+        };
+        let Some(member) = self.members.get_mut(&process) else {
+            return self.pass(asked);
         };
         match met {
             Meeting::Pass(kind) => self.stats.met(kind),
@@ -173,6 +172,11 @@ impl<W: World> Core<W> {
                 member.note(&self.world, change);
             }
             Meeting::Depute(change) => return self.depute(process, asked, change),
+            Meeting::Move(descriptor) => {
+                if !self.move_shared(process, call, descriptor)? {
+                    return self.wait(process, asked);
+                }
+            }
             Meeting::Act(act) => return self.act(process, asked, &act),
             Meeting::Bear => return self.bear(process, asked),
             Meeting::Lend { is_alone } => return self.lend(process, asked, is_alone),
@@ -242,10 +246,19 @@ impl<W: World> Core<W> {
 
     /// A call of a process does something to an object whose kind takes part in that.
     fn act(&mut self, process: Pid, asked: &Asked, act: &Act) -> Result<(), SupervisorError> {
+        let call = &asked.call;
+        if let Act::Change(moved) = act {
+            for moving in moved.iter().flatten() {
+                if let Moving::Shared(descriptor) = moving
+                    && !self.move_shared(process, call, *descriptor)?
+                {
+                    return self.wait(process, asked);
+                }
+            }
+        }
         let Some(member) = self.members.get(&process) else {
             return self.pass(asked);
         };
-        let call = &asked.call;
         let task = member.task;
         let apart = match act {
             Act::Change(_) | Act::Send { .. } | Act::Take(_) => self.apart(),
@@ -295,8 +308,10 @@ impl<W: World> Core<W> {
             if matches!(did, Did::Accesses { .. }) {
                 member.recorded(record);
             }
-            for &change in moved.iter().flatten() {
-                member.note(&self.world, change);
+            for moving in moved.iter().flatten() {
+                if let Moving::Own(number) = moving {
+                    member.note(&self.world, Change::Position(*number));
+                }
             }
         }
         match answer {
@@ -355,6 +370,8 @@ impl<W: World> Core<W> {
         let member = member.and_then(|process| self.members.get(&process));
         let record = member.and_then(Member::newest_record);
         self.objects.files.let_go(call, touch, record);
+        let moves = self.world.moves(call);
+        self.objects.positions.let_go(call.thread(), moves);
         Ok(())
     }
 

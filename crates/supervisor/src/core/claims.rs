@@ -1,16 +1,18 @@
 //! Files that are kept for processes which execute nothing.
 //!
 //! An image has open what its process had open. A process that stands still at its exit does, too, and executes its program
-//! still. But for speculation they would not be there. A call that the kernel would refuse for their sake waits until they are gone.
+//! still. And a file is kept open whose position may have to be given back. But for speculation that would not be so. A call that the kernel would refuse for their sake waits until they are gone.
 
 use rustix::process::Pid;
+use surmise_engine::Node;
 
 use super::Core;
 use super::attending::Way;
 use crate::call::Call;
 use crate::error::{SupervisorError, fail};
 use crate::kind::Kind;
-use crate::world::World;
+use crate::objects::files::Target;
+use crate::world::{Claim, World};
 
 impl<W: World> Core<W> {
     /// What a call finds before it that executes a file, or opens one for writing.
@@ -43,6 +45,27 @@ impl<W: World> Core<W> {
                 return Ok(Way::Barred(node, Kind::Program));
             }
         }
+        if claim == Claim::Executes {
+            return self.at_moved_file(process, call);
+        }
         Ok(Way::Clear)
+    }
+
+    fn at_moved_file(&self, process: Pid, call: &Call) -> Result<Way, SupervisorError> {
+        let written = self.objects.positions.written(&self.world);
+        let written = written.map_err(fail("look at an open file"))?;
+        let kept = written.into_iter();
+        let kept: Vec<_> = kept
+            .map(|(object, inode)| (object, Target::Inode(inode)))
+            .collect();
+        let keepers = self
+            .objects
+            .files
+            .keepers(&self.world, process, call, &kept);
+        let keepers = keepers.map_err(fail("look up what a call touches"))?;
+        Ok(match keepers.first() {
+            Some(&object) => Way::Barred(Node::Object(object), Kind::Program),
+            None => Way::Clear,
+        })
     }
 }

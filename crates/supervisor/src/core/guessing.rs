@@ -77,13 +77,11 @@ impl<W: World> Core<W> {
         if matches!(guess, Guess::Result(_)) {
             return Ok(Some(Meeting::Pass(crate::kind::Kind::None)));
         }
-        let member = self.members.get(&process);
-        let around = self.objects.files.around(member);
-        let met = self.world.meet(process, call, around);
-        Ok(match met.map_err(fail("look at a call"))? {
+        Ok(match self.meet(process, call)? {
             meeting @ (Meeting::Pass(_) | Meeting::Note(_)) => Some(meeting),
             // The call is made again behind an image, and met then.
             meeting @ (Meeting::Act(_)
+            | Meeting::Move(_)
             | Meeting::Depute(_)
             | Meeting::Bear
             | Meeting::Lend { .. }) => (*guess == Guess::Truth).then_some(meeting),

@@ -291,6 +291,8 @@ struct Done {
     undone_files: u64,
     undone_input: u64,
     undone_pipe: u64,
+    moved: u64,
+    undone_moves: u64,
     asked: u64,
     shut_pipes: u64,
     undone_shut_pipes: u64,
@@ -317,6 +319,8 @@ impl Done {
         self.undone_files += of(&stats.undone, "changed file");
         self.undone_input += of(&stats.undone, "input");
         self.undone_pipe += of(&stats.undone, "pipe");
+        self.moved += of(&stats.objects, "position");
+        self.undone_moves += of(&stats.undone, "position");
         self.asked += of(&stats.objects, "events");
         self.shut_pipes += of(&stats.objects, "shut pipe");
         self.undone_shut_pipes += of(&stats.undone, "shut pipe");
@@ -353,6 +357,8 @@ impl Done {
             self.undone_files,
             self.undone_input,
             self.undone_pipe,
+            self.moved,
+            self.undone_moves,
             self.asked,
             self.shut_pipes,
             self.undone_shut_pipes,

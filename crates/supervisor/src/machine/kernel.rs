@@ -17,6 +17,7 @@ use super::input::source::Source;
 use super::meeting::{self, Known};
 use super::output::{self, Output};
 use super::pipe::Pipe;
+use super::positions::Description;
 use super::process::Supervised;
 use super::readiness;
 use super::seen::is_past;
@@ -38,6 +39,7 @@ impl World for Machine {
     type Signal = Stopped;
     type Input = Source;
     type Pipe = Pipe;
+    type Description = Description;
     type Output = Output;
 
     fn now(&self) -> Instant {

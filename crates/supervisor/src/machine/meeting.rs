@@ -205,7 +205,7 @@ mod tests {
                 (Disposition::Allow, met) => assert_eq!(met, Meeting::Pass(Kind::None)),
                 (Disposition::Track | Disposition::Hold, Meeting::Wait) => {}
                 // What else this process' relatives do decides about it, and they are other tests'.
-                (_, Meeting::Note(Change::Position(_))) => {}
+                (_, Meeting::Note(Change::Position(_)) | Meeting::Move(_)) => {}
                 (Disposition::Track | Disposition::Hold, met) => {
                     let kind = match met {
                         Meeting::Pass(kind) => kind.name(),
@@ -213,7 +213,9 @@ mod tests {
                         Meeting::Act(Act::Take(_)) => "input",
                         Meeting::Act(Act::Ask) => "events",
                         Meeting::Bear | Meeting::Lend { .. } => "borne",
-                        Meeting::Act(_) | Meeting::Execute | Meeting::Wait => "changed",
+                        Meeting::Act(_) | Meeting::Move(_) | Meeting::Execute | Meeting::Wait => {
+                            "changed"
+                        }
                     };
                     passing.entry(kind).or_default().push(row.name().as_str());
                 }

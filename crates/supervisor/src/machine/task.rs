@@ -98,8 +98,16 @@ fn open_file(process: Pid, number: u64) -> io::Result<Option<OwnedFd>> {
 
 /// The kind of file that a descriptor leads to; `None` where there is none, or the process has ended.
 pub(crate) fn file_type(process: Pid, number: u64) -> io::Result<Option<FileType>> {
+    Ok(typed_file(process, number)?.map(|(_, kind)| kind))
+}
+
+/// What a descriptor of a process leads to, and its kind.
+pub(crate) fn typed_file(process: Pid, number: u64) -> io::Result<Option<(OwnedFd, FileType)>> {
     let file = open_file(process, number)?;
-    Ok(file.map(|file| type_of(&file)))
+    Ok(file.map(|file| {
+        let kind = type_of(&file);
+        (file, kind)
+    }))
 }
 
 fn type_of(file: &OwnedFd) -> FileType {

@@ -33,7 +33,7 @@ fn through_a_directory_that_another_process_lists() {
 #[test]
 fn through_a_file_that_two_processes_append_to() {
     let script = "
-        add() { n=0; while test $n -lt 20; do echo $1 >> both; n=$((n + 1)); done; }
+        add() { n=0; while test $n -lt 60; do echo $1 >> both; n=$((n + 1)); done; }
         add one & add two & wait; sort both | uniq -c";
     cascades("changed file", script, "");
 }
@@ -56,6 +56,23 @@ fn through_a_pipe_between_two_processes() {
         (n=0; while test $n -lt 30; do test -e .; echo line $n; n=$((n + 1)); done) |
         (while read line; do test -e .; echo \"got $line\"; done > got; cat got)";
     cascades("pipe", script, "");
+}
+
+#[test]
+fn through_the_position_that_two_writers_share() {
+    let script = "
+        exec 5> log
+        add() { n=0; while test $n -lt 100; do test -e . || :; echo $1 >&5; n=$((n + 1)); done; }
+        add one & add two & wait; sort log | uniq -c";
+    cascades("position", script, "");
+}
+
+#[test]
+fn through_the_position_that_two_readers_share() {
+    let script = "
+        n=0; while test $n -lt 40; do echo $n; n=$((n + 1)); done > numbers
+        (while read line; do test -e . || :; echo $line; (read other; echo $other); done) < numbers";
+    cascades("position", script, "");
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod lending;
 mod log;
 mod meeting;
 mod op;
+mod position;
 mod removing;
 mod sides;
 mod state;
@@ -22,6 +23,7 @@ mod task;
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::time::Instant;
 
 use rustix::process::Pid;
@@ -58,6 +60,7 @@ impl World for Fake {
     type Signal = Pid;
     type Input = ();
     type Pipe = ();
+    type Description = Rc<()>;
     type Output = Written;
 
     fn now(&self) -> Instant {

@@ -16,6 +16,7 @@ struct Plain<'a> {
     /// The threads that have ended.
     ended: Vec<Pid>,
     files: Cells,
+    position: i64,
     pipe: VecDeque<u8>,
     inner: VecDeque<u8>,
     /// What each process has open of it.
@@ -30,6 +31,7 @@ impl<'a> Plain<'a> {
             families: state.first_families.clone(),
             ended: Vec::new(),
             files: Cells::default(),
+            position: 0,
             pipe: VecDeque::new(),
             inner: VecDeque::new(),
             sides: state
@@ -140,6 +142,10 @@ impl<'a> Plain<'a> {
                 let cell = self.files.changed_by(op).expect("it changes something");
                 self.files.add(cell);
                 0
+            }
+            Op::Move => {
+                self.position += 1;
+                self.position - 1
             }
             Op::Put(_) => 1,
             Op::Take => i64::from(self.pipe.pop_front().expect("a byte")),
@@ -304,6 +310,7 @@ pub(super) fn is_plain(state: &State) {
             .leave_killed(step, |one| state.tasks[one].process);
     }
     assert_eq!(state.files, plain.files);
+    assert_eq!(state.position.at, plain.position);
     assert_eq!(state.pipe, plain.pipe);
     assert_eq!(state.inner, plain.inner);
     is_in_causal_order(state, &shutting);
@@ -356,6 +363,7 @@ struct Heard {
     /// Where names lead, and who was heard of by each cell.
     cells: Cells,
     files: [BTreeSet<usize>; 2 * FILES],
+    position: BTreeSet<usize>,
     pipe: BTreeSet<usize>,
     inner: BTreeSet<usize>,
     /// From those that have closed the pipe inside.
@@ -386,6 +394,7 @@ impl Heard {
             self.cells.add(cell);
         }
         let object = match step.op {
+            Op::Move => &mut self.position,
             Op::Take | Op::Poll => &mut self.pipe,
             Op::Send(_) | Op::Receive | Op::Ask if step.told != NO_END => &mut self.inner,
             _ => return,
@@ -394,7 +403,7 @@ impl Heard {
         task.extend(object.iter());
         // At the end of the pipe there is nothing to take.
         let is_end = step.op == Op::Receive && step.told == END;
-        if !is_end && matches!(step.op, Op::Take | Op::Send(_) | Op::Receive) {
+        if !is_end && matches!(step.op, Op::Move | Op::Take | Op::Send(_) | Op::Receive) {
             object.extend(task.iter());
         }
     }

@@ -17,8 +17,9 @@ use super::Met;
 use crate::kind::Kind;
 use crate::machine::seen::devices;
 use crate::machine::{Machine, task};
-use crate::meeting::{Act, Meeting, Wanted};
+use crate::meeting::{Act, Meeting, Moving, Wanted};
 use crate::member::Member;
+use crate::objects::input::Place;
 
 /// The most that is held of one write: a longer one waits.
 const LENGTH_MAX: u64 = 16 << 10;
@@ -97,9 +98,9 @@ fn writing(met: &Met<'_>) -> io::Result<Meeting> {
     };
     Ok(match is_elsewhere {
         true => Meeting::Act(Act::Change([None; 2])),
-        false => match moving(met, descriptor)? {
-            Meeting::Note(change) => Meeting::Act(Act::Change([Some(change), None])),
-            other => other,
+        false => match moved(met, descriptor)? {
+            Some(moving) => Meeting::Act(Act::Change([Some(moving), None])),
+            None => Meeting::Wait,
         },
     })
 }
@@ -111,17 +112,17 @@ fn copying(met: &Met<'_>) -> io::Result<Meeting> {
     if !is_plain || !may_be_written(met, to)? {
         return Ok(Meeting::Wait);
     }
-    let mut moved = [None; 2];
+    let mut both = [None; 2];
     let ends = [(from, from_position), (to, to_position)];
-    for (moved, (descriptor, position)) in moved.iter_mut().zip(ends) {
+    for (one, (descriptor, position)) in both.iter_mut().zip(ends) {
         if position == 0 {
-            match moving(met, descriptor)? {
-                Meeting::Note(change) => *moved = Some(change),
-                _ => return Ok(Meeting::Wait),
+            *one = moved(met, descriptor)?;
+            if one.is_none() {
+                return Ok(Meeting::Wait);
             }
         }
     }
-    Ok(Meeting::Act(Act::Change(moved)))
+    Ok(Meeting::Act(Act::Change(both)))
 }
 
 /// Whether a descriptor leads to a file that the view can give back, and that nobody else sees change.
@@ -205,12 +206,26 @@ fn input(met: &Met<'_>) -> io::Result<Meeting> {
 }
 
 fn moving(met: &Met<'_>, descriptor: u64) -> io::Result<Meeting> {
-    let number = descriptor as i32;
-    Ok(match is_shared(met, number)? {
-        true => Meeting::Wait,
+    Ok(match moved(met, descriptor)? {
         // Also of a file that no image has yet: one may be taken for this very call.
-        false => Meeting::Note(Change::Position(number)),
+        Some(Moving::Own(number)) => Meeting::Note(Change::Position(number)),
+        Some(Moving::Shared(descriptor)) => Meeting::Move(descriptor),
+        None => Meeting::Wait,
     })
+}
+
+/// Whose the position is of what a descriptor leads to; `None` where it may be somebody's outside, or another thread may be about to
+/// put another file in the descriptor's place.
+fn moved(met: &Met<'_>, descriptor: u64) -> io::Result<Option<Moving>> {
+    let number = descriptor as i32;
+    if !is_shared(met, number)? {
+        return Ok(Some(Moving::Own(number)));
+    }
+    let found = task::file(met.process, descriptor)?;
+    let is_from_outside =
+        found.is_some_and(|(_, stat)| met.known.channels.is_from_outside(Place::of(&stat)));
+    let is_known = !is_from_outside && !met.known.seen.has_threads(met.process);
+    Ok(is_known.then_some(Moving::Shared(descriptor)))
 }
 
 /// Whether others may have the same open file: its position and its flags are theirs, too. A file that the process has opened

@@ -10,15 +10,14 @@ use crate::call::Call;
 use crate::world::World;
 
 impl ViewFiles {
-    /// Of processes and files that they keep, the processes that keep a file which the call executes or opens for writing. All in
-    /// doubt.
-    pub(crate) fn keepers<W: World>(
+    /// Of keepers and files that they keep, those that keep a file which the call executes or opens for writing. All in doubt.
+    pub(crate) fn keepers<W: World, K: Copy>(
         &self,
         world: &W,
         process: Pid,
         call: &Call,
-        kept: &[(Pid, Target)],
-    ) -> io::Result<Vec<Pid>> {
+        kept: &[(K, Target)],
+    ) -> io::Result<Vec<K>> {
         let all = || kept.iter().map(|(keeper, _)| *keeper).collect();
         if kept.is_empty() {
             return Ok(Vec::new());

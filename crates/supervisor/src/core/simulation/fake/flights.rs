@@ -90,7 +90,7 @@ impl State {
     pub(super) fn begins_flight(&mut self, pid: Pid, op: Op) -> bool {
         let may_fly = matches!(
             op,
-            Op::Look(_) | Op::List | Op::Add(_) | Op::Turn(_) | Op::Remove(_)
+            Op::Look(_) | Op::List | Op::Add(_) | Op::Turn(_) | Op::Remove(_) | Op::Move
         );
         let flies = may_fly && self.rng.u8(..3) == 0;
         let task = self.task(pid);

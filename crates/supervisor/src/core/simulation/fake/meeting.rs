@@ -5,6 +5,7 @@ use surmise_checkpoint::Change;
 use super::births::is_alone;
 use super::lending::lending;
 use super::op::Op;
+use super::position::SHARED_FILE;
 use super::state::State;
 use super::{Fake, INNER, address_of};
 use crate::call::Call;
@@ -25,6 +26,9 @@ pub(super) fn meet(state: &State, call: &Call, member: Option<&Member<Fake>>) ->
     match state.op_of(call) {
         Op::Look(_) | Op::List | Op::Poll => Meeting::Pass(Kind::File),
         Op::Add(_) | Op::Turn(_) | Op::Remove(_) => Meeting::Act(Act::Change([None; 2])),
+        // Nobody knows of all that have it.
+        Op::Move if state.position.is_open() => Meeting::Note(Change::Position(SHARED_FILE as i32)),
+        Op::Move => Meeting::Move(SHARED_FILE),
         Op::Put(_) => Meeting::Act(Act::Put {
             descriptor: 1,
             bytes: (thread, 1),

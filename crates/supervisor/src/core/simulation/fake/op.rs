@@ -20,6 +20,8 @@ pub(in crate::core::simulation) enum Op {
     Turn(usize),
     /// Likewise, by a call that the view carries out unknown to the kernel.
     Remove(usize),
+    /// Moves the position of a file that all have open.
+    Move,
     /// Writes a number to the stream.
     Put(u8),
     /// Reads a byte from the pipe.
@@ -95,7 +97,8 @@ impl Op {
             kind => kind,
         };
         match kind {
-            0..=3 => Self::Look(place),
+            0..=2 => Self::Look(place),
+            3 => Self::Move,
             4 => Self::List,
             5 | 6 => Self::Add(place),
             7 if hash & (1 << 60) != 0 => Self::Remove(place),
@@ -137,6 +140,7 @@ impl Op {
             Self::Add(_) => Syscall::Chmod,
             Self::Turn(_) => Syscall::Rename,
             Self::Remove(_) => Syscall::Rmdir,
+            Self::Move => Syscall::Lseek,
             Self::Put(_) => Syscall::Write,
             Self::Take => Syscall::Read,
             Self::Send(_) => Syscall::Writev,

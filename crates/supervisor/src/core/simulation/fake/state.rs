@@ -16,6 +16,7 @@ use super::cells::{CELLS, Cells};
 use super::family::{End, Families};
 use super::images::Held;
 use super::op::{FAILED, Op};
+use super::position::Position;
 use super::removing::Concealing;
 use super::sides::{BROKEN, END, NO_END, Side, Sides};
 use super::task::{Task, Tasks};
@@ -52,6 +53,7 @@ pub(in crate::core::simulation) struct State {
     /// As they were in the beginning.
     pub(in crate::core::simulation) first_families: Families,
     pub(in crate::core::simulation) files: Cells,
+    pub(in crate::core::simulation) position: Position,
     /// Where callers find something else than these files.
     pub(super) elsewhere: Arc<HashSet<PathBuf>>,
     pub(super) marks: Vec<Mark>,
@@ -124,6 +126,7 @@ impl State {
             families,
             first_sides,
             files: Cells::default(),
+            position: Position::default(),
             marks: Vec::new(),
             concealing: None,
             layers: Default::default(),
@@ -213,7 +216,7 @@ impl State {
 
     /// Whether nothing is left that could be undone.
     pub(in crate::core::simulation) fn is_at_rest(&self) -> bool {
-        self.images.is_empty() && self.marks.is_empty()
+        self.images.is_empty() && self.marks.is_empty() && !self.position.is_open()
     }
 
     /// Somebody kills a process.
@@ -374,6 +377,7 @@ impl State {
                 self.change(pid, op);
                 0
             }
+            Op::Move => self.position.advance(),
             Op::Put(byte) => {
                 let written = self.written(pid, byte);
                 self.stream.push(written);
