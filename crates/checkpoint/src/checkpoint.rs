@@ -100,6 +100,16 @@ impl Checkpoint {
         found.map_or(true, |found| found.is_some())
     }
 
+    /// Whether a rollback gives an open file, which the process has by this number now, a position that is not its start and that it
+    /// has left since.
+    pub fn was_midway(&self, process: Pid, number: RawFd) -> bool {
+        let noted = self
+            .descriptors
+            .noted_position(&self.vessel, process, number);
+        // In doubt it was.
+        noted.map_or(true, |noted| noted.is_some_and(|noted| noted != 0))
+    }
+
     /// Whether the process had this thread at that moment. A rollback ends those that it has got since.
     pub fn has_thread(&self, thread: Pid) -> bool {
         self.threads.iter().any(|image| image.thread == thread)

@@ -114,6 +114,20 @@ impl Descriptors {
         Ok(place.ok().map(|place| in_order[place]))
     }
 
+    /// Where a file was that a process has by this number; `None` where the process had it not, or has not moved it since.
+    pub(crate) fn noted_position(
+        &self,
+        vessel: &Vessel,
+        process: Pid,
+        number: RawFd,
+    ) -> io::Result<Option<u64>> {
+        if self.positions.is_empty() {
+            return Ok(None);
+        }
+        let held = self.find(vessel, process, number)?;
+        Ok(held.and_then(|held| self.positions.get(&held).copied()))
+    }
+
     /// The process is about to move the position of a file.
     pub(crate) fn note_moved(&mut self, vessel: &Vessel, process: Pid, number: RawFd) {
         // What is not there cannot be moved, and a rollback closes what the process has opened since.

@@ -32,7 +32,7 @@ pub(super) struct Listings {
 #[derive(Debug)]
 struct Listing {
     entries: Arc<Vec<DirectoryEntry>>,
-    /// Whether a reader who begins may do so again. Otherwise it needs no newer one.
+    /// Whether a reader who begins may do so again, or the listing is outdated. Otherwise it needs no newer one.
     was_read: bool,
 }
 
@@ -66,6 +66,13 @@ impl Listings {
         let open = self.open.get_mut(&handle)?;
         open.was_read = true;
         Some(Arc::clone(&open.entries))
+    }
+
+    /// Any may have names that were undone: a reader who begins needs a newer one.
+    pub(super) fn outdate(&mut self) {
+        for listing in self.open.values_mut() {
+            listing.was_read = true;
+        }
     }
 
     pub(super) fn close(&mut self, handle: u64) {

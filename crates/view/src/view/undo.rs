@@ -377,6 +377,7 @@ impl Core {
             self.files.close_all(*id);
             self.believed.listed.forget(*id);
         }
+        self.listings.outdate();
         self.tidy_undecided();
         let names = touched.names.into_iter();
         Ok(Stale {

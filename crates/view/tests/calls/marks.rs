@@ -50,6 +50,21 @@ fn a_real_file_whose_adoption_is_undone_is_known_where_it_was() {
     assert_eq!(objects(&world), 0);
 }
 
+/// To open it depends on no name in it, so nobody has gone back who did.
+#[test]
+fn a_directory_that_was_opened_before_a_name_was_undone_lists_none_of_that() {
+    let world = World::new();
+    let view = world.view();
+    let mark = view.mark(std::process::id(), false).unwrap();
+    create(&view, NodeId::ROOT, "made", FileKind::Regular).unwrap();
+    view.unlink(NodeId::ROOT, OsStr::new("file")).unwrap();
+    let handle = view.open_directory(NodeId::ROOT).unwrap().handle;
+    view.undo(&[mark]).unwrap();
+    let listing = view.read_directory(NodeId::ROOT, handle, true).unwrap();
+    let has = |name| listing.iter().any(|entry| entry.name == name);
+    assert!(has("file") && !has("made"), "{listing:?}");
+}
+
 #[test]
 fn data_from_before_two_marks_stay_when_the_older_one_is_settled() {
     let world = World::new();

@@ -68,6 +68,11 @@ fn a_file_is_as_long_as_it_was_for_every_call() {
     prints("sizes", "./sizes", "sizes ok\n");
 }
 
+#[test]
+fn a_directory_is_read_on_from_where_it_was() {
+    prints("lists", "./lists", "lists ok\n");
+}
+
 /// Also when what was undone before was undone to a moment at which it was not open.
 #[test]
 fn what_is_appended_comes_at_the_end() {

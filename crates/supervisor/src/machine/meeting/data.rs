@@ -35,8 +35,7 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
         Syscall::Read | Syscall::Pread64 | Syscall::Readv | Syscall::Preadv | Syscall::Preadv2 => {
             reading(met)?
         }
-        // A directory that is listed from the start stays so listed, whatever is undone.
-        Syscall::Getdents | Syscall::Getdents64 if met.known.has_changed && is_kept(met) => {
+        Syscall::Getdents | Syscall::Getdents64 if met.known.has_changed && begins_anew(met)? => {
             Meeting::Wait
         }
         Syscall::Lseek => seeking(met)?,
@@ -52,10 +51,19 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
     })
 }
 
-/// Whether an open file may still be there after a rollback.
-fn is_kept(met: &Met<'_>) -> bool {
+/// Whether a directory is read from its start, of which a rollback would have the rest be read. The view lists it anew then, with
+/// what is undecided; and the rest would be one of that list.
+fn begins_anew(met: &Met<'_>) -> io::Result<bool> {
     let number = met.arguments[0] as i32;
-    met.known.member.is_none_or(|member| member.had(number))
+    let opened = task::opened(met.process, met.arguments[0])?;
+    if opened.is_none_or(|opened| opened.position != 0) {
+        return Ok(false);
+    }
+    let was_midway = met.known.member.is_some_and(|member| {
+        let mut images = member.images();
+        images.any(|image| image.was_midway(met.process, number))
+    });
+    Ok(was_midway || is_shared(met, number)?)
 }
 
 fn reading(met: &Met<'_>) -> io::Result<Meeting> {
