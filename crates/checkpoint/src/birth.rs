@@ -130,7 +130,7 @@ impl Halted<'_> {
             let child = signal.child().and_then(|child| u64::try_from(child).ok());
             child.is_some_and(|child| unborn.iter().any(|unborn| unborn.inner == child))
         };
-        let was_told = self.forget_ends(is_of_unborn)?;
+        let was_told = self.forget(Signal::CHILD, is_of_unborn)?;
         let mut after = self.ended_children()?.into_iter();
         may_hide_others |= after.any(|child| !before.contains(&child));
         match was_told && may_hide_others {

@@ -177,21 +177,22 @@ impl Halted<'_> {
     /// # Errors
     /// As ptrace.
     pub fn forget_end(&mut self, child: i32) -> io::Result<()> {
-        self.forget_ends(|signal| signal.child() == Some(child))
+        self.forget(Signal::CHILD, |signal| signal.child() == Some(child))
             .map(drop)
     }
 
-    /// True if a signal waited that was meant.
-    pub(crate) fn forget_ends(
+    /// Takes away a signal of a kind, if one waits that is meant: of most kinds only one does. True if one did.
+    pub(crate) fn forget(
         &mut self,
+        kind: Signal,
         is_meant: impl Fn(&SignalInfo) -> bool,
     ) -> io::Result<bool> {
         let instruction = self.instruction;
-        let mut was_told = false;
+        let mut has_waited = false;
         for held in &mut self.threads {
-            was_told |= held.forget_ends(instruction, &is_meant)?;
+            has_waited |= held.forget(instruction, kind.as_raw(), &is_meant)?;
         }
-        Ok(was_told)
+        Ok(has_waited)
     }
 }
 

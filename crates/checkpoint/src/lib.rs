@@ -49,6 +49,7 @@ mod process;
 mod rollback;
 mod scratch;
 mod threads;
+mod timer;
 mod vessel;
 
 pub use attributes::Change;
@@ -64,4 +65,5 @@ pub use obstacles::{Suspicions, filters, obstacle, pid_namespaces};
 pub use passing::{Passed, pass_boundaries};
 pub use process::{GiveWay, Process};
 pub use rollback::{Departing, Restored};
+pub use timer::Timer;
 pub use vessel::is_vessel;

@@ -20,6 +20,7 @@ mod moving;
 mod newborns;
 mod removing;
 mod shutting;
+mod signals;
 #[cfg(test)]
 mod simulation;
 
@@ -128,6 +129,7 @@ impl<W: World> Core<W> {
         self.is_past(thread);
         match self.member_of_tracee(thread)? {
             Some(process) if self.may_take(process, &signal)? => self.pass_on(signal),
+            Some(process) if self.takes_for_now(process, &signal)? => self.pass_on(signal),
             Some(process) => {
                 self.waits.add(Item::Signal { process, signal });
                 Ok(())

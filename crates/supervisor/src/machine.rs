@@ -20,6 +20,7 @@ mod reach;
 mod readiness;
 mod removing;
 mod seen;
+mod signals;
 pub(crate) mod task;
 
 use std::cell::Cell;

@@ -19,6 +19,8 @@ pub(crate) enum Meeting {
     /// That the images know of it, and that another process makes the call, which has the same handlers of signals: what waits
     /// of a signal would be lost if the caller itself came to ignore the signal.
     Depute(Change),
+    /// That the thread makes the call while it is stopped, and the images know what the timer of its process was before.
+    SetTimer,
     /// That the position of what this descriptor leads to can be given back. It is other processes', too.
     Move(u64),
     /// That the kind of object concerned can take it back, or hold it.

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Instant;
 
 use rustix::process::Pid;
-use surmise_checkpoint::Change;
+use surmise_checkpoint::{Change, Timer};
 use surmise_engine::{CkptId, Extents, GroupId, TaskId, UndoId};
 
 use crate::world::World;
@@ -35,8 +35,22 @@ pub(crate) struct Member<W: World> {
     pub(crate) is_barren: bool,
     /// On what its parent depended when it was born.
     birth: Extents,
+    /// Signals that it has taken since any of its images.
+    taken: Vec<Taken<W::SignalInfo>>,
+    /// That it has set its timer, as far as that may be undone: its newest image then, and what the timer was before.
+    timer_set: Vec<(CkptId, Timer)>,
     /// It was killed.
     has_perished: bool,
+}
+
+/// A signal that was taken.
+#[derive(Debug)]
+struct Taken<I> {
+    signal: I,
+    /// The newest image then.
+    image: CkptId,
+    /// If the timer has sent it that was set since an image: the newest image when it was set.
+    timer_set: Option<CkptId>,
 }
 
 #[derive(Debug)]
@@ -62,6 +76,8 @@ impl<W: World> Member<W> {
             is_parent: false,
             is_barren: false,
             birth: Extents::default(),
+            taken: Vec::new(),
+            timer_set: Vec::new(),
             has_perished: false,
         }
     }
@@ -176,15 +192,54 @@ impl<W: World> Member<W> {
         }
     }
 
+    /// It takes a signal.
+    pub(crate) fn has_taken(&mut self, world: &W, signal: W::SignalInfo, is_of_timer: bool) {
+        for change in world.changes(&signal) {
+            self.note(world, change);
+        }
+        // Without an image it is destroyed, and nobody is left to send it to.
+        if let Some(image) = self.newest_image() {
+            let timer_set = self.timer_set.last().map(|(image, _)| *image);
+            self.taken.push(Taken {
+                timer_set: timer_set.filter(|_| is_of_timer),
+                signal,
+                image,
+            });
+        }
+    }
+
+    /// It has set its timer, which was this before.
+    pub(crate) fn has_set_timer(&mut self, before: Timer) {
+        let last = self.timer_set.last().map(|(image, _)| *image);
+        let newest = self.newest_image().filter(|newest| last != Some(*newest));
+        self.timer_set.extend(newest.map(|newest| (newest, before)));
+    }
+
+    /// It goes back to an image. Returns what its timer was then, if it has set the timer since, and the signals that it is to be
+    /// sent again.
+    pub(crate) fn untake(&mut self, id: CkptId) -> (Option<Timer>, Vec<W::SignalInfo>) {
+        let mut set = self.timer_set.iter();
+        let kept = set.position(|(image, _)| *image >= id);
+        let mut undone = self.timer_set.drain(kept.unwrap_or(self.timer_set.len())..);
+        let timer = undone.next().map(|(_, before)| before);
+        drop(undone);
+        let first = self.taken.iter().position(|taken| taken.image >= id);
+        let undone = self.taken.drain(first.unwrap_or(self.taken.len())..);
+        let sent = undone.filter(|taken| taken.timer_set.is_none_or(|image| image < id));
+        (timer, sent.map(|taken| taken.signal).collect())
+    }
+
     /// Destroys an image, if it is still there.
     pub(crate) fn discard(&mut self, world: &mut W, id: CkptId) -> io::Result<()> {
-        match self.images.iter().position(|image| image.id == id) {
-            Some(place) => {
-                let image = self.images.remove(place).image;
-                world.discard(image, Some(&mut self.process))
-            }
-            None => Ok(()),
-        }
+        let Some(place) = self.images.iter().position(|image| image.id == id) else {
+            return Ok(());
+        };
+        let image = self.images.remove(place).image;
+        let oldest = self.images.first().map(|image| image.id);
+        let may_be_undone = |image: CkptId| oldest.is_some_and(|oldest| oldest <= image);
+        self.taken.retain(|taken| may_be_undone(taken.image));
+        self.timer_set.retain(|(image, _)| may_be_undone(*image));
+        world.discard(image, Some(&mut self.process))
     }
 
     /// Takes out an image to be restored, and destroys all newer ones: none may share pages with the

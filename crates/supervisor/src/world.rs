@@ -11,6 +11,7 @@ mod positions;
 mod readiness;
 mod removing;
 mod shutting;
+mod signals;
 
 use std::fmt;
 use std::io;
@@ -72,6 +73,7 @@ pub(crate) use positions::Positions;
 pub(crate) use readiness::{Asking, Told};
 pub(crate) use removing::{Removes, ToTell};
 pub(crate) use shutting::{Shut, Shutting, Still};
+pub(crate) use signals::Signals;
 
 /// What is there when a call of a process is met.
 #[derive(Debug)]
@@ -93,6 +95,7 @@ pub(crate) trait World:
     + Lends<<Self as World>::Process>
     + Removes<<Self as World>::Process>
     + Positions<<Self as World>::Description>
+    + Signals<<Self as World>::Process, <Self as World>::Signal, <Self as World>::SignalInfo>
     + Asking
     + Shutting
     + Claims
@@ -104,6 +107,8 @@ pub(crate) trait World:
     type Image: fmt::Debug;
     /// A thread that has stopped to take a signal.
     type Signal: fmt::Debug;
+    /// All that is told of a signal.
+    type SignalInfo: fmt::Debug;
     /// A pipe or a stream whose bytes can be looked at.
     type Input: fmt::Debug;
     /// A pipe inside the domain.

@@ -10,7 +10,6 @@ use surmise_sys::ptrace::{News, Queue, SignalInfo, Stop, Stopped, call};
 use super::{Held, await_news};
 use crate::gate::Gate;
 
-const CHILD: i32 = Signal::CHILD.as_raw();
 /// After how long without news it is looked whether the call was made again.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -67,11 +66,11 @@ impl Held {
         }
     }
 
-    /// Takes away the signal that tells its process of the end of a child, if that is one that is meant and waits. Of
-    /// several such ends one signal tells. True if there was one.
-    pub(crate) fn forget_ends(
+    /// Takes away a signal of a kind that its process was sent, if that is one that is meant and waits. True if there was one.
+    pub(crate) fn forget(
         &mut self,
         instruction: u64,
+        kind: i32,
         is_meant: impl Fn(&SignalInfo) -> bool,
     ) -> io::Result<bool> {
         let before = self.signals.len();
@@ -79,13 +78,13 @@ impl Held {
         if self.signals.len() < before {
             return Ok(true);
         }
-        if !self.waiting(Queue::Process, CHILD)?.iter().any(&is_meant) {
+        if !self.waiting(Queue::Process, kind)?.iter().any(&is_meant) {
             return Ok(false);
         }
         // The kernel gives a thread what is its own first.
         let mut own = Vec::new();
         let mut is_taken = false;
-        while !is_taken && let Some(taken) = self.take(instruction, CHILD)? {
+        while !is_taken && let Some(taken) = self.take(instruction, kind)? {
             is_taken = is_meant(&taken);
             if !is_taken {
                 own.push(taken);

@@ -91,6 +91,11 @@ impl Status {
         self.has_in("SigIgn:", signal)
     }
 
+    /// Whether the process ignores the signal of this number, from 1 to 64.
+    pub fn ignores_number(&self, signal: u32) -> bool {
+        self.has_number_in("SigIgn:", signal)
+    }
+
     /// Whether the process has a handler for a signal.
     pub fn catches(&self, signal: Signal) -> bool {
         self.has_in("SigCgt:", signal)

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::process::Pid;
 use surmise_checkpoint::Change;
-use surmise_engine::{Access, Answer as Permission, Node, WaiterId};
+use surmise_engine::{Access, Answer as Permission, Node, ObjectId, TaskId, UndoId, WaiterId};
 use surmise_sys::seccomp::Answer;
 use surmise_syscalls::{Disposition, Kind as Column};
 
@@ -15,7 +15,7 @@ use crate::call::Call;
 use crate::durability::{DOMAIN, Verdict};
 use crate::error::{SupervisorError, fail, refused};
 use crate::kind::Kind;
-use crate::meeting::{Act, Meeting, Moving};
+use crate::meeting::{Act, Meeting};
 use crate::member::Member;
 use crate::object::Did;
 use crate::objects::files::Touch;
@@ -177,6 +177,7 @@ impl<W: World> Core<W> {
                     return self.wait(process, asked);
                 }
             }
+            Meeting::SetTimer => return self.set_timer(process, asked),
             Meeting::Act(act) => return self.act(process, asked, &act),
             Meeting::Bear => return self.bear(process, asked),
             Meeting::Lend { is_alone } => return self.lend(process, asked, is_alone),
@@ -247,14 +248,8 @@ impl<W: World> Core<W> {
     /// A call of a process does something to an object whose kind takes part in that.
     fn act(&mut self, process: Pid, asked: &Asked, act: &Act) -> Result<(), SupervisorError> {
         let call = &asked.call;
-        if let Act::Change(moved) = act {
-            for moving in moved.iter().flatten() {
-                if let Moving::Shared(descriptor) = moving
-                    && !self.move_shared(process, call, *descriptor)?
-                {
-                    return self.wait(process, asked);
-                }
-            }
+        if !self.moves_for_others(process, call, act)? {
+            return self.wait(process, asked);
         }
         let Some(member) = self.members.get(&process) else {
             return self.pass(asked);
@@ -271,13 +266,13 @@ impl<W: World> Core<W> {
         let world = &mut self.world;
         let met = self.objects.meet(world, member, call, act, &apart);
         let (did, record, kind) = met.map_err(fail("do what a call asks for"))?;
-        let mut effects = Vec::new();
         let answer = match did {
             Did::Wait => return self.wait(process, asked),
             Did::Sleeps(input) => return self.sleep(process, asked, input),
             Did::Gone => return Ok(()),
             Did::Known(answer) => answer,
             Did::PutOut(hold) => {
+                let mut effects = Vec::new();
                 let told = self
                     .engine
                     .output(Node::Task(task), channel(task), hold, &mut effects);
@@ -286,13 +281,7 @@ impl<W: World> Core<W> {
                 return self.perform(effects);
             }
             Did::Accesses { object, answer } => {
-                let access = Access::Both(Some(record));
-                let permission = self.engine.access(task, object, access, &mut effects);
-                let permission = permission.map_err(refused("note an access"))?;
-                self.perform(std::mem::take(&mut effects))?;
-                if permission != Permission::Go {
-                    let undone = self.objects.undo(&mut self.world, &[record]);
-                    undone.map_err(fail("take back what may not be"))?;
+                if !self.access(task, object, record)? {
                     return self.wait(process, asked);
                 }
                 answer
@@ -308,11 +297,7 @@ impl<W: World> Core<W> {
             if matches!(did, Did::Accesses { .. }) {
                 member.recorded(record);
             }
-            for moving in moved.iter().flatten() {
-                if let Moving::Own(number) = moving {
-                    member.note(&self.world, Change::Position(*number));
-                }
-            }
+            self.note_own_moves(process, moved);
         }
         match answer {
             Answer::Continue if self.world.removes_directory(call) => {
@@ -324,6 +309,26 @@ impl<W: World> Core<W> {
                 self.respond(call, answer)
             }
         }
+    }
+
+    /// A task observes and modifies an object, by this record of the object's kind. False if it may not: then nothing was done.
+    pub(super) fn access(
+        &mut self,
+        task: TaskId,
+        object: ObjectId,
+        record: UndoId,
+    ) -> Result<bool, SupervisorError> {
+        let mut effects = Vec::new();
+        let access = Access::Both(Some(record));
+        let permission = self.engine.access(task, object, access, &mut effects);
+        let permission = permission.map_err(refused("note an access"))?;
+        self.perform(effects)?;
+        if permission == Permission::Go {
+            return Ok(true);
+        }
+        let undone = self.objects.undo(&mut self.world, &[record]);
+        undone.map_err(fail("take back what may not be"))?;
+        Ok(false)
     }
 
     /// The tasks that touch nothing for now.

@@ -190,6 +190,7 @@ impl<W: World> Core<W> {
         let Some(member) = self.members.get_mut(&process) else {
             return Ok(());
         };
+        let (timer, signals) = member.untake(to);
         let image = member.take(&mut self.world, to);
         let Some(image) = image.map_err(fail("destroy a vessel"))? else {
             return Ok(());
@@ -206,6 +207,12 @@ impl<W: World> Core<W> {
         let restored = self.world.restore(&mut member.process, image, has_undone);
         match restored.map_err(fail("restore a process"))? {
             Some(pages) => {
+                if let Some(before) = timer {
+                    let restored = self.world.restore_timer(&mut member.process, &before);
+                    restored.map_err(fail("restore a timer"))?;
+                }
+                let sent = self.world.send_again(&mut member.process, &signals);
+                sent.map_err(fail("send a signal again"))?;
                 self.stats.totals.pages_copied += pages;
                 let time = self.world.now().saturating_duration_since(begun);
                 self.stats.totals.rollbacks.add(time);

@@ -82,6 +82,7 @@ impl<W: World> Core<W> {
             // The call is made again behind an image, and met then.
             meeting @ (Meeting::Act(_)
             | Meeting::Move(_)
+            | Meeting::SetTimer
             | Meeting::Depute(_)
             | Meeting::Bear
             | Meeting::Lend { .. }) => (*guess == Guess::Truth).then_some(meeting),

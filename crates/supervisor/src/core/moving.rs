@@ -2,11 +2,10 @@
 
 use rustix::process::Pid;
 use surmise_checkpoint::Change;
-use surmise_engine::{Access, Answer as Permission};
 
 use super::Core;
 use crate::call::Call;
-use crate::error::{SupervisorError, fail, refused};
+use crate::error::{SupervisorError, fail};
 use crate::kind::Kind;
 use crate::meeting::{Act, Meeting, Moving};
 use crate::object::Did;
@@ -45,6 +44,39 @@ impl<W: World> Core<W> {
         }
     }
 
+    /// As [`Self::move_shared`], of all positions that a call moves which changes files.
+    pub(super) fn moves_for_others(
+        &mut self,
+        process: Pid,
+        call: &Call,
+        act: &Act,
+    ) -> Result<bool, SupervisorError> {
+        let moved = match act {
+            Act::Change(moved) => *moved,
+            Act::Put { .. } | Act::Send { .. } | Act::Take(_) | Act::Ask => [None; 2],
+        };
+        for moving in moved.into_iter().flatten() {
+            if let Moving::Shared(descriptor) = moving
+                && !self.move_shared(process, call, descriptor)?
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Notes positions that are a member's own, which its call moves.
+    pub(super) fn note_own_moves(&mut self, process: Pid, moved: &[Option<Moving>; 2]) {
+        let Some(member) = self.members.get_mut(&process) else {
+            return;
+        };
+        for moving in moved.iter().flatten() {
+            if let Moving::Own(number) = moving {
+                member.note(&self.world, Change::Position(*number));
+            }
+        }
+    }
+
     /// Sees to it that the position of what a descriptor leads to can be given back, which a member's call moves for others, too.
     /// False if the call has to wait.
     pub(super) fn move_shared(
@@ -63,25 +95,14 @@ impl<W: World> Core<W> {
             .objects
             .moves(&mut self.world, caller, descriptor, &waiting);
         let (did, record) = moves.map_err(fail("note a position"))?;
-        let object = match did {
-            Did::Accesses { object, .. } => object,
-            Did::Known(_) => {
-                self.stats.met(Kind::Position);
-                return Ok(true);
-            }
-            _ => return Ok(false),
+        let may_move = match did {
+            Did::Accesses { object, .. } => self.access(task, object, record)?,
+            Did::Known(_) => true,
+            Did::Wait | Did::Sleeps(_) | Did::PutOut(_) | Did::Gone => false,
         };
-        let mut effects = Vec::new();
-        let access = Access::Both(Some(record));
-        let permission = self.engine.access(task, object, access, &mut effects);
-        let permission = permission.map_err(refused("note an access"))?;
-        self.perform(effects)?;
-        if permission == Permission::Go {
+        if may_move {
             self.stats.met(Kind::Position);
-            return Ok(true);
         }
-        let undone = self.objects.undo(&mut self.world, &[record]);
-        undone.map_err(fail("take back what may not be"))?;
-        Ok(false)
+        Ok(may_move)
     }
 }

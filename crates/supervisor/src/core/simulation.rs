@@ -101,6 +101,8 @@ struct Run {
     rng: Rng,
     /// Whether calls that were let go take long.
     is_slow: bool,
+    /// Whether many signals are sent.
+    is_restless: bool,
 }
 
 impl Run {
@@ -116,11 +118,13 @@ impl Run {
         let world = Fake(Shared::clone(&state));
         let core = Core::new(world, Some(log), vec![Box::new(source)], Some(disk));
         let is_slow = rng.bool();
+        let is_restless = rng.u8(..4) == 0;
         Self {
             state,
             core,
             rng,
             is_slow,
+            is_restless,
         }
     }
 
@@ -132,6 +136,15 @@ impl Run {
         };
         if self.state.borrow_mut().close(pid) {
             return true;
+        }
+        let received = self.state.borrow_mut().receive(pid);
+        match received {
+            Some(true) => {
+                self.core.signalled(pid, pid).expect("a signal");
+                return true;
+            }
+            Some(false) => return true,
+            None => {}
         }
         let call = self.state.borrow_mut().call(pid);
         self.core.called(call).expect("attended to");
@@ -154,6 +167,8 @@ impl Run {
             6 => self.core.asked().expect("asked"),
             // Afterwards nothing is guessed for seconds.
             7 if self.rng.u8(..12) == 0 => self.core.settle().expect("settled"),
+            8 if self.rng.bool() => self.somebody_sends(),
+            12..=14 if self.is_restless => self.somebody_sends(),
             8 => {
                 if let Some(pid) = self.any_task()
                     && self.state.borrow_mut().signal(pid)
@@ -180,6 +195,12 @@ impl Run {
             }
             10 | 11 if !self.is_slow || self.rng.u8(..8) == 0 => self.something_lands(),
             _ => drop(self.call()),
+        }
+    }
+
+    fn somebody_sends(&mut self) {
+        if let Some(pid) = self.any_task() {
+            self.state.borrow_mut().send(pid);
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 use rustix::process::{Pid, Signal};
 use surmise_checkpoint::{Change, Checkpoint, GiveWay, PendingCall};
 use surmise_sys::memory;
-use surmise_sys::ptrace::Stopped;
+use surmise_sys::ptrace::{SignalInfo, Stopped};
 use surmise_sys::seccomp::Answer;
 use surmise_syscalls::Syscall;
 
@@ -37,6 +37,7 @@ impl World for Machine {
     type Process = Supervised;
     type Image = Checkpoint;
     type Signal = Stopped;
+    type SignalInfo = SignalInfo;
     type Input = Source;
     type Pipe = Pipe;
     type Description = Description;

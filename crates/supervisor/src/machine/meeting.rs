@@ -119,7 +119,7 @@ pub(super) fn meet(process: Pid, call: &Call, known: Known<'_>) -> io::Result<Me
 /// Whether a call changes something of its thread or process alone. A process without an image is destroyed with that.
 fn is_its_own(met: &Met<'_>) -> bool {
     match met.name {
-        Syscall::Setrlimit => true,
+        Syscall::Setrlimit | Syscall::Alarm | Syscall::Setitimer => true,
         // Zero is the caller.
         Syscall::Prlimit64 => met.arguments[0] as u32 == 0,
         _ => is_its_threads(met),
@@ -150,7 +150,7 @@ mod tests {
     use crate::meeting::{Act, Wanted};
 
     /// By kind of object: calls that a rollback undoes, or that have nothing to undo.
-    const PASSING: [(&str, &str); 8] = [
+    const PASSING: [(&str, &str); 9] = [
         ("borne", "fork vfork"),
         (
             "descriptor",
@@ -167,6 +167,7 @@ mod tests {
         ("memory", "mmap"),
         ("noted", "chdir fchdir umask"),
         ("process", "getpgid"),
+        ("timer", "alarm"),
     ];
 
     fn met(row: &'static Row, arguments: [u64; 6]) -> Meeting {
@@ -213,6 +214,7 @@ mod tests {
                         Meeting::Act(Act::Take(_)) => "input",
                         Meeting::Act(Act::Ask) => "events",
                         Meeting::Bear | Meeting::Lend { .. } => "borne",
+                        Meeting::SetTimer => "timer",
                         Meeting::Act(_) | Meeting::Move(_) | Meeting::Execute | Meeting::Wait => {
                             "changed"
                         }

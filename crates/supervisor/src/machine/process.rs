@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal};
 use surmise_checkpoint::{
     Account, Birth, Change, Checkpoint, CheckpointError, Departing, Gate, GiveWay, Halted, Lent,
-    PendingCall, Process, RollbackError, Standing, Traced,
+    PendingCall, Process, RollbackError, Standing, Timer, Traced,
 };
 use surmise_sys::memory;
 use surmise_sys::ptrace::{SignalInfo, Stopped};
@@ -167,6 +167,22 @@ impl Supervised {
             let result = unless_numbered(halted.call(call.thread(), made, door))?;
             Ok(result.map(to_tell).transpose()?.flatten())
         })
+    }
+
+    /// As [`Signals::set_timer`](crate::world::Signals::set_timer).
+    pub(super) fn set_timer(
+        &mut self,
+        call: &Call,
+        others: &[PendingCall],
+        door: &mut Door,
+    ) -> io::Result<Option<Timer>> {
+        let mut before = None;
+        self.answer_by(call, others, door, |halted, made, door| {
+            let set = unless_numbered(halted.set_timer(call.thread(), made, door))?.flatten();
+            before = set.map(|(_, before)| before);
+            Ok(set.map(|(result, _)| result))
+        })?;
+        Ok(before)
     }
 
     /// Stops all threads, and gives the one that waits in a call the result that `make` finds for that call. False if the threads do
@@ -364,6 +380,20 @@ impl Supervised {
             zombies,
             has_signal: has_signal.unwrap_or(false),
         })
+    }
+
+    /// Gives the process, which stands still, its timer back.
+    pub(super) fn restore_timer(&mut self, before: &Timer, door: &mut Door) -> io::Result<()> {
+        self.with_halted(|halted| halted.restore_timer(before, door))
+            .map(drop)
+    }
+
+    /// Sends signals again to the process, which stands still.
+    pub(super) fn send_again(&mut self, signals: &[SignalInfo], door: &mut Door) -> io::Result<()> {
+        for signal in signals {
+            self.with_halted(|halted| halted.send(signal, door))?;
+        }
+        Ok(())
     }
 
     /// The process, which stands still, does not take the signal that has told it of the end of a child.

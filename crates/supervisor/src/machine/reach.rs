@@ -140,7 +140,7 @@ fn look(process: Pid, part: Part, seen: &Seen) -> io::Result<Found> {
             follows,
             manner,
         } => {
-            let Some(string) = task::string(process, path) else {
+            let Some(string) = devices::path_of(process, path) else {
                 // The call fails, or without a path it means the descriptor.
                 return Ok(Found::Unknown);
             };

@@ -61,6 +61,13 @@ impl SignalInfo {
         (self.0.si_signo == libc::SIGCHLD && self.0.si_code > 0).then(|| unsafe { self.0.si_pid() })
     }
 
+    /// Whether the timer of setitimer(2) and alarm(2) has sent it.
+    pub fn is_of_timer(&self) -> bool {
+        /// SI_KERNEL of sigaction(2).
+        const KERNEL: i32 = 0x80;
+        self.0.si_signo == libc::SIGALRM && self.0.si_code == KERNEL
+    }
+
     /// Its number.
     pub fn number(&self) -> i32 {
         self.0.si_signo

@@ -1,9 +1,8 @@
-//! Clocks and timers. Nothing is replayed, so reading a clock is free; an armed timer is not rolled
-//! back.
+//! Clocks and timers. Nothing is replayed, so reading a clock is free. Of armed timers that of real time alone is rolled back.
 
-use crate::disposition::Disposition::{Allow, Wait};
+use crate::disposition::Disposition::{Allow, Track, Wait};
 use crate::disposition::EPERM;
-use crate::handler::Handler::Plain;
+use crate::handler::Handler::{Plain, Process};
 use crate::row::{Row, row};
 use crate::shape::Shape::{Command, Flags, In, InOut, Integer, Length, Out};
 use crate::syscall::Syscall::*;
@@ -13,8 +12,8 @@ use crate::syscall::Syscall::*;
 pub(super) const ROWS: &[Row] = &[
     row( 35, Nanosleep,       &[In, Out],                  [Allow, Allow, Allow], Plain, "sleeps again after a rollback"),
     row( 36, Getitimer,       &[Command, Out],             [Allow, Allow, Allow], Plain, "observes time alone"),
-    row( 37, Alarm,           &[Integer],                  [Allow, Wait, Allow],  Plain, "an armed timer is not rolled back"),
-    row( 38, Setitimer,       &[Command, In, Out],         [Allow, Wait, Allow],  Plain, "an armed timer is not rolled back"),
+    row( 37, Alarm,           &[Integer],                  [Allow, Track, Allow], Process, "the timer is kept with the checkpoint when it is set first"),
+    row( 38, Setitimer,       &[Command, In, Out],         [Allow, Track, Allow], Process, "the timer of real time is kept with the checkpoint when it is set first"),
     row( 96, Gettimeofday,    &[Out, Out],                 [Allow, Allow, Allow], Plain, "observes time alone"),
     row(100, Times,           &[Out],                      [Allow, Allow, Allow], Plain, "observes time alone"),
     row(159, Adjtimex,        &[InOut],                    [Allow, Wait, Allow],  Plain, "to read it is harmless; to change it needs a right that the domain lacks"),

@@ -2,6 +2,7 @@
 
 use surmise_testkit::tell;
 
+use super::right::waits_in;
 use super::{compile, seeds, told, torture};
 use crate::setting::{Setting, as_each_user};
 
@@ -66,6 +67,26 @@ fn a_file_goes_back_while_others_append_to_it() {
 #[test]
 fn a_file_is_as_long_as_it_was_for_every_call() {
     prints("sizes", "./sizes", "sizes ok\n");
+}
+
+/// Each that is due is taken once, and none that was set by a call that is undone.
+#[test]
+fn a_timer_goes_on_as_if_nobody_had_set_it_anew() {
+    prints("alarms", "./alarms", "alarms ok\n");
+    let prepare = |setting: &Setting| {
+        compile(setting, "alarms.c", &["gcc", "-O1"]);
+        true
+    };
+    for (calls, waits) in waits_in("setitimer", &["./alarms"], prepare) {
+        // Where the machine is busy, a thread may not come past its call in time.
+        assert!(4 * waits < calls, "{waits} of {calls} wait");
+    }
+}
+
+/// By a handler that is taken away with that.
+#[test]
+fn a_signal_that_was_taken_is_taken_again() {
+    prints("nudges", "./nudges", "nudges ok\n");
 }
 
 #[test]

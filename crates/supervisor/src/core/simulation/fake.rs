@@ -18,6 +18,7 @@ mod op;
 mod position;
 mod removing;
 mod sides;
+mod signals;
 mod state;
 mod task;
 
@@ -45,6 +46,7 @@ pub(super) use lending::memory;
 pub(super) use log::{Disk, Log};
 pub(super) use op::{FAILED, LENT, Op};
 pub(super) use sides::{BROKEN, END, NO_END, Side, Sides};
+pub(super) use signals::Sent;
 pub(super) use state::{Shared, State, Step, Written, pass};
 
 /// By which tasks have the pipe inside.
@@ -58,6 +60,7 @@ impl World for Fake {
     type Process = Pid;
     type Image = Image;
     type Signal = Pid;
+    type SignalInfo = Sent;
     type Input = ();
     type Pipe = ();
     type Description = Rc<()>;
@@ -247,6 +250,9 @@ impl World for Fake {
         for &thread in &threads {
             let task = state.task(thread);
             (task.waits_in, task.at_signal, task.stands) = (None, false, true);
+            if let Some(sent) = task.signal.take() {
+                state.mail.wait(*process, sent);
+            }
         }
         Ok(!threads.is_empty())
     }
@@ -279,8 +285,8 @@ impl World for Fake {
 
     fn deliver(&mut self, thread: Pid) -> io::Result<()> {
         let state = &mut *self.0.borrow_mut();
-        let task = state.task(thread);
-        (task.at_signal, task.traced) = (false, false);
+        state.take_signal(thread);
+        state.task(thread).traced = false;
         Ok(())
     }
 

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use rustix::process::Pid;
 
 use super::fake::{
-    BROKEN, Cells, END, End, FAILED, FILES, Families, HEARD, LENT, NO_END, Op, Side, Sides, State,
-    Step, memory,
+    BROKEN, Cells, END, End, FAILED, FILES, Families, HEARD, LENT, NO_END, Op, Sent, Side, Sides,
+    State, Step, memory,
 };
 
 /// Its files, its pipe, and its families.
@@ -17,6 +17,8 @@ struct Plain<'a> {
     ended: Vec<Pid>,
     files: Cells,
     position: i64,
+    /// That each process has set, and whose signal it has not taken: the last one is armed, or has sent its signal.
+    timers: BTreeMap<i32, Vec<i64>>,
     pipe: VecDeque<u8>,
     inner: VecDeque<u8>,
     /// What each process has open of it.
@@ -32,6 +34,7 @@ impl<'a> Plain<'a> {
             ended: Vec::new(),
             files: Cells::default(),
             position: 0,
+            timers: BTreeMap::new(),
             pipe: VecDeque::new(),
             inner: VecDeque::new(),
             sides: state
@@ -130,6 +133,37 @@ impl<'a> Plain<'a> {
         })
     }
 
+    /// Which child it is told of first is the machine's to say.
+    fn wait(&mut self, task: Pid, told: i64) -> i64 {
+        let parent = self.process(task);
+        let mut children = self.families.children(parent).into_iter();
+        let found = children.find(|(child, end)| end.is_some_and(|end| end.told(*child) == told));
+        match found {
+            Some((child, _)) => self.families.reap(child).told(child),
+            None => self.families.wait(parent).expect("a child has ended").1,
+        }
+    }
+
+    fn tell_of_signal(&mut self, Step { task, op, told, .. }: Step) -> i64 {
+        let process = self.process(task);
+        let timers = self.timers.entry(number(process)).or_default();
+        match op {
+            Op::Arm => {
+                timers.push(told);
+                told
+            }
+            Op::Signal(sent) => {
+                if let Sent::Timer(timer) = sent {
+                    let place = timers.iter().position(|set| *set == timer);
+                    // Those before it were set anew in time.
+                    timers.drain(..=place.expect("it was set"));
+                }
+                sent.told()
+            }
+            _ => unreachable!("{op:?} is of no signal"),
+        }
+    }
+
     fn tell(&mut self, step: Step) -> i64 {
         let Step { task, op, told, .. } = step;
         match op {
@@ -147,6 +181,7 @@ impl<'a> Plain<'a> {
                 self.position += 1;
                 self.position - 1
             }
+            Op::Arm | Op::Signal(_) => self.tell_of_signal(step),
             Op::Put(_) => 1,
             Op::Take => i64::from(self.pipe.pop_front().expect("a byte")),
             Op::Send(_) | Op::Receive | Op::Ask | Op::Poll | Op::Close(_) => {
@@ -160,17 +195,7 @@ impl<'a> Plain<'a> {
                 self.pipe.push_back(byte);
                 0
             }
-            Op::Wait => {
-                // Which child it is told of first is the machine's to say.
-                let parent = self.process(task);
-                let mut children = self.families.children(parent).into_iter();
-                let found =
-                    children.find(|(child, end)| end.is_some_and(|end| end.told(*child) == told));
-                match found {
-                    Some((child, _)) => self.families.reap(child).told(child),
-                    None => self.families.wait(parent).expect("a child has ended").1,
-                }
-            }
+            Op::Wait => self.wait(task, told),
             Op::Doze => self.doze(task, told),
             Op::Bear | Op::Lend => {
                 if let Some(child) = self.state.births.child(task, step.at) {
@@ -313,7 +338,50 @@ pub(super) fn is_plain(state: &State) {
     assert_eq!(state.position.at, plain.position);
     assert_eq!(state.pipe, plain.pipe);
     assert_eq!(state.inner, plain.inner);
+    is_each_signal_taken(state, &plain.timers);
     is_in_causal_order(state, &shutting);
+}
+
+/// Each signal was taken once, unless its process ended before; and a timer that was set and not set again has sent its own.
+fn is_each_signal_taken(state: &State, timers: &BTreeMap<i32, Vec<i64>>) {
+    let mail = &state.mail;
+    for &(process, number) in &mail.sent {
+        let sent = Sent::Outside(number);
+        let steps = state.steps.iter();
+        let taken = steps.filter(|step| step.op == Op::Signal(sent)).count();
+        let left = mail.left.iter().filter(|(_, one)| *one == sent).count();
+        assert!(
+            taken <= 1,
+            "{sent:?} was taken {taken} times: {:?}",
+            state.steps
+        );
+        assert!(
+            taken + left > 0,
+            "{sent:?} to {process:?} was lost: {:?}",
+            state.steps
+        );
+    }
+    // What the timer of one was that was killed nobody knows.
+    let was_killed = |process: i32| {
+        let mut steps = state.steps.iter();
+        steps.any(|step| matches!(step.op, Op::Kill(killed) if number(killed) == process))
+    };
+    for (process, timers) in timers.iter().filter(|(process, _)| !was_killed(**process)) {
+        let Some(timer) = timers.last() else { continue };
+        let is_armed = mail
+            .timers
+            .iter()
+            .any(|(of, armed)| number(*of) == *process && armed == timer);
+        let is_left = mail
+            .left
+            .iter()
+            .any(|(_, sent)| *sent == Sent::Timer(*timer));
+        assert!(
+            is_armed || is_left,
+            "timer {timer} of {process} was lost: {:?}",
+            state.steps
+        );
+    }
 }
 
 /// What was written reached the stream once, and after all that was written before by tasks that its writer can have

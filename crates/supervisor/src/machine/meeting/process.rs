@@ -17,6 +17,9 @@ use crate::meeting::Meeting;
 /// PR_SET_NAME of prctl(2).
 pub(super) const SET_NAME: u32 = 15;
 
+/// ITIMER_REAL of setitimer(2).
+const REAL: u32 = 0;
+
 pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
     Ok(match met.name {
         Syscall::RtSigaction => handler(met)?,
@@ -27,6 +30,8 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
         Syscall::Prlimit64 if met.arguments[0] as u32 == 0 => {
             limit(met, met.arguments[1], met.arguments[2])?
         }
+        Syscall::Alarm => timer(met)?,
+        Syscall::Setitimer if met.arguments[0] as u32 == REAL => timer(met)?,
         Syscall::Umask => Meeting::Note(Change::Umask),
         Syscall::Chdir | Syscall::Fchdir if !met.known.seen.has_jails() => {
             Meeting::Note(Change::Directory)
@@ -67,6 +72,15 @@ fn is_unchanged(met: &Met<'_>, which: Ids) -> io::Result<bool> {
 fn are_ends_ignored(met: &Met<'_>) -> io::Result<bool> {
     let ignores = Status::of(met.process)?.ignores(Signal::CHILD);
     Ok(ignores || met.known.seen.reaps_by_itself())
+}
+
+/// A signal that the timer has sent before waits for a rollback, too; one that it sends afterwards is never sent then.
+fn timer(met: &Met<'_>) -> io::Result<Meeting> {
+    const ALARM: u32 = Signal::ALARM.as_raw().cast_unsigned();
+    Ok(match is_waiting(met.process, ALARM)? {
+        true => Meeting::Wait,
+        false => Meeting::SetTimer,
+    })
 }
 
 /// Whether a signal of this number waits for a process or any of its threads.

@@ -101,7 +101,7 @@ fn opening(met: &Met<'_>, (directory, path): (u64, u64), flags: u64) -> io::Resu
     let changes = flags & CHANGING != 0;
     let seen = met.known.seen;
     if !seen.has_jails()
-        && let Some(text) = task::string(met.process, path)
+        && let Some(text) = devices::path_of(met.process, path)
     {
         if devices::is_named(seen.names(), &text) {
             return Ok(Meeting::Pass(Kind::Descriptor));
@@ -138,7 +138,7 @@ fn change(met: &Met<'_>, path: (u64, u64), last: Last) -> io::Result<Meeting> {
     let seen = met.known.seen;
     if last == Last::Followed
         && !seen.has_jails()
-        && let Some(text) = task::string(met.process, path.1)
+        && let Some(text) = devices::path_of(met.process, path.1)
         && let Some(number) = devices::named_descriptor(seen.names(), &text)
     {
         return served(met, number);

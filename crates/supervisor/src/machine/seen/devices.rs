@@ -3,13 +3,16 @@
 //! A byte of `/dev/urandom` is told once and to one reader. A reader that is rolled back reads other bytes, which are as
 //! good: nobody can have relied on the bytes of before but what depended on them.
 
-use std::ffi::{CStr, OsStr};
+use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 
 use rustix::fs::{FileType, makedev};
+use rustix::process::Pid;
+use surmise_linux::proc::Status;
 
 use super::names::Names;
+use crate::machine::task;
 
 /// The kernel's number of memory devices (`Documentation/admin-guide/devices.txt`).
 const MEMORY: u32 = 1;
@@ -101,6 +104,33 @@ const OWN_FACTS: [&str; 11] = [
     "statm",
 ];
 
+/// A path in a process' memory, by the name that every process has for itself where it has the process' number in that place.
+pub(crate) fn path_of(process: Pid, address: u64) -> Option<CString> {
+    let text = task::string(process, address)?;
+    Some(by_self(&text, || own_number(process)).unwrap_or(text))
+}
+
+fn by_self(text: &CStr, own: impl FnOnce() -> Option<Pid>) -> Option<CString> {
+    let bytes = text.to_bytes().strip_prefix(b"/proc/")?;
+    let end = bytes.iter().position(|&byte| byte == b'/')?;
+    let (number, rest) = bytes.split_at(end);
+    // A number that the kernel knows begins with no other digit.
+    let is_number = number.iter().all(u8::is_ascii_digit) && !number.starts_with(b"0");
+    let number = std::str::from_utf8(number).ok().filter(|_| is_number)?;
+    let number = number.parse().ok().and_then(Pid::from_raw)?;
+    let is_own = own() == Some(number);
+    let by_self = [b"/proc/self", rest].concat();
+    CString::new(by_self).ok().filter(|_| is_own)
+}
+
+/// The number of a process in its domain; of one in a pid namespace that was made inside `/proc` has another.
+fn own_number(process: Pid) -> Option<Pid> {
+    /// The supervisor's own, and the domain's.
+    const DEPTH: usize = 2;
+    let status = Status::of(process).ok()?;
+    status.inner().filter(|_| status.pid_namespaces() == DEPTH)
+}
+
 /// Whether a path is the name of a file of the kernel's that can be read without a trace, and that tells nothing of
 /// what tasks do to each other. As for devices, the whole path has to be.
 pub(crate) fn is_fact(names: &Names, text: &CStr) -> bool {
@@ -173,6 +203,25 @@ mod tests {
             c"sys/kernel/mm/hugepages",
         ] {
             assert!(!is_of_machine(path), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn a_process_is_itself_by_its_number_too() {
+        let own = || Pid::from_raw(41);
+        let by_self = |text| by_self(text, own);
+        assert_eq!(by_self(c"/proc/41/fd"), Some(c"/proc/self/fd".to_owned()));
+        assert_eq!(by_self(c"/proc/41/"), Some(c"/proc/self/".to_owned()));
+        for path in [
+            c"/proc/self/fd",
+            c"/proc/42/fd",
+            c"/proc/041/fd",
+            c"/proc/+41/fd",
+            c"/proc/41",
+            c"/proc//41/fd",
+            c"proc/41/fd",
+        ] {
+            assert_eq!(by_self(path), None, "{path:?}");
         }
     }
 

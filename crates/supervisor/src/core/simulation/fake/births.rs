@@ -138,6 +138,19 @@ impl State {
         let mut certain = self.certain.iter();
         let is_certain = certain.any(|&(of, at)| is_struck(of, at));
         assert!(!is_certain, "{thread:?} did what cannot be taken back");
+        // Who was killed takes none of it again.
+        if !self.tasks[thread].is_alive {
+            let process = self.tasks[thread].process;
+            for step in self
+                .steps
+                .iter()
+                .filter(|step| is_struck(step.task, step.at))
+            {
+                if let Op::Signal(sent) = step.op {
+                    self.mail.left.push((process, sent));
+                }
+            }
+        }
         self.steps.retain(|step| !is_struck(step.task, step.at));
     }
 }

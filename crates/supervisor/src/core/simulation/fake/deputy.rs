@@ -5,6 +5,7 @@ use surmise_checkpoint::PendingCall;
 use surmise_sys::seccomp::Answer;
 
 use super::has_call;
+use super::op::Op;
 use super::state::State;
 use crate::call::Call;
 
@@ -21,7 +22,11 @@ impl State {
             return false;
         }
         self.interrupt(&threads);
-        assert!(self.answer(call, Answer::Value(0)), "it waits");
+        let told = match self.op_of(call) {
+            Op::Arm => self.arm(process),
+            _ => 0,
+        };
+        assert!(self.answer(call, Answer::Value(told)), "it waits");
         for thread in threads {
             let task = self.task(thread);
             (task.waits_in, task.traced) = (None, true);

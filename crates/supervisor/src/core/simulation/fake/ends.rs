@@ -60,6 +60,7 @@ impl Ends<Pid, Pid> for Fake {
             task.is_alive = false;
         }
         state.families.end(*process, End::Exited(ending.status));
+        state.mail.end(*process);
         Ok(())
     }
 
@@ -147,7 +148,7 @@ impl Ends<Pid, Pid> for Fake {
     }
 
     fn pass_on(&mut self, thread: Pid) -> io::Result<()> {
-        self.0.borrow_mut().task(thread).at_signal = false;
+        self.0.borrow_mut().take_signal(thread);
         Ok(())
     }
 

@@ -49,6 +49,11 @@ pub(super) fn meet(state: &State, call: &Call, member: Option<&Member<Fake>>) ->
         })),
         Op::Ask => Meeting::Act(Act::Ask),
         Op::Ignore => Meeting::Depute(Change::Handler(IGNORED)),
+        Op::Arm if member.is_some_and(|member| member.images().len() == 0) => {
+            Meeting::Pass(Kind::Process)
+        }
+        Op::Arm if state.has_alarm(call.thread()) => Meeting::Wait,
+        Op::Arm => Meeting::SetTimer,
         Op::Bear => Meeting::Bear,
         Op::Lend => lending(state, call.thread()),
         Op::Execute if member.is_some_and(|member| is_alone(state, member)) => Meeting::Execute,
@@ -62,6 +67,7 @@ pub(super) fn meet(state: &State, call: &Call, member: Option<&Member<Fake>>) ->
         | Op::Leave
         | Op::Push(_)
         | Op::Kill(_)
+        | Op::Signal(_)
         | Op::Regain => Meeting::Wait,
     }
 }

@@ -6,6 +6,7 @@ use surmise_syscalls::{Row, Syscall, row_of};
 use super::cells::FILES;
 use super::family::End;
 use super::sides::Side;
+use super::signals::Sent;
 
 /// What a task does, each by one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +59,10 @@ pub(in crate::core::simulation) enum Op {
     Exit(u8),
     /// Has closed what its process had open, and is killed before it has ended.
     Leave,
+    /// Sets its timer.
+    Arm,
+    /// Takes a signal.
+    Signal(Sent),
     /// Somebody outside writes to the pipe.
     Push(u8),
     /// Somebody kills a process.
@@ -88,6 +93,8 @@ impl Op {
         let kind = match hash / 16 % 32 {
             // In some schedules there is nothing but files, output and children.
             11..=14 | 18 if seed.is_multiple_of(2) => hash / 1024 % 11,
+            // Or timers are set again and again.
+            4..=8 | 19..=22 if seed % 4 == 1 => 14,
             // In others there is hardly anything but a pipe whose ends are closed.
             4..=8 if seed % 4 == 3 => 21,
             9 | 10 | 12 if seed % 4 == 3 => 26,
@@ -106,6 +113,7 @@ impl Op {
             8..=10 => Self::Put((hash >> 40) as u8),
             11 | 12 => Self::Take,
             13 => Self::Poll,
+            14 if hash & (3 << 60) != 0 => Self::Arm,
             14 => Self::Sync,
             15 | 16 => Self::Wait,
             17 => Self::Doze,
@@ -156,9 +164,13 @@ impl Op {
             Self::Wait => Syscall::Wait4,
             Self::Doze => Syscall::Pause,
             Self::Close(_) => Syscall::Close,
-            Self::Exit(_) | Self::Leave | Self::Push(_) | Self::Kill(_) | Self::Regain => {
-                Syscall::Exit
-            }
+            Self::Arm => Syscall::Alarm,
+            Self::Exit(_)
+            | Self::Leave
+            | Self::Push(_)
+            | Self::Kill(_)
+            | Self::Regain
+            | Self::Signal(_) => Syscall::Exit,
         })
     }
 }

@@ -19,6 +19,7 @@ use super::op::{FAILED, Op};
 use super::position::Position;
 use super::removing::Concealing;
 use super::sides::{BROKEN, END, NO_END, Side, Sides};
+use super::signals::Mail;
 use super::task::{Task, Tasks};
 use crate::call::Call;
 
@@ -54,6 +55,7 @@ pub(in crate::core::simulation) struct State {
     pub(in crate::core::simulation) first_families: Families,
     pub(in crate::core::simulation) files: Cells,
     pub(in crate::core::simulation) position: Position,
+    pub(in crate::core::simulation) mail: Mail,
     /// Where callers find something else than these files.
     pub(super) elsewhere: Arc<HashSet<PathBuf>>,
     pub(super) marks: Vec<Mark>,
@@ -127,6 +129,7 @@ impl State {
             first_sides,
             files: Cells::default(),
             position: Position::default(),
+            mail: Mail::default(),
             marks: Vec::new(),
             concealing: None,
             layers: Default::default(),
@@ -233,7 +236,11 @@ impl State {
             let task = &mut self.tasks[thread];
             (task.is_alive, task.waits_in, task.at_signal) = (false, None, false);
             (task.lends, task.flies) = (false, false);
+            if let Some(sent) = task.signal.take() {
+                self.mail.wait(process, sent);
+            }
         }
+        self.mail.end(process);
     }
 
     /// Something happens that no task does.
@@ -299,6 +306,7 @@ impl State {
         let process = task.process;
         if self.threads(process).is_empty() {
             self.families.end(process, End::Exited(status));
+            self.mail.end(process);
         }
         self.give_back(pid);
     }
@@ -378,6 +386,7 @@ impl State {
                 0
             }
             Op::Move => self.position.advance(),
+            Op::Arm => self.arm(self.tasks[pid].process),
             Op::Put(byte) => {
                 let written = self.written(pid, byte);
                 self.stream.push(written);
@@ -416,6 +425,7 @@ impl State {
             | Op::Leave
             | Op::Push(_)
             | Op::Kill(_)
+            | Op::Signal(_)
             | Op::Regain => 0,
         })
     }

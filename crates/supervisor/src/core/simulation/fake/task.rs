@@ -8,6 +8,7 @@ use rustix::process::Pid;
 use super::lending::Loan;
 use super::op::Op;
 use super::sides::Side;
+use super::signals::Sent;
 
 /// A thread.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(in crate::core::simulation) struct Task {
     pub(super) waits_in: Option<u64>,
     /// It has stopped to take a signal, and does nothing until that is delivered.
     pub(super) at_signal: bool,
+    /// Which one that is, if it is one that is counted.
+    pub(super) signal: Option<Sent>,
     /// Since when it has waited, if it does.
     pub(super) since: Instant,
     /// What was put into its memory for a read that has not returned yet.
@@ -50,6 +53,7 @@ impl Task {
             told,
             waits_in: None,
             at_signal: false,
+            signal: None,
             since: now,
             filled: None,
             is_alive: true,

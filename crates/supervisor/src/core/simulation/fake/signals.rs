@@ -1,0 +1,195 @@
+//! Signals that tasks take, and timers that send them.
+
+use std::io;
+use std::time::Duration;
+
+use rustix::process::Pid;
+use surmise_checkpoint::{Change, PendingCall, Timer};
+
+use super::Fake;
+use super::op::Op;
+use super::state::State;
+use crate::call::Call;
+use crate::world::Signals;
+
+/// What a task is told that takes a signal, beside the signal's number.
+const TAKEN: i64 = 70_000;
+
+/// A signal that is taken once, unless its process ends before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::core::simulation) enum Sent {
+    /// By somebody outside.
+    Outside(u64),
+    /// By the timer that was set with this number.
+    Timer(i64),
+}
+
+impl Sent {
+    pub(in crate::core::simulation) fn told(self) -> i64 {
+        match self {
+            Self::Outside(number) => TAKEN + number as i64,
+            Self::Timer(number) => TAKEN - number,
+        }
+    }
+}
+
+/// All signals and timers.
+#[derive(Debug, Default)]
+pub(in crate::core::simulation) struct Mail {
+    /// To which process each was sent from outside.
+    pub(in crate::core::simulation) sent: Vec<(Pid, u64)>,
+    /// That wait to be taken.
+    waiting: Vec<(Pid, Sent)>,
+    /// That were not taken before their process had ended.
+    pub(in crate::core::simulation) left: Vec<(Pid, Sent)>,
+    /// The numbers of the timers that are armed.
+    pub(in crate::core::simulation) timers: Vec<(Pid, i64)>,
+    /// What the timers were that supervisors were told of.
+    before: Vec<(Timer, Option<i64>)>,
+    count: u64,
+}
+
+impl Mail {
+    fn timer(&self, process: Pid) -> Option<i64> {
+        let mut timers = self.timers.iter();
+        let found = timers.find(|(of, _)| *of == process);
+        found.map(|(_, number)| *number)
+    }
+
+    fn set(&mut self, process: Pid, timer: Option<i64>) {
+        self.timers.retain(|(of, _)| *of != process);
+        self.timers.extend(timer.map(|number| (process, number)));
+    }
+
+    /// A signal waits again.
+    pub(super) fn wait(&mut self, process: Pid, sent: Sent) {
+        self.waiting.push((process, sent));
+    }
+
+    /// A process has ended, or is never born.
+    pub(super) fn end(&mut self, process: Pid) {
+        let waiting = std::mem::take(&mut self.waiting).into_iter();
+        let (left, waiting) = waiting.partition(|(of, _)| *of == process);
+        self.waiting = waiting;
+        self.left.extend::<Vec<_>>(left);
+    }
+}
+
+impl State {
+    /// Somebody outside sends a process a signal, or a timer does.
+    pub(in crate::core::simulation) fn send(&mut self, pid: Pid) {
+        let process = self.tasks[pid].process;
+        let is_one = self
+            .tasks
+            .iter()
+            .filter(|(_, task)| task.process == process);
+        if is_one.count() != 1 || self.tasks[pid].at_exit {
+            return;
+        }
+        let sent = match self.mail.timer(process) {
+            Some(number) => {
+                self.mail.set(process, None);
+                Sent::Timer(number)
+            }
+            None => {
+                self.mail.count += 1;
+                self.mail.sent.push((process, self.mail.count));
+                Sent::Outside(self.mail.count)
+            }
+        };
+        self.mail.wait(process, sent);
+    }
+
+    /// Whether a signal of a task's timer waits to be taken.
+    pub(super) fn has_alarm(&self, pid: Pid) -> bool {
+        let process = self.tasks[pid].process;
+        let mut waiting = self.mail.waiting.iter();
+        waiting.any(|(of, sent)| *of == process && matches!(sent, Sent::Timer(_)))
+    }
+
+    /// A task takes a signal, or stops to take it. True if it stops, and somebody hears of that.
+    pub(in crate::core::simulation) fn receive(&mut self, pid: Pid) -> Option<bool> {
+        let task = &self.tasks[pid];
+        let (process, is_free) = (task.process, task.runs() && task.loan.is_none());
+        let mut waiting = self.mail.waiting.iter();
+        let place = waiting.position(|(of, _)| *of == process && is_free)?;
+        let (_, sent) = self.mail.waiting.remove(place);
+        if self.signal(pid) {
+            self.task(pid).signal = Some(sent);
+            return Some(true);
+        }
+        self.tell(pid, Op::Signal(sent), sent.told());
+        Some(false)
+    }
+
+    /// A task goes on with the signal that it has stopped for.
+    pub(super) fn take_signal(&mut self, pid: Pid) {
+        let task = self.task(pid);
+        task.at_signal = false;
+        if let Some(sent) = task.signal.take() {
+            self.tell(pid, Op::Signal(sent), sent.told());
+        }
+    }
+
+    /// A task sets its timer. Returns what it is told.
+    pub(super) fn arm(&mut self, process: Pid) -> i64 {
+        self.mail.count += 1;
+        let number = self.mail.count as i64;
+        self.mail.set(process, Some(number));
+        number
+    }
+}
+
+impl Signals<Pid, Pid, Sent> for Fake {
+    fn taken(&self, thread: &Pid) -> io::Result<Option<Sent>> {
+        let state = &mut *self.0.borrow_mut();
+        let may_be = state.rng.u8(..8) != 0;
+        Ok(state.tasks[*thread].signal.filter(|_| may_be))
+    }
+
+    fn is_of_timer(&self, signal: &Sent) -> bool {
+        matches!(signal, Sent::Timer(_))
+    }
+
+    fn changes(&self, _: &Sent) -> [Change; 2] {
+        [Change::Handler(14), Change::SignalStack]
+    }
+
+    fn send_again(&mut self, process: &mut Pid, signals: &[Sent]) -> io::Result<()> {
+        let mail = &mut self.0.borrow_mut().mail;
+        for sent in signals {
+            mail.wait(*process, *sent);
+        }
+        Ok(())
+    }
+
+    fn set_timer(
+        &mut self,
+        process: &mut Pid,
+        call: &Call,
+        others: &[PendingCall],
+    ) -> io::Result<Option<Timer>> {
+        let state = &mut *self.0.borrow_mut();
+        let before = state.mail.timer(*process);
+        if !state.depute(*process, call, others) {
+            return Ok(None);
+        }
+        let known = state.mail.before.len() as u64;
+        let timer = Timer::unarmed(state.now + Duration::from_secs(known));
+        state.mail.before.push((timer, before));
+        Ok(Some(timer))
+    }
+
+    /// What the one has sent that it had since was never sent.
+    fn restore_timer(&mut self, process: &mut Pid, before: &Timer) -> io::Result<()> {
+        let mail = &mut self.0.borrow_mut().mail;
+        let mut known = mail.before.iter();
+        let found = known.find(|(timer, _)| timer == before);
+        let (_, number) = *found.expect("somebody was told of it");
+        mail.set(*process, number);
+        let is_certain = |sent: &Sent| matches!(sent, Sent::Outside(_));
+        mail.waiting
+            .retain(|(of, sent)| of != process || is_certain(sent));
+        Ok(())
+    }
+}
