@@ -100,8 +100,7 @@ impl Checkpoint {
         found.map_or(true, |found| found.is_some())
     }
 
-    /// Whether a rollback gives an open file, which the process has by this number now, a position that is not its start and that it
-    /// has left since.
+    /// Whether a rollback moves an open file, which the process has by this number now, back to a position other than its start.
     pub fn was_midway(&self, process: Pid, number: RawFd) -> bool {
         let noted = self
             .descriptors

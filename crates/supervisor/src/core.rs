@@ -217,6 +217,7 @@ impl<W: World> Core<W> {
     }
 
     fn attend_end(&mut self, thread: Pid) -> Result<(), SupervisorError> {
+        self.is_past(thread);
         if self.members.contains_key(&thread) {
             return self.perished(thread);
         }

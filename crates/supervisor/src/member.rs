@@ -37,8 +37,8 @@ pub(crate) struct Member<W: World> {
     birth: Extents,
     /// Signals that it has taken since any of its images.
     taken: Vec<Taken<W::SignalInfo>>,
-    /// That it has set its timer, as far as that may be undone: its newest image then, and what the timer was before.
-    timer_set: Vec<(CkptId, Timer)>,
+    /// Each time that it has set its timer, as far as that may be undone: its newest image then, and what the timer was before.
+    timers_set: Vec<(CkptId, Timer)>,
     /// It was killed.
     has_perished: bool,
 }
@@ -49,8 +49,8 @@ struct Taken<I> {
     signal: I,
     /// The newest image then.
     image: CkptId,
-    /// If the timer has sent it that was set since an image: the newest image when it was set.
-    timer_set: Option<CkptId>,
+    /// The newest image when the timer was set that has sent it, if that may be undone.
+    timer_from: Option<CkptId>,
 }
 
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl<W: World> Member<W> {
             is_barren: false,
             birth: Extents::default(),
             taken: Vec::new(),
-            timer_set: Vec::new(),
+            timers_set: Vec::new(),
             has_perished: false,
         }
     }
@@ -199,9 +199,9 @@ impl<W: World> Member<W> {
         }
         // Without an image it is destroyed, and nobody is left to send it to.
         if let Some(image) = self.newest_image() {
-            let timer_set = self.timer_set.last().map(|(image, _)| *image);
+            let timer_from = self.timers_set.last().map(|(image, _)| *image);
             self.taken.push(Taken {
-                timer_set: timer_set.filter(|_| is_of_timer),
+                timer_from: timer_from.filter(|_| is_of_timer),
                 signal,
                 image,
             });
@@ -210,22 +210,25 @@ impl<W: World> Member<W> {
 
     /// It has set its timer, which was this before.
     pub(crate) fn has_set_timer(&mut self, before: Timer) {
-        let last = self.timer_set.last().map(|(image, _)| *image);
+        let last = self.timers_set.last().map(|(image, _)| *image);
         let newest = self.newest_image().filter(|newest| last != Some(*newest));
-        self.timer_set.extend(newest.map(|newest| (newest, before)));
+        self.timers_set
+            .extend(newest.map(|newest| (newest, before)));
     }
 
     /// It goes back to an image. Returns what its timer was then, if it has set the timer since, and the signals that it is to be
     /// sent again.
-    pub(crate) fn untake(&mut self, id: CkptId) -> (Option<Timer>, Vec<W::SignalInfo>) {
-        let mut set = self.timer_set.iter();
+    pub(crate) fn undo_signals(&mut self, id: CkptId) -> (Option<Timer>, Vec<W::SignalInfo>) {
+        let mut set = self.timers_set.iter();
         let kept = set.position(|(image, _)| *image >= id);
-        let mut undone = self.timer_set.drain(kept.unwrap_or(self.timer_set.len())..);
+        let mut undone = self
+            .timers_set
+            .drain(kept.unwrap_or(self.timers_set.len())..);
         let timer = undone.next().map(|(_, before)| before);
         drop(undone);
         let first = self.taken.iter().position(|taken| taken.image >= id);
         let undone = self.taken.drain(first.unwrap_or(self.taken.len())..);
-        let sent = undone.filter(|taken| taken.timer_set.is_none_or(|image| image < id));
+        let sent = undone.filter(|taken| taken.timer_from.is_none_or(|image| image < id));
         (timer, sent.map(|taken| taken.signal).collect())
     }
 
@@ -238,7 +241,7 @@ impl<W: World> Member<W> {
         let oldest = self.images.first().map(|image| image.id);
         let may_be_undone = |image: CkptId| oldest.is_some_and(|oldest| oldest <= image);
         self.taken.retain(|taken| may_be_undone(taken.image));
-        self.timer_set.retain(|(image, _)| may_be_undone(*image));
+        self.timers_set.retain(|(image, _)| may_be_undone(*image));
         world.discard(image, Some(&mut self.process))
     }
 

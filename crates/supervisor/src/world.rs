@@ -80,8 +80,6 @@ pub(crate) use signals::Signals;
 pub(crate) struct Around<'a, W: World> {
     /// The process, if it depends on something undecided already.
     pub(crate) member: Option<&'a Member<W>>,
-    /// Whether files of the view have changed, and that is undecided.
-    pub(crate) has_changed: bool,
     /// The view, to look into.
     pub(crate) files: Option<&'a dyn Files>,
 }

@@ -190,7 +190,7 @@ impl<W: World> Core<W> {
         let Some(member) = self.members.get_mut(&process) else {
             return Ok(());
         };
-        let (timer, signals) = member.untake(to);
+        let (timer, signals) = member.undo_signals(to);
         let image = member.take(&mut self.world, to);
         let Some(image) = image.map_err(fail("destroy a vessel"))? else {
             return Ok(());

@@ -1,7 +1,8 @@
-//! Files that are kept for processes which execute nothing.
+//! Files that are kept open though no process that executes anything has them.
 //!
 //! An image has open what its process had open. A process that stands still at its exit does, too, and executes its program
-//! still. And a file is kept open whose position may have to be given back. But for speculation that would not be so. A call that the kernel would refuse for their sake waits until they are gone.
+//! still. And the supervisor keeps a file open whose position may have to be given back. But for speculation that would not be so.
+//! A call that the kernel would refuse for that alone waits.
 
 use rustix::process::Pid;
 use surmise_engine::Node;

@@ -13,8 +13,8 @@ use crate::world::World;
 impl<W: World> Core<W> {
     /// A process comes to ignore a signal. What waits of the signal is kept for a rollback.
     ///
-    /// While the process is traced, a signal that comes later is heard of here, ignored or not, and waits until nothing is
-    /// undecided.
+    /// While the process is traced, a signal that comes later is heard of here, ignored or not: it waits until nothing is
+    /// undecided, or is sent again after a rollback.
     pub(super) fn depute(
         &mut self,
         process: Pid,

@@ -20,8 +20,8 @@ impl<W: World> Core<W> {
         Ok(self.with_moves(process, met))
     }
 
-    /// What processes have moved whose moves are undecided is theirs, whoever is left to have it: an image that noted the position
-    /// now would give back one that is undone.
+    /// A position whose moves are undecided is shared even if only one process still has the file. An image that noted the position
+    /// now would give back one that may be undone.
     fn with_moves(&self, process: Pid, met: Meeting) -> Meeting {
         let is_shared = |number: i32| {
             let positions = &self.objects.positions;

@@ -1,7 +1,7 @@
 //! Signals that a process takes though that may be undone, and the timer that sends one.
 //!
-//! That a signal was sent is certain: who sends one waits. What is undone is that the process has taken it. So it is sent again when
-//! the process is restored. But what a timer has sent is undone with the call that has set the timer.
+//! That a signal was sent is certain: a process that sends one waits. What is undone is that the receiver has taken the signal. So the
+//! signal is sent again when the receiver is restored. But what a timer has sent is undone with the call that has set the timer.
 
 use rustix::process::Pid;
 

@@ -141,7 +141,6 @@ impl World for Machine {
             channels,
             seen,
             member: around.member,
-            has_changed: around.has_changed,
             files: around.files,
             keeps_rights: *keeps_rights,
         };

@@ -66,8 +66,6 @@ pub(crate) struct Known<'a> {
     pub(crate) seen: &'a Seen,
     /// The process, if it depends on something undecided already.
     pub(crate) member: Option<&'a Member<Machine>>,
-    /// Whether files of the view have changed, and that is undecided.
-    pub(crate) has_changed: bool,
     /// The view, to look into.
     pub(crate) files: Option<&'a dyn Files>,
     /// Whether a program that a tracee executes gets the rights that it would get untraced.
@@ -180,7 +178,6 @@ mod tests {
             channels: &channels,
             seen: &seen,
             member: None,
-            has_changed: false,
             files: None,
             keeps_rights: true,
         };

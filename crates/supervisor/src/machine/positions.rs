@@ -35,22 +35,32 @@ impl Positions<Description> for Machine {
     fn description(&self, process: Pid, descriptor: u64) -> io::Result<Option<Description>> {
         let found = unless_out_of_reach(task::typed_file(process, descriptor), None)?;
         let has_position = |kind| matches!(kind, FileType::RegularFile | FileType::Directory);
-        let found = found.filter(|(_, kind)| has_position(*kind));
-        Ok(found.map(|(file, _)| Description(file)))
+        let Some((file, _)) = found.filter(|(_, kind)| has_position(*kind)) else {
+            return Ok(None);
+        };
+        let description = Description(file);
+        // As long as it is open here, the file cannot be executed, and a lock (flock(2)) is not given up.
+        let opened = description.look()?;
+        let is_kept = self.learnt.as_ref().is_none_or(|learnt| {
+            let is_served = learnt.seen.names().is_view(opened.mount);
+            learnt.seen.may_notice_ends() || opened.is_for_writing() && !is_served
+        });
+        Ok((!is_kept).then_some(description))
     }
 
-    fn leads_to(&self, process: Pid, descriptor: u64, description: &Description) -> bool {
+    fn leads_to(&self, process: Pid, descriptor: u64, description: &Description) -> Option<bool> {
         // The kernel looks at the lower half of the register alone.
         let theirs = (process, descriptor as i32);
         let own = (getpid(), description.0.as_raw_fd());
         match memory::is_same_file(theirs, own) {
-            Ok(is_same) => is_same,
+            Ok(is_same) => Some(is_same),
             // Another thread may have closed a descriptor by which the call goes on.
             Err(error) if Errno::from_io_error(&error) == Some(Errno::BADF) => {
                 let threads = unless_out_of_reach(task::threads(process), Vec::new());
-                threads.map_or(true, |threads| threads.len() > 1)
+                let is_alone = threads.is_ok_and(|threads| threads.len() <= 1);
+                is_alone.then_some(false)
             }
-            Err(error) => !task::is_gone(&error),
+            Err(error) => task::is_gone(&error).then_some(false),
         }
     }
 

@@ -25,6 +25,9 @@ const OF_JOBS: [Signal; 6] = [
     Signal::TTOU,
 ];
 
+/// The kernel sends these to a thread for what that has written.
+const OF_WRITES: [Signal; 2] = [Signal::PIPE, Signal::XFSZ];
+
 /// A process that does not say what these do ignores them.
 const IGNORED: [Signal; 2] = [Signal::URG, Signal::WINCH];
 
@@ -67,7 +70,8 @@ fn taken(stopped: &Stopped) -> io::Result<Option<SignalInfo>> {
     };
     let number = signal.number();
     let is_one_of = |kinds: &[Signal]| kinds.iter().any(|kind| kind.as_raw() == number);
-    if number >= REAL_TIME || is_one_of(&OF_JOBS) || signal.is_fault() || signal.is_stop() {
+    let is_own = is_one_of(&OF_WRITES) || signal.is_fault();
+    if number >= REAL_TIME || is_one_of(&OF_JOBS) || is_own || signal.is_stop() {
         return Ok(None);
     }
     // By default it would end the process. And of several threads nobody knows which of them it was sent to.

@@ -179,7 +179,6 @@ impl ViewFiles {
     pub(crate) fn around<'a, W: World>(&'a self, member: Option<&'a Member<W>>) -> Around<'a, W> {
         Around {
             member,
-            has_changed: !self.marks.is_empty(),
             files: self.log(),
         }
     }

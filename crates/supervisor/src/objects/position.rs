@@ -2,11 +2,11 @@
 //!
 //! An open file that a process shares with others has one position (open file descriptions of open(2)). Each call that moves the
 //! position while something is undecided is a modification that also observes the position, as an act on a pipe is
-//! ([`super::pipe`]): who moves it depends on all moves of others before. A rollback gives back the position of before the
+//! ([`super::pipe`]): the process that moves it depends on all moves of others before. A rollback gives back the position of before the
 //! oldest move that is undone.
 //!
-//! The kernel moves it when the call happens, which is after the call was let go. So no call is let go that moves a position
-//! while that of another thread may still be under way.
+//! The kernel moves it when the call happens, which is after the call was let go. So before a process' first move since its newest
+//! image, and after a move of another process, no other thread may still be in a call that moves the position.
 
 use std::collections::VecDeque;
 use std::io;
@@ -55,6 +55,14 @@ struct Move {
     image: Option<CkptId>,
 }
 
+/// Which open file a descriptor leads to, of those that were moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    At(usize),
+    Nothing,
+    Unknown,
+}
+
 impl<W: World> Default for Positions<W> {
     fn default() -> Self {
         Self {
@@ -67,14 +75,20 @@ impl<W: World> Default for Positions<W> {
 }
 
 impl<W: World> Positions<W> {
-    /// Whether a move is undecided of what a descriptor leads to.
+    /// Whether a move is undecided of what a descriptor leads to. True in doubt.
     pub(crate) fn has(&self, world: &W, process: Pid, descriptor: u64) -> bool {
-        self.find(world, process, descriptor).is_some()
+        self.find(world, process, descriptor) != Found::Nothing
     }
 
-    fn find(&self, world: &W, process: Pid, descriptor: u64) -> Option<usize> {
-        let mut moved = self.moved.iter();
-        moved.position(|one| world.leads_to(process, descriptor, &one.description))
+    fn find(&self, world: &W, process: Pid, descriptor: u64) -> Found {
+        for (index, one) in self.moved.iter().enumerate() {
+            match world.leads_to(process, descriptor, &one.description) {
+                Some(true) => return Found::At(index),
+                Some(false) => {}
+                None => return Found::Unknown,
+            }
+        }
+        Found::Nothing
     }
 
     /// A member is about to move the position of what a descriptor leads to. `waiting`: the threads whose calls wait for their
@@ -88,17 +102,18 @@ impl<W: World> Positions<W> {
     ) -> io::Result<Did> {
         let (process, image) = (member.pid(), member.newest_image());
         let known = self.find(world, process, descriptor);
-        if let Some(index) = known
+        if let Found::At(index) = known
             && let Some(newest) = self.moved[index].moves.back()
             && (newest.process, newest.image) == (process, image)
         {
-            // Nobody has moved it since who is not undone with that. What the process has gained since with the same image the
+            // No other process has moved it since. What the process has gained since with the same image the
             // object has taken, too; and once another process had met the move, it could gain nothing without a newer image.
             return Ok(Did::Known(Answer::Continue));
         }
         let index = match known {
-            Some(index) => index,
-            None => match self.open(world, process, descriptor)? {
+            Found::At(index) => index,
+            Found::Unknown => return Ok(Did::Wait),
+            Found::Nothing => match self.open(world, process, descriptor)? {
                 Some(index) => index,
                 None => return Ok(Did::Wait),
             },
@@ -143,8 +158,8 @@ impl<W: World> Positions<W> {
     fn others_under_way(&self, world: &W, but: Pid, description: &W::Description) -> Vec<Pid> {
         let others = self.under_way.iter().filter(|(thread, descriptors)| {
             let mut descriptors = descriptors.iter().flatten();
-            **thread != but
-                && descriptors.any(|&number| world.leads_to(**thread, number, description))
+            let may_lead = |&number| world.leads_to(**thread, number, description) != Some(false);
+            **thread != but && descriptors.any(may_lead)
         });
         others.map(|(thread, _)| *thread).collect()
     }
@@ -164,7 +179,7 @@ impl<W: World> Positions<W> {
         }
     }
 
-    /// The numbers of the view's inodes that are open for writing for the sake of moves alone, with these.
+    /// The open files that are kept here for writing: the object of each, and the number of its inode in the view.
     pub(crate) fn written(&self, world: &W) -> io::Result<Vec<(ObjectId, u64)>> {
         let mut found = Vec::new();
         for one in &self.moved {
@@ -231,7 +246,10 @@ impl<W: World> ObjectKind<W> for Positions<W> {
         let descriptors = world.moves(call);
         let concerned = self.moved.iter().filter(|one| {
             let mut descriptors = descriptors.iter().flatten();
-            descriptors.any(|&number| world.leads_to(caller, number, &one.description))
+            descriptors.any(|&number| {
+                let leads = world.leads_to(caller, number, &one.description);
+                leads != Some(false)
+            })
         });
         let concerned = concerned.map(|one| Obstacle {
             object: one.object,

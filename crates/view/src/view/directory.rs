@@ -77,14 +77,15 @@ impl View {
         node: NodeId,
     ) -> io::Result<(Vec<DirectoryEntry>, Option<Identity>, MutexGuard<'_, Core>)> {
         loop {
-            let (real, merge, rebases) = self.decide(|core, facts| {
+            let (real, merge, before) = self.decide(|core, facts| {
                 let real = core.real_identity(facts, node)?;
-                Ok((real, core.merge(facts, node)?, core.rebases))
+                let before = (core.rebases, core.undecided.decided());
+                Ok((real, core.merge(facts, node)?, before))
             })?;
             let entries = merge.list()?;
             let core = self.core();
-            // After a commit the real directory has what the domain had.
-            if core.rebases == rebases {
+            // After a commit the real directory has what the domain had. And names may have been undone meanwhile.
+            if (core.rebases, core.undecided.decided()) == before {
                 return Ok((entries, real, core));
             }
         }

@@ -68,6 +68,13 @@ pub(super) struct Undecided {
     decided: u64,
 }
 
+impl Undecided {
+    /// How often something was decided so far.
+    pub(super) fn decided(&self) -> u64 {
+        self.decided
+    }
+}
+
 /// Whose a change is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Whose {

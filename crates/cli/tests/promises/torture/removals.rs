@@ -22,6 +22,25 @@ fn directories_are_removed_and_nothing_waits_for_that() {
     }
 }
 
+/// The kernel forgets the name of a directory that is removed, also for who works there.
+#[test]
+fn a_process_knows_where_it_works_though_a_removal_was_undone() {
+    const PROGRAM: &str = "\
+import os, subprocess, sys
+for number in range(12):
+    os.mkdir('place')
+    child = 'import os; print(os.path.basename(os.getcwd()))'
+    subprocess.run([sys.executable, '-S', '-E', '-c', child], cwd='place')
+    open('place/file', 'w').close()
+    os.stat('place')
+    os.unlink('place/file')
+    os.rmdir('place')
+";
+    let command = ["/usr/bin/python3", "-u", "-c", PROGRAM];
+    torture("places", &command, |_| true);
+    decided_late(&command, |_| true);
+}
+
 /// The C library opens a file, and changes its mode by the descriptor's name in `/proc`, where no link is to be followed.
 #[test]
 fn modes_are_changed_by_the_names_of_descriptors_and_nothing_waits_for_that() {

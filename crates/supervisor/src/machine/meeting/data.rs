@@ -35,9 +35,7 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
         Syscall::Read | Syscall::Pread64 | Syscall::Readv | Syscall::Preadv | Syscall::Preadv2 => {
             reading(met)?
         }
-        Syscall::Getdents | Syscall::Getdents64 if met.known.has_changed && begins_anew(met)? => {
-            Meeting::Wait
-        }
+        Syscall::Getdents | Syscall::Getdents64 if begins_anew(met)? => Meeting::Wait,
         Syscall::Lseek => seeking(met)?,
         Syscall::Getdents | Syscall::Getdents64 => moving(met, met.arguments[0])?,
         Syscall::Write
@@ -51,8 +49,8 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
     })
 }
 
-/// Whether a directory is read from its start, of which a rollback would have the rest be read. The view lists it anew then, with
-/// what is undecided; and the rest would be one of that list.
+/// Whether a call begins a directory again whose reader would go on midway after a rollback. The view lists the directory anew then,
+/// and the rest would be one of that list.
 fn begins_anew(met: &Met<'_>) -> io::Result<bool> {
     let number = met.arguments[0] as i32;
     let opened = task::opened(met.process, met.arguments[0])?;

@@ -1,9 +1,12 @@
 //! Names and attributes of files in the view. To look changes nothing; what is changed the view can undo, and
 //! nobody else could.
 
+use std::ffi::OsStr;
 use std::io;
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
+use rustix::process::Pid;
 use surmise_syscalls::Syscall;
 
 use super::{Known, Met};
@@ -52,7 +55,9 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
         }
         // It fails: nothing has no name (path_resolution(7)).
         Mkdir | Unlink | Rmdir if is_nameless(met, first) => Meeting::Pass(Kind::File),
-        Mkdir | Unlink | Rmdir | Lchown | Lsetxattr | Lremovexattr => named((HERE, first))?,
+        Rmdir => removing(met, (HERE, first))?,
+        Unlinkat if third & AT_DIRECTORY != 0 => removing(met, (first, second))?,
+        Mkdir | Unlink | Lchown | Lsetxattr | Lremovexattr => named((HERE, first))?,
         Mkdirat => named((first, second))?,
         Unlinkat => named((first, second))?,
         Fchmodat => followed((first, second))?,
@@ -86,6 +91,34 @@ pub(crate) fn removes_directory(name: Syscall, arguments: &[u64; 6]) -> bool {
         Syscall::Unlinkat => arguments[2] & AT_DIRECTORY != 0,
         _ => false,
     }
+}
+
+/// The kernel drops the name of a directory that is removed, and with it that of the working directory of each process that works there,
+/// also if that is undone: getcwd(2) would fail.
+fn removing(met: &Met<'_>, path: (u64, u64)) -> io::Result<Meeting> {
+    let change = change(met, path, Last::Named)?;
+    let text = task::string(met.process, path.1);
+    let text = text.as_ref().map(|text| OsStr::from_bytes(text.to_bytes()));
+    let name = text.and_then(|text| Path::new(text).file_name());
+    Ok(match change {
+        Meeting::Act(_) if works_in(met, name)? => Meeting::Wait,
+        change => change,
+    })
+}
+
+/// Whether any process of the domain, an image among them, works in a directory of this name. True in doubt.
+fn works_in(met: &Met<'_>, name: Option<&OsStr>) -> io::Result<bool> {
+    let Some(name) = name else {
+        return Ok(true);
+    };
+    let tasks = met.known.seen.bystanders().tasks()?;
+    let mut processes: Vec<_> = tasks.into_iter().map(|(process, _)| process).collect();
+    processes.dedup();
+    let works_there = |process: &Pid| match task::directory(*process) {
+        Ok(directory) => directory.file_name() == Some(name),
+        Err(error) => !task::is_gone(&error),
+    };
+    Ok(processes.iter().any(works_there))
 }
 
 fn is_nameless(met: &Met<'_>, path: u64) -> bool {
@@ -267,7 +300,6 @@ mod tests {
                 channels: &channels,
                 seen,
                 member: None,
-                has_changed: false,
                 files,
                 keeps_rights: true,
             },

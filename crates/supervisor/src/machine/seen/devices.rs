@@ -123,7 +123,7 @@ fn by_self(text: &CStr, own: impl FnOnce() -> Option<Pid>) -> Option<CString> {
     CString::new(by_self).ok().filter(|_| is_own)
 }
 
-/// The number of a process in its domain; of one in a pid namespace that was made inside `/proc` has another.
+/// The number of a process in its domain. A process in a pid namespace that was made inside has another number there than in `/proc`.
 fn own_number(process: Pid) -> Option<Pid> {
     /// The supervisor's own, and the domain's.
     const DEPTH: usize = 2;

@@ -44,8 +44,8 @@ impl Positions<Rc<()>> for Fake {
         Ok(is_known.then(|| Rc::clone(&state.position.open)))
     }
 
-    fn leads_to(&self, _: Pid, descriptor: u64, _: &Rc<()>) -> bool {
-        descriptor == SHARED_FILE
+    fn leads_to(&self, _: Pid, descriptor: u64, _: &Rc<()>) -> Option<bool> {
+        Some(descriptor == SHARED_FILE)
     }
 
     fn position(&self, _: &Rc<()>) -> io::Result<u64> {
