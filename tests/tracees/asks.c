@@ -36,7 +36,7 @@ static void look(void)
 /* A process that was just born is taken for one that is about to execute a program, and is left alone. */
 static void look_for_a_while(void)
 {
-    for (int times = 0; times < 15; times++)
+    for (int times = 0; times < 25; times++)
         look();
 }
 
