@@ -8,7 +8,6 @@ use surmise_engine::{Kinds, Node, TaskId};
 
 use super::Core;
 use super::admission::MEMBERS_MAX;
-use super::imaging::Shot;
 use crate::call::Call;
 use crate::error::{SupervisorError, fail, refused};
 use crate::kind::Kind;
@@ -20,12 +19,7 @@ use crate::world::{Born, World};
 impl<W: World> Core<W> {
     /// A call of a process bears another.
     pub(super) fn bear(&mut self, process: Pid, asked: &Asked) -> Result<(), SupervisorError> {
-        // A thread that has stopped to take a signal would have to be stopped elsewhere, and one that has lent the memory
-        // cannot be.
-        if self.waits.have_signal(process)
-            || self.lendings.concern(process)
-            || self.members.len() >= MEMBERS_MAX
-        {
+        if !self.can_be_stopped(process) || self.members.len() >= MEMBERS_MAX {
             return self.wait(process, asked);
         }
         self.gather()?;
@@ -75,10 +69,7 @@ impl<W: World> Core<W> {
         if let Some(member) = self.members.get_mut(&process) {
             member.is_barren = true;
         }
-        match self.without_image(&asked.call)? {
-            Shot::Waits => self.wait(process, asked),
-            Shot::Taken | Shot::Again => Ok(()),
-        }
+        self.without_call(process, asked)
     }
 
     /// Makes a process a member. It depends on what its parent depends on; without a parent, on nothing.

@@ -14,7 +14,6 @@ use surmise_engine::TaskId;
 
 use super::Core;
 use super::admission::MEMBERS_MAX;
-use super::imaging::Shot;
 use crate::call::Call;
 use crate::error::{SupervisorError, bug, fail};
 use crate::kind::Kind;
@@ -71,12 +70,7 @@ impl<W: World> Core<W> {
         let child = match lent.map_err(fail("have a process lend its memory"))? {
             Born::Child(child, supervised) => Some((child, supervised)),
             Born::Childless => None,
-            Born::Unmade => {
-                return match self.without_image(call)? {
-                    Shot::Waits => self.wait(process, asked),
-                    Shot::Taken | Shot::Again => Ok(()),
-                };
-            }
+            Born::Unmade => return self.without_call(process, asked),
         };
         self.note_birth(process, call, Kind::Loan)?;
         match child {

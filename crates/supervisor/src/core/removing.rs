@@ -7,7 +7,6 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 
 use super::Core;
-use super::imaging::Shot;
 use crate::error::{SupervisorError, bug, fail};
 use crate::waits::Asked;
 use crate::world::World;
@@ -19,9 +18,7 @@ impl<W: World> Core<W> {
         process: Pid,
         asked: &Asked,
     ) -> Result<(), SupervisorError> {
-        // A thread that has stopped to take a signal would have to be stopped elsewhere, and one that has lent the memory
-        // cannot be.
-        if self.waits.have_signal(process) || self.lendings.concern(process) {
+        if !self.can_be_stopped(process) {
             return self.wait(process, asked);
         }
         self.gather()?;
@@ -63,9 +60,6 @@ impl<W: World> Core<W> {
         if gave_up {
             self.sources.be_truthful(call.thread());
         }
-        match self.without_image(call)? {
-            Shot::Waits => self.wait(process, asked),
-            Shot::Taken | Shot::Again => Ok(()),
-        }
+        self.without_call(process, asked)
     }
 }
