@@ -29,15 +29,6 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// One that was not armed.
-    pub fn unarmed(at: Instant) -> Self {
-        Self {
-            at,
-            left: Duration::ZERO,
-            interval: Duration::ZERO,
-        }
-    }
-
     fn told(bytes: &[u8; LENGTH], at: Instant) -> Self {
         let [interval, left] = [0, LENGTH / 2].map(|place| time(bytes, place));
         Self { at, left, interval }
@@ -139,7 +130,11 @@ mod tests {
         assert_eq!(set(&timer, at + 2 * SECOND), [SECOND / 4, 3 * SECOND]);
         // It would have come since.
         assert_eq!(set(&timer, at + 9 * SECOND), [SECOND / 4, AT_ONCE]);
-        let unarmed = Timer::unarmed(at);
+        let unarmed = Timer {
+            at,
+            left: Duration::ZERO,
+            interval: Duration::ZERO,
+        };
         assert_eq!(set(&unarmed, at + SECOND), [Duration::ZERO; 2]);
         assert_eq!(Timer::told(&timer.bytes(at), at), timer);
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Instant;
 
 use rustix::process::Pid;
-use surmise_checkpoint::{Change, Timer};
+use surmise_checkpoint::Change;
 use surmise_engine::{CkptId, Extents, GroupId, TaskId, UndoId};
 
 use crate::world::World;
@@ -38,7 +38,7 @@ pub(crate) struct Member<W: World> {
     /// Signals that it has taken since any of its images.
     taken: Vec<Taken<W::SignalInfo>>,
     /// Each time that it has set its timer, as far as that may be undone: its newest image then, and what the timer was before.
-    timers_set: Vec<(CkptId, Timer)>,
+    timers_set: Vec<(CkptId, W::Timer)>,
     /// It was killed.
     has_perished: bool,
 }
@@ -209,7 +209,7 @@ impl<W: World> Member<W> {
     }
 
     /// It has set its timer, which was this before.
-    pub(crate) fn has_set_timer(&mut self, before: Timer) {
+    pub(crate) fn has_set_timer(&mut self, before: W::Timer) {
         let last = self.timers_set.last().map(|(image, _)| *image);
         let newest = self.newest_image().filter(|newest| last != Some(*newest));
         self.timers_set
@@ -218,18 +218,16 @@ impl<W: World> Member<W> {
 
     /// It goes back to an image. Returns what its timer was then, if it has set the timer since, and the signals that it is to be
     /// sent again.
-    pub(crate) fn undo_signals(&mut self, id: CkptId) -> (Option<Timer>, Vec<W::SignalInfo>) {
-        let mut set = self.timers_set.iter();
-        let kept = set.position(|(image, _)| *image >= id);
-        let mut undone = self
-            .timers_set
-            .drain(kept.unwrap_or(self.timers_set.len())..);
-        let timer = undone.next().map(|(_, before)| before);
-        drop(undone);
-        let first = self.taken.iter().position(|taken| taken.image >= id);
-        let undone = self.taken.drain(first.unwrap_or(self.taken.len())..);
+    pub(crate) fn undo_signals(&mut self, id: CkptId) -> (Option<W::Timer>, Vec<W::SignalInfo>) {
+        // A newer image has a greater number, and a rollback leaves nothing here of newer images. So both lists are in the order of
+        // their images.
+        let kept = self.timers_set.partition_point(|(image, _)| *image < id);
+        let timer = self.timers_set.split_off(kept).into_iter().next();
+        let kept = self.taken.partition_point(|taken| taken.image < id);
+        let undone = self.taken.split_off(kept).into_iter();
         let sent = undone.filter(|taken| taken.timer_from.is_none_or(|image| image < id));
-        (timer, sent.map(|taken| taken.signal).collect())
+        let signals = sent.map(|taken| taken.signal).collect();
+        (timer.map(|(_, before)| before), signals)
     }
 
     /// Destroys an image, if it is still there.

@@ -93,8 +93,12 @@ pub(crate) trait World:
     + Lends<<Self as World>::Process>
     + Removes<<Self as World>::Process>
     + Positions<<Self as World>::Description>
-    + Signals<<Self as World>::Process, <Self as World>::Signal, <Self as World>::SignalInfo>
-    + Asking
+    + Signals<
+        <Self as World>::Process,
+        <Self as World>::Signal,
+        <Self as World>::SignalInfo,
+        <Self as World>::Timer,
+    > + Asking
     + Shutting
     + Claims
     + Sized
@@ -107,6 +111,8 @@ pub(crate) trait World:
     type Signal: fmt::Debug;
     /// All that is told of a signal.
     type SignalInfo: fmt::Debug;
+    /// How the timer of a process was set at a moment.
+    type Timer: fmt::Debug;
     /// A pipe or a stream whose bytes can be looked at.
     type Input: fmt::Debug;
     /// A pipe inside the domain.

@@ -79,7 +79,11 @@ impl<W: World> Core<W> {
     }
 
     /// A call that the world was to make has not happened. The caller waits for a decision, or makes the call again.
-    pub(super) fn without_call(&mut self, process: Pid, asked: &Asked) -> Result<(), SupervisorError> {
+    pub(super) fn without_call(
+        &mut self,
+        process: Pid,
+        asked: &Asked,
+    ) -> Result<(), SupervisorError> {
         match self.without_image(&asked.call)? {
             Shot::Waits => self.wait(process, asked),
             Shot::Taken | Shot::Again => Ok(()),

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use rustix::process::{Pid, Signal};
-use surmise_checkpoint::{Change, Checkpoint, GiveWay, PendingCall};
+use surmise_checkpoint::{Change, Checkpoint, GiveWay, PendingCall, Timer};
 use surmise_sys::memory;
 use surmise_sys::ptrace::{SignalInfo, Stopped};
 use surmise_sys::seccomp::Answer;
@@ -38,6 +38,7 @@ impl World for Machine {
     type Image = Checkpoint;
     type Signal = Stopped;
     type SignalInfo = SignalInfo;
+    type Timer = Timer;
     type Input = Source;
     type Pipe = Pipe;
     type Description = Description;

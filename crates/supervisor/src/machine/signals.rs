@@ -31,7 +31,7 @@ const OF_WRITES: [Signal; 2] = [Signal::PIPE, Signal::XFSZ];
 /// A process that does not say what these do ignores them.
 const IGNORED: [Signal; 2] = [Signal::URG, Signal::WINCH];
 
-impl Signals<Supervised, Stopped, SignalInfo> for Machine {
+impl Signals<Supervised, Stopped, SignalInfo, Timer> for Machine {
     fn taken(&self, stopped: &Stopped) -> io::Result<Option<SignalInfo>> {
         unless_out_of_reach(taken(stopped), None)
     }

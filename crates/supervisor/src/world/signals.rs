@@ -2,13 +2,13 @@
 
 use std::io;
 
-use surmise_checkpoint::{Change, PendingCall, Timer};
+use surmise_checkpoint::{Change, PendingCall};
 
 use crate::call::Call;
 
 /// Signals that are taken before all is certain that their process depends on. `P` is what it takes to stop a process, `S` a thread
-/// that has stopped to take a signal, and `I` all that is told of a signal.
-pub(crate) trait Signals<P, S, I> {
+/// that has stopped to take a signal, `I` all that is told of a signal, and `T` how a timer was set at a moment.
+pub(crate) trait Signals<P, S, I, T> {
     /// What is told of the signal that a thread has stopped to take, if it may be taken now and be sent again later.
     fn taken(&self, signal: &S) -> io::Result<Option<I>>;
 
@@ -29,8 +29,8 @@ pub(crate) trait Signals<P, S, I> {
         process: &mut P,
         call: &Call,
         others: &[PendingCall],
-    ) -> io::Result<Option<Timer>>;
+    ) -> io::Result<Option<T>>;
 
     /// Gives a process that stands still its timer back. What the timer has sent that it had since was never sent.
-    fn restore_timer(&mut self, process: &mut P, before: &Timer) -> io::Result<()>;
+    fn restore_timer(&mut self, process: &mut P, before: &T) -> io::Result<()>;
 }

@@ -61,6 +61,8 @@ impl World for Fake {
     type Image = Image;
     type Signal = Pid;
     type SignalInfo = Sent;
+    /// The number of the timer that is armed.
+    type Timer = Option<i64>;
     type Input = ();
     type Pipe = ();
     type Description = Rc<()>;
@@ -351,13 +353,8 @@ impl World for Fake {
 
     fn peek(&self, (): &(), skipped: usize, length: usize) -> io::Result<Peeked> {
         let state = self.0.borrow();
-        let bytes: Vec<_> = state
-            .pipe
-            .iter()
-            .skip(skipped)
-            .take(length)
-            .copied()
-            .collect();
+        let bytes = state.pipe.iter().skip(skipped).take(length);
+        let bytes: Vec<_> = bytes.copied().collect();
         Ok(match bytes.is_empty() {
             true => Peeked::Unknown,
             false => Peeked::Bytes(bytes),

@@ -1,10 +1,9 @@
 //! Signals that tasks take, and timers that send them.
 
 use std::io;
-use std::time::Duration;
 
 use rustix::process::Pid;
-use surmise_checkpoint::{Change, PendingCall, Timer};
+use surmise_checkpoint::{Change, PendingCall};
 
 use super::Fake;
 use super::op::Op;
@@ -44,8 +43,6 @@ pub(in crate::core::simulation) struct Mail {
     pub(in crate::core::simulation) left: Vec<(Pid, Sent)>,
     /// The numbers of the timers that are armed.
     pub(in crate::core::simulation) timers: Vec<(Pid, i64)>,
-    /// What the timers were that supervisors were told of.
-    before: Vec<(Timer, Option<i64>)>,
     count: u64,
 }
 
@@ -140,7 +137,7 @@ impl State {
     }
 }
 
-impl Signals<Pid, Pid, Sent> for Fake {
+impl Signals<Pid, Pid, Sent, Option<i64>> for Fake {
     fn taken(&self, thread: &Pid) -> io::Result<Option<Sent>> {
         let state = &mut *self.0.borrow_mut();
         let may_be = state.rng.u8(..8) != 0;
@@ -168,25 +165,16 @@ impl Signals<Pid, Pid, Sent> for Fake {
         process: &mut Pid,
         call: &Call,
         others: &[PendingCall],
-    ) -> io::Result<Option<Timer>> {
+    ) -> io::Result<Option<Option<i64>>> {
         let state = &mut *self.0.borrow_mut();
         let before = state.mail.timer(*process);
-        if !state.depute(*process, call, others) {
-            return Ok(None);
-        }
-        let known = state.mail.before.len() as u64;
-        let timer = Timer::unarmed(state.now + Duration::from_secs(known));
-        state.mail.before.push((timer, before));
-        Ok(Some(timer))
+        let is_set = state.depute(*process, call, others);
+        Ok(is_set.then_some(before))
     }
 
-    /// What the one has sent that it had since was never sent.
-    fn restore_timer(&mut self, process: &mut Pid, before: &Timer) -> io::Result<()> {
+    fn restore_timer(&mut self, process: &mut Pid, before: &Option<i64>) -> io::Result<()> {
         let mail = &mut self.0.borrow_mut().mail;
-        let mut known = mail.before.iter();
-        let found = known.find(|(timer, _)| timer == before);
-        let (_, number) = *found.expect("somebody was told of it");
-        mail.set(*process, number);
+        mail.set(*process, *before);
         let is_certain = |sent: &Sent| matches!(sent, Sent::Outside(_));
         mail.waiting
             .retain(|(of, sent)| of != process || is_certain(sent));
