@@ -43,6 +43,10 @@ pub(crate) enum Kind {
     Program,
     /// A signal that a task is about to take.
     Signal,
+    /// A signal that a process has taken though that may be undone.
+    TakenSignal,
+    /// The timer of a process, which sends it a signal.
+    Timer,
     /// What was promised to be durable.
     Epoch,
 }
@@ -70,6 +74,8 @@ impl Kind {
             Self::Loan => "loan",
             Self::Program => "program",
             Self::Signal => "signal",
+            Self::TakenSignal => "taken signal",
+            Self::Timer => "timer",
             Self::Epoch => "epoch",
         }
     }

@@ -210,9 +210,13 @@ impl<W: World> Core<W> {
                 if let Some(before) = timer {
                     let restored = self.world.restore_timer(&mut member.process, &before);
                     restored.map_err(fail("restore a timer"))?;
+                    self.stats.undone(Kind::Timer);
                 }
                 let sent = self.world.send_again(&mut member.process, &signals);
                 sent.map_err(fail("send a signal again"))?;
+                for _ in &signals {
+                    self.stats.undone(Kind::TakenSignal);
+                }
                 self.stats.totals.pages_copied += pages;
                 let time = self.world.now().saturating_duration_since(begun);
                 self.stats.totals.rollbacks.add(time);

@@ -32,7 +32,7 @@ impl<W: World> Core<W> {
 
     /// A call of a member sets its timer.
     pub(super) fn set_timer(&mut self, process: Pid, asked: &Asked) -> Result<(), SupervisorError> {
-        self.make_stopped(process, asked, Kind::Process, |world, member, others| {
+        self.make_stopped(process, asked, Kind::Timer, |world, member, others| {
             let set = world.set_timer(&mut member.process, &asked.call, others);
             let before = set.map_err(fail("have a thread set its timer"))?;
             let is_set = before.is_some();

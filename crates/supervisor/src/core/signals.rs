@@ -24,7 +24,7 @@ impl<W: World> Core<W> {
         let Some(taken) = taken.map_err(fail("look at a signal"))? else {
             return Ok(false);
         };
-        self.stats.met(Kind::Signal);
+        self.stats.met(Kind::TakenSignal);
         let is_of_timer = self.world.is_of_timer(&taken);
         if let Some(member) = self.members.get_mut(&process) {
             member.has_taken(&self.world, taken, is_of_timer);

@@ -320,6 +320,10 @@ struct Done {
     exits: u64,
     children: u64,
     announced: u64,
+    taken_signals: u64,
+    undone_signals: u64,
+    timers: u64,
+    undone_timers: u64,
     undone_exits: u64,
     born: u64,
     unborn: u64,
@@ -348,6 +352,10 @@ impl Done {
         self.exits += of(&stats.objects, "exit");
         self.children += of(&stats.objects, "child");
         self.announced += of(&stats.objects, "signal");
+        self.taken_signals += of(&stats.objects, "taken signal");
+        self.undone_signals += of(&stats.undone, "taken signal");
+        self.timers += of(&stats.objects, "timer");
+        self.undone_timers += of(&stats.undone, "timer");
         self.undone_exits += of(&stats.undone, "exit");
         self.born += of(&stats.objects, "birth");
         self.unborn += of(&stats.undone, "birth");
@@ -386,6 +394,10 @@ impl Done {
             self.exits,
             self.children,
             self.announced,
+            self.taken_signals,
+            self.undone_signals,
+            self.timers,
+            self.undone_timers,
             self.undone_exits,
             self.born,
             self.unborn,
