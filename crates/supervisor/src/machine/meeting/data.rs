@@ -35,9 +35,8 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
         Syscall::Read | Syscall::Pread64 | Syscall::Readv | Syscall::Preadv | Syscall::Preadv2 => {
             reading(met)?
         }
-        Syscall::Getdents | Syscall::Getdents64 if begins_anew(met)? => Meeting::Wait,
         Syscall::Lseek => seeking(met)?,
-        Syscall::Getdents | Syscall::Getdents64 => moving(met, met.arguments[0])?,
+        Syscall::Getdents | Syscall::Getdents64 => listing(met)?,
         Syscall::Write
         | Syscall::Writev
         | Syscall::Pwrite64
@@ -47,21 +46,6 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
         Syscall::CopyFileRange => copying(met)?,
         _ => Meeting::Wait,
     })
-}
-
-/// Whether a call begins a directory again whose reader would go on midway after a rollback. The view lists the directory anew then,
-/// and the rest would be one of that list.
-fn begins_anew(met: &Met<'_>) -> io::Result<bool> {
-    let number = met.arguments[0] as i32;
-    let opened = task::opened(met.process, met.arguments[0])?;
-    if opened.is_none_or(|opened| opened.position != 0) {
-        return Ok(false);
-    }
-    let was_midway = met.known.member.is_some_and(|member| {
-        let mut images = member.images();
-        images.any(|image| image.was_midway(met.process, number))
-    });
-    Ok(was_midway || is_shared(met, number)?)
 }
 
 fn reading(met: &Met<'_>) -> io::Result<Meeting> {
@@ -104,7 +88,7 @@ fn writing(met: &Met<'_>) -> io::Result<Meeting> {
     };
     Ok(match is_elsewhere {
         true => Meeting::Act(Act::Change([None; 2])),
-        false => match moved(met, descriptor)? {
+        false => match whose_position(met, descriptor)? {
             Some(moving) => Meeting::Act(Act::Change([Some(moving), None])),
             None => Meeting::Wait,
         },
@@ -122,7 +106,7 @@ fn copying(met: &Met<'_>) -> io::Result<Meeting> {
     let ends = [(from, from_position), (to, to_position)];
     for (one, (descriptor, position)) in both.iter_mut().zip(ends) {
         if position == 0 {
-            *one = moved(met, descriptor)?;
+            *one = whose_position(met, descriptor)?;
             if one.is_none() {
                 return Ok(Meeting::Wait);
             }
@@ -137,6 +121,25 @@ fn may_be_written(met: &Met<'_>, descriptor: u64) -> io::Result<bool> {
     Ok(kind == Some(FileType::RegularFile)
         && met.known.seen.names().is_served(met.process, descriptor)?
         && !is_mapped_elsewhere(met, descriptor)?)
+}
+
+/// A call that begins a directory again has the view list the directory anew. A reader that goes on midway after a rollback would be
+/// given the rest of the new list. So the call waits where there may be such a reader.
+fn listing(met: &Met<'_>) -> io::Result<Meeting> {
+    let descriptor = met.arguments[0];
+    let number = descriptor as i32;
+    let opened = task::opened(met.process, descriptor)?;
+    if opened.is_none_or(|opened| opened.position != 0) {
+        return moving(met, descriptor);
+    }
+    let was_midway = met.known.member.is_some_and(|member| {
+        let mut images = member.images();
+        images.any(|image| image.was_midway(met.process, number))
+    });
+    Ok(match was_midway || is_shared(met, number)? {
+        true => Meeting::Wait,
+        false => Meeting::Note(Change::Position(number)),
+    })
 }
 
 /// Only what has a position can be moved. With a pipe or a socket the call fails by itself; a device that keeps nothing
@@ -212,7 +215,7 @@ fn input(met: &Met<'_>) -> io::Result<Meeting> {
 }
 
 fn moving(met: &Met<'_>, descriptor: u64) -> io::Result<Meeting> {
-    Ok(match moved(met, descriptor)? {
+    Ok(match whose_position(met, descriptor)? {
         // Also of a file that no image has yet: one may be taken for this very call.
         Some(Moving::Own(number)) => Meeting::Note(Change::Position(number)),
         Some(Moving::Shared(descriptor)) => Meeting::Move(descriptor),
@@ -222,7 +225,7 @@ fn moving(met: &Met<'_>, descriptor: u64) -> io::Result<Meeting> {
 
 /// Whose the position is of what a descriptor leads to; `None` where it may be somebody's outside, or another thread may be about to
 /// put another file in the descriptor's place.
-fn moved(met: &Met<'_>, descriptor: u64) -> io::Result<Option<Moving>> {
+fn whose_position(met: &Met<'_>, descriptor: u64) -> io::Result<Option<Moving>> {
     let number = descriptor as i32;
     if !is_shared(met, number)? {
         return Ok(Some(Moving::Own(number)));
