@@ -1,39 +1,21 @@
 /* Cuts and extends a file whenever it reads less than there is, which never happens, and then uses it in ways
  * for which the kernel does not ask how long it is. Prints "sizes ok". */
 #define _GNU_SOURCE
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
-#include <unistd.h>
+
+#include "wrong.h"
 
 enum { LENGTH = 12288, ROUNDS = 40 };
 
 static char bytes[LENGTH];
-static int rounds_wrong;
-
-static void check(int round, const char *what, long got, long wanted) {
-    if (got != wanted) {
-        printf("round %d: %s: %ld, not %ld\n", round, what, got, wanted);
-        rounds_wrong++;
-    }
-}
-
-static int is_wrong(int other) {
-    char part[100];
-    int wrong = 0;
-    for (int time = 0; time < 3; time++)
-        wrong |= pread(other, part, sizeof part, 0) != sizeof part;
-    return wrong;
-}
 
 int main(void) {
     memset(bytes, 'x', sizeof bytes);
-    int other = open("other", O_CREAT | O_RDWR | O_TRUNC, 0600);
-    (void)!write(other, bytes, 1000);
+    int other = open_other();
     for (int round = 0; round < ROUNDS; round++) {
         unlink("file");
         int file = open("file", O_CREAT | O_RDWR, 0600);
@@ -54,7 +36,5 @@ int main(void) {
         close(copy);
         close(file);
     }
-    if (rounds_wrong == 0)
-        puts("sizes ok");
-    return rounds_wrong != 0;
+    return checked("sizes ok");
 }
