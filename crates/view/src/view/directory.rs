@@ -49,7 +49,7 @@ impl View {
     ) -> io::Result<Arc<Vec<DirectoryEntry>>> {
         let mut core = self.core();
         core.check_alive(node)?;
-        if rewind && core.listings.was_read(handle) {
+        if rewind && core.listings.needs_renewal(handle) {
             drop(core);
             let listed = self.list(node)?;
             core = listed.2;

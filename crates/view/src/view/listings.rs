@@ -32,8 +32,8 @@ pub(super) struct Listings {
 #[derive(Debug)]
 struct Listing {
     entries: Arc<Vec<DirectoryEntry>>,
-    /// Whether a reader who begins may do so again, or the listing is outdated. Otherwise it needs no newer one.
-    was_read: bool,
+    /// Whether a reader that begins needs a newer listing: this one is outdated, or was read, perhaps from the kernel's memory.
+    needs_renewal: bool,
 }
 
 impl Listings {
@@ -43,15 +43,17 @@ impl Listings {
         self.last += 1;
         let listing = Listing {
             entries: Arc::new(entries),
-            was_read: is_unchanged,
+            needs_renewal: is_unchanged,
         };
         self.open.insert(self.last, listing);
         self.last
     }
 
-    /// Whether a reader who begins needs a new listing.
-    pub(super) fn was_read(&self, handle: u64) -> bool {
-        self.open.get(&handle).is_some_and(|open| open.was_read)
+    /// Whether a reader that begins needs a newer listing.
+    pub(super) fn needs_renewal(&self, handle: u64) -> bool {
+        self.open
+            .get(&handle)
+            .is_some_and(|open| open.needs_renewal)
     }
 
     /// An open directory has these names by now.
@@ -64,14 +66,14 @@ impl Listings {
     /// The names of an open directory, for a reader.
     pub(super) fn read(&mut self, handle: u64) -> Option<Arc<Vec<DirectoryEntry>>> {
         let open = self.open.get_mut(&handle)?;
-        open.was_read = true;
+        open.needs_renewal = true;
         Some(Arc::clone(&open.entries))
     }
 
-    /// Any may have names that were undone: a reader who begins needs a newer one.
+    /// Any may have names that were undone: a reader that begins needs a newer listing.
     pub(super) fn outdate(&mut self) {
         for listing in self.open.values_mut() {
-            listing.was_read = true;
+            listing.needs_renewal = true;
         }
     }
 

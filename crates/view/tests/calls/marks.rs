@@ -50,7 +50,7 @@ fn a_real_file_whose_adoption_is_undone_is_known_where_it_was() {
     assert_eq!(objects(&world), 0);
 }
 
-/// To open it depends on no name in it, so nobody has gone back who did.
+/// A process that only opened the directory depends on no name in it, so it is not rolled back with the change.
 #[test]
 fn a_directory_that_was_opened_before_a_name_was_undone_lists_none_of_that() {
     let world = World::new();

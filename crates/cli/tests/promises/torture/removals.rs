@@ -22,7 +22,8 @@ fn directories_are_removed_and_nothing_waits_for_that() {
     }
 }
 
-/// The kernel forgets the name of a directory that is removed, also for who works there.
+/// The kernel drops the name of a directory that is removed. A process that works in the directory could not ask for the name any
+/// more, also where the removal is undone.
 #[test]
 fn a_process_knows_where_it_works_though_a_removal_was_undone() {
     const PROGRAM: &str = "\

@@ -361,7 +361,7 @@ fn is_each_signal_taken(state: &State, timers: &BTreeMap<i32, Vec<i64>>) {
             state.steps
         );
     }
-    // What the timer of one was that was killed nobody knows.
+    // How a process that was killed had set its timer last is not known here.
     let was_killed = |process: i32| {
         let mut steps = state.steps.iter();
         steps.any(|step| matches!(step.op, Op::Kill(killed) if number(killed) == process))

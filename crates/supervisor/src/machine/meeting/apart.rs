@@ -112,8 +112,8 @@ const AT_ONCE: &[Syscall] = &[
     Syscall::TimerfdSettime,
 ];
 
-/// Whether a call touches nothing of the view, whatever its arguments. No undecided change moves a directory, or removes one that a process works in, so the
-/// name of the working directory is none of that.
+/// Whether a call touches nothing of the view, whatever its arguments. The name of the working directory counts as nothing: no
+/// undecided change moves a directory, or removes one in which a process works.
 pub(crate) fn touches_nothing(name: Syscall) -> bool {
     ALWAYS.contains(&name) || AT_ONCE.contains(&name)
 }

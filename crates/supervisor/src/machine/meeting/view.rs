@@ -93,8 +93,8 @@ pub(crate) fn removes_directory(name: Syscall, arguments: &[u64; 6]) -> bool {
     }
 }
 
-/// The kernel drops the name of a directory that is removed, and with it that of the working directory of each process that works there,
-/// also if that is undone: getcwd(2) would fail.
+/// The kernel drops the name of a directory that is removed, also where the removal is undone. In a process that works in the
+/// directory, getcwd(2) would fail from then on. So such a removal waits.
 fn removing(met: &Met<'_>, path: (u64, u64)) -> io::Result<Meeting> {
     let change = change(met, path, Last::Named)?;
     let text = task::string(met.process, path.1);

@@ -138,7 +138,7 @@ impl State {
         let mut certain = self.certain.iter();
         let is_certain = certain.any(|&(of, at)| is_struck(of, at));
         assert!(!is_certain, "{thread:?} did what cannot be taken back");
-        // Who was killed takes none of it again.
+        // A task that was killed does not take its signals again.
         if !self.tasks[thread].is_alive {
             let process = self.tasks[thread].process;
             for step in self

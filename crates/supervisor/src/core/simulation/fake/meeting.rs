@@ -26,7 +26,7 @@ pub(super) fn meet(state: &State, call: &Call, member: Option<&Member<Fake>>) ->
     match state.op_of(call) {
         Op::Look(_) | Op::List | Op::Poll => Meeting::Pass(Kind::File),
         Op::Add(_) | Op::Turn(_) | Op::Remove(_) => Meeting::Act(Act::Change([None; 2])),
-        // Nobody knows of all that have it.
+        // The world does not see all processes that have the file, so it may take the position for the task's own.
         Op::Move if state.position.is_open() => Meeting::Note(Change::Position(SHARED_FILE as i32)),
         Op::Move => Meeting::Move(SHARED_FILE),
         Op::Put(_) => Meeting::Act(Act::Put {
