@@ -4,18 +4,16 @@ mod touching;
 
 use std::cell::RefCell;
 use std::collections::HashSet;
-use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 use surmise_kept::Link;
-use surmise_supervisor::{At, Files, Look, Touches};
+use surmise_supervisor::{Files, Look, Touches};
 use surmise_view::{Notifier, View};
 
 /// From the supervisor to the view; [`FilesReport`] answers each.
@@ -35,8 +33,6 @@ enum FilesOrder {
     Conceal { thread: i32 },
     /// Tell whether one was removed so. It is over.
     Concealed,
-    /// Tell what is at this path.
-    Look(Vec<u8>),
     /// Tell what a call would touch, that finds something else at these places; without any, at those that were told last.
     Touch(Vec<Look>, Option<Vec<PathBuf>>),
 }
@@ -48,22 +44,10 @@ enum FilesReport {
     Done(u64),
     /// Whether that is so.
     Is(bool),
-    /// What is at a path.
-    Found(Found),
     /// What a call would touch.
     Touches(Touches),
     /// It could not be.
     Failed { errno: Option<i32>, text: String },
-}
-
-/// As [`At`].
-#[derive(Debug, Serialize, Deserialize)]
-enum Found {
-    Nothing,
-    Directory,
-    File,
-    Link(Vec<u8>),
-    Other,
 }
 
 /// The supervisor's end.
@@ -174,20 +158,6 @@ impl Files for UndecidedFiles {
         self.ask(&FilesOrder::Concealed)
     }
 
-    fn at(&self, place: &Path) -> io::Result<At> {
-        let order = FilesOrder::Look(place.as_os_str().as_bytes().to_vec());
-        let FilesReport::Found(found) = self.report(&order)? else {
-            return Err(unexpected());
-        };
-        Ok(match found {
-            Found::Nothing => At::Nothing,
-            Found::Directory => At::Directory,
-            Found::File => At::File,
-            Found::Link(target) => At::Link(OsString::from_vec(target).into()),
-            Found::Other => At::Other,
-        })
-    }
-
     fn touches(&self, looks: &[Look], elsewhere: &Arc<HashSet<PathBuf>>) -> io::Result<Touches> {
         let is_told = Arc::ptr_eq(&self.elsewhere.borrow(), elsewhere);
         let places = (!is_told).then(|| elsewhere.iter().cloned().collect());
@@ -205,19 +175,6 @@ impl Files for UndecidedFiles {
             // Whoever heard of it before has read it.
             Ok(_) | Err(rustix::io::Errno::AGAIN) => Ok(()),
             Err(errno) => Err(errno.into()),
-        }
-    }
-}
-
-impl From<surmise_view::At> for Found {
-    fn from(at: surmise_view::At) -> Self {
-        use surmise_view::At;
-        match at {
-            At::Nothing => Self::Nothing,
-            At::Directory => Self::Directory,
-            At::File => Self::File,
-            At::Link(target) => Self::Link(target.into_vec()),
-            At::Other => Self::Other,
         }
     }
 }
@@ -253,10 +210,6 @@ impl UndoLog {
                     Ok(FilesReport::Is(conceals))
                 }
                 FilesOrder::Concealed => notifier.concealed(view).map(FilesReport::Is),
-                FilesOrder::Look(place) => {
-                    let found = view.at(Path::new(OsStr::from_bytes(&place)));
-                    found.map(|found| FilesReport::Found(found.into()))
-                }
                 FilesOrder::Touch(looks, places) => {
                     if let Some(places) = places {
                         elsewhere = places.into_iter().collect();

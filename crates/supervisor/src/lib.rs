@@ -44,7 +44,7 @@ pub use durability::{Durability, Verdict};
 pub use error::SupervisorError;
 pub use filter::{Interests, Reach};
 pub use master::{Master, Wish};
-pub use objects::files::{At, Files, Look, Manner, Share, Target, Touches};
+pub use objects::files::{End, Files, Look, Manner, Share, Target, Touches};
 pub use sources::Guessing;
 pub use sources::right::Options as Right;
 pub use sources::torture::Options as Torture;

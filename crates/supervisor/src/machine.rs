@@ -95,7 +95,6 @@ impl Learnt {
             self.channels = Some(Channels::of(thread)?);
             self.seen.begin(thread)?;
         }
-        self.seen.passed(thread);
         self.seen.look(thread, name, arguments)?;
         if meeting::may_reap_children(call) {
             self.seen.note_reaping();
@@ -224,25 +223,6 @@ impl Machine {
             Some(place) => Look::At { place, is_read },
             None => Look::Anywhere { is_read },
         }
-    }
-
-    /// Has threads but one come past calls by which names might be tangled while they are followed. False if one does not
-    /// in time.
-    fn let_tangle(&mut self, but: Pid) -> io::Result<bool> {
-        let Some(learnt) = &mut self.learnt else {
-            return Ok(true);
-        };
-        let tangling = learnt.seen.names().tangling(but);
-        if tangling.is_empty() {
-            return Ok(true);
-        }
-        let have_passed = pass(&mut self.door, &mut self.passed, &tangling, |_| false)?;
-        if have_passed {
-            for thread in tangling {
-                learnt.seen.passed(thread);
-            }
-        }
-        Ok(have_passed)
     }
 }
 

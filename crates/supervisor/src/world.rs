@@ -8,6 +8,7 @@ mod claims;
 mod ends;
 mod lending;
 mod positions;
+mod reaching;
 mod readiness;
 mod removing;
 mod shutting;
@@ -25,7 +26,7 @@ use surmise_sys::seccomp::Answer;
 use crate::call::Call;
 use crate::meeting::{Meeting, Wanted};
 use crate::member::Member;
-use crate::objects::files::{Files, Reach, Touch};
+use crate::objects::files::End;
 use crate::objects::input::{Look, Peeked, Place};
 use crate::objects::pipe::Taken;
 use crate::source::Guess;
@@ -70,6 +71,7 @@ pub(crate) use claims::{Claim, Claims};
 pub(crate) use ends::{Ends, Expects, Kin};
 pub(crate) use lending::Lends;
 pub(crate) use positions::Positions;
+pub(crate) use reaching::Reaching;
 pub(crate) use readiness::{Asking, Told};
 pub(crate) use removing::{Removes, ToTell};
 pub(crate) use shutting::{Shut, Shutting, Still};
@@ -80,8 +82,8 @@ pub(crate) use signals::Signals;
 pub(crate) struct Around<'a, W: World> {
     /// The process, if it depends on something undecided already.
     pub(crate) member: Option<&'a Member<W>>,
-    /// The view, to look into.
-    pub(crate) files: Option<&'a dyn Files>,
+    /// What the paths of the call lead to, if they were looked up.
+    pub(crate) ends: &'a [End],
 }
 
 /// How the threads of a process go on.
@@ -99,6 +101,7 @@ pub(crate) trait World:
         <Self as World>::SignalInfo,
         <Self as World>::Timer,
     > + Asking
+    + Reaching
     + Shutting
     + Claims
     + Sized
@@ -273,12 +276,6 @@ pub(crate) trait World:
 
     /// Whether a process may share what it has open with others.
     fn has_borne(&self, process: Pid) -> bool;
-
-    /// What a call may touch in the view, without a look at its process.
-    fn touch(&self, call: &Call) -> Touch;
-
-    /// What a call of a process touches in the view.
-    fn reach(&self, process: Pid, call: &Call) -> io::Result<Reach>;
 
     /// Whether a call makes its process one that adopts the orphans below it.
     fn adopts(&self, call: &Call) -> bool;

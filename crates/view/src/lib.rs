@@ -40,7 +40,7 @@ pub use types::{
     Attributes, FileKind, Identity, InodeKey, Lifetime, MarkId, NodeId, ObjectId, Timestamp,
 };
 pub use view::{
-    At, DirectoryEntry, Entry, LoadError, Look, Manner, NewNode, OpenDirectory, OpenHow, Opened,
+    DirectoryEntry, End, Entry, LoadError, Look, Manner, NewNode, OpenDirectory, OpenHow, Opened,
     RenameMode, Salvaged, SetAttributes, Share, Stale, StaleEntry, Target, Touches, View,
     ViewConfig, Way, load, salvage,
 };

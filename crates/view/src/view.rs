@@ -3,7 +3,6 @@
 //! Every method takes `&self`. Data are read and written outside the lock, and so is the lower side asked
 //! ([`facts`]). Errors carry the number that the caller's system call shall fail with.
 
-mod at;
 mod attributes;
 mod believed;
 mod change;
@@ -36,7 +35,6 @@ mod undo;
 mod uses;
 mod xattrs;
 
-pub use at::At;
 pub use attributes::SetAttributes;
 pub use directory::OpenDirectory;
 pub use listings::DirectoryEntry;
@@ -44,7 +42,7 @@ pub use names::{NewNode, RenameMode};
 pub use opening::{OpenHow, Opened};
 pub use passthrough::Way;
 pub use running::{Stale, StaleEntry};
-pub use touches::{Look, Manner, Share, Target, Touches};
+pub use touches::{End, Look, Manner, Share, Target, Touches};
 
 use std::fs::File;
 use std::io;

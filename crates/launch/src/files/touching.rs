@@ -1,6 +1,6 @@
 //! What calls touch, in the view's words and in the supervisor's.
 
-use surmise_supervisor::{Look, Manner, Share, Target, Touches};
+use surmise_supervisor::{End, Look, Manner, Share, Target, Touches};
 
 /// So many marks and cells fit in one message.
 const FOUND_MAX: usize = 1000;
@@ -33,9 +33,19 @@ pub(super) fn to_view(look: Look) -> surmise_view::Look {
 }
 
 pub(super) fn from_view(found: surmise_view::Touches) -> Touches {
+    let ends = found.ends.iter().map(|end| match end {
+        surmise_view::End::Unknown => End::Unknown,
+        surmise_view::End::Nothing => End::Nothing,
+        surmise_view::End::Directory => End::Directory,
+        surmise_view::End::File => End::File,
+        surmise_view::End::Link => End::Link,
+        surmise_view::End::Other => End::Other,
+    });
+    let ends = ends.collect();
     if found.marks.len() + found.cells.len() > FOUND_MAX {
         return Touches {
             in_doubt: true,
+            ends,
             ..Touches::default()
         };
     }
@@ -50,5 +60,6 @@ pub(super) fn from_view(found: surmise_view::Touches) -> Touches {
         marks: found.marks.into_iter().map(|mark| mark.0).collect(),
         cells: cells.map(|(cell, one)| (cell, share(one))).collect(),
         in_doubt: found.in_doubt,
+        ends,
     }
 }

@@ -122,10 +122,18 @@ impl<W: World> Core<W> {
 
     /// Looks up what of the view a call touches, where something there is undecided or would be.
     fn look_at_files(&mut self, process: Pid, call: &Call) -> Result<(), SupervisorError> {
-        let is_member = self.members.contains_key(&process);
-        if self.objects.files.log().is_none() || !is_member && self.objects.files.are_decided() {
+        if self.members.contains_key(&process) || !self.objects.files.are_decided() {
+            self.look_up(process, call)?;
+        }
+        Ok(())
+    }
+
+    /// Looks up what of the view a call touches.
+    pub(super) fn look_up(&mut self, process: Pid, call: &Call) -> Result<(), SupervisorError> {
+        if self.objects.files.log().is_none() {
             return Ok(());
         }
+        let is_member = self.members.contains_key(&process);
         let waiting: Vec<Pid> = self.waits.calls().map(Call::thread).collect();
         let (world, caller) = (&mut self.world, (process, is_member));
         let looked = self.objects.files.look(world, caller, call, &waiting);

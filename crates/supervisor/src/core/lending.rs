@@ -95,7 +95,8 @@ impl<W: World> Core<W> {
         process: Pid,
         asked: &Asked,
     ) -> Result<(), SupervisorError> {
-        let around = self.objects.files.around(self.members.get(&process));
+        let member = self.members.get(&process);
+        let around = self.objects.files.around(&asked.call, member);
         let met = self.world.meet(process, &asked.call, around);
         match met.map_err(fail("look at a call"))? {
             Meeting::Lend { is_alone } => self.lend(process, asked, is_alone),

@@ -14,7 +14,10 @@ use crate::world::World;
 impl<W: World> Core<W> {
     /// What it takes to let a call of a process happen.
     pub(super) fn meet(&mut self, process: Pid, call: &Call) -> Result<Meeting, SupervisorError> {
-        let around = self.objects.files.around(self.members.get(&process));
+        if self.world.depends_on_ends(call) && !self.objects.files.have_met(call) {
+            self.look_up(process, call)?;
+        }
+        let around = self.objects.files.around(call, self.members.get(&process));
         let met = self.world.meet(process, call, around);
         let met = met.map_err(fail("look at a call"))?;
         Ok(self.with_moves(process, met))

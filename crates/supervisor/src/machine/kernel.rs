@@ -22,12 +22,10 @@ use super::process::Supervised;
 use super::readiness;
 use super::seen::is_past;
 use super::{
-    Learnt, Machine, fit, parting, pass, reach, seen, spare_call, task, unless_gone,
-    unless_out_of_reach,
+    Learnt, Machine, fit, parting, pass, seen, spare_call, task, unless_gone, unless_out_of_reach,
 };
 use crate::call::Call;
 use crate::meeting::{Meeting, Wanted};
-use crate::objects::files::{Reach, Touch};
 use crate::objects::input::{Look, Peeked, Place};
 use crate::objects::pipe::Taken;
 use crate::source::Guess;
@@ -126,9 +124,6 @@ impl World for Machine {
     }
 
     fn meet(&mut self, process: Pid, call: &Call, around: Around<'_, Self>) -> io::Result<Meeting> {
-        if !unless_out_of_reach(self.let_tangle(call.thread()), false)? {
-            return Ok(Meeting::Wait);
-        }
         let Some(Learnt {
             channels: Some(channels),
             seen,
@@ -142,7 +137,7 @@ impl World for Machine {
             channels,
             seen,
             member: around.member,
-            files: around.files,
+            ends: around.ends,
             keeps_rights: *keeps_rights,
         };
         unless_out_of_reach(meeting::meet(process, call, known), Meeting::Wait)
@@ -334,18 +329,6 @@ impl World for Machine {
     fn has_borne(&self, process: Pid) -> bool {
         let learnt = self.learnt.as_ref();
         learnt.is_none_or(|learnt| learnt.seen.has_borne(process))
-    }
-
-    fn touch(&self, call: &Call) -> Touch {
-        reach::touch(call.name(), call.arguments())
-    }
-
-    fn reach(&self, process: Pid, call: &Call) -> io::Result<Reach> {
-        let Some(learnt) = &self.learnt else {
-            return Ok(Reach::Everything);
-        };
-        let found = reach::reach(process, (call.name(), call.arguments()), &learnt.seen);
-        unless_out_of_reach(found, Reach::Everything)
     }
 
     fn adopts(&self, call: &Call) -> bool {

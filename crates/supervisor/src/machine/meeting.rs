@@ -27,7 +27,7 @@ use crate::call::Call;
 use crate::kind::Kind;
 use crate::meeting::Meeting;
 use crate::member::Member;
-use crate::objects::files::Files;
+use crate::objects::files::End;
 
 pub(super) use apart::{is_apart, touches_nothing};
 pub(super) use process::may_reap_children;
@@ -66,8 +66,8 @@ pub(crate) struct Known<'a> {
     pub(crate) seen: &'a Seen,
     /// The process, if it depends on something undecided already.
     pub(crate) member: Option<&'a Member<Machine>>,
-    /// The view, to look into.
-    pub(crate) files: Option<&'a dyn Files>,
+    /// What the paths of the call lead to, if they were looked up.
+    pub(crate) ends: &'a [End],
     /// Whether a program that a tracee executes gets the rights that it would get untraced.
     pub(crate) keeps_rights: bool,
 }
@@ -178,7 +178,7 @@ mod tests {
             channels: &channels,
             seen: &seen,
             member: None,
-            files: None,
+            ends: &[],
             keeps_rights: true,
         };
         let notification = Notification {

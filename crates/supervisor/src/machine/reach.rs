@@ -13,9 +13,10 @@ use surmise_syscalls::Syscall;
 
 use super::meeting::touches_nothing;
 use super::seen::{Seen, devices};
-use super::task;
+use super::{Machine, task, unless_out_of_reach};
+use crate::call::Call;
 use crate::objects::files::{Look, Manner, Reach, Target, Touch};
-use crate::world::Claim;
+use crate::world::{Claim, Reaching};
 
 /// AT_FDCWD of open(2).
 const HERE: u64 = task::HERE as i64 as u64;
@@ -50,8 +51,26 @@ enum Part {
     Descriptor(u64, Manner),
 }
 
+impl Reaching for Machine {
+    fn touch(&self, call: &Call) -> Touch {
+        touch(call.name(), call.arguments())
+    }
+
+    fn depends_on_ends(&self, call: &Call) -> bool {
+        depends_on_ends(call.name(), call.arguments())
+    }
+
+    fn reach(&self, process: Pid, call: &Call) -> io::Result<Reach> {
+        let Some(learnt) = &self.learnt else {
+            return Ok(Reach::Everything);
+        };
+        let found = reach(process, (call.name(), call.arguments()), &learnt.seen);
+        unless_out_of_reach(found, Reach::Everything)
+    }
+}
+
 /// What a call may touch, by its name and flags alone.
-pub(super) fn touch(name: Syscall, arguments: &[u64; 6]) -> Touch {
+fn touch(name: Syscall, arguments: &[u64; 6]) -> Touch {
     let Some(parts) = parts(name, arguments) else {
         return Touch::Binds;
     };
@@ -70,6 +89,18 @@ pub(super) fn touch(name: Syscall, arguments: &[u64; 6]) -> Touch {
     touches.max().unwrap_or(Touch::Nothing)
 }
 
+/// Whether what a call may do depends on what its paths lead to.
+fn depends_on_ends(name: Syscall, arguments: &[u64; 6]) -> bool {
+    let depends = |part: &Part| match part {
+        Part::Path { manner, .. } => match manner {
+            Manner::Opens { .. } | Manner::Changes | Manner::Binds | Manner::Links => true,
+            Manner::Passes | Manner::Looks | Manner::Lists | Manner::Executes => false,
+        },
+        Part::Descriptor(..) => false,
+    };
+    parts(name, arguments).is_some_and(|parts| parts.iter().any(depends))
+}
+
 /// What a call wants a file for that others may keep.
 pub(super) fn claim(name: Syscall, arguments: &[u64; 6]) -> Option<Claim> {
     match name {
@@ -86,11 +117,7 @@ pub(super) fn claim(name: Syscall, arguments: &[u64; 6]) -> Option<Claim> {
 }
 
 /// What a call of a process touches.
-pub(super) fn reach(
-    process: Pid,
-    (name, arguments): (Syscall, &[u64; 6]),
-    seen: &Seen,
-) -> io::Result<Reach> {
+fn reach(process: Pid, (name, arguments): (Syscall, &[u64; 6]), seen: &Seen) -> io::Result<Reach> {
     let Some(parts) = parts(name, arguments) else {
         return Ok(Reach::Everything);
     };
@@ -102,11 +129,12 @@ pub(super) fn reach(
         return Ok(Reach::Everything);
     };
     let mut looks = Vec::new();
-    let mut length = 0;
+    let (mut length, mut in_doubt) = (0, false);
     for part in parts {
         match look(process, part, seen)? {
             Found::Nothing => {}
-            Found::Look(look) => {
+            Found::Look { look, is_sure } => {
+                in_doubt |= !is_sure;
                 if let Target::Path { base, path, .. } = &look.target {
                     length += base.as_os_str().len() + path.as_os_str().len();
                 }
@@ -121,13 +149,14 @@ pub(super) fn reach(
         (false, true) => Reach::At {
             looks,
             elsewhere: Arc::clone(elsewhere),
+            in_doubt,
         },
     })
 }
 
 enum Found {
     Nothing,
-    Look(Look),
+    Look { look: Look, is_sure: bool },
     Unknown,
 }
 
@@ -161,10 +190,10 @@ fn look(process: Pid, part: Part, seen: &Seen) -> io::Result<Found> {
             if is_elsewhere(&string, seen) {
                 return Ok(Found::Nothing);
             }
+            // Another thread may be about to change directory.
+            let is_sure = text.is_absolute() || !seen.has_threads(process);
             let base = match text.is_absolute() {
                 true => PathBuf::from("/"),
-                // Another thread may be about to change directory.
-                false if seen.has_threads(process) => return Ok(Found::Unknown),
                 false if directory as i32 == task::HERE => task::directory(process)?,
                 false if !seen.names().is_served(process, directory)? => {
                     return Ok(Found::Unknown);
@@ -173,8 +202,7 @@ fn look(process: Pid, part: Part, seen: &Seen) -> io::Result<Found> {
             };
             // Where it was removed, nobody knows what was there.
             let is_removed = base.as_os_str().as_bytes().ends_with(b" (deleted)");
-            let are_text = base.to_str().is_some() && text.to_str().is_some();
-            if !base.is_absolute() || is_removed || !are_text {
+            if !base.is_absolute() || is_removed {
                 return Ok(Found::Unknown);
             }
             let target = Target::Path {
@@ -182,7 +210,8 @@ fn look(process: Pid, part: Part, seen: &Seen) -> io::Result<Found> {
                 path: text.to_owned(),
                 follows: follows || bytes.ends_with(b"/") || bytes.ends_with(b"/."),
             };
-            Ok(Found::Look(Look { target, manner }))
+            let look = Look { target, manner };
+            Ok(Found::Look { look, is_sure })
         }
     }
 }
@@ -205,10 +234,13 @@ fn opened(process: Pid, number: u64, manner: Manner, seen: &Seen) -> io::Result<
         Some(ROOT) => Found::Unknown,
         // Another thread may be about to put another file in its place.
         Some(_) if seen.has_threads(process) => Found::Unknown,
-        Some(inode) => Found::Look(Look {
-            target: Target::Inode(inode),
-            manner,
-        }),
+        Some(inode) => Found::Look {
+            look: Look {
+                target: Target::Inode(inode),
+                manner,
+            },
+            is_sure: true,
+        },
         None => Found::Unknown,
     })
 }
@@ -347,7 +379,10 @@ mod tests {
             Reach::Everything
         );
         let link = [at(c"to"), at(c"/etc/link/"), 0, 0, 0, 0];
-        let Reach::At { looks, elsewhere } = of(Syscall::Symlink, link) else {
+        let Reach::At {
+            looks, elsewhere, ..
+        } = of(Syscall::Symlink, link)
+        else {
             panic!("it has a path");
         };
         let target = Target::Path {

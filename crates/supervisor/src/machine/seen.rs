@@ -113,7 +113,6 @@ impl Seen {
         if bears_thread {
             self.threaded.extend(task::process_of(thread)?);
         }
-        self.names.note(thread, name, arguments);
         Ok(())
     }
 
@@ -251,17 +250,12 @@ impl Seen {
         self.passes_descriptors || self.parents.contains(&process)
     }
 
-    /// The last call of a thread that was heard of is over.
-    pub(crate) fn passed(&mut self, thread: Pid) {
-        self.names.passed(thread);
-    }
-
     /// Whether the orphans of a process would be adopted by another than the domain's pid 1.
     pub(crate) fn has_reaper_above(&self, process: Pid) -> io::Result<bool> {
         self.reapers.are_above(process)
     }
 
-    /// Where paths lead.
+    /// What of the file system is the view.
     pub(crate) fn names(&self) -> &Names {
         &self.names
     }

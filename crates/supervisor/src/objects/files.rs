@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustix::process::Pid;
@@ -31,27 +31,12 @@ use crate::member::Member;
 use crate::object::{Did, ObjectKind, Obstacle};
 use crate::world::{Around, World};
 
-pub use look::{Look, Manner, Share, Target, Touches};
+pub use look::{End, Look, Manner, Share, Target, Touches};
 pub(crate) use look::{Reach, Touch};
 
 use looking::Met;
 use recollection::Recollection;
 use under_way::UnderWay;
-
-/// What is at a place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum At {
-    /// No name.
-    Nothing,
-    /// A directory.
-    Directory,
-    /// A regular file.
-    File,
-    /// A symbolic link, and where it leads.
-    Link(PathBuf),
-    /// A FIFO, a socket or a device node.
-    Other,
-}
 
 /// Keeps the undo log of a domain's files; its descriptor is readable when a call waits there until
 /// nothing is undecided.
@@ -103,12 +88,6 @@ pub trait Files: AsFd + fmt::Debug {
     /// # Errors
     /// The domain cannot go on.
     fn concealed(&self) -> io::Result<bool>;
-
-    /// What is at an absolute path in the view. No link is followed, be it on the way or at the end.
-    ///
-    /// # Errors
-    /// It cannot be looked at.
-    fn at(&self, place: &Path) -> io::Result<At>;
 
     /// What a call would touch. `elsewhere`: where the caller finds something else than the view. It is the same set from call
     /// to call, as a rule, and need not be told again then.
@@ -176,10 +155,14 @@ impl ViewFiles {
     }
 
     /// What a call of a process is to be met with.
-    pub(crate) fn around<'a, W: World>(&'a self, member: Option<&'a Member<W>>) -> Around<'a, W> {
+    pub(crate) fn around<'a, W: World>(
+        &'a self,
+        call: &Call,
+        member: Option<&'a Member<W>>,
+    ) -> Around<'a, W> {
         Around {
             member,
-            files: self.log(),
+            ends: self.met(call).map_or(&[], |met| &met.ends),
         }
     }
 

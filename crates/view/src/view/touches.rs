@@ -102,6 +102,25 @@ pub struct Touches {
     pub cells: Vec<(u64, Share)>,
     /// Whether they may touch more than that.
     pub in_doubt: bool,
+    /// What each look leads to, in the order of the looks.
+    pub ends: Vec<End>,
+}
+
+/// What a path leads to. A link at its end that is not followed is what it leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Nobody knows, or it is no path.
+    Unknown,
+    /// No name; or the kernel goes no further.
+    Nothing,
+    /// A directory.
+    Directory,
+    /// A regular file.
+    File,
+    /// A symbolic link.
+    Link,
+    /// A FIFO, a socket or a device node.
+    Other,
 }
 
 impl View {
@@ -118,7 +137,8 @@ impl View {
         };
         let mut done = Ok(());
         for look in looks {
-            done = done.and_then(|()| walk.look(look, 0));
+            let end = done.and_then(|()| walk.look(look, 0));
+            done = end.map(|end| walk.touched.ends.push(end));
         }
         let Walk { held, touched, .. } = walk;
         for node in held {
@@ -136,6 +156,15 @@ struct Walk<'a> {
     touched: Touches,
 }
 
+/// Where a path leads.
+enum Lead {
+    /// There, and that place without links.
+    To(At, PathBuf),
+    Nowhere,
+    /// Out of the view.
+    Elsewhere,
+}
+
 /// A node on the way.
 #[derive(Clone, Copy)]
 struct At {
@@ -145,33 +174,37 @@ struct At {
 }
 
 impl Walk<'_> {
-    fn look(&mut self, look: &Look, depth: usize) -> io::Result<()> {
-        match &look.target {
+    fn look(&mut self, look: &Look, depth: usize) -> io::Result<End> {
+        let (base, path, follows) = match &look.target {
             Target::Path {
                 base,
                 path,
                 follows,
-            } => {
-                let end = self.follow((base, path), *follows, look.manner)?;
-                match end {
-                    Some((at, place)) => self.end((at, &place), look.manner, depth),
-                    None => Ok(()),
-                }
-            }
+            } => (base, path, *follows),
             Target::Inode(number) => {
                 self.inode(*number, look.manner);
-                Ok(())
+                return Ok(End::Unknown);
+            }
+        };
+        match self.follow((base, path), follows, look.manner)? {
+            Lead::Elsewhere => {
+                self.touched.in_doubt = true;
+                Ok(End::Unknown)
+            }
+            Lead::Nowhere => Ok(End::Nothing),
+            Lead::To(at, place) => {
+                self.end((at, &place), look.manner, depth)?;
+                Ok(at.kind.into())
             }
         }
     }
 
-    /// Where a path leads, and that place without links; `None` where it leads nowhere, or nobody knows.
     fn follow(
         &mut self,
         (base, path): (&Path, &Path),
         follows: bool,
         manner: Manner,
-    ) -> io::Result<Option<(At, PathBuf)>> {
+    ) -> io::Result<Lead> {
         let root = self.view.attributes(NodeId::ROOT)?;
         let root = At {
             node: NodeId::ROOT,
@@ -195,7 +228,7 @@ impl Walk<'_> {
                         // Who may not search the directory may not leave it this way.
                         let left = way[way.len() - 1];
                         if left.kind != FileKind::Directory {
-                            return Ok(None);
+                            return Ok(Lead::Nowhere);
                         }
                         self.node(left, Share::Passes);
                         way.truncate((way.len() - 1).max(1));
@@ -209,18 +242,17 @@ impl Walk<'_> {
                 let parent = way[way.len() - 1];
                 place.push(name);
                 if self.elsewhere.contains(&place) {
-                    self.touched.in_doubt = true;
-                    return Ok(None);
+                    return Ok(Lead::Elsewhere);
                 }
                 let manner = is_last.then_some(manner);
                 let Some(found) = self.name(parent, name, manner)? else {
-                    return Ok(None);
+                    return Ok(Lead::Nowhere);
                 };
                 if found.kind == FileKind::Symlink && (!is_last || follows) {
                     self.node(found, Share::Passes);
                     links += 1;
                     if links > LINKS_MAX {
-                        return Ok(None);
+                        return Ok(Lead::Nowhere);
                     }
                     let target = self
                         .view
@@ -231,7 +263,7 @@ impl Walk<'_> {
                 }
                 way.push(found);
             }
-            return Ok(way.last().map(|at| (*at, place)));
+            return Ok(Lead::To(way[way.len() - 1], place));
         }
     }
 
@@ -311,7 +343,7 @@ impl Walk<'_> {
                     },
                     manner: Manner::Executes,
                 };
-                self.look(&look, depth + 1)
+                self.look(&look, depth + 1).map(drop)
             }
             Ok(Interpreter::At(_) | Interpreter::Unknown) | Err(_) => {
                 self.touched.in_doubt = true;
@@ -352,6 +384,17 @@ impl Walk<'_> {
         }
         if layers(share) == Layers::All {
             core.undecided.marks_of_losses(is_meant, marks);
+        }
+    }
+}
+
+impl From<FileKind> for End {
+    fn from(kind: FileKind) -> Self {
+        match kind {
+            FileKind::Directory => Self::Directory,
+            FileKind::Regular => Self::File,
+            FileKind::Symlink => Self::Link,
+            _ => Self::Other,
         }
     }
 }

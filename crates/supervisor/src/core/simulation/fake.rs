@@ -33,7 +33,6 @@ use surmise_sys::seccomp::Answer;
 
 use crate::call::Call;
 use crate::meeting::{Meeting, Wanted};
-use crate::objects::files::{Reach, Touch};
 use crate::objects::input::{Look, Peeked, Place};
 use crate::objects::pipe::Taken;
 use crate::source::Guess;
@@ -116,7 +115,7 @@ impl World for Fake {
     }
 
     fn meet(&mut self, _: Pid, call: &Call, around: Around<'_, Self>) -> io::Result<Meeting> {
-        Ok(meeting::meet(&self.0.borrow(), call, around.member))
+        Ok(meeting::meet(&self.0.borrow(), call, around))
     }
 
     fn admit(&mut self, process: Pid) -> io::Result<Option<Pid>> {
@@ -329,14 +328,6 @@ impl World for Fake {
 
     fn has_borne(&self, _: Pid) -> bool {
         false
-    }
-
-    fn touch(&self, call: &Call) -> Touch {
-        self.touched(call)
-    }
-
-    fn reach(&self, _: Pid, call: &Call) -> io::Result<Reach> {
-        Ok(self.reached(call))
     }
 
     fn adopts(&self, _: &Call) -> bool {

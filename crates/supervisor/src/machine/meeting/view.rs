@@ -4,31 +4,25 @@
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::process::Pid;
 use surmise_syscalls::Syscall;
 
-use super::{Known, Met};
+use super::Met;
 use crate::kind::Kind;
 use crate::machine::seen::devices;
-use crate::machine::seen::names::Last;
 use crate::machine::task;
 use crate::meeting::{Act, Meeting};
+use crate::objects::files::End;
 
 /// O_WRONLY, O_RDWR, O_CREAT, O_TRUNC of open(2), and the bit of O_TMPFILE that is its own.
 const CHANGING: u64 = 0o1 | 0o2 | 0o100 | 0o1000 | 0o20_000_000;
-/// O_CREAT with O_EXCL, and O_NOFOLLOW, follow no link.
-const NEW: u64 = 0o100 | 0o200;
-const NO_FOLLOW: u64 = 0o400_000;
 /// O_PATH: opens nothing, whatever else is asked for.
 const PATH: u64 = 0o10_000_000;
 
-/// AT_FDCWD of open(2).
-const HERE: u64 = task::HERE as i64 as u64;
-/// AT_SYMLINK_NOFOLLOW and AT_SYMLINK_FOLLOW of the calls that end in `at`.
+/// AT_SYMLINK_NOFOLLOW of the calls that end in `at`.
 const AT_NO_FOLLOW: u64 = 0x100;
-const AT_FOLLOW: u64 = 0x400;
 /// AT_REMOVEDIR of unlinkat(2); RENAME_NOREPLACE of renameat2(2).
 const AT_DIRECTORY: u64 = 0x200;
 const NO_REPLACE: u64 = 1;
@@ -36,50 +30,36 @@ const NO_REPLACE: u64 = 1;
 pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
     use Syscall::*;
     let [first, second, third, fourth, fifth, _] = met.arguments;
-    let followed = |path| change(met, path, Last::Followed);
-    let named = |path| change(met, path, Last::Named);
+    let named = || change(end(met));
     let by_flags = |path, flags: u64| match flags & AT_NO_FOLLOW {
-        0 => followed(path),
-        _ => named(path),
+        0 => followed(met, path),
+        _ => Ok(named()),
     };
     Ok(match met.name {
-        Open => opening(met, (HERE, first), second)?,
-        Openat => opening(met, (first, second), third)?,
-        Creat => opening(met, (HERE, first), CHANGING)?,
+        Open => opening(met, first, second),
+        Openat => opening(met, second, third),
+        Creat => opening(met, first, CHANGING),
         Stat | Lstat | Fstat | Newfstatat | Statx | Access | Faccessat | Faccessat2 | Readlink
         | Readlinkat | Getcwd | Statfs | Fstatfs | Getxattr | Lgetxattr | Fgetxattr | Listxattr
         | Llistxattr | Flistxattr => Meeting::Pass(Kind::File),
         Ftruncate | Fchmod | Fchown | Fsetxattr | Fremovexattr => served(met, first)?,
-        Truncate | Chmod | Chown | Utime | Utimes | Setxattr | Removexattr => {
-            followed((HERE, first))?
-        }
+        Truncate | Chmod | Chown | Utime | Utimes | Setxattr | Removexattr => followed(met, first)?,
         // It fails: nothing has no name (path_resolution(7)).
         Mkdir | Unlink | Rmdir if is_nameless(met, first) => Meeting::Pass(Kind::File),
-        Rmdir => removing(met, (HERE, first))?,
-        Unlinkat if third & AT_DIRECTORY != 0 => removing(met, (first, second))?,
-        Mkdir | Unlink | Lchown | Lsetxattr | Lremovexattr => named((HERE, first))?,
-        Mkdirat => named((first, second))?,
-        Unlinkat => named((first, second))?,
-        Fchmodat => followed((first, second))?,
-        Symlink => named((HERE, second))?,
-        Symlinkat => named((second, third))?,
+        Rmdir => removing(met, first)?,
+        Unlinkat if third & AT_DIRECTORY != 0 => removing(met, second)?,
+        Mkdir | Mkdirat | Unlink | Unlinkat | Symlink | Symlinkat | Lchown | Lsetxattr
+        | Lremovexattr => named(),
+        Fchmodat => followed(met, second)?,
         // Without a path they mean the descriptor.
         Futimesat | Utimensat if second == 0 => served(met, first)?,
-        Futimesat => followed((first, second))?,
-        Utimensat | Fchmodat2 => by_flags((first, second), fourth)?,
-        Fchownat => by_flags((first, second), fifth)?,
-        Setxattrat | Removexattrat => by_flags((first, second), third)?,
-        Link => both(named((HERE, first))?, named((HERE, second))?),
-        Rename => moving(met, [(HERE, first), (HERE, second)])?,
-        Renameat => moving(met, [(first, second), (third, fourth)])?,
-        Renameat2 if fifth & !NO_REPLACE == 0 => moving(met, [(first, second), (third, fourth)])?,
-        Linkat => {
-            let old = match fifth & AT_FOLLOW {
-                0 => named((first, second))?,
-                _ => followed((first, second))?,
-            };
-            both(old, named((third, fourth))?)
-        }
+        Futimesat => followed(met, second)?,
+        Utimensat | Fchmodat2 => by_flags(second, fourth)?,
+        Fchownat => by_flags(second, fifth)?,
+        Setxattrat | Removexattrat => by_flags(second, third)?,
+        Link | Linkat => linking(ends(met)),
+        Rename | Renameat => moving(ends(met)),
+        Renameat2 if fifth & !NO_REPLACE == 0 => moving(ends(met)),
         _ => Meeting::Wait,
     })
 }
@@ -95,9 +75,9 @@ pub(crate) fn removes_directory(name: Syscall, arguments: &[u64; 6]) -> bool {
 
 /// The kernel drops the name of a directory that is removed, also where the removal is undone. In a process that works in the
 /// directory, getcwd(2) would fail from then on. So such a removal waits.
-fn removing(met: &Met<'_>, path: (u64, u64)) -> io::Result<Meeting> {
-    let change = change(met, path, Last::Named)?;
-    let text = task::string(met.process, path.1);
+fn removing(met: &Met<'_>, path: u64) -> io::Result<Meeting> {
+    let change = change(end(met));
+    let text = task::string(met.process, path);
     let text = text.as_ref().map(|text| OsStr::from_bytes(text.to_bytes()));
     let name = text.and_then(|text| Path::new(text).file_name());
     Ok(match change {
@@ -127,9 +107,9 @@ fn is_nameless(met: &Met<'_>, path: u64) -> bool {
 
 /// To open a file for reading changes nothing; to open a FIFO lets go on who writes to it, and a device may
 /// do anything but for those that keep nothing.
-fn opening(met: &Met<'_>, (directory, path): (u64, u64), flags: u64) -> io::Result<Meeting> {
+fn opening(met: &Met<'_>, path: u64, flags: u64) -> Meeting {
     if flags & PATH != 0 {
-        return Ok(Meeting::Pass(Kind::File));
+        return Meeting::Pass(Kind::File);
     }
     let changes = flags & CHANGING != 0;
     let seen = met.known.seen;
@@ -137,49 +117,55 @@ fn opening(met: &Met<'_>, (directory, path): (u64, u64), flags: u64) -> io::Resu
         && let Some(text) = devices::path_of(met.process, path)
     {
         if devices::is_named(seen.names(), &text) {
-            return Ok(Meeting::Pass(Kind::Descriptor));
+            return Meeting::Pass(Kind::Descriptor);
         }
         if !changes && devices::is_fact(seen.names(), &text) {
-            return Ok(Meeting::Pass(Kind::File));
+            return Meeting::Pass(Kind::File);
         }
     }
-    let is_new = flags & NEW == NEW;
-    let last = match is_new || flags & NO_FOLLOW != 0 {
-        true => Last::Named,
-        false => Last::Followed,
-    };
-    let place = place(met, (directory, path), last)?;
-    let Known { seen, files, .. } = met.known;
-    let is_plain = |place: PathBuf| seen.names().is_plain(&place, files);
-    Ok(match place.is_some_and(is_plain) {
-        true if flags & CHANGING == 0 => Meeting::Pass(Kind::File),
-        true => Meeting::Act(Act::Change([None; 2])),
-        false => Meeting::Wait,
-    })
-}
-
-fn place(met: &Met<'_>, path: (u64, u64), last: Last) -> io::Result<Option<PathBuf>> {
-    if met.known.seen.has_jails() {
-        return Ok(None);
+    match end(met) {
+        End::Unknown | End::Other => Meeting::Wait,
+        End::Nothing | End::Directory | End::File | End::Link if changes => {
+            Meeting::Act(Act::Change([None; 2]))
+        }
+        End::Nothing | End::Directory | End::File | End::Link => Meeting::Pass(Kind::File),
     }
-    let Known { seen, files, .. } = met.known;
-    seen.names().place(met.process, path, last, files)
 }
 
-/// A change of what a path leads to.
-fn change(met: &Met<'_>, path: (u64, u64), last: Last) -> io::Result<Meeting> {
+/// What the path of a call leads to that has one.
+fn end(met: &Met<'_>) -> End {
+    match met.known.ends {
+        [end] => *end,
+        _ => End::Unknown,
+    }
+}
+
+/// What the paths of a call lead to that has two.
+fn ends(met: &Met<'_>) -> [End; 2] {
+    let ends = met.known.ends.try_into();
+    ends.unwrap_or([End::Unknown; 2])
+}
+
+/// A change of what a path leads to, or of its name.
+fn change(end: End) -> Meeting {
+    match end {
+        End::Unknown => Meeting::Wait,
+        End::Nothing | End::Directory | End::File | End::Link | End::Other => {
+            Meeting::Act(Act::Change([None; 2]))
+        }
+    }
+}
+
+/// A change of what a path leads to that is followed to its end.
+fn followed(met: &Met<'_>, path: u64) -> io::Result<Meeting> {
     let seen = met.known.seen;
-    if last == Last::Followed
-        && !seen.has_jails()
-        && let Some(text) = devices::path_of(met.process, path.1)
+    if !seen.has_jails()
+        && let Some(text) = devices::path_of(met.process, path)
         && let Some(number) = devices::named_descriptor(seen.names(), &text)
     {
         return served(met, number);
     }
-    Ok(match place(met, path, last)? {
-        Some(_) => Meeting::Act(Act::Change([None; 2])),
-        None => Meeting::Wait,
-    })
+    Ok(change(end(met)))
 }
 
 /// A change of what a descriptor leads to.
@@ -194,125 +180,77 @@ fn served(met: &Met<'_>, number: u64) -> io::Result<Meeting> {
 
 /// A directory that is moved has its new name in the kernel for each process that has it open or works there, whatever the view
 /// does. So names of files are moved alone.
-fn moving(met: &Met<'_>, paths: [(u64, u64); 2]) -> io::Result<Meeting> {
-    let Known { seen, files, .. } = met.known;
-    for path in paths {
-        match place(met, path, Last::Named)? {
-            Some(place) if !seen.names().may_be_directory(&place, files) => {}
-            _ => return Ok(Meeting::Wait),
-        }
+fn moving(ends: [End; 2]) -> Meeting {
+    match ends.contains(&End::Directory) {
+        true => Meeting::Wait,
+        false => linking(ends),
     }
-    Ok(Meeting::Act(Act::Change([None; 2])))
 }
 
-fn both(one: Meeting, two: Meeting) -> Meeting {
-    match (one, two) {
-        (Meeting::Act(Act::Change(_)), Meeting::Act(Act::Change(_))) => {
-            Meeting::Act(Act::Change([None; 2]))
-        }
-        _ => Meeting::Wait,
+/// Both names are the view's.
+fn linking(ends: [End; 2]) -> Meeting {
+    match ends.contains(&End::Unknown) {
+        true => Meeting::Wait,
+        false => Meeting::Act(Act::Change([None; 2])),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
     use std::ffi::CStr;
-    use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-    use std::path::Path;
-    use std::sync::Arc;
-
-    use rustix::process::Pid;
 
     use super::*;
     use crate::machine::channels::Channels;
+    use crate::machine::meeting::Known;
     use crate::machine::seen::Seen;
-    use crate::objects::files::{At, Files, Look, Touches};
 
-    /// A view in which there is a FIFO, a link and a file.
-    #[derive(Debug)]
-    struct Inside(OwnedFd);
-
-    impl AsFd for Inside {
-        fn as_fd(&self) -> BorrowedFd<'_> {
-            self.0.as_fd()
-        }
-    }
-
-    impl Files for Inside {
-        fn mark(&self, _: Pid, _: bool) -> io::Result<u64> {
-            unreachable!("nothing is changed")
-        }
-
-        fn settle(&self, _: &[u64]) -> io::Result<()> {
-            unreachable!("nothing is changed")
-        }
-
-        fn give_way(&self, _: &[u64], _: bool) -> io::Result<()> {
-            unreachable!("nothing is changed")
-        }
-
-        fn give_up(&self, _: &[u64]) -> io::Result<()> {
-            unreachable!("nothing is changed")
-        }
-
-        fn undo(&self, _: &[u64]) -> io::Result<()> {
-            unreachable!("nothing is changed")
-        }
-
-        fn conceal(&self, _: Pid) -> io::Result<bool> {
-            unreachable!("nothing is changed")
-        }
-
-        fn concealed(&self) -> io::Result<bool> {
-            unreachable!("nothing is changed")
-        }
-
-        fn at(&self, place: &Path) -> io::Result<At> {
-            Ok(match place.to_str() {
-                Some("/pipe") => At::Other,
-                Some("/link") => At::Link("/proc/null".into()),
-                Some("/to") => At::Link("pipe".into()),
-                Some("/file") => At::File,
-                Some("/lost") => return Err(io::ErrorKind::NotFound.into()),
-                _ => At::Nothing,
-            })
-        }
-
-        fn touches(&self, _: &[Look], _: &Arc<HashSet<PathBuf>>) -> io::Result<Touches> {
-            unreachable!("nothing is looked up")
-        }
-
-        fn asked(&self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    /// What it takes to open a file for reading.
-    fn opened(seen: &Seen, path: &CStr, flags: u64, files: Option<&dyn Files>) -> Meeting {
+    /// What it takes that a call happens.
+    fn met(seen: &Seen, (name, arguments): (Syscall, [u64; 6]), ends: &[End]) -> Meeting {
         let channels = Channels::default();
         let met = Met {
             process: rustix::process::getpid(),
             thread: rustix::process::getpid(),
-            name: Syscall::Open,
-            arguments: [path.as_ptr() as u64, flags, 0, 0, 0, 0],
+            name,
+            arguments,
             known: Known {
                 channels: &channels,
                 seen,
                 member: None,
-                files,
+                ends,
                 keeps_rights: true,
             },
         };
         meet(&met).expect("look")
     }
 
+    /// What it takes to open a file.
+    fn opened(seen: &Seen, path: &CStr, flags: u64, ends: &[End]) -> Meeting {
+        let arguments = [path.as_ptr() as u64, flags, 0, 0, 0, 0];
+        met(seen, (Syscall::Open, arguments), ends)
+    }
+
+    const CHANGE: Meeting = Meeting::Act(Act::Change([None; 2]));
+
     #[test]
     fn only_what_is_surely_a_plain_file_is_opened_for_a_guess() {
         let seen = Seen::in_view();
-        let opened = |path, flags| opened(&seen, path, flags, None);
-        assert_eq!(opened(c"/etc/passwd", 0), Meeting::Pass(Kind::File));
-        assert_eq!(opened(c"/etc/nothing", 0), Meeting::Pass(Kind::File));
+        for end in [End::File, End::Directory, End::Link, End::Nothing] {
+            let opened = |flags| opened(&seen, c"/x", flags, &[end]);
+            assert_eq!(opened(0), Meeting::Pass(Kind::File));
+            assert_eq!(opened(CHANGING), CHANGE);
+        }
+        for ends in [&[][..], &[End::Unknown], &[End::Other], &[End::File; 2]] {
+            for flags in [0, CHANGING] {
+                assert_eq!(opened(&seen, c"/x", flags, ends), Meeting::Wait);
+            }
+            assert_eq!(opened(&seen, c"/x", PATH, ends), Meeting::Pass(Kind::File));
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_tells_of_the_machine_or_of_the_caller_is_opened_for_a_guess() {
+        let seen = Seen::in_view();
+        let opened = |path, flags| opened(&seen, path, flags, &[]);
         assert_eq!(opened(c"/proc/filesystems", 0), Meeting::Pass(Kind::File));
         assert_eq!(opened(c"/proc/filesystems", CHANGING), Meeting::Wait);
         assert_eq!(opened(c"/proc/self/maps", 0), Meeting::Pass(Kind::File));
@@ -335,59 +273,44 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_keeps_nothing_is_opened_whatever_names_the_domain_has_changed() {
+    fn a_device_that_keeps_nothing_is_opened_but_behind_another_root() {
         const APPENDING: u64 = CHANGING & !0o20_000_000 | 0o2000;
         let mut seen = Seen::in_view();
-        let own = rustix::process::getpid();
-        let path = c"/etc/nothing".as_ptr() as u64;
-        let noted = seen.note(own, Syscall::Symlink, &[path, path, 0, 0, 0, 0]);
-        noted.expect("noted");
         seen.look_at(Syscall::Mknod, &[0; 6]);
         for flags in [0, 1, 2, APPENDING] {
             assert_eq!(
-                opened(&seen, c"/dev/null", flags, None),
+                opened(&seen, c"/dev/null", flags, &[]),
                 Meeting::Pass(Kind::Descriptor)
             );
         }
         seen.look_at(Syscall::Chroot, &[0; 6]);
-        assert_eq!(opened(&seen, c"/dev/null", 0, None), Meeting::Wait);
+        assert_eq!(opened(&seen, c"/dev/null", 0, &[]), Meeting::Wait);
     }
 
     #[test]
-    fn nothing_is_opened_for_a_guess_behind_another_root() {
-        let mut seen = Seen::in_view();
-        seen.look_at(Syscall::Chroot, &[0; 6]);
-        assert_eq!(opened(&seen, c"/etc/passwd", 0, None), Meeting::Wait);
-    }
-
-    #[test]
-    fn where_names_are_tangled_a_file_is_opened_for_a_guess_if_it_is_one_inside() {
-        let mut seen = Seen::in_view();
-        let own = rustix::process::getpid();
-        let path = c"/etc/nothing".as_ptr() as u64;
-        let noted = seen.note(own, Syscall::Symlink, &[path, path, 0, 0, 0, 0]);
-        noted.expect("noted");
-        for flags in [0, NO_FOLLOW, CHANGING, CHANGING | NO_FOLLOW] {
-            assert_eq!(opened(&seen, c"/etc/passwd", flags, None), Meeting::Wait);
+    fn names_are_changed_where_all_paths_stay_in_the_view_and_no_directory_is_moved() {
+        use End::{Directory, File, Link, Nothing, Other, Unknown};
+        let seen = Seen::in_view();
+        let path = c"/x".as_ptr() as u64;
+        let of = |name, ends: &[End]| met(&seen, (name, [path, path, 0, 0, 0, 0]), ends);
+        for end in [Directory, File, Link, Nothing, Other] {
+            assert_eq!(of(Syscall::Unlink, &[end]), CHANGE);
+            assert_eq!(of(Syscall::Chmod, &[end]), CHANGE);
+            assert_eq!(of(Syscall::Link, &[end, Nothing]), CHANGE);
         }
-        let files = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC);
-        let inside = Inside(files.expect("a descriptor"));
-        let opened = |path, flags| opened(&seen, path, flags, Some(&inside));
-        let change = || Meeting::Act(Act::Change([None; 2]));
-        for path in [c"/file", c"/none"] {
-            assert_eq!(opened(path, 0), Meeting::Pass(Kind::File));
-            assert_eq!(opened(path, CHANGING), change());
+        for end in [File, Link, Nothing, Other] {
+            assert_eq!(of(Syscall::Rename, &[end, File]), CHANGE);
+            assert_eq!(of(Syscall::Rename, &[end, Directory]), Meeting::Wait);
+            assert_eq!(of(Syscall::Rename, &[Directory, end]), Meeting::Wait);
         }
-        assert_eq!(opened(c"/link", NO_FOLLOW), Meeting::Pass(Kind::File));
-        assert_eq!(opened(c"/link", NEW), change());
-        for (path, flags) in [
-            (c"/pipe", 0),
-            (c"/pipe", CHANGING),
-            (c"/to", 0),
-            (c"/link", 0),
-            (c"/lost", 0),
-        ] {
-            assert_eq!(opened(path, flags), Meeting::Wait, "{path:?}");
+        for name in [Syscall::Unlink, Syscall::Chmod, Syscall::Mkdir] {
+            assert_eq!(of(name, &[Unknown]), Meeting::Wait);
+            assert_eq!(of(name, &[]), Meeting::Wait);
+        }
+        for name in [Syscall::Link, Syscall::Rename] {
+            assert_eq!(of(name, &[Unknown, Nothing]), Meeting::Wait);
+            assert_eq!(of(name, &[File, Unknown]), Meeting::Wait);
+            assert_eq!(of(name, &[File]), Meeting::Wait, "one is elsewhere");
         }
     }
 }

@@ -24,8 +24,10 @@ impl ViewFiles {
         }
         let (looks, elsewhere) = match world.reach(process, call)? {
             Reach::Nothing => return Ok(Vec::new()),
-            Reach::Everything => return Ok(all()),
-            Reach::At { looks, elsewhere } => (looks, elsewhere),
+            Reach::Everything | Reach::At { in_doubt: true, .. } => return Ok(all()),
+            Reach::At {
+                looks, elsewhere, ..
+            } => (looks, elsewhere),
         };
         let log = self.of_mark()?;
         let cells = |looks: &[Look]| {

@@ -18,14 +18,16 @@ pub struct Look {
     pub manner: Manner,
 }
 
-/// What a call touches. Paths are text.
+/// What a call touches.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Target {
     /// What a path leads to.
     Path {
         /// Where a relative path begins: an absolute path without links.
+        #[serde(with = "any_path")]
         base: PathBuf,
         /// The path.
+        #[serde(with = "any_path")]
         path: PathBuf,
         /// Whether a link at its end is followed.
         follows: bool,
@@ -82,6 +84,25 @@ pub struct Touches {
     pub cells: Vec<(u64, Share)>,
     /// Whether they may touch more than that.
     pub in_doubt: bool,
+    /// What each look leads to, in the order of the looks.
+    pub ends: Vec<End>,
+}
+
+/// What a path leads to. A link at its end that is not followed is what it leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum End {
+    /// Nobody knows, or it is no path.
+    Unknown,
+    /// No name; or the kernel goes no further.
+    Nothing,
+    /// A directory.
+    Directory,
+    /// A regular file.
+    File,
+    /// A symbolic link.
+    Link,
+    /// A FIFO, a socket or a device node.
+    Other,
 }
 
 /// What a call may touch in the view, as far as its name and flags tell.
@@ -104,6 +125,8 @@ pub(crate) enum Reach {
         looks: Vec<Look>,
         /// Where its caller finds something else than the view.
         elsewhere: Arc<HashSet<PathBuf>>,
+        /// Whether it may reach more than that: another thread may be about to change directory.
+        in_doubt: bool,
     },
     /// It may be anything.
     Everything,
@@ -116,5 +139,37 @@ impl Share {
         self == Changes
             || other == Changes
             || matches!((self, other), (Commutes, Looks) | (Looks, Commutes))
+    }
+}
+
+/// A path as text where it is text, and as bytes elsewhere.
+mod any_path {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    use std::path::{Path, PathBuf};
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Text(String),
+        Bytes(Vec<u8>),
+    }
+
+    pub(super) fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+        match path.to_str() {
+            Some(text) => text.serialize(serializer),
+            None => path.as_os_str().as_bytes().serialize(serializer),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<PathBuf, D::Error> {
+        Ok(match Written::deserialize(deserializer)? {
+            Written::Text(text) => text.into(),
+            Written::Bytes(bytes) => OsString::from_vec(bytes).into(),
+        })
     }
 }

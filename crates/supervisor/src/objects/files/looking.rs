@@ -10,7 +10,7 @@ use rustix::process::Pid;
 use surmise_engine::UndoId;
 
 use super::ViewFiles;
-use super::look::{Look, Reach, Share, Touch, Touches};
+use super::look::{End, Look, Reach, Share, Touch, Touches};
 use crate::call::Call;
 use crate::world::World;
 
@@ -19,6 +19,17 @@ const LOOKS_MAX: usize = 4;
 
 /// What the view was asked, and where callers find something else.
 type Asked = (Vec<Look>, Arc<HashSet<PathBuf>>);
+
+/// What was found out about a call.
+#[derive(Debug, Default)]
+struct Found {
+    /// What is touched; `None` if it may be anything.
+    touches: Option<Touches>,
+    /// What its paths lead to, as far as that is known.
+    ends: Vec<End>,
+    /// What the view was asked for that.
+    asked: Option<Asked>,
+}
 
 /// What a call that is attended to was found to touch.
 #[derive(Debug)]
@@ -29,6 +40,8 @@ pub(super) struct Met {
     marks: Option<BTreeSet<u64>>,
     /// The cells; `None`: it may be any.
     cells: Option<Vec<(u64, Share)>>,
+    /// What its paths lead to, in their order; none if that is not known of all.
+    pub(super) ends: Vec<End>,
     /// Another call under way should have come first, and has not.
     pub(super) overtakes: bool,
 }
@@ -48,12 +61,13 @@ impl ViewFiles {
         let mut marks = self.marks.values();
         let are_others = marks.any(|mark| !is_member || mark.process != process);
         let is_ordered = touch >= Touch::Changes && self.under_way.has_others(call.thread());
-        if touch == Touch::Nothing || !are_others && !is_ordered {
+        let matters = are_others || is_ordered || world.depends_on_ends(call);
+        if touch == Touch::Nothing || !matters {
             return Ok(());
         }
         for _ in 0..LOOKS_MAX {
-            let (touches, asked) = self.find(world.reach(process, call)?, world.now())?;
-            let (marks, cells) = match touches {
+            let found = self.find(world.reach(process, call)?, world.now())?;
+            let (marks, cells) = match found.touches {
                 Some(touches) => (
                     Some(touches.marks.into_iter().collect()),
                     Some(touches.cells),
@@ -64,14 +78,16 @@ impl ViewFiles {
                 .under_way
                 .ordered_with(call.thread(), touch, cells.as_deref());
             if first.is_empty() {
-                if let (Some((looks, elsewhere)), Some(cells)) = (asked, &cells) {
+                if let (Some((looks, elsewhere)), Some(cells)) = (found.asked, &cells) {
+                    let found = (&cells[..], &found.ends[..]);
                     self.recollection
-                        .learn(&looks, &elsewhere, cells, world.now());
+                        .learn(&looks, &elsewhere, found, world.now());
                 }
                 self.met = Some(Met {
                     call: call.notification.id,
                     marks,
                     cells,
+                    ends: found.ends,
                     overtakes: false,
                 });
                 return Ok(());
@@ -90,29 +106,54 @@ impl ViewFiles {
             call: call.notification.id,
             marks: None,
             cells: None,
+            ends: Vec::new(),
             overtakes: true,
         });
         Ok(())
     }
 
-    /// What is touched by what reaches so far; `None` if it may be anything. And what the view was asked for that.
-    fn find(&mut self, reach: Reach, now: Instant) -> io::Result<(Option<Touches>, Option<Asked>)> {
-        let (looks, elsewhere) = match reach {
-            Reach::Nothing => return Ok((Some(Touches::default()), None)),
-            Reach::Everything => return Ok((None, None)),
-            Reach::At { looks, elsewhere } => (looks, elsewhere),
+    /// What is touched by what reaches so far.
+    fn find(&mut self, reach: Reach, now: Instant) -> io::Result<Found> {
+        let (looks, elsewhere, in_doubt) = match reach {
+            Reach::Nothing => {
+                return Ok(Found {
+                    touches: Some(Touches::default()),
+                    ..Found::default()
+                });
+            }
+            Reach::Everything => return Ok(Found::default()),
+            Reach::At {
+                looks,
+                elsewhere,
+                in_doubt,
+            } => (looks, elsewhere, in_doubt),
         };
-        if let Some(cells) = self.recollection.of(&looks, &elsewhere, now) {
+        if let Some((cells, ends)) = self.recollection.of(&looks, &elsewhere, now) {
             let touches = Touches {
                 cells,
                 ..Touches::default()
             };
-            return Ok((Some(touches), None));
+            return Ok(Found {
+                touches: Some(touches).filter(|_| !in_doubt),
+                ends,
+                asked: None,
+            });
         }
         // What cannot be looked up may be anything.
-        let found = self.of_mark()?.touches(&looks, &elsewhere).ok();
-        let found = found.filter(|touches| !touches.in_doubt);
-        Ok((found, Some((looks, elsewhere))))
+        let Ok(mut touches) = self.of_mark()?.touches(&looks, &elsewhere) else {
+            return Ok(Found::default());
+        };
+        let ends = std::mem::take(&mut touches.ends);
+        Ok(Found {
+            touches: Some(touches).filter(|touches| !touches.in_doubt && !in_doubt),
+            ends,
+            asked: Some((looks, elsewhere)),
+        })
+    }
+
+    /// Whether a call that is attended to was looked at.
+    pub(crate) fn have_met(&self, call: &Call) -> bool {
+        self.met(call).is_some()
     }
 
     /// What a call was found to touch, if it was looked at.

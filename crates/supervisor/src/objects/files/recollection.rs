@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::look::{Look, Manner, Share, Target};
+use super::look::{End, Look, Manner, Share, Target};
 use crate::map::Map;
 
 const KEPT: Duration = Duration::from_secs(1);
@@ -23,7 +23,7 @@ const LOOKS_MAX: usize = 4096;
 /// The cells of looks, and those that may have been changed since.
 #[derive(Debug, Default)]
 pub(super) struct Recollection {
-    found: HashMap<Look, Vec<(u64, Share)>>,
+    found: HashMap<Look, (Vec<(u64, Share)>, End)>,
     /// Where callers find something else than the view.
     elsewhere: Arc<HashSet<PathBuf>>,
     /// When the first of these was found.
@@ -34,13 +34,13 @@ pub(super) struct Recollection {
 }
 
 impl Recollection {
-    /// The cells that looks touch, if nothing undecided can lie there.
+    /// The cells that looks touch, if nothing undecided can lie there, and what the looks lead to.
     pub(super) fn of(
         &mut self,
         looks: &[Look],
         elsewhere: &Arc<HashSet<PathBuf>>,
         now: Instant,
-    ) -> Option<Vec<(u64, Share)>> {
+    ) -> Option<(Vec<(u64, Share)>, Vec<End>)> {
         let is_old = |since: Instant| now.duration_since(since) > KEPT;
         if self.since.is_some_and(is_old) || !Arc::ptr_eq(&self.elsewhere, elsewhere) {
             self.forget();
@@ -48,11 +48,17 @@ impl Recollection {
         if !self.unknown.is_empty() {
             return None;
         }
-        let mut cells = Vec::new();
+        let (mut cells, mut ends) = (Vec::new(), Vec::new());
         for look in looks {
             match (&look.target, self.found.get(look)) {
-                (Target::Inode(number), _) => cells.push((*number, share(look.manner)?)),
-                (Target::Path { .. }, Some(found)) => cells.extend_from_slice(found),
+                (Target::Inode(number), _) => {
+                    cells.push((*number, share(look.manner)?));
+                    ends.push(End::Unknown);
+                }
+                (Target::Path { .. }, Some((found, end))) => {
+                    cells.extend_from_slice(found);
+                    ends.push(*end);
+                }
                 (Target::Path { .. }, None) => return None,
             }
         }
@@ -60,18 +66,19 @@ impl Recollection {
             let changed = self.changed.get(cell);
             changed.is_none_or(|changed| !changed.is_ordered_with(*share))
         };
-        cells.iter().all(is_unchanged).then_some(cells)
+        let are_unchanged = cells.iter().all(is_unchanged);
+        are_unchanged.then_some((cells, ends))
     }
 
-    /// Looks were found to touch these cells, and no others.
+    /// Looks were found to touch these cells, and no others, and to lead to these ends.
     pub(super) fn learn(
         &mut self,
         looks: &[Look],
         elsewhere: &Arc<HashSet<PathBuf>>,
-        cells: &[(u64, Share)],
+        (cells, ends): (&[(u64, Share)], &[End]),
         now: Instant,
     ) {
-        let [look] = looks else {
+        let ([look], [end]) = (looks, ends) else {
             return;
         };
         if !depends_on_names_alone(look) {
@@ -82,7 +89,7 @@ impl Recollection {
         }
         self.elsewhere = Arc::clone(elsewhere);
         self.since.get_or_insert(now);
-        self.found.insert(look.clone(), cells.to_vec());
+        self.found.insert(look.clone(), (cells.to_vec(), *end));
     }
 
     /// A call is let go that changes something of these cells; of any, if they are not known. `mark`: whose change it is, if
@@ -178,10 +185,16 @@ mod tests {
     /// A name in a directory, cells 2 and 1.
     const CELLS: [(u64, Share); 2] = [(1, Share::Passes), (2, Share::Looks)];
 
+    const FOUND: (&[(u64, Share)], &[End]) = (&CELLS, &[End::File]);
+
+    fn told() -> (Vec<(u64, Share)>, Vec<End>) {
+        (FOUND.0.to_vec(), FOUND.1.to_vec())
+    }
+
     fn that_has_learnt(now: Instant) -> (Recollection, Arc<HashSet<PathBuf>>) {
         let elsewhere = Arc::default();
         let mut recollection = Recollection::default();
-        recollection.learn(&look("/a", Manner::Looks), &elsewhere, &CELLS, now);
+        recollection.learn(&look("/a", Manner::Looks), &elsewhere, FOUND, now);
         (recollection, elsewhere)
     }
 
@@ -220,9 +233,9 @@ mod tests {
             assert_eq!(recollection.of(&asked, &elsewhere, now), None);
             recollection.decide(&[MARK], cells.is_none());
             assert_eq!(recollection.of(&asked, &elsewhere, now), None);
-            recollection.learn(&asked, &elsewhere, &CELLS, now);
+            recollection.learn(&asked, &elsewhere, FOUND, now);
             let told = recollection.of(&asked, &elsewhere, now);
-            assert_eq!(told.as_deref(), Some(&CELLS[..]));
+            assert_eq!(told, Some(self::told()));
         }
     }
 
@@ -260,7 +273,7 @@ mod tests {
         let mut recollection = Recollection::default();
         for manner in [Manner::Executes, Manner::Binds, Manner::Changes] {
             let asked = look("/a", manner);
-            recollection.learn(&asked, &elsewhere, &CELLS, now);
+            recollection.learn(&asked, &elsewhere, FOUND, now);
             let told = recollection.of(&asked, &elsewhere, now);
             assert_eq!(told, None, "{manner:?}");
         }
@@ -274,7 +287,8 @@ mod tests {
         let manner = Manner::Passes;
         let asked = [Look { target, manner }];
         let told = recollection.of(&asked, &elsewhere, now);
-        assert_eq!(told.as_deref(), Some(&[(9, Share::Passes)][..]));
+        let wanted = (vec![(9, Share::Passes)], vec![End::Unknown]);
+        assert_eq!(told, Some(wanted));
         recollection.change(Some(&[(9, Share::Changes)]), Some(MARK), false);
         assert_eq!(recollection.of(&asked, &elsewhere, now), None);
     }

@@ -9,10 +9,11 @@ use rustix::process::Pid;
 use super::cells::{CELLS, FILES};
 use super::{Fake, Op, State};
 use crate::call::Call;
-use crate::objects::files::{Look, Manner, Reach, Share, Target, Touch, Touches};
+use crate::objects::files::{End, Look, Manner, Reach, Share, Target, Touch, Touches};
+use crate::world::Reaching;
 
-impl Fake {
-    pub(super) fn touched(&self, call: &Call) -> Touch {
+impl Reaching for Fake {
+    fn touch(&self, call: &Call) -> Touch {
         match self.0.borrow().op_of(call) {
             Op::Look(_) | Op::List => Touch::Looks,
             Op::Add(_) => Touch::Changes,
@@ -21,12 +22,16 @@ impl Fake {
         }
     }
 
-    pub(super) fn reached(&self, call: &Call) -> Reach {
+    fn depends_on_ends(&self, call: &Call) -> bool {
+        matches!(self.0.borrow().op_of(call), Op::Add(_))
+    }
+
+    fn reach(&self, _: Pid, call: &Call) -> io::Result<Reach> {
         let state = &mut *self.0.borrow_mut();
         let op = state.op_of(call);
         // Some names are not known.
         if state.rng.u8(..32) == 0 {
-            return Reach::Everything;
+            return Ok(Reach::Everything);
         }
         let inode = |cell: usize, manner| Look {
             target: Target::Inode(cell as u64),
@@ -45,14 +50,17 @@ impl Fake {
             Op::Add(name) => vec![path(name, Manner::Changes)],
             Op::Turn(name) | Op::Remove(name) => vec![inode(FILES + name, Manner::Changes)],
             Op::List => (0..CELLS).map(|cell| inode(cell, Manner::Looks)).collect(),
-            _ => return Reach::Nothing,
+            _ => return Ok(Reach::Nothing),
         };
-        Reach::At {
+        Ok(Reach::At {
             looks,
             elsewhere: Arc::clone(&state.elsewhere),
-        }
+            in_doubt: state.rng.u8(..32) == 0,
+        })
     }
+}
 
+impl Fake {
     /// Whether others see what a process changes by calls alone. They do nothing else; but meanwhile something may be heard
     /// of them.
     pub(super) fn is_undisturbed(&self, process: Pid) -> bool {
@@ -157,6 +165,7 @@ impl State {
                     vec![(on_the_way[0], Share::Looks), (on_the_way[1], share)]
                 }
             };
+            touches.ends.push(end(look));
             for (cell, share) in cells {
                 touches.cells.push((cell as u64, share));
                 let layers = &self.layers[cell];
@@ -164,5 +173,13 @@ impl State {
             }
         }
         touches
+    }
+}
+
+/// What a look leads to.
+fn end(look: &Look) -> End {
+    match look.target {
+        Target::Path { .. } => End::File,
+        Target::Inode(_) => End::Unknown,
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use surmise_syscalls::Row;
 use super::removing::Concealing;
 use super::state::{Mark, Shared, State};
 use crate::durability::{Durability, Verdict};
-use crate::objects::files::{At, Files, Look, Touches};
+use crate::objects::files::{Files, Look, Touches};
 
 /// The undo log of the machine's files.
 #[derive(Debug)]
@@ -108,10 +108,6 @@ impl Files for Log {
     fn concealed(&self) -> io::Result<bool> {
         let concealing = self.state.borrow_mut().concealing.take();
         Ok(concealing.is_some_and(|concealing| concealing.has_removed))
-    }
-
-    fn at(&self, _: &Path) -> io::Result<At> {
-        Ok(At::File)
     }
 
     fn touches(&self, looks: &[Look], _: &Arc<HashSet<PathBuf>>) -> io::Result<Touches> {

@@ -11,12 +11,14 @@ use super::{Fake, INNER, address_of};
 use crate::call::Call;
 use crate::kind::Kind;
 use crate::meeting::{Act, Meeting, Wanted};
-use crate::member::Member;
+use crate::objects::files::End;
+use crate::world::Around;
 
 /// SIGINT.
 const IGNORED: u32 = 2;
 
-pub(super) fn meet(state: &State, call: &Call, member: Option<&Member<Fake>>) -> Meeting {
+pub(super) fn meet(state: &State, call: &Call, around: Around<'_, Fake>) -> Meeting {
+    let Around { member, ends } = around;
     let thread = address_of(call.thread());
     let sides = state.sides(state.tasks[call.thread()].process);
     if state.tasks[call.thread()].waits_in != Some(call.notification.id) {
@@ -25,6 +27,8 @@ pub(super) fn meet(state: &State, call: &Call, member: Option<&Member<Fake>>) ->
     }
     match state.op_of(call) {
         Op::Look(_) | Op::List | Op::Poll => Meeting::Pass(Kind::File),
+        // Nobody knows what is there.
+        Op::Add(_) if ends != [End::File] => Meeting::Wait,
         Op::Add(_) | Op::Turn(_) | Op::Remove(_) => Meeting::Act(Act::Change([None; 2])),
         // The world does not see all processes that have the file, so it may take the position for the task's own.
         Op::Move if state.position.is_open() => Meeting::Note(Change::Position(SHARED_FILE as i32)),
