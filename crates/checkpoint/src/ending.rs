@@ -20,11 +20,14 @@ const BYTES: usize = WORDS * size_of::<i64>();
 const LARGEST: usize = 4;
 const MICROSECONDS: i64 = 1_000_000;
 
+/// What processes have used: `struct rusage` of getrusage(2).
+pub type Usage = [u8; BYTES];
+
 /// What a process has used, and whose it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     /// By itself and by the children that it has reaped, as wait4(2) tells it.
-    pub usage: [u8; BYTES],
+    pub usage: Usage,
     /// Its real user, by the number that the process knows.
     pub user: u32,
     /// By itself: its own time and the kernel's, in clock ticks.
@@ -160,6 +163,36 @@ impl Halted<'_> {
     /// As ptrace.
     pub fn reap_child(&mut self, child: i32, gate: &mut dyn Gate) -> io::Result<()> {
         self.reap_one(child.unsigned_abs().into(), gate).map(drop)
+    }
+
+    /// How a child has ended, by the number that the process knows, and what it has used. `None` if it is none, or nobody can tell.
+    /// The process has not reaped it.
+    ///
+    /// # Errors
+    /// As ptrace.
+    pub fn look_at_ended(
+        &mut self,
+        child: u64,
+        gate: &mut dyn Gate,
+    ) -> io::Result<Option<(SignalInfo, Usage)>> {
+        /// P_PID of waitid(2).
+        const ONE: u64 = 1;
+        const INFO: usize = size_of::<SignalInfo>();
+        let options = call::WAIT_LOOK_AT_ENDED;
+        let asked = self.hand(gate).ask::<{ INFO + BYTES }>(|place| {
+            let arguments = [ONE, child, place, options, place + INFO as u64, 0];
+            (call::WAITID, arguments)
+        })?;
+        let Some(told) = asked else {
+            return Ok(None);
+        };
+        let (info, usage) = told.split_at(INFO);
+        let both = (info.try_into(), usage.try_into());
+        let (Ok(info), Ok(usage)) = both else {
+            return Ok(None);
+        };
+        let info = SignalInfo::of_bytes(info).filter(|info| info.is_of_end());
+        Ok(info.map(|info| (info, usage)))
     }
 
     /// As [`Self::reap_child`]. False if the child is still there.

@@ -56,7 +56,7 @@ pub use attributes::Change;
 pub use birth::Birth;
 pub use checkpoint::Checkpoint;
 pub use descriptors::is_shared_with_relatives;
-pub use ending::Account;
+pub use ending::{Account, Usage};
 pub use error::{CheckpointError, RollbackError};
 pub use gate::{Gate, PendingCall};
 pub use halted::{Halted, Standing, Traced};

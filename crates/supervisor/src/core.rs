@@ -23,6 +23,7 @@ mod shutting;
 mod signals;
 #[cfg(test)]
 mod simulation;
+mod zombies;
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
@@ -293,6 +294,7 @@ impl<W: World> Core<W> {
             self.decide_due()?;
             self.attend_lendings()?;
             self.attend_ends()?;
+            self.attend_zombies()?;
             self.look_after_sleepers()?;
             self.dismiss_free()?;
             self.gather()?;

@@ -35,6 +35,8 @@ pub(crate) enum Kind {
     Exit,
     /// A child that a process sleeps for, or whose end it was told of before the child has ended.
     Child,
+    /// A child that has ended, whose parent was told of that and has not reaped it yet.
+    Zombie,
     /// The birth of a process.
     Birth,
     /// Memory that a process has lent to its child.
@@ -70,6 +72,7 @@ impl Kind {
             Self::Thread => "thread",
             Self::Exit => "exit",
             Self::Child => "child",
+            Self::Zombie => "zombie",
             Self::Birth => "birth",
             Self::Loan => "loan",
             Self::Program => "program",

@@ -22,6 +22,7 @@ mod removing;
 mod seen;
 mod signals;
 pub(crate) mod task;
+mod zombies;
 
 use std::cell::Cell;
 use std::io;

@@ -49,8 +49,8 @@ struct Taken<I> {
     signal: I,
     /// The newest image then.
     image: CkptId,
-    /// The newest image when the timer was set that has sent it, if that may be undone.
-    timer_from: Option<CkptId>,
+    /// If what has sent it may be undone: a rollback to this image or an older one undoes that, too.
+    origin: Option<CkptId>,
 }
 
 #[derive(Debug)]
@@ -192,25 +192,29 @@ impl<W: World> Member<W> {
         }
     }
 
-    /// It takes a signal.
-    pub(crate) fn has_taken(&mut self, world: &W, signal: W::SignalInfo, is_of_timer: bool) {
+    /// It takes a signal. If what has sent that may be undone, a rollback to `origin` or an older image does that.
+    pub(crate) fn has_taken(&mut self, world: &W, signal: W::SignalInfo, origin: Option<CkptId>) {
         for change in world.changes(&signal) {
             self.note(world, change);
         }
         // Without an image it is destroyed, and nobody is left to send it to.
         if let Some(image) = self.newest_image() {
-            let timer_from = self.timers_set.last().map(|(image, _)| *image);
             self.taken.push(Taken {
-                timer_from: timer_from.filter(|_| is_of_timer),
                 signal,
                 image,
+                origin,
             });
         }
     }
 
+    /// The newest image when it has set its timer, if that may be undone.
+    pub(crate) fn timer_set_at(&self) -> Option<CkptId> {
+        self.timers_set.last().map(|(image, _)| *image)
+    }
+
     /// It has set its timer, which was this before.
     pub(crate) fn has_set_timer(&mut self, before: W::Timer) {
-        let last = self.timers_set.last().map(|(image, _)| *image);
+        let last = self.timer_set_at();
         let newest = self.newest_image().filter(|newest| last != Some(*newest));
         self.timers_set
             .extend(newest.map(|newest| (newest, before)));
@@ -225,7 +229,7 @@ impl<W: World> Member<W> {
         let timer = self.timers_set.split_off(kept).into_iter().next();
         let kept = self.taken.partition_point(|taken| taken.image < id);
         let undone = self.taken.split_off(kept).into_iter();
-        let sent = undone.filter(|taken| taken.timer_from.is_none_or(|image| image < id));
+        let sent = undone.filter(|taken| taken.origin.is_none_or(|image| image < id));
         let signals = sent.map(|taken| taken.signal).collect();
         (timer.map(|(_, before)| before), signals)
     }

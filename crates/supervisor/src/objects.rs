@@ -9,6 +9,7 @@ pub(crate) mod position;
 pub(crate) mod shut;
 pub(crate) mod stream;
 pub(crate) mod wait;
+pub(crate) mod zombies;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -32,6 +33,7 @@ use pipe::Pipes;
 use position::Positions;
 use shut::ShutPipes;
 use stream::Streams;
+use zombies::Zombies;
 
 /// Where the numbers of each kind begin that it gives its objects for the engine. A mark of the view is an object by its
 /// number, below them.
@@ -41,6 +43,7 @@ mod numbers {
     pub(super) const EXITS: u64 = 3 << 32;
     pub(super) const SHUT_PIPES: u64 = 4 << 32;
     pub(super) const POSITIONS: u64 = 5 << 32;
+    pub(super) const ZOMBIES: u64 = 6 << 32;
 }
 
 /// All kinds of object of a domain.
@@ -53,6 +56,7 @@ pub(crate) struct Objects<W: World> {
     pub(crate) streams: Streams<W>,
     pub(crate) exits: Exits,
     pub(crate) shut: ShutPipes,
+    pub(crate) zombies: Zombies,
     /// The records that the engine may have applied or let go, by the kind that made them.
     records: Map<UndoId, Kind>,
     /// How many records there have been.
@@ -69,13 +73,14 @@ impl<W: World> Objects<W> {
             streams: Streams::default(),
             exits: Exits::default(),
             shut: ShutPipes::default(),
+            zombies: Zombies::default(),
             records: Map::default(),
             made: 0,
         }
     }
 
     /// Each kind that keeps inverse records.
-    fn kinds(&mut self) -> [&mut dyn ObjectKind<W>; 6] {
+    fn kinds(&mut self) -> [&mut dyn ObjectKind<W>; 7] {
         [
             &mut self.files,
             &mut self.inputs,
@@ -83,6 +88,7 @@ impl<W: World> Objects<W> {
             &mut self.positions,
             &mut self.exits,
             &mut self.shut,
+            &mut self.zombies,
         ]
     }
 
@@ -218,6 +224,11 @@ impl<W: World> Objects<W> {
     /// Whether nothing that a task has done to any object is undecided.
     pub(crate) fn are_quiet(&mut self) -> bool {
         self.kinds().iter().all(|kind| kind.is_quiet())
+    }
+
+    /// Whether a process has a part in an exit that is held, or has to reap a child.
+    pub(crate) fn need(&self, process: Pid) -> bool {
+        self.exits.need(process) || self.zombies.need(process)
     }
 
     /// What stands in the way of a call, with its kind.

@@ -134,15 +134,15 @@ impl<W: World> Core<W> {
         self.dismiss(process)
     }
 
-    /// Whether a member depends on nothing undecided, and has no part in an exit that is held. The engine alone knows what
-    /// it depends on: a member's images tell only of the guesses that it was given itself.
+    /// Whether a member depends on nothing undecided, and has no part in an exit that is held, nor a child to
+    /// reap. The engine alone knows what it depends on: a member's images tell only of the guesses that it was given itself.
     pub(super) fn is_free(&self, process: Pid) -> Result<bool, SupervisorError> {
         let Some(member) = self.members.get(&process) else {
             return Ok(false);
         };
         let speculates = self.engine.speculates(Node::Task(member.task));
         let speculates = speculates.map_err(refused("look at a task"))?;
-        Ok(!speculates && !self.objects.exits.need(process))
+        Ok(!speculates && !self.objects.need(process))
     }
 
     /// A process has ended that held an image of a member. The member goes back to the image before at once, while there is

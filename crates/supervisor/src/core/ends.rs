@@ -1,7 +1,7 @@
 //! Ends of processes that depend on something undecided: held, told to parents, and brought about in the end.
 
 use rustix::process::Pid;
-use surmise_engine::{Access, Answer as Permission, Node, ObjectId};
+use surmise_engine::{Access, Answer as Permission, CkptId, Node, ObjectId};
 use surmise_syscalls::Syscall;
 
 use super::Core;
@@ -12,7 +12,7 @@ use crate::kind::Kind;
 use crate::member::Member;
 use crate::objects::exits::Exit;
 use crate::objects::heed::mask_of;
-use crate::objects::wait::{ChildWait, Outlook, Tidings};
+use crate::objects::wait::{ChildWait, Outlook, Tidings, Told};
 use crate::waits::{Asked, Item};
 use crate::world::{Expects, Kin, Traced, World};
 
@@ -126,7 +126,7 @@ impl<W: World> Core<W> {
             return Ok(false);
         }
         let Some(object) = self.collectable(parent, call, wait)? else {
-            return self.tell_of_none(parent, call, wait);
+            return self.tell_without_exit(parent, call, wait);
         };
         if self.is_waited_for(parent)? || self.is_awaited(parent) {
             return Ok(false);
@@ -136,7 +136,7 @@ impl<W: World> Core<W> {
             Gained::Refused => Ok(false),
             Gained::Depends => match self.objects.exits.get(object) {
                 Some(exit) => {
-                    let tidings = Tidings::Collected(wait.told(exit));
+                    let tidings = Tidings::Collected(wait.told(&exit.ended()));
                     self.tell_exit(parent, call, object, &tidings)
                 }
                 None => Ok(false),
@@ -144,8 +144,9 @@ impl<W: World> Core<W> {
         }
     }
 
-    /// A member none of whose children has ended but those that it was told of need not wait to be told that.
-    fn tell_of_none(
+    /// A member none of whose children stands still at its exit is told of one that has ended. If none has but those that it was
+    /// told of, it need not wait to be told that.
+    fn tell_without_exit(
         &mut self,
         parent: Pid,
         call: &Call,
@@ -154,11 +155,23 @@ impl<W: World> Core<W> {
         if !self.members.contains_key(&parent) {
             return Ok(false);
         }
-        let outlook = self.outlook(parent, call, wait)?;
-        let (Outlook::Told(told), Some(member)) = (outlook, self.members.get_mut(&parent)) else {
+        match self.outlook(parent, call, wait)? {
+            Outlook::Told(told) => self.tell_of_none(parent, call, &told),
+            Outlook::Sleeps => Ok(false),
+            Outlook::Unknown => self.collect_zombie(parent, call, wait),
+        }
+    }
+
+    fn tell_of_none(
+        &mut self,
+        parent: Pid,
+        call: &Call,
+        told: &Told,
+    ) -> Result<bool, SupervisorError> {
+        let Some(member) = self.members.get_mut(&parent) else {
             return Ok(false);
         };
-        let answered = self.world.tell_of_none(&mut member.process, call, &told);
+        let answered = self.world.tell_of_none(&mut member.process, call, told);
         self.stats.met(Kind::Process);
         answered.map_err(fail("answer a call"))
     }
@@ -197,14 +210,16 @@ impl<W: World> Core<W> {
         }
     }
 
-    fn kin(&self, process: Pid) -> Kin {
+    pub(super) fn kin(&self, process: Pid) -> Kin {
         let images = self.members.get(&process).into_iter();
         let vessels = images
             .flat_map(Member::images)
             .filter_map(|image| self.world.vessel(image));
+        let mut collected = self.objects.exits.collected_by(process);
+        collected.extend(self.objects.zombies.collected_by(process));
         Kin {
             vessels: vessels.collect(),
-            collected: self.objects.exits.collected_by(process),
+            collected,
         }
     }
 
@@ -227,11 +242,32 @@ impl<W: World> Core<W> {
         if !might_notice && is_unnoticed.map_err(fail("look at a signal"))? {
             return Ok(true);
         }
+        let newest = member.newest_image();
+        let told = self.told_by(process, signal)?;
+        Ok(match told {
+            Some(told) if newest.is_none_or(|newest| newest <= told) => {
+                !self.has_zombies(process)?
+            }
+            _ => false,
+        })
+    }
+
+    /// If a signal tells of an exit that is held, the newest image when its process was told first.
+    pub(super) fn told_by(
+        &self,
+        process: Pid,
+        signal: &W::Signal,
+    ) -> Result<Option<CkptId>, SupervisorError> {
         let child = self.world.tells_of(signal);
         let child = child.map_err(fail("look at a signal"))?;
-        let told = child.and_then(|child| self.objects.exits.told_at(process, child));
-        let newest = member.newest();
-        Ok(told.is_some_and(|told| newest.is_none_or(|newest| newest <= told)))
+        Ok(child.and_then(|child| self.objects.exits.told_at(process, child)))
+    }
+
+    /// Whether children of a process have ended and are not reaped. A signal that waits tells of one end alone, and is lost for all
+    /// others: so one that tells of an exit which is held may be theirs, too.
+    pub(super) fn has_zombies(&self, process: Pid) -> Result<bool, SupervisorError> {
+        let has = self.world.has_zombies(process);
+        has.map_err(fail("look at children"))
     }
 
     /// Whether something waits until a member depends on nothing. What the member gains would have it wait longer.
@@ -251,7 +287,7 @@ impl<W: World> Core<W> {
         for (object, exit) in self.objects.exits.collectable(parent) {
             let is_awaited = self.world.is_awaited(call, wait.whom, exit);
             if is_awaited.map_err(fail("look at a child"))? {
-                let may = self.world.may_be_told(call, &wait.told(exit));
+                let may = self.world.may_be_told(call, &wait.told(&exit.ended()));
                 let may = may.map_err(fail("look at a parent"))?;
                 return Ok(may.then_some(object));
             }
@@ -284,9 +320,9 @@ impl<W: World> Core<W> {
             return waits.map(|waits| !waits).map_err(fail("look at a call"));
         }
         let record = self.objects.record(Kind::Exit);
-        let now = self.world.now();
+        let since = CkptId(self.checkpoints);
         let collects = matches!(tidings, Tidings::Collected(_));
-        self.objects.exits.tell(object, collects, record, now);
+        self.objects.exits.tell(object, collects, record, since);
         let mut effects = Vec::new();
         let access = Access::Both(Some(record));
         let permission = self.engine.access(task, object, access, &mut effects);

@@ -57,7 +57,7 @@ impl<W: World> Core<W> {
     ) -> Result<(), SupervisorError> {
         // A parent that will have to collect an exit really has to be stopped for that, and its other threads could not
         // wait for that stop.
-        let may_stay = is_alone || !self.objects.exits.need(process);
+        let may_stay = is_alone || !self.objects.need(process);
         if !may_stay || self.members.len() >= MEMBERS_MAX && !self.only_stays(process)? {
             return self.wait(process, asked);
         }

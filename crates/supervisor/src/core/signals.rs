@@ -1,7 +1,8 @@
 //! Signals that a process takes though that may be undone.
 //!
 //! That a signal was sent is certain: a process that sends one waits. What is undone is that the receiver has taken the signal. So the
-//! signal is sent again when the receiver is restored. But what a timer has sent is undone with the call that has set the timer.
+//! signal is sent again when the receiver is restored. But what a timer has sent is undone with the call that has set the timer. And
+//! a signal that tells of an exit which is held is undone with that its receiver was told: then the receiver is told anew.
 
 use rustix::process::Pid;
 
@@ -24,10 +25,17 @@ impl<W: World> Core<W> {
         let Some(taken) = taken.map_err(fail("look at a signal"))? else {
             return Ok(false);
         };
+        let told = self.told_by(process, signal)?;
+        if told.is_some() && self.has_zombies(process)? {
+            return Ok(false);
+        }
         self.stats.met(Kind::TakenSignal);
-        let is_of_timer = self.world.is_of_timer(&taken);
         if let Some(member) = self.members.get_mut(&process) {
-            member.has_taken(&self.world, taken, is_of_timer);
+            let origin = match self.world.is_of_timer(&taken) {
+                true => member.timer_set_at(),
+                false => told,
+            };
+            member.has_taken(&self.world, taken, origin);
         }
         Ok(true)
     }

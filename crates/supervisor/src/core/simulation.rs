@@ -319,6 +319,8 @@ struct Done {
     undone_shut_pipes: u64,
     exits: u64,
     children: u64,
+    zombies: u64,
+    undone_zombies: u64,
     announced: u64,
     taken_signals: u64,
     undone_signals: u64,
@@ -351,6 +353,8 @@ impl Done {
         self.undone_shut_pipes += of(&stats.undone, "shut pipe");
         self.exits += of(&stats.objects, "exit");
         self.children += of(&stats.objects, "child");
+        self.zombies += of(&stats.objects, "zombie");
+        self.undone_zombies += of(&stats.undone, "zombie");
         self.announced += of(&stats.objects, "signal");
         self.taken_signals += of(&stats.objects, "taken signal");
         self.undone_signals += of(&stats.undone, "taken signal");
@@ -393,6 +397,8 @@ impl Done {
             self.undone_shut_pipes,
             self.exits,
             self.children,
+            self.zombies,
+            self.undone_zombies,
             self.announced,
             self.taken_signals,
             self.undone_signals,

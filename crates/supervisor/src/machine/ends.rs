@@ -65,6 +65,35 @@ impl Ends<Supervised, Stopped> for Machine {
         }
     }
 
+    fn has_zombies(&self, parent: Pid) -> io::Result<bool> {
+        let zombies = unless_out_of_reach(family::zombies(parent), Vec::new())?;
+        Ok(!zombies.is_empty())
+    }
+
+    fn tell_of_zombie(
+        &mut self,
+        process: &mut Supervised,
+        call: &Call,
+        (wait, kin): (ChildWait, &Kin),
+        others: &[PendingCall],
+    ) -> io::Result<Option<(Pid, u64)>> {
+        let found = match &self.learnt {
+            Some(learnt) if !learnt.seen.may_notice_ends() && !learnt.seen.reaps_by_itself() => {
+                unless_out_of_reach(family::ended(call, wait.whom, kin), None)?
+            }
+            _ => None,
+        };
+        let Some((child, number)) = found else {
+            return Ok(None);
+        };
+        let is_told = process.tell_of_zombie((call, wait), number, others, &mut self.door)?;
+        Ok(is_told.then_some((child, number)))
+    }
+
+    fn reap_zombie(&mut self, process: &mut Supervised, child: u64) -> io::Result<()> {
+        process.reap_zombie(child, &mut self.door)
+    }
+
     fn tell(
         &mut self,
         process: &mut Supervised,

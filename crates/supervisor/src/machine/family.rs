@@ -91,7 +91,7 @@ pub(super) fn ending(
     }
     Ok(Some(Ending {
         parent,
-        number: number.as_raw_nonzero().get().unsigned_abs().into(),
+        number: number_of(number),
         status: call.arguments()[0] as u8,
     }))
 }
@@ -150,6 +150,26 @@ pub(super) fn zombies(process: Pid) -> io::Result<Vec<Pid>> {
     Ok(zombies)
 }
 
+/// A child that has ended with which a caller is content and that its process has not collected, and the child's number where that is.
+pub(super) fn ended(call: &Call, whom: Whom, kin: &Kin) -> io::Result<Option<(Pid, u64)>> {
+    let status = Status::of(call.thread())?;
+    let Some(process) = task::process_of(call.thread())?.filter(|_| !status.ignores(Signal::CHILD))
+    else {
+        return Ok(None);
+    };
+    for child in zombies(process)? {
+        if !kin.collected.contains(&child) && is_content(call, whom, child)? {
+            let number = Status::of(child)?.inner();
+            return Ok(number.map(|number| (child, number_of(number))));
+        }
+    }
+    Ok(None)
+}
+
+fn number_of(process: Pid) -> u64 {
+    process.as_raw_nonzero().get().unsigned_abs().into()
+}
+
 /// Whether a process has something open of which others notice the last close: a socket, a terminal, or an end of a pipe
 /// that has a name or is from outside, unless it is one of the domain's streams, which the command's process has as well. Of a
 /// pipe inside the domain readers are told of the end.
@@ -185,9 +205,8 @@ fn holds_ends(process: Pid, channels: &Channels) -> io::Result<bool> {
 
 /// Whether a call is content with a child.
 pub(super) fn is_content(call: &Call, whom: Whom, child: Pid) -> io::Result<bool> {
-    let is_numbered = |found: Option<Pid>, number| {
-        found.is_some_and(|found| u64::from(found.as_raw_nonzero().get().unsigned_abs()) == number)
-    };
+    let is_numbered =
+        |found: Option<Pid>, number| found.is_some_and(|found| number_of(found) == number);
     Ok(match whom {
         Whom::Any => true,
         Whom::One(number) => is_numbered(Status::of(child)?.inner(), number),

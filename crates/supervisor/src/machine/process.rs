@@ -187,7 +187,7 @@ impl Supervised {
 
     /// Stops all threads, and gives the one that waits in a call the result that `make` finds for that call. False if the threads do
     /// not stop, or there is none.
-    fn answer_by(
+    pub(super) fn answer_by(
         &mut self,
         call: &Call,
         others: &[PendingCall],
@@ -411,7 +411,7 @@ impl Supervised {
 
     /// Does something with the process, which stands still, and leaves it so. `None` if it was killed meanwhile, which is
     /// an event to come.
-    fn with_halted<T>(
+    pub(super) fn with_halted<T>(
         &mut self,
         act: impl FnOnce(&mut Halted<'_>) -> io::Result<T>,
     ) -> io::Result<Option<T>> {
@@ -437,7 +437,7 @@ impl Supervised {
 }
 
 /// Puts into a process' memory what it is told. False if there is no room for it.
-fn fill(process: Pid, told: &Told) -> bool {
+pub(super) fn fill(process: Pid, told: &Told) -> bool {
     let mut memory = told.memory.iter();
     memory.all(|(address, bytes)| memory::write(process, *address, bytes).is_ok())
 }
@@ -491,7 +491,7 @@ fn carry_out(
 }
 
 /// Nothing where the kernel has refused.
-fn unless_numbered<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+pub(super) fn unless_numbered<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Err(error) if error.raw_os_error().is_none() => Err(error),
         result => Ok(result.ok()),

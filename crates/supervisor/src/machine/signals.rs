@@ -15,7 +15,8 @@ use crate::world::Signals;
 /// The first of the kinds of which any number waits, in order. What came later would come before what is sent again.
 const REAL_TIME: i32 = 32;
 
-/// These are about children, or about jobs: the kernel does more than to have a process take them.
+/// These are about jobs, or about children that have stopped: the kernel does more than to have a process take them. But
+/// `SIGCHLD` tells of ends, too.
 const OF_JOBS: [Signal; 6] = [
     Signal::CHILD,
     Signal::CONT,
@@ -29,7 +30,7 @@ const OF_JOBS: [Signal; 6] = [
 const OF_WRITES: [Signal; 2] = [Signal::PIPE, Signal::XFSZ];
 
 /// A process that does not say what these do ignores them.
-const IGNORED: [Signal; 2] = [Signal::URG, Signal::WINCH];
+const IGNORED: [Signal; 3] = [Signal::URG, Signal::WINCH, Signal::CHILD];
 
 impl Signals<Supervised, Stopped, SignalInfo, Timer> for Machine {
     fn taken(&self, stopped: &Stopped) -> io::Result<Option<SignalInfo>> {
@@ -71,7 +72,8 @@ fn taken(stopped: &Stopped) -> io::Result<Option<SignalInfo>> {
     let number = signal.number();
     let is_one_of = |kinds: &[Signal]| kinds.iter().any(|kind| kind.as_raw() == number);
     let is_own = is_one_of(&OF_WRITES) || signal.is_fault();
-    if number >= REAL_TIME || is_one_of(&OF_JOBS) || is_own || signal.is_stop() {
+    let is_of_job = is_one_of(&OF_JOBS) && !signal.is_of_end();
+    if number >= REAL_TIME || is_of_job || is_own || signal.is_stop() {
         return Ok(None);
     }
     // By default it would end the process. And of several threads nobody knows which of them it was sent to.

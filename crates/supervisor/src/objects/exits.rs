@@ -9,14 +9,14 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::time::Instant;
 
 use rustix::process::Pid;
 use surmise_checkpoint::Account;
-use surmise_engine::{ObjectId, UndoId};
+use surmise_engine::{CkptId, ObjectId, UndoId};
 use surmise_syscalls::Syscall;
 
 use super::numbers;
+use super::wait::Ended;
 use crate::call::Call;
 use crate::error::bug;
 use crate::kind::Kind;
@@ -41,7 +41,8 @@ pub(crate) struct Exit {
 #[derive(Debug)]
 struct Part {
     record: UndoId,
-    since: Instant,
+    /// The newest image then, of whatever process. A rollback of the parent to that one or an older one undoes the part.
+    since: CkptId,
     /// Whether it can no more be undone.
     is_certain: bool,
 }
@@ -56,6 +57,12 @@ impl Exit {
             announced: None,
             collected: None,
         }
+    }
+
+    /// What a parent is told that collects it.
+    pub(crate) fn ended(&self) -> Ended {
+        let (ending, account) = (&self.ending, &self.account);
+        Ended::by_exit(ending.number, account.user, ending.status, account.usage)
     }
 
     /// Whether the parent has collected it.
@@ -84,6 +91,16 @@ impl Exit {
         let mut parts = [&self.announced, &self.collected].into_iter().flatten();
         self.has_ended && parts.all(|part| part.is_certain)
     }
+}
+
+/// Whether a call would find a child by its number, be it one that has ended.
+pub(super) fn finds_child(call: &Call, child: u64) -> bool {
+    let is_meant = matches!(
+        call.name(),
+        Syscall::Getpgid | Syscall::Getsid | Syscall::PidfdOpen
+    );
+    // The kernel looks at the lower half of the register alone.
+    is_meant && call.arguments()[0] as u32 == child as u32
 }
 
 /// All exits that are held.
@@ -123,7 +140,7 @@ impl Exits {
     }
 
     /// The parent learns of an exit: it collects the child, or hears before of the end by a signal.
-    pub(crate) fn tell(&mut self, object: ObjectId, collects: bool, record: UndoId, now: Instant) {
+    pub(crate) fn tell(&mut self, object: ObjectId, collects: bool, record: UndoId, since: CkptId) {
         if let Some(exit) = self.held.get_mut(&object) {
             let part = match collects {
                 true => &mut exit.collected,
@@ -131,7 +148,7 @@ impl Exits {
             };
             *part = Some(Part {
                 record,
-                since: now,
+                since,
                 is_certain: false,
             });
             self.records.insert(record, object);
@@ -174,8 +191,8 @@ impl Exits {
         collected.map(|exit| exit.child).collect()
     }
 
-    /// When a parent was told of a child that has not really ended, by its number.
-    pub(crate) fn told_at(&self, parent: Pid, number: u64) -> Option<Instant> {
+    /// The newest image when a parent was told first of a child that has not really ended, by its number.
+    pub(crate) fn told_at(&self, parent: Pid, number: u64) -> Option<CkptId> {
         let mut held = self.held.values();
         held.find_map(|exit| {
             let is_meant = exit.ending.parent == parent && exit.ending.number == number;
@@ -269,15 +286,10 @@ impl<W: World> ObjectKind<W> for Exits {
 
     /// Who has collected a child must not find the child again by its number.
     fn obstacles(&mut self, _: &W, caller: Option<Pid>, call: &Call) -> Vec<Obstacle> {
-        let number = match call.name() {
-            Syscall::Getpgid | Syscall::Getsid | Syscall::PidfdOpen => call.arguments()[0],
-            _ => return Vec::new(),
-        };
-        // The kernel looks at the lower half of the register alone.
         let is_found = |exit: &Exit| {
             exit.is_collected()
                 && Some(exit.ending.parent) == caller
-                && exit.ending.number as u32 == number as u32
+                && finds_child(call, exit.ending.number)
         };
         let held = self.held.iter().filter(|(_, exit)| is_found(exit));
         let found = held.map(|(&object, _)| Obstacle {

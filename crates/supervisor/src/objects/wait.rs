@@ -1,9 +1,9 @@
 //! What wait4(2) and waitid(2) ask for, and what they tell.
 
+use surmise_checkpoint::Usage;
 use surmise_syscalls::Syscall;
 
 use crate::call::Call;
-use crate::objects::exits::Exit;
 
 /// WNOHANG, WEXITED, WNOWAIT of waitid(2).
 const NO_HANG: u32 = 1;
@@ -18,8 +18,9 @@ const ANY: u32 = 0;
 const ONE: u32 = 1;
 const GROUP: u32 = 2;
 
-/// CLD_EXITED of sigaction(2).
+/// CLD_EXITED, CLD_DUMPED of sigaction(2).
 const CHILD_EXITED: i32 = 1;
+const CHILD_DUMPED: i32 = 3;
 const SIGCHLD: i32 = 17;
 /// `struct siginfo`, as far as waitid(2) fills it: number, error, code, nothing, pid, user, status.
 const INFO: usize = 28;
@@ -53,6 +54,51 @@ pub(crate) enum Whom {
 enum Form {
     Status { status: u64, usage: u64 },
     Info { info: u64, usage: u64 },
+}
+
+/// How a child has ended, and what it has used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    /// Its number, and its real user's, as its parent knows them.
+    pub(crate) number: u64,
+    pub(crate) user: u32,
+    /// As sigaction(2) has them for SIGCHLD: `si_code`, and `si_status`, which is an exit's status or a signal.
+    pub(crate) code: i32,
+    pub(crate) status: i32,
+    pub(crate) usage: Usage,
+}
+
+impl Ended {
+    /// One that has exited by itself.
+    pub(crate) fn by_exit(number: u64, user: u32, status: u8, usage: Usage) -> Self {
+        Self {
+            number,
+            user,
+            code: CHILD_EXITED,
+            status: status.into(),
+            usage,
+        }
+    }
+
+    /// As wait4(2) tells it.
+    fn word(&self) -> i32 {
+        /// That there is a dump of its memory.
+        const DUMPED: i32 = 0x80;
+        match self.code {
+            CHILD_EXITED => self.status << 8,
+            CHILD_DUMPED => self.status | DUMPED,
+            _ => self.status,
+        }
+    }
+
+    /// As waitid(2) tells it.
+    fn information(&self) -> Vec<u8> {
+        let (number, user) = (self.number as i32, self.user as i32);
+        let words = [SIGCHLD, 0, self.code, 0, number, user, self.status];
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        debug_assert_eq!(bytes.len(), INFO);
+        bytes
+    }
 }
 
 /// All that a caller is told of a child.
@@ -148,17 +194,17 @@ impl ChildWait {
         Told { result: 0, memory }
     }
 
-    /// What the caller is told of a child that has exited.
-    pub(crate) fn told(&self, exit: &Exit) -> Told {
-        let number = exit.ending.number as i32;
+    /// What the caller is told of a child that has ended.
+    pub(crate) fn told(&self, ended: &Ended) -> Told {
+        let number = ended.number as i32;
         let (first, usage, result) = match self.form {
             Form::Status { status, usage } => {
-                let bytes = (u32::from(exit.ending.status) << 8).to_ne_bytes();
+                let bytes = ended.word().to_ne_bytes();
                 ((status, bytes.to_vec()), usage, i64::from(number))
             }
-            Form::Info { info, usage } => ((info, information(exit)), usage, 0),
+            Form::Info { info, usage } => ((info, ended.information()), usage, 0),
         };
-        let all = [first, (usage, exit.account.usage.to_vec())];
+        let all = [first, (usage, ended.usage.to_vec())];
         let memory = all.into_iter().filter(|(address, _)| *address != 0);
         Told {
             result,
@@ -167,30 +213,13 @@ impl ChildWait {
     }
 }
 
-fn information(exit: &Exit) -> Vec<u8> {
-    let words = [
-        SIGCHLD,
-        0,
-        CHILD_EXITED,
-        0,
-        exit.ending.number as i32,
-        exit.account.user as i32,
-        i32::from(exit.ending.status),
-    ];
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    debug_assert_eq!(bytes.len(), INFO);
-    bytes
-}
-
 #[cfg(test)]
 mod tests {
     use rustix::process::Pid;
-    use surmise_checkpoint::Account;
     use surmise_sys::seccomp::Notification;
     use surmise_syscalls::row_of;
 
     use super::*;
-    use crate::meeting::Ending;
 
     fn asked(name: Syscall, arguments: [u64; 6]) -> Option<ChildWait> {
         let row = row_of(name);
@@ -204,18 +233,8 @@ mod tests {
         ChildWait::of(&Call { notification, row })
     }
 
-    fn exit() -> Exit {
-        let ending = Ending {
-            parent: Pid::INIT,
-            number: 77,
-            status: 0xab,
-        };
-        let account = Account {
-            usage: [5; 144],
-            user: 1000,
-            times: [0; 2],
-        };
-        Exit::new(Pid::INIT, ending, account)
+    fn exit() -> Ended {
+        Ended::by_exit(77, 1000, 0xab, [5; _])
     }
 
     #[test]
@@ -260,5 +279,18 @@ mod tests {
         assert_eq!(words, [17, 0, 1, 0, 77, 0xe8, 0xab]);
         let wait = asked(Syscall::Wait4, [u64::MAX, 0, 0, 0, 0, 0]).expect("a wait");
         assert_eq!(wait.told(&exit()).memory, []);
+    }
+
+    #[test]
+    fn a_signal_that_has_ended_a_child_is_told_as_the_kernel_tells() {
+        let (code, status) = (CHILD_EXITED + 1, 9);
+        let killed = Ended {
+            code,
+            status,
+            ..exit()
+        };
+        assert_eq!(killed.word(), 9);
+        let code = CHILD_DUMPED;
+        assert_eq!(Ended { code, ..killed }.word(), 0x89);
     }
 }

@@ -69,6 +69,22 @@ pub(crate) trait Ends<P, S> {
     /// Answers a call that waits for a child by that. False if it was not answered.
     fn tell_of_none(&mut self, process: &mut P, call: &Call, told: &Told) -> io::Result<bool>;
 
+    /// Whether children of a process have ended and are not reaped.
+    fn has_zombies(&self, parent: Pid) -> io::Result<bool>;
+
+    /// Answers a call that waits for a child by one that has ended, which the process does not reap. Returns which, and the child's
+    /// number for the process. `others`: calls of its other threads that wait.
+    fn tell_of_zombie(
+        &mut self,
+        process: &mut P,
+        call: &Call,
+        waits: (ChildWait, &Kin),
+        others: &[PendingCall],
+    ) -> io::Result<Option<(Pid, u64)>>;
+
+    /// Has a process that stands still reap a child that has ended, by its number for the process.
+    fn reap_zombie(&mut self, process: &mut P, child: u64) -> io::Result<()>;
+
     /// Tells the process of a call of an exit. If the process takes the signal that tells so, it takes that before its call is
     /// answered. `others` are calls of its other threads that wait. False if it was not told.
     fn tell(

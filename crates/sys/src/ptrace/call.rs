@@ -54,6 +54,9 @@ pub const WAIT_ALL: u64 = libc::__WALL as u64;
 /// Flag of [`WAIT4`]: it does not sleep.
 pub const NO_HANG: u64 = libc::WNOHANG as u64;
 
+/// Flags of [`WAITID`] that tell how a child has ended, and leave that to be told.
+pub const WAIT_LOOK_AT_ENDED: u64 = (libc::WEXITED | libc::WNOHANG | libc::WNOWAIT) as u64;
+
 /// Flags of [`WAITID`] that tell what a child would be reaped for, and leave that to be told.
 pub const WAIT_LOOK: u64 =
     (libc::WEXITED | libc::WSTOPPED | libc::WCONTINUED | libc::WNOHANG | libc::WNOWAIT) as u64;

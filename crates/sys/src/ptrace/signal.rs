@@ -61,6 +61,19 @@ impl SignalInfo {
         (self.0.si_signo == libc::SIGCHLD && self.0.si_code > 0).then(|| unsafe { self.0.si_pid() })
     }
 
+    /// Whether it tells of the end of a child: of no stop, and not that it goes on.
+    pub fn is_of_end(&self) -> bool {
+        let ends = [libc::CLD_EXITED, libc::CLD_KILLED, libc::CLD_DUMPED];
+        self.child().is_some() && ends.contains(&self.0.si_code)
+    }
+
+    /// What it tells of the end of a child beside its number: its real user, `si_code`, and `si_status`.
+    pub fn end(&self) -> Option<(u32, i32, i32)> {
+        // SAFETY: the kernel has filled the fields for such a signal.
+        let told = || unsafe { (self.0.si_uid(), self.0.si_code, self.0.si_status()) };
+        self.is_of_end().then(told)
+    }
+
     /// Whether the timer of setitimer(2) and alarm(2) has sent it.
     pub fn is_of_timer(&self) -> bool {
         /// SI_KERNEL of sigaction(2).
@@ -117,10 +130,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_child_that_has_stopped_has_not_ended() {
+        let mut info = SignalInfo::of_exit(77, 1000, 0, [0; 2]);
+        for code in [libc::CLD_STOPPED, libc::CLD_CONTINUED, libc::SI_USER] {
+            info.0.si_code = code;
+            assert!(!info.is_of_end(), "{code}");
+        }
+    }
+
+    #[test]
     fn the_end_of_a_child_is_told_as_the_kernel_tells() {
         let info = SignalInfo::of_exit(77, 1000, 0xab, [3, 4]);
         assert_eq!((info.number(), info.child()), (libc::SIGCHLD, Some(77)));
         assert_eq!(info.0.si_code, libc::CLD_EXITED);
+        assert_eq!(info.end(), Some((1000, libc::CLD_EXITED, 0xab)));
         // SAFETY: they are the fields of a SIGCHLD.
         unsafe {
             assert_eq!((info.0.si_uid(), info.0.si_status()), (1000, 0xab));

@@ -158,6 +158,10 @@ impl<'a> Plain<'a> {
                     // Those before it were set anew in time.
                     timers.drain(..=place.expect("it was set"));
                 }
+                if let Sent::Child { number, .. } = sent {
+                    let child = Pid::from_raw(number as i32).expect("a number");
+                    assert!(self.families.is_reaped(child), "{process:?} was not told");
+                }
                 sent.told()
             }
             _ => unreachable!("{op:?} is of no signal"),
@@ -345,8 +349,9 @@ pub(super) fn is_plain(state: &State) {
 /// Each signal was taken once, unless its process ended before; and a timer that was set and not set again has sent its own.
 fn is_each_signal_taken(state: &State, timers: &BTreeMap<i32, Vec<i64>>) {
     let mail = &state.mail;
-    for &(process, number) in &mail.sent {
-        let sent = Sent::Outside(number);
+    let outside = mail.sent.iter();
+    let outside = outside.map(|&(process, number)| (process, Sent::Outside(number)));
+    for (process, sent) in outside.chain(mail.of_children.iter().copied()) {
         let steps = state.steps.iter();
         let taken = steps.filter(|step| step.op == Op::Signal(sent)).count();
         let left = mail.left.iter().filter(|(_, one)| *one == sent).count();
@@ -360,6 +365,12 @@ fn is_each_signal_taken(state: &State, timers: &BTreeMap<i32, Vec<i64>>) {
             "{sent:?} to {process:?} was lost: {:?}",
             state.steps
         );
+    }
+    for step in &state.steps {
+        if let Op::Signal(sent @ Sent::Child { .. }) = step.op {
+            let mut told = mail.of_children.iter();
+            assert!(told.any(|(_, one)| *one == sent), "{step:?} was not told");
+        }
     }
     // How a process that was killed had set its timer last is not known here.
     let was_killed = |process: i32| {

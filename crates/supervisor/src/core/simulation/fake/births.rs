@@ -152,5 +152,6 @@ impl State {
             }
         }
         self.steps.retain(|step| !is_struck(step.task, step.at));
+        self.mail.forget_children(thread, told);
     }
 }

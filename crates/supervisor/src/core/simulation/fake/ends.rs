@@ -6,7 +6,7 @@ use rustix::process::Pid;
 use surmise_checkpoint::{Account, PendingCall};
 use surmise_sys::seccomp::Answer;
 
-use super::{End, Fake, Op, address_of, thread_at};
+use super::{End, Fake, Op, Sent, address_of, thread_at};
 use crate::call::Call;
 use crate::meeting::Ending;
 use crate::objects::exits::Exit;
@@ -104,7 +104,12 @@ impl Ends<Pid, Pid> for Fake {
             return Ok(false);
         }
         let told = match tidings {
-            Tidings::Collected(_) => End::Exited(exit.ending.status).told(exit.child),
+            Tidings::Collected(_) => {
+                if !exit.is_announced() {
+                    state.tell_by_signal(call.thread(), exit.ending.number);
+                }
+                End::Exited(exit.ending.status).told(exit.child)
+            }
             Tidings::Interrupted => state.families.hear(exit.child),
             Tidings::Queued => unreachable!("nobody blocks a signal"),
         };
@@ -119,6 +124,46 @@ impl Ends<Pid, Pid> for Fake {
             _ if children.iter().all(|(_, end)| end.is_none()) => Outlook::Sleeps,
             _ => Outlook::Unknown,
         })
+    }
+
+    fn has_zombies(&self, _: Pid) -> io::Result<bool> {
+        // Any number of signals waits.
+        Ok(false)
+    }
+
+    fn tell_of_zombie(
+        &mut self,
+        _: &mut Pid,
+        call: &Call,
+        (_, kin): (ChildWait, &Kin),
+        _: &[PendingCall],
+    ) -> io::Result<Option<(Pid, u64)>> {
+        let state = &mut *self.0.borrow_mut();
+        let parent = state.tasks[call.thread()].process;
+        let mut children = state.families.children(parent).into_iter();
+        let found = children.find_map(|(child, end)| {
+            let is_new = !kin.collected.contains(&child);
+            end.filter(|_| is_new).map(|end| (child, end))
+        });
+        let (Some((child, end)), false) = (found, state.rng.u8(..8) == 0) else {
+            if state.rng.bool() {
+                state.task(call.thread()).waits_in = None;
+            }
+            return Ok(None);
+        };
+        if end == End::Killed {
+            state.leave_killed(child);
+        }
+        let is_told = state.answer(call, Answer::Value(end.told(child)));
+        Ok(is_told.then(|| (child, address_of(child))))
+    }
+
+    fn reap_zombie(&mut self, process: &mut Pid, child: u64) -> io::Result<()> {
+        let state = &mut *self.0.borrow_mut();
+        let mut threads = state.threads(*process).into_iter();
+        assert!(threads.all(|thread| state.tasks[thread].stands), "it runs");
+        state.families.reap(thread_at(child));
+        Ok(())
     }
 
     fn tell_of_none(&mut self, _: &mut Pid, call: &Call, told: &Told) -> io::Result<bool> {
@@ -139,8 +184,11 @@ impl Ends<Pid, Pid> for Fake {
         Ok(Expects::default())
     }
 
-    fn tells_of(&self, _: &Pid) -> io::Result<Option<u64>> {
-        Ok(None)
+    fn tells_of(&self, thread: &Pid) -> io::Result<Option<u64>> {
+        Ok(match self.0.borrow().tasks[*thread].signal {
+            Some(Sent::Child { number, .. }) => Some(number),
+            _ => None,
+        })
     }
 
     fn is_unnoticed(&self, _: &Pid) -> io::Result<bool> {
@@ -152,8 +200,10 @@ impl Ends<Pid, Pid> for Fake {
         Ok(())
     }
 
-    fn retract(&mut self, _: &mut Pid, child: u64) -> io::Result<()> {
-        self.0.borrow_mut().families.unhear(thread_at(child));
+    fn retract(&mut self, process: &mut Pid, child: u64) -> io::Result<()> {
+        let state = &mut *self.0.borrow_mut();
+        state.families.unhear(thread_at(child));
+        state.mail.retract(*process, child);
         Ok(())
     }
 

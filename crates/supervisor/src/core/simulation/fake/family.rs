@@ -109,6 +109,12 @@ impl Families {
         child.end.expect("it has ended")
     }
 
+    /// Whether a child was reaped.
+    pub(in crate::core::simulation) fn is_reaped(&self, child: Pid) -> bool {
+        let mut all = self.0.iter();
+        all.any(|one| one.process == child && one.is_reaped)
+    }
+
     /// A process hears by a signal that a child has exited. What it is told.
     pub(in crate::core::simulation) fn hear(&mut self, child: Pid) -> i64 {
         let relative = self.get(child);

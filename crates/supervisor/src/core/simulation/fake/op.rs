@@ -77,9 +77,10 @@ impl Op {
     /// What a task does that was told all this.
     pub(super) fn after(seed: u64, told: &[i64]) -> Self {
         let hash = hash(seed, told);
-        // Those that have got a child's end are likely to end soon.
+        // Those that have got a child's end are likely to end soon, but for some that go on, and may be sent a signal then.
         let is_of_child = told.last().is_some_and(|&told| told >= End::TOLD_MIN);
         let may_end = match is_of_child {
+            true if seed % 4 == 2 => false,
             true => hash.is_multiple_of(2),
             false => told.len() > 6 && hash.is_multiple_of(8),
         };
@@ -99,8 +100,10 @@ impl Op {
             4..=8 if seed % 4 == 3 => 21,
             9 | 10 | 12 if seed % 4 == 3 => 26,
             15..=17 if seed % 4 == 3 => 13,
-            // Or many that have children sleep until a signal tells of these.
-            0..=3 | 9 | 10 | 18 if seed % 4 == 2 => 17,
+            // Or many bear children and wait for these, or sleep until a signal tells of these.
+            0..=3 if seed % 4 == 2 => 15,
+            4 | 5 | 8 if seed % 4 == 2 => 23,
+            9 | 10 | 18 if seed % 4 == 2 => 17,
             kind => kind,
         };
         match kind {

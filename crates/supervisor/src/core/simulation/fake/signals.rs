@@ -13,6 +13,8 @@ use crate::world::Signals;
 
 /// What a task is told that takes a signal, beside the signal's number.
 const TAKEN: i64 = 70_000;
+/// Likewise, of one that tells of a child, beside the child's number.
+const OF_CHILD: i64 = 80_000;
 
 /// A signal that is taken once, unless its process ends before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub(in crate::core::simulation) enum Sent {
     Outside(u64),
     /// By the timer that was set with this number.
     Timer(i64),
+    /// By the kernel, to tell of the exit of a child with this number. Its parent had been told so much before.
+    Child { number: u64, at: usize },
 }
 
 impl Sent {
@@ -28,6 +32,7 @@ impl Sent {
         match self {
             Self::Outside(number) => TAKEN + number as i64,
             Self::Timer(number) => TAKEN - number,
+            Self::Child { number, .. } => OF_CHILD + number as i64 / 10,
         }
     }
 }
@@ -41,6 +46,8 @@ pub(in crate::core::simulation) struct Mail {
     waiting: Vec<(Pid, Sent)>,
     /// That were not taken before their process had ended.
     pub(in crate::core::simulation) left: Vec<(Pid, Sent)>,
+    /// Those that were sent to tasks which were told of children.
+    pub(in crate::core::simulation) of_children: Vec<(Pid, Sent)>,
     /// The numbers of the timers that are armed.
     pub(in crate::core::simulation) timers: Vec<(Pid, i64)>,
     count: u64,
@@ -61,6 +68,20 @@ impl Mail {
     /// A signal waits again.
     pub(super) fn wait(&mut self, process: Pid, sent: Sent) {
         self.waiting.push((process, sent));
+    }
+
+    /// A process has not been told of the exit of a child: the signal that tells so does not wait.
+    pub(super) fn retract(&mut self, process: Pid, child: u64) {
+        let is_meant = |sent: &Sent| matches!(sent, Sent::Child { number, .. } if *number == child);
+        self.waiting
+            .retain(|(of, sent)| *of != process || !is_meant(sent));
+    }
+
+    /// A task was told no more than this, so it was told of fewer exits.
+    pub(super) fn forget_children(&mut self, task: Pid, told: usize) {
+        let is_undone = |sent: &Sent| matches!(sent, Sent::Child { at, .. } if *at >= told);
+        self.of_children
+            .retain(|(of, sent)| *of != task || !is_undone(sent));
     }
 
     /// A process has ended, or is never born.
@@ -97,6 +118,18 @@ impl State {
         self.mail.wait(process, sent);
     }
 
+    /// A task collects a child. The signal that tells so may wait until it is taken.
+    pub(super) fn tell_by_signal(&mut self, pid: Pid, number: u64) {
+        let process = self.tasks[pid].process;
+        if self.threads(process).len() != 1 {
+            return;
+        }
+        let at = self.tasks[pid].told.len();
+        let sent = Sent::Child { number, at };
+        self.mail.wait(process, sent);
+        self.mail.of_children.push((pid, sent));
+    }
+
     /// Whether a signal of a task's timer waits to be taken.
     pub(super) fn has_alarm(&self, pid: Pid) -> bool {
         let process = self.tasks[pid].process;
@@ -108,8 +141,15 @@ impl State {
     pub(in crate::core::simulation) fn receive(&mut self, pid: Pid) -> Option<bool> {
         let task = &self.tasks[pid];
         let (process, is_free) = (task.process, task.runs() && task.loan.is_none());
+        let told = task.told.len();
+        // A task blocks the signal that tells of a child until it has made some more calls.
+        let is_blocked = |sent: &Sent| match sent {
+            Sent::Child { number, at } => told < at + *number as usize / 100 % 8,
+            _ => false,
+        };
         let mut waiting = self.mail.waiting.iter();
-        let place = waiting.position(|(of, _)| *of == process && is_free)?;
+        let place =
+            waiting.position(|(of, sent)| *of == process && is_free && !is_blocked(sent))?;
         let (_, sent) = self.mail.waiting.remove(place);
         if self.signal(pid) {
             self.task(pid).signal = Some(sent);
@@ -175,9 +215,9 @@ impl Signals<Pid, Pid, Sent, Option<i64>> for Fake {
     fn restore_timer(&mut self, process: &mut Pid, before: &Option<i64>) -> io::Result<()> {
         let mail = &mut self.0.borrow_mut().mail;
         mail.set(*process, *before);
-        let is_certain = |sent: &Sent| matches!(sent, Sent::Outside(_));
+        let is_of_timer = |sent: &Sent| matches!(sent, Sent::Timer(_));
         mail.waiting
-            .retain(|(of, sent)| of != process || is_certain(sent));
+            .retain(|(of, sent)| of != process || !is_of_timer(sent));
         Ok(())
     }
 }

@@ -331,19 +331,24 @@ impl State {
         if let Some(child) = child
             && told == End::Killed.told(child)
         {
-            let tasks = &self.tasks;
-            let is_of_child = |step: &Step| {
-                tasks
-                    .iter()
-                    .any(|(pid, task)| pid == step.task && task.process == child)
-            };
-            for step in &mut self.steps {
-                if matches!(step.op, Op::Exit(_)) && is_of_child(step) {
-                    step.op = Op::Leave;
-                }
-            }
+            self.leave_killed(child);
         }
         Some(told)
+    }
+
+    /// A process is told that a child was killed.
+    pub(super) fn leave_killed(&mut self, child: Pid) {
+        let tasks = &self.tasks;
+        let is_of_child = |step: &Step| {
+            tasks
+                .iter()
+                .any(|(pid, task)| pid == step.task && task.process == child)
+        };
+        for step in &mut self.steps {
+            if matches!(step.op, Op::Exit(_)) && is_of_child(step) {
+                step.op = Op::Leave;
+            }
+        }
     }
 
     /// Whether threads are not to be stopped. By then calls have been interrupted, or not.
