@@ -89,6 +89,33 @@ fn a_signal_that_was_taken_is_taken_again() {
     prints("nudges", "./nudges", "nudges ok\n");
 }
 
+/// By a handler that reaps the child.
+#[test]
+fn the_signal_of_a_child_is_taken_once_and_the_child_reaped_once() {
+    prints("reaps", "./reaps", "reaps ok\n");
+}
+
+#[test]
+fn the_signal_of_a_child_waits_for_no_decision() {
+    as_each_user(|setting| {
+        compile(setting, "reaps.c", &["gcc", "-O1"]);
+        let arguments = ["run", "--dry-run", "--predict-right", "1:30ms"];
+        let command = ["--stats", "--json", "--", "./reaps"];
+        let got = setting.surmise(&[&arguments[..], &command].concat());
+        let got = got.outcome();
+        got.assert_code(0).assert_stdout("reaps ok\n");
+        let speculation = &told(&got.stderr)["speculation"];
+        let count = |kind: &str| speculation["objects"][kind].as_u64().unwrap_or(0);
+        let (taken, zombies) = (count("taken signal"), count("zombie"));
+        let waits = speculation["waits"]["signal"]["count"].as_u64();
+        tell(format_args!(
+            "reaps: {taken} signals taken, {zombies} zombies, {waits:?} waits"
+        ));
+        assert!(taken > 0 && zombies > 0, "{speculation}");
+        assert!(waits.unwrap_or(0) <= 2, "{speculation}");
+    });
+}
+
 #[test]
 fn a_directory_is_read_on_from_where_it_was() {
     prints("lists", "./lists", "lists ok\n");
