@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::param::page_size;
@@ -53,6 +54,11 @@ impl Notifier {
         // Only what changes something is postponed, and such replies are short.
         let mut buffer = vec![0; page_size()];
         self.postponed.resume(fs, &self.device, &mut buffer)
+    }
+
+    /// How many requests were postponed and answered, and how long they had waited altogether.
+    pub fn answered_late(&self) -> (u64, Duration) {
+        self.postponed.answered()
     }
 
     /// Whether any request is postponed.

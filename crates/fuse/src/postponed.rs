@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
@@ -46,12 +47,15 @@ struct State {
     /// Whoever resumes has to begin again: what was postponed once more may have been so before somebody
     /// else came to say that it could be answered.
     is_due_again: bool,
+    /// How many were answered, and how long they had waited altogether.
+    answered: (u64, Duration),
 }
 
 #[derive(Debug)]
 struct Waiting {
     bytes: Vec<u8>,
     capabilities: Capabilities,
+    since: Instant,
 }
 
 impl Queue {
@@ -59,6 +63,7 @@ impl Queue {
         self.state().waiting.push(Waiting {
             bytes: request.to_vec(),
             capabilities,
+            since: Instant::now(),
         });
     }
 
@@ -81,15 +86,21 @@ impl Queue {
             let due = std::mem::take(&mut state.waiting);
             drop(state);
             let mut still = Vec::new();
+            let mut answered = (0, Duration::ZERO);
             for request in due {
                 match request.answer(fs, device, buffer) {
-                    Ok(Answered::Yes) => {}
+                    Ok(Answered::Yes) => {
+                        answered.0 += 1;
+                        answered.1 += request.since.elapsed();
+                    }
                     Ok(Answered::Later) => still.push(request),
                     Err(error) => result = result.and(Err(error)),
                 }
             }
             let is_any_left = !still.is_empty();
             state = self.state();
+            state.answered.0 += answered.0;
+            state.answered.1 += answered.1;
             // Before those that have come since.
             still.append(&mut state.waiting);
             state.waiting = still;
@@ -101,6 +112,11 @@ impl Queue {
         }
         state.is_resuming = false;
         result
+    }
+
+    /// How many were answered, and how long they had waited altogether.
+    pub(crate) fn answered(&self) -> (u64, Duration) {
+        self.state().answered
     }
 
     pub(crate) fn has_any(&self) -> bool {

@@ -13,7 +13,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 use surmise_kept::Link;
-use surmise_supervisor::{Files, Look, Touches};
+use surmise_supervisor::{Effort, Files, Look, Touches};
 use surmise_view::{Notifier, View};
 
 /// From the supervisor to the view; [`FilesReport`] answers each.
@@ -46,6 +46,8 @@ enum FilesReport {
     Is(bool),
     /// What a call would touch.
     Touches(Touches),
+    /// Something is decided; how many requests have waited so far, and how long altogether.
+    Decided(Effort),
     /// It could not be.
     Failed { errno: Option<i32>, text: String },
 }
@@ -102,6 +104,13 @@ impl UndecidedFiles {
         }
     }
 
+    fn decide(&self, order: &FilesOrder) -> io::Result<Effort> {
+        match self.report(order)? {
+            FilesReport::Decided(waited) => Ok(waited),
+            _ => Err(unexpected()),
+        }
+    }
+
     fn report(&self, order: &FilesOrder) -> io::Result<FilesReport> {
         self.link.send(order)?;
         match self.link.receive()? {
@@ -132,8 +141,8 @@ impl Files for UndecidedFiles {
         self.order(FilesOrder::Mark { process, has_borne })
     }
 
-    fn settle(&self, marks: &[u64]) -> io::Result<()> {
-        self.order(FilesOrder::Settle(marks.to_vec())).map(drop)
+    fn settle(&self, marks: &[u64]) -> io::Result<Effort> {
+        self.decide(&FilesOrder::Settle(marks.to_vec()))
     }
 
     fn give_up(&self, marks: &[u64]) -> io::Result<()> {
@@ -145,8 +154,8 @@ impl Files for UndecidedFiles {
         self.order(order).map(drop)
     }
 
-    fn undo(&self, marks: &[u64]) -> io::Result<()> {
-        self.order(FilesOrder::Undo(marks.to_vec())).map(drop)
+    fn undo(&self, marks: &[u64]) -> io::Result<Effort> {
+        self.decide(&FilesOrder::Undo(marks.to_vec()))
     }
 
     fn conceal(&self, thread: Pid) -> io::Result<bool> {
@@ -200,6 +209,12 @@ impl UndoLog {
         // An error counts as an end: then the supervisor is lost, and with it the domain.
         while let Ok(Some(order)) = self.link.receive() {
             let done = |result: io::Result<()>| result.map(|()| FilesReport::Done(0));
+            let decided = |result: io::Result<()>| {
+                result.map(|()| {
+                    let (count, time) = notifier.waited();
+                    FilesReport::Decided(Effort { count, time })
+                })
+            };
             let done = match order {
                 FilesOrder::Mark { process, has_borne } => {
                     let mark = notifier.mark(view, process.cast_unsigned(), has_borne);
@@ -218,10 +233,10 @@ impl UndoLog {
                     let found = view.touches(&looks, &elsewhere);
                     found.map(|found| FilesReport::Touches(touching::from_view(found)))
                 }
-                FilesOrder::Settle(marks) => done(notifier.settle(view, &marks)),
+                FilesOrder::Settle(marks) => decided(notifier.settle(view, &marks)),
                 FilesOrder::GiveUp(marks) => done(notifier.give_up(view, &marks)),
                 FilesOrder::GiveWay(marks, stops) => done(notifier.give_way(view, &marks, stops)),
-                FilesOrder::Undo(marks) => done(notifier.undo(view, &marks)),
+                FilesOrder::Undo(marks) => decided(notifier.undo(view, &marks)),
             };
             let report = match done {
                 Ok(report) => report,

@@ -98,7 +98,8 @@ impl<W: World> Core<W> {
     }
 
     /// What was done so far.
-    pub(crate) fn into_stats(self) -> Stats {
+    pub(crate) fn into_stats(mut self) -> Stats {
+        self.stats.waited_in_view(self.objects.files.waited());
         self.stats.into_stats()
     }
 

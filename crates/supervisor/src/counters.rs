@@ -54,6 +54,15 @@ impl Counters {
         self.waits.entry(kind).or_default().add(time);
     }
 
+    /// So many requests have waited in the view, on changes of files.
+    pub(crate) fn waited_in_view(&mut self, waited: Effort) {
+        if waited.count > 0 {
+            let waits = self.waits.entry(Kind::ChangedFile).or_default();
+            waits.count += waited.count;
+            waits.time += waited.time;
+        }
+    }
+
     /// The same for people and programs, by name.
     pub(crate) fn into_stats(self) -> Stats {
         Stats {

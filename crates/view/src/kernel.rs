@@ -148,6 +148,11 @@ impl Notifier {
         }
     }
 
+    /// How many requests have waited for a decision, and how long altogether.
+    pub fn waited(&self) -> (u64, Duration) {
+        self.notifier.answered_late()
+    }
+
     /// [`View::conceal`]. False if that is not possible now: a request is postponed, and the kernel may hold locks for it that the
     /// thread needs.
     pub fn conceal(&self, view: &View, thread: u32) -> bool {

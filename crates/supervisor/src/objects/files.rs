@@ -29,6 +29,7 @@ use crate::error::bug;
 use crate::kind::Kind;
 use crate::member::Member;
 use crate::object::{Did, ObjectKind, Obstacle};
+use crate::stats::Effort;
 use crate::world::{Around, World};
 
 pub use look::{End, Look, Manner, Share, Target, Touches};
@@ -49,11 +50,12 @@ pub trait Files: AsFd + fmt::Debug {
     /// There is no mark: nothing may be changed that might have to be undone.
     fn mark(&self, process: Pid, has_borne: bool) -> io::Result<u64>;
 
-    /// What these marks have changed stays: nothing else that is undecided lies below it.
+    /// What these marks have changed stays: nothing else that is undecided lies below it. Returns how many requests to the view
+    /// have waited for decisions so far, and how long altogether.
     ///
     /// # Errors
     /// The domain cannot go on.
-    fn settle(&self, marks: &[u64]) -> io::Result<()>;
+    fn settle(&self, marks: &[u64]) -> io::Result<Effort>;
 
     /// Calls that wait there for a decision on behalf of these marks fail until the marks are undone: their processes are
     /// about to be stopped and rolled back.
@@ -69,11 +71,12 @@ pub trait Files: AsFd + fmt::Debug {
     /// The domain cannot go on.
     fn give_way(&self, marks: &[u64], stops: bool) -> io::Result<()>;
 
-    /// Undoes what these marks have changed, newest first: nothing else lies on it. The processes stand still.
+    /// Undoes what these marks have changed, newest first: nothing else lies on it. The processes stand still. Returns the same as
+    /// [`Self::settle`].
     ///
     /// # Errors
     /// The domain cannot go on.
-    fn undo(&self, marks: &[u64]) -> io::Result<()>;
+    fn undo(&self, marks: &[u64]) -> io::Result<Effort>;
 
     /// The next directory that a thread removes is removed without the kernel's knowing, which is told `EINTR`. False if that is
     /// not possible now. Until [`Self::concealed`] nothing else is ordered, and the thread's request fails with `EINTR`, too, if it
@@ -117,6 +120,8 @@ pub(crate) struct ViewFiles {
     recollection: Recollection,
     /// Marks that are decided, as the engine knows them.
     idle: Vec<ObjectId>,
+    /// How many requests to the view have waited for decisions, and how long altogether.
+    waited: Effort,
 }
 
 /// A mark, and whose changes come after it.
@@ -136,6 +141,7 @@ impl ViewFiles {
             met: None,
             recollection: Recollection::default(),
             idle: Vec::new(),
+            waited: Effort::default(),
         }
     }
 
@@ -223,6 +229,11 @@ impl ViewFiles {
         }
     }
 
+    /// How many requests to the view have waited for decisions, and how long altogether.
+    pub(crate) fn waited(&self) -> Effort {
+        self.waited
+    }
+
     /// A process has borne another, which has open what it has.
     pub(crate) fn note_birth(&mut self, process: Pid) {
         self.told.remove(&process);
@@ -261,12 +272,14 @@ impl<W: World> ObjectKind<W> for ViewFiles {
 
     fn undo(&mut self, _: &mut W, records: &[UndoId]) -> io::Result<()> {
         let marks = self.take(records)?;
-        self.of_mark()?.undo(&marks)
+        self.waited = self.of_mark()?.undo(&marks)?;
+        Ok(())
     }
 
     fn release(&mut self, _: &mut W, records: &[UndoId]) -> io::Result<()> {
         let marks = self.take(records)?;
-        self.of_mark()?.settle(&marks)
+        self.waited = self.of_mark()?.settle(&marks)?;
+        Ok(())
     }
 
     /// A thread that waits in the view would never stop.

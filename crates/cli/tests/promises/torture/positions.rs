@@ -1,14 +1,20 @@
 //! S31: processes that share open files read and write where the others have stopped, and go back with them.
 
 use super::right::{decided_late, waits_in};
-use super::torture;
-use crate::setting::Setting;
+use super::{has, told, torture};
+use crate::setting::{Setting, as_each_user};
 
 const COMMAND: [&str; 2] = ["sh", "positions.sh"];
+const LOG: [&str; 2] = ["sh", "log.sh"];
 
 fn prepare(setting: &Setting) -> bool {
     let script = include_str!("positions.sh");
     setting.scratch.file("positions.sh", script);
+    true
+}
+
+fn prepare_log(setting: &Setting) -> bool {
+    setting.scratch.file("log.sh", include_str!("log.sh"));
     true
 }
 
@@ -26,4 +32,46 @@ fn nothing_waits_for_a_position_that_others_have_too() {
             assert!(4 * waits < calls, "{name}: {waits} of {calls} wait");
         }
     }
+}
+
+#[test]
+fn processes_append_to_one_file_and_no_line_is_lost() {
+    torture("log", &LOG, prepare_log);
+    decided_late(&LOG, prepare_log);
+}
+
+/// To the kernel the log would be as long as with the line that is undone, until a process asks.
+#[test]
+fn who_appends_learns_where_a_file_ends_that_has_gone_back() {
+    as_each_user(|setting| {
+        setting.scratch.file("log.pl", include_str!("log.pl"));
+        if !has("perl") {
+            return;
+        }
+        let wanted: String = (1..=20).map(|line| format!("line {line}\n")).collect();
+        for _ in 0..3 {
+            let mut arguments = vec!["run", "--dry-run", "--predict-right", "0.9:30ms:0.4"];
+            arguments.extend(["--stats", "--json", "--", "perl", "log.pl"]);
+            let got = setting.surmise(&arguments).outcome();
+            got.assert_code(0).assert_stdout(&wanted);
+            let undone = &told(&got.stderr)["speculation"]["undone"]["changed file"];
+            assert!(undone.as_u64() > Some(0), "no line was undone");
+        }
+    });
+}
+
+/// The others might have the log mapped, so each such write waits in the view.
+#[test]
+fn what_waits_in_the_view_is_told() {
+    as_each_user(|setting| {
+        prepare_log(setting);
+        let mut arguments = vec!["run", "--dry-run", "--predict-right", "1:30ms"];
+        arguments.extend(["--stats", "--json", "--"]);
+        arguments.extend(LOG);
+        let got = setting.surmise(&arguments).outcome();
+        got.assert_code(0);
+        let waits = &told(&got.stderr)["speculation"]["waits"]["changed file"];
+        assert!(waits["count"].as_u64() > Some(0), "{waits}");
+        assert!(waits["time_us"].as_u64() > Some(0), "{waits}");
+    });
 }

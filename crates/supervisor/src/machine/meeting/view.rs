@@ -21,8 +21,9 @@ const CHANGING: u64 = 0o1 | 0o2 | 0o100 | 0o1000 | 0o20_000_000;
 /// O_PATH: opens nothing, whatever else is asked for.
 const PATH: u64 = 0o10_000_000;
 
-/// AT_SYMLINK_NOFOLLOW of the calls that end in `at`.
+/// AT_SYMLINK_NOFOLLOW and AT_SYMLINK_FOLLOW of the calls that end in `at`.
 const AT_NO_FOLLOW: u64 = 0x100;
+const AT_FOLLOW: u64 = 0x400;
 /// AT_REMOVEDIR of unlinkat(2); RENAME_NOREPLACE of renameat2(2).
 const AT_DIRECTORY: u64 = 0x200;
 const NO_REPLACE: u64 = 1;
@@ -57,7 +58,9 @@ pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
         Utimensat | Fchmodat2 => by_flags(second, fourth)?,
         Fchownat => by_flags(second, fifth)?,
         Setxattrat | Removexattrat => by_flags(second, third)?,
-        Link | Linkat => linking(ends(met)),
+        Link => linking(ends(met)),
+        Linkat if fifth & AT_FOLLOW != 0 => linking_open(met, second)?,
+        Linkat => linking(ends(met)),
         Rename | Renameat => moving(ends(met)),
         Renameat2 if fifth & !NO_REPLACE == 0 => moving(ends(met)),
         _ => Meeting::Wait,
@@ -158,14 +161,17 @@ fn change(end: End) -> Meeting {
 
 /// A change of what a path leads to that is followed to its end.
 fn followed(met: &Met<'_>, path: u64) -> io::Result<Meeting> {
-    let seen = met.known.seen;
-    if !seen.has_jails()
-        && let Some(text) = devices::path_of(met.process, path)
-        && let Some(number) = devices::named_descriptor(seen.names(), &text)
-    {
-        return served(met, number);
+    match followed_descriptor(met, path) {
+        Some(number) => served(met, number),
+        None => Ok(change(end(met))),
     }
-    Ok(change(end(met)))
+}
+
+/// The descriptor that a path names, which is followed to its end.
+fn followed_descriptor(met: &Met<'_>, path: u64) -> Option<u64> {
+    let seen = met.known.seen;
+    let text = devices::path_of(met.process, path).filter(|_| !seen.has_jails())?;
+    devices::named_descriptor(seen.names(), &text)
 }
 
 /// A change of what a descriptor leads to.
@@ -184,6 +190,16 @@ fn moving(ends: [End; 2]) -> Meeting {
     match ends.contains(&End::Directory) {
         true => Meeting::Wait,
         false => linking(ends),
+    }
+}
+
+/// A name is given to what a path leads to. A file without a name has the path of its descriptor.
+fn linking_open(met: &Met<'_>, path: u64) -> io::Result<Meeting> {
+    let [old, new] = ends(met);
+    match (followed_descriptor(met, path), new) {
+        (Some(_), End::Unknown) => Ok(Meeting::Wait),
+        (Some(number), _) => served(met, number),
+        (None, new) => Ok(linking([old, new])),
     }
 }
 
@@ -276,7 +292,6 @@ mod tests {
     fn a_device_that_keeps_nothing_is_opened_but_behind_another_root() {
         const APPENDING: u64 = CHANGING & !0o20_000_000 | 0o2000;
         let mut seen = Seen::in_view();
-        seen.look_at(Syscall::Mknod, &[0; 6]);
         for flags in [0, 1, 2, APPENDING] {
             assert_eq!(
                 opened(&seen, c"/dev/null", flags, &[]),

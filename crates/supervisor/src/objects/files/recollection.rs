@@ -20,6 +20,9 @@ const KEPT: Duration = Duration::from_secs(1);
 /// Of how many looks it is kept what they touch.
 const LOOKS_MAX: usize = 4096;
 
+/// The cells that looks touch, and what they lead to.
+pub(super) type Recalled = (Vec<(u64, Share)>, Vec<End>);
+
 /// The cells of looks, and those that may have been changed since.
 #[derive(Debug, Default)]
 pub(super) struct Recollection {
@@ -40,7 +43,7 @@ impl Recollection {
         looks: &[Look],
         elsewhere: &Arc<HashSet<PathBuf>>,
         now: Instant,
-    ) -> Option<(Vec<(u64, Share)>, Vec<End>)> {
+    ) -> Option<Recalled> {
         let is_old = |since: Instant| now.duration_since(since) > KEPT;
         if self.since.is_some_and(is_old) || !Arc::ptr_eq(&self.elsewhere, elsewhere) {
             self.forget();

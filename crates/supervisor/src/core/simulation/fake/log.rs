@@ -16,6 +16,7 @@ use super::removing::Concealing;
 use super::state::{Mark, Shared, State};
 use crate::durability::{Durability, Verdict};
 use crate::objects::files::{Files, Look, Touches};
+use crate::stats::Effort;
 
 /// The undo log of the machine's files.
 #[derive(Debug)]
@@ -51,14 +52,14 @@ impl Files for Log {
         Ok(number)
     }
 
-    fn settle(&self, marks: &[u64]) -> io::Result<()> {
+    fn settle(&self, marks: &[u64]) -> io::Result<Effort> {
         let state = &mut *self.state.borrow_mut();
         for layers in &mut state.layers {
             let stays = layers.iter().position(|(mark, _)| !marks.contains(mark));
             layers.drain(..stays.unwrap_or(layers.len()));
         }
         state.forget(marks);
-        Ok(())
+        Ok(Effort::default())
     }
 
     fn give_way(&self, _: &[u64], _: bool) -> io::Result<()> {
@@ -69,7 +70,7 @@ impl Files for Log {
         Ok(())
     }
 
-    fn undo(&self, marks: &[u64]) -> io::Result<()> {
+    fn undo(&self, marks: &[u64]) -> io::Result<Effort> {
         let state = &mut *self.state.borrow_mut();
         assert!(
             marks.is_sorted_by(|newer, older| newer > older),
@@ -92,7 +93,7 @@ impl Files for Log {
             }
         }
         state.forget(marks);
-        Ok(())
+        Ok(Effort::default())
     }
 
     fn conceal(&self, thread: Pid) -> io::Result<bool> {
