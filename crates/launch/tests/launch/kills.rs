@@ -154,7 +154,7 @@ fn waiting(setting: &Setting) {
         while looks < 100 {
             let init = Victim::Init.find(setting);
             let mut commands = init.map_or(Vec::new(), children).into_iter();
-            looks = match commands.any(is_deaf) {
+            looks = match commands.any(waits_in_view) {
                 true => looks + 1,
                 false => 0,
             };
@@ -214,9 +214,10 @@ fn task(setting: &Setting, is_victim: fn(char) -> bool) {
     assert!(kills > 0, "nobody was there to be killed");
 }
 
-/// Whether a process sleeps so that no signal wakes it.
-fn is_deaf(process: i32) -> bool {
-    state(process) == Some('D')
+/// Whether a process waits for an answer of the view: no signal ends that.
+fn waits_in_view(process: i32) -> bool {
+    let wait = fs::read_to_string(format!("/proc/{process}/wchan"));
+    wait.is_ok_and(|wait| wait == "request_wait_answer")
 }
 
 /// The state of a process (proc_pid_stat(5)).
