@@ -262,10 +262,13 @@ impl UndoLog {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
     use std::thread;
 
     use rustix::event::{PollFd, PollFlags};
     use rustix::time::Timespec;
+    use surmise_supervisor::{Manner, Target};
 
     use super::*;
 
@@ -308,6 +311,23 @@ mod tests {
         });
         drop(log);
         assert!(files.give_up(&[2]).is_err(), "nobody answers");
+    }
+
+    #[test]
+    fn a_path_need_not_be_text() {
+        let (files, log) = pair().expect("a pair");
+        for bytes in [&b"/caf\xc3\xa9"[..], b"/caf\xe9", b""] {
+            let path = PathBuf::from(OsStr::from_bytes(bytes));
+            let target = Target::Path {
+                base: path.clone(),
+                path,
+                follows: true,
+            };
+            let manner = Manner::Passes;
+            let order = FilesOrder::Touch(vec![Look { target, manner }], None);
+            files.link.send(&order).expect("send");
+            assert_eq!(log.link.receive().expect("receive"), Some(order));
+        }
     }
 
     #[test]

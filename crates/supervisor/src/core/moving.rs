@@ -14,7 +14,7 @@ use crate::world::World;
 impl<W: World> Core<W> {
     /// What it takes to let a call of a process happen.
     pub(super) fn meet(&mut self, process: Pid, call: &Call) -> Result<Meeting, SupervisorError> {
-        if self.world.depends_on_ends(call) && !self.objects.files.have_met(call) {
+        if !self.objects.files.have_met(call) && self.world.depends_on_ends(call) {
             self.look_up(process, call)?;
         }
         let around = self.objects.files.around(call, self.members.get(&process));

@@ -2,7 +2,7 @@
 //!
 //! That a signal was sent is certain: a process that sends one waits. What is undone is that the receiver has taken the signal. So the
 //! signal is sent again when the receiver is restored. But what a timer has sent is undone with the call that has set the timer. And
-//! a signal that tells of an exit which is held is undone with that its receiver was told: then the receiver is told anew.
+//! what has told of an exit that is held is undone when the telling is: the receiver is told anew then.
 
 use rustix::process::Pid;
 

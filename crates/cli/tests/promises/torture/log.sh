@@ -6,7 +6,7 @@ for line in 1 2 3 4 5 6 7 8 9 10; do
         test -e . && echo "child $line" >&5
         test -e missing || echo "more of child $line" >&5
     ) &
-    # Where a file is believed to be missing, a line comes that is undone. Those that have the log open know nothing of that.
+    # Where a file is believed to be missing, a line is written and undone. The others that have the log open know nothing of it.
     (for file in log . .. /; do test -e $file || echo "never $line" >>log; done) 5>&- &
     for part in 1 2 3 4 5 6; do
         echo "parent $line, part $part" >&5

@@ -40,7 +40,8 @@ fn processes_append_to_one_file_and_no_line_is_lost() {
     decided_late(&LOG, prepare_log);
 }
 
-/// To the kernel the log would be as long as with the line that is undone, until a process asks.
+/// The line waits in the view. Were it written and then undone, the kernel would take the log to be longer than it is, and the
+/// next append would leave a hole.
 #[test]
 fn who_appends_learns_where_a_file_ends_that_has_gone_back() {
     as_each_user(|setting| {

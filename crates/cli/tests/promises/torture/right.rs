@@ -66,6 +66,24 @@ fn what_does_nothing_waits_for_no_decision() {
     });
 }
 
+/// Its descriptor has a path, by which the file is given a name.
+#[test]
+fn a_file_without_a_name_is_named_at_once() {
+    const PROGRAM: &str = r#"
+import ctypes, os
+HERE, FOLLOW = -100, 0x400
+for number in range(5):
+    made = os.open(".", os.O_TMPFILE | os.O_RDWR, 0o600)
+    path = b"/proc/self/fd/%d" % made
+    assert ctypes.CDLL(None).linkat(HERE, path, HERE, b"named%d" % number, FOLLOW) == 0
+    os.stat("named%d" % number)
+"#;
+    for (calls, waits) in waits_in("linkat", &["python3", "-c", PROGRAM], |_| has("python3")) {
+        // Where the machine is busy, a thread may not come past its call in time.
+        assert!(calls >= 5 && 2 * waits < calls, "{waits} of {calls} wait");
+    }
+}
+
 /// Runs a command plainly, then with every call guessed right that can be, and then with some guessed wrong. Each guess
 /// is decided after 30 ms, and in each run something has to wait for that.
 pub(super) fn late(command: &[&str], prepare: impl Fn(&Setting) -> bool) {

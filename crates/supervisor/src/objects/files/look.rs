@@ -142,7 +142,7 @@ impl Share {
     }
 }
 
-/// A path as text where it is text, and as bytes elsewhere.
+/// A path is written as text if it is text, and as bytes if not.
 mod any_path {
     use std::ffi::OsString;
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
