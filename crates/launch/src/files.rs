@@ -21,6 +21,8 @@ use surmise_view::{Notifier, View};
 enum FilesOrder {
     /// Make a mark.
     Mark { process: i32, has_borne: bool },
+    /// A process with a mark may have several threads.
+    NoteThreads { process: i32 },
     /// What these marks have changed stays.
     Settle(Vec<u64>),
     /// Calls that wait on behalf of these marks fail.
@@ -141,6 +143,11 @@ impl Files for UndecidedFiles {
         self.order(FilesOrder::Mark { process, has_borne })
     }
 
+    fn note_threads(&self, process: Pid) -> io::Result<()> {
+        let process = process.as_raw_nonzero().get();
+        self.order(FilesOrder::NoteThreads { process }).map(drop)
+    }
+
     fn settle(&self, marks: &[u64]) -> io::Result<Effort> {
         self.decide(&FilesOrder::Settle(marks.to_vec()))
     }
@@ -232,6 +239,10 @@ impl UndoLog {
                     let looks: Vec<_> = looks.into_iter().map(touching::to_view).collect();
                     let found = view.touches(&looks, &elsewhere);
                     found.map(|found| FilesReport::Touches(touching::from_view(found)))
+                }
+                FilesOrder::NoteThreads { process } => {
+                    notifier.note_threads(view, process.cast_unsigned());
+                    done(Ok(()))
                 }
                 FilesOrder::Settle(marks) => decided(notifier.settle(view, &marks)),
                 FilesOrder::GiveUp(marks) => done(notifier.give_up(view, &marks)),

@@ -28,6 +28,7 @@ mod error;
 mod files;
 mod gate;
 mod held;
+mod inside;
 mod launch;
 mod limits;
 mod message;

@@ -43,6 +43,7 @@ mod world;
 pub use durability::{Durability, Verdict};
 pub use error::SupervisorError;
 pub use filter::{Interests, Reach};
+pub use machine::Inside;
 pub use master::{Master, Wish};
 pub use objects::files::{End, Files, Look, Manner, Share, Target, Touches};
 pub use sources::Guessing;

@@ -21,6 +21,7 @@ mod readiness;
 mod removing;
 mod seen;
 mod signals;
+mod sizes;
 pub(crate) mod task;
 mod zombies;
 
@@ -51,6 +52,8 @@ use input::calls::{self, Reach};
 use input::readers::Readers;
 use parting::Partings;
 use seen::Seen;
+use sizes::Held;
+pub use sizes::Inside;
 
 /// How long a thread may take to come past the call that it is in: another one waits for that.
 const PASSING: Duration = Duration::from_millis(10);
@@ -72,6 +75,7 @@ pub(crate) struct Machine {
     caller: Cell<Option<(Pid, Option<Pid>)>>,
     partings: Partings,
     handlers: Handlers,
+    held: Held,
 }
 
 /// What was learnt of a domain in which tasks may be given guesses.
@@ -120,7 +124,14 @@ impl Machine {
             caller: Cell::new(None),
             partings: Partings::default(),
             handlers: Handlers::default(),
+            held: Held::default(),
         }
+    }
+
+    /// Has a process inside the domain look at files.
+    pub(crate) fn looking_by(mut self, inside: Option<Box<dyn Inside>>) -> Self {
+        self.held.inside = inside;
+        self
     }
 
     /// What to poll for calls; nothing once no thread can call any more.

@@ -53,8 +53,8 @@ pub(crate) struct Ending {
 /// What a task does to an object whose kind takes part in that.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Act {
-    /// It changes files of the view, and moves these positions.
-    Change([Option<Moving>; 2]),
+    /// It changes files of the view.
+    Change(Changing),
     /// It writes to a stream of the domain, which does not happen: the bytes are held.
     Put {
         descriptor: u64,
@@ -72,6 +72,15 @@ pub(crate) enum Act {
     /// It asks what is ready. Where that are pipes inside the domain on which something is undecided, it does not happen: the
     /// caller is told.
     Ask,
+}
+
+/// What comes with a change of files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Changing {
+    /// The positions that the call moves.
+    pub(crate) moved: [Option<Moving>; 2],
+    /// The descriptor of the file whose data it changes, unless it cuts the file.
+    pub(crate) written: Option<u64>,
 }
 
 /// A position that a call moves, of what a descriptor leads to.

@@ -111,9 +111,12 @@ impl<W: World> Objects<W> {
         let record = self.next_record();
         let mut kind = act.kind();
         let did = match act {
-            Act::Change(_) => self
-                .files
-                .change(world, member, call, (record, &apart.vessels))?,
+            Act::Change(changing) => {
+                let vessels = &apart.vessels;
+                let written = changing.written;
+                self.files
+                    .change(world, member, call, written, (record, vessels))?
+            }
             Act::Put { descriptor, bytes } => {
                 self.streams
                     .put(world, member, call, (*descriptor, *bytes))?

@@ -15,7 +15,7 @@ use surmise_sys::signals::{self, SignalFd};
 use crate::core::Core;
 use crate::durability::{Durability, Durable};
 use crate::error::{SupervisorError, fail};
-use crate::machine::{Machine, task};
+use crate::machine::{Inside, Machine, task};
 use crate::master::{Master, Wish};
 use crate::objects::files::Files;
 use crate::sources::Guessing;
@@ -28,6 +28,8 @@ pub struct Parts {
     pub guessing: Vec<Guessing>,
     /// The undo log of the domain's files, where tasks may be given guesses.
     pub files: Option<Box<dyn Files>>,
+    /// A process that looks at files of the view. Without it, a task that depends on something undecided writes to no file.
+    pub inside: Option<Box<dyn Inside>>,
     /// What orders durability.
     pub durability: Option<Box<dyn Durability>>,
     /// Answers calls that are refused; without it the filter does.
@@ -69,7 +71,7 @@ impl Supervisor {
             signals::block(&[Signal::CHILD]).and_then(|_| SignalFd::new(&[Signal::CHILD]))
         });
         let tracees = tracees.transpose().map_err(fail("watch tracees"))?;
-        let machine = Machine::new(listener, parts.observer, guesses);
+        let machine = Machine::new(listener, parts.observer, guesses).looking_by(parts.inside);
         let sources = parts.guessing.iter().map(Guessing::source).collect();
         let durable = parts.durability.map(Durable::new);
         Ok(Self {

@@ -13,6 +13,7 @@ mod readiness;
 mod removing;
 mod shutting;
 mod signals;
+mod sizes;
 
 use std::fmt;
 use std::io;
@@ -76,6 +77,7 @@ pub(crate) use readiness::{Asking, Told};
 pub(crate) use removing::{Removes, ToTell};
 pub(crate) use shutting::{Shut, Shutting, Still};
 pub(crate) use signals::Signals;
+pub(crate) use sizes::Sizes;
 
 /// What is there when a call of a process is met.
 #[derive(Debug)]
@@ -103,6 +105,7 @@ pub(crate) trait World:
     > + Asking
     + Reaching
     + Shutting
+    + Sizes
     + Claims
     + Sized
 {

@@ -118,6 +118,11 @@ impl Notifier {
         Ok(view.mark(process, has_borne)?.0)
     }
 
+    /// [`View::note_threads`].
+    pub fn note_threads(&self, view: &View, process: u32) {
+        view.note_threads(process);
+    }
+
     /// [`View::settle`]. Calls that wait for that go on.
     ///
     /// # Errors
@@ -183,7 +188,8 @@ impl Notifier {
     }
 
     /// [`View::undo`], the newest mark first. The processes stand still, outside of calls, and the caller is no thread
-    /// of the server.
+    /// of the server. To the kernel an open file stays as long as it was until somebody asks, and a process that appends writes there:
+    /// so somebody has to ask before any process goes on.
     ///
     /// # Errors
     /// As there, or what the kernel says; then the domain must end.

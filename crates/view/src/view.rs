@@ -25,6 +25,7 @@ mod openers;
 mod opening;
 mod outside;
 mod passthrough;
+mod postponing;
 mod programs;
 mod reads;
 mod relocate;

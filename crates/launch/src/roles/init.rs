@@ -27,6 +27,7 @@ use crate::capabilities;
 use crate::command::{Execution, Hearing};
 use crate::dial::Switchboard;
 use crate::gate;
+use crate::inside;
 use crate::message::{Failure, Handed, Listened, Listening, Order, Report};
 use crate::mounts;
 use crate::proc::Superuser;
@@ -46,8 +47,8 @@ pub(crate) struct Init<'a> {
     pub(crate) root: Root,
     /// To the relay process: the domain's terminal.
     pub(crate) relay: Link,
-    /// To the supervisor: the listener.
-    pub(crate) listener: Option<Link>,
+    /// To the supervisor: the listener. From there: files to look at.
+    pub(crate) supervisor: Option<Link>,
     /// The processes that the domain cannot do without, as pidfds: the view, the relay process
     /// and the supervisor.
     pub(crate) outside: Vec<OwnedFd>,
@@ -117,7 +118,7 @@ impl Init<'_> {
         if let Root::View(device) = &self.root {
             all.push(device.as_fd());
         }
-        all.extend(self.listener.iter().map(AsFd::as_fd));
+        all.extend(self.supervisor.iter().map(AsFd::as_fd));
         all.extend(self.outside.iter().map(AsFd::as_fd));
         all.extend(self.gate.iter().flat_map(InitGate::descriptors));
         all
@@ -170,6 +171,9 @@ impl Init<'_> {
         command.go();
         self.take_listener(&command, &processes)?;
         capabilities::confine().map_err(Failure::at("drop capabilities"))?;
+        if let Some(supervisor) = &self.supervisor {
+            inside::serve(supervisor.as_fd()).map_err(Failure::at("start a thread"))?;
+        }
         Ok(Running {
             init: self,
             processes,
@@ -305,7 +309,7 @@ impl Init<'_> {
             let diagnostics =
                 || network::diagnostics().map_err(Failure::at("open a socket for sock_diag"));
             // If either has died, its end is the first event.
-            if let Some(hearer) = &self.listener {
+            if let Some(hearer) = &self.supervisor {
                 let _ = hearer.send(&listened);
                 let _ = hearer.send_descriptor(listener.as_fd());
                 let _ = hearer.send_descriptor(diagnostics()?.as_fd());

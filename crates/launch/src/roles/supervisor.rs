@@ -20,6 +20,7 @@ use surmise_sync::{Counted, Epochs, Reasons, Syncer};
 use surmise_sys::seccomp::Listener;
 
 use crate::files::UndecidedFiles;
+use crate::inside::Insider;
 use crate::message::{Failure, receive_listener};
 use crate::refusals::{Telling, in_messages, observer};
 
@@ -79,7 +80,7 @@ impl Did {
 pub(crate) struct SupervisorProcess {
     /// To control; control's end is closed when control dies, and says no more when the domain has ended.
     pub(crate) control: Link,
-    /// From pid 1: the listener.
+    /// From pid 1: the listener. To there: files to look at.
     pub(crate) init: Link,
     /// Where guesses come from.
     pub(crate) guessing: Vec<Guessing>,
@@ -109,7 +110,7 @@ impl SupervisorProcess {
         let ordered = self.synchrony;
         let (guessing, files) = (self.guessing, self.files);
         let supervised = detach(&control).and_then(|()| {
-            let Some((listened, listener, diagnostics)) = receive_listener(self.init)? else {
+            let Some((listened, listener, diagnostics)) = receive_listener(&self.init)? else {
                 return Ok(Outcome::default());
             };
             let observer = observer(self.telling.as_ref(), listened, (&tally, diagnostics))?;
@@ -118,6 +119,7 @@ impl SupervisorProcess {
             let parts = Parts {
                 guessing,
                 files,
+                inside: Some(Box::new(Insider(self.init))),
                 durability,
                 observer,
             };

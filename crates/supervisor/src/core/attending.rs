@@ -15,7 +15,7 @@ use crate::call::Call;
 use crate::durability::{DOMAIN, Verdict};
 use crate::error::{SupervisorError, fail, refused};
 use crate::kind::Kind;
-use crate::meeting::{Act, Meeting};
+use crate::meeting::{Act, Changing, Meeting};
 use crate::member::Member;
 use crate::object::Did;
 use crate::objects::files::Touch;
@@ -299,7 +299,7 @@ impl<W: World> Core<W> {
         if kind == Kind::Pipe {
             self.wake_sleepers()?;
         }
-        if let Act::Change(moved) = act
+        if let Act::Change(Changing { moved, .. }) = act
             && let Some(member) = self.members.get_mut(&process)
         {
             if matches!(did, Did::Accesses { .. }) {

@@ -7,7 +7,7 @@ use super::Core;
 use crate::call::Call;
 use crate::error::{SupervisorError, fail};
 use crate::kind::Kind;
-use crate::meeting::{Act, Meeting, Moving};
+use crate::meeting::{Act, Changing, Meeting, Moving};
 use crate::object::Did;
 use crate::world::World;
 
@@ -34,14 +34,14 @@ impl<W: World> Core<W> {
             Meeting::Note(Change::Position(number)) if is_shared(number) => {
                 Meeting::Move(number as u64)
             }
-            Meeting::Act(Act::Change(moved)) => {
-                let moved = moved.map(|moving| match moving {
+            Meeting::Act(Act::Change(changing)) => {
+                let moved = changing.moved.map(|moving| match moving {
                     Some(Moving::Own(number)) if is_shared(number) => {
                         Some(Moving::Shared(number as u64))
                     }
                     moving => moving,
                 });
-                Meeting::Act(Act::Change(moved))
+                Meeting::Act(Act::Change(Changing { moved, ..changing }))
             }
             met => met,
         }
@@ -55,7 +55,7 @@ impl<W: World> Core<W> {
         act: &Act,
     ) -> Result<bool, SupervisorError> {
         let moved = match act {
-            Act::Change(moved) => *moved,
+            Act::Change(changing) => changing.moved,
             Act::Put { .. } | Act::Send { .. } | Act::Take(_) | Act::Ask => [None; 2],
         };
         for moving in moved.into_iter().flatten() {

@@ -267,6 +267,7 @@ impl Run {
         assert!(self.core.is_settled());
         let state = self.state.borrow();
         assert!(state.is_at_rest(), "{state:?}");
+        assert!(state.beliefs.held.is_empty(), "{state:?}");
     }
 }
 

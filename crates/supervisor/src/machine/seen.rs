@@ -55,6 +55,8 @@ pub(crate) struct Seen {
     parents: HashSet<Pid>,
     /// Those that have had several threads.
     threaded: HashSet<Pid>,
+    /// Whether processes may have a table of descriptors in common.
+    shares_tables: bool,
 }
 
 impl Seen {
@@ -104,13 +106,7 @@ impl Seen {
         if bears {
             self.parents.extend(task::process_of(thread)?);
         }
-        let bears_thread = match name {
-            Syscall::Clone => arguments[0] & task::CLONE_THREAD != 0,
-            // What it bears stands in memory.
-            Syscall::Clone3 => true,
-            _ => false,
-        };
-        if bears_thread {
+        if name == Syscall::Clone && arguments[0] & task::CLONE_THREAD != 0 {
             self.threaded.extend(task::process_of(thread)?);
         }
         Ok(())
@@ -132,10 +128,6 @@ impl Seen {
 
     /// As [`Self::look`], at what its arguments alone tell.
     pub(crate) fn look_at(&mut self, name: Syscall, arguments: &[u64; 6]) {
-        /// CLONE_VM of clone(2).
-        const MEMORY: u64 = 0x100;
-        /// CLONE_PIDFD of clone(2).
-        const PIDFD: u64 = 0x1000;
         /// PR_SET_SECCOMP of prctl(2).
         const SET_SECCOMP: u64 = 22;
         /// SOL_SOCKET, SO_RCVLOWAT and SO_PEEK_OFF of setsockopt(2).
@@ -146,9 +138,7 @@ impl Seen {
         let [_, command, option, ..] = *arguments;
         match name {
             Syscall::Shmat | Syscall::IoSetup => self.suspicions.shared_memory = true,
-            Syscall::Clone if arguments[0] & (MEMORY | task::CLONE_THREAD) == MEMORY => {
-                self.suspicions.sharing_children = true;
-            }
+            Syscall::Clone => self.look_at_birth(arguments[0]),
             Syscall::Vfork => self.suspicions.sharing_children = true,
             Syscall::InotifyAddWatch => self.has_watches = true,
             // F_SETLEASE, F_NOTIFY of fcntl(2).
@@ -166,10 +156,9 @@ impl Seen {
             Syscall::Setsockopt if command as u32 == SOCKET && ODD.contains(&(option as u32)) => {
                 self.has_odd_sockets = true;
             }
-            // By a pidfd, which CLONE_PIDFD asks for, too; by what is undone or let go at the end of a process.
+            // By a pidfd; by what is undone or let go at the end of a process.
             Syscall::PidfdOpen | Syscall::Flock | Syscall::MqNotify => self.may_notice_ends = true,
             Syscall::Semop | Syscall::Semtimedop => self.may_notice_ends = true,
-            Syscall::Clone if arguments[0] & PIDFD != 0 => self.may_notice_ends = true,
             Syscall::Unshare | Syscall::Setns => self.suspicions.namespaces = true,
             Syscall::Seccomp => self.suspicions.filters = self.filters,
             Syscall::Prctl if arguments[0] == SET_SECCOMP => self.suspicions.filters = self.filters,
@@ -181,6 +170,18 @@ impl Seen {
             Syscall::Fcntl if matches!(command as u32, 37 | 38) => self.may_notice_ends = true,
             _ => {}
         }
+    }
+
+    /// A call of clone(2) with these flags.
+    fn look_at_birth(&mut self, flags: u64) {
+        /// CLONE_VM, CLONE_FILES and CLONE_PIDFD.
+        const MEMORY: u64 = 0x100;
+        const FILES: u64 = 0x400;
+        const PIDFD: u64 = 0x1000;
+        let is_process = flags & task::CLONE_THREAD == 0;
+        self.suspicions.sharing_children |= is_process && flags & MEMORY != 0;
+        self.shares_tables |= is_process && flags & FILES != 0;
+        self.may_notice_ends |= flags & PIDFD != 0;
     }
 
     /// Whether a process may have another root than its domain: then it has no /proc, by which its directory
@@ -243,6 +244,11 @@ impl Seen {
     /// Whether a process may have several threads.
     pub(crate) fn has_threads(&self, process: Pid) -> bool {
         self.threaded.contains(&process)
+    }
+
+    /// Whether somebody else may close a descriptor of a process, or open another file by it.
+    pub(crate) fn may_share_descriptors(&self, process: Pid) -> bool {
+        self.shares_tables || self.has_threads(process)
     }
 
     /// Whether a process may share what it has open with others: its children, or a process that was sent it.

@@ -12,6 +12,7 @@ mod look;
 mod looking;
 mod recollection;
 mod under_way;
+mod written;
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -38,6 +39,7 @@ pub(crate) use look::{Reach, Touch};
 use looking::Met;
 use recollection::Recollection;
 use under_way::UnderWay;
+use written::Written;
 
 /// Keeps the undo log of a domain's files; its descriptor is readable when a call waits there until
 /// nothing is undecided.
@@ -49,6 +51,12 @@ pub trait Files: AsFd + fmt::Debug {
     /// # Errors
     /// There is no mark: nothing may be changed that might have to be undone.
     fn mark(&self, process: Pid, has_borne: bool) -> io::Result<u64>;
+
+    /// A process that has a mark may have several threads: nobody can tell then which file a call writes to.
+    ///
+    /// # Errors
+    /// The domain cannot go on.
+    fn note_threads(&self, process: Pid) -> io::Result<()>;
 
     /// What these marks have changed stays: nothing else that is undecided lies below it. Returns how many requests to the view
     /// have waited for decisions so far, and how long altogether.
@@ -114,7 +122,10 @@ pub(crate) struct ViewFiles {
     marks: BTreeMap<UndoId, Mark>,
     /// Processes of which the log was told that they share what they had open; what they have opened since is their own.
     told: HashSet<Pid>,
+    /// Likewise that they may have several threads.
+    threaded: HashSet<Pid>,
     under_way: UnderWay,
+    written: Written,
     /// Of the call that was looked at last and was not let go.
     met: Option<Met>,
     recollection: Recollection,
@@ -137,7 +148,9 @@ impl ViewFiles {
             files,
             marks: BTreeMap::new(),
             told: HashSet::new(),
+            threaded: HashSet::new(),
             under_way: UnderWay::default(),
+            written: Written::default(),
             met: None,
             recollection: Recollection::default(),
             idle: Vec::new(),
@@ -182,41 +195,72 @@ impl ViewFiles {
         self.marks.values().map(Mark::object).collect()
     }
 
-    /// Sees to it that what a process is about to change can be undone. `vessels`: the processes that hold images.
+    /// Sees to it that what a process is about to change can be undone. `written`: the descriptor of a file whose data change.
+    /// `vessels`: the processes that hold images.
     pub(crate) fn change<W: World>(
         &mut self,
         world: &mut W,
         member: &Member<W>,
         call: &Call,
+        written: Option<u64>,
         (record, vessels): (UndoId, &[Pid]),
     ) -> io::Result<Did> {
         if self.met(call).is_some_and(|met| met.overtakes) {
             return Ok(Did::Wait);
         }
+        let process = member.pid();
         let newest = member.newest_record();
-        if newest.is_some_and(|newest| self.marks.contains_key(&newest)) {
+        let newest = newest.and_then(|newest| self.marks.get(&newest)).copied();
+        if newest.is_none() && !world.is_alone(process, vessels)? {
+            return Ok(Did::Wait);
+        }
+        let is_threaded = world.may_exchange(process);
+        // Where that is so, the view has calls wait whose changes others might see.
+        let written = written.filter(|_| !is_threaded);
+        let held = match written {
+            Some(descriptor) => world.hold(process, descriptor)?,
+            None => None,
+        };
+        if written.is_some() && held.is_none() {
+            return Ok(Did::Wait);
+        }
+        let mark = match newest {
+            Some(mark) => Some(mark),
+            None => self.mark(world, process)?,
+        };
+        let Some(mark) = mark else {
+            if let Some(file) = held {
+                self.written.forget(world, file);
+            }
+            return Ok(Did::Wait);
+        };
+        if is_threaded && self.threaded.insert(process) {
+            self.of_mark()?.note_threads(process)?;
+        }
+        if let Some(file) = held {
+            self.written.note(mark.number, file);
+        }
+        if newest.is_some() {
             // It depends on all that is below. What it has gained since with the same image the mark's object has taken, too;
             // and once another process had met the mark, it could gain nothing without a newer image.
             return Ok(Did::Known(Answer::Continue));
         }
-        let process = member.pid();
-        let Some(files) = &self.files else {
-            return Ok(Did::Wait);
-        };
-        if !world.is_alone(process, vessels)? {
-            return Ok(Did::Wait);
-        }
-        let has_borne = !self.told.contains(&process) && world.has_borne(process);
-        let Ok(number) = files.mark(process, has_borne) else {
-            return Ok(Did::Wait);
-        };
-        self.told.insert(process);
-        let mark = Mark { process, number };
         self.marks.insert(record, mark);
         Ok(Did::Accesses {
             object: mark.object(),
             answer: Answer::Continue,
         })
+    }
+
+    /// A new mark of a process; `None` if there can be none.
+    fn mark<W: World>(&mut self, world: &mut W, process: Pid) -> io::Result<Option<Mark>> {
+        let Some(files) = &self.files else {
+            return Ok(None);
+        };
+        let has_borne = !self.told.contains(&process) && world.has_borne(process);
+        let number = files.mark(process, has_borne).ok();
+        self.told.extend(number.map(|_| process));
+        Ok(number.map(|number| Mark { process, number }))
     }
 
     /// A process is about to be stopped, or has been. A thread that waits in the view would never stop.
@@ -245,8 +289,15 @@ impl ViewFiles {
         let taken = taken.ok_or_else(|| bug("there is no such mark"))?;
         self.idle.extend(taken.iter().map(Mark::object));
         // Of a process without marks the log forgets it, too.
-        let Self { told, marks, .. } = self;
-        told.retain(|process| marks.values().any(|mark| mark.process == *process));
+        let Self {
+            told,
+            threaded,
+            marks,
+            ..
+        } = self;
+        for told in [told, threaded] {
+            told.retain(|process| marks.values().any(|mark| mark.process == *process));
+        }
         if marks.is_empty() {
             // Until there is a mark again, nobody looks what changes under a call's way. What a call was found to touch that
             // waits until now may be something else by then.
@@ -270,15 +321,16 @@ impl<W: World> ObjectKind<W> for ViewFiles {
         Kind::ChangedFile
     }
 
-    fn undo(&mut self, _: &mut W, records: &[UndoId]) -> io::Result<()> {
+    fn undo(&mut self, world: &mut W, records: &[UndoId]) -> io::Result<()> {
         let marks = self.take(records)?;
         self.waited = self.of_mark()?.undo(&marks)?;
-        Ok(())
+        self.written.undo(world, &marks)
     }
 
-    fn release(&mut self, _: &mut W, records: &[UndoId]) -> io::Result<()> {
+    fn release(&mut self, world: &mut W, records: &[UndoId]) -> io::Result<()> {
         let marks = self.take(records)?;
         self.waited = self.of_mark()?.settle(&marks)?;
+        self.written.settle(world, &marks);
         Ok(())
     }
 

@@ -78,7 +78,7 @@ impl<'v> Change<'v> {
             if kill {
                 core.drop_privileges(facts, id)?;
             }
-            core.check_unshared(id)
+            core.check_written(id)
         })
     }
 

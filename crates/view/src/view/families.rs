@@ -18,6 +18,8 @@ pub(super) struct Families(HashMap<u32, Family>);
 struct Family {
     /// What the process opened before this mark it may share with its children.
     shared_before: Option<MarkId>,
+    /// Whether the process has several threads.
+    is_threaded: bool,
     /// The process' threads, by their numbers where the device was opened, once they were asked for.
     own: Option<HashSet<u32>>,
 }
@@ -26,12 +28,23 @@ impl Families {
     /// A process has a new mark, given here where the process has borne children since its last. It may have other threads
     /// than then.
     pub(super) fn put(&mut self, process: u32, shared_before: Option<MarkId>) {
-        let before = self.shared_before(process);
-        let family = Family {
-            shared_before: shared_before.or(before),
-            ..Family::default()
-        };
-        self.0.insert(process, family);
+        let family = self.0.entry(process).or_default();
+        family.shared_before = shared_before.or(family.shared_before);
+        family.own = None;
+    }
+
+    /// A process with a mark has several threads.
+    pub(super) fn note_threads(&mut self, process: u32) {
+        if let Some(family) = self.0.get_mut(&process) {
+            family.is_threaded = true;
+        }
+    }
+
+    /// Whether a process has a mark and one thread.
+    pub(super) fn has_one_thread(&self, process: u32) -> bool {
+        self.0
+            .get(&process)
+            .is_some_and(|family| !family.is_threaded)
     }
 
     /// Forgets the others.

@@ -10,15 +10,16 @@
 //! data are undone by the map alone.
 //!
 //! Two kinds of change cannot be undone. A file that other processes have open may be mapped by them, and they would
-//! see changed data without a request. And there may be no space left for a copy. Such a change is [`Postponed`]
-//! until something is decided.
+//! see changed data without a request. And there may be no space left for a copy. Such a change is [`surmise_fuse::Postponed`]
+//! until something is decided. What a process with a mark and one thread writes by a call is none of the first kind: the caller of
+//! this module lets the process write only where nobody else has the file mapped. Of several threads nobody can tell which file they
+//! write to, since one may exchange another's descriptor.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 
 use rustix::io::Errno;
-use surmise_fuse::Postponed;
 
 use super::core::{Core, now};
 use super::facts::Step;
@@ -32,8 +33,6 @@ use crate::types::{MarkId, NodeId, Timestamp};
 thread_local! {
     /// The thread on whose behalf this one serves the view: 0 for the kernel's own, nothing outside of requests.
     static CALLER: Cell<Option<u32>> = const { Cell::new(None) };
-    /// What had been decided when this thread first postponed a request that it has not asked about since.
-    static POSTPONED: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
 /// The thread on whose behalf this one serves the view, if it is one.
@@ -105,6 +104,11 @@ impl View {
             .families
             .put(process, has_borne.then_some(mark));
         Ok(mark)
+    }
+
+    /// A process that has a mark has several threads.
+    pub fn note_threads(&self, process: u32) {
+        self.locked().undecided.families.note_threads(process);
     }
 
     /// What these marks have changed stays. They are gone.
@@ -186,19 +190,6 @@ impl View {
     pub fn serves(&self, thread: u32) {
         CALLER.set(Some(thread));
     }
-
-    /// Whether a request that was postponed by this thread may have its answer by now.
-    pub(crate) fn is_decided(&self) -> bool {
-        let core = self.locked();
-        let then = POSTPONED.take();
-        let is_decided =
-            !core.is_marked() || then.is_some_and(|then| then != core.undecided.decided);
-        drop(core);
-        if !is_decided {
-            self.decider.ask();
-        }
-        is_decided
-    }
 }
 
 impl Core {
@@ -211,7 +202,7 @@ impl Core {
     /// call is served.
     ///
     /// # Errors
-    /// [`Postponed`] where the change would lie on one that is undecided and not the caller's; else what
+    /// [`surmise_fuse::Postponed`] where the change would lie on one that is undecided and not the caller's; else what
     /// writing the log failed with.
     pub(super) fn perform(&mut self, mut records: Vec<Record>, time: Timestamp) -> io::Result<()> {
         if self.is_marked() {
@@ -229,7 +220,7 @@ impl Core {
     /// The mark whose a change of a node's data is.
     ///
     /// # Errors
-    /// [`Postponed`] as for [`Core::perform`].
+    /// [`surmise_fuse::Postponed`] as for [`Core::perform`].
     pub(super) fn changer(&mut self, id: NodeId) -> io::Result<Option<MarkId>> {
         if !self.is_marked() {
             return Ok(None);
@@ -243,6 +234,18 @@ impl Core {
                 self.undecided.waited.insert((id, None));
                 Err(self.postponed())
             }
+        }
+    }
+
+    /// Refuses a change of data by a call that others might see.
+    pub(super) fn check_written(&mut self, id: NodeId) -> Step<()> {
+        let mark = self.changer(id)?;
+        let undecided = &self.undecided;
+        let process = mark.and_then(|mark| undecided.marks.get(&mark));
+        match (process, caller()) {
+            // A page that the kernel writes back was changed by no call.
+            (Some(process), Some(1..)) if undecided.families.has_one_thread(*process) => Ok(()),
+            _ => self.check_unshared(id),
         }
     }
 
@@ -429,38 +432,20 @@ impl Core {
         !openers
             .all(|opener| families.is_own(process, opener.thread) && opener.mark >= shared_before)
     }
-
-    /// What a change fails with where undecided ones may take the space that it lacks.
-    pub(super) fn without_space(&self, error: io::Error) -> io::Error {
-        match error.raw_os_error().map(Errno::from_raw_os_error) {
-            Some(Errno::NOSPC | Errno::DQUOT) if self.is_marked() && !self.is_concealing() => {
-                self.postponed()
-            }
-            _ => error,
-        }
-    }
-
-    /// What a call fails with that has to wait for a decision.
-    fn postponed(&self) -> io::Error {
-        let undecided = &self.undecided;
-        let is_given_up = undecided.is_abandoned
-            || self.hinders_decision()
-            || match CALLER.get() {
-                // The kernel lets no data go of a file while it writes some back, so an undoing would wait for that.
-                Some(0) => !undecided.gives_up.is_empty(),
-                Some(thread) => undecided.gives_up_of(undecided.families.known(thread)),
-                None => undecided.gives_up_of(undecided.marks.values().next_back().copied()),
-            };
-        if is_given_up {
-            return Errno::INTR.into();
-        }
-        let then = POSTPONED.get().unwrap_or(undecided.decided);
-        POSTPONED.set(Some(then.min(undecided.decided)));
-        Postponed.into()
-    }
 }
 
 impl Undecided {
+    /// Whether calls of the thread that is served fail that would wait for a decision.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.is_abandoned
+            || match CALLER.get() {
+                // The kernel lets no data go of a file while it writes some back, so an undoing would wait for that.
+                Some(0) => !self.gives_up.is_empty(),
+                Some(thread) => self.gives_up_of(self.families.known(thread)),
+                None => self.gives_up_of(self.marks.values().next_back().copied()),
+            }
+    }
+
     /// Whether a process is about to be rolled back, or stopped.
     fn gives_up_of(&self, process: Option<u32>) -> bool {
         let mut marks = self.gives_up.union(&self.gives_way);

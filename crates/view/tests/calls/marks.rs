@@ -134,6 +134,51 @@ fn data_that_others_may_have_mapped_wait_for_a_decision() {
     view.write(file.node, 0, b"six", false).unwrap();
 }
 
+/// The caller of the view has looked that nobody else has the file mapped, but for threads that may exchange a descriptor.
+#[test]
+fn what_a_process_with_one_thread_writes_by_a_call_does_not_wait() {
+    let world = World::new();
+    let view = world.view();
+    let file = lookup(&view, NodeId::ROOT, "file");
+    let (own, other, kernel) = (std::process::id(), 1, 0);
+    for opener in [own, other] {
+        let opened = OpenHow {
+            reads: true,
+            opener,
+            ..OpenHow::default()
+        };
+        view.open_file(file.node, opened).unwrap();
+    }
+    let write = |caller| {
+        view.serves(caller);
+        view.write(file.node, 0, b"two", false)
+    };
+    let cut = || {
+        let size = Some(1);
+        let cut = SetAttributes {
+            size,
+            ..SetAttributes::default()
+        };
+        view.set_attributes(file.node, cut)
+    };
+    for is_threaded in [false, true] {
+        let mark = view.mark(own, false).unwrap();
+        if is_threaded {
+            view.note_threads(own);
+        }
+        assert_eq!(write(own).is_err_and(waits), is_threaded);
+        assert!(cut().is_err_and(waits));
+        assert!(
+            write(kernel).is_err_and(waits),
+            "others may have a page of it"
+        );
+        // A later mark is as the first.
+        let later = view.mark(own, false).unwrap();
+        assert_eq!(write(own).is_err_and(waits), is_threaded);
+        view.undo(&[later, mark]).unwrap();
+    }
+}
+
 #[test]
 fn what_is_undecided_is_not_committed() {
     let world = World::new();

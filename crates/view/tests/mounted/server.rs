@@ -30,6 +30,8 @@ pub struct Stage {
     real: PathBuf,
     state: PathBuf,
     pub view: View,
+    /// Where it is mounted.
+    pub point: PathBuf,
 }
 
 pub fn run(place: &Path) {
@@ -51,15 +53,20 @@ pub fn serve(
         ..ViewConfig::new(state.clone(), real.clone())
     };
     let view = View::open(config).unwrap();
-    let stage = Stage { real, state, view };
     let point = place.join("mount");
     let server = Server::new(mount_device(&point), 2);
+    let stage = Stage {
+        real,
+        state,
+        view,
+        point,
+    };
     let notifier = server.notifier();
     thread::scope(|scope| {
         let serving = scope.spawn(|| server.serve(&stage.view));
         let client = Client::start(place, program);
         let ended = scope.spawn(|| direct(&stage, &notifier, client)).join();
-        unmount(&point, UnmountFlags::DETACH).unwrap();
+        unmount(&stage.point, UnmountFlags::DETACH).unwrap();
         serving.join().unwrap().unwrap();
         if let Err(panic) = ended {
             std::panic::resume_unwind(panic);

@@ -1,8 +1,9 @@
 //! Changes of a task are undone while it stands still between calls.
 
 use std::path::Path;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 
+use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 use surmise_view::Notifier;
 
 use crate::server::{Client, Stage};
@@ -42,20 +43,9 @@ fn direct(stage: &Stage, notifier: &Notifier, mut client: Client) {
     client.say("look");
     assert!(asked.try_recv().is_err(), "nothing had to wait");
 
-    client.hear("shares");
-    let mark = notifier.mark(view, process, true).unwrap();
-    client.say("write");
-    asked.recv_timeout(PATIENCE).unwrap();
-    notifier.settle(view, &[mark]).unwrap();
-    client.hear("is undone");
-    let mark = notifier.mark(view, process, true).unwrap();
-    client.say("write");
-    asked.recv_timeout(PATIENCE).unwrap();
-    assert!(!notifier.conceal(view, process), "a request is postponed");
-    notifier.give_up(view, &[mark]).unwrap();
-    client.hear("gave up");
-    notifier.undo(view, &[mark]).unwrap();
-    client.say("look");
+    share(stage, notifier, &mut client, &asked);
+    append(stage, notifier, &mut client);
+    assert!(asked.try_recv().is_err(), "nothing had to wait");
 
     client.hear("removes");
     let mark = notifier.mark(view, process, true).unwrap();
@@ -69,4 +59,44 @@ fn direct(stage: &Stage, notifier: &Notifier, mut client: Client) {
     notifier.undo(view, &[mark]).unwrap();
     client.say("look");
     client.end();
+}
+
+/// A file that somebody else has open, by a process with several threads.
+fn share(stage: &Stage, notifier: &Notifier, client: &mut Client, asked: &Receiver<()>) {
+    let (view, process) = (&stage.view, client.process());
+    client.hear("shares");
+    let mark = notifier.mark(view, process, true).unwrap();
+    notifier.note_threads(view, process);
+    client.say("write");
+    asked.recv_timeout(PATIENCE).unwrap();
+    notifier.settle(view, &[mark]).unwrap();
+    client.hear("is undone");
+    let mark = notifier.mark(view, process, true).unwrap();
+    notifier.note_threads(view, process);
+    client.say("write");
+    asked.recv_timeout(PATIENCE).unwrap();
+    assert!(!notifier.conceal(view, process), "a request is postponed");
+    notifier.give_up(view, &[mark]).unwrap();
+    client.hear("gave up");
+    notifier.undo(view, &[mark]).unwrap();
+    client.say("look");
+}
+
+/// Likewise, by a process with one thread.
+fn append(stage: &Stage, notifier: &Notifier, client: &mut Client) {
+    let (view, process) = (&stage.view, client.process());
+    client.hear("appends");
+    let mark = notifier.mark(view, process, true).unwrap();
+    client.say("write");
+    client.hear("appended");
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let file = rustix::fs::open(stage.point.join("own/file"), flags, Mode::empty()).unwrap();
+    notifier.undo(view, &[mark]).unwrap();
+    // The client does not ask how long the file is.
+    let asks = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
+    let size = rustix::fs::statx(&file, c"", asks, StatxFlags::SIZE)
+        .unwrap()
+        .stx_size;
+    assert_eq!(size, b"own data".len() as u64);
+    client.say("write");
 }

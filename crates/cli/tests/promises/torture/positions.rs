@@ -1,5 +1,7 @@
 //! S31: processes that share open files read and write where the others have stopped, and go back with them.
 
+use serde_json::Value;
+
 use super::right::{decided_late, waits_in};
 use super::{has, told, torture};
 use crate::setting::{Setting, as_each_user};
@@ -40,8 +42,7 @@ fn processes_append_to_one_file_and_no_line_is_lost() {
     decided_late(&LOG, prepare_log);
 }
 
-/// The line waits in the view. Were it written and then undone, the kernel would take the log to be longer than it is, and the
-/// next append would leave a hole.
+/// To the kernel the log would be longer than it is, and the next append would leave a hole.
 #[test]
 fn who_appends_learns_where_a_file_ends_that_has_gone_back() {
     as_each_user(|setting| {
@@ -50,28 +51,45 @@ fn who_appends_learns_where_a_file_ends_that_has_gone_back() {
             return;
         }
         let wanted: String = (1..=20).map(|line| format!("line {line}\n")).collect();
+        let mut lines_undone = 0;
         for _ in 0..3 {
             let mut arguments = vec!["run", "--dry-run", "--predict-right", "0.9:30ms:0.4"];
             arguments.extend(["--stats", "--json", "--", "perl", "log.pl"]);
             let got = setting.surmise(&arguments).outcome();
             got.assert_code(0).assert_stdout(&wanted);
             let undone = &told(&got.stderr)["speculation"]["undone"]["changed file"];
-            assert!(undone.as_u64() > Some(0), "no line was undone");
+            lines_undone += undone.as_u64().unwrap_or(0);
         }
+        // In a single run each line may happen to be right.
+        assert!(lines_undone > 0, "no line was undone");
     });
 }
 
-/// The others might have the log mapped, so each such write waits in the view.
+/// How long calls have waited because of changed files.
+fn waits_for_changes(setting: &Setting, command: &[&str]) -> Value {
+    let mut arguments = vec!["run", "--dry-run", "--predict-right", "1:30ms"];
+    arguments.extend(["--stats", "--json", "--"]);
+    arguments.extend(command);
+    let got = setting.surmise(&arguments).outcome();
+    got.assert_code(0);
+    told(&got.stderr)["speculation"]["waits"]["changed file"].clone()
+}
+
+#[test]
+fn nobody_waits_to_write_to_a_file_that_others_have_open() {
+    as_each_user(|setting| {
+        prepare_log(setting);
+        let waits = waits_for_changes(setting, &LOG);
+        assert!(waits["count"].as_u64().unwrap_or(0) < 3, "{waits}");
+    });
+}
+
+/// The others might have the log mapped, so each cut waits in the view.
 #[test]
 fn what_waits_in_the_view_is_told() {
     as_each_user(|setting| {
-        prepare_log(setting);
-        let mut arguments = vec!["run", "--dry-run", "--predict-right", "1:30ms"];
-        arguments.extend(["--stats", "--json", "--"]);
-        arguments.extend(LOG);
-        let got = setting.surmise(&arguments).outcome();
-        got.assert_code(0);
-        let waits = &told(&got.stderr)["speculation"]["waits"]["changed file"];
+        setting.scratch.file("cut.sh", include_str!("cut.sh"));
+        let waits = waits_for_changes(setting, &["sh", "cut.sh"]);
         assert!(waits["count"].as_u64() > Some(0), "{waits}");
         assert!(waits["time_us"].as_u64() > Some(0), "{waits}");
     });

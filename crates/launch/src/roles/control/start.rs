@@ -88,7 +88,7 @@ pub(super) fn start(
         control,
         root,
         relay: init_relay,
-        listener: init_supervisor,
+        supervisor: init_supervisor,
         outside,
         streams: inner,
         terminal,

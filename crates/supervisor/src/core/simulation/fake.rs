@@ -19,6 +19,7 @@ mod position;
 mod removing;
 mod sides;
 mod signals;
+mod sizes;
 mod state;
 mod task;
 

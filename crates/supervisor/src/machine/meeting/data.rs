@@ -17,7 +17,7 @@ use super::Met;
 use crate::kind::Kind;
 use crate::machine::seen::devices;
 use crate::machine::{Machine, task};
-use crate::meeting::{Act, Meeting, Moving, Wanted};
+use crate::meeting::{Act, Changing, Meeting, Moving, Wanted};
 use crate::member::Member;
 use crate::objects::input::Place;
 
@@ -86,13 +86,17 @@ fn writing(met: &Met<'_>) -> io::Result<Meeting> {
         Syscall::Pwritev2 => met.arguments[3] != OWN_POSITION,
         _ => false,
     };
-    Ok(match is_elsewhere {
-        true => Meeting::Act(Act::Change([None; 2])),
-        false => match whose_position(met, descriptor)? {
-            Some(moving) => Meeting::Act(Act::Change([Some(moving), None])),
-            None => Meeting::Wait,
-        },
-    })
+    let mut changing = Changing {
+        written: Some(descriptor),
+        ..Changing::default()
+    };
+    if !is_elsewhere {
+        let Some(moving) = whose_position(met, descriptor)? else {
+            return Ok(Meeting::Wait);
+        };
+        changing.moved[0] = Some(moving);
+    }
+    Ok(Meeting::Act(Act::Change(changing)))
 }
 
 /// Of both files the position moves where none is named.
@@ -102,9 +106,12 @@ fn copying(met: &Met<'_>) -> io::Result<Meeting> {
     if !is_plain || !may_be_written(met, to)? {
         return Ok(Meeting::Wait);
     }
-    let mut both = [None; 2];
+    let mut changing = Changing {
+        written: Some(to),
+        ..Changing::default()
+    };
     let ends = [(from, from_position), (to, to_position)];
-    for (one, (descriptor, position)) in both.iter_mut().zip(ends) {
+    for (one, (descriptor, position)) in changing.moved.iter_mut().zip(ends) {
         if position == 0 {
             *one = whose_position(met, descriptor)?;
             if one.is_none() {
@@ -112,7 +119,7 @@ fn copying(met: &Met<'_>) -> io::Result<Meeting> {
             }
         }
     }
-    Ok(Meeting::Act(Act::Change(both)))
+    Ok(Meeting::Act(Act::Change(changing)))
 }
 
 /// Whether a descriptor leads to a file that the view can give back, and that nobody else sees change.
@@ -172,8 +179,7 @@ fn device(met: &Met<'_>) -> io::Result<Option<u64>> {
     Ok(device.map(|(_, stat)| stat.st_rdev))
 }
 
-/// Whether others may have the file mapped. The kernel shows them what is written before it asks the view,
-/// where a change of data that they have open would wait.
+/// Whether others may have the file mapped: the kernel shows them what is written before it asks the view.
 fn is_mapped_elsewhere(met: &Met<'_>, descriptor: u64) -> io::Result<bool> {
     let inode = task::inode_of(met.process, descriptor)?;
     let (Some(device), Some(inode)) = (met.known.seen.names().device(), inode) else {

@@ -13,7 +13,7 @@ use super::Met;
 use crate::kind::Kind;
 use crate::machine::seen::devices;
 use crate::machine::task;
-use crate::meeting::{Act, Meeting};
+use crate::meeting::{Act, Changing, Meeting};
 use crate::objects::files::End;
 
 /// O_WRONLY, O_RDWR, O_CREAT, O_TRUNC of open(2), and the bit of O_TMPFILE that is its own.
@@ -129,7 +129,7 @@ fn opening(met: &Met<'_>, path: u64, flags: u64) -> Meeting {
     match end(met) {
         End::Unknown | End::Other => Meeting::Wait,
         End::Nothing | End::Directory | End::File | End::Link if changes => {
-            Meeting::Act(Act::Change([None; 2]))
+            Meeting::Act(Act::Change(Changing::default()))
         }
         End::Nothing | End::Directory | End::File | End::Link => Meeting::Pass(Kind::File),
     }
@@ -154,7 +154,7 @@ fn change(end: End) -> Meeting {
     match end {
         End::Unknown => Meeting::Wait,
         End::Nothing | End::Directory | End::File | End::Link | End::Other => {
-            Meeting::Act(Act::Change([None; 2]))
+            Meeting::Act(Act::Change(Changing::default()))
         }
     }
 }
@@ -178,7 +178,7 @@ fn followed_descriptor(met: &Met<'_>, path: u64) -> Option<u64> {
 fn served(met: &Met<'_>, number: u64) -> io::Result<Meeting> {
     Ok(
         match met.known.seen.names().is_served(met.process, number)? {
-            true => Meeting::Act(Act::Change([None; 2])),
+            true => Meeting::Act(Act::Change(Changing::default())),
             false => Meeting::Wait,
         },
     )
@@ -207,7 +207,7 @@ fn linking_open(met: &Met<'_>, path: u64) -> io::Result<Meeting> {
 fn linking(ends: [End; 2]) -> Meeting {
     match ends.contains(&End::Unknown) {
         true => Meeting::Wait,
-        false => Meeting::Act(Act::Change([None; 2])),
+        false => Meeting::Act(Act::Change(Changing::default())),
     }
 }
 
@@ -245,7 +245,10 @@ mod tests {
         met(seen, (Syscall::Open, arguments), ends)
     }
 
-    const CHANGE: Meeting = Meeting::Act(Act::Change([None; 2]));
+    const CHANGE: Meeting = Meeting::Act(Act::Change(Changing {
+        moved: [None; 2],
+        written: None,
+    }));
 
     #[test]
     fn only_what_is_surely_a_plain_file_is_opened_for_a_guess() {

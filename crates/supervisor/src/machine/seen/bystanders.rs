@@ -49,21 +49,44 @@ impl Bystanders {
         device: &str,
         is_harmless: impl Fn(Pid) -> bool,
     ) -> io::Result<bool> {
+        self.have_no_map(is_harmless, |line| is_writable(line, device))
+    }
+
+    /// Whether a process that is not one's own has the file of a device with this inode's number mapped. True
+    /// in doubt. While they all stand apart, none maps anything: that is a call which is heard.
+    pub(crate) fn map(
+        &self,
+        device: &str,
+        inode: u64,
+        is_own: impl Fn(Pid) -> bool,
+    ) -> io::Result<bool> {
+        let have_none = self.have_no_map(is_own, |line| is_of_file(line, device, inode));
+        have_none.map(|have_none| !have_none)
+    }
+
+    /// Whether no process but these has such a map (proc_pid_maps(5)). False in doubt.
+    fn have_no_map(
+        &self,
+        is_left_out: impl Fn(Pid) -> bool,
+        is_such: impl Fn(&str) -> bool,
+    ) -> io::Result<bool> {
         let Some(init) = self.init else {
             return Ok(false);
         };
-        // pid 1 is this program's own.
-        let is_harmless = |process| process == init || is_harmless(process);
-        let mut before = listed(init)?;
+        let mut before = listed_at_once(init)?;
         for _ in 1..LOOKS_MAX {
-            for &(process, thread) in &before {
-                if !is_harmless(process) && may_write(process, thread, device) {
+            let tasks = before.as_deref().unwrap_or_default();
+            let processes = tasks.chunk_by(|(one, _), (other, _)| one == other);
+            for threads in processes {
+                let (process, _) = threads[0];
+                // pid 1 is this program's own.
+                if process != init && !is_left_out(process) && have_map(threads, &is_such) {
                     return Ok(false);
                 }
             }
             // A list is right only if nobody is born or ends meanwhile.
-            let after = listed(init)?;
-            if after == before {
+            let after = listed_at_once(init)?;
+            if after.is_some() && after == before {
                 return Ok(true);
             }
             before = after;
@@ -90,28 +113,13 @@ impl Bystanders {
         tasks.retain(|(process, _)| Some(*process) != self.init);
         Ok(tasks)
     }
+}
 
-    /// Whether a process that is not one's own has the file of a device with this inode's number mapped. True
-    /// in doubt. While they all stand apart, none maps anything: that is a call which is heard.
-    pub(crate) fn map(
-        &self,
-        device: &str,
-        inode: u64,
-        is_own: impl Fn(Pid) -> bool,
-    ) -> io::Result<bool> {
-        let Some(init) = self.init else {
-            return Ok(true);
-        };
-        let mut before = None;
-        for (process, thread) in listed(init)? {
-            if before.replace(process) == Some(process) || process == init || is_own(process) {
-                continue;
-            }
-            if maps(process, thread, |line| is_of_file(line, device, inode)) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+/// As [`listed`]; `None` if a task ends meanwhile.
+fn listed_at_once(init: Pid) -> io::Result<Option<Vec<(Pid, Pid)>>> {
+    match listed(init) {
+        Err(error) if task::is_gone(&error) => Ok(None),
+        tasks => tasks.map(Some),
     }
 }
 
@@ -140,19 +148,17 @@ fn is_apart(process: Pid, thread: Pid) -> io::Result<bool> {
     })
 }
 
-/// Whether a thread's memory is, or may be, partly a file of a device that is changed by writing there
-/// (proc_pid_maps(5)).
-fn may_write(process: Pid, thread: Pid, device: &str) -> bool {
-    maps(process, thread, |line| is_writable(line, device))
-}
-
-/// Whether a map of a thread's memory is, or may be, such a one.
-fn maps(process: Pid, thread: Pid, is_such: impl Fn(&str) -> bool) -> bool {
-    let (process, thread) = (process.as_raw_nonzero(), thread.as_raw_nonzero());
-    match fs::read(format!("/proc/{process}/task/{thread}/maps")) {
-        Ok(maps) => String::from_utf8_lossy(&maps).lines().any(is_such),
-        Err(_) => true,
+/// Whether the memory that threads have in common has such a map, or may have. A thread that has ended shows none.
+fn have_map(threads: &[(Pid, Pid)], is_such: impl Fn(&str) -> bool) -> bool {
+    for (process, thread) in threads {
+        let (process, thread) = (process.as_raw_nonzero(), thread.as_raw_nonzero());
+        match fs::read(format!("/proc/{process}/task/{thread}/maps")) {
+            Ok(maps) if maps.is_empty() => {}
+            Ok(maps) => return String::from_utf8_lossy(&maps).lines().any(is_such),
+            Err(_) => return true,
+        }
     }
+    false
 }
 
 fn is_of_file(line: &str, device: &str, inode: u64) -> bool {

@@ -138,9 +138,14 @@ impl State {
         let process = self.tasks[pid].process;
         let mut marks = self.marks.iter().rev();
         let mark = marks.find(|mark| mark.process == process);
+        let mark = mark.map(|mark| mark.number);
+        if mark.is_some() {
+            self.check_beliefs(process, op, cell);
+        }
         let before = self.files.0[cell];
+        self.believe(cell);
         match mark {
-            Some(mark) => self.layers[cell].push((mark.number, before)),
+            Some(mark) => self.layers[cell].push((mark, before)),
             None => assert!(
                 self.layers[cell].is_empty(),
                 "it is decided, and lies on what is not"

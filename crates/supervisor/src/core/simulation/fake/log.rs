@@ -52,6 +52,11 @@ impl Files for Log {
         Ok(number)
     }
 
+    fn note_threads(&self, process: Pid) -> io::Result<()> {
+        self.state.borrow_mut().beliefs.note_threads(process);
+        Ok(())
+    }
+
     fn settle(&self, marks: &[u64]) -> io::Result<Effort> {
         let state = &mut *self.state.borrow_mut();
         for layers in &mut state.layers {
@@ -87,9 +92,11 @@ impl Files for Log {
                 "it could see that"
             );
         }
-        for (layers, file) in state.layers.iter_mut().zip(&mut state.files.0) {
+        let cells = state.layers.iter_mut().zip(&mut state.files.0);
+        for (cell, (layers, held)) in cells.enumerate() {
             while let Some((_, before)) = layers.pop_if(|(mark, _)| marks.contains(mark)) {
-                *file = before;
+                state.beliefs.undone(cell, *held);
+                *held = before;
             }
         }
         state.forget(marks);
@@ -131,6 +138,9 @@ impl State {
         let before = self.marks.len();
         self.marks.retain(|mark| !marks.contains(&mark.number));
         assert_eq!(self.marks.len() + marks.len(), before, "each is there");
+        let marks = &self.marks;
+        self.beliefs
+            .keep(|process| marks.iter().any(|mark| mark.process == process));
     }
 }
 

@@ -10,7 +10,7 @@ use super::state::State;
 use super::{Fake, INNER, address_of};
 use crate::call::Call;
 use crate::kind::Kind;
-use crate::meeting::{Act, Meeting, Wanted};
+use crate::meeting::{Act, Changing, Meeting, Wanted};
 use crate::objects::files::End;
 use crate::world::Around;
 
@@ -29,7 +29,14 @@ pub(super) fn meet(state: &State, call: &Call, around: Around<'_, Fake>) -> Meet
         Op::Look(_) | Op::List | Op::Poll => Meeting::Pass(Kind::File),
         // Nobody knows what is there.
         Op::Add(_) if ends != [End::File] => Meeting::Wait,
-        Op::Add(_) | Op::Turn(_) | Op::Remove(_) => Meeting::Act(Act::Change([None; 2])),
+        op @ (Op::Add(_) | Op::Turn(_) | Op::Remove(_)) => {
+            let cell = state.files.changed_by(op).map(|cell| cell as u64);
+            let written = cell.filter(|_| matches!(op, Op::Add(_)));
+            Meeting::Act(Act::Change(Changing {
+                written,
+                ..Changing::default()
+            }))
+        }
         // The world does not see all processes that have the file, so it may take the position for the task's own.
         Op::Move if state.position.is_open() => Meeting::Note(Change::Position(SHARED_FILE as i32)),
         Op::Move => Meeting::Move(SHARED_FILE),

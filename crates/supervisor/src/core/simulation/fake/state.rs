@@ -20,6 +20,7 @@ use super::position::Position;
 use super::removing::Concealing;
 use super::sides::{BROKEN, END, NO_END, Side, Sides};
 use super::signals::Mail;
+use super::sizes::Beliefs;
 use super::task::{Task, Tasks};
 use crate::call::Call;
 
@@ -58,6 +59,7 @@ pub(in crate::core::simulation) struct State {
     pub(in crate::core::simulation) mail: Mail,
     /// Where callers find something else than these files.
     pub(super) elsewhere: Arc<HashSet<PathBuf>>,
+    pub(in crate::core::simulation) beliefs: Beliefs,
     pub(super) marks: Vec<Mark>,
     pub(super) concealing: Option<Concealing>,
     /// Of each cell, the marks whose changes are undecided, and what was before: the lowest first.
@@ -130,6 +132,7 @@ impl State {
             files: Cells::default(),
             position: Position::default(),
             mail: Mail::default(),
+            beliefs: Beliefs::default(),
             marks: Vec::new(),
             concealing: None,
             layers: Default::default(),

@@ -1,0 +1,74 @@
+//! Has the kernel ask the view how long files are.
+//!
+//! This program stands outside the domain, and the kernel tells it nothing of the view's files. So a process inside looks for it.
+
+use std::collections::hash_map::Entry;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::process::Pid;
+
+use super::{Machine, task, unless_out_of_reach};
+use crate::map::Map;
+use crate::world::Sizes;
+
+/// A process of this program's own inside the domain.
+pub trait Inside: fmt::Debug {
+    /// Has the kernel ask for all attributes of a file, and returns when it has them.
+    ///
+    /// # Errors
+    /// When the process has ended.
+    fn look_at(&self, file: BorrowedFd<'_>) -> io::Result<()>;
+}
+
+/// Files of the view that are held, by the numbers of their inodes.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    pub(super) inside: Option<Box<dyn Inside>>,
+    files: Map<u64, OwnedFd>,
+}
+
+impl Sizes for Machine {
+    fn may_exchange(&self, process: Pid) -> bool {
+        let learnt = self.learnt.as_ref();
+        learnt.is_none_or(|learnt| learnt.seen.may_share_descriptors(process))
+    }
+
+    fn hold(&mut self, process: Pid, descriptor: u64) -> io::Result<Option<u64>> {
+        if self.held.inside.is_none() {
+            return Ok(None);
+        }
+        let inode = unless_out_of_reach(task::inode_of(process, descriptor), None)?;
+        let Some(inode) = inode else {
+            return Ok(None);
+        };
+        match self.held.files.entry(inode) {
+            Entry::Occupied(_) => Ok(Some(inode)),
+            Entry::Vacant(place) => {
+                // It neither opens the file nor keeps it open: locks and the ends of writers are as without.
+                let flags = OFlags::PATH | OFlags::CLOEXEC;
+                let (process, descriptor) = (process.as_raw_nonzero(), descriptor as RawFd);
+                let path = format!("/proc/{process}/fd/{descriptor}");
+                Ok(rustix::fs::open(path, flags, Mode::empty())
+                    .ok()
+                    .map(|file| {
+                        place.insert(file);
+                        inode
+                    }))
+            }
+        }
+    }
+
+    fn renew(&mut self, file: u64) -> io::Result<()> {
+        match (&self.held.inside, self.held.files.get(&file)) {
+            (Some(inside), Some(file)) => inside.look_at(file.as_fd()),
+            _ => Err(crate::error::bug("no such file is held")),
+        }
+    }
+
+    fn let_go_of(&mut self, file: u64) {
+        self.held.files.remove(&file);
+    }
+}
