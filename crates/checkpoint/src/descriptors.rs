@@ -234,19 +234,21 @@ pub fn is_shared_with_relatives(
         let siblings = obstacles::children(parent).unwrap_or_default().into_iter();
         relatives.extend(siblings.filter(|&sibling| sibling != process));
     }
-    for relative in relatives
-        .into_iter()
-        .filter(|&relative| !is_vessel(relative))
-    {
-        // It may have ended, or be no process of the domain.
-        let listed = open_directory(relative, "fd").and_then(|directory| numbers(&directory));
-        for other in listed.unwrap_or_default() {
-            if memory::is_same_file((process, number), (relative, other)).unwrap_or(false) {
-                return Ok(true);
-            }
-        }
+    relatives.retain(|&relative| !is_vessel(relative));
+    // It may have ended, or be no process of the domain.
+    let has_by = |relative, other| {
+        let is_same = memory::is_same_file((process, number), (relative, other));
+        is_same.unwrap_or(false)
+    };
+    // Most of those who have it have it by the same number.
+    if relatives.iter().any(|&relative| has_by(relative, number)) {
+        return Ok(true);
     }
-    Ok(false)
+    Ok(relatives.into_iter().any(|relative| {
+        let listed = open_directory(relative, "fd").and_then(|directory| numbers(&directory));
+        let mut others = listed.unwrap_or_default().into_iter();
+        others.any(|other| has_by(relative, other))
+    }))
 }
 
 fn add(

@@ -21,8 +21,8 @@ use surmise_view::{Notifier, View};
 enum FilesOrder {
     /// Make a mark.
     Mark { process: i32, has_borne: bool },
-    /// A process with a mark may have several threads.
-    NoteThreads { process: i32 },
+    /// What a process with a mark writes to a file that others have open waits.
+    CheckWrites { process: i32 },
     /// What these marks have changed stays.
     Settle(Vec<u64>),
     /// Calls that wait on behalf of these marks fail.
@@ -143,9 +143,9 @@ impl Files for UndecidedFiles {
         self.order(FilesOrder::Mark { process, has_borne })
     }
 
-    fn note_threads(&self, process: Pid) -> io::Result<()> {
+    fn check_writes(&self, process: Pid) -> io::Result<()> {
         let process = process.as_raw_nonzero().get();
-        self.order(FilesOrder::NoteThreads { process }).map(drop)
+        self.order(FilesOrder::CheckWrites { process }).map(drop)
     }
 
     fn settle(&self, marks: &[u64]) -> io::Result<Effort> {
@@ -240,8 +240,8 @@ impl UndoLog {
                     let found = view.touches(&looks, &elsewhere);
                     found.map(|found| FilesReport::Touches(touching::from_view(found)))
                 }
-                FilesOrder::NoteThreads { process } => {
-                    notifier.note_threads(view, process.cast_unsigned());
+                FilesOrder::CheckWrites { process } => {
+                    notifier.check_writes(view, process.cast_unsigned());
                     done(Ok(()))
                 }
                 FilesOrder::Settle(marks) => decided(notifier.settle(view, &marks)),

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use surmise_kept::Link;
 use surmise_supervisor::Inside;
 
-/// The answer to a file that was sent: the number of the error, if there was one.
+/// The answer to a file that was sent: the number of the error (errno(3)), if there was one.
 #[derive(Debug, Serialize, Deserialize)]
 struct Looked(Option<i32>);
 
@@ -21,11 +21,17 @@ pub(crate) struct Insider(pub(crate) Link);
 
 impl Inside for Insider {
     fn look_at(&self, file: BorrowedFd<'_>) -> io::Result<()> {
-        self.0.send_descriptor(file)?;
-        match self.0.receive()? {
-            Some(Looked(None)) => Ok(()),
-            Some(Looked(Some(errno))) => Err(io::Error::from_raw_os_error(errno)),
-            None => Err(io::Error::other("pid 1 has ended")),
+        // All processes of the domain end with pid 1, and were killed before it ends: nobody appends to a file any more.
+        let is_over = |error: &io::Error| {
+            let errno = Errno::from_io_error(error);
+            matches!(errno, Some(Errno::PIPE | Errno::CONNRESET))
+        };
+        let looked = self.0.send_descriptor(file);
+        match looked.and_then(|()| self.0.receive()) {
+            Ok(None | Some(Looked(None))) => Ok(()),
+            Ok(Some(Looked(Some(errno)))) => Err(io::Error::from_raw_os_error(errno)),
+            Err(error) if is_over(&error) => Ok(()),
+            Err(error) => Err(error),
         }
     }
 }
@@ -35,22 +41,36 @@ impl Inside for Insider {
 pub(crate) fn serve(supervisor: BorrowedFd<'_>) -> io::Result<()> {
     let link = Link::of(supervisor.try_clone_to_owned()?);
     let serve = move || {
-        while let Ok(Some(file)) = link.receive_descriptor() {
-            let looked = Looked(look_at(file.as_fd()).err());
-            // If the supervisor has died, its closed end is the next event.
-            let _ = link.send(&looked);
+        loop {
+            let looked = match link.receive_descriptor() {
+                Ok(Some(file)) => look_at(file.as_fd()),
+                // The descriptor was lost on its way, or the supervisor has ended.
+                Ok(None) => Err(Errno::MFILE),
+                Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+            };
+            let looked = Looked(looked.err().map(Errno::raw_os_error));
+            if link.send(&looked).is_err() {
+                return;
+            }
         }
     };
     thread::Builder::new().spawn(serve).map(drop)
 }
 
 /// Whatever the kernel has of the file's attributes, it asks the view.
-fn look_at(file: BorrowedFd<'_>) -> Result<(), i32> {
+///
+/// The kernel drops an answer while a write to the file is under way, or where it has a later one. Neither is so here: whoever wrote to the
+/// file since the change depends on it and stands still, and what was asked before was answered before the data were dropped.
+fn look_at(file: BorrowedFd<'_>) -> Result<(), Errno> {
     let asking = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
-    match rustix::fs::statx(file, c"", asking, StatxFlags::BASIC_STATS) {
-        // There is no such file any more: that it was made is undone, too.
-        Ok(_) | Err(Errno::STALE) => Ok(()),
-        Err(errno) => Err(errno.raw_os_error()),
+    let looked = rustix::io::retry_on_intr(|| {
+        rustix::fs::statx(file, c"", asking, StatxFlags::BASIC_STATS).map(drop)
+    });
+    match looked {
+        // There is no such file any more: that it was made is undone, too, or somebody outside has removed it or put something
+        // else in its place. The view lets nobody write to a file of which it cannot tell the attributes.
+        Err(Errno::STALE | Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::IO) => Ok(()),
+        looked => looked,
     }
 }
 
@@ -72,10 +92,16 @@ mod tests {
     }
 
     #[test]
-    fn nobody_looks_once_pid_1_has_ended() {
+    fn nobody_need_look_once_pid_1_has_ended() {
+        let file = File::open("/dev/null").expect("open");
         let (link, served) = Link::pair().expect("a pair");
         drop(served);
-        let file = File::open("/dev/null").expect("open");
-        assert!(Insider(link).look_at(file.as_fd()).is_err());
+        Insider(link).look_at(file.as_fd()).expect("no error");
+        let (link, served) = Link::pair().expect("a pair");
+        served
+            .send(&Looked(Some(Errno::MFILE.raw_os_error())))
+            .expect("send");
+        let failed = Insider(link).look_at(file.as_fd());
+        assert_eq!(failed.expect_err("an error").raw_os_error(), Some(24));
     }
 }

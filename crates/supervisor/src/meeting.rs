@@ -79,7 +79,7 @@ pub(crate) enum Act {
 pub(crate) struct Changing {
     /// The positions that the call moves.
     pub(crate) moved: [Option<Moving>; 2],
-    /// The descriptor of the file whose data it changes, unless it cuts the file.
+    /// The descriptor of the file whose data it changes, unless it only sets the file's size.
     pub(crate) written: Option<u64>,
 }
 

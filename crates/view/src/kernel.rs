@@ -118,9 +118,9 @@ impl Notifier {
         Ok(view.mark(process, has_borne)?.0)
     }
 
-    /// [`View::note_threads`].
-    pub fn note_threads(&self, view: &View, process: u32) {
-        view.note_threads(process);
+    /// [`View::check_writes`].
+    pub fn check_writes(&self, view: &View, process: u32) {
+        view.check_writes(process);
     }
 
     /// [`View::settle`]. Calls that wait for that go on.

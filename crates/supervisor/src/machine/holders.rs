@@ -90,12 +90,18 @@ impl Holders {
         if touched == Reach::Nothing {
             return Ok(Vec::new());
         }
-        let kept = self.kept(still)?;
-        if kept.is_empty() {
+        self.forget_others(still);
+        if still.is_empty() {
             return Ok(Vec::new());
         }
+        // Most calls touch none, which is known sooner than what all those have open.
+        let ends = ends_touched(call.thread(), touched)?;
+        let kept = match ends.is_empty() {
+            true => Vec::new(),
+            false => self.kept(still)?,
+        };
         let mut found = Vec::new();
-        for (number, end) in ends_touched(call.thread(), touched)? {
+        for (number, end) in ends {
             let opposite = end.opposite();
             let keepers = kept.iter().filter(|(_, ends)| ends.contains(&opposite));
             let keepers: Vec<_> = keepers.map(|(keeper, _)| *keeper).collect();
@@ -129,10 +135,14 @@ impl Holders {
         Ok(found)
     }
 
-    /// The ends that processes have open which execute nothing.
-    fn kept(&mut self, still: &[Still]) -> io::Result<Vec<(Pid, Vec<End>)>> {
+    /// Processes hold images no more, but for these: their numbers may come again.
+    fn forget_others(&mut self, still: &[Still]) {
         let is_there = |process: &Pid| still.iter().any(|one| one.process == *process);
         self.images.retain(|process, _| is_there(process));
+    }
+
+    /// The ends that processes have open which execute nothing.
+    fn kept(&mut self, still: &[Still]) -> io::Result<Vec<(Pid, Vec<End>)>> {
         let mut kept = Vec::new();
         for one in still {
             let ends = match self.images.get(&one.process) {

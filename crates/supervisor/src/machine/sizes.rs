@@ -1,4 +1,4 @@
-//! Has the kernel ask the view how long files are.
+//! Makes the kernel ask the view how long files are.
 //!
 //! This program stands outside the domain, and the kernel tells it nothing of the view's files. So a process inside looks for it.
 
@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::fs::{Mode, OFlags};
-use rustix::process::Pid;
+use rustix::process::{Pid, Resource, getrlimit};
 
 use super::{Machine, task, unless_out_of_reach};
 use crate::map::Map;
@@ -16,18 +16,31 @@ use crate::world::Sizes;
 
 /// A process of this program's own inside the domain.
 pub trait Inside: fmt::Debug {
-    /// Has the kernel ask for all attributes of a file, and returns when it has them.
+    /// Makes the kernel ask for all attributes of a file that the view has, and returns when it has its answer. Where the process has
+    /// ended, the domain has, and nobody need ask.
     ///
     /// # Errors
-    /// When the process has ended.
+    /// As for statx(2).
     fn look_at(&self, file: BorrowedFd<'_>) -> io::Result<()>;
 }
+
+/// So many files are held at most, and no more than this share of those that this program may have open: what it looks at needs some.
+const HELD_MAX: usize = 256;
+const SHARE: u64 = 4;
 
 /// Files of the view that are held, by the numbers of their inodes.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     pub(super) inside: Option<Box<dyn Inside>>,
     files: Map<u64, OwnedFd>,
+}
+
+impl Held {
+    fn has_room(&self) -> bool {
+        let most = getrlimit(Resource::Nofile).current;
+        let most = most.map_or(HELD_MAX, |most| HELD_MAX.min((most / SHARE) as usize));
+        self.files.len() < most
+    }
 }
 
 impl Sizes for Machine {
@@ -44,8 +57,10 @@ impl Sizes for Machine {
         let Some(inode) = inode else {
             return Ok(None);
         };
+        let has_room = self.held.has_room();
         match self.held.files.entry(inode) {
             Entry::Occupied(_) => Ok(Some(inode)),
+            Entry::Vacant(_) if !has_room => Ok(None),
             Entry::Vacant(place) => {
                 // It neither opens the file nor keeps it open: locks and the ends of writers are as without.
                 let flags = OFlags::PATH | OFlags::CLOEXEC;

@@ -52,11 +52,11 @@ pub trait Files: AsFd + fmt::Debug {
     /// There is no mark: nothing may be changed that might have to be undone.
     fn mark(&self, process: Pid, has_borne: bool) -> io::Result<u64>;
 
-    /// A process that has a mark may have several threads: nobody can tell then which file a call writes to.
+    /// From now on, what a process that has a mark writes to a file that others have open waits.
     ///
     /// # Errors
     /// The domain cannot go on.
-    fn note_threads(&self, process: Pid) -> io::Result<()>;
+    fn check_writes(&self, process: Pid) -> io::Result<()>;
 
     /// What these marks have changed stays: nothing else that is undecided lies below it. Returns how many requests to the view
     /// have waited for decisions so far, and how long altogether.
@@ -122,8 +122,8 @@ pub(crate) struct ViewFiles {
     marks: BTreeMap<UndoId, Mark>,
     /// Processes of which the log was told that they share what they had open; what they have opened since is their own.
     told: HashSet<Pid>,
-    /// Likewise that they may have several threads.
-    threaded: HashSet<Pid>,
+    /// Likewise that what they write is to be checked.
+    checked: HashSet<Pid>,
     under_way: UnderWay,
     written: Written,
     /// Of the call that was looked at last and was not let go.
@@ -148,7 +148,7 @@ impl ViewFiles {
             files,
             marks: BTreeMap::new(),
             told: HashSet::new(),
-            threaded: HashSet::new(),
+            checked: HashSet::new(),
             under_way: UnderWay::default(),
             written: Written::default(),
             met: None,
@@ -214,16 +214,11 @@ impl ViewFiles {
         if newest.is_none() && !world.is_alone(process, vessels)? {
             return Ok(Did::Wait);
         }
-        let is_threaded = world.may_exchange(process);
-        // Where that is so, the view has calls wait whose changes others might see.
-        let written = written.filter(|_| !is_threaded);
-        let held = match written {
+        // Another thread may put another file in the place of the one that is held.
+        let held = match written.filter(|_| !world.may_exchange(process)) {
             Some(descriptor) => world.hold(process, descriptor)?,
             None => None,
         };
-        if written.is_some() && held.is_none() {
-            return Ok(Did::Wait);
-        }
         let mark = match newest {
             Some(mark) => Some(mark),
             None => self.mark(world, process)?,
@@ -234,8 +229,8 @@ impl ViewFiles {
             }
             return Ok(Did::Wait);
         };
-        if is_threaded && self.threaded.insert(process) {
-            self.of_mark()?.note_threads(process)?;
+        if written.is_some() && held.is_none() && self.checked.insert(process) {
+            self.of_mark()?.check_writes(process)?;
         }
         if let Some(file) = held {
             self.written.note(mark.number, file);
@@ -291,11 +286,11 @@ impl ViewFiles {
         // Of a process without marks the log forgets it, too.
         let Self {
             told,
-            threaded,
+            checked,
             marks,
             ..
         } = self;
-        for told in [told, threaded] {
+        for told in [told, checked] {
             told.retain(|process| marks.values().any(|mark| mark.process == *process));
         }
         if marks.is_empty() {

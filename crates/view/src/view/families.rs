@@ -18,8 +18,8 @@ pub(super) struct Families(HashMap<u32, Family>);
 struct Family {
     /// What the process opened before this mark it may share with its children.
     shared_before: Option<MarkId>,
-    /// Whether the process has several threads.
-    is_threaded: bool,
+    /// Whether nobody but the view sees to it that what the process writes can be undone for others.
+    is_checked: bool,
     /// The process' threads, by their numbers where the device was opened, once they were asked for.
     own: Option<HashSet<u32>>,
 }
@@ -33,18 +33,18 @@ impl Families {
         family.own = None;
     }
 
-    /// A process with a mark has several threads.
-    pub(super) fn note_threads(&mut self, process: u32) {
+    /// What a process with a mark writes is to be checked.
+    pub(super) fn check_writes(&mut self, process: u32) {
         if let Some(family) = self.0.get_mut(&process) {
-            family.is_threaded = true;
+            family.is_checked = true;
         }
     }
 
-    /// Whether a process has a mark and one thread.
-    pub(super) fn has_one_thread(&self, process: u32) -> bool {
+    /// Whether a process has a mark, and what it writes need not be checked.
+    pub(super) fn may_write(&self, process: u32) -> bool {
         self.0
             .get(&process)
-            .is_some_and(|family| !family.is_threaded)
+            .is_some_and(|family| !family.is_checked)
     }
 
     /// Forgets the others.

@@ -11,9 +11,9 @@
 //!
 //! Two kinds of change cannot be undone. A file that other processes have open may be mapped by them, and they would
 //! see changed data without a request. And there may be no space left for a copy. Such a change is [`surmise_fuse::Postponed`]
-//! until something is decided. What a process with a mark and one thread writes by a call is none of the first kind: the caller of
-//! this module lets the process write only where nobody else has the file mapped. Of several threads nobody can tell which file they
-//! write to, since one may exchange another's descriptor.
+//! until something is decided. What a process with a mark writes by a call is none of the first kind, unless the caller of this module
+//! wants it checked ([`View::check_writes`]): the caller lets a process write only where nobody else has the file mapped, and has
+//! the kernel ask for the file's size once that is undone.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -106,9 +106,9 @@ impl View {
         Ok(mark)
     }
 
-    /// A process that has a mark has several threads.
-    pub fn note_threads(&self, process: u32) {
-        self.locked().undecided.families.note_threads(process);
+    /// From now on, what a process that has a mark writes to a file that others have open waits.
+    pub fn check_writes(&self, process: u32) {
+        self.locked().undecided.families.check_writes(process);
     }
 
     /// What these marks have changed stays. They are gone.
@@ -244,7 +244,7 @@ impl Core {
         let process = mark.and_then(|mark| undecided.marks.get(&mark));
         match (process, caller()) {
             // A page that the kernel writes back was changed by no call.
-            (Some(process), Some(1..)) if undecided.families.has_one_thread(*process) => Ok(()),
+            (Some(process), Some(1..)) if undecided.families.may_write(*process) => Ok(()),
             _ => self.check_unshared(id),
         }
     }

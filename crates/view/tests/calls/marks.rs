@@ -134,9 +134,9 @@ fn data_that_others_may_have_mapped_wait_for_a_decision() {
     view.write(file.node, 0, b"six", false).unwrap();
 }
 
-/// The caller of the view has looked that nobody else has the file mapped, but for threads that may exchange a descriptor.
+/// The caller of the view has looked that nobody else has the file mapped.
 #[test]
-fn what_a_process_with_one_thread_writes_by_a_call_does_not_wait() {
+fn what_a_process_writes_by_a_call_waits_only_if_it_is_to_be_checked() {
     let world = World::new();
     let view = world.view();
     let file = lookup(&view, NodeId::ROOT, "file");
@@ -161,12 +161,12 @@ fn what_a_process_with_one_thread_writes_by_a_call_does_not_wait() {
         };
         view.set_attributes(file.node, cut)
     };
-    for is_threaded in [false, true] {
+    for is_checked in [false, true] {
         let mark = view.mark(own, false).unwrap();
-        if is_threaded {
-            view.note_threads(own);
+        if is_checked {
+            view.check_writes(own);
         }
-        assert_eq!(write(own).is_err_and(waits), is_threaded);
+        assert_eq!(write(own).is_err_and(waits), is_checked);
         assert!(cut().is_err_and(waits));
         assert!(
             write(kernel).is_err_and(waits),
@@ -174,7 +174,7 @@ fn what_a_process_with_one_thread_writes_by_a_call_does_not_wait() {
         );
         // A later mark is as the first.
         let later = view.mark(own, false).unwrap();
-        assert_eq!(write(own).is_err_and(waits), is_threaded);
+        assert_eq!(write(own).is_err_and(waits), is_checked);
         view.undo(&[later, mark]).unwrap();
     }
 }

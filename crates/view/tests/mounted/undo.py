@@ -128,7 +128,7 @@ def main():
         assert libc_write(writes, b"two") == -errno.EINTR
         turn("gave up")
         assert os.pread(held, 100, 0) == b"one data"
-        # Without other threads, what a process writes by a call does not wait.
+        # What is not checked does not wait.
         ends = os.open(at("own/file"), os.O_WRONLY | os.O_APPEND)
         turn("appends")
         assert os.write(ends, b" and more") == 9

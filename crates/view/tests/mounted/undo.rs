@@ -61,18 +61,18 @@ fn direct(stage: &Stage, notifier: &Notifier, mut client: Client) {
     client.end();
 }
 
-/// A file that somebody else has open, by a process with several threads.
+/// Writes to a file that somebody else has open, which are checked.
 fn share(stage: &Stage, notifier: &Notifier, client: &mut Client, asked: &Receiver<()>) {
     let (view, process) = (&stage.view, client.process());
     client.hear("shares");
     let mark = notifier.mark(view, process, true).unwrap();
-    notifier.note_threads(view, process);
+    notifier.check_writes(view, process);
     client.say("write");
     asked.recv_timeout(PATIENCE).unwrap();
     notifier.settle(view, &[mark]).unwrap();
     client.hear("is undone");
     let mark = notifier.mark(view, process, true).unwrap();
-    notifier.note_threads(view, process);
+    notifier.check_writes(view, process);
     client.say("write");
     asked.recv_timeout(PATIENCE).unwrap();
     assert!(!notifier.conceal(view, process), "a request is postponed");
@@ -82,7 +82,7 @@ fn share(stage: &Stage, notifier: &Notifier, client: &mut Client, asked: &Receiv
     client.say("look");
 }
 
-/// Likewise, by a process with one thread.
+/// Likewise, not checked.
 fn append(stage: &Stage, notifier: &Notifier, client: &mut Client) {
     let (view, process) = (&stage.view, client.process());
     client.hear("appends");

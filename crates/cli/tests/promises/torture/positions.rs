@@ -94,3 +94,19 @@ fn what_waits_in_the_view_is_told() {
         assert!(waits["time_us"].as_u64() > Some(0), "{waits}");
     });
 }
+
+/// The last guesses are denied when pid 1 has ended already, which looked how long files are.
+#[test]
+fn a_domain_ends_well_whose_last_processes_had_to_be_killed() {
+    const SCRIPT: &str = "exec 3>>log
+        append() { trap '' TERM; while :; do test -e missing; echo $1 >&3; done; }
+        append one & append two & append three &
+        sleep 0.3";
+    as_each_user(|setting| {
+        for _ in 0..3 {
+            let mut arguments = vec!["run", "--dry-run", "--predict-right", "0.7:5ms:0.5"];
+            arguments.extend(["--", "sh", "-c", SCRIPT]);
+            setting.surmise(&arguments).outcome().assert_code(0);
+        }
+    });
+}

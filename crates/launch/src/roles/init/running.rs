@@ -48,6 +48,9 @@ impl Running<'_> {
             if let Some(exit) = self.exit {
                 let over = self.kill_at.is_some_and(|at| at <= Instant::now());
                 if empty || over {
+                    // Nobody is to go on between the end of this process and theirs.
+                    self.signal_all(Signal::KILL)
+                        .map_err(Failure::at("end processes"))?;
                     let lingering = std::mem::take(&mut self.lingering);
                     return Ok(Ended { exit, lingering });
                 }

@@ -149,13 +149,19 @@ fn is_apart(process: Pid, thread: Pid) -> io::Result<bool> {
 }
 
 /// Whether the memory that threads have in common has such a map, or may have. A thread that has ended shows none.
+///
+/// The kernel tells of the maps piece by piece, and one that is moved meanwhile (mremap(2)) may be in no piece: so they are read twice.
 fn have_map(threads: &[(Pid, Pid)], is_such: impl Fn(&str) -> bool) -> bool {
     for (process, thread) in threads {
         let (process, thread) = (process.as_raw_nonzero(), thread.as_raw_nonzero());
-        match fs::read(format!("/proc/{process}/task/{thread}/maps")) {
-            Ok(maps) if maps.is_empty() => {}
-            Ok(maps) => return String::from_utf8_lossy(&maps).lines().any(is_such),
-            Err(_) => return true,
+        let maps = || fs::read(format!("/proc/{process}/task/{thread}/maps"));
+        match (maps(), maps()) {
+            (Ok(maps), Ok(again)) if maps == again => {
+                if !maps.is_empty() {
+                    return String::from_utf8_lossy(&maps).lines().any(is_such);
+                }
+            }
+            _ => return true,
         }
     }
     false

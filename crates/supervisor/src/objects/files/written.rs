@@ -1,7 +1,8 @@
 //! Files that were written to since a mark.
 //!
-//! They are held while that is undecided. When it is undone, the kernel is had ask how long they are before any process goes on: other
-//! processes may have them open.
+//! They are held while that is undecided. When it is undone, the kernel is made to ask how long they are before any process goes on:
+//! other processes may have them open. Cuts are not among that. Where others have the file open a cut waits, and the process itself asks
+//! when it is restored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -139,8 +139,8 @@ impl State {
         let mut marks = self.marks.iter().rev();
         let mark = marks.find(|mark| mark.process == process);
         let mark = mark.map(|mark| mark.number);
-        if mark.is_some() {
-            self.check_beliefs(process, op, cell);
+        if let Some(mark) = mark {
+            self.check_beliefs((process, mark), op, cell);
         }
         let before = self.files.0[cell];
         self.believe(cell);

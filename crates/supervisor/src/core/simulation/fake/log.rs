@@ -52,8 +52,8 @@ impl Files for Log {
         Ok(number)
     }
 
-    fn note_threads(&self, process: Pid) -> io::Result<()> {
-        self.state.borrow_mut().beliefs.note_threads(process);
+    fn check_writes(&self, process: Pid) -> io::Result<()> {
+        self.state.borrow_mut().beliefs.check_writes(process);
         Ok(())
     }
 
@@ -94,8 +94,8 @@ impl Files for Log {
         }
         let cells = state.layers.iter_mut().zip(&mut state.files.0);
         for (cell, (layers, held)) in cells.enumerate() {
-            while let Some((_, before)) = layers.pop_if(|(mark, _)| marks.contains(mark)) {
-                state.beliefs.undone(cell, *held);
+            while let Some((mark, before)) = layers.pop_if(|(mark, _)| marks.contains(mark)) {
+                state.beliefs.undone(cell, mark, *held);
                 *held = before;
             }
         }
@@ -138,9 +138,7 @@ impl State {
         let before = self.marks.len();
         self.marks.retain(|mark| !marks.contains(&mark.number));
         assert_eq!(self.marks.len() + marks.len(), before, "each is there");
-        let marks = &self.marks;
-        self.beliefs
-            .keep(|process| marks.iter().any(|mark| mark.process == process));
+        self.beliefs.keep(&self.marks);
     }
 }
 
