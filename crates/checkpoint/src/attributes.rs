@@ -39,6 +39,10 @@ pub enum Change {
     SignalStack,
     /// The name of this thread (PR_SET_NAME of prctl(2)).
     Name(Pid),
+    /// The program that it executes (execve(2)), if [`Checkpoint::can_undo_execution`].
+    ///
+    /// [`Checkpoint::can_undo_execution`]: crate::Checkpoint::can_undo_execution
+    Program,
 }
 
 /// All that it may have changed.
@@ -52,6 +56,7 @@ pub(crate) struct Changed {
     directory: bool,
     pub(crate) tid_address: bool,
     pub(crate) signal_stacks: bool,
+    pub(crate) program: bool,
 }
 
 const SIGKILL: u32 = 9;
@@ -77,9 +82,18 @@ impl Changed {
             Change::Directory => self.directory = true,
             Change::TidAddress => self.tid_address = true,
             Change::SignalStack => self.signal_stacks = true,
+            // The kernel takes these away.
+            Change::Program => {
+                (self.program, self.tid_address, self.signal_stacks) = (true, true, true);
+            }
             // Kept apart.
             Change::Position(_) | Change::Flags(_) | Change::Name(_) => {}
         }
+    }
+
+    /// The process may take all these signals in another way, signal 1 lowest.
+    pub(crate) fn add_handlers(&mut self, signals: u64) {
+        self.handlers |= signals;
     }
 
     /// The signals that the process may take in another way since.

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::RawFd;
 
 use rustix::process::{Pid, Signal};
+use surmise_linux::proc::Status;
 use surmise_sys::memory;
 use surmise_sys::ptrace::{Registers, RestartableSequences, call};
 
@@ -88,6 +89,13 @@ impl Checkpoint {
             Change::Position(number) => self.descriptors.note_moved(&self.vessel, process, number),
             Change::Flags(number) => self.descriptors.note_flags(&self.vessel, process, number),
             Change::Name(thread) if self.has_thread(thread) => self.names.note(process, thread),
+            // The first thread has the name of the program, and the program has no handlers yet.
+            Change::Program => {
+                self.names.note(process, process);
+                let caught = Status::of(process).map(|status| status.caught());
+                // One that has ended is not restored.
+                self.changed.add_handlers(caught.unwrap_or_default());
+            }
             _ => {}
         }
         self.changed.add(changed);
@@ -127,6 +135,12 @@ impl Checkpoint {
                 .threads
                 .iter()
                 .all(|image| image.signal_stack.is_some())
+    }
+
+    /// Whether a rollback brings back the program that the process executed at that moment, if it executes another one since.
+    pub fn can_undo_execution(&self) -> bool {
+        // The others would have ended. And a kernel that tells this can be told where a process has what.
+        self.threads.len() == 1 && self.knows_tid_address()
     }
 
     /// Whether any thread blocked a signal at that moment.

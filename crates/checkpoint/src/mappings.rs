@@ -41,12 +41,29 @@ impl Protection {
 }
 
 /// What the kernel maps into every process by itself, at addresses of its own choice.
-const KERNELS: [&str; 4] = ["[vdso]", "[vvar]", "[vvar_vclock]", "[vsyscall]"];
+const KERNELS: [&str; 4] = ["[vdso]", "[vvar]", "[vvar_vclock]", FIXED];
+/// That is always at the same one.
+const FIXED: &str = "[vsyscall]";
+
+/// Whether the kernel maps what has this name where it likes.
+pub(crate) fn is_moved_by_kernel(path: &str) -> bool {
+    KERNELS.contains(&path) && path != FIXED
+}
 
 impl Mapping {
     /// Whether it is the kernel's and stays as it is.
     pub(crate) fn is_kernels(&self) -> bool {
         KERNELS.contains(&self.path.as_str())
+    }
+
+    /// Whether it is the kernel's, and its place is one among many.
+    pub(crate) fn is_moved_by_kernel(&self) -> bool {
+        is_moved_by_kernel(&self.path)
+    }
+
+    /// In bytes.
+    pub(crate) fn length(&self) -> u64 {
+        self.range.end - self.range.start
     }
 
     /// Whether it is memory of this process alone.
@@ -93,6 +110,20 @@ pub(crate) fn heap(mappings: &[Mapping]) -> Option<Range<u64>> {
     let first = heap.next()?;
     let last = heap.next_back().unwrap_or(first);
     Some(first.range.start..last.range.end)
+}
+
+/// The first address from `from` on behind which so many bytes are that none of some processes maps; `None` if there is none.
+pub(crate) fn gap(processes: &[&[Mapping]], from: u64, length: u64) -> Option<u64> {
+    let mut all: Vec<_> = processes.iter().copied().flatten().collect();
+    all.sort_unstable_by_key(|mapping| mapping.range.start);
+    let mut at = from;
+    for mapping in all {
+        if at.checked_add(length)? <= mapping.range.start {
+            break;
+        }
+        at = at.max(mapping.range.end);
+    }
+    at.checked_add(length).map(|_| at)
 }
 
 /// One thing to do.
@@ -279,6 +310,26 @@ mod tests {
                 apply(&mut now, &change, &wanted);
             }
             prop_assert_eq!(now, picture(&wanted));
+        }
+
+        #[test]
+        fn a_gap_is_where_nobody_maps_anything(
+            one in mappings(),
+            other in mappings(),
+            from in 0_u64..64,
+            pages in 1_u64..8,
+        ) {
+            let (from, length) = (from * 4096, pages * 4096);
+            let found = gap(&[&one, &other], from, length).expect("there is room");
+            let is_free = |at: u64| {
+                let taken = one.iter().chain(&other);
+                at >= from && taken.clone().all(|mapping| {
+                    mapping.range.end <= at || at + length <= mapping.range.start
+                })
+            };
+            prop_assert!(is_free(found));
+            let before = (from..found).step_by(4096);
+            prop_assert!(before.into_iter().all(|at| !is_free(at)));
         }
 
         #[test]

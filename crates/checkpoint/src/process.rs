@@ -125,6 +125,11 @@ impl Process {
         self.instruction = None;
     }
 
+    /// It executes what it executed when it had that instruction.
+    pub(crate) fn executes_again(&mut self, instruction: u64) {
+        self.instruction = Some(instruction);
+    }
+
     /// A thread was born a tracee.
     pub fn born(&mut self, thread: Pid) {
         self.traced.insert(thread);

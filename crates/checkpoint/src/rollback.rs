@@ -4,7 +4,9 @@
 //! order matters. New threads end first, while the memory that they execute is still there. Mappings
 //! come before the pages in them, and registers last.
 
+mod files;
 mod memory;
+mod program;
 
 use std::io;
 
@@ -119,6 +121,10 @@ impl Halted<'_> {
         let forgotten = self.forget_restartable(&checkpoint.threads, gate);
         forgotten.map_err(restoring("end a restartable sequence"))?;
         let mut scratch = Scratch::default();
+        if checkpoint.changed.program {
+            let executed = self.execute_again(checkpoint, &mut scratch, gate);
+            executed.map_err(restoring("execute the former program"))?;
+        }
         let pid = self.process.pid;
         let hand = &mut self.hand(gate);
         let pages = memory::restore(pid, hand, checkpoint, &mut scratch)?;

@@ -10,6 +10,7 @@
 mod call;
 mod entry;
 mod ids;
+mod layout;
 mod limit;
 mod link;
 mod maps;
@@ -26,6 +27,7 @@ pub use call::{Call, Doing, doing};
 pub(crate) use entry::or_gone;
 pub use entry::{Entry, is_gone};
 pub use ids::{Ids, ids};
+pub use layout::{Layout, layout};
 pub use limit::hard_limit;
 pub use link::{Link, each_link};
 pub use maps::{Map, Maps};

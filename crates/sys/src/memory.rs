@@ -9,6 +9,8 @@ use std::os::fd::RawFd;
 
 use rustix::process::Pid;
 
+use crate::ptrace::call;
+
 /// Bytes of a process' memory.
 ///
 /// # Errors
@@ -182,6 +184,13 @@ fn compare(
         // They differ, and the kernel has no order of such.
         _ => Err(io::ErrorKind::Unsupported.into()),
     }
+}
+
+/// Whether the kernel tells which memory barriers a process has registered for (membarrier(2)): since Linux 6.3.
+pub fn are_barriers_told() -> bool {
+    // SAFETY: takes numbers only, and changes nothing.
+    let told = unsafe { libc::syscall(libc::SYS_membarrier, call::GET_REGISTRATIONS, 0, 0) };
+    told >= 0
 }
 
 #[cfg(test)]

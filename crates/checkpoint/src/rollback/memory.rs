@@ -3,11 +3,11 @@
 use std::io;
 use std::ops::Range;
 
-use rustix::fs::OFlags;
 use rustix::process::Pid;
-use surmise_sys::pagemap::{PAGE, PageMap};
+use surmise_sys::pagemap::PageMap;
 use surmise_sys::ptrace::call;
 
+use super::files::Files;
 use crate::checkpoint::Checkpoint;
 use crate::contents;
 use crate::error::{RollbackError, restoring};
@@ -38,14 +38,9 @@ pub(super) fn restore(
         restore_break(hand, checkpoint).map_err(restoring("restore the break"))?;
         present = mappings::of(pid).map_err(restoring("read mappings"))?;
     }
-    let mut whole = Vec::new();
-    for change in mappings::changes(&present, &wanted, &Scratch::RANGE) {
-        if let Some(range) =
-            remap(hand, &change, &wanted, scratch).map_err(restoring("restore a mapping"))?
-        {
-            whole.push(Repair::Copy(range));
-        }
-    }
+    let changes = mappings::changes(&present, &wanted, &Scratch::RANGE);
+    let whole = remap_all(pid, hand, (&changes, &wanted), scratch);
+    let whole = whole.map_err(restoring("restore a mapping"))?;
     let repairs = differences(pid, vessel, &wanted, whole).map_err(restoring("compare pages"))?;
     let copied = apply(hand, pid, vessel, repairs).map_err(restoring("restore pages"))?;
     if !is_break_moved {
@@ -68,80 +63,64 @@ fn restore_break(hand: &mut Hand<'_>, checkpoint: &mut Checkpoint) -> io::Result
     Ok(())
 }
 
+/// Does these changes. Returns what has to be copied whole.
+fn remap_all(
+    pid: Pid,
+    hand: &mut Hand<'_>,
+    (changes, wanted): (&[Change], &[Mapping]),
+    scratch: &mut Scratch,
+) -> io::Result<Vec<Repair>> {
+    let mut whole = Vec::new();
+    let mut files = Files::default();
+    for change in changes {
+        let plain = remap(hand, change, wanted, (&mut files, scratch))?;
+        whole.extend(plain.map(Repair::Copy));
+    }
+    for (range, of) in files.finish(hand, pid, wanted)? {
+        map_plain(hand, &range, &wanted[of])?;
+        whole.push(Repair::Copy(range));
+    }
+    Ok(whole)
+}
+
 /// Does one change. Returns what has to be copied whole, since it was a file's and is now plain memory:
 /// to the process that is the same, as long as the file does not change.
 fn remap(
     hand: &mut Hand<'_>,
     change: &Change,
     wanted: &[Mapping],
-    scratch: &mut Scratch,
+    (files, scratch): (&mut Files, &mut Scratch),
 ) -> io::Result<Option<Range<u64>>> {
-    let (start, length) = match change {
-        Change::Unmap(range) | Change::Protect(range, _) | Change::Map { range, .. } => {
-            (range.start, range.end - range.start)
-        }
-    };
     match change {
-        Change::Unmap(_) => hand.call(call::MUNMAP, [start, length, 0, 0, 0, 0])?,
-        Change::Protect(_, protection) => {
-            hand.call(call::MPROTECT, [start, length, protection.0, 0, 0, 0])?
+        Change::Unmap(range) => {
+            let length = range.end - range.start;
+            hand.call(call::MUNMAP, [range.start, length, 0, 0, 0, 0])?;
         }
-        Change::Map { of, .. } => {
+        Change::Protect(range, protection) => {
+            let length = range.end - range.start;
+            hand.call(call::MPROTECT, [range.start, length, protection.0, 0, 0, 0])?;
+        }
+        Change::Map { range, of } => {
             let mapping = &wanted[*of];
             if mapping.is_shared && mapping.protection.may_write() {
                 return Err(io::Error::other("writable shared memory was unmapped"));
             }
-            if mapping.is_shared && share(hand, mapping, (start, length), scratch)? {
-                return Ok(None);
+            if mapping.file.is_none() || !files.map(hand, (range, *of), wanted, scratch)? {
+                map_plain(hand, range, mapping)?;
+                return Ok(mapping.file.is_some().then(|| range.clone()));
             }
-            let stack = if mapping.path == "[stack]" { STACK } else { 0 };
-            let none = u64::MAX;
-            let flags = OWN_IN_PLACE | stack;
-            hand.call(
-                call::MMAP,
-                [start, length, mapping.protection.0, flags, none, 0],
-            )?
         }
-    };
-    Ok(match change {
-        Change::Map { range, of } if wanted[*of].file.is_some() => Some(range.clone()),
-        _ => None,
-    })
+    }
+    Ok(None)
 }
 
-/// Maps a file, which others may write to, as it was. False if it is not to be had by its name any more: then
-/// what it was stays.
-fn share(
-    hand: &mut Hand<'_>,
-    mapping: &Mapping,
-    (start, length): (u64, u64),
-    scratch: &mut Scratch,
-) -> io::Result<bool> {
-    /// AT_FDCWD of openat(2); MAP_SHARED, MAP_FIXED of mmap(2).
-    const HERE: u64 = -100_i64 as u64;
-    const SHARED_IN_PLACE: u64 = 0x01 | 0x10;
-    // By now it may be a pipe's name, which would wait for a writer, or a terminal's.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let flags = flags.bits().into();
-    if mapping.path.len() >= PAGE as usize || !mapping.path.starts_with('/') {
-        return Ok(false);
-    }
-    let name = scratch.write(hand, format!("{}\0", mapping.path).as_bytes())?;
-    let Ok(file) = u64::try_from(hand.call_raw(call::OPENAT, [HERE, name, flags, 0, 0, 0])?) else {
-        return Ok(false);
-    };
-    let offset = mapping.offset + (start - mapping.range.start);
-    let protection = mapping.protection.0;
-    let arguments = [start, length, protection, SHARED_IN_PLACE, file, offset];
-    let mapped = hand.call_raw(call::MMAP, arguments)?;
-    hand.call(call::CLOSE, [file, 0, 0, 0, 0, 0])?;
-    if mapped < 0 {
-        return Ok(false);
-    }
-    // Another file may have that name by now.
-    let present = mappings::of(hand.held.thread())?;
-    let mut there = present.iter().filter(|found| found.range.contains(&start));
-    Ok(there.all(|found| found.file == mapping.file))
+/// Maps memory of the process' own where it had something mapped.
+fn map_plain(hand: &mut Hand<'_>, range: &Range<u64>, mapping: &Mapping) -> io::Result<()> {
+    let stack = if mapping.path == "[stack]" { STACK } else { 0 };
+    let (length, none) = (range.end - range.start, u64::MAX);
+    let flags = OWN_IN_PLACE | stack;
+    let arguments = [range.start, length, mapping.protection.0, flags, none, 0];
+    hand.call(call::MMAP, arguments).map(drop)
 }
 
 /// What differs between the memory of a process and its vessel's, beside what is to be copied whole.

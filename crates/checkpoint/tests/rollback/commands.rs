@@ -133,6 +133,9 @@ impl Script for Commands<'_> {
                 one.checkpoint.note(tracee.process.pid(), change);
             }
         }
+        if name == Syscall::Execve {
+            tracee.process.executes();
+        }
         match self.checkpoints.is_empty() || !ignores(name, call) {
             true => tracee.let_pass(call),
             false => tracee.depute(call),

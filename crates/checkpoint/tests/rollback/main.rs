@@ -2,6 +2,7 @@
 //! thread, so this program runs its tests itself, and a second time as an ordinary user.
 
 mod commands;
+mod executions;
 mod forks;
 mod leaks;
 mod listening;
@@ -24,9 +25,9 @@ use commands::Commands;
 use tracee::{Tracee, compile};
 
 /// The programs in tests/tracees that take part.
-const PROGRAMS: [&str; 12] = [
-    "births", "forks", "image", "loan", "nested", "order", "rounds", "shares", "signals",
-    "threads", "vfork", "waits",
+const PROGRAMS: [&str; 13] = [
+    "births", "forks", "image", "loan", "nested", "order", "program", "rounds", "shares",
+    "signals", "threads", "vfork", "waits",
 ];
 
 fn main() {
@@ -59,6 +60,11 @@ const TESTS: &[Test] = &[
     ("its threads are restored", |programs| {
         restored(programs, "threads")
     }),
+    ("a former program is restored", executions::restored),
+    (
+        "a program that cannot be left is known before",
+        executions::known_before,
+    ),
     ("shared files and places are restored", moments::shares),
     ("much memory is restored", moments::much_memory),
     (

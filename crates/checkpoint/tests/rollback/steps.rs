@@ -53,6 +53,7 @@ pub fn change(name: Syscall, call: &Notification) -> Option<Change> {
         Syscall::SetTidAddress => Some(Change::TidAddress),
         Syscall::Fcntl => Some(Change::Flags(call.arguments[0] as i32)),
         Syscall::Chdir => Some(Change::Directory),
+        Syscall::Execve => Some(Change::Program),
         Syscall::Sigaltstack => Some(Change::SignalStack),
         Syscall::Prctl => Some(Change::Name(call.thread)),
         Syscall::Read | Syscall::Lseek | Syscall::Getdents64 => {

@@ -141,6 +141,51 @@ impl Status {
             .unwrap_or(0)
     }
 
+    /// The signals for which the process has handlers, signal 1 lowest.
+    pub fn caught(&self) -> u64 {
+        self.mask("SigCgt:")
+    }
+
+    /// Whether the process would have the same capabilities after it has executed a program that gives none
+    /// (capabilities(7)): all that it may ever have, as root; or no more than stay with it.
+    pub fn keeps_capabilities(&self) -> bool {
+        let [inheritable, permitted, effective, bounding, ambient] =
+            ["CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"].map(|name| self.mask(name));
+        let is_root = self.numbers("Uid:").next() == Some(0);
+        let after = match is_root {
+            true => inheritable | bounding,
+            false => ambient,
+        };
+        [permitted, effective] == [after; 2] && !(is_root && ambient != 0)
+    }
+
+    /// The effective user, by the caller's number.
+    pub fn user(&self) -> Option<u32> {
+        self.numbers("Uid:").nth(1)
+    }
+
+    /// Whether the real, effective, saved and file system numbers are one, of the user and of the group.
+    pub fn is_one_user(&self) -> bool {
+        ["Uid:", "Gid:"].into_iter().all(|name| {
+            let mut numbers = self.numbers(name);
+            let first = numbers.next();
+            first.is_some() && numbers.all(|number| Some(number) == first)
+        })
+    }
+
+    /// Whether any of its memory is locked.
+    pub fn has_locked_memory(&self) -> bool {
+        self.field("VmLck:").is_none_or(|size| size != "0 kB")
+    }
+
+    /// Whether the processor does more with its memory than with other processes': it has a shadow stack, or addresses with tags.
+    pub fn has_special_memory(&self) -> bool {
+        let has_features = |features: &str| !features.is_empty();
+        let has_tags = |mask: &str| mask != "0xffffffffffffffff";
+        self.field("x86_Thread_features:").is_some_and(has_features)
+            || self.field("untag_mask:").is_some_and(has_tags)
+    }
+
     /// How many threads the process has, those included that have ended and are not reaped.
     pub fn threads(&self) -> usize {
         self.count("Threads:") as usize
@@ -191,6 +236,39 @@ mod tests {
         assert_eq!(status.inner_group(), pid(40));
         assert_eq!((status.threads(), status.switches()), (3, (5, 6)));
         assert_eq!(Status("Name:\tx\n".to_owned()).inner(), None);
+    }
+
+    #[test]
+    fn what_a_program_would_change_is_told() {
+        let status = |users: &str, capabilities: [u64; 5]| {
+            let names = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"];
+            let lines = names.iter().zip(capabilities);
+            let lines: String = lines
+                .map(|(name, set)| format!("{name}:\t{set:016x}\n"))
+                .collect();
+            Status(format!(
+                "Uid:\t{users}\nGid:\t5\t5\t5\t5\nVmLck:\t0 kB\nSigCgt:\t6\n{lines}"
+            ))
+        };
+        let keeps = |users, sets| status(users, sets).keeps_capabilities();
+        assert!(keeps("0\t0\t0\t0", [0, 7, 7, 7, 0]));
+        // It would get again what it has given up, or is without for now.
+        assert!(!keeps("0\t0\t0\t0", [0, 3, 3, 7, 0]));
+        assert!(!keeps("0\t0\t0\t0", [0, 7, 3, 7, 0]));
+        assert!(keeps("7\t7\t7\t7", [0, 0, 0, 7, 0]));
+        assert!(keeps("7\t7\t7\t7", [4, 4, 4, 7, 4]));
+        // It would lose them.
+        assert!(!keeps("7\t7\t7\t7", [0, 4, 4, 7, 0]));
+        assert!(status("7\t7\t7\t7", [0; 5]).is_one_user());
+        assert!(!status("7\t0\t7\t7", [0; 5]).is_one_user());
+        assert!(!Status(String::new()).is_one_user());
+        assert!(!status("7\t7\t7\t7", [0; 5]).has_locked_memory());
+        assert!(Status("VmLck:\t4 kB\n".to_owned()).has_locked_memory());
+        assert_eq!(status("7\t7\t7\t7", [0; 5]).caught(), 6);
+        let special = |told: &str| Status(told.to_owned()).has_special_memory();
+        assert!(special("x86_Thread_features:\tshstk \n") && !special("x86_Thread_features:\t\n"));
+        assert!(special("untag_mask:\t0x81ffffffffffffff\n"));
+        assert!(!special("untag_mask:\t0xffffffffffffffff\n"));
     }
 
     #[test]

@@ -6,8 +6,11 @@ pub const BRK: i64 = libc::SYS_brk;
 pub const CHDIR: i64 = libc::SYS_chdir;
 pub const CLONE: i64 = libc::SYS_clone;
 pub const CLOSE: i64 = libc::SYS_close;
+pub const EXECVE: i64 = libc::SYS_execve;
 pub const EXIT: i64 = libc::SYS_exit;
 pub const EXIT_GROUP: i64 = libc::SYS_exit_group;
+pub const FACCESSAT: i64 = libc::SYS_faccessat;
+pub const FGETXATTR: i64 = libc::SYS_fgetxattr;
 pub const FSTAT: i64 = libc::SYS_fstat;
 pub const GETITIMER: i64 = libc::SYS_getitimer;
 pub const GETPID: i64 = libc::SYS_getpid;
@@ -15,12 +18,16 @@ pub const GETRUSAGE: i64 = libc::SYS_getrusage;
 pub const GETUID: i64 = libc::SYS_getuid;
 pub const KILL: i64 = libc::SYS_kill;
 pub const MADVISE: i64 = libc::SYS_madvise;
+pub const MEMBARRIER: i64 = libc::SYS_membarrier;
 pub const MMAP: i64 = libc::SYS_mmap;
+pub const MREMAP: i64 = libc::SYS_mremap;
 pub const MPROTECT: i64 = libc::SYS_mprotect;
+pub const NEWFSTATAT: i64 = libc::SYS_newfstatat;
 pub const OPENAT: i64 = libc::SYS_openat;
 pub const DUP3: i64 = libc::SYS_dup3;
 pub const FCNTL: i64 = libc::SYS_fcntl;
 pub const MUNMAP: i64 = libc::SYS_munmap;
+pub const PREAD64: i64 = libc::SYS_pread64;
 pub const PRLIMIT64: i64 = libc::SYS_prlimit64;
 pub const PRCTL: i64 = libc::SYS_prctl;
 pub const RSEQ: i64 = libc::SYS_rseq;
@@ -47,6 +54,19 @@ pub const SET_NAME: u64 = libc::PR_SET_NAME as u64;
 
 /// Command of [`PRCTL`]: where the thread has the kernel tell of its end.
 pub const GET_TID_ADDRESS: u64 = libc::PR_GET_TID_ADDRESS as u64;
+
+/// Command of [`PRCTL`]: what no rights follow from (capabilities(7)).
+pub const GET_SECURE_BITS: u64 = libc::PR_GET_SECUREBITS as u64;
+
+/// Commands of [`PRCTL`]: all that the kernel remembers of where a process has what its program was given.
+pub const SET_MEMORY: u64 = libc::PR_SET_MM as u64;
+pub const SET_MEMORY_MAP: u64 = libc::PR_SET_MM_MAP as u64;
+
+/// Command of [`MEMBARRIER`], since Linux 6.3: which commands the process has registered for, a bit each.
+pub const GET_REGISTRATIONS: u64 = 1 << 9;
+
+/// Flags of [`MREMAP`].
+pub const MOVE_IN_PLACE: u64 = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as u64;
 
 /// Flag of [`WAIT4`]: also for children that tell nobody of their end.
 pub const WAIT_ALL: u64 = libc::__WALL as u64;
