@@ -140,7 +140,7 @@ impl Halted<'_> {
     }
 
     /// The children that have ended and were not reaped, but for vessels.
-    fn ended_children(&self) -> io::Result<Vec<Pid>> {
+    pub(crate) fn ended_children(&self) -> io::Result<Vec<Pid>> {
         let mut children = obstacles::children(self.process.pid)?;
         let killed = &self.process.killed;
         children.retain(|&child| {
@@ -152,7 +152,11 @@ impl Halted<'_> {
 
     /// Of the ends of several children one signal tells, which is gone. So a new one tells of another child that the
     /// process has not waited for, if there is one.
-    fn tell_of_others(&mut self, scratch: &mut Scratch, gate: &mut dyn Gate) -> io::Result<()> {
+    pub(crate) fn tell_of_others(
+        &mut self,
+        scratch: &mut Scratch,
+        gate: &mut dyn Gate,
+    ) -> io::Result<()> {
         /// P_ALL of waitid(2).
         const ANY: u64 = 0;
         const SIZE: usize = 128;

@@ -2,15 +2,16 @@
 
 use std::io;
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
 use surmise_linux::proc::is_gone;
-use surmise_sys::ptrace::{Registers, call};
+use surmise_sys::ptrace::{Registers, SignalInfo, call};
 
 use crate::descriptors;
 use crate::error::{RollbackError, restoring};
 use crate::gate::Gate;
 use crate::held::{Departure, Hand, Held};
 use crate::process::{Process, UNKNOWN};
+use crate::scratch::Scratch;
 use crate::vessel::Vessel;
 
 /// How many vessels that were killed may stay zombies of the process before it reaps them.
@@ -246,11 +247,37 @@ impl Halted<'_> {
         if are_few || self.instruction == UNKNOWN {
             return Ok(());
         }
-        for vessel in std::mem::take(&mut self.process.killed) {
+        for vessel in &self.process.killed {
             vessel.await_end()?;
+        }
+        self.forget_vessels(gate)?;
+        for vessel in std::mem::take(&mut self.process.killed) {
             if !self.reap_one(vessel.inner(), gate)? {
                 return Err(io::Error::other("a vessel lives that has ended"));
             }
+        }
+        Ok(())
+    }
+
+    /// Takes the signal back that tells the process of the end of a vessel, if one waits. If it has hidden the end of a child, a new
+    /// one tells of that.
+    ///
+    /// # Errors
+    /// As ptrace.
+    pub fn forget_vessels(&mut self, gate: &mut dyn Gate) -> io::Result<()> {
+        if !self.process.has_executed {
+            return Ok(());
+        }
+        let killed = self.process.killed.iter().map(Vessel::inner);
+        let killed: Vec<_> = killed.collect();
+        let is_of_vessel = |signal: &SignalInfo| {
+            let child = signal.child().and_then(|child| u64::try_from(child).ok());
+            child.is_some_and(|child| killed.contains(&child))
+        };
+        if self.forget(Signal::CHILD, is_of_vessel)? && !self.ended_children()?.is_empty() {
+            let mut scratch = Scratch::default();
+            self.tell_of_others(&mut scratch, gate)?;
+            scratch.unmap(&mut self.hand(gate))?;
         }
         Ok(())
     }

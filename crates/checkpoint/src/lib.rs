@@ -16,11 +16,12 @@
 //! positions of their files; threads born since end. Processes borne since ([`Halted::bear`], [`Process::lend`]) must have ended
 //! ([`Process::end`]), and are reaped. Handlers of signals, umask, working directory, and where the kernel
 //! tells of the end of an only thread (set_tid_address(2)), if the supervisor has noted that they changed
-//! ([`Checkpoint::note`]).
+//! ([`Checkpoint::note`]). The program, likewise, of a process with one thread ([`Checkpoint::can_undo_execution`],
+//! [`lasts_beyond_execution`], [`Halted::can_come_back_from`], [`can_undo_executions`]).
 //!
 //! # What is not
 //!
-//! Shared memory that is written to, threads that have ended, a program that was executed, changes of
+//! Shared memory that is written to, threads that have ended, changes of
 //! files and of other processes. Calls that do such things have to wait, or others have to undo them.
 //!
 //! A process may also stand still at its exit ([`Halted::stand`]) until its supervisor has it end ([`Halted::exit`]), its parent

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags};
 use rustix::time::Timespec;
 use surmise_linux::proc::{self, Status, Task, is_gone};
-use surmise_sys::ptrace::{self, Stopped};
+use surmise_sys::ptrace::{self, SignalInfo, Stopped};
 use surmise_sys::vdso;
 
 use crate::birth::Borne;
@@ -49,6 +49,8 @@ pub struct Process {
     pub(crate) killed: Vec<Vessel>,
     /// The processes that it has borne.
     pub(crate) borne: Vec<Borne>,
+    /// It may have executed a program since it has made vessels: to the kernel their parent is another one.
+    pub(crate) has_executed: bool,
 }
 
 impl Process {
@@ -68,6 +70,7 @@ impl Process {
             vessels: 0,
             killed: Vec::new(),
             borne: Vec::new(),
+            has_executed: false,
         })
     }
 
@@ -123,6 +126,7 @@ impl Process {
     /// It is about to execute a program: where its threads make calls for the supervisor is to be looked up anew.
     pub fn executes(&mut self) {
         self.instruction = None;
+        self.has_executed = true;
     }
 
     /// It executes what it executed when it had that instruction.
@@ -347,6 +351,16 @@ impl Process {
         let killed = vessel.kill();
         self.killed.push(vessel);
         killed
+    }
+
+    /// Whether a signal tells the process of the end of a vessel.
+    ///
+    /// A vessel tells nobody of its end, unless its parent has executed a program since: the kernel lets nobody choose by which
+    /// signal another program is told.
+    pub fn is_of_vessel(&self, signal: &SignalInfo) -> bool {
+        let child = signal.child().and_then(|child| u64::try_from(child).ok());
+        self.has_executed
+            && child.is_some_and(|child| self.killed.iter().any(|vessel| vessel.inner() == child))
     }
 
     /// Returns when no vessel has anything open or mapped any more whose image was discarded.

@@ -8,6 +8,7 @@
 //! path at a space, and parses all 50 fields of a status into a map of strings to tell one of them.
 
 mod call;
+mod end;
 mod entry;
 mod ids;
 mod layout;
@@ -24,6 +25,7 @@ pub(crate) mod tasks;
 mod unix;
 
 pub use call::{Call, Doing, doing};
+pub use end::end_signal;
 pub(crate) use entry::or_gone;
 pub use entry::{Entry, is_gone};
 pub use ids::{Ids, ids};

@@ -13,6 +13,7 @@ mod claims;
 mod deciding;
 mod deputing;
 mod ends;
+pub(crate) mod executing;
 mod guessing;
 mod imaging;
 mod lending;
@@ -65,6 +66,9 @@ pub(crate) struct Core<W: World> {
     newborns: Newborns,
     /// Of the call that is attended to: the pipes of which it may be told that they are shut for writing.
     hung_up: Vec<Place>,
+    /// Of the call that is attended to: whether a rollback could undo that it executes a program, if that was found out just
+    /// before.
+    foreseen: Option<bool>,
     /// How many checkpoints there have been.
     checkpoints: u64,
     /// Whether a member may have come to depend on nothing.
@@ -91,6 +95,7 @@ impl<W: World> Core<W> {
             looks: Looks::default(),
             newborns: Newborns::default(),
             hung_up: Vec::new(),
+            foreseen: None,
             checkpoints: 0,
             may_dismiss: false,
             stats: Counters::default(),
@@ -129,7 +134,16 @@ impl<W: World> Core<W> {
     fn receive_signal(&mut self, thread: Pid, signal: W::Signal) -> Result<(), SupervisorError> {
         // It takes signals between calls.
         self.is_past(thread);
-        match self.member_of_tracee(thread)? {
+        let process = self.member_of_tracee(thread)?;
+        if let Some(member) = process.and_then(|process| self.members.get_mut(&process)) {
+            // Its handler may do anything before the call that is made again.
+            member.take_foreseen();
+        }
+        match process {
+            Some(process) if self.withhold(process, &signal)? => {
+                self.waits.add(Item::Signal { process, signal });
+                self.forget_vessels(process)
+            }
             Some(process) if self.may_take(process, &signal)? => self.pass_on(signal),
             Some(process) if self.takes_for_now(process, &signal)? => self.pass_on(signal),
             Some(process) => {

@@ -4,6 +4,7 @@ mod channels;
 mod claims;
 mod door;
 mod ends;
+mod executing;
 mod family;
 mod handlers;
 mod holders;
@@ -32,7 +33,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::CapabilitySet;
-use surmise_checkpoint::{Gate, Passed, Traced, is_vessel, pass_boundaries};
+use surmise_checkpoint::{Gate, Passed, Traced, can_undo_executions, is_vessel, pass_boundaries};
 use surmise_refusals::Observer;
 use surmise_sys::ptrace::Stopped;
 use surmise_sys::seccomp::Listener;
@@ -83,6 +84,8 @@ pub(crate) struct Machine {
 struct Learnt {
     /// Whether a program that a tracee executes gets the rights that it would get untraced.
     keeps_rights: bool,
+    /// Whether on this machine a rollback can undo that a process executes a program.
+    can_undo_executions: bool,
     /// The command's streams, once its process was met.
     channels: Option<Channels>,
     seen: Seen,
@@ -118,6 +121,7 @@ impl Machine {
             observer,
             learnt: guesses.then(|| Learnt {
                 keeps_rights: keeps_rights(),
+                can_undo_executions: can_undo_executions(),
                 ..Learnt::default()
             }),
             passed: Passed::default(),

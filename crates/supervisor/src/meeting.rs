@@ -33,8 +33,8 @@ pub(crate) enum Meeting {
         /// Whether its thread is the only one of its process.
         is_alone: bool,
     },
-    /// That its process executes a program: all that it was and has is then of that program, and no image of before could
-    /// be restored. It has none.
+    /// That its process, which is one thread, executes a program. Images know of it, and a rollback could have the process execute
+    /// its present one again, if it can leave the other one.
     Execute,
     /// That nothing is undecided.
     Wait,

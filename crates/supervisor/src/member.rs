@@ -7,6 +7,7 @@ use rustix::process::Pid;
 use surmise_checkpoint::Change;
 use surmise_engine::{CkptId, Extents, GroupId, TaskId, UndoId};
 
+use crate::core::executing::Foreseen;
 use crate::world::World;
 
 /// How many calls a process makes after its birth until it is more likely to go on than to execute a program.
@@ -39,6 +40,10 @@ pub(crate) struct Member<W: World> {
     taken: Vec<Taken<W::SignalInfo>>,
     /// Each time that it has set its timer, as far as that may be undone: its newest image then, and what the timer was before.
     timers_set: Vec<(CkptId, W::Timer)>,
+    /// Each time that it has executed a program, as far as that may be undone: its newest image then.
+    executions: Vec<CkptId>,
+    /// What was found out about the program that it is about to execute.
+    foreseen: Option<Foreseen>,
     /// It was killed.
     has_perished: bool,
 }
@@ -78,6 +83,8 @@ impl<W: World> Member<W> {
             birth: Extents::default(),
             taken: Vec::new(),
             timers_set: Vec::new(),
+            executions: Vec::new(),
+            foreseen: None,
             has_perished: false,
         }
     }
@@ -125,6 +132,18 @@ impl<W: World> Member<W> {
     pub(crate) fn executes(&mut self) {
         self.calls = None;
         self.is_barren = false;
+        self.executions
+            .extend(self.images.last().map(|image| image.id));
+    }
+
+    /// What will hold when it makes that call again, to execute a program.
+    pub(crate) fn foresees(&mut self, foreseen: Foreseen) {
+        self.foreseen = Some(foreseen);
+    }
+
+    /// What was found out about the program that it is about to execute, for its next call alone.
+    pub(crate) fn take_foreseen(&mut self) -> Option<Foreseen> {
+        self.foreseen.take()
     }
 
     /// Whether it was born lately, and is as likely to execute a program as to go on. It needs no image for that unless
@@ -234,6 +253,12 @@ impl<W: World> Member<W> {
         (timer.map(|(_, before)| before), signals)
     }
 
+    /// It goes back to an image. Returns how many programs it has executed since, or tried to.
+    pub(crate) fn undo_executions(&mut self, id: CkptId) -> usize {
+        let kept = self.executions.partition_point(|image| *image < id);
+        self.executions.split_off(kept).len()
+    }
+
     /// Destroys an image, if it is still there.
     pub(crate) fn discard(&mut self, world: &mut W, id: CkptId) -> io::Result<()> {
         let Some(place) = self.images.iter().position(|image| image.id == id) else {
@@ -244,6 +269,7 @@ impl<W: World> Member<W> {
         let may_be_undone = |image: CkptId| oldest.is_some_and(|oldest| oldest <= image);
         self.taken.retain(|taken| may_be_undone(taken.image));
         self.timers_set.retain(|(image, _)| may_be_undone(*image));
+        self.executions.retain(|image| may_be_undone(*image));
         world.discard(image, Some(&mut self.process))
     }
 
@@ -253,7 +279,7 @@ impl<W: World> Member<W> {
         let Some(place) = self.images.iter().position(|image| image.id == id) else {
             return Ok(None);
         };
-        self.newest_record = None;
+        (self.newest_record, self.foreseen) = (None, None);
         for newer in self.images.drain(place + 1..) {
             world.discard(newer.image, Some(&mut self.process))?;
         }

@@ -226,7 +226,8 @@ impl Supervisor {
             // It stays so for all its life.
             return Ok(());
         }
-        if stop == Stop::Exec {
+        // One that may come to be again what it was may have its handlers again.
+        if stop == Stop::Exec && !self.core.may_undo_execution(thread) {
             self.core.world.executed(thread);
         }
         let gone_on = match (stop, self.core.member_of_tracee(thread)?) {

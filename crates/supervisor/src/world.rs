@@ -6,6 +6,7 @@
 
 mod claims;
 mod ends;
+mod executing;
 mod lending;
 mod positions;
 mod reaching;
@@ -70,6 +71,7 @@ pub(crate) struct Apart {
 
 pub(crate) use claims::{Claim, Claims};
 pub(crate) use ends::{Ends, Expects, Kin};
+pub(crate) use executing::Executes;
 pub(crate) use lending::Lends;
 pub(crate) use positions::Positions;
 pub(crate) use reaching::Reaching;
@@ -94,6 +96,7 @@ pub(crate) use surmise_checkpoint::Traced;
 /// The kernel, or a fake of it.
 pub(crate) trait World:
     Ends<<Self as World>::Process, <Self as World>::Signal>
+    + Executes<<Self as World>::Process, <Self as World>::Signal>
     + Lends<<Self as World>::Process>
     + Removes<<Self as World>::Process>
     + Positions<<Self as World>::Description>
@@ -214,9 +217,6 @@ pub(crate) trait World:
         call: &Call,
         others: &[PendingCall],
     ) -> io::Result<bool>;
-
-    /// A process without an image, all of which this one thread is, is about to execute a program.
-    fn executes(&self, process: &mut Self::Process);
 
     /// Stops all threads of a process, whatever they are doing. `calls` and `signals`: those of its threads that wait in
     /// a call, and that have stopped to take a signal. `give_way` is called when they have been asked to stop. False if it has

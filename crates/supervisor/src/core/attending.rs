@@ -52,6 +52,7 @@ impl<W: World> Core<W> {
 
     fn attend_call(&mut self, asked: Asked) -> Result<(), SupervisorError> {
         let call = &asked.call;
+        self.foreseen = self.take_foreseen(call);
         match self.obstacle(call)? {
             Way::Clear => {}
             Way::Again => return Ok(()),
@@ -189,19 +190,10 @@ impl<W: World> Core<W> {
             Meeting::Act(act) => return self.act(process, asked, &act),
             Meeting::Bear => return self.bear(process, asked),
             Meeting::Lend { is_alone } => return self.lend(process, asked, is_alone),
-            Meeting::Execute => self.note_execution(process),
+            Meeting::Execute => return self.execute(process, asked),
             Meeting::Wait => return self.wait(process, asked),
         }
         self.pass(asked)
-    }
-
-    /// A member without an image executes a program.
-    pub(super) fn note_execution(&mut self, process: Pid) {
-        self.stats.met(Kind::Program);
-        if let Some(member) = self.members.get_mut(&process) {
-            member.executes();
-            self.world.executes(&mut member.process);
-        }
     }
 
     /// A call waits until its process depends on nothing undecided.
@@ -433,10 +425,11 @@ impl<W: World> Core<W> {
 
 fn kind_of(change: Change) -> Kind {
     use Change::{
-        Directory, Flags, Handler, Limit, Name, Position, SignalStack, TidAddress, Umask,
+        Directory, Flags, Handler, Limit, Name, Position, Program, SignalStack, TidAddress, Umask,
     };
     match change {
         Position(_) => Kind::File,
+        Program => Kind::Program,
         Directory | Flags(_) | Handler(_) | Limit(_) | Name(_) | SignalStack | TidAddress
         | Umask => Kind::Process,
     }

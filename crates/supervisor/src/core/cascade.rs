@@ -191,6 +191,7 @@ impl<W: World> Core<W> {
             return Ok(());
         };
         let (timer, signals) = member.undo_signals(to);
+        let executions = member.undo_executions(to);
         let image = member.take(&mut self.world, to);
         let Some(image) = image.map_err(fail("destroy a vessel"))? else {
             return Ok(());
@@ -216,6 +217,9 @@ impl<W: World> Core<W> {
                 sent.map_err(fail("send a signal again"))?;
                 for _ in &signals {
                     self.stats.undone(Kind::TakenSignal);
+                }
+                for _ in 0..executions {
+                    self.stats.undone(Kind::Program);
                 }
                 self.stats.totals.pages_copied += pages;
                 let time = self.world.now().saturating_duration_since(begun);

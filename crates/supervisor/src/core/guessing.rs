@@ -86,7 +86,7 @@ impl<W: World> Core<W> {
             | Meeting::Depute(_)
             | Meeting::Bear
             | Meeting::Lend { .. }) => (*guess == Guess::Truth).then_some(meeting),
-            // An image of before would stand in its way.
+            // It is likely to be the first thing that its process does, and takes no image then.
             Meeting::Execute | Meeting::Wait => None,
         })
     }

@@ -1,5 +1,5 @@
-//! Processes that were born and have executed nothing yet. Most are about to, and an image from before would stand in the way of
-//! that. So they are given guesses only when they have gone on for a while.
+//! Processes that were born and have executed nothing yet. Most are about to, which costs a process with an image more than one
+//! without. So they are given guesses only when they have gone on for a while.
 
 use rustix::process::Pid;
 

@@ -331,6 +331,7 @@ struct Done {
     born: u64,
     unborn: u64,
     programs: u64,
+    undone_programs: u64,
     loans: u64,
     outputs: u64,
     waits: BTreeMap<String, u64>,
@@ -365,6 +366,7 @@ impl Done {
         self.born += of(&stats.objects, "birth");
         self.unborn += of(&stats.undone, "birth");
         self.programs += of(&stats.objects, "program");
+        self.undone_programs += of(&stats.undone, "program");
         self.loans += of(&stats.objects, "loan");
         self.outputs += of(&stats.objects, "stream");
         for (kind, waits) in stats.waits {
@@ -409,6 +411,7 @@ impl Done {
             self.born,
             self.unborn,
             self.programs,
+            self.undone_programs,
             self.loans,
             self.outputs,
         ];

@@ -15,9 +15,12 @@ use crate::call::Call;
 use crate::objects::files::Target;
 use crate::world::{Claim, Claims, Still};
 
-/// What processes that hold images have open for writing: it never changes.
+/// What processes that hold images have open for writing, and what they execute: it never changes.
 #[derive(Debug, Default)]
-pub(super) struct Written(HashMap<Pid, Vec<u64>>);
+pub(super) struct Written {
+    opened: HashMap<Pid, Vec<u64>>,
+    programs: HashMap<Pid, Option<Target>>,
+}
 
 impl Claims for Machine {
     fn claim(&self, call: &Call) -> Option<Claim> {
@@ -29,9 +32,7 @@ impl Claims for Machine {
             return Ok(Vec::new());
         };
         let mut denied = Vec::new();
-        if claim == Claim::Executes {
-            written.forget_all_but(still);
-        }
+        written.forget_all_but(still);
         for one in still {
             match claim {
                 Claim::Executes => {
@@ -39,10 +40,8 @@ impl Claims for Machine {
                     let found = unless_out_of_reach(found, Vec::new())?.into_iter();
                     denied.extend(found.map(|inode| (one.process, Target::Inode(inode))));
                 }
-                // What an image executes its process does, too: a process that has one executes no other program.
-                Claim::Writes if one.is_image => {}
                 Claim::Writes => {
-                    let found = unless_out_of_reach(program(one.process), None)?;
+                    let found = unless_out_of_reach(written.program(*one), None)?;
                     denied.extend(found.map(|program| (one.process, program)));
                 }
             }
@@ -54,17 +53,30 @@ impl Claims for Machine {
 impl Written {
     fn forget_all_but(&mut self, still: &[Still]) {
         let is_there = |process: &Pid| still.iter().any(|one| one.process == *process);
-        self.0.retain(|process, _| is_there(process));
+        self.opened.retain(|process, _| is_there(process));
+        self.programs.retain(|process, _| is_there(process));
     }
 
     /// The numbers of the view's inodes that a process has open for writing.
     fn of(&mut self, still: Still, names: &Names) -> io::Result<Vec<u64>> {
-        if let Some(known) = self.0.get(&still.process) {
+        if let Some(known) = self.opened.get(&still.process) {
             return Ok(known.clone());
         }
         let found = written(still.process, names)?;
         if still.is_image {
-            self.0.insert(still.process, found.clone());
+            self.opened.insert(still.process, found.clone());
+        }
+        Ok(found)
+    }
+
+    /// As [`program`].
+    fn program(&mut self, still: Still) -> io::Result<Option<Target>> {
+        if let Some(known) = self.programs.get(&still.process) {
+            return Ok(known.clone());
+        }
+        let found = program(still.process)?;
+        if still.is_image {
+            self.programs.insert(still.process, found.clone());
         }
         Ok(found)
     }

@@ -128,6 +128,7 @@ impl World for Machine {
             channels: Some(channels),
             seen,
             keeps_rights,
+            can_undo_executions,
             ..
         }) = &self.learnt
         else {
@@ -139,6 +140,7 @@ impl World for Machine {
             member: around.member,
             ends: around.ends,
             keeps_rights: *keeps_rights,
+            can_undo_executions: *can_undo_executions,
         };
         unless_out_of_reach(meeting::meet(process, call, known), Meeting::Wait)
     }
@@ -219,10 +221,6 @@ impl World for Machine {
         others: &[PendingCall],
     ) -> io::Result<bool> {
         process.depute(call, others, &mut self.door)
-    }
-
-    fn executes(&self, process: &mut Supervised) {
-        process.executes();
     }
 
     fn stop(

@@ -70,6 +70,8 @@ pub(crate) struct Known<'a> {
     pub(crate) ends: &'a [End],
     /// Whether a program that a tracee executes gets the rights that it would get untraced.
     pub(crate) keeps_rights: bool,
+    /// Whether on this machine a rollback can undo that a process executes a program.
+    pub(crate) can_undo_executions: bool,
 }
 
 /// What it takes to let a call of a process happen.
@@ -180,6 +182,7 @@ mod tests {
             member: None,
             ends: &[],
             keeps_rights: true,
+            can_undo_executions: true,
         };
         let notification = Notification {
             id: 0,

@@ -30,7 +30,7 @@ const STOPPING: Duration = Duration::from_secs(10);
 /// A process of whose threads some may be tracees.
 #[derive(Debug)]
 pub(crate) struct Supervised {
-    process: Process,
+    pub(super) process: Process,
     /// Its threads, while it stands still.
     standing: Option<Standing>,
     /// From where they go on, once it is restored.
@@ -72,10 +72,6 @@ impl Supervised {
 
     pub(super) fn ended(&mut self, thread: Pid) {
         self.process.ended(thread);
-    }
-
-    pub(super) fn executes(&mut self) {
-        self.process.executes();
     }
 
     pub(super) fn discard(&mut self, image: Checkpoint) -> io::Result<()> {

@@ -16,6 +16,7 @@ mod log;
 mod meeting;
 mod op;
 mod position;
+mod programs;
 mod removing;
 mod sides;
 mod signals;
@@ -192,7 +193,12 @@ impl World for Fake {
                 false
             }
         };
-        let image = Image { number, told };
+        let image = Image {
+            number,
+            told,
+            program: state.program(process),
+            knows_execution: false,
+        };
         Ok(Imaged::Taken { image, answered })
     }
 
@@ -231,8 +237,6 @@ impl World for Fake {
         Ok(state.trace_child(parent, at))
     }
 
-    fn executes(&self, _: &mut Pid) {}
-
     fn stop(
         &mut self,
         process: &mut Pid,
@@ -266,6 +270,9 @@ impl World for Fake {
         }
         let held = state.images.remove(&image.number).expect("it is used up");
         assert!(!held.is_lost, "there was an older one");
+        if image.knows_execution {
+            state.set_program(*process, image.program);
+        }
         state.restore(image.told);
         Ok(Some(1))
     }
@@ -292,7 +299,9 @@ impl World for Fake {
         Ok(())
     }
 
-    fn note(&self, _: &Pid, _: &mut Image, _: Change) {}
+    fn note(&self, _: &Pid, image: &mut Image, change: Change) {
+        image.knows_execution |= change == Change::Program;
+    }
 
     fn might_notice_ends(&self, _: &Image) -> bool {
         false

@@ -1,13 +1,16 @@
 //! What a machine without guesses could have done.
 
+mod memories;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rustix::process::Pid;
 
 use super::fake::{
     BROKEN, Cells, END, End, FAILED, FILES, Families, HEARD, LENT, NO_END, Op, Sent, Side, Sides,
-    State, Step, memory,
+    State, Step,
 };
+use memories::Memories;
 
 /// Its files, its pipe, and its families.
 struct Plain<'a> {
@@ -24,6 +27,8 @@ struct Plain<'a> {
     /// What each process has open of it.
     sides: BTreeMap<i32, Sides>,
     memories: Memories,
+    /// What each process executes.
+    programs: BTreeMap<i32, i64>,
 }
 
 impl<'a> Plain<'a> {
@@ -43,6 +48,7 @@ impl<'a> Plain<'a> {
                 .map(|&(process, sides)| (number(process), sides))
                 .collect(),
             memories: Memories::default(),
+            programs: BTreeMap::new(),
         }
     }
 
@@ -144,6 +150,22 @@ impl<'a> Plain<'a> {
         }
     }
 
+    fn program(&self, process: Pid) -> i64 {
+        self.programs.get(&number(process)).copied().unwrap_or(0)
+    }
+
+    fn execute(&mut self, task: Pid) -> i64 {
+        let process = self.process(task);
+        let before = self.program(process);
+        self.programs.insert(number(process), before + 1);
+        match self.memories.has_loan(task) {
+            true => self
+                .memories
+                .execute(task, |one| self.state.tasks[one].process),
+            false => before,
+        }
+    }
+
     fn tell_of_signal(&mut self, Step { task, op, told, .. }: Step) -> i64 {
         let process = self.process(task);
         let timers = self.timers.entry(number(process)).or_default();
@@ -206,16 +228,16 @@ impl<'a> Plain<'a> {
                     let parent = self.process(task);
                     self.families.bear(parent, child);
                     self.sides.insert(number(child), self.sides(parent));
+                    let program = self.program(parent);
+                    self.programs.insert(number(child), program);
                     self.memories.bear(task, child, told == LENT);
                 }
                 // There may be too many.
                 told
             }
             // Whether a program can be executed is the machine's to say.
-            Op::Execute if self.memories.has_loan(task) && told == FAILED => told,
-            Op::Execute if self.memories.has_loan(task) => self
-                .memories
-                .execute(task, |one| self.state.tasks[one].process),
+            Op::Execute if told == FAILED => told,
+            Op::Execute => self.execute(task),
             Op::Regain => self
                 .memories
                 .regain(task, |one| self.state.tasks[one].process),
@@ -228,98 +250,8 @@ impl<'a> Plain<'a> {
                 self.exit(task, status);
                 0
             }
-            Op::Sync | Op::Ignore | Op::Irrevocable | Op::Execute => 0,
+            Op::Sync | Op::Ignore | Op::Irrevocable => 0,
         }
-    }
-}
-
-/// What is in memory: all that threads of its process were told, and children that have it.
-#[derive(Default)]
-struct Memories {
-    sums: BTreeMap<i32, i64>,
-    loans: BTreeMap<i32, Loan>,
-    killed: BTreeSet<i32>,
-}
-
-struct Loan {
-    parent: Pid,
-    sum: i64,
-    is_over: bool,
-}
-
-impl Memories {
-    fn tell(&mut self, &Step { task, told, .. }: &Step) {
-        // Of what no task does nobody is told.
-        if task == Pid::INIT {
-            return;
-        }
-        *self.sums.entry(number(task)).or_default() += told;
-        if let Some(loan) = self.loans.get_mut(&number(task)) {
-            loan.sum += told;
-        }
-    }
-
-    /// Nobody takes the memory back of a process that was killed.
-    fn leave_killed(&mut self, step: &Step, process: impl Fn(Pid) -> Pid) {
-        let child = match step.op {
-            Op::Kill(killed) => {
-                self.killed.insert(number(killed));
-                killed
-            }
-            Op::Exit(_) => step.task,
-            Op::Execute if step.told != FAILED => step.task,
-            _ => return,
-        };
-        let killed = &self.killed;
-        let is_left = |loan: &Loan| killed.contains(&number(process(loan.parent)));
-        self.loans
-            .retain(|of, loan| *of != number(child) || !is_left(loan));
-    }
-
-    fn bear(&mut self, parent: Pid, child: Pid, is_lent: bool) {
-        let sum = self.sums.get(&number(parent)).copied().unwrap_or(0);
-        self.sums.insert(number(child), sum);
-        if is_lent {
-            let loan = Loan {
-                parent,
-                sum: 0,
-                is_over: false,
-            };
-            self.loans.insert(number(child), loan);
-        }
-    }
-
-    fn has_loan(&self, child: Pid) -> bool {
-        let loan = self.loans.get(&number(child));
-        loan.is_some_and(|loan| !loan.is_over)
-    }
-
-    /// A child executes a program: it has its parent's memory until then.
-    fn execute(&mut self, child: Pid, process: impl Fn(Pid) -> Pid) -> i64 {
-        let loan = self.loans.get_mut(&number(child)).expect("a loan");
-        loan.is_over = true;
-        let parent = process(loan.parent);
-        self.of(parent, process)
-    }
-
-    fn regain(&mut self, parent: Pid, process: impl Fn(Pid) -> Pid) -> i64 {
-        let told = self.of(process(parent), process);
-        self.loans.retain(|_, loan| loan.parent != parent);
-        told
-    }
-
-    fn of(&self, of: Pid, process: impl Fn(Pid) -> Pid) -> i64 {
-        let pid = |number: i32| Pid::from_raw(number).expect("a number");
-        let own = self
-            .sums
-            .iter()
-            .filter(|(task, _)| process(pid(**task)) == of);
-        let lent = self
-            .loans
-            .values()
-            .filter(|loan| process(loan.parent) == of);
-        let sums = own.map(|(_, sum)| sum).chain(lent.map(|loan| &loan.sum));
-        memory(sums.sum())
     }
 }
 
@@ -337,6 +269,10 @@ pub(super) fn is_plain(state: &State) {
         plain
             .memories
             .leave_killed(step, |one| state.tasks[one].process);
+    }
+    for (_, task) in state.tasks.iter().filter(|(_, task)| task.is_alive) {
+        let program = plain.program(task.process);
+        assert_eq!(state.program(task.process), program, "{:?}", state.steps);
     }
     assert_eq!(state.files, plain.files);
     assert_eq!(state.position.at, plain.position);

@@ -1,21 +1,38 @@
 //! A new program in a process.
 //!
-//! What a process was before cannot be restored by a rollback: memory, threads and handlers are the program's. But a process
-//! that has no image is never restored. It was born while something was undecided, and is destroyed where it would not have
-//! been born.
+//! What a process was before it executes a program a rollback restores where it has one thread, and has nothing that the kernel
+//! takes away for good. A process that has no image is never restored. It was born while something was undecided, and is
+//! destroyed where it would not have been born.
 
 use std::io;
 
+use surmise_checkpoint::{Checkpoint, lasts_beyond_execution};
+
 use super::Met;
-use crate::machine::task;
+use crate::machine::{executing, task};
 use crate::meeting::Meeting;
 
 pub(super) fn meet(met: &Met<'_>) -> io::Result<Meeting> {
     // The other threads would end, and the caller take the number of the first.
     let is_alone = || Ok::<_, io::Error>(task::threads(met.process)? == [met.process]);
-    let is_free = met.known.keeps_rights && met.has_no_image() && is_alone()?;
-    Ok(match is_free {
+    let is_tracked =
+        met.known.keeps_rights && (met.has_no_image() || can_be_restored(met)?) && is_alone()?;
+    Ok(match is_tracked {
         true => Meeting::Execute,
         false => Meeting::Wait,
     })
+}
+
+/// Whether a rollback has the process execute again what it executes now.
+fn can_be_restored(met: &Met<'_>) -> io::Result<bool> {
+    let known = met.known;
+    let Some(member) = known.member else {
+        return Ok(false);
+    };
+    // It would find its program by a name of /proc.
+    let is_able = known.can_undo_executions && !known.seen.has_jails();
+    Ok(is_able
+        && member.images().all(Checkpoint::can_undo_execution)
+        && executing::program(met.name, &met.arguments).is_some()
+        && lasts_beyond_execution(met.process)?.is_none())
 }

@@ -234,6 +234,7 @@ mod tests {
                 member: None,
                 ends,
                 keeps_rights: true,
+                can_undo_executions: true,
             },
         };
         meet(&met).expect("look")

@@ -61,9 +61,9 @@ impl Births {
     }
 }
 
-/// Whether a member has one thread and no image.
+/// Whether a member has one thread, and had it at all its images.
 pub(super) fn is_alone(state: &State, member: &Member<Fake>) -> bool {
-    member.images().len() == 0 && state.threads(member.pid()).len() == 1
+    member.images().all(|image| image.told.len() == 1) && state.threads(member.pid()).len() == 1
 }
 
 impl State {
@@ -83,6 +83,7 @@ impl State {
         let task = Task::new(child, seed, told, now);
         let bearer = bearer.process;
         let sides = self.sides(bearer);
+        self.set_program(child, self.program(bearer));
         self.families.bear(bearer, child);
         self.tasks.add(child, task);
         self.births.all.push(Birth {
@@ -128,6 +129,7 @@ impl State {
             self.births.forget(thread, length);
             let task = self.task(thread);
             (task.told, task.at_exit, task.flies) = (told, false, false);
+            task.can_come_back = false;
             task.closed.retain(|(at, _)| *at < length);
         }
     }

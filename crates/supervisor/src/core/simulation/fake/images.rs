@@ -12,6 +12,9 @@ const VESSELS: i32 = 1_000_000;
 pub(in crate::core::simulation) struct Image {
     pub(super) number: u64,
     pub(super) told: Vec<(Pid, Vec<i64>)>,
+    /// The program of the process then, and whether the image knows that the process executes another one.
+    pub(super) program: i64,
+    pub(super) knows_execution: bool,
 }
 
 /// What an image holds besides what its threads were told.

@@ -105,13 +105,10 @@ impl State {
         tasks.any(|task| task.process == process && (task.lends || task.loan.is_some()))
     }
 
-    /// A process executes a program, or tries.
-    pub(super) fn execute(&mut self, thread: Pid) -> i64 {
-        match self.tasks[thread].loan {
-            Some(_) if self.rng.u8(..4) == 0 => FAILED,
-            Some(loan) => self.memory(self.tasks[loan.parent].process),
-            None => 0,
-        }
+    /// What is in the memory that a task has of its parent, if it has that.
+    pub(super) fn memory_lent_to(&self, task: Pid) -> Option<i64> {
+        let loan = self.tasks[task].loan?;
+        Some(self.memory(self.tasks[loan.parent].process))
     }
 
     /// What threads of a process, and children that have its memory, were told.

@@ -49,7 +49,7 @@ pub(in crate::core::simulation) enum Op {
     Lend,
     /// Has the memory back.
     Regain,
-    /// Executes a program. No image of before can be restored.
+    /// Executes a program, and is told which one it executed before.
     Execute,
     /// Waits for any child of its process.
     Wait,
@@ -104,6 +104,8 @@ impl Op {
             0..=3 if seed % 4 == 2 => 15,
             4 | 5 | 8 if seed % 4 == 2 => 23,
             9 | 10 | 18 if seed % 4 == 2 => 17,
+            // Or execute programs.
+            11 | 12 if seed % 4 == 2 => 25,
             kind => kind,
         };
         match kind {

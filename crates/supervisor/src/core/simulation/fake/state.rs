@@ -80,6 +80,8 @@ pub(in crate::core::simulation) struct State {
     pub(super) awaited: BTreeMap<u64, u64>,
     calls: u64,
     pub(in crate::core::simulation) births: Births,
+    /// Of processes that have executed any, or descend from such a one.
+    pub(super) programs: BTreeMap<i32, i64>,
     /// By number.
     pub(super) images: BTreeMap<u64, Held>,
     pub(super) images_made: u64,
@@ -148,6 +150,7 @@ impl State {
             awaited: BTreeMap::new(),
             calls: 0,
             births: Births::default(),
+            programs: BTreeMap::new(),
             images: BTreeMap::new(),
             images_made: 0,
             heard_signals: Vec::new(),
@@ -325,7 +328,7 @@ impl State {
         });
         let task = self.task(pid);
         task.told.push(told);
-        task.waits_in = None;
+        (task.waits_in, task.can_come_back) = (None, false);
     }
 
     /// A process waits for any child. One that was killed when it stood at its exit was killed before.
@@ -378,13 +381,6 @@ impl State {
     pub(super) fn happen(&mut self, pid: Pid, op: Op) -> Option<i64> {
         if let Op::Irrevocable = op {
             assert!(self.is_certain(pid), "it cannot be taken back");
-        }
-        if let Op::Execute = op {
-            let process = self.tasks[pid].process;
-            assert!(
-                self.images.values().all(|image| image.process != process),
-                "an image of it cannot be restored"
-            );
         }
         Some(match op {
             Op::Look(_) | Op::List => self.files.told(op),

@@ -40,6 +40,8 @@ pub(in crate::core::simulation) struct Task {
     pub(super) lends: bool,
     /// It has given the memory back a moment ago.
     pub(super) gives_back: Option<Loan>,
+    /// A look at the program that it is about to execute has found that a rollback could undo the execution.
+    pub(super) can_come_back: bool,
     /// Its call was let go and has not happened yet.
     pub(super) flies: bool,
 }
@@ -64,6 +66,7 @@ impl Task {
             loan: None,
             lends: false,
             gives_back: None,
+            can_come_back: false,
             flies: false,
         }
     }
