@@ -6,6 +6,7 @@ pub mod nameservers;
 mod netlink;
 mod nftables;
 mod owner;
+mod peer;
 mod route;
 mod rules;
 mod settings;
@@ -15,9 +16,10 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::thread::ThreadNameSpaceType;
 
+pub use peer::peer;
 pub use surmise_sys::network::enter_new;
 
-/// A socket for [`gate::owner`] and [`gate::has_listener`], of the calling thread's network namespace.
+/// A socket for [`gate::owner`], [`gate::has_listener`] and [`peer`], of the calling thread's network namespace.
 ///
 /// # Errors
 /// As `socket`.

@@ -12,7 +12,7 @@ use super::netlink::{Batch, Socket, messages};
 /// Message kind of both the request and the answer.
 const BY_FAMILY: u16 = 20;
 /// Cookies of a request that does not know the socket's.
-const NO_COOKIE: [u8; 8] = [0xff; 8];
+pub(super) const NO_COOKIE: [u8; 8] = [0xff; 8];
 /// A socket's state, as `/proc/net/tcp` has it.
 const LISTENS: u8 = 10;
 
@@ -84,9 +84,16 @@ fn look_up(
     local: SocketAddr,
     remote: SocketAddr,
 ) -> io::Result<Option<Found>> {
-    let mut batch = Batch::new();
     let request = request(protocol, local, remote)?;
-    batch.silent("find a socket", BY_FAMILY, &request);
+    let answer = ask(diagnostics, &request)?;
+    let found = answer.map(|answer| parse(&answer).ok_or(io::ErrorKind::InvalidData));
+    Ok(found.transpose()?)
+}
+
+/// What the kernel says of the socket that a request means; `None` if there is no such socket.
+pub(super) fn ask(diagnostics: BorrowedFd<'_>, request: &[u8]) -> io::Result<Option<Vec<u8>>> {
+    let mut batch = Batch::new();
+    batch.silent("find a socket", BY_FAMILY, request);
     // Answers of an earlier call that failed half way are not to be taken for this one's.
     let mut buffer = [0; 4096];
     while rustix::net::recv(diagnostics, &mut buffer[..], RecvFlags::DONTWAIT).is_ok() {}
@@ -97,9 +104,7 @@ fn look_up(
     match answer.error().map(Errno::from_raw_os_error) {
         Some(Errno::NOENT) => Ok(None),
         Some(errno) => Err(errno.into()),
-        None => Ok(Some(
-            parse(answer.payload).ok_or(io::ErrorKind::InvalidData)?,
-        )),
+        None => Ok(Some(answer.payload.to_vec())),
     }
 }
 
