@@ -2,6 +2,9 @@
 
 mod channels;
 mod claims;
+mod conduit;
+mod connection;
+mod connections;
 mod door;
 mod ends;
 mod executing;
@@ -12,6 +15,7 @@ mod input;
 mod kernel;
 mod lending;
 pub(crate) mod meeting;
+mod message;
 mod output;
 mod parting;
 mod pipe;
@@ -28,9 +32,10 @@ mod zombies;
 
 use std::cell::Cell;
 use std::io;
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
+use rustix::fs::Stat;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::CapabilitySet;
 use surmise_checkpoint::{Gate, Passed, Traced, can_undo_executions, is_vessel, pass_boundaries};
@@ -45,6 +50,7 @@ use crate::source::REST;
 
 use channels::Channels;
 use claims::Written;
+use connections::Connections;
 pub(crate) use door::Door;
 use family::Sleepers;
 use handlers::Handlers;
@@ -93,6 +99,7 @@ struct Learnt {
     sleepers: Sleepers,
     holders: Holders,
     written: Written,
+    connections: Connections,
 }
 
 impl Learnt {
@@ -115,13 +122,18 @@ impl Learnt {
 
 impl Machine {
     /// `guesses`: whether tasks may be given guesses.
-    pub(crate) fn new(listener: Listener, observer: Option<Observer>, guesses: bool) -> Self {
+    pub(crate) fn new(
+        listener: Listener,
+        (observer, diagnostics): (Option<Observer>, Option<OwnedFd>),
+        guesses: bool,
+    ) -> Self {
         Self {
             door: Door::new(listener),
             observer,
             learnt: guesses.then(|| Learnt {
                 keeps_rights: keeps_rights(),
                 can_undo_executions: can_undo_executions(),
+                connections: Connections::new(diagnostics),
                 ..Learnt::default()
             }),
             passed: Passed::default(),
@@ -222,15 +234,20 @@ impl Machine {
         }
     }
 
-    /// What of the caller's a call reaches.
-    fn reached(&self, process: Option<Pid>, call: &Call, reach: Reach) -> Look {
+    /// What of the caller's a call reaches. `place`: where something is that a descriptor leads to.
+    fn reached(
+        process: Option<Pid>,
+        call: &Call,
+        reach: Reach,
+        place: impl Fn(&OwnedFd, &Stat) -> io::Result<Place>,
+    ) -> Look {
         let is_read = calls::may_be_given(call.name());
         let place = match (reach, process) {
             (Reach::Nothing, _) => return Look::Nothing,
             (Reach::Descriptor(number), Some(process)) => match task::file(process, number) {
-                Ok(Some((_, stat))) => Some(Place::of(&stat)),
+                // It may be anything where that is not known.
+                Ok(Some((file, stat))) => place(&file, &stat).ok(),
                 Ok(None) => return Look::Nothing,
-                // It may be anything.
                 Err(_) => None,
             },
             (Reach::Descriptor(_) | Reach::Anything, _) => None,

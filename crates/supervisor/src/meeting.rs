@@ -61,11 +61,11 @@ pub(crate) enum Act {
         /// Address and length of the bytes.
         bytes: (u64, u64),
     },
-    /// It writes to what may be a pipe inside the domain, which does not happen: the bytes are put in.
+    /// It writes to what may be a pipe or a connection inside the domain, which does not happen: the bytes are put in.
     Send {
         descriptor: u64,
-        /// Address and length of the bytes.
-        bytes: (u64, u64),
+        /// Addresses and lengths of the bytes, in order.
+        bytes: Vec<(u64, u64)>,
     },
     /// It reads, which does not happen: the caller is given what it would read, which is not taken.
     Take(Wanted),
@@ -110,6 +110,10 @@ pub(crate) struct Wanted {
     pub(crate) descriptor: u64,
     /// Where in the process' memory there is room for how many bytes, to be filled in this order.
     pub(crate) room: Vec<(u64, u64)>,
+    /// Where recvmsg(2) has its header, which tells that nothing but bytes has come.
+    pub(crate) header: Option<u64>,
+    /// Whether it may wait until there is something.
+    pub(crate) waits: bool,
 }
 
 impl Wanted {
@@ -134,6 +138,8 @@ mod tests {
             Wanted {
                 descriptor: 0,
                 room,
+                header: None,
+                waits: true,
             }
             .length()
         };

@@ -121,18 +121,21 @@ impl<W: World> Objects<W> {
                 self.streams
                     .put(world, member, call, (*descriptor, *bytes))?
             }
-            &Act::Send { descriptor, bytes } => {
-                let put =
-                    self.pipes
-                        .put(world, member, call, (descriptor, bytes, record), apart)?;
-                put.unwrap_or(Did::Wait)
+            Act::Send { descriptor, bytes } => {
+                let sent = (*descriptor, bytes.as_slice(), record);
+                self.pipes.put(world, member, call, sent, apart)?
             }
-            Act::Ask => self.pipes.ask(world, member, call, &apart.hung_up)?,
+            Act::Ask => self.pipes.ask(world, member, call, apart)?,
             Act::Take(wanted) => {
-                match self
-                    .pipes
-                    .take(world, member, call, (wanted, record), apart)?
-                {
+                // What was given already is still there, and comes first.
+                let taken = match self.inputs.have_given(world, member, wanted)? {
+                    true => None,
+                    false => {
+                        let wanted = (wanted, record);
+                        self.pipes.take(world, member, call, wanted, apart)?
+                    }
+                };
+                match taken {
                     Some(did) => {
                         kind = Kind::Pipe;
                         did

@@ -1,6 +1,6 @@
 //! The one event loop of a domain: it hears calls, tracees, the view, commits, readers, its master and time.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags};
@@ -34,6 +34,8 @@ pub struct Parts {
     pub durability: Option<Box<dyn Durability>>,
     /// Answers calls that are refused; without it the filter does.
     pub observer: Option<Observer>,
+    /// A socket for diagnostics of the domain's network namespace, by which the two sockets of a connection are found.
+    pub diagnostics: Option<OwnedFd>,
 }
 
 /// The supervisor of a domain: hears each call that is an event, and answers it.
@@ -71,7 +73,8 @@ impl Supervisor {
             signals::block(&[Signal::CHILD]).and_then(|_| SignalFd::new(&[Signal::CHILD]))
         });
         let tracees = tracees.transpose().map_err(fail("watch tracees"))?;
-        let machine = Machine::new(listener, parts.observer, guesses).looking_by(parts.inside);
+        let asked = (parts.observer, parts.diagnostics);
+        let machine = Machine::new(listener, asked, guesses).looking_by(parts.inside);
         let sources = parts.guessing.iter().map(Guessing::source).collect();
         let durable = parts.durability.map(Durable::new);
         Ok(Self {

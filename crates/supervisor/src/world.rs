@@ -8,6 +8,7 @@ mod claims;
 mod ends;
 mod executing;
 mod lending;
+mod piping;
 mod positions;
 mod reaching;
 mod readiness;
@@ -18,7 +19,6 @@ mod sizes;
 
 use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use rustix::process::Pid;
@@ -30,7 +30,6 @@ use crate::meeting::{Meeting, Wanted};
 use crate::member::Member;
 use crate::objects::files::End;
 use crate::objects::input::{Look, Peeked, Place};
-use crate::objects::pipe::Taken;
 use crate::source::Guess;
 
 /// What came of an attempt to take an image of a process.
@@ -73,6 +72,7 @@ pub(crate) use claims::{Claim, Claims};
 pub(crate) use ends::{Ends, Expects, Kin};
 pub(crate) use executing::Executes;
 pub(crate) use lending::Lends;
+pub(crate) use piping::{Found, Piping};
 pub(crate) use positions::Positions;
 pub(crate) use reaching::Reaching;
 pub(crate) use readiness::{Asking, Told};
@@ -105,7 +105,8 @@ pub(crate) trait World:
         <Self as World>::Signal,
         <Self as World>::SignalInfo,
         <Self as World>::Timer,
-    > + Asking
+    > + Piping<<Self as World>::Pipe>
+    + Asking
     + Reaching
     + Shutting
     + Sizes
@@ -124,7 +125,7 @@ pub(crate) trait World:
     type Timer: fmt::Debug;
     /// A pipe or a stream whose bytes can be looked at.
     type Input: fmt::Debug;
-    /// A pipe inside the domain.
+    /// A pipe or a connection inside the domain.
     type Pipe: fmt::Debug;
     /// An open file that several processes may have.
     type Description: fmt::Debug;
@@ -297,50 +298,14 @@ pub(crate) trait World:
     /// Takes so many bytes.
     fn take(&self, input: &Self::Input, length: usize) -> io::Result<()>;
 
-    /// Writes bytes into a process' memory where there is room. False if there is none.
-    fn fill(&mut self, process: Pid, room: &[(u64, u64)], bytes: &[u8]) -> bool;
+    /// Writes the bytes that a read is given into its process' memory. False if there is no room.
+    fn fill(&mut self, process: Pid, wanted: &Wanted, bytes: &[u8]) -> bool;
 
     /// The call of a thread does not happen, so it takes no input.
     fn takes_nothing(&mut self, thread: Pid);
 
     /// What of the caller's a call may take input from, or look for input at.
     fn looks_at(&self, process: Option<Pid>, call: &Call) -> Look;
-
-    // Pipes inside the domain.
-
-    /// The pipe that a descriptor leads to, if all its ends are inside and bytes can be moved back; `is_write` says by which
-    /// end.
-    fn pipe(
-        &mut self,
-        process: Pid,
-        descriptor: u64,
-        is_write: bool,
-    ) -> io::Result<Option<(Place, Self::Pipe)>>;
-
-    /// Has all threads but one come past calls on a pipe in which they are, but for those that wait for an answer. False if
-    /// that would disturb one.
-    fn clear(&mut self, place: Place, but: Pid, waiting: &[Pid]) -> io::Result<bool>;
-
-    /// What of the caller's pipes a call may touch in any way.
-    fn touches_pipe(&self, process: Option<Pid>, call: &Call) -> Look;
-
-    /// Whether a call on a pipe is one that kinds of object take part in.
-    fn is_tracked_on_pipe(&self, call: &Call) -> bool;
-
-    /// What a process has in memory at an address, of a length. `None` if some of it is not there.
-    fn bytes(&self, process: Pid, bytes: (u64, u64)) -> Option<Vec<u8>>;
-
-    /// Takes at most so many bytes out of a pipe.
-    fn take_out(&mut self, pipe: &Self::Pipe, length: usize) -> io::Result<Taken>;
-
-    /// What is readable when a pipe has bytes, or nobody is left to write any.
-    fn await_input(&mut self, pipe: &Self::Pipe) -> io::Result<Option<OwnedFd>>;
-
-    /// Puts bytes in, if there is room for all of them besides `reserved` more.
-    fn put_in(&mut self, pipe: &Self::Pipe, bytes: &[u8], reserved: usize) -> io::Result<bool>;
-
-    /// Puts bytes back in front, and takes so many from the end away.
-    fn put_back(&mut self, pipe: &Self::Pipe, front: &[u8], cut: usize) -> io::Result<()>;
 
     // Output.
 

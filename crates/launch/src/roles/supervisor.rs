@@ -113,6 +113,9 @@ impl SupervisorProcess {
             let Some((listened, listener, diagnostics)) = receive_listener(&self.init)? else {
                 return Ok(Outcome::default());
             };
+            // One thread asks, and takes the answer before it asks again.
+            let copy = diagnostics.try_clone();
+            let copy = copy.map_err(Failure::at("look at sockets"))?;
             let observer = observer(self.telling.as_ref(), listened, (&tally, diagnostics))?;
             let (durability, reasons) = order(ordered)?;
             let files = files.map(|files| Box::new(files) as Box<dyn Files>);
@@ -122,6 +125,7 @@ impl SupervisorProcess {
                 inside: Some(Box::new(Insider(self.init))),
                 durability,
                 observer,
+                diagnostics: Some(copy),
             };
             let stats = supervise(&control, listener, parts)?;
             Ok(Outcome { stats, reasons })

@@ -259,7 +259,7 @@ impl<W: World> Core<W> {
             Act::Change(_) | Act::Send { .. } | Act::Take(_) => self.apart(),
             Act::Ask => Apart {
                 hung_up: std::mem::take(&mut self.hung_up),
-                ..Apart::default()
+                ..self.apart()
             },
             Act::Put { .. } => Apart::default(),
         };

@@ -285,22 +285,26 @@ fn whatever_is_guessed_and_whenever_it_is_decided_the_end_is_a_plain_one() {
     let mut done = Done::default();
     for seed in seeds {
         match panic::catch_unwind(|| play(seed)) {
-            Ok(core) => done.add(core),
+            Ok((core, moved_back)) => {
+                done.add(core);
+                done.undone_connection += moved_back;
+            }
             Err(_) => panic!("replay it with SURMISE_SEED={seed}"),
         }
     }
     assert!(done.is_of_everything(), "{done:?}");
 }
 
-/// One schedule, to its end.
-fn play(seed: u64) -> Core<Fake> {
+/// One schedule, to its end. Returns also how often bytes of the connection were moved back.
+fn play(seed: u64) -> (Core<Fake>, u64) {
     let mut run = Run::new(seed);
     for _ in 0..EVENTS {
         run.something_happens();
     }
     run.end();
     is_plain(&run.state.borrow());
-    run.core
+    let moved_back = run.state.borrow().moved_back;
+    (run.core, moved_back)
 }
 
 /// What the schedules came to, so that none of it is shown by chance never to happen.
@@ -313,6 +317,7 @@ struct Done {
     undone_files: u64,
     undone_input: u64,
     undone_pipe: u64,
+    undone_connection: u64,
     moved: u64,
     undone_moves: u64,
     asked: u64,
@@ -393,6 +398,7 @@ impl Done {
             self.undone_files,
             self.undone_input,
             self.undone_pipe,
+            self.undone_connection,
             self.moved,
             self.undone_moves,
             self.asked,

@@ -278,7 +278,10 @@ fn place_of(thread: Pid, number: RawFd) -> io::Result<Option<Place>> {
 /// Whether a call that may touch any of its process' pipes may touch this one. True in doubt.
 fn may_touch(call: &Call, place: Place) -> io::Result<bool> {
     let process = task::process_of(call.thread())?;
-    let may_touch = |process| readiness::may_touch(process, call, place).unwrap_or(true);
+    let may_touch = |process| {
+        let place_of = |_: &_, stat: &_| Ok(Place::of(stat));
+        readiness::may_touch(process, call, place, place_of).unwrap_or(true)
+    };
     Ok(process.is_some_and(may_touch))
 }
 

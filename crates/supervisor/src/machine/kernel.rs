@@ -1,25 +1,22 @@
 //! What the core asks of the kernel, done.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use rustix::process::{Pid, Signal};
 use surmise_checkpoint::{Change, Checkpoint, GiveWay, PendingCall, Timer};
-use surmise_sys::memory;
 use surmise_sys::ptrace::{SignalInfo, Stopped};
 use surmise_sys::seccomp::Answer;
-use surmise_syscalls::Syscall;
 
+use super::conduit::Conduit;
 use super::family;
 use super::input::calls::{self};
 use super::input::source::Source;
 use super::meeting::{self, Known};
+use super::message;
 use super::output::{self, Output};
-use super::pipe::Pipe;
 use super::positions::Description;
 use super::process::Supervised;
-use super::readiness;
 use super::seen::is_past;
 use super::{
     Learnt, Machine, fit, parting, pass, seen, spare_call, task, unless_gone, unless_out_of_reach,
@@ -27,7 +24,6 @@ use super::{
 use crate::call::Call;
 use crate::meeting::{Meeting, Wanted};
 use crate::objects::input::{Look, Peeked, Place};
-use crate::objects::pipe::Taken;
 use crate::source::Guess;
 use crate::world::{Around, Born, Ends, Imaged, Traced, World};
 
@@ -38,7 +34,7 @@ impl World for Machine {
     type SignalInfo = SignalInfo;
     type Timer = Timer;
     type Input = Source;
-    type Pipe = Pipe;
+    type Pipe = Conduit;
     type Description = Description;
     type Output = Output;
 
@@ -364,8 +360,13 @@ impl World for Machine {
         source.take(length)
     }
 
-    fn fill(&mut self, process: Pid, room: &[(u64, u64)], bytes: &[u8]) -> bool {
-        task::fill(process, room, bytes).is_ok()
+    fn fill(&mut self, process: Pid, wanted: &Wanted, bytes: &[u8]) -> bool {
+        // If the call happens after all, it finds its header as it was.
+        let told = task::fill(process, &wanted.room, bytes).and_then(|()| match wanted.header {
+            Some(header) => message::tell(process, header),
+            None => Ok(()),
+        });
+        told.is_ok()
     }
 
     fn takes_nothing(&mut self, thread: Pid) {
@@ -375,77 +376,8 @@ impl World for Machine {
     }
 
     fn looks_at(&self, process: Option<Pid>, call: &Call) -> Look {
-        self.reached(process, call, calls::looking(call.name(), call.arguments()))
-    }
-
-    fn pipe(
-        &mut self,
-        process: Pid,
-        descriptor: u64,
-        is_write: bool,
-    ) -> io::Result<Option<(Place, Pipe)>> {
-        let Some(learnt) = &self.learnt else {
-            return Ok(None);
-        };
-        if learnt.seen.has_packets() {
-            return Ok(None);
-        }
-        let Some((file, stat)) = task::file(process, descriptor)? else {
-            return Ok(None);
-        };
-        let place = Place::of(&stat);
-        let channels = learnt.channels.as_ref();
-        if channels.is_none_or(|channels| channels.is_from_outside(place)) {
-            return Ok(None);
-        }
-        let pipe = Pipe::of(&file, &stat, is_write)?;
-        Ok(pipe.map(|pipe| (place, pipe)))
-    }
-
-    fn clear(&mut self, place: Place, but: Pid, waiting: &[Pid]) -> io::Result<bool> {
-        let Some(learnt) = &mut self.learnt else {
-            return Ok(false);
-        };
-        let mut users = learnt.readers.users(place, but);
-        // Their calls have not happened, and are attended to anew before they do.
-        users.retain(|user| !waiting.contains(&user.thread));
-        if users.iter().any(|user| !user.can_pass) {
-            return Ok(false);
-        }
-        let threads: Vec<_> = users.into_iter().map(|user| user.thread).collect();
-        pass(&mut self.door, &mut self.passed, &threads, |_| false)
-    }
-
-    fn touches_pipe(&self, process: Option<Pid>, call: &Call) -> Look {
-        let touched = calls::touching(call.name(), call.arguments());
-        self.reached(process, call, touched)
-    }
-
-    fn is_tracked_on_pipe(&self, call: &Call) -> bool {
-        matches!(call.name(), Syscall::Read | Syscall::Readv | Syscall::Write)
-            || readiness::asks(call.name())
-    }
-
-    fn bytes(&self, process: Pid, (address, length): (u64, u64)) -> Option<Vec<u8>> {
-        let mut bytes = vec![0; usize::try_from(length).ok()?];
-        memory::read(process, address, &mut bytes).ok()?;
-        Some(bytes)
-    }
-
-    fn take_out(&mut self, pipe: &Pipe, length: usize) -> io::Result<Taken> {
-        pipe.take(length)
-    }
-
-    fn await_input(&mut self, pipe: &Pipe) -> io::Result<Option<OwnedFd>> {
-        pipe.reader().map(Some)
-    }
-
-    fn put_in(&mut self, pipe: &Pipe, bytes: &[u8], reserved: usize) -> io::Result<bool> {
-        pipe.put(bytes, reserved)
-    }
-
-    fn put_back(&mut self, pipe: &Pipe, front: &[u8], cut: usize) -> io::Result<()> {
-        pipe.restore(front, cut)
+        let looked_at = calls::looking(call.name(), call.arguments());
+        Self::reached(process, call, looked_at, |_, stat| Ok(Place::of(stat)))
     }
 
     fn output(

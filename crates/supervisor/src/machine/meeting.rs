@@ -150,7 +150,7 @@ mod tests {
     use crate::meeting::{Act, Wanted};
 
     /// By kind of object: calls that a rollback undoes, or that have nothing to undo.
-    const PASSING: [(&str, &str); 9] = [
+    const PASSING: [(&str, &str); 10] = [
         ("borne", "fork vfork"),
         (
             "descriptor",
@@ -167,6 +167,7 @@ mod tests {
         ("memory", "mmap"),
         ("noted", "chdir fchdir umask"),
         ("process", "getpgid"),
+        ("sent", "sendto"),
         ("timer", "alarm"),
     ];
 
@@ -212,6 +213,7 @@ mod tests {
                         Meeting::Pass(kind) => kind.name(),
                         Meeting::Note(_) | Meeting::Depute(_) => "noted",
                         Meeting::Act(Act::Take(_)) => "input",
+                        Meeting::Act(Act::Send { .. }) => "sent",
                         Meeting::Act(Act::Ask) => "events",
                         Meeting::Bear | Meeting::Lend { .. } => "borne",
                         Meeting::SetTimer => "timer",
@@ -311,6 +313,8 @@ mod tests {
         let wanted = Wanted {
             descriptor: from,
             room: vec![(64, 10)],
+            header: None,
+            waits: true,
         };
         assert_eq!(
             met(row(Syscall::Read), [from, 64, 10, 0, 0, 0]),
@@ -321,10 +325,9 @@ mod tests {
             let arguments = [from, 64, 2, 0, 0, 0];
             assert_eq!(met(row(name), arguments), Meeting::Wait, "{name}");
         }
-        let bytes = (64, 10);
         let send = Act::Send {
             descriptor: to,
-            bytes,
+            bytes: vec![(64, 10)],
         };
         let arguments = [to, 64, 10, 0, 0, 0];
         assert_eq!(met(row(Syscall::Write), arguments), Meeting::Act(send));

@@ -1,4 +1,4 @@
-//! Calls that ask which descriptors are ready, where that are pipes inside the domain.
+//! Calls that ask which descriptors are ready, where that are pipes and connections inside the domain.
 //!
 //! What is in such a pipe is really there, so the kernel is asked the same, without waiting, by descriptors of this process that
 //! are there for that moment.
@@ -7,15 +7,16 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll};
+use rustix::fs::{FileType, Stat};
 use rustix::process::Pid;
 use surmise_sys::memory;
 use surmise_syscalls::Syscall;
 
 use super::pipe::is_nameless;
-use super::{Machine, task};
+use super::{Learnt, Machine, task};
 use crate::call::Call;
 use crate::objects::input::Place;
-use crate::world::{Asking, Told};
+use crate::world::{Apart, Asking, Told};
 
 /// Of how many descriptors a call may ask.
 const POLLED_MAX: usize = 64;
@@ -145,12 +146,11 @@ impl Questions {
     }
 
     /// What each descriptor leads to that is one. The list is as long as the questions.
-    fn files(&self, process: Pid) -> io::Result<Vec<Option<(OwnedFd, Place)>>> {
-        let files = self.of.iter().map(|question| {
-            let found = task::file(process, question.descriptor)?;
-            Ok(found.map(|(file, stat)| (file, Place::of(&stat))))
-        });
-        files.collect()
+    fn files(&self, process: Pid) -> io::Result<Vec<Option<(OwnedFd, Stat)>>> {
+        let files = self.of.iter();
+        files
+            .map(|question| task::file(process, question.descriptor))
+            .collect()
     }
 
     /// Puts the answers where the process finds them. Returns the result of the call.
@@ -214,17 +214,38 @@ fn may_change(process: Pid) -> io::Result<bool> {
     Ok(task::threads(process)?.len() != 1)
 }
 
+/// Whether this program may ask a file what is ready: a pipe, or a socket of a connection of which both are open.
+fn may_ask(
+    (file, stat): (&OwnedFd, &Stat),
+    (learnt, vessels): (&Learnt, &[Pid]),
+) -> io::Result<bool> {
+    let Some(channels) = &learnt.channels else {
+        return Ok(false);
+    };
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
+        return is_nameless(file);
+    }
+    let known = (&learnt.seen, channels);
+    let socket = (file.try_clone()?, stat);
+    Ok(learnt.connections.of(socket, known, vessels)?.is_some())
+}
+
 fn ask(
     process: Pid,
     call: &Call,
-    (matters, hung_up): (&dyn Fn(Place) -> bool, &[Place]),
+    (matters, apart): (&dyn Fn(Place) -> bool, &Apart),
+    learnt: &Learnt,
 ) -> io::Result<Told> {
     let Some(questions) = Questions::of(process, call)? else {
         return Ok(Told::Unknown);
     };
+    let (hung_up, vessels) = (&apart.hung_up, &apart.vessels);
     let files = questions.files(process)?;
+    let place = |(file, stat): &(OwnedFd, Stat)| learnt.connections.place(file, stat);
+    let place = |found: &Option<_>| found.as_ref().map(place).transpose();
+    let places = files.iter().map(place).collect::<io::Result<Vec<_>>>()?;
     let is_meant = |place: Place| matters(place) || hung_up.contains(&place);
-    let matters = files.iter().flatten().any(|(_, place)| is_meant(*place));
+    let matters = places.iter().flatten().any(|place| is_meant(*place));
     let otherwise = match matters || may_change(process)? {
         true => Told::Unknown,
         false => Told::Other,
@@ -236,7 +257,9 @@ fn ask(
     let mut asked = Vec::new();
     for (found, question) in files.iter().zip(&questions.of) {
         match found {
-            Some((file, _)) if is_nameless(file)? => asked.push((file, question.events)),
+            Some((file, stat)) if may_ask((file, stat), (learnt, vessels))? => {
+                asked.push((file, question.events));
+            }
             // To ask a file of the view is a request to the view, which may wait for this program.
             _ => return Ok(otherwise),
         }
@@ -247,7 +270,7 @@ fn ask(
         .collect();
     rustix::event::poll(&mut polled, Some(&Timespec::default()))?;
     let mut answers: Vec<_> = polled.iter().map(PollFd::revents).collect();
-    for (answer, (_, place)) in answers.iter_mut().zip(files.iter().flatten()) {
+    for (answer, place) in answers.iter_mut().zip(places.iter().flatten()) {
         // The kernel tells that unasked, and not yet, since an image has the other side open.
         if hung_up.contains(place) {
             *answer |= PollFlags::HUP;
@@ -264,15 +287,25 @@ fn ask(
     }
 }
 
-pub(super) fn may_touch(process: Pid, call: &Call, place: Place) -> io::Result<bool> {
+/// Whether a call may ask of what is at a place. `place_of`: where something is.
+pub(super) fn may_touch(
+    process: Pid,
+    call: &Call,
+    place: Place,
+    place_of: impl Fn(&OwnedFd, &Stat) -> io::Result<Place>,
+) -> io::Result<bool> {
     if !asks(call.name()) || may_change(process)? {
         return Ok(true);
     }
     let Some(questions) = Questions::of(process, call)? else {
         return Ok(true);
     };
-    let files = questions.files(process)?;
-    Ok(files.iter().flatten().any(|(_, at)| *at == place))
+    for (file, stat) in questions.files(process)?.iter().flatten() {
+        if place_of(file, stat)? == place {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 impl Asking for Machine {
@@ -281,16 +314,23 @@ impl Asking for Machine {
     }
 
     fn may_touch(&self, process: Pid, call: &Call, place: Place) -> bool {
-        may_touch(process, call, place).unwrap_or(true)
+        let place_of = |file: &OwnedFd, stat: &Stat| match &self.learnt {
+            Some(learnt) => learnt.connections.place(file, stat),
+            None => Ok(Place::of(stat)),
+        };
+        may_touch(process, call, place, place_of).unwrap_or(true)
     }
 
     fn ask(
         &mut self,
         process: Pid,
         call: &Call,
-        about: (&dyn Fn(Place) -> bool, &[Place]),
+        about: (&dyn Fn(Place) -> bool, &Apart),
     ) -> io::Result<Told> {
+        let Some(learnt) = &self.learnt else {
+            return Ok(Told::Unknown);
+        };
         // Whatever stands in the way of a look, the call itself will meet it.
-        Ok(ask(process, call, about).unwrap_or(Told::Unknown))
+        Ok(ask(process, call, about, learnt).unwrap_or(Told::Unknown))
     }
 }

@@ -44,6 +44,7 @@ pub(crate) struct Seen {
     has_jails: bool,
     passes_descriptors: bool,
     has_odd_sockets: bool,
+    has_odd_connections: bool,
     has_watches: bool,
     has_packets: bool,
     may_notice_ends: bool,
@@ -133,6 +134,11 @@ impl Seen {
         /// SOL_SOCKET, SO_RCVLOWAT and SO_PEEK_OFF of setsockopt(2).
         const SOCKET: u32 = 1;
         const ODD: [u32; 2] = [18, 42];
+        /// SO_PASSCRED, SO_RCVTIMEO, SO_SNDTIMEO, SO_PASSSEC, both timeouts of 64 bits, SO_PASSPIDFD and SO_PASSRIGHTS: with these
+        /// a socket tells of senders, or a call that was interrupted is not made again.
+        const TELLING: [u32; 8] = [16, 20, 21, 34, 66, 67, 76, 83];
+        /// MSG_OOB of send(2): it comes before what was sent earlier.
+        const OUT_OF_BAND: u64 = 1;
         /// O_DIRECT of pipe2(2).
         const PACKETS: u64 = 0o40_000;
         let [_, command, option, ..] = *arguments;
@@ -150,12 +156,24 @@ impl Seen {
             }
             // A message may hold descriptors.
             Syscall::Sendmsg | Syscall::Sendmmsg | Syscall::PidfdGetfd => {
-                self.passes_descriptors = true
+                self.passes_descriptors = true;
+                let flags = match name {
+                    Syscall::Sendmsg => option,
+                    Syscall::Sendmmsg => arguments[3],
+                    _ => 0,
+                };
+                self.has_odd_connections |= flags & OUT_OF_BAND != 0;
             }
             Syscall::Chroot => self.has_jails = true,
             Syscall::Setsockopt if command as u32 == SOCKET && ODD.contains(&(option as u32)) => {
                 self.has_odd_sockets = true;
             }
+            Syscall::Setsockopt
+                if command as u32 == SOCKET && TELLING.contains(&(option as u32)) =>
+            {
+                self.has_odd_connections = true;
+            }
+            Syscall::Sendto if arguments[3] & OUT_OF_BAND != 0 => self.has_odd_connections = true,
             // By a pidfd; by what is undone or let go at the end of a process.
             Syscall::PidfdOpen | Syscall::Flock | Syscall::MqNotify => self.may_notice_ends = true,
             Syscall::Semop | Syscall::Semtimedop => self.may_notice_ends = true,
@@ -203,6 +221,11 @@ impl Seen {
     /// Whether a socket may tell less, or other things, than what has come.
     pub(crate) fn has_odd_sockets(&self) -> bool {
         self.has_odd_sockets
+    }
+
+    /// Whether what is on its way between two sockets may be more than a row of bytes, or who reads it may have no patience.
+    pub(crate) fn has_odd_connections(&self) -> bool {
+        self.has_odd_connections
     }
 
     /// Whether any process may have memory that others have, too.

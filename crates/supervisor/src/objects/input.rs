@@ -118,6 +118,21 @@ impl<W: World> Default for Inputs<W> {
 }
 
 impl<W: World> Inputs<W> {
+    /// Whether a read is from where something was given that is not yet taken.
+    pub(crate) fn have_given(
+        &self,
+        world: &mut W,
+        member: &Member<W>,
+        wanted: &Wanted,
+    ) -> io::Result<bool> {
+        if self.open.is_empty() {
+            return Ok(false);
+        }
+        // Whatever stands in the way of a look, the call itself will meet it.
+        let found = world.input(member.pid(), wanted).unwrap_or(None);
+        Ok(found.is_some_and(|(place, _)| self.open.contains_key(&place)))
+    }
+
     /// Gives a task input that is not yet taken.
     pub(crate) fn give(
         &mut self,
@@ -127,12 +142,16 @@ impl<W: World> Inputs<W> {
         (wanted, record): (&Wanted, UndoId),
     ) -> io::Result<Did> {
         let process = member.pid();
+        if wanted.header.is_some() {
+            // A look tells of bytes alone.
+            return Ok(Did::Wait);
+        }
         // Whatever stands in the way of a look, the call itself will meet it.
         let Ok(Some(found)) = self.look(world, process, call.thread(), wanted) else {
             return Ok(Did::Wait);
         };
         let length = found.bytes.len();
-        if !world.fill(process, &wanted.room, &found.bytes) {
+        if !world.fill(process, wanted, &found.bytes) {
             return Ok(Did::Wait);
         }
         let answer = Answer::Value(length.cast_signed() as i64);

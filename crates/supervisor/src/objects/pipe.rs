@@ -1,4 +1,4 @@
-//! Pipes inside the domain: what a task takes out or puts in while something is undecided really happens.
+//! Pipes and connections inside the domain: what a task takes out or puts in while something is undecided really happens.
 //!
 //! So whatever others see of the pipe is true, be it that there is something to be read. A rollback puts the bytes back in front
 //! that were taken, and cuts those off the end that were put in, the newest act first. Each act is a modification of the pipe
@@ -6,12 +6,17 @@
 //! is made to come past that call before the first act, and later calls are heard. So each task that has touched the pipe since
 //! an act is rolled back with that act.
 //!
+//! A connection of two stream sockets is one object with two queues of bytes. A task that reads touches one of them, but a task
+//! that asks whether it can write, or that shuts a socket down, touches both. And while an act on either queue is undecided the
+//! world holds both sockets, so that the kernel tells nobody of the end: each task that could notice that meets the object.
+//!
 //! Pipes from outside are inputs ([`super::input`]) and streams ([`super::stream`]): nobody there is rolled back.
 
 use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
 use std::io;
 
+use rustix::io::Errno;
 use rustix::process::Pid;
 use surmise_engine::{ObjectId, UndoId};
 use surmise_sys::seccomp::Answer;
@@ -27,6 +32,23 @@ use crate::member::Member;
 use crate::object::{Did, ObjectKind, Obstacle};
 use crate::world::{Apart, Told, World};
 
+/// One queue of bytes: a pipe has the first alone. A connection has one for each of its sockets, with what that socket is to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Queue {
+    First,
+    Second,
+}
+
+impl Queue {
+    /// The other one of the same connection.
+    pub(crate) fn opposite(self) -> Self {
+        match self {
+            Self::First => Self::Second,
+            Self::Second => Self::First,
+        }
+    }
+}
+
 /// What came of taking bytes out of a pipe.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
@@ -36,9 +58,11 @@ pub(crate) enum Taken {
     End,
     /// None that is there yet.
     Nothing,
+    /// None: they could not be put back.
+    Unmovable,
 }
 
-/// All pipes on which an act is undecided.
+/// All pipes and connections on which an act is undecided.
 #[derive(Debug)]
 pub(crate) struct Pipes<W: World> {
     open: Map<Place, Pipe<W>>,
@@ -61,8 +85,8 @@ struct Pipe<W: World> {
 /// What was done to a pipe.
 #[derive(Debug)]
 enum Act {
-    Took(Vec<u8>),
-    Put(usize),
+    Took(Queue, Vec<u8>),
+    Put(Queue, usize),
 }
 
 impl<W: World> Default for Pipes<W> {
@@ -87,28 +111,39 @@ impl<W: World> Pipes<W> {
         apart: &Apart,
     ) -> io::Result<Option<Did>> {
         let process = member.pid();
-        let Some((place, pipe)) = world.pipe(process, wanted.descriptor, false)? else {
+        let vessels = &apart.vessels;
+        let Some(found) = world.pipe(process, wanted.descriptor, false, vessels)? else {
             return Ok(None);
         };
-        let length = wanted.length().filter(|length| *length > 0);
-        let Some(length) = length.filter(|_| self.is_clear(world, place, call, apart)) else {
+        let (place, queue, pipe) = (found.place, found.queue, found.pipe);
+        // What cannot be taken now may be looked at: the reader depends on all acts before.
+        let otherwise = || Ok((!found.may_be_input).then_some(Did::Wait));
+        let Some(length) = wanted.length().filter(|length| *length > 0) else {
             return Ok(Some(Did::Wait));
         };
-        let bytes = match world.take_out(&pipe, length)? {
+        if !self.is_clear(world, (place, &pipe), call, apart) {
+            return otherwise();
+        }
+        let bytes = match world.take_out((&pipe, queue), length)? {
             Taken::Bytes(bytes) => bytes,
             // That there is nothing any more is so whatever is denied. A process that is restored with an end has it from its
             // image, which has the end open until then. One without an image that has closed an end has it from its birth:
             // the image is an ancestor's that would be restored in its place. Or the pipe is younger than that image. Then
             // nobody has an end who would not be undone, this reader among them.
             Taken::End => return Ok(Some(Did::Known(Answer::Value(0)))),
-            Taken::Nothing => return Ok(Some(Did::Sleeps(world.await_input(&pipe)?))),
+            Taken::Nothing if found.waits && wanted.waits => {
+                return Ok(Some(Did::Sleeps(world.await_input((&pipe, queue))?)));
+            }
+            // It is so now: the reader depends on all acts before.
+            Taken::Nothing => return Ok(Some(Did::Known(Answer::Error(Errno::AGAIN)))),
+            Taken::Unmovable => return otherwise(),
         };
-        if !world.fill(process, &wanted.room, &bytes) {
-            world.put_back(&pipe, &bytes, 0)?;
+        if !world.fill(process, wanted, &bytes) {
+            world.put_back((&pipe, queue), &bytes, 0)?;
             return Ok(Some(Did::Wait));
         }
         let answer = Answer::Value(bytes.len().cast_signed() as i64);
-        let object = self.note((place, pipe), record, Act::Took(bytes));
+        let object = self.note((place, pipe), record, Act::Took(queue, bytes));
         Ok(Some(Did::Accesses { object, answer }))
     }
 
@@ -118,24 +153,28 @@ impl<W: World> Pipes<W> {
         world: &mut W,
         member: &Member<W>,
         call: &Call,
-        (descriptor, bytes, record): (u64, (u64, u64), UndoId),
+        (descriptor, bytes, record): (u64, &[(u64, u64)], UndoId),
         apart: &Apart,
-    ) -> io::Result<Option<Did>> {
+    ) -> io::Result<Did> {
         let process = member.pid();
-        let Some((place, pipe)) = world.pipe(process, descriptor, true)? else {
-            return Ok(None);
+        let Some(found) = world.pipe(process, descriptor, true, &apart.vessels)? else {
+            return Ok(Did::Wait);
         };
-        let bytes = match world.bytes(process, bytes) {
-            Some(bytes) if !bytes.is_empty() && self.is_clear(world, place, call, apart) => bytes,
-            _ => return Ok(Some(Did::Wait)),
+        let (place, queue, pipe) = (found.place, found.queue, found.pipe);
+        let pieces = bytes.iter().map(|&bytes| world.bytes(process, bytes));
+        let bytes = match pieces.collect::<Option<Vec<_>>>() {
+            Some(pieces) => pieces.concat(),
+            None => return Ok(Did::Wait),
         };
-        let reserved = self.open.get(&place).map_or(0, Pipe::taken);
-        if !world.put_in(&pipe, &bytes, reserved)? {
-            return Ok(Some(Did::Wait));
+        if bytes.is_empty() || !self.is_clear(world, (place, &pipe), call, apart) {
+            return Ok(Did::Wait);
+        }
+        if !world.put_in((&pipe, queue), &bytes, self.taken(place, queue))? {
+            return Ok(Did::Wait);
         }
         let answer = Answer::Value(bytes.len().cast_signed() as i64);
-        let object = self.note((place, pipe), record, Act::Put(bytes.len()));
-        Ok(Some(Did::Accesses { object, answer }))
+        let object = self.note((place, pipe), record, Act::Put(queue, bytes.len()));
+        Ok(Did::Accesses { object, answer })
     }
 
     /// A task asks what is ready, and depends already on what is undecided about the pipes among that, also that some are
@@ -145,10 +184,11 @@ impl<W: World> Pipes<W> {
         world: &mut W,
         member: &Member<W>,
         call: &Call,
-        hung_up: &[Place],
+        apart: &Apart,
     ) -> io::Result<Did> {
         let matters = |place| self.open.contains_key(&place);
-        let told = world.ask(member.pid(), call, (&matters, hung_up))?;
+        let hung_up = &apart.hung_up;
+        let told = world.ask(member.pid(), call, (&matters, apart))?;
         Ok(match told {
             Told::Other => Did::Known(Answer::Continue),
             // Then nothing that it may ask of is undecided.
@@ -162,12 +202,23 @@ impl<W: World> Pipes<W> {
     }
 
     /// Whether no other thread is in a call on a pipe. From the first act on, a thread that begins one is heard first.
-    fn is_clear(&self, world: &mut W, place: Place, call: &Call, apart: &Apart) -> bool {
+    fn is_clear(
+        &self,
+        world: &mut W,
+        (place, pipe): (Place, &W::Pipe),
+        call: &Call,
+        apart: &Apart,
+    ) -> bool {
         // Whatever stands in the way of a look, the call itself will meet it.
         self.open.contains_key(&place)
             || world
-                .clear(place, call.thread(), &apart.waiting)
+                .clear(pipe, call.thread(), &apart.waiting)
                 .unwrap_or(false)
+    }
+
+    /// How many bytes may have to be put back into a queue. No more are kept than have room there.
+    fn taken(&self, place: Place, queue: Queue) -> usize {
+        self.open.get(&place).map_or(0, |pipe| pipe.taken(queue))
     }
 
     fn note(&mut self, (place, pipe): (Place, W::Pipe), record: UndoId, act: Act) -> ObjectId {
@@ -203,11 +254,10 @@ impl<W: World> Pipes<W> {
 }
 
 impl<W: World> Pipe<W> {
-    /// How many bytes may have to be put back.
-    fn taken(&self) -> usize {
+    fn taken(&self, queue: Queue) -> usize {
         let taken = self.acts.iter().map(|(_, act)| match act {
-            Act::Took(bytes) => bytes.len(),
-            Act::Put(_) => 0,
+            Act::Took(of, bytes) if *of == queue => bytes.len(),
+            Act::Took(..) | Act::Put(..) => 0,
         });
         taken.sum()
     }
@@ -217,11 +267,11 @@ impl<W: World> Pipes<W> {
     fn undo_one(&mut self, world: &mut W, record: UndoId) -> io::Result<()> {
         let (place, pipe) = self.of(record)?;
         match pipe.acts.pop_back() {
-            Some((newest, Act::Took(bytes))) if newest == record => {
-                world.put_back(&pipe.pipe, &bytes, 0)?;
+            Some((newest, Act::Took(queue, bytes))) if newest == record => {
+                world.put_back((&pipe.pipe, queue), &bytes, 0)?;
             }
-            Some((newest, Act::Put(length))) if newest == record => {
-                world.put_back(&pipe.pipe, &[], length)?;
+            Some((newest, Act::Put(queue, length))) if newest == record => {
+                world.put_back((&pipe.pipe, queue), &[], length)?;
             }
             _ => return Err(bug("an act on a pipe is undone that is not the newest")),
         }

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::process::Pid;
 
+use super::Apart;
 use crate::call::Call;
 use crate::objects::input::Place;
 
@@ -29,12 +30,12 @@ pub(crate) trait Asking {
     /// Whether a call that may touch any pipe of its process may touch this one. True in doubt.
     fn may_touch(&self, process: Pid, call: &Call, place: Place) -> bool;
 
-    /// Tells a call what is ready, without waiting, if it asks of a pipe that matters: which do, and those that nobody will write
-    /// to any more, which do as well.
+    /// Tells a call what is ready, without waiting, if it asks of a pipe that matters: which do, besides those that nobody will
+    /// write to any more.
     fn ask(
         &mut self,
         process: Pid,
         call: &Call,
-        about: (&dyn Fn(Place) -> bool, &[Place]),
+        about: (&dyn Fn(Place) -> bool, &Apart),
     ) -> io::Result<Told>;
 }

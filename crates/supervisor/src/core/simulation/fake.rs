@@ -15,6 +15,7 @@ mod lending;
 mod log;
 mod meeting;
 mod op;
+mod piping;
 mod position;
 mod programs;
 mod removing;
@@ -25,7 +26,6 @@ mod state;
 mod task;
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -36,7 +36,7 @@ use surmise_sys::seccomp::Answer;
 use crate::call::Call;
 use crate::meeting::{Meeting, Wanted};
 use crate::objects::input::{Look, Peeked, Place};
-use crate::objects::pipe::Taken;
+use crate::objects::pipe::Queue;
 use crate::source::Guess;
 use crate::world::{Around, Born, Imaged, Traced, World};
 
@@ -46,12 +46,15 @@ use images::{Held, Image, image_of, vessel};
 pub(super) use lending::memory;
 pub(super) use log::{Disk, Log};
 pub(super) use op::{FAILED, LENT, Op};
-pub(super) use sides::{BROKEN, END, NO_END, Side, Sides};
+use piping::{Conduit, descriptor_of, queue_at};
+pub(super) use sides::{BROKEN, END, NO_END, NOTHING, Side, Sides};
 pub(super) use signals::Sent;
-pub(super) use state::{Shared, State, Step, Written, pass};
+pub(super) use state::{Shared, State, Step, Written, in_queues, pass};
 
 /// By which tasks have the pipe inside.
 const INNER: u64 = 5;
+/// By which they have the socket of a connection that reads the first queue, and the other one: all tasks have both.
+const SOCKETS: [u64; 2] = [6, 7];
 
 /// The machine.
 #[derive(Debug)]
@@ -64,8 +67,9 @@ impl World for Fake {
     type SignalInfo = Sent;
     /// The number of the timer that is armed.
     type Timer = Option<i64>;
-    type Input = ();
-    type Pipe = ();
+    /// A queue of the connection, or the pipe.
+    type Input = Option<Queue>;
+    type Pipe = Conduit;
     type Description = Rc<()>;
     type Output = Written;
 
@@ -344,17 +348,23 @@ impl World for Fake {
         false
     }
 
-    fn input(&mut self, _: Pid, _: &Wanted) -> io::Result<Option<(Place, ())>> {
-        Ok(Some((Place(0, 1), ())))
+    fn input(&mut self, _: Pid, wanted: &Wanted) -> io::Result<Option<(Place, Option<Queue>)>> {
+        let queue = queue_at(wanted.descriptor);
+        let is_foreseen = wanted.descriptor != INNER;
+        Ok(is_foreseen.then_some((Place(0, 1 + wanted.descriptor), queue)))
     }
 
     fn may_take(&mut self, _: Place, _: Pid) -> bool {
         false
     }
 
-    fn peek(&self, (): &(), skipped: usize, length: usize) -> io::Result<Peeked> {
+    fn peek(&self, queue: &Option<Queue>, skipped: usize, length: usize) -> io::Result<Peeked> {
         let state = self.0.borrow();
-        let bytes = state.pipe.iter().skip(skipped).take(length);
+        let bytes = match queue {
+            Some(queue) => &state.line[*queue as usize],
+            None => &state.pipe,
+        };
+        let bytes = bytes.iter().skip(skipped).take(length);
         let bytes: Vec<_> = bytes.copied().collect();
         Ok(match bytes.is_empty() {
             true => Peeked::Unknown,
@@ -362,13 +372,18 @@ impl World for Fake {
         })
     }
 
-    fn take(&self, (): &(), length: usize) -> io::Result<()> {
-        self.0.borrow_mut().pipe.drain(..length);
+    fn take(&self, queue: &Option<Queue>, length: usize) -> io::Result<()> {
+        let state = &mut *self.0.borrow_mut();
+        let bytes = match queue {
+            Some(queue) => &mut state.line[*queue as usize],
+            None => &mut state.pipe,
+        };
+        bytes.drain(..length);
         Ok(())
     }
 
-    fn fill(&mut self, _: Pid, room: &[(u64, u64)], bytes: &[u8]) -> bool {
-        let thread = thread_at(room[0].0);
+    fn fill(&mut self, _: Pid, wanted: &Wanted, bytes: &[u8]) -> bool {
+        let thread = thread_at(wanted.room[0].0);
         self.0.borrow_mut().task(thread).filled = bytes.first().copied();
         true
     }
@@ -381,83 +396,13 @@ impl World for Fake {
                 place: Place(0, 1),
                 is_read: true,
             },
+            Op::Hear(queue) => Look::At {
+                place: Place(0, 1 + descriptor_of(queue)),
+                is_read: true,
+            },
             Op::Poll => Look::Anywhere { is_read: false },
             _ => Look::Nothing,
         }
-    }
-
-    fn pipe(&mut self, _: Pid, descriptor: u64, _: bool) -> io::Result<Option<(Place, ())>> {
-        Ok((descriptor == INNER).then_some((Place(0, INNER), ())))
-    }
-
-    fn clear(&mut self, _: Place, _: Pid, _: &[Pid]) -> io::Result<bool> {
-        // All that fakes do to pipes is over at once.
-        Ok(self.0.borrow_mut().rng.u8(..8) != 0)
-    }
-
-    fn touches_pipe(&self, _: Option<Pid>, call: &Call) -> Look {
-        let is_read = false;
-        let state = self.0.borrow();
-        let sides = state.sides(state.tasks[call.thread()].process);
-        match state.op_of(call) {
-            Op::Send(_) if !sides.writing => Look::Nothing,
-            Op::Receive | Op::Ask if !sides.reading => Look::Nothing,
-            Op::Send(_) | Op::Receive | Op::Ask => Look::At {
-                place: Place(0, INNER),
-                is_read,
-            },
-            Op::Poll => Look::Anywhere { is_read },
-            _ => Look::Nothing,
-        }
-    }
-
-    fn is_tracked_on_pipe(&self, call: &Call) -> bool {
-        matches!(
-            self.0.borrow().op_of(call),
-            Op::Send(_) | Op::Receive | Op::Ask
-        )
-    }
-
-    fn bytes(&self, _: Pid, (address, _): (u64, u64)) -> Option<Vec<u8>> {
-        match self.0.borrow().tasks[thread_at(address)].op() {
-            Op::Send(byte) => Some(vec![byte]),
-            _ => None,
-        }
-    }
-
-    fn take_out(&mut self, (): &(), length: usize) -> io::Result<Taken> {
-        let state = &mut *self.0.borrow_mut();
-        let inner = &mut state.inner;
-        let bytes: Vec<_> = inner.drain(..length.min(inner.len())).collect();
-        Ok(match bytes.is_empty() {
-            true if state.is_open(Side::Writing) => Taken::Nothing,
-            true => Taken::End,
-            false => Taken::Bytes(bytes),
-        })
-    }
-
-    fn await_input(&mut self, (): &()) -> io::Result<Option<OwnedFd>> {
-        Ok(None)
-    }
-
-    fn put_in(&mut self, (): &(), bytes: &[u8], reserved: usize) -> io::Result<bool> {
-        let state = &mut *self.0.borrow_mut();
-        let has_readers = state.is_open(Side::Reading);
-        let inner = &mut state.inner;
-        let has_room = has_readers && inner.len() + reserved < 4;
-        if has_room {
-            inner.extend(bytes);
-        }
-        Ok(has_room)
-    }
-
-    fn put_back(&mut self, (): &(), front: &[u8], cut: usize) -> io::Result<()> {
-        let inner = &mut self.0.borrow_mut().inner;
-        inner.truncate(inner.len() - cut);
-        for &byte in front.iter().rev() {
-            inner.push_front(byte);
-        }
-        Ok(())
     }
 
     fn output(&mut self, _: Pid, _: u64, (address, _): (u64, u64)) -> io::Result<Option<Written>> {

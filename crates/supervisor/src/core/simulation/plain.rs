@@ -1,15 +1,17 @@
 //! What a machine without guesses could have done.
 
+mod heard;
 mod memories;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use rustix::process::Pid;
 
 use super::fake::{
-    BROKEN, Cells, END, End, FAILED, FILES, Families, HEARD, LENT, NO_END, Op, Sent, Side, Sides,
-    State, Step,
+    BROKEN, Cells, END, End, FAILED, Families, HEARD, LENT, NO_END, NOTHING, Op, Sent, Side, Sides,
+    State, Step, in_queues,
 };
+use heard::Heard;
 use memories::Memories;
 
 /// Its files, its pipe, and its families.
@@ -24,6 +26,7 @@ struct Plain<'a> {
     timers: BTreeMap<i32, Vec<i64>>,
     pipe: VecDeque<u8>,
     inner: VecDeque<u8>,
+    line: [VecDeque<u8>; 2],
     /// What each process has open of it.
     sides: BTreeMap<i32, Sides>,
     memories: Memories,
@@ -42,6 +45,7 @@ impl<'a> Plain<'a> {
             timers: BTreeMap::new(),
             pipe: VecDeque::new(),
             inner: VecDeque::new(),
+            line: Default::default(),
             sides: state
                 .first_sides
                 .iter()
@@ -107,13 +111,13 @@ impl<'a> Plain<'a> {
             Op::Receive if !self.sides(self.process(task)).reading => NO_END,
             Op::Receive => match self.inner.pop_front() {
                 Some(byte) => byte.into(),
-                None if self.is_open(Side::Writing) => -1,
+                None if self.is_open(Side::Writing) => NOTHING,
                 None => END,
             },
             Op::Ask if !self.sides(self.process(task)).reading => NO_END,
             Op::Ask => (!self.inner.is_empty() || !self.is_open(Side::Writing)).into(),
             Op::Poll => {
-                let told = (self.pipe.len() + 1000 * self.inner.len()) as i64;
+                let told = in_queues([&self.pipe, &self.inner], &self.line);
                 let sides = self.sides(self.process(task));
                 told + sides.look(|side| self.is_open(side))
             }
@@ -125,6 +129,19 @@ impl<'a> Plain<'a> {
                 0
             }
             _ => unreachable!("{op:?} is of no pipe"),
+        }
+    }
+
+    fn tell_of_connection(&mut self, op: Op) -> i64 {
+        match op {
+            Op::Say(queue, byte) => {
+                self.line[queue as usize].push_back(byte);
+                1
+            }
+            Op::Hear(queue) => self.line[queue as usize]
+                .pop_front()
+                .map_or(NOTHING, i64::from),
+            _ => unreachable!("{op:?} is of no connection"),
         }
     }
 
@@ -213,6 +230,7 @@ impl<'a> Plain<'a> {
             Op::Send(_) | Op::Receive | Op::Ask | Op::Poll | Op::Close(_) => {
                 self.tell_of_pipe(task, op)
             }
+            Op::Say(..) | Op::Hear(_) => self.tell_of_connection(op),
             Op::Leave => {
                 self.leave(task);
                 told
@@ -278,6 +296,7 @@ pub(super) fn is_plain(state: &State) {
     assert_eq!(state.position.at, plain.position);
     assert_eq!(state.pipe, plain.pipe);
     assert_eq!(state.inner, plain.inner);
+    assert_eq!(state.line, plain.line);
     is_each_signal_taken(state, &plain.timers);
     is_in_causal_order(state, &shutting);
 }
@@ -369,57 +388,4 @@ fn is_in_causal_order(state: &State, shutting: &[bool]) {
 
 fn number(task: Pid) -> i32 {
     task.as_raw_nonzero().get()
-}
-
-/// Whose output whom somebody can have heard from, by its place.
-#[derive(Default)]
-struct Heard {
-    tasks: BTreeMap<i32, BTreeSet<usize>>,
-    /// Where names lead, and who was heard of by each cell.
-    cells: Cells,
-    files: [BTreeSet<usize>; 2 * FILES],
-    position: BTreeSet<usize>,
-    pipe: BTreeSet<usize>,
-    inner: BTreeSet<usize>,
-    /// From those that have closed the pipe inside.
-    closed: BTreeSet<usize>,
-}
-
-impl Heard {
-    fn by(&mut self, task: Pid) -> &mut BTreeSet<usize> {
-        self.tasks.entry(number(task)).or_default()
-    }
-
-    /// A task does something, by which a process loses its end for writing if `shuts`.
-    fn hear(&mut self, step: &Step, shuts: bool) {
-        if shuts {
-            let known = self.by(step.task).clone();
-            self.closed.extend(known);
-        }
-        if step.op == Op::Receive && step.told == END {
-            let known = self.closed.clone();
-            self.by(step.task).extend(known);
-        }
-        let task = self.tasks.entry(number(step.task)).or_default();
-        for cell in self.cells.seen_by(step.op) {
-            task.extend(self.files[cell].iter());
-        }
-        if let Some(cell) = self.cells.changed_by(step.op) {
-            self.files[cell].extend(task.iter());
-            self.cells.add(cell);
-        }
-        let object = match step.op {
-            Op::Move => &mut self.position,
-            Op::Take | Op::Poll => &mut self.pipe,
-            Op::Send(_) | Op::Receive | Op::Ask if step.told != NO_END => &mut self.inner,
-            _ => return,
-        };
-        let task = self.tasks.entry(number(step.task)).or_default();
-        task.extend(object.iter());
-        // At the end of the pipe there is nothing to take.
-        let is_end = step.op == Op::Receive && step.told == END;
-        if !is_end && matches!(step.op, Op::Move | Op::Take | Op::Send(_) | Op::Receive) {
-            object.extend(task.iter());
-        }
-    }
 }

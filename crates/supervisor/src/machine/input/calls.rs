@@ -49,10 +49,16 @@ pub(crate) fn looking(name: Syscall, arguments: &[u64; 6]) -> Reach {
     }
 }
 
-/// What a call may touch if that is a pipe, be it to write there.
+/// What a call may touch if that is a pipe or a socket, be it to write there, or to have it tell more or less.
 pub(crate) fn touching(name: Syscall, arguments: &[u64; 6]) -> Reach {
     match name {
-        Syscall::Write | Syscall::Writev | Syscall::Pwritev2 => Reach::Descriptor(arguments[0]),
+        Syscall::Write
+        | Syscall::Writev
+        | Syscall::Pwritev2
+        | Syscall::Sendto
+        | Syscall::Sendmsg
+        | Syscall::Sendmmsg
+        | Syscall::Setsockopt => Reach::Descriptor(arguments[0]),
         // By either of two descriptors.
         Syscall::Splice | Syscall::Tee | Syscall::Sendfile => Reach::Anything,
         _ => looking(name, arguments),
@@ -101,9 +107,24 @@ mod tests {
             let row = row_of(name);
             let arguments = [3, 0x541b, 0, 0, 0, 0];
             assert_ne!(looking(name, &arguments), Reach::Nothing, "{name}");
+            assert_ne!(touching(name, &arguments), Reach::Nothing, "{name}");
             let disposition = row.disposition_with(Kind::Prediction, &arguments);
             assert_ne!(disposition, Disposition::Allow, "{name}");
         }
         assert_eq!(looking(Syscall::Write, &[3; 6]), Reach::Nothing);
+        let names = [
+            Syscall::Write,
+            Syscall::Writev,
+            Syscall::Pwritev2,
+            Syscall::Sendto,
+            Syscall::Sendmsg,
+            Syscall::Sendmmsg,
+            Syscall::Setsockopt,
+        ];
+        for name in names {
+            assert_eq!(touching(name, &[3; 6]), Reach::Descriptor(3), "{name}");
+            let disposition = row_of(name).disposition_with(Kind::Prediction, &[3; 6]);
+            assert_ne!(disposition, Disposition::Allow, "{name}");
+        }
     }
 }

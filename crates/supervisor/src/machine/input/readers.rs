@@ -9,6 +9,7 @@ use surmise_linux::proc::Entry;
 use surmise_syscalls::{Syscall, row_of};
 
 use super::calls::{Reach, taking, touching};
+use crate::machine::message::PLAIN;
 use crate::machine::task;
 use crate::objects::input::Place;
 
@@ -49,8 +50,12 @@ impl Readers {
         }
         let is_repeatable = match call {
             Syscall::Read | Syscall::Readv => true,
-            // It is written at once, or not at all (PIPE_BUF of pipe(7)).
+            // One that waits for all that it wants may have some of it.
+            Syscall::Recvfrom => arguments[3] as u32 & !PLAIN == 0,
+            Syscall::Recvmsg => arguments[2] as u32 & !PLAIN == 0,
+            // It is written at once, or not at all (PIPE_BUF of pipe(7)). To a socket so little goes in one buffer.
             Syscall::Write => arguments[2] <= PIPE_BUF,
+            Syscall::Sendto => arguments[2] <= PIPE_BUF && arguments[3] as u32 & !PLAIN == 0,
             // The kernel has noted how much time is left.
             Syscall::Ppoll | Syscall::Select | Syscall::Pselect6 => true,
             // Only one that no time ends is made again as it was.
@@ -85,8 +90,8 @@ impl Readers {
         is_taken
     }
 
-    /// The threads but one that may be in a call on a pipe.
-    pub(crate) fn users(&mut self, place: Place, but: Pid) -> Vec<User> {
+    /// The threads but one that may be in a call on a pipe or connection, which has its ends at these places.
+    pub(crate) fn users(&mut self, places: &[Place], but: Pid) -> Vec<User> {
         let mut users = Vec::new();
         self.0.retain(|&thread, touching| {
             let state = match thread == but {
@@ -95,8 +100,8 @@ impl Readers {
             };
             let may_touch = matches!(state, State::There | State::Resumed)
                 && match touching.what {
-                    Reach::Anything => has(thread, place),
-                    what => leads_to(thread, what, place),
+                    Reach::Anything => has(thread, places),
+                    what => places.iter().any(|place| leads_to(thread, what, *place)),
                 };
             if may_touch {
                 let can_pass = touching.is_repeatable && state == State::There;
@@ -137,15 +142,15 @@ impl State {
     }
 }
 
-/// Whether a thread has this open, by whatever number. True in doubt.
-fn has(thread: Pid, place: Place) -> bool {
+/// Whether a thread has any of these open, by whatever number. True in doubt.
+fn has(thread: Pid, places: &[Place]) -> bool {
     let Ok(listed) = fs::read_dir(format!("/proc/{}/fd", thread.as_raw_nonzero())) else {
         return true;
     };
     listed.flatten().any(|entry| {
         // One that is closed meanwhile is none.
         let stat = rustix::fs::stat(entry.path());
-        stat.is_ok_and(|stat| Place::of(&stat) == place)
+        stat.is_ok_and(|stat| places.contains(&Place::of(&stat)))
     })
 }
 

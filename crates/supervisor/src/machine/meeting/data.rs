@@ -3,8 +3,8 @@
 //! A regular file of the view is read as often as one likes: a checkpoint holds its position. What is written
 //! to it the view can undo. What is read from a pipe or a socket would be gone for others, so it is only looked
 //! at; terminals let nobody look. And what is written to them is seen; output by the command's own streams is
-//! held here instead. Devices that keep nothing (`/dev/null` and its like) are used as one likes. From pipes inside the
-//! domain bytes are really taken, and put there: all that may see them is inside.
+//! held here instead. Devices that keep nothing (`/dev/null` and its like) are used as one likes. From pipes and connections
+//! inside the domain bytes are really taken, and put there: all that may see them is inside.
 
 use std::io;
 
@@ -16,7 +16,7 @@ use surmise_syscalls::Syscall;
 use super::Met;
 use crate::kind::Kind;
 use crate::machine::seen::devices;
-use crate::machine::{Machine, task};
+use crate::machine::{Machine, message, task};
 use crate::meeting::{Act, Changing, Meeting, Moving, Wanted};
 use crate::member::Member;
 use crate::objects::input::Place;
@@ -24,7 +24,7 @@ use crate::objects::input::Place;
 /// The most that is held of one write: a longer one waits.
 const LENGTH_MAX: u64 = 16 << 10;
 
-/// The most that is put into a pipe at once: what most pipes hold.
+/// The most that is put into a pipe or a connection at once: what most pipes hold.
 const SENT_MAX: u64 = 64 << 10;
 
 /// Of preadv2(2): the file's own position counts, and moves.
@@ -75,8 +75,15 @@ fn writing(met: &Met<'_>) -> io::Result<Meeting> {
         return Ok(Meeting::Act(Act::Put { descriptor, bytes }));
     }
     let kind = task::file_type(met.process, descriptor)?;
-    if is_plain && length <= SENT_MAX && kind == Some(FileType::Fifo) {
-        return Ok(Meeting::Act(Act::Send { descriptor, bytes }));
+    if matches!(kind, Some(FileType::Fifo | FileType::Socket)) {
+        return Ok(match met.name {
+            Syscall::Write => sending(descriptor, vec![bytes]),
+            Syscall::Writev => match message::pieces(met.process, address, length) {
+                Ok(Some(pieces)) => sending(descriptor, pieces),
+                _ => Meeting::Wait,
+            },
+            _ => Meeting::Wait,
+        });
     }
     if !may_be_written(met, descriptor)? {
         return Ok(Meeting::Wait);
@@ -97,6 +104,16 @@ fn writing(met: &Met<'_>) -> io::Result<Meeting> {
         changing.moved[0] = Some(moving);
     }
     Ok(Meeting::Act(Act::Change(changing)))
+}
+
+/// Bytes go to what may be a pipe or a connection inside.
+pub(super) fn sending(descriptor: u64, bytes: Vec<(u64, u64)>) -> Meeting {
+    let mut lengths = bytes.iter().map(|&(_, length)| length);
+    let length = lengths.try_fold(0, u64::checked_add);
+    match length.is_some_and(|length| length <= SENT_MAX) {
+        true => Meeting::Act(Act::Send { descriptor, bytes }),
+        false => Meeting::Wait,
+    }
 }
 
 /// Of both files the position moves where none is named.
@@ -197,27 +214,21 @@ fn is_mapped_elsewhere(met: &Met<'_>, descriptor: u64) -> io::Result<bool> {
 
 /// What comes in order, and is there once.
 fn input(met: &Met<'_>) -> io::Result<Meeting> {
-    /// Buffers of one call: the C library has two.
-    const BUFFERS_MAX: u64 = 16;
     let [descriptor, address, length, ..] = met.arguments;
     let room = match met.name {
         Syscall::Read => vec![(address, length)],
-        Syscall::Readv if length <= BUFFERS_MAX => {
-            let buffers = (0..length).map(|index| address + 16 * index);
-            let pair = |at| {
-                Ok((
-                    task::word(met.process, at)?,
-                    task::word(met.process, at + 8)?,
-                ))
-            };
-            match buffers.map(pair).collect::<io::Result<Vec<_>>>() {
-                Ok(room) => room,
-                Err(_) => return Ok(Meeting::Wait),
-            }
-        }
+        Syscall::Readv => match message::pieces(met.process, address, length) {
+            Ok(Some(pieces)) => pieces,
+            _ => return Ok(Meeting::Wait),
+        },
         _ => return Ok(Meeting::Wait),
     };
-    Ok(Meeting::Act(Act::Take(Wanted { descriptor, room })))
+    Ok(Meeting::Act(Act::Take(Wanted {
+        descriptor,
+        room,
+        header: None,
+        waits: true,
+    })))
 }
 
 fn moving(met: &Met<'_>, descriptor: u64) -> io::Result<Meeting> {

@@ -7,7 +7,7 @@ use super::lending::lending;
 use super::op::Op;
 use super::position::SHARED_FILE;
 use super::state::State;
-use super::{Fake, INNER, address_of};
+use super::{Fake, INNER, address_of, descriptor_of};
 use crate::call::Call;
 use crate::kind::Kind;
 use crate::meeting::{Act, Changing, Meeting, Wanted};
@@ -44,20 +44,20 @@ pub(super) fn meet(state: &State, call: &Call, around: Around<'_, Fake>) -> Meet
             descriptor: 1,
             bytes: (thread, 1),
         }),
-        Op::Take => Meeting::Act(Act::Take(Wanted {
-            descriptor: 0,
-            room: vec![(thread, 1)],
-        })),
+        Op::Take => Meeting::Act(Act::Take(wanted(0, thread))),
         Op::Send(_) if !sides.writing => Meeting::Pass(Kind::Descriptor),
         Op::Receive | Op::Ask if !sides.reading => Meeting::Pass(Kind::Descriptor),
         Op::Send(_) => Meeting::Act(Act::Send {
             descriptor: INNER,
-            bytes: (thread, 1),
+            bytes: vec![(thread, 1)],
         }),
-        Op::Receive => Meeting::Act(Act::Take(Wanted {
-            descriptor: INNER,
-            room: vec![(thread, 1)],
-        })),
+        Op::Receive => Meeting::Act(Act::Take(wanted(INNER, thread))),
+        // By the socket that reads the other queue.
+        Op::Say(queue, _) => Meeting::Act(Act::Send {
+            descriptor: descriptor_of(queue.opposite()),
+            bytes: vec![(thread, 1)],
+        }),
+        Op::Hear(queue) => Meeting::Act(Act::Take(wanted(descriptor_of(queue), thread))),
         Op::Ask => Meeting::Act(Act::Ask),
         Op::Ignore => Meeting::Depute(Change::Handler(IGNORED)),
         Op::Arm if member.is_some_and(|member| member.images().len() == 0) => {
@@ -80,5 +80,15 @@ pub(super) fn meet(state: &State, call: &Call, around: Around<'_, Fake>) -> Meet
         | Op::Kill(_)
         | Op::Signal(_)
         | Op::Regain => Meeting::Wait,
+    }
+}
+
+/// A read of one byte, for which the thread has room at an address.
+fn wanted(descriptor: u64, thread: u64) -> Wanted {
+    Wanted {
+        descriptor,
+        room: vec![(thread, 1)],
+        header: None,
+        waits: true,
     }
 }

@@ -7,6 +7,7 @@ use super::cells::FILES;
 use super::family::End;
 use super::sides::Side;
 use super::signals::Sent;
+use crate::objects::pipe::Queue;
 
 /// What a task does, each by one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +32,11 @@ pub(in crate::core::simulation) enum Op {
     Send(u8),
     /// Reads a byte from the pipe inside, if there is one.
     Receive,
-    /// Is told how many bytes are in the pipes.
+    /// Writes a byte to a queue of the connection inside.
+    Say(Queue, u8),
+    /// Reads a byte from a queue of the connection inside, if there is one.
+    Hear(Queue),
+    /// Is told how many bytes are in the pipes and in the connection.
     Poll,
     /// Is told whether a read of the pipe inside would find a byte or the end.
     Ask,
@@ -91,6 +96,12 @@ impl Op {
             return Self::Lend;
         }
         let place = (hash >> 32) as usize % FILES;
+        // In some schedules most of what is written and read inside is by a connection.
+        let by_connection = seed & 16 != 0 && hash & (3 << 56) != 0;
+        let queue = match hash & (1 << 58) {
+            0 => Queue::First,
+            _ => Queue::Second,
+        };
         let kind = match hash / 16 % 32 {
             // In some schedules there is nothing but files, output and children.
             11..=14 | 18 if seed.is_multiple_of(2) => hash / 1024 % 11,
@@ -122,6 +133,8 @@ impl Op {
             14 => Self::Sync,
             15 | 16 => Self::Wait,
             17 => Self::Doze,
+            19 | 20 if by_connection => Self::Say(queue, (hash >> 40) as u8),
+            21 | 22 if by_connection => Self::Hear(queue),
             19 | 20 => Self::Send((hash >> 40) as u8),
             21 | 22 => Self::Receive,
             23 | 24 => Self::Bear,
@@ -158,6 +171,8 @@ impl Op {
             Self::Take => Syscall::Read,
             Self::Send(_) => Syscall::Writev,
             Self::Receive => Syscall::Readv,
+            Self::Say(..) => Syscall::Sendto,
+            Self::Hear(_) => Syscall::Recvfrom,
             Self::Poll => Syscall::Poll,
             Self::Ask => Syscall::Ppoll,
             Self::Sync => Syscall::Fsync,

@@ -10,13 +10,15 @@ use super::{Fake, INNER, image_of};
 use crate::call::Call;
 use crate::objects::files::Target;
 use crate::objects::input::Place;
-use crate::world::{Asking, Claim, Claims, Shut, Shutting, Still, Told};
+use crate::world::{Apart, Asking, Claim, Claims, Shut, Shutting, Still, Told};
 
 /// What is told of a read that finds the end of the pipe.
 pub(in crate::core::simulation) const END: i64 = -2;
 /// EBADF, EPIPE.
 pub(in crate::core::simulation) const NO_END: i64 = -9;
 pub(in crate::core::simulation) const BROKEN: i64 = -32;
+/// What is told of a read that finds nothing yet.
+pub(in crate::core::simulation) const NOTHING: i64 = -1;
 /// What a look is told besides, if nobody is left to write, or to read.
 const HUNG_UP: i64 = -1_000_000;
 const ERROR: i64 = -2_000_000;
@@ -167,10 +169,10 @@ impl Asking for Fake {
         &mut self,
         _: Pid,
         _: &Call,
-        (matters, hung_up): (&dyn Fn(Place) -> bool, &[Place]),
+        (matters, apart): (&dyn Fn(Place) -> bool, &Apart),
     ) -> io::Result<Told> {
         let place = Place(0, INNER);
-        let is_shut = hung_up.contains(&place);
+        let is_shut = apart.hung_up.contains(&place);
         if !matters(place) && !is_shut {
             return Ok(Told::Other);
         }

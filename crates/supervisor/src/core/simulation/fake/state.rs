@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
+use rustix::io::Errno;
 use rustix::process::Pid;
 use surmise_sys::seccomp::{Answer, Notification};
 
@@ -18,7 +19,7 @@ use super::images::Held;
 use super::op::{FAILED, Op};
 use super::position::Position;
 use super::removing::Concealing;
-use super::sides::{BROKEN, END, NO_END, Side, Sides};
+use super::sides::{BROKEN, END, NO_END, NOTHING, Side, Sides};
 use super::signals::Mail;
 use super::sizes::Beliefs;
 use super::task::{Task, Tasks};
@@ -68,6 +69,10 @@ pub(in crate::core::simulation) struct State {
     pub(in crate::core::simulation) pipe: VecDeque<u8>,
     /// The pipe inside.
     pub(in crate::core::simulation) inner: VecDeque<u8>,
+    /// The queues of the connection inside.
+    pub(in crate::core::simulation) line: [VecDeque<u8>; 2],
+    /// How often something there was moved back.
+    pub(in crate::core::simulation) moved_back: u64,
     /// What the stream's reader has got, and how much there is room for.
     pub(in crate::core::simulation) stream: Vec<Written>,
     pub(in crate::core::simulation) room: usize,
@@ -141,6 +146,8 @@ impl State {
             marks_made: 0,
             pipe: VecDeque::new(),
             inner: VecDeque::new(),
+            line: Default::default(),
+            moved_back: 0,
             stream: Vec::new(),
             room: 0,
             steps: Vec::new(),
@@ -285,12 +292,13 @@ impl State {
                     return true;
                 }
             },
-            Answer::Value(1) if matches!(op, Op::Take | Op::Receive) => {
+            Answer::Value(1) if matches!(op, Op::Take | Op::Receive | Op::Hear(_)) => {
                 let filled = self.task(pid).filled.take();
                 i64::from(filled.expect("bytes come before their number"))
             }
             Answer::Value(0) if op == Op::Receive => END,
             Answer::Value(told) => told,
+            Answer::Error(Errno::AGAIN) => NOTHING,
             Answer::Error(errno) => -i64::from(errno.raw_os_error()),
         };
         if matches!(op, Op::Irrevocable | Op::Exit(_)) && answer == Answer::Continue {
@@ -406,14 +414,21 @@ impl State {
             Op::Receive if !self.sides(self.tasks[pid].process).reading => NO_END,
             Op::Receive => match self.inner.pop_front() {
                 Some(byte) => byte.into(),
-                None if self.is_open(Side::Writing) => -1,
+                None if self.is_open(Side::Writing) => NOTHING,
                 None => END,
             },
             Op::Ask if !self.sides(self.tasks[pid].process).reading => NO_END,
             Op::Ask => (!self.inner.is_empty() || !self.is_open(Side::Writing)).into(),
+            Op::Say(queue, byte) => {
+                self.line[queue as usize].push_back(byte);
+                1
+            }
+            Op::Hear(queue) => self.line[queue as usize]
+                .pop_front()
+                .map_or(NOTHING, i64::from),
             Op::Poll => {
                 let sides = self.sides(self.tasks[pid].process);
-                let told = (self.pipe.len() + 1000 * self.inner.len()) as i64;
+                let told = in_queues([&self.pipe, &self.inner], &self.line);
                 told + sides.look(|side| self.is_open(side))
             }
             Op::Wait => self.wait(self.tasks[pid].process)?,
@@ -448,6 +463,20 @@ impl State {
             stops && !task.lends && (!task.at_signal || has_signal(thread))
         })
     }
+}
+
+/// How many bytes are in the pipes and in the connection, as one number.
+pub(in crate::core::simulation) fn in_queues(
+    pipes: [&VecDeque<u8>; 2],
+    line: &[VecDeque<u8>; 2],
+) -> i64 {
+    let queues = pipes
+        .into_iter()
+        .chain(line)
+        .zip([1, 1000, 30_000, 200_000]);
+    queues
+        .map(|(queue, weight)| (queue.len() * weight) as i64)
+        .sum()
 }
 
 /// Time passes.

@@ -1,0 +1,71 @@
+//! Who can have heard from whom.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustix::process::Pid;
+
+use super::number;
+use crate::core::simulation::fake::{Cells, END, FILES, NO_END, NOTHING, Op, Step};
+
+/// Whose output whom somebody can have heard from, by its place.
+#[derive(Default)]
+pub(super) struct Heard {
+    tasks: BTreeMap<i32, BTreeSet<usize>>,
+    /// Where names lead, and who was heard of by each cell.
+    cells: Cells,
+    files: [BTreeSet<usize>; 2 * FILES],
+    position: BTreeSet<usize>,
+    pipe: BTreeSet<usize>,
+    inner: BTreeSet<usize>,
+    line: [BTreeSet<usize>; 2],
+    /// From those that have closed the pipe inside.
+    closed: BTreeSet<usize>,
+}
+
+impl Heard {
+    pub(super) fn by(&mut self, task: Pid) -> &mut BTreeSet<usize> {
+        self.tasks.entry(number(task)).or_default()
+    }
+
+    /// A task does something, by which a process loses its end for writing if `shuts`.
+    pub(super) fn hear(&mut self, step: &Step, shuts: bool) {
+        if shuts {
+            let known = self.by(step.task).clone();
+            self.closed.extend(known);
+        }
+        if step.op == Op::Receive && step.told == END {
+            let known = self.closed.clone();
+            self.by(step.task).extend(known);
+        }
+        let task = self.tasks.entry(number(step.task)).or_default();
+        for cell in self.cells.seen_by(step.op) {
+            task.extend(self.files[cell].iter());
+        }
+        if let Some(cell) = self.cells.changed_by(step.op) {
+            self.files[cell].extend(task.iter());
+            self.cells.add(cell);
+        }
+        match step.op {
+            // Who writes there learns nothing of those who have read, and who finds nothing there of nobody.
+            Op::Say(queue, _) => self.line[queue as usize].extend(task.iter()),
+            Op::Hear(queue) if step.told != NOTHING => {
+                task.extend(self.line[queue as usize].iter());
+                self.line[queue as usize].extend(task.iter());
+            }
+            _ => {}
+        }
+        let object = match step.op {
+            Op::Move => &mut self.position,
+            Op::Take | Op::Poll => &mut self.pipe,
+            Op::Send(_) | Op::Receive | Op::Ask if step.told != NO_END => &mut self.inner,
+            _ => return,
+        };
+        let task = self.tasks.entry(number(step.task)).or_default();
+        task.extend(object.iter());
+        // At the end of the pipe there is nothing to take.
+        let is_end = step.op == Op::Receive && step.told == END;
+        if !is_end && matches!(step.op, Op::Move | Op::Take | Op::Send(_) | Op::Receive) {
+            object.extend(task.iter());
+        }
+    }
+}
