@@ -18,6 +18,7 @@ mod queues;
 mod removals;
 mod right;
 mod shut;
+mod sockets;
 mod spaces;
 mod struck;
 mod undone;

@@ -54,7 +54,7 @@ fn who_asks_whether_a_pipe_is_ready_is_told_before_it_is_certain() {
 }
 
 /// Few of these calls wait for a decision.
-fn few_wait(part: &str, speculation: &Value, names: &[&str]) {
+pub(super) fn few_wait(part: &str, speculation: &Value, names: &[&str]) {
     let calls = speculation["calls"].as_array().expect("a list");
     let is_named = |call: &&Value| names.iter().any(|name| call["name"] == **name);
     for call in calls.iter().filter(is_named) {
@@ -73,6 +73,6 @@ fn run(setting: &Setting, part: &str, guesses: &str) -> Value {
     told(&got.stderr)["speculation"].clone()
 }
 
-fn count(value: &Value) -> u64 {
+pub(super) fn count(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
 }
