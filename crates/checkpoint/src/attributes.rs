@@ -106,7 +106,8 @@ impl Changed {
     }
 
     /// Gives back all but how the process takes signals.
-    pub(crate) fn restore(
+    /// Gives the process the vessel's limits.
+    pub(crate) fn restore_limits(
         self,
         hand: &mut Hand<'_>,
         scratch: &mut Scratch,
@@ -117,6 +118,16 @@ impl Changed {
             let place = scratch.write(hand, &limits)?;
             hand.call(call::PRLIMIT64, [0, resource, place, 0, 0, 0])?;
         }
+        Ok(())
+    }
+
+    pub(crate) fn restore(
+        self,
+        hand: &mut Hand<'_>,
+        scratch: &mut Scratch,
+        (vessel, instruction): (&mut Vessel, u64),
+    ) -> io::Result<()> {
+        self.restore_limits(hand, scratch, (&mut *vessel, instruction))?;
         if self.umask {
             let mask = umask(vessel, instruction, hand.gate)?;
             hand.call(call::UMASK, [mask, 0, 0, 0, 0, 0])?;

@@ -4,7 +4,6 @@ use std::io;
 use std::os::fd::RawFd;
 
 use rustix::process::{Pid, Signal};
-use surmise_linux::proc::Status;
 use surmise_sys::memory;
 use surmise_sys::ptrace::{Registers, RestartableSequences, call};
 
@@ -17,6 +16,9 @@ use crate::held::{Hand, Held};
 use crate::own::{self, Names, SignalStack};
 use crate::process::Process;
 use crate::vessel::Vessel;
+
+/// All signals but SIGKILL and SIGSTOP, signal 1 lowest.
+const ALL_HANDLED: u64 = !(1 << 8 | 1 << 18);
 
 /// What a process was at one moment, with all its threads. It can be restored any number of times.
 ///
@@ -89,12 +91,10 @@ impl Checkpoint {
             Change::Position(number) => self.descriptors.note_moved(&self.vessel, process, number),
             Change::Flags(number) => self.descriptors.note_flags(&self.vessel, process, number),
             Change::Name(thread) if self.has_thread(thread) => self.names.note(process, thread),
-            // The first thread has the name of the program, and the program has no handlers yet.
+            // The first thread has the name of the program. The program has no handlers yet, nor any flag of a signal (SA_NOCLDWAIT).
             Change::Program => {
                 self.names.note(process, process);
-                let caught = Status::of(process).map(|status| status.caught());
-                // One that has ended is not restored.
-                self.changed.add_handlers(caught.unwrap_or_default());
+                self.changed.add_handlers(ALL_HANDLED);
             }
             _ => {}
         }

@@ -79,10 +79,49 @@ pub fn lasts_beyond_execution(process: Pid) -> io::Result<Option<&'static str>> 
     if !entry.read("timers")?.is_empty() {
         return Ok(Some("has timers"));
     }
-    let maps = mappings::of(process)?;
-    let mut shared = maps.iter().filter(|mapping| mapping.is_shared);
-    if shared.any(|mapping| mapping.protection.may_write()) {
-        return Ok(Some("writes to memory that others may read"));
+    if has_limited_memory(&entry)? {
+        return Ok(Some("may have little memory"));
+    }
+    memory_that_lasts(entry)
+}
+
+/// The memory is mapped anew, and more than it was at once: that might be refused.
+fn has_limited_memory(entry: &Entry) -> io::Result<bool> {
+    let limits = entry.read("limits")?;
+    let limits = String::from_utf8_lossy(&limits);
+    let is_unlimited = |name| {
+        let line = limits.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|line: &str| line.split_ascii_whitespace().next()) == Some("unlimited")
+    };
+    Ok(!["Max address space", "Max data size"]
+        .into_iter()
+        .all(is_unlimited))
+}
+
+/// As [`lasts_beyond_execution`], of what the process has mapped.
+fn memory_that_lasts(entry: Entry) -> io::Result<Option<&'static str>> {
+    let maps = Maps::with_flags(entry)?;
+    for map in maps.iter() {
+        let map = map?;
+        let path = map.path.to_string_lossy();
+        let has_name = path.starts_with('/')
+            && !["/dev/", "/memfd:", "/SYSV"]
+                .iter()
+                .any(|kind| path.starts_with(kind))
+            && !path.ends_with(" (deleted)");
+        if map.is_shared && map.has_flag("mw") != Some(false) {
+            return Ok(Some("may write to memory that others may read"));
+        }
+        if map.is_shared && !has_name {
+            return Ok(Some("shares memory that has no name"));
+        }
+        // MADV_WIPEONFORK, MAP_DROPPABLE: what must be in one process alone.
+        if ["wf", "dp"]
+            .iter()
+            .any(|flag| map.has_flag(flag) != Some(false))
+        {
+            return Ok(Some("has memory that no copy has"));
+        }
     }
     Ok(None)
 }

@@ -133,6 +133,11 @@ impl Held {
         (self.registers.stack_pointer() - 4096) & !63
     }
 
+    /// Its memory is what it was when it had these registers: so is its stack.
+    pub(crate) fn has_memory_of(&mut self, registers: Registers) {
+        self.registers = registers;
+    }
+
     pub(crate) fn mask(&self) -> u64 {
         self.mask
     }

@@ -122,6 +122,13 @@ impl Halted<'_> {
         forgotten.map_err(restoring("end a restartable sequence"))?;
         let mut scratch = Scratch::default();
         if checkpoint.changed.program {
+            // With a small stack the execution would fail, beyond the point of no return.
+            let vessel = (&mut checkpoint.vessel, checkpoint.instruction);
+            let hand = &mut self.hand(gate);
+            let limited = checkpoint
+                .changed
+                .restore_limits(hand, &mut scratch, vessel);
+            limited.map_err(restoring("restore the limits of a process"))?;
             let executed = self.execute_again(checkpoint, &mut scratch, gate);
             executed.map_err(restoring("execute the former program"))?;
         }

@@ -46,6 +46,9 @@ impl Halted<'_> {
         }
         tell_layout(&mut hand, checkpoint, scratch)?;
         register_barriers(&mut hand, checkpoint)?;
+        if let [image] = &checkpoint.threads[..] {
+            hand.held.has_memory_of(image.registers);
+        }
         self.instruction = checkpoint.instruction;
         self.process.executes_again(checkpoint.instruction);
         Ok(())

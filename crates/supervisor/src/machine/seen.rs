@@ -58,6 +58,8 @@ pub(crate) struct Seen {
     threaded: HashSet<Pid>,
     /// Whether processes may have a table of descriptors in common.
     shares_tables: bool,
+    /// Whether a process may have something that it loses by executing a program, and that the kernel does not tell of.
+    has_odd_tasks: bool,
 }
 
 impl Seen {
@@ -129,6 +131,10 @@ impl Seen {
 
     /// As [`Self::look`], at what its arguments alone tell.
     pub(crate) fn look_at(&mut self, name: Syscall, arguments: &[u64; 6]) {
+        /// ARCH_SET_CPUID, ARCH_REQ_XCOMP_PERM of arch_prctl(2).
+        const ODD_SWITCHES: [u64; 2] = [0x1012, 0x1023];
+        /// PR_SET_DUMPABLE, PR_SET_SPECULATION_CTRL, PR_SET_SYSCALL_USER_DISPATCH of prctl(2).
+        const ODD_ATTRIBUTES: [u64; 3] = [4, 53, 59];
         /// PR_SET_SECCOMP of prctl(2).
         const SET_SECCOMP: u64 = 22;
         /// SOL_SOCKET, SO_RCVLOWAT and SO_PEEK_OFF of setsockopt(2).
@@ -165,6 +171,8 @@ impl Seen {
                 self.has_odd_connections |= flags & OUT_OF_BAND != 0;
             }
             Syscall::Chroot => self.has_jails = true,
+            Syscall::Mlockall | Syscall::ModifyLdt | Syscall::Mbind => self.has_odd_tasks = true,
+            Syscall::ArchPrctl => self.has_odd_tasks |= ODD_SWITCHES.contains(&arguments[0]),
             Syscall::Setsockopt if command as u32 == SOCKET && ODD.contains(&(option as u32)) => {
                 self.has_odd_sockets = true;
             }
@@ -180,6 +188,7 @@ impl Seen {
             Syscall::Unshare | Syscall::Setns => self.suspicions.namespaces = true,
             Syscall::Seccomp => self.suspicions.filters = self.filters,
             Syscall::Prctl if arguments[0] == SET_SECCOMP => self.suspicions.filters = self.filters,
+            Syscall::Prctl => self.has_odd_tasks |= ODD_ATTRIBUTES.contains(&arguments[0]),
             // The only advice that is an event.
             Syscall::Madvise => self.suspicions.hidden_memory = true,
             // F_SETLK, F_SETLKW of fcntl(2).
@@ -267,6 +276,11 @@ impl Seen {
     /// Whether a process may have several threads.
     pub(crate) fn has_threads(&self, process: Pid) -> bool {
         self.threaded.contains(&process)
+    }
+
+    /// Whether a process may have something that it loses by executing a program, and that the kernel does not tell of.
+    pub(crate) fn has_odd_tasks(&self) -> bool {
+        self.has_odd_tasks
     }
 
     /// Whether somebody else may close a descriptor of a process, or open another file by it.

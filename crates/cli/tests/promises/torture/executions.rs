@@ -48,3 +48,13 @@ print('end')
         has("python3")
     });
 }
+
+/// To the kernel a file that was cut stays short until somebody asks.
+#[test]
+fn a_process_that_has_cut_a_file_and_executed_a_program_appends_at_its_end() {
+    const APPENDS: &str = "exec 5>>log
+test -e missing && { : >log; exec /bin/echo never; }
+echo \"line $0\" >&5; exec /bin/true";
+    const SCRIPT: &str = "for n in 1 2 3 4 5 6; do sh -c \"$0\" $n; done; cat log";
+    torture("cut and executed", &["sh", "-c", SCRIPT, APPENDS], |_| true);
+}
