@@ -289,6 +289,7 @@ static void descriptors(void)
 
 static void tells(int socket)
 {
+    reads(READ, socket, "go", 2);
     look();
     writes(SENDMSG, socket, "me", 2);
 }
@@ -308,13 +309,14 @@ static void senders(void)
                              .msg_controllen = sizeof control};
     is("setsockopt", setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof on), 0);
     look();
+    /* The kernel notes nobody for what is sent before that is asked for. */
+    writes(WRITE, socket, "go", 2);
     is("recvmsg", recvmsg(socket, &message, MSG_WAITALL), 2);
     struct cmsghdr *told = CMSG_FIRSTHDR(&message);
     is("a sender", told != NULL && told->cmsg_type == SCM_CREDENTIALS, 1);
     struct ucred sender;
     memcpy(&sender, CMSG_DATA(told), sizeof sender);
-    /* The kernel notes nobody for what was sent before that was asked for. */
-    is("the sender", sender.pid == child || sender.pid == 0, 1);
+    is("the sender", sender.pid, child);
     ends_well(child);
 }
 
@@ -340,13 +342,47 @@ static void ends(void)
     is("recv at the end", recv(socket, &byte, 1, MSG_DONTWAIT), 0);
 }
 
+static void only_looks(int socket)
+{
+    (void)socket;
+    look();
+}
+
+/* The process that had the other socket alone has ended, as far as its parent has been told. Each is the first to find that out. */
+static void after_exits(void)
+{
+    pid_t child;
+    char byte;
+    for (int first = 0; first < 3; first++) {
+        int socket = with_child(only_looks, &child);
+        struct pollfd asked = {.fd = socket, .events = POLLIN};
+        look();
+        ends_well(child);
+        for (int at = first; at < first + 3; at++) {
+            switch (at % 3) {
+            case 0:
+                is("send to nobody", send(socket, "a", 1, MSG_NOSIGNAL), -1);
+                is("its error", errno, EPIPE);
+                break;
+            case 1:
+                is("recv at the end", recv(socket, &byte, 1, MSG_DONTWAIT), 0);
+                break;
+            default:
+                is("poll", poll(&asked, 1, 0), 1);
+                is("what is ready", asked.revents, POLLIN | POLLHUP);
+            }
+        }
+        close(socket);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*does)(void);
     } parts[] = {{"own", own},     {"talk", talk},               {"long", long_ones}, {"named", named},
-                 {"ends", ends},   {"descriptors", descriptors}, {"senders", senders}};
+                 {"ends", ends},   {"descriptors", descriptors}, {"exits", after_exits}, {"senders", senders}};
     for (size_t part = 0; part < sizeof parts / sizeof *parts; part++) {
         name = parts[part].name;
         if (argc > 1 && strcmp(argv[1], name))

@@ -64,8 +64,17 @@ pub(crate) struct Apart {
     pub(crate) waiting: Vec<Pid>,
     /// Processes that hold images.
     pub(crate) vessels: Vec<Pid>,
+    /// Processes that stand still at their exits.
+    pub(crate) standing: Vec<Pid>,
     /// Pipes of which the call is told that nobody will write to them any more.
     pub(crate) hung_up: Vec<Place>,
+}
+
+impl Apart {
+    /// The processes that execute nothing: what they have open says nothing of who will read or write.
+    pub(crate) fn still(&self) -> Vec<Pid> {
+        [&self.vessels[..], &self.standing].concat()
+    }
 }
 
 pub(crate) use claims::{Claim, Claims};

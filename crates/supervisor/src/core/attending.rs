@@ -331,13 +331,19 @@ impl<W: World> Core<W> {
         Ok(false)
     }
 
-    /// The tasks that touch nothing for now.
+    /// The tasks that touch nothing for now, or no more.
     fn apart(&self) -> Apart {
         let images = self.members.values().flat_map(Member::images);
         Apart {
             waiting: self.waits.calls().map(Call::thread).collect(),
             vessels: images
                 .filter_map(|image| self.world.vessel(image))
+                .collect(),
+            standing: self
+                .objects
+                .exits
+                .standing()
+                .map(|(process, _)| process)
                 .collect(),
             hung_up: Vec::new(),
         }

@@ -39,7 +39,7 @@ impl Learnt {
         &self,
         process: Pid,
         (descriptor, is_write): (u64, bool),
-        vessels: &[Pid],
+        still: &[Pid],
     ) -> io::Result<Option<Found<Conduit>>> {
         let (Some(channels), Some((file, stat))) =
             (&self.channels, task::file(process, descriptor)?)
@@ -49,7 +49,7 @@ impl Learnt {
         let waits = !rustix::fs::fcntl_getfl(&file)?.contains(OFlags::NONBLOCK);
         if FileType::from_raw_mode(stat.st_mode) == FileType::Socket {
             let known = (&self.seen, channels);
-            let inside = self.connections.of((file, &stat), known, vessels);
+            let inside = self.connections.of((file, &stat), known, still);
             // Whatever stands in the way of a look, the call itself will meet it.
             return Ok(inside.unwrap_or(None).map(|inside| Found {
                 place: inside.place,
@@ -63,7 +63,7 @@ impl Learnt {
             }));
         }
         let place = Place::of(&stat);
-        if self.seen.has_packets() || channels.is_from_outside(place) {
+        if self.seen.has_odd_pipes() || channels.is_from_outside(place) {
             return Ok(None);
         }
         let pipe = Pipe::of(&file, &stat, is_write)?;
@@ -83,10 +83,10 @@ impl Piping<Conduit> for Machine {
         process: Pid,
         descriptor: u64,
         is_write: bool,
-        vessels: &[Pid],
+        still: &[Pid],
     ) -> io::Result<Option<Found<Conduit>>> {
         match &self.learnt {
-            Some(learnt) => learnt.queue(process, (descriptor, is_write), vessels),
+            Some(learnt) => learnt.queue(process, (descriptor, is_write), still),
             None => Ok(None),
         }
     }

@@ -67,13 +67,13 @@ impl Connections {
         }
     }
 
-    /// The connection that a socket is of, if both sockets are inside, another process than `vessels` has the other one, and nothing
-    /// but bytes can come by either. The processes `vessels` hold images.
+    /// The connection that a socket is of, if both sockets are inside, another process than `still` has the other one, and nothing
+    /// but bytes can come by either. The processes `still` execute nothing: they hold images, or stand still at their exits.
     pub(super) fn of(
         &self,
         (file, stat): (OwnedFd, &Stat),
         (seen, channels): (&Seen, &Channels),
-        vessels: &[Pid],
+        still: &[Pid],
     ) -> io::Result<Option<Inside>> {
         if !is_stream(&file, stat)? || seen.has_odd_sockets() || seen.has_odd_connections() {
             return Ok(None);
@@ -89,9 +89,13 @@ impl Connections {
         if !is_seen_from_both || is_from_outside {
             return Ok(None);
         }
-        let Some(other) = self.find(sockets[1], seen, vessels)? else {
+        let Some(other) = self.find(sockets[1], seen, still)? else {
             return Ok(None);
         };
+        // Nobody of the domain need have asked for that: a socket may have come from outside.
+        if sockopt::socket_passcred(&file)? || sockopt::socket_passcred(&other)? {
+            return Ok(None);
+        }
         let (reads, both) = match own.1 < peer {
             true => (Queue::First, [file, other]),
             false => (Queue::Second, [other, file]),
@@ -104,11 +108,38 @@ impl Connections {
         }))
     }
 
+    /// Whether the other socket of a connection is only open in processes that execute nothing. Its end is not told yet.
+    pub(super) fn is_ending(
+        &self,
+        (file, stat): (&OwnedFd, &Stat),
+        seen: &Seen,
+        still: &[Pid],
+    ) -> io::Result<bool> {
+        if still.is_empty() || !is_stream(file, stat)? {
+            return Ok(false);
+        }
+        let own = Place::of(stat);
+        let Some(peer) = self.peer(own.1)? else {
+            return Ok(false);
+        };
+        let mut is_kept = false;
+        for &process in still {
+            let listed = proc::each_link(process, |_, link| {
+                is_kept |= link == Link::Socket(peer);
+            });
+            match listed {
+                Err(error) if !task::is_out_of_reach(&error) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(is_kept && self.find(Place(own.0, peer), seen, still)?.is_none())
+    }
+
     /// A socket, from a process that has it open and may execute something.
-    fn find(&self, socket: Place, seen: &Seen, vessels: &[Pid]) -> io::Result<Option<OwnedFd>> {
+    fn find(&self, socket: Place, seen: &Seen, still: &[Pid]) -> io::Result<Option<OwnedFd>> {
         let mut witnesses = self.witnesses.borrow_mut();
         if let Some(&(process, number)) = witnesses.get(&socket.1)
-            && !vessels.contains(&process)
+            && !still.contains(&process)
             && let Some(file) = open_at(socket, process, number)?
         {
             return Ok(Some(file));
@@ -118,7 +149,7 @@ impl Connections {
         processes.dedup_by_key(|(process, _)| *process);
         // A vessel that was discarded may not have ended yet.
         processes.retain(|&(process, _)| {
-            !vessels.contains(&process) && tells_by_signal(process).unwrap_or(false)
+            !still.contains(&process) && tells_by_signal(process).unwrap_or(false)
         });
         for (process, _) in processes {
             let mut found = None;
@@ -172,6 +203,7 @@ mod tests {
 
     use rustix::process::{Signal, kill_process};
     use surmise_linux::network::diagnostics;
+    use surmise_syscalls::Syscall;
 
     use super::*;
 
@@ -209,8 +241,8 @@ mod tests {
         let mut seen = Seen::below(Pid::from_child(&shell));
         let stat = rustix::fs::fstat(&one).expect("stat");
         let file = || OwnedFd::from(one.try_clone().expect("duplicate"));
-        let of = |seen: &Seen, vessels: &[Pid]| {
-            let found = connections.of((file(), &stat), (seen, &channels), vessels);
+        let of = |seen: &Seen, still: &[Pid]| {
+            let found = connections.of((file(), &stat), (seen, &channels), still);
             found.expect("look")
         };
         let place = Place(stat.st_dev, inodes[0].min(inodes[1]));
@@ -225,8 +257,29 @@ mod tests {
         assert_eq!(connections.place(&file(), &stat).expect("look"), place);
         assert!(of(&seen, &[child]).is_none(), "it executes nothing");
         assert!(of(&Seen::below(child), &[]).is_none(), "it is not inside");
+        let is_ending = |still: &[Pid]| {
+            let asked = connections.is_ending((&file(), &stat), &seen, still);
+            asked.expect("look")
+        };
+        assert!(is_ending(&[child]) && !is_ending(&[]));
+        let own = rustix::process::getpid();
+        assert!(!is_ending(&[own]), "another one has it");
+        sockopt::set_socket_passcred(&one, true).expect("set");
+        assert!(of(&seen, &[]).is_none(), "it tells of senders");
+        sockopt::set_socket_passcred(&one, false).expect("set");
+        assert!(of(&seen, &[]).is_some());
+        // F_SETFL with O_ASYNC; FIOASYNC.
+        for (name, arguments) in [
+            (Syscall::Fcntl, [3, 4, 0o20_000, 0, 0, 0]),
+            (Syscall::Ioctl, [3, 0x5452, 1, 0, 0, 0]),
+        ] {
+            let mut seen = Seen::below(Pid::from_child(&shell));
+            seen.look_at(name, &arguments);
+            assert!(of(&seen, &[]).is_none(), "a signal tells of bytes");
+            assert!(seen.has_odd_pipes());
+        }
         // SOL_SOCKET and SO_PASSCRED.
-        seen.look_at(surmise_syscalls::Syscall::Setsockopt, &[3, 1, 16, 0, 0, 0]);
+        seen.look_at(Syscall::Setsockopt, &[3, 1, 16, 0, 0, 0]);
         assert!(of(&seen, &[]).is_none(), "who sends may be told");
         kill_process(child, Signal::KILL).expect("kill");
         shell.wait().expect("wait");

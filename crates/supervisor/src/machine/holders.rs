@@ -128,7 +128,7 @@ impl Holders {
             let is_told = is_read || readiness::asks(call.name()) && end.side == Side::Reading;
             found.push(Shut {
                 keepers,
-                is_end: is_told && open == Open::No && !seen.has_packets(),
+                is_end: is_told && open == Open::No && !seen.has_odd_pipes(),
                 place,
             });
         }

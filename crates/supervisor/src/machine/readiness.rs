@@ -214,10 +214,15 @@ fn may_change(process: Pid) -> io::Result<bool> {
     Ok(task::threads(process)?.len() != 1)
 }
 
+/// Whether what is ready about a file may depend on other files: one of epoll(7) is of no type, as others that the kernel alone has.
+fn tells_of_others(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Unknown
+}
+
 /// Whether this program may ask a file what is ready: a pipe, or a socket of a connection of which both are open.
 fn may_ask(
     (file, stat): (&OwnedFd, &Stat),
-    (learnt, vessels): (&Learnt, &[Pid]),
+    (learnt, still): (&Learnt, &[Pid]),
 ) -> io::Result<bool> {
     let Some(channels) = &learnt.channels else {
         return Ok(false);
@@ -227,7 +232,7 @@ fn may_ask(
     }
     let known = (&learnt.seen, channels);
     let socket = (file.try_clone()?, stat);
-    Ok(learnt.connections.of(socket, known, vessels)?.is_some())
+    Ok(learnt.connections.of(socket, known, still)?.is_some())
 }
 
 fn ask(
@@ -239,13 +244,23 @@ fn ask(
     let Some(questions) = Questions::of(process, call)? else {
         return Ok(Told::Unknown);
     };
-    let (hung_up, vessels) = (&apart.hung_up, &apart.vessels);
+    let (hung_up, still) = (&apart.hung_up, apart.still());
     let files = questions.files(process)?;
+    for (file, stat) in files.iter().flatten() {
+        let connections = &learnt.connections;
+        if connections.is_ending((file, stat), &learnt.seen, &still)? {
+            return Ok(Told::Ending);
+        }
+    }
     let place = |(file, stat): &(OwnedFd, Stat)| learnt.connections.place(file, stat);
     let place = |found: &Option<_>| found.as_ref().map(place).transpose();
     let places = files.iter().map(place).collect::<io::Result<Vec<_>>>()?;
     let is_meant = |place: Place| matters(place) || hung_up.contains(&place);
     let matters = places.iter().flatten().any(|place| is_meant(*place));
+    let mut found = files.iter().flatten();
+    if found.any(|(_, stat)| tells_of_others(stat)) {
+        return Ok(Told::Unknown);
+    }
     let otherwise = match matters || may_change(process)? {
         true => Told::Unknown,
         false => Told::Other,
@@ -257,7 +272,7 @@ fn ask(
     let mut asked = Vec::new();
     for (found, question) in files.iter().zip(&questions.of) {
         match found {
-            Some((file, stat)) if may_ask((file, stat), (learnt, vessels))? => {
+            Some((file, stat)) if may_ask((file, stat), (learnt, &still))? => {
                 asked.push((file, question.events));
             }
             // To ask a file of the view is a request to the view, which may wait for this program.
@@ -301,7 +316,7 @@ pub(super) fn may_touch(
         return Ok(true);
     };
     for (file, stat) in questions.files(process)?.iter().flatten() {
-        if place_of(file, stat)? == place {
+        if tells_of_others(stat) || place_of(file, stat)? == place {
             return Ok(true);
         }
     }

@@ -47,6 +47,7 @@ pub(crate) struct Seen {
     has_odd_connections: bool,
     has_watches: bool,
     has_packets: bool,
+    has_signals: bool,
     may_notice_ends: bool,
     reaps_by_itself: bool,
     names: Names,
@@ -60,6 +61,18 @@ pub(crate) struct Seen {
     shares_tables: bool,
     /// Whether a process may have something that it loses by executing a program, and that the kernel does not tell of.
     has_odd_tasks: bool,
+}
+
+/// Whether a call with this first argument sets what an execution of a program takes away, and what the kernel tells nobody of.
+fn is_lost_by_execution(name: Syscall, first: u64) -> bool {
+    match name {
+        Syscall::Mlockall | Syscall::ModifyLdt | Syscall::Mbind => true,
+        // ARCH_SET_CPUID, ARCH_REQ_XCOMP_PERM of arch_prctl(2).
+        Syscall::ArchPrctl => matches!(first, 0x1012 | 0x1023),
+        // PR_SET_DUMPABLE, PR_SET_SPECULATION_CTRL, PR_SET_SYSCALL_USER_DISPATCH of prctl(2).
+        Syscall::Prctl => matches!(first, 4 | 53 | 59),
+        _ => false,
+    }
 }
 
 impl Seen {
@@ -131,10 +144,6 @@ impl Seen {
 
     /// As [`Self::look`], at what its arguments alone tell.
     pub(crate) fn look_at(&mut self, name: Syscall, arguments: &[u64; 6]) {
-        /// ARCH_SET_CPUID, ARCH_REQ_XCOMP_PERM of arch_prctl(2).
-        const ODD_SWITCHES: [u64; 2] = [0x1012, 0x1023];
-        /// PR_SET_DUMPABLE, PR_SET_SPECULATION_CTRL, PR_SET_SYSCALL_USER_DISPATCH of prctl(2).
-        const ODD_ATTRIBUTES: [u64; 3] = [4, 53, 59];
         /// PR_SET_SECCOMP of prctl(2).
         const SET_SECCOMP: u64 = 22;
         /// SOL_SOCKET, SO_RCVLOWAT and SO_PEEK_OFF of setsockopt(2).
@@ -147,7 +156,11 @@ impl Seen {
         const OUT_OF_BAND: u64 = 1;
         /// O_DIRECT of pipe2(2).
         const PACKETS: u64 = 0o40_000;
+        /// O_ASYNC of fcntl(2), and FIOASYNC of ioctl(2).
+        const ASYNC: u64 = 0o20_000;
+        const SET_ASYNC: u32 = 0x5452;
         let [_, command, option, ..] = *arguments;
+        self.has_odd_tasks |= is_lost_by_execution(name, arguments[0]);
         match name {
             Syscall::Shmat | Syscall::IoSetup => self.suspicions.shared_memory = true,
             Syscall::Clone => self.look_at_birth(arguments[0]),
@@ -157,9 +170,12 @@ impl Seen {
             Syscall::Fcntl if matches!(command as u32, 1024 | 1026) => self.has_watches = true,
             // O_DIRECT, of which only the writing end tells; F_SETFL.
             Syscall::Pipe2 if command & PACKETS != 0 => self.has_packets = true,
-            Syscall::Fcntl if command as u32 == 4 && option & PACKETS != 0 => {
-                self.has_packets = true;
+            Syscall::Fcntl if command as u32 == 4 => {
+                self.has_packets |= option & PACKETS != 0;
+                self.has_signals |= option & ASYNC != 0;
             }
+            // A signal tells of what comes, whatever is denied later. What the latter sets stands in memory.
+            Syscall::Ioctl if command as u32 == SET_ASYNC => self.has_signals = true,
             // A message may hold descriptors.
             Syscall::Sendmsg | Syscall::Sendmmsg | Syscall::PidfdGetfd => {
                 self.passes_descriptors = true;
@@ -171,8 +187,6 @@ impl Seen {
                 self.has_odd_connections |= flags & OUT_OF_BAND != 0;
             }
             Syscall::Chroot => self.has_jails = true,
-            Syscall::Mlockall | Syscall::ModifyLdt | Syscall::Mbind => self.has_odd_tasks = true,
-            Syscall::ArchPrctl => self.has_odd_tasks |= ODD_SWITCHES.contains(&arguments[0]),
             Syscall::Setsockopt if command as u32 == SOCKET && ODD.contains(&(option as u32)) => {
                 self.has_odd_sockets = true;
             }
@@ -188,7 +202,6 @@ impl Seen {
             Syscall::Unshare | Syscall::Setns => self.suspicions.namespaces = true,
             Syscall::Seccomp => self.suspicions.filters = self.filters,
             Syscall::Prctl if arguments[0] == SET_SECCOMP => self.suspicions.filters = self.filters,
-            Syscall::Prctl => self.has_odd_tasks |= ODD_ATTRIBUTES.contains(&arguments[0]),
             // The only advice that is an event.
             Syscall::Madvise => self.suspicions.hidden_memory = true,
             // F_SETLK, F_SETLKW of fcntl(2).
@@ -222,9 +235,9 @@ impl Seen {
         self.suspicions.namespaces
     }
 
-    /// Whether what is in a pipe may be more than a row of bytes.
-    pub(crate) fn has_packets(&self) -> bool {
-        self.has_packets
+    /// Whether what is in a pipe may be more than a row of bytes, or a signal tells of it.
+    pub(crate) fn has_odd_pipes(&self) -> bool {
+        self.has_packets || self.has_signals
     }
 
     /// Whether a socket may tell less, or other things, than what has come.
@@ -232,9 +245,10 @@ impl Seen {
         self.has_odd_sockets
     }
 
-    /// Whether what is on its way between two sockets may be more than a row of bytes, or who reads it may have no patience.
+    /// Whether what is on its way between two sockets may be more than a row of bytes, or who reads it may have no patience or
+    /// be told by a signal.
     pub(crate) fn has_odd_connections(&self) -> bool {
-        self.has_odd_connections
+        self.has_odd_connections || self.has_signals
     }
 
     /// Whether any process may have memory that others have, too.

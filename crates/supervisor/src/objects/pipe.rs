@@ -32,6 +32,9 @@ use crate::member::Member;
 use crate::object::{Did, ObjectKind, Obstacle};
 use crate::world::{Apart, Told, World};
 
+/// On how many pipes and connections acts are undecided at once. Each takes descriptors of this program, which has not many.
+const OPEN_MAX: usize = 64;
+
 /// One queue of bytes: a pipe has the first alone. A connection has one for each of its sockets, with what that socket is to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queue {
@@ -111,8 +114,11 @@ impl<W: World> Pipes<W> {
         apart: &Apart,
     ) -> io::Result<Option<Did>> {
         let process = member.pid();
-        let vessels = &apart.vessels;
-        let Some(found) = world.pipe(process, wanted.descriptor, false, vessels)? else {
+        let found = world.pipe(process, wanted.descriptor, false, &apart.still());
+        let Some(found) = unless_short(found)? else {
+            return Ok(Some(Did::Wait));
+        };
+        let Some(found) = found else {
             return Ok(None);
         };
         let (place, queue, pipe) = (found.place, found.queue, found.pipe);
@@ -124,7 +130,10 @@ impl<W: World> Pipes<W> {
         if !self.is_clear(world, (place, &pipe), call, apart) {
             return otherwise();
         }
-        let bytes = match world.take_out((&pipe, queue), length)? {
+        let Some(taken) = unless_short(world.take_out((&pipe, queue), length))? else {
+            return Ok(Some(Did::Wait));
+        };
+        let bytes = match taken {
             Taken::Bytes(bytes) => bytes,
             // That there is nothing any more is so whatever is denied. A process that is restored with an end has it from its
             // image, which has the end open until then. One without an image that has closed an end has it from its birth:
@@ -132,7 +141,8 @@ impl<W: World> Pipes<W> {
             // nobody has an end who would not be undone, this reader among them.
             Taken::End => return Ok(Some(Did::Known(Answer::Value(0)))),
             Taken::Nothing if found.waits && wanted.waits => {
-                return Ok(Some(Did::Sleeps(world.await_input((&pipe, queue))?)));
+                let input = unless_short(world.await_input((&pipe, queue)))?;
+                return Ok(Some(input.map_or(Did::Wait, Did::Sleeps)));
             }
             // It is so now: the reader depends on all acts before.
             Taken::Nothing => return Ok(Some(Did::Known(Answer::Error(Errno::AGAIN)))),
@@ -157,7 +167,8 @@ impl<W: World> Pipes<W> {
         apart: &Apart,
     ) -> io::Result<Did> {
         let process = member.pid();
-        let Some(found) = world.pipe(process, descriptor, true, &apart.vessels)? else {
+        let found = world.pipe(process, descriptor, true, &apart.still());
+        let Some(found) = unless_short(found)?.flatten() else {
             return Ok(Did::Wait);
         };
         let (place, queue, pipe) = (found.place, found.queue, found.pipe);
@@ -191,17 +202,19 @@ impl<W: World> Pipes<W> {
         let told = world.ask(member.pid(), call, (&matters, apart))?;
         Ok(match told {
             Told::Other => Did::Known(Answer::Continue),
-            // Then nothing that it may ask of is undecided.
-            Told::Unknown if self.open.is_empty() && hung_up.is_empty() => {
+            // Then nothing that it may ask of is undecided, be it an end.
+            Told::Unknown
+                if self.open.is_empty() && hung_up.is_empty() && apart.standing.is_empty() =>
+            {
                 Did::Known(Answer::Continue)
             }
             Told::Ready(result) => Did::Known(Answer::Value(result)),
             Told::Nothing(input) => Did::Sleeps(input),
-            Told::Unknown => Did::Wait,
+            Told::Unknown | Told::Ending => Did::Wait,
         })
     }
 
-    /// Whether no other thread is in a call on a pipe. From the first act on, a thread that begins one is heard first.
+    /// Whether an act may be done to a pipe: no other thread is in a call on it, and there is room for one more. From the first act on, a thread that begins one is heard first.
     fn is_clear(
         &self,
         world: &mut W,
@@ -211,9 +224,10 @@ impl<W: World> Pipes<W> {
     ) -> bool {
         // Whatever stands in the way of a look, the call itself will meet it.
         self.open.contains_key(&place)
-            || world
-                .clear(pipe, call.thread(), &apart.waiting)
-                .unwrap_or(false)
+            || self.open.len() < OPEN_MAX
+                && world
+                    .clear(pipe, call.thread(), &apart.waiting)
+                    .unwrap_or(false)
     }
 
     /// How many bytes may have to be put back into a queue. No more are kept than have room there.
@@ -250,6 +264,21 @@ impl<W: World> Pipes<W> {
         {
             self.idle.push(pipe.remove().object);
         }
+    }
+}
+
+/// `None` if this program has no descriptor left for that, and so has done nothing: what needs one waits.
+fn unless_short<T>(done: io::Result<T>) -> io::Result<Option<T>> {
+    match done {
+        Err(error)
+            if matches!(
+                Errno::from_io_error(&error),
+                Some(Errno::MFILE | Errno::NFILE)
+            ) =>
+        {
+            Ok(None)
+        }
+        done => done.map(Some),
     }
 }
 

@@ -25,14 +25,14 @@ pub(crate) struct Found<P> {
 /// What a world does about pipes, and about connections of two stream sockets. `P` is either.
 pub(crate) trait Piping<P> {
     /// The queue of bytes that a descriptor leads to, if all its ends are inside and bytes can be moved back; `is_write` says whether
-    /// the caller writes there.
-    /// `vessels`: the processes that hold images.
+    /// the caller writes there, and
+    /// `still` has the processes that execute nothing: they hold images, or stand still at their exits.
     fn pipe(
         &mut self,
         process: Pid,
         descriptor: u64,
         is_write: bool,
-        vessels: &[Pid],
+        still: &[Pid],
     ) -> io::Result<Option<Found<P>>>;
 
     /// Has all threads but one come past calls on a pipe or connection in which they are, but for those that wait for an answer.

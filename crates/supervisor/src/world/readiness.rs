@@ -20,6 +20,8 @@ pub(crate) enum Told {
     Nothing(Option<OwnedFd>),
     /// The kernel alone can tell.
     Unknown,
+    /// It asks of a connection whose end is not told yet: only processes that execute nothing have the other socket.
+    Ending,
 }
 
 /// What a world does about calls that ask what is ready.

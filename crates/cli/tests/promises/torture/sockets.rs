@@ -13,7 +13,7 @@ fn what_is_said_by_connections_is_heard_once_and_in_order() {
     prints(
         "sockets",
         "./sockets",
-        "own ok\ntalk ok\nlong ok\nnamed ok\nends ok\ndescriptors ok\nsenders ok\n",
+        "own ok\ntalk ok\nlong ok\nnamed ok\nends ok\ndescriptors ok\nexits ok\nsenders ok\n",
     );
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 
+use rustix::fs::FileType;
 use rustix::process::Pid;
 
 use surmise_linux::proc::Entry;
@@ -53,9 +54,8 @@ impl Readers {
             // One that waits for all that it wants may have some of it.
             Syscall::Recvfrom => arguments[3] as u32 & !PLAIN == 0,
             Syscall::Recvmsg => arguments[2] as u32 & !PLAIN == 0,
-            // It is written at once, or not at all (PIPE_BUF of pipe(7)). To a socket so little goes in one buffer.
+            // To a pipe it is written at once, or not at all (PIPE_BUF of pipe(7)).
             Syscall::Write => arguments[2] <= PIPE_BUF,
-            Syscall::Sendto => arguments[2] <= PIPE_BUF && arguments[3] as u32 & !PLAIN == 0,
             // The kernel has noted how much time is left.
             Syscall::Ppoll | Syscall::Select | Syscall::Pselect6 => true,
             // Only one that no time ends is made again as it was.
@@ -100,16 +100,32 @@ impl Readers {
             };
             let may_touch = matches!(state, State::There | State::Resumed)
                 && match touching.what {
-                    Reach::Anything => has(thread, places),
+                    // Another thread may have closed a descriptor since.
+                    Reach::Anything => !is_alone(thread) || has(thread, places),
                     what => places.iter().any(|place| leads_to(thread, what, *place)),
                 };
             if may_touch {
-                let can_pass = touching.is_repeatable && state == State::There;
+                let can_pass =
+                    state == State::There && touching.is_repeatable && !touching.may_be_cut(thread);
                 users.push(User { thread, can_pass });
             }
             state != State::Gone
         });
         users
+    }
+}
+
+impl Touching {
+    /// Whether it may write less than it was to, once it is interrupted: all but a pipe may have taken some. True in doubt.
+    fn may_be_cut(self, thread: Pid) -> bool {
+        let (Syscall::Write, Reach::Descriptor(number)) = (self.call, self.what) else {
+            return false;
+        };
+        let Ok(Some(process)) = task::process_of(thread) else {
+            return true;
+        };
+        let kind = task::file_type(process, number);
+        !is_alone(process) || !kind.is_ok_and(|kind| kind == Some(FileType::Fifo))
     }
 }
 
@@ -142,16 +158,48 @@ impl State {
     }
 }
 
-/// Whether a thread has any of these open, by whatever number. True in doubt.
+/// Whether a thread has any of these open, by whatever number, or watches any by epoll(7). True in doubt.
 fn has(thread: Pid, places: &[Place]) -> bool {
     let Ok(listed) = fs::read_dir(format!("/proc/{}/fd", thread.as_raw_nonzero())) else {
         return true;
     };
     listed.flatten().any(|entry| {
         // One that is closed meanwhile is none.
-        let stat = rustix::fs::stat(entry.path());
-        stat.is_ok_and(|stat| places.contains(&Place::of(&stat)))
+        let Ok(stat) = rustix::fs::stat(entry.path()) else {
+            return false;
+        };
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Unknown => {
+                let number = entry.file_name().into_string().unwrap_or_default();
+                watches(thread, &number, (stat.st_ino, places))
+            }
+            _ => places.contains(&Place::of(&stat)),
+        }
     })
+}
+
+/// Whether a descriptor of epoll(7) watches what is at any of these places, which its process need not have open. One that watches
+/// another such descriptor may watch anything: all these have one inode, `own`. True in doubt.
+fn watches(thread: Pid, number: &str, (own, places): (u64, &[Place])) -> bool {
+    let told = match Entry::from(thread).read(&format!("fdinfo/{number}")) {
+        Ok(told) => told,
+        Err(error) => return !task::is_gone(&error),
+    };
+    // What is no such descriptor has no such line (proc_pid_fdinfo(5)).
+    let told = String::from_utf8_lossy(&told);
+    let mut watched = told.lines().filter(|line| line.starts_with("tfd:"));
+    watched.any(|line| {
+        let inode = line.split_once("ino:").map(|(_, rest)| rest);
+        let inode = inode.and_then(|rest| rest.split_ascii_whitespace().next());
+        let inode = inode.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        inode.is_none_or(|inode| inode == own || places.iter().any(|place| place.1 == inode))
+    })
+}
+
+/// Whether a thread is known to be the only one of its process.
+fn is_alone(thread: Pid) -> bool {
+    let path = format!("/proc/{}/task", thread.as_raw_nonzero());
+    fs::read_dir(path).map_or(0, Iterator::count) == 1
 }
 
 /// Whether a thread's call may take from this place.
@@ -162,9 +210,8 @@ fn leads_to(thread: Pid, from: Reach, place: Place) -> bool {
     let Ok(Some(process)) = task::process_of(thread) else {
         return false;
     };
-    let path = format!("/proc/{}/task", process.as_raw_nonzero());
     // Another thread may have closed the descriptor since; the call goes on all the same.
-    if fs::read_dir(path).map_or(0, Iterator::count) != 1 {
+    if !is_alone(process) {
         return true;
     }
     match task::file(process, number) {
@@ -176,9 +223,11 @@ fn leads_to(thread: Pid, from: Reach, place: Place) -> bool {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+    use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
     use std::process::{Child, Command, Stdio};
     use std::time::{Duration, Instant};
 
+    use rustix::event::epoll;
     use rustix::process::{Signal, kill_process};
     use surmise_linux::proc::Status;
 
@@ -204,6 +253,35 @@ mod tests {
             assert!(begun.elapsed() < Duration::from_secs(10), "it never is");
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    #[test]
+    fn what_is_watched_is_found_by_its_inode() {
+        let pipes = [(); 2].map(|()| std::io::pipe().expect("a pipe").0);
+        let places = pipes
+            .each_ref()
+            .map(|pipe| Place::of(&rustix::fs::fstat(pipe).expect("stat")));
+        let [watched, other] = places;
+        let queue = || epoll::create(epoll::CreateFlags::CLOEXEC).expect("a queue");
+        let (outer, inner) = (queue(), queue());
+        let add = |to: &OwnedFd, file: BorrowedFd<'_>| {
+            let data = epoll::EventData::new_u64(0);
+            epoll::add(to, file, data, epoll::EventFlags::IN).expect("watch");
+        };
+        add(&inner, pipes[0].as_fd());
+        add(&outer, inner.as_fd());
+        let own = rustix::fs::fstat(&inner).expect("stat").st_ino;
+        let watches = |queue: &OwnedFd, place| {
+            let number = queue.as_raw_fd().to_string();
+            watches(rustix::process::getpid(), &number, (own, &[place]))
+        };
+        assert!(watches(&inner, watched) && !watches(&inner, other));
+        assert!(watches(&outer, other), "the other one may watch anything");
+        assert!(!super::watches(
+            rustix::process::getpid(),
+            "4000",
+            (own, &places)
+        ));
     }
 
     #[test]
