@@ -16,24 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char *name;
-
-static void is(const char *what, long got, long wanted)
-{
-    if (got != wanted) {
-        printf("%s: %s is %ld, not %ld\n", name, what, got, wanted);
-        exit(1);
-    }
-}
-
-static void look(void)
-{
-    struct stat told;
-    is("stat of /", stat("/", &told), 0);
-    is("what is at /none", access("/none", F_OK), -1);
-    is("its error", errno, ENOENT);
-    is("what is at /etc/passwd", access("/etc/passwd", R_OK), 0);
-}
+#include "looks.h"
 
 static pid_t child_of(int ends[2], int closed)
 {

@@ -15,26 +15,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "looks.h"
+
 enum { WRITE, WRITEV, SEND, SENDMSG, READ = 0, READV, RECV, RECVMSG, WAYS };
 enum { LONG = 60000 };
-
-static const char *name;
-
-static void is(const char *what, long got, long wanted)
-{
-    if (got != wanted) {
-        printf("%s: %s is %ld, not %ld (%s)\n", name, what, got, wanted, strerror(errno));
-        exit(1);
-    }
-}
-
-static void look(void)
-{
-    struct stat told;
-    is("stat of /", stat("/", &told), 0);
-    is("what is at /none", access("/none", F_OK), -1);
-    is("its error", errno, ENOENT);
-}
 
 /* A process that was just born is taken for one that is about to execute a program, and is left alone. */
 static void look_for_a_while(void)

@@ -59,6 +59,9 @@ pub(crate) struct Changed {
     pub(crate) program: bool,
 }
 
+/// All signals but SIGKILL and SIGSTOP, signal 1 lowest.
+const ALL_HANDLED: u64 = !(1 << 8 | 1 << 18);
+
 const SIGKILL: u32 = 9;
 const SIGSTOP: u32 = 19;
 /// `struct sigaction` of the kernel, in bytes: handler, flags, restorer, mask.
@@ -82,18 +85,14 @@ impl Changed {
             Change::Directory => self.directory = true,
             Change::TidAddress => self.tid_address = true,
             Change::SignalStack => self.signal_stacks = true,
-            // The kernel takes these away.
+            // The kernel takes these away: of a signal without a handler its flags, too, such as SA_NOCLDWAIT.
             Change::Program => {
                 (self.program, self.tid_address, self.signal_stacks) = (true, true, true);
+                self.handlers = ALL_HANDLED;
             }
             // Kept apart.
             Change::Position(_) | Change::Flags(_) | Change::Name(_) => {}
         }
-    }
-
-    /// The process may take all these signals in another way, signal 1 lowest.
-    pub(crate) fn add_handlers(&mut self, signals: u64) {
-        self.handlers |= signals;
     }
 
     /// The signals that the process may take in another way since.
@@ -105,7 +104,6 @@ impl Changed {
         self.handlers & (1 << (signal - 1)) != 0
     }
 
-    /// Gives back all but how the process takes signals.
     /// Gives the process the vessel's limits.
     pub(crate) fn restore_limits(
         self,
@@ -121,6 +119,7 @@ impl Changed {
         Ok(())
     }
 
+    /// Gives back all but how the process takes signals.
     pub(crate) fn restore(
         self,
         hand: &mut Hand<'_>,

@@ -17,9 +17,6 @@ use crate::own::{self, Names, SignalStack};
 use crate::process::Process;
 use crate::vessel::Vessel;
 
-/// All signals but SIGKILL and SIGSTOP, signal 1 lowest.
-const ALL_HANDLED: u64 = !(1 << 8 | 1 << 18);
-
 /// What a process was at one moment, with all its threads. It can be restored any number of times.
 ///
 /// The memory is in the vessel, which shares every page that is not written to. Dropping it without
@@ -91,11 +88,8 @@ impl Checkpoint {
             Change::Position(number) => self.descriptors.note_moved(&self.vessel, process, number),
             Change::Flags(number) => self.descriptors.note_flags(&self.vessel, process, number),
             Change::Name(thread) if self.has_thread(thread) => self.names.note(process, thread),
-            // The first thread has the name of the program. The program has no handlers yet, nor any flag of a signal (SA_NOCLDWAIT).
-            Change::Program => {
-                self.names.note(process, process);
-                self.changed.add_handlers(ALL_HANDLED);
-            }
+            // The first thread has the name of the program.
+            Change::Program => self.names.note(process, process),
             _ => {}
         }
         self.changed.add(changed);

@@ -285,14 +285,12 @@ fn reopen(
     hand: &mut Hand<'_>,
     scratch: &mut Scratch,
 ) -> io::Result<()> {
-    /// AT_FDCWD of openat(2).
-    const HERE: u64 = -100_i64 as u64;
     let close_on_exec = lost.flags & OFlags::CLOEXEC;
     // A link that the kernel follows by itself, and no further.
     let path = format!("/proc/{}/fd/{}\0", vessel.inner(), lost.number);
     let path = scratch.write(hand, path.as_bytes())?;
     let flags = (OFlags::PATH | OFlags::CLOEXEC).bits();
-    let opened = hand.call(call::OPENAT, [HERE, path, flags.into(), 0, 0, 0])?;
+    let opened = hand.call(call::OPENAT, [call::HERE, path, flags.into(), 0, 0, 0])?;
     let number = lost.number as u64;
     if opened != number {
         let flags = close_on_exec.bits();

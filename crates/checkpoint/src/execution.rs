@@ -136,14 +136,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plain_process_loses_nothing_and_one_with_timers_does() {
+    fn only_a_plain_process_loses_nothing() {
         tell(format_args!(
             "executions can be undone: {}",
             can_undo_executions()
         ));
         let timer = "import ctypes,signal\nlibc = ctypes.CDLL(None)\nt = ctypes.c_void_p()\n\
                      assert libc.timer_create(0, None, ctypes.byref(t)) == 0\n";
-        for (prepare, loses) in [("", None), (timer, Some("has timers"))] {
+        let limit =
+            "import resource\nresource.setrlimit(resource.RLIMIT_DATA, (1 << 30, 1 << 30))\n";
+        let shared = "import mmap\nm = mmap.mmap(-1, 4096)\n";
+        let removed = "import mmap,os,tempfile\nf = tempfile.TemporaryFile(buffering=0)\nf.write(b'x')\n\
+                       r = os.open('/proc/self/fd/%d' % f.fileno(), os.O_RDONLY)\n\
+                       m = mmap.mmap(r, 1, mmap.MAP_SHARED, mmap.PROT_READ)\nf.close()\n";
+        let wiped = "import mmap\nm = mmap.mmap(-1, 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\n\
+                     m.madvise(18)\n";
+        for (prepare, loses) in [
+            ("", None),
+            (timer, Some("has timers")),
+            (limit, Some("may have little memory")),
+            (shared, Some("may write to memory that others may read")),
+            (removed, Some("shares memory that has no name")),
+            // MADV_WIPEONFORK.
+            (wiped, Some("has memory that no copy has")),
+        ] {
             let script = format!("{prepare}print(flush=True)\ninput()");
             let mut child = Command::new("python3")
                 .args(["-S", "-E", "-c", &script])

@@ -5,8 +5,8 @@
 //! a page only whether another process maps it, too. That is enough. A page that the process has written to
 //! since is mapped by it alone: newer vessels are destroyed before a rollback to an older one, and so are the children
 //! that the process has borne since, with theirs. Children that are older than the vessel do not map what was written
-//! since the vessel was made. Nor does anybody map what a program has that the process has executed again. Only where the kernel merges equal pages (ksm) may another process map such a page,
-//! too. There every page whose frame is not known counts as written to.
+//! since the vessel was made. Nor does anybody map what a program has that the process has executed again. Only where the kernel
+//! merges equal pages (ksm) may another process map such a page, too. There every page whose frame is not known counts as written to.
 
 use std::cell::LazyCell;
 use std::io;

@@ -59,8 +59,9 @@ pub(crate) fn serve(supervisor: BorrowedFd<'_>) -> io::Result<()> {
 
 /// Whatever the kernel has of the file's attributes, it asks the view.
 ///
-/// The kernel drops an answer while a write to the file is under way, or where it has a later one. Neither is so here: whoever wrote to the
-/// file since the change depends on it and stands still, and what was asked before was answered before the data were dropped.
+/// The kernel drops an answer while a write to the file is under way, or where it has a later one. Neither is so here. A process that
+/// has written to the file since the change depends on it, and stands still. And what was asked before the change was undone was
+/// answered before the kernel dropped the data.
 fn look_at(file: BorrowedFd<'_>) -> Result<(), Errno> {
     let asking = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
     let looked = rustix::io::retry_on_intr(|| {

@@ -272,7 +272,7 @@ impl Failure {
 /// network.
 pub(crate) type Handover = (Listened, Listener, OwnedFd);
 
-/// Takes the listener over by `init`, and closes `init`. `None` if pid 1 or the command's process died before: the
+/// Takes the listener over by `init`. `None` if pid 1 or the command's process died before: the
 /// report of the one that died tells why.
 pub(crate) fn receive_listener(init: &Link) -> Result<Option<Handover>, Failure> {
     let received = init.receive().and_then(|listened| match listened {

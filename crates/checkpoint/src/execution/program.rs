@@ -18,8 +18,6 @@ use crate::scratch::Scratch;
 const HEADER: usize = 256;
 const INTERPRETERS_MAX: usize = 5;
 
-/// AT_FDCWD of openat(2).
-const HERE: u64 = -100_i64 as u64;
 /// R_OK and X_OK of access(2).
 const READ_AND_EXECUTE: u64 = 4 | 1;
 
@@ -70,7 +68,7 @@ impl Halted<'_> {
         let pid = self.process.pid;
         let mut scratch = Scratch::default();
         let mut hand = self.hand(gate);
-        let from = directory.unwrap_or(HERE);
+        let from = directory.unwrap_or(call::HERE);
         let looked = look(&mut hand, pid, (from, path), &mut scratch);
         scratch.unmap(&mut hand)?;
         looked
@@ -88,7 +86,7 @@ fn look(hand: &mut Hand<'_>, pid: Pid, path: Path, scratch: &mut Scratch) -> io:
             Found::Unknown => return Ok(false),
             Found::Script(mut interpreter) => {
                 interpreter.push(0);
-                path = (HERE, scratch.write(hand, &interpreter)?);
+                path = (call::HERE, scratch.write(hand, &interpreter)?);
             }
         }
     }
@@ -99,7 +97,10 @@ fn look(hand: &mut Hand<'_>, pid: Pid, path: Path, scratch: &mut Scratch) -> io:
 fn stays_as_it_is(hand: &mut Hand<'_>, scratch: &mut Scratch) -> io::Result<bool> {
     let rules = hand.call_raw(call::PRCTL, [call::GET_SECURE_BITS, 0, 0, 0, 0, 0])?;
     let own = scratch.write(hand, b"/proc/self/exe\0")?;
-    let may_execute = hand.call_raw(call::FACCESSAT, [HERE, own, READ_AND_EXECUTE, 0, 0, 0])?;
+    let may_execute = hand.call_raw(
+        call::FACCESSAT,
+        [call::HERE, own, READ_AND_EXECUTE, 0, 0, 0],
+    )?;
     Ok(rules == 0 && may_execute == 0)
 }
 

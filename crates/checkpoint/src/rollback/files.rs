@@ -12,8 +12,6 @@ use crate::held::Hand;
 use crate::mappings::{self, Mapping};
 use crate::scratch::Scratch;
 
-/// AT_FDCWD of openat(2).
-const HERE: u64 = -100_i64 as u64;
 /// MAP_SHARED, MAP_PRIVATE, MAP_FIXED of mmap(2).
 const SHARED: u64 = 0x01;
 const PRIVATE: u64 = 0x02;
@@ -99,7 +97,7 @@ impl Files {
                 // By now it may be a pipe's name, which would wait for a writer, or a terminal's.
                 let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
                 let name = scratch.write(hand, format!("{path}\0").as_bytes())?;
-                let arguments = [HERE, name, flags.bits().into(), 0, 0, 0];
+                let arguments = [call::HERE, name, flags.bits().into(), 0, 0, 0];
                 u64::try_from(hand.call_raw(call::OPENAT, arguments)?).ok()
             }
             false => None,

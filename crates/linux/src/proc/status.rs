@@ -141,11 +141,6 @@ impl Status {
             .unwrap_or(0)
     }
 
-    /// The signals for which the process has handlers, signal 1 lowest.
-    pub fn caught(&self) -> u64 {
-        self.mask("SigCgt:")
-    }
-
     /// Whether the process would have the same capabilities after it has executed a program that gives none
     /// (capabilities(7)): all that it may ever have, as root; or no more than stay with it.
     pub fn keeps_capabilities(&self) -> bool {
@@ -264,7 +259,6 @@ mod tests {
         assert!(!Status(String::new()).is_one_user());
         assert!(!status("7\t7\t7\t7", [0; 5]).has_locked_memory());
         assert!(Status("VmLck:\t4 kB\n".to_owned()).has_locked_memory());
-        assert_eq!(status("7\t7\t7\t7", [0; 5]).caught(), 6);
         let special = |told: &str| Status(told.to_owned()).has_special_memory();
         assert!(special("x86_Thread_features:\tshstk \n") && !special("x86_Thread_features:\t\n"));
         assert!(special("untag_mask:\t0x81ffffffffffffff\n"));

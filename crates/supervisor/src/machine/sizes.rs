@@ -2,7 +2,6 @@
 //!
 //! This program stands outside the domain, and the kernel tells it nothing of the view's files. So a process inside looks for it.
 
-use std::collections::hash_map::Entry;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
@@ -57,23 +56,21 @@ impl Sizes for Machine {
         let Some(inode) = inode else {
             return Ok(None);
         };
-        let has_room = self.held.has_room();
-        match self.held.files.entry(inode) {
-            Entry::Occupied(_) => Ok(Some(inode)),
-            Entry::Vacant(_) if !has_room => Ok(None),
-            Entry::Vacant(place) => {
-                // It neither opens the file nor keeps it open: locks and the ends of writers are as without.
-                let flags = OFlags::PATH | OFlags::CLOEXEC;
-                let (process, descriptor) = (process.as_raw_nonzero(), descriptor as RawFd);
-                let path = format!("/proc/{process}/fd/{descriptor}");
-                Ok(rustix::fs::open(path, flags, Mode::empty())
-                    .ok()
-                    .map(|file| {
-                        place.insert(file);
-                        inode
-                    }))
-            }
+        if self.held.files.contains_key(&inode) {
+            return Ok(Some(inode));
         }
+        if !self.held.has_room() {
+            return Ok(None);
+        }
+        // It neither opens the file nor keeps it open: locks and the ends of writers are as without.
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let (process, descriptor) = (process.as_raw_nonzero(), descriptor as RawFd);
+        let path = format!("/proc/{process}/fd/{descriptor}");
+        let file = rustix::fs::open(path, flags, Mode::empty()).ok();
+        Ok(file.map(|file| {
+            self.held.files.insert(inode, file);
+            inode
+        }))
     }
 
     fn renew(&mut self, file: u64) -> io::Result<()> {

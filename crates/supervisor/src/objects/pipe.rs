@@ -214,7 +214,8 @@ impl<W: World> Pipes<W> {
         })
     }
 
-    /// Whether an act may be done to a pipe: no other thread is in a call on it, and there is room for one more. From the first act on, a thread that begins one is heard first.
+    /// Whether an act may be done to a pipe: no other thread is in a call on the pipe, and there is room for one pipe more. From the
+    /// first act on, a thread that begins a call on the pipe is heard first.
     fn is_clear(
         &self,
         world: &mut W,

@@ -49,6 +49,9 @@ pub const CLONE_VESSEL: u64 = (libc::CLONE_UNTRACED | libc::CLONE_PTRACE) as u64
 /// maker's.
 pub const CLONE_DEPUTY: u64 = CLONE_VESSEL | (libc::CLONE_VM | libc::CLONE_SIGHAND) as u64;
 
+/// The calling thread's directory, for calls that end in `at` (AT_FDCWD of openat(2)).
+pub const HERE: u64 = libc::AT_FDCWD as u64;
+
 /// Command of [`PRCTL`]: the name of the thread.
 pub const SET_NAME: u64 = libc::PR_SET_NAME as u64;
 

@@ -85,7 +85,7 @@ fn writing(met: &Met<'_>) -> io::Result<Meeting> {
             _ => Meeting::Wait,
         });
     }
-    if !may_be_written(met, descriptor)? {
+    if kind != Some(FileType::RegularFile) || !may_be_written(met, descriptor)? {
         return Ok(Meeting::Wait);
     }
     let is_elsewhere = match met.name {
@@ -119,8 +119,11 @@ pub(super) fn sending(descriptor: u64, bytes: Vec<(u64, u64)>) -> Meeting {
 /// Of both files the position moves where none is named.
 fn copying(met: &Met<'_>) -> io::Result<Meeting> {
     let [from, from_position, to, to_position, ..] = met.arguments;
-    let is_plain = task::file_type(met.process, from)? == Some(FileType::RegularFile);
-    if !is_plain || !may_be_written(met, to)? {
+    let is_plain = |number| {
+        let kind = task::file_type(met.process, number);
+        kind.map(|kind| kind == Some(FileType::RegularFile))
+    };
+    if !is_plain(from)? || !is_plain(to)? || !may_be_written(met, to)? {
         return Ok(Meeting::Wait);
     }
     let mut changing = Changing {
@@ -139,11 +142,9 @@ fn copying(met: &Met<'_>) -> io::Result<Meeting> {
     Ok(Meeting::Act(Act::Change(changing)))
 }
 
-/// Whether a descriptor leads to a file that the view can give back, and that nobody else sees change.
+/// Whether a file that a descriptor leads to is one that the view can give back, and that nobody else sees change.
 fn may_be_written(met: &Met<'_>, descriptor: u64) -> io::Result<bool> {
-    let kind = task::file_type(met.process, descriptor)?;
-    Ok(kind == Some(FileType::RegularFile)
-        && met.known.seen.names().is_served(met.process, descriptor)?
+    Ok(met.known.seen.names().is_served(met.process, descriptor)?
         && !is_mapped_elsewhere(met, descriptor)?)
 }
 
