@@ -184,6 +184,11 @@ impl<W: World> Core<W> {
         self.attend_all()
     }
 
+    /// Tasks go on after they all stood still, for a commit: what the view told before may be otherwise.
+    pub(crate) fn resumed(&mut self) {
+        self.objects.files.forget_looks();
+    }
+
     /// Whether no process depends on anything undecided, and none is traced.
     pub(crate) fn is_settled(&self) -> bool {
         self.members.is_empty() && !self.world.are_parting()

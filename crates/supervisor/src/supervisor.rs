@@ -113,6 +113,7 @@ impl Supervisor {
                 Wish::End => return Ok(true),
                 Wish::GoOn => {
                     self.is_settling = false;
+                    self.core.resumed();
                     self.core.world.go_on().map_err(fail("trace tasks"))?;
                 }
                 Wish::Settle => {

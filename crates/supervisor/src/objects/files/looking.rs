@@ -151,6 +151,11 @@ impl ViewFiles {
         })
     }
 
+    /// What calls were found to touch may be otherwise now.
+    pub(crate) fn forget_looks(&mut self) {
+        self.recollection.forget();
+    }
+
     /// Whether a call that is attended to was looked at.
     pub(crate) fn have_met(&self, call: &Call) -> bool {
         self.met(call).is_some()

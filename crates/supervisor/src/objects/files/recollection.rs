@@ -26,14 +26,33 @@ pub(super) type Recalled = (Vec<(u64, Share)>, Vec<End>);
 /// The cells of looks, and those that may have been changed since.
 #[derive(Debug, Default)]
 pub(super) struct Recollection {
-    found: HashMap<Look, (Vec<(u64, Share)>, End)>,
+    found: HashMap<Look, Found>,
     /// Where callers find something else than the view.
     elsewhere: Arc<HashSet<PathBuf>>,
     /// When the first of these was found.
     since: Option<Instant>,
-    changed: Map<u64, Share>,
+    changed: Map<u64, Changed>,
     /// Marks that may have changed any cell.
     unknown: BTreeSet<u64>,
+    /// How often changes were decided so far: what was found before a decision may not be so after it.
+    decisions: u64,
+}
+
+/// What a look was found to touch.
+#[derive(Debug)]
+struct Found {
+    cells: Vec<(u64, Share)>,
+    end: End,
+    /// After how many decisions.
+    after: u64,
+}
+
+/// What was done to a cell.
+#[derive(Clone, Copy, Debug)]
+struct Changed {
+    share: Share,
+    /// By which decision it was settled or undone, the last of what was done to the cell.
+    decision: Option<u64>,
 }
 
 impl Recollection {
@@ -55,22 +74,35 @@ impl Recollection {
         for look in looks {
             match (&look.target, self.found.get(look)) {
                 (Target::Inode(number), _) => {
-                    cells.push((*number, share(look.manner)?));
+                    let cell = (*number, share(look.manner)?);
+                    // It is that cell whatever was decided.
+                    if !self.is_unchanged(cell, self.decisions) {
+                        return None;
+                    }
+                    cells.push(cell);
                     ends.push(End::Unknown);
                 }
-                (Target::Path { .. }, Some((found, end))) => {
-                    cells.extend_from_slice(found);
-                    ends.push(*end);
+                (Target::Path { .. }, Some(found)) => {
+                    let mut all = found.cells.iter();
+                    if !all.all(|cell| self.is_unchanged(*cell, found.after)) {
+                        return None;
+                    }
+                    cells.extend_from_slice(&found.cells);
+                    ends.push(found.end);
                 }
                 (Target::Path { .. }, None) => return None,
             }
         }
-        let is_unchanged = |(cell, share): &(u64, Share)| {
-            let changed = self.changed.get(cell);
-            changed.is_none_or(|changed| !changed.is_ordered_with(*share))
+        Some((cells, ends))
+    }
+
+    /// Whether nothing was done to a cell that matters to such a share of it, and was not decided by that many decisions.
+    fn is_unchanged(&self, (cell, share): (u64, Share), after: u64) -> bool {
+        let Some(changed) = self.changed.get(&cell) else {
+            return true;
         };
-        let are_unchanged = cells.iter().all(is_unchanged);
-        are_unchanged.then_some((cells, ends))
+        let is_over = changed.decision.is_some_and(|decision| decision <= after);
+        is_over || !changed.share.is_ordered_with(share)
     }
 
     /// Looks were found to touch these cells, and no others, and to lead to these ends.
@@ -92,7 +124,12 @@ impl Recollection {
         }
         self.elsewhere = Arc::clone(elsewhere);
         self.since.get_or_insert(now);
-        self.found.insert(look.clone(), (cells.to_vec(), *end));
+        let found = Found {
+            cells: cells.to_vec(),
+            end: *end,
+            after: self.decisions,
+        };
+        self.found.insert(look.clone(), found);
     }
 
     /// A call is let go that changes something of these cells; of any, if they are not known. `mark`: whose change it is, if
@@ -103,29 +140,39 @@ impl Recollection {
         mark: Option<u64>,
         binds: bool,
     ) {
-        let is_change = |(_, share): &(u64, Share)| *share == Share::Changes;
-        // The cells of a change that is decided are not kept among those that have been changed.
-        let is_lost = match cells {
-            Some(cells) => mark.is_none() && cells.iter().any(is_change),
-            None => true,
-        };
-        if binds && is_lost {
-            self.forget();
-        }
-        let Some(mark) = mark else {
-            return;
-        };
         let Some(cells) = cells else {
-            self.unknown.insert(mark);
+            if binds {
+                self.forget();
+            }
+            self.unknown.extend(mark);
             return;
+        };
+        if mark.is_none() && !binds {
+            // Names lead where they led, and nothing there is undecided.
+            return;
+        }
+        // It may come when this call is let go, and not before: so a look that comes between waits for the call.
+        let decision = match mark {
+            Some(_) => None,
+            None => Some(self.decide_once()),
         };
         for &(cell, share) in cells {
-            match share {
-                Share::Passes | Share::Looks => {}
-                Share::Changes => _ = self.changed.insert(cell, share),
-                Share::Commutes => _ = self.changed.entry(cell).or_insert(share),
+            if matches!(share, Share::Passes | Share::Looks) {
+                continue;
+            }
+            let changed = self.changed.entry(cell);
+            let changed = changed.or_insert(Changed { share, decision });
+            // What is undecided of the cell stays so.
+            changed.decision = changed.decision.and(decision);
+            if share == Share::Changes {
+                changed.share = share;
             }
         }
+    }
+
+    fn decide_once(&mut self) -> u64 {
+        self.decisions += 1;
+        self.decisions
     }
 
     /// These marks are decided, and others only if they are `left`.
@@ -134,15 +181,26 @@ impl Recollection {
         for mark in marks {
             was_unknown |= self.unknown.remove(mark);
         }
-        if was_unknown || !left {
+        if was_unknown {
             self.forget();
         }
-        if !left {
+        if left {
+            return;
+        }
+        // What a mark has changed may be undone now: so what was found while the mark was undecided is no more to be relied on
+        // than what was found before.
+        let decision = self.decide_once();
+        for changed in self.changed.values_mut() {
+            changed.decision.get_or_insert(decision);
+        }
+        if self.changed.len() > LOOKS_MAX {
+            self.forget();
             self.changed.clear();
         }
     }
 
-    fn forget(&mut self) {
+    /// Whatever was found may be otherwise now.
+    pub(super) fn forget(&mut self) {
         self.found.clear();
         self.since = None;
     }
@@ -250,6 +308,35 @@ mod tests {
             recollection.change(Some(&[(2, Share::Changes)]), None, binds);
             let told = recollection.of(&look("/a", Manner::Looks), &elsewhere, now);
             assert_eq!(told.is_some(), is_told);
+        }
+    }
+
+    #[test]
+    fn a_decision_leaves_what_touches_no_cell_that_was_changed() {
+        use Share::{Changes, Passes};
+        const OTHERS: [(u64, Share); 2] = [(1, Passes), (3, Changes)];
+        let now = Instant::now();
+        let (mut recollection, elsewhere) = that_has_learnt(now);
+        let [kept, lost] = ["/a", "/b"].map(|path| look(path, Manner::Looks));
+        recollection.change(Some(&OTHERS), Some(MARK), true);
+        // What lies there now may be undone.
+        let others = [(1, Passes), (3, Share::Looks)];
+        let found = (&others[..], &[End::File][..]);
+        recollection.learn(&lost, &elsewhere, found, now);
+        for is_left in [true, false] {
+            recollection.decide(&[MARK], is_left);
+            assert_eq!(recollection.of(&lost, &elsewhere, now), None);
+            assert_eq!(recollection.of(&kept, &elsewhere, now), Some(told()));
+        }
+        recollection.learn(&lost, &elsewhere, found, now);
+        assert!(recollection.of(&lost, &elsewhere, now).is_some());
+        // The next change of that cell begins anew, and so does one that is decided at once.
+        for mark in [Some(MARK + 1), None] {
+            recollection.change(Some(&OTHERS), mark, true);
+            recollection.decide(&[MARK + 1], false);
+            assert_eq!(recollection.of(&lost, &elsewhere, now), None, "{mark:?}");
+            recollection.learn(&lost, &elsewhere, found, now);
+            assert!(recollection.of(&lost, &elsewhere, now).is_some());
         }
     }
 
