@@ -1,25 +1,23 @@
 //! Which files processes have open for writing, and which they execute.
 
 use std::collections::HashMap;
-use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::os::fd::AsRawFd;
 
+use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
-use surmise_linux::proc::{self, Entry};
+use surmise_linux::proc::{self, Entry, Opened};
 
 use super::seen::names::Names;
 use super::{Learnt, Machine, reach, unless_out_of_reach};
 use crate::call::Call;
-use crate::objects::files::Target;
 use crate::world::{Claim, Claims, Still};
 
 /// What processes that hold images have open for writing, and what they execute: it never changes.
 #[derive(Debug, Default)]
 pub(super) struct Written {
     opened: HashMap<Pid, Vec<u64>>,
-    programs: HashMap<Pid, Option<Target>>,
+    programs: HashMap<Pid, Option<u64>>,
 }
 
 impl Claims for Machine {
@@ -27,7 +25,7 @@ impl Claims for Machine {
         reach::claim(call.name(), call.arguments())
     }
 
-    fn denied(&mut self, claim: Claim, still: &[Still]) -> io::Result<Vec<(Pid, Target)>> {
+    fn denied(&mut self, claim: Claim, still: &[Still]) -> io::Result<Vec<(Pid, u64)>> {
         let Some(Learnt { seen, written, .. }) = &mut self.learnt else {
             return Ok(Vec::new());
         };
@@ -38,10 +36,10 @@ impl Claims for Machine {
                 Claim::Executes => {
                     let found = written.of(*one, seen.names());
                     let found = unless_out_of_reach(found, Vec::new())?.into_iter();
-                    denied.extend(found.map(|inode| (one.process, Target::Inode(inode))));
+                    denied.extend(found.map(|inode| (one.process, inode)));
                 }
                 Claim::Writes => {
-                    let found = unless_out_of_reach(written.program(*one), None)?;
+                    let found = unless_out_of_reach(written.program(*one, seen.names()), None)?;
                     denied.extend(found.map(|program| (one.process, program)));
                 }
             }
@@ -70,13 +68,13 @@ impl Written {
     }
 
     /// As [`program`].
-    fn program(&mut self, still: Still) -> io::Result<Option<Target>> {
+    fn program(&mut self, still: Still, names: &Names) -> io::Result<Option<u64>> {
         if let Some(known) = self.programs.get(&still.process) {
-            return Ok(known.clone());
+            return Ok(*known);
         }
-        let found = program(still.process)?;
+        let found = program(still.process, names)?;
         if still.is_image {
-            self.programs.insert(still.process, found.clone());
+            self.programs.insert(still.process, found);
         }
         Ok(found)
     }
@@ -88,14 +86,11 @@ fn written(process: Pid, names: &Names) -> io::Result<Vec<u64>> {
     Ok(opened.iter().filter_map(|(_, file)| file.inode).collect())
 }
 
-/// The program that a process executes, by its name inside; `None` if it has no name any more.
-fn program(process: Pid) -> io::Result<Option<Target>> {
-    let path = fs::read_link(Entry::from(process).path("exe"))?;
-    let is_removed = path.as_os_str().as_bytes().ends_with(b" (deleted)");
-    let is_named = !is_removed && path.is_absolute() && path.to_str().is_some();
-    Ok(is_named.then(|| Target::Path {
-        base: PathBuf::from("/"),
-        path,
-        follows: false,
-    }))
+/// The number of the inode that a process executes, if the inode is the view's.
+fn program(process: Pid, names: &Names) -> io::Result<Option<u64>> {
+    // The view answers nobody outside the domain. What the kernel says of a descriptor it knows without asking.
+    let path = Entry::from(process).path("exe");
+    let program = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let opened = Opened::of(Entry::own(), program.as_raw_fd())?;
+    Ok(opened.inode.filter(|_| names.is_view(opened.mount)))
 }
