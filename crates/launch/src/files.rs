@@ -14,7 +14,7 @@ use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 use surmise_kept::Link;
 use surmise_supervisor::{Effort, Files, Look, Touches};
-use surmise_view::{Notifier, View};
+use surmise_view::{MarkId, Notifier, View};
 
 /// From the supervisor to the view; [`FilesReport`] answers each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +23,8 @@ enum FilesOrder {
     Mark { process: i32, has_borne: bool },
     /// What a process with a mark writes to a file that others have open waits.
     CheckWrites { process: i32 },
+    /// Tell whether a process may have a file mapped.
+    MayBeMapped { inode: u64, since: Option<u64> },
     /// What these marks have changed stays.
     Settle(Vec<u64>),
     /// Calls that wait on behalf of these marks fail.
@@ -148,6 +150,10 @@ impl Files for UndecidedFiles {
         self.order(FilesOrder::CheckWrites { process }).map(drop)
     }
 
+    fn may_be_mapped(&self, inode: u64, since: Option<u64>) -> io::Result<bool> {
+        self.ask(&FilesOrder::MayBeMapped { inode, since })
+    }
+
     fn settle(&self, marks: &[u64]) -> io::Result<Effort> {
         self.decide(&FilesOrder::Settle(marks.to_vec()))
     }
@@ -243,6 +249,10 @@ impl UndoLog {
                 FilesOrder::CheckWrites { process } => {
                     notifier.check_writes(view, process.cast_unsigned());
                     done(Ok(()))
+                }
+                FilesOrder::MayBeMapped { inode, since } => {
+                    let since = since.map(MarkId);
+                    Ok(FilesReport::Is(view.may_be_mapped(inode, since)))
                 }
                 FilesOrder::Settle(marks) => decided(notifier.settle(view, &marks)),
                 FilesOrder::GiveUp(marks) => done(notifier.give_up(view, &marks)),

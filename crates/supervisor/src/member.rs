@@ -22,6 +22,8 @@ pub(crate) struct Member<W: World> {
     pub(crate) group: GroupId,
     /// Oldest first.
     images: Vec<Image<W>>,
+    /// The last mark of the view when it got its first image.
+    since: Option<u64>,
     /// Of what it changed in the view since its newest image.
     newest_record: Option<UndoId>,
     /// Something of what it changed in the view was undone. Files that its older images have open may have
@@ -75,6 +77,7 @@ impl<W: World> Member<W> {
             task,
             group,
             images: Vec::new(),
+            since: None,
             newest_record: None,
             has_undone: false,
             calls: Some(0),
@@ -165,9 +168,16 @@ impl<W: World> Member<W> {
         !self.images.is_empty() && !self.is_parent
     }
 
-    /// Keeps a new image.
-    pub(crate) fn keep(&mut self, id: CkptId, image: W::Image, taken: Instant) {
+    /// The last mark of the view when it got its first image, if it has had any: what it has opened in the view after that mark,
+    /// it has opened as the process that it is.
+    pub(crate) fn since(&self) -> Option<u64> {
+        self.since
+    }
+
+    /// Keeps a new image. `mark`: the last one of the view.
+    pub(crate) fn keep(&mut self, id: CkptId, image: W::Image, (taken, mark): (Instant, u64)) {
         self.newest_record = None;
+        self.since.get_or_insert(mark);
         self.images.push(Image {
             id,
             image,

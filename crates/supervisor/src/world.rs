@@ -28,7 +28,7 @@ use surmise_sys::seccomp::Answer;
 use crate::call::Call;
 use crate::meeting::{Meeting, Wanted};
 use crate::member::Member;
-use crate::objects::files::End;
+use crate::objects::files::{End, Files};
 use crate::objects::input::{Look, Peeked, Place};
 use crate::source::Guess;
 
@@ -97,6 +97,8 @@ pub(crate) struct Around<'a, W: World> {
     pub(crate) member: Option<&'a Member<W>>,
     /// What the paths of the call lead to, if they were looked up.
     pub(crate) ends: &'a [End],
+    /// The view's end of the undo log, which can be asked more.
+    pub(crate) files: Option<&'a dyn Files>,
 }
 
 /// How the threads of a process go on.

@@ -190,7 +190,7 @@ impl FileSystem for View {
 
     fn open(&self, caller: Caller, node: u64, open: fuse::Open) -> io::Result<OpenReply> {
         let how = opening::how(caller, open.flags, open.kill_privileges);
-        Ok(opening::reply(caller, self.open_file(NodeId(node), how)?))
+        Ok(opening::reply(self.open_file(NodeId(node), how)?))
     }
 
     fn create(
@@ -226,8 +226,8 @@ impl FileSystem for View {
     }
 
     fn release(&self, node: u64, handle: u64, _: u32) -> io::Result<()> {
-        let (opener, was_passed) = (opening::opener(handle), opening::was_passed(handle));
-        self.close_file(NodeId(node), opener, was_passed);
+        let (number, was_passed) = (opening::number(handle), opening::was_passed(handle));
+        self.close_file(NodeId(node), number, was_passed);
         Ok(())
     }
 
@@ -405,7 +405,7 @@ impl View {
         };
         let how = opening::how(caller, create.flags, create.kill_privileges);
         let opened = self.open_file(entry.node, how)?;
-        Ok((entry_of(&entry), opening::reply(caller, opened)))
+        Ok((entry_of(&entry), opening::reply(opened)))
     }
 
     fn created(
@@ -416,7 +416,7 @@ impl View {
     ) -> (fuse::Entry, OpenReply) {
         let how = opening::how(caller, create.flags, create.kill_privileges);
         let opened = self.open_created(entry.node, how);
-        (entry_of(entry), opening::reply(caller, opened))
+        (entry_of(entry), opening::reply(opened))
     }
 }
 

@@ -116,10 +116,10 @@ fn work(world: &World, round: usize) -> io::Result<()> {
         reads: true,
         ..OpenHow::default()
     };
-    view.open_file(world.other, reads)?;
+    let opened = view.open_file(world.other, reads)?;
     let mut buffer = [0; 16];
     view.read(world.other, 0, &mut buffer)?;
-    view.close_file(world.other, 0, false);
+    view.close_file(world.other, opened.number, false);
     view.attributes(world.other)?;
     view.xattr_names(world.other)?;
     node(view, "link")?;

@@ -26,8 +26,8 @@ fn read(view: &View, path: &str) {
     match found.attributes.identity.kind {
         FileKind::Symlink => drop(view.read_link(found.node).unwrap()),
         _ => {
-            view.open_file(found.node, OpenHow::default()).unwrap();
-            view.close_file(found.node, 0, false);
+            let opened = view.open_file(found.node, OpenHow::default()).unwrap();
+            view.close_file(found.node, opened.number, false);
         }
     }
 }

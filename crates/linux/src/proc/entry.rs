@@ -4,7 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use rustix::io::Errno;
+use rustix::buffer::spare_capacity;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::process::Pid;
 
 use super::Task;
@@ -14,6 +15,20 @@ const LENGTH_USUAL: usize = 8 << 10;
 
 /// How long one is that tells of many things: the kernel tells a page of it at once, and begins anew for each read.
 const LENGTH_LONG: usize = 64 << 10;
+
+/// Files that the kernel makes in one piece, however long that is, and gives as much of at each read as there is room for. So a
+/// read that leaves room has come to the end. Of those below `fdinfo` the same holds.
+const IN_ONE_PIECE: [&str; 9] = [
+    "comm",
+    "limits",
+    "personality",
+    "schedstat",
+    "stat",
+    "statm",
+    "status",
+    "syscall",
+    "wchan",
+];
 
 /// The directory of /proc that tells of a process or a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +59,10 @@ impl Entry {
     }
 
     /// As [`Self::read`], of what is long.
-    pub(super) fn read_long(&self, name: &str) -> io::Result<Vec<u8>> {
+    ///
+    /// # Errors
+    /// As there.
+    pub fn read_long(&self, name: &str) -> io::Result<Vec<u8>> {
         self.read_sized(name, LENGTH_LONG)
     }
 
@@ -52,6 +70,12 @@ impl Entry {
         let mut bytes = Vec::with_capacity(usual);
         // The kernel tells no size, for want of which the standard library begins with reads of a few bytes.
         let file = File::open(self.path(name))?;
+        if is_in_one_piece(name) {
+            retry_on_intr(|| rustix::io::read(&file, spare_capacity(&mut bytes)))?;
+            if bytes.len() < bytes.capacity() {
+                return Ok(bytes);
+            }
+        }
         file.take(u64::MAX).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
@@ -75,6 +99,10 @@ impl From<Task> for Entry {
         let (process, thread) = (task.process.as_raw_nonzero(), task.thread.as_raw_nonzero());
         Self(format!("/proc/{process}/task/{thread}").into())
     }
+}
+
+fn is_in_one_piece(name: &str) -> bool {
+    IN_ONE_PIECE.contains(&name) || name.starts_with("fdinfo/")
 }
 
 /// The names in a directory that are numbers, in the kernel's order.
@@ -125,6 +153,20 @@ mod tests {
         // Longer than is usual, of most programs.
         let maps = own.read("smaps").expect("read");
         assert!(maps.ends_with(b"\n") && maps.len() > LENGTH_USUAL);
+    }
+
+    #[test]
+    fn what_is_made_in_one_piece_is_read_whole_whatever_room_there_is() {
+        for name in IN_ONE_PIECE.iter().copied().chain(["fdinfo/0"]) {
+            let at_once = Entry::own().read(name).expect("read");
+            let bit_by_bit = Entry::own().read_sized(name, 7).expect("read");
+            assert!(at_once.len() < LENGTH_USUAL, "{name}");
+            // What it tells of a thread that runs may change: of how many things it tells does not.
+            let lines = |text: &[u8]| text.split(|byte| *byte == b'\n').count();
+            assert_eq!(lines(&at_once), lines(&bit_by_bit), "{name}");
+            let is_whole = |text: &[u8]| text.ends_with(b"\n") || name == "wchan";
+            assert!(is_whole(&at_once) && is_whole(&bit_by_bit), "{name}");
+        }
     }
 
     #[test]

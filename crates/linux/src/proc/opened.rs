@@ -31,6 +31,12 @@ impl Opened {
         opened.ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
+    /// Whether the file may be read by it.
+    pub fn is_for_reading(&self) -> bool {
+        let mode = self.flags & OFlags::RWMODE;
+        !self.flags.contains(OFlags::PATH) && (mode == OFlags::RDONLY || mode == OFlags::RDWR)
+    }
+
     /// Whether the file may be written by it.
     pub fn is_for_writing(&self) -> bool {
         !self.flags.contains(OFlags::PATH) && self.flags & OFlags::RWMODE != OFlags::RDONLY

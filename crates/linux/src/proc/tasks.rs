@@ -3,12 +3,16 @@
 //! Orphans become children of pid 1, so all processes of a domain are below it.
 
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::process::Pid;
 
 use super::entry::{number, numbers, or_gone};
 use super::{Entry, Status};
+
+/// How many links the directory of a process' threads has that has one thread.
+const LINKS_OF_ONE: u64 = 3;
 
 /// A thread of a process. Both numbers are the caller's pid namespace's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,7 +36,12 @@ pub fn processes() -> io::Result<Vec<Pid>> {
 /// # Errors
 /// As for reading /proc: `NotFound` when it has ended.
 pub fn threads(process: Pid) -> io::Result<Vec<Pid>> {
-    numbers(&Entry::from(process).path("task"))
+    let directory = Entry::from(process).path("task");
+    // The kernel counts them as links. The first thread counts until all have ended: so a single one is the first.
+    if directory.metadata()?.nlink() == LINKS_OF_ONE {
+        return Ok(vec![process]);
+    }
+    numbers(&directory)
 }
 
 /// The children that a thread has borne or adopted. One may be missing when another one is reaped meanwhile.

@@ -129,8 +129,9 @@ impl<W: World> Core<W> {
         let now = self.world.now();
         self.checkpoints += 1;
         let ckpt = CkptId(self.checkpoints);
+        let mark = self.objects.files.last_mark();
         if let Some(member) = self.members.get_mut(&process) {
-            member.keep(ckpt, image, now);
+            member.keep(ckpt, image, (now, mark));
         }
         self.stats.totals.checkpoints.add(now.duration_since(begun));
         let mut effects = Vec::new();

@@ -6,7 +6,6 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{FileType, OFlags, Stat};
 use rustix::process::Pid;
 
-use crate::machine::meeting::Met;
 use crate::machine::task;
 use crate::objects::input::Place;
 
@@ -49,12 +48,6 @@ impl Channels {
             streams,
             kept,
         })
-    }
-
-    /// Whether a call writes to one of them.
-    pub(crate) fn is_output(&self, met: &Met<'_>) -> io::Result<bool> {
-        let found = task::file(met.process, met.arguments[0])?;
-        Ok(found.is_some_and(|(file, stat)| self.leads_to_output(&file, &stat)))
     }
 
     /// Whether what is written by a descriptor comes out by one of them.

@@ -135,6 +135,7 @@ impl World for Machine {
             seen,
             member: around.member,
             ends: around.ends,
+            files: around.files,
             keeps_rights: *keeps_rights,
             can_undo_executions: *can_undo_executions,
         };

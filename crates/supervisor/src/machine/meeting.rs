@@ -27,7 +27,7 @@ use crate::call::Call;
 use crate::kind::Kind;
 use crate::meeting::Meeting;
 use crate::member::Member;
-use crate::objects::files::End;
+use crate::objects::files::{End, Files};
 
 pub(super) use apart::{is_apart, touches_nothing};
 pub(super) use process::may_reap_children;
@@ -68,6 +68,8 @@ pub(crate) struct Known<'a> {
     pub(crate) member: Option<&'a Member<Machine>>,
     /// What the paths of the call lead to, if they were looked up.
     pub(crate) ends: &'a [End],
+    /// Whom to ask what the view knows.
+    pub(crate) files: Option<&'a dyn Files>,
     /// Whether a program that a tracee executes gets the rights that it would get untraced.
     pub(crate) keeps_rights: bool,
     /// Whether on this machine a rollback can undo that a process executes a program.
@@ -182,6 +184,7 @@ mod tests {
             seen: &seen,
             member: None,
             ends: &[],
+            files: None,
             keeps_rights: true,
             can_undo_executions: true,
         };

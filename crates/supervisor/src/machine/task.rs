@@ -10,7 +10,7 @@ use rustix::fs::{FileType, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 pub(crate) use surmise_linux::proc::is_gone;
-use surmise_linux::proc::{Entry, Opened, Task};
+use surmise_linux::proc::{self, Entry, Opened, Task};
 use surmise_sys::memory;
 use surmise_sys::pagemap::PAGE;
 
@@ -43,23 +43,12 @@ fn numbered(task: Pid, field: &str) -> io::Result<Option<Pid>> {
 
 /// The threads of a process, rising.
 pub(crate) fn threads(process: Pid) -> io::Result<Vec<Pid>> {
-    let mut threads = Vec::new();
-    for entry in fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero()))? {
-        let name = entry?.file_name();
-        let number = name.to_str().and_then(|name| name.parse().ok());
-        threads.extend(number.and_then(Pid::from_raw));
-    }
-    Ok(threads)
+    proc::threads(process)
 }
 
 /// The children that a thread has borne or inherited.
 pub(crate) fn children(process: Pid, thread: Pid) -> io::Result<Vec<Pid>> {
-    let (process, thread) = (process.as_raw_nonzero(), thread.as_raw_nonzero());
-    let listed = fs::read_to_string(format!("/proc/{process}/task/{thread}/children"))?;
-    let numbers = listed.split_ascii_whitespace();
-    Ok(numbers
-        .filter_map(|number| Pid::from_raw(number.parse().ok()?))
-        .collect())
+    proc::children(Task { process, thread })
 }
 
 /// Whether a thread executes nothing any more.
@@ -71,13 +60,46 @@ pub(crate) fn is_zombie(process: Pid, thread: Pid) -> io::Result<bool> {
     Ok(state.is_some_and(|state| state.starts_with(['Z', 'X'])))
 }
 
+/// What a descriptor of a process leads to.
+pub(crate) struct Reached {
+    pub(crate) file: OwnedFd,
+    pub(crate) kind: FileType,
+    /// Its attributes, if they are for this process to see.
+    pub(crate) stat: Option<Stat>,
+}
+
+impl Reached {
+    fn by(file: OwnedFd) -> Self {
+        let stat = rustix::fs::fstat(&file);
+        let kind = match &stat {
+            Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+            // A file of the view, whose attributes are for nobody outside the domain: no socket or device then.
+            Err(Errno::ACCESS) => match rustix::pipe::fcntl_getpipe_size(&file) {
+                Ok(_) => FileType::Fifo,
+                Err(_) => FileType::RegularFile,
+            },
+            Err(_) => FileType::Unknown,
+        };
+        let stat = stat.ok();
+        Self { file, kind, stat }
+    }
+
+    /// The number of the character device that it is, if it is one.
+    pub(crate) fn device(&self) -> Option<u64> {
+        let is_device = self.kind == FileType::CharacterDevice;
+        self.stat.filter(|_| is_device).map(|stat| stat.st_rdev)
+    }
+}
+
+/// What a descriptor of a process leads to; `None` where there is none, or the process has ended.
+pub(crate) fn reached(process: Pid, number: u64) -> io::Result<Option<Reached>> {
+    Ok(open_file(process, number)?.map(Reached::by))
+}
+
 /// What a descriptor of a process leads to, if its attributes are for this process to see.
 pub(crate) fn file(process: Pid, number: u64) -> io::Result<Option<(OwnedFd, Stat)>> {
-    let file = open_file(process, number)?;
-    Ok(file.and_then(|file| {
-        let stat = rustix::fs::fstat(&file).ok()?;
-        Some((file, stat))
-    }))
+    let reached = reached(process, number)?;
+    Ok(reached.and_then(|Reached { file, stat, .. }| Some((file, stat?))))
 }
 
 fn open_file(process: Pid, number: u64) -> io::Result<Option<OwnedFd>> {
@@ -98,28 +120,13 @@ fn open_file(process: Pid, number: u64) -> io::Result<Option<OwnedFd>> {
 
 /// The kind of file that a descriptor leads to; `None` where there is none, or the process has ended.
 pub(crate) fn file_type(process: Pid, number: u64) -> io::Result<Option<FileType>> {
-    Ok(typed_file(process, number)?.map(|(_, kind)| kind))
+    Ok(reached(process, number)?.map(|reached| reached.kind))
 }
 
 /// What a descriptor of a process leads to, and its kind.
 pub(crate) fn typed_file(process: Pid, number: u64) -> io::Result<Option<(OwnedFd, FileType)>> {
-    let file = open_file(process, number)?;
-    Ok(file.map(|file| {
-        let kind = type_of(&file);
-        (file, kind)
-    }))
-}
-
-fn type_of(file: &OwnedFd) -> FileType {
-    match rustix::fs::fstat(file) {
-        Ok(stat) => FileType::from_raw_mode(stat.st_mode),
-        // A file of the view, whose attributes are for nobody outside the domain: no socket or device then.
-        Err(Errno::ACCESS) => match rustix::pipe::fcntl_getpipe_size(file) {
-            Ok(_) => FileType::Fifo,
-            Err(_) => FileType::RegularFile,
-        },
-        Err(_) => FileType::Unknown,
-    }
+    let reached = reached(process, number)?;
+    Ok(reached.map(|reached| (reached.file, reached.kind)))
 }
 
 /// Whether a call of mmap(2) with these arguments makes memory that others may have, too.
@@ -142,11 +149,11 @@ pub(crate) fn maps_for_reading(process: Pid, arguments: &[u64; 6]) -> io::Result
     if protection & WRITE != 0 || flags & WITHOUT_FILE != 0 || threads(process)?.len() != 1 {
         return Ok(false);
     }
-    let Some(file) = open_file(process, descriptor)? else {
+    let Some(Reached { file, kind, .. }) = reached(process, descriptor)? else {
         return Ok(false);
     };
     let mode = rustix::fs::fcntl_getfl(&file)? & OFlags::RWMODE;
-    Ok(mode == OFlags::RDONLY && type_of(&file) == FileType::RegularFile)
+    Ok(mode == OFlags::RDONLY && kind == FileType::RegularFile)
 }
 
 /// The kernel's number of the mount that a descriptor leads to (proc_pid_fdinfo(5)).

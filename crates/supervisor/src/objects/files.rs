@@ -58,6 +58,13 @@ pub trait Files: AsFd + fmt::Debug {
     /// The domain cannot go on.
     fn check_writes(&self, process: Pid) -> io::Result<()>;
 
+    /// Whether a process may have the file mapped that has this inode number. `since`: an open file of after that mark does not
+    /// count, if it is the only one by which the file can be read. True in doubt.
+    ///
+    /// # Errors
+    /// The domain cannot go on.
+    fn may_be_mapped(&self, inode: u64, since: Option<u64>) -> io::Result<bool>;
+
     /// What these marks have changed stays: nothing else that is undecided lies below it. Returns how many requests to the view
     /// have waited for decisions so far, and how long altogether.
     ///
@@ -120,6 +127,8 @@ pub(crate) struct ViewFiles {
     /// Nothing where no task may be given a guess.
     files: Option<Box<dyn Files>>,
     marks: BTreeMap<UndoId, Mark>,
+    /// The last mark that there was.
+    last: u64,
     /// Processes of which the log was told that they share what they had open; what they have opened since is their own.
     told: HashSet<Pid>,
     /// Likewise that what they write is to be checked.
@@ -147,6 +156,7 @@ impl ViewFiles {
         Self {
             files,
             marks: BTreeMap::new(),
+            last: 0,
             told: HashSet::new(),
             checked: HashSet::new(),
             under_way: UnderWay::default(),
@@ -182,7 +192,13 @@ impl ViewFiles {
         Around {
             member,
             ends: self.met(call).map_or(&[], |met| &met.ends),
+            files: self.log(),
         }
+    }
+
+    /// The last mark that there was; 0 if there was none.
+    pub(crate) fn last_mark(&self) -> u64 {
+        self.last
     }
 
     /// Whether nothing that was changed is undecided.
@@ -255,6 +271,7 @@ impl ViewFiles {
         };
         let has_borne = !self.told.contains(&process) && world.has_borne(process);
         let number = files.mark(process, has_borne).ok();
+        self.last = number.unwrap_or(self.last);
         self.told.extend(number.map(|_| process));
         Ok(number.map(|number| Mark { process, number }))
     }

@@ -6,7 +6,7 @@ use surmise_fuse::{Caller, OpenReply};
 use super::privileges;
 use crate::view::{OpenHow, Opened, Way};
 
-/// Of a handle: the file is passed through. The bits above are the thread that opened it.
+/// Of a handle: the file is passed through. The bits above are the number of the open file.
 const PASSED: u64 = 1;
 
 /// How a file with these flags is opened.
@@ -25,13 +25,13 @@ pub(super) fn how(caller: Caller, flags: u32, kill_privileges: bool) -> OpenHow 
 }
 
 /// What the kernel is told of an open file.
-pub(super) fn reply(caller: Caller, opened: Opened) -> OpenReply {
+pub(super) fn reply(opened: Opened) -> OpenReply {
     let backing = match opened.way {
         Way::Passed(backing) => Some(backing),
         Way::Messages => None,
     };
     OpenReply {
-        handle: (u64::from(caller.pid) << 1) | (u64::from(backing.is_some()) * PASSED),
+        handle: (opened.number << 1) | (u64::from(backing.is_some()) * PASSED),
         keep_cache: opened.keep_cache,
         no_flush: true,
         backing,
@@ -44,10 +44,9 @@ pub(super) fn was_passed(handle: u64) -> bool {
     handle & PASSED != 0
 }
 
-/// Who opened the open file with this handle.
-pub(super) fn opener(handle: u64) -> u32 {
-    // The number was put there above.
-    (handle >> 1) as u32
+/// The number of the open file with this handle.
+pub(super) fn number(handle: u64) -> u64 {
+    handle >> 1
 }
 
 fn has(flags: u32, flag: OFlags) -> bool {

@@ -42,12 +42,15 @@ pub struct Opened {
     pub keep_cache: bool,
     /// Which way its data go.
     pub way: Way,
+    /// Its number, by which it is closed.
+    pub number: u64,
 }
 
 /// What was decided of an opening.
 struct Opening {
     keep_cache: bool,
     way: Way,
+    number: u64,
     then: Then,
 }
 
@@ -129,24 +132,27 @@ impl View {
         Ok(Opened {
             keep_cache,
             way: opening.way,
+            number: opening.number,
         })
     }
 
     /// Opens a regular file that was just created.
     pub fn open_created(&self, node: NodeId, how: OpenHow) -> Opened {
         let opened = self.decide(|core, facts| self.way(core, facts, node, how));
+        // It does not fail.
+        let (way, number) = opened.unwrap_or_default();
         Opened {
             keep_cache: true,
-            // It does not fail.
-            way: opened.unwrap_or_default(),
+            way,
+            number,
         }
     }
 
-    /// An open file of this opener's is gone, and every mapping of it unless it was passed through.
-    pub fn close_file(&self, node: NodeId, opener: u32, was_passed: bool) {
+    /// The open file of this number is gone, and every mapping of it unless it was passed through.
+    pub fn close_file(&self, node: NodeId, number: u64, was_passed: bool) {
         let mut core = self.core();
         core.known.close(node);
-        core.openers.remove(node, opener);
+        core.openers.remove(node, number);
         if was_passed {
             core.passed.close(node);
             self.settled.notify_all();
@@ -160,7 +166,7 @@ impl View {
         node: NodeId,
         how: OpenHow,
     ) -> Step<Opening> {
-        let way = self.way(core, facts, node, how)?;
+        let (way, number) = self.way(core, facts, node, how)?;
         let then = match core.passed.is_mapped(node) {
             true => Then::Expire,
             false => Then::Nothing,
@@ -168,6 +174,7 @@ impl View {
         Ok(Opening {
             keep_cache: true,
             way,
+            number,
             then,
         })
     }
@@ -198,7 +205,7 @@ impl View {
         core.note_use(node, identity)?;
         self.note_read(core, node, &identity);
         let is_first = !core.known.was_opened(node);
-        let way = self.way(core, facts, node, how)?;
+        let (way, number) = self.way(core, facts, node, how)?;
         // No question is left, so this is once.
         core.known.note_open(node, &identity);
         let is_small = (1..=AT_ONCE_BYTES_MAX as u64).contains(&identity.size);
@@ -212,6 +219,7 @@ impl View {
         Ok(Opening {
             keep_cache: is_unchanged,
             way,
+            number,
             then,
         })
     }
@@ -223,15 +231,14 @@ impl View {
         self.settled.wait_while(self.core(), is_given).expect(WHOLE)
     }
 
-    /// Counts one more open file, and finds its way.
-    fn way(&self, core: &mut Core, facts: &Facts, node: NodeId, how: OpenHow) -> Step<Way> {
+    /// Counts one more open file, and finds its way. Returns its number, too.
+    fn way(&self, core: &mut Core, facts: &Facts, node: NodeId, how: OpenHow) -> Step<(Way, u64)> {
         let way = match self.kernel.get() {
             Some(kernel) => core.pass(facts, node, how, kernel)?,
             None => Way::Messages,
         };
         core.known.open(node);
-        core.note_opener(node, how.opener);
-        Ok(way)
+        Ok((way, core.note_opener(node, how)))
     }
 }
 

@@ -401,7 +401,7 @@ impl From<FileKind> for End {
 
 impl Core {
     /// The inode number that a node shows; `None` for one that the kernel does not know and that is not in the map.
-    fn number(&self, id: NodeId) -> Option<u64> {
+    pub(super) fn number(&self, id: NodeId) -> Option<u64> {
         let Some(node) = self.map.node(id) else {
             let place = self.known.node(id)?.place.as_ref()?;
             return Some(self.showing.inode(place.key));

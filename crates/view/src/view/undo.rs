@@ -24,7 +24,6 @@ use rustix::io::Errno;
 use super::core::{Core, now};
 use super::facts::Step;
 use super::families::Families;
-use super::openers::Opener;
 use super::running::{Stale, StaleEntry};
 use super::{View, fail};
 use crate::record::Record;
@@ -288,12 +287,7 @@ impl Core {
         }
     }
 
-    pub(super) fn note_opener(&mut self, id: NodeId, thread: u32) {
-        let mark = self.newest_mark();
-        self.openers.add(id, Opener { thread, mark });
-    }
-
-    fn newest_mark(&self) -> Option<MarkId> {
+    pub(super) fn newest_mark(&self) -> Option<MarkId> {
         self.undecided.marks.keys().next_back().copied()
     }
 
@@ -428,7 +422,7 @@ impl Core {
         };
         let families = &mut undecided.families;
         let shared_before = families.shared_before(process);
-        let mut openers = self.openers.of_node(id).iter();
+        let mut openers = self.openers.of_node(id);
         !openers
             .all(|opener| families.is_own(process, opener.thread) && opener.mark >= shared_before)
     }

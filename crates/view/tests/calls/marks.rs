@@ -7,7 +7,7 @@ use std::process::Command;
 
 use rustix::io::Errno;
 use surmise_fuse::Postponed;
-use surmise_view::{FileKind, MarkId, NodeId, OpenHow, SetAttributes, load};
+use surmise_view::{Entry, FileKind, MarkId, NodeId, OpenHow, SetAttributes, load};
 
 use crate::{DESCRIPTORS, World, create, errno, first_use, lookup};
 
@@ -118,9 +118,9 @@ fn data_that_others_may_have_mapped_wait_for_a_decision() {
     view.open_file(file.node, opened_by(own)).unwrap();
     let mark = view.mark(own, false).unwrap();
     view.write(file.node, 0, b"one", false).unwrap();
-    view.open_file(file.node, opened_by(other)).unwrap();
+    let others = view.open_file(file.node, opened_by(other)).unwrap();
     assert!(view.write(file.node, 0, b"two", false).is_err_and(waits));
-    view.close_file(file.node, other, false);
+    view.close_file(file.node, others.number, false);
     view.write(file.node, 0, b"two", false).unwrap();
     view.settle(&[mark]).unwrap();
 
@@ -399,13 +399,13 @@ fn pages_that_are_written_back_are_changes_of_the_process_that_has_the_file_open
     };
     view.serves(0);
     assert!(view.write(file.node, 0, b"new", false).is_err_and(waits));
-    view.open_file(file.node, opened_by(own)).unwrap();
-    view.open_file(file.node, opened_by(other)).unwrap();
+    let owns = view.open_file(file.node, opened_by(own)).unwrap();
+    let others = view.open_file(file.node, opened_by(other)).unwrap();
     assert!(view.write(file.node, 0, b"new", false).is_err_and(waits));
     view.give_up(&[mark]);
     let failed = view.write(file.node, 0, b"new", false);
     assert_eq!(errno(failed), Some(Errno::INTR.raw_os_error()));
-    view.close_file(file.node, other, false);
+    view.close_file(file.node, others.number, false);
     view.write(file.node, 0, b"new", false).unwrap();
     view.undo(&[mark]).unwrap();
     let mut data = [0; 4];
@@ -413,11 +413,56 @@ fn pages_that_are_written_back_are_changes_of_the_process_that_has_the_file_open
     assert_eq!(&data[..3], b"old");
 
     // They are another's, and stay.
-    view.close_file(file.node, own, false);
+    view.close_file(file.node, owns.number, false);
     view.open_file(file.node, opened_by(other)).unwrap();
     let mark = view.mark(std::process::id(), false).unwrap();
     view.write(file.node, 0, b"new", false).unwrap();
     view.undo(&[mark]).unwrap();
     assert_eq!(view.read(file.node, 0, &mut data).unwrap(), 3);
     assert_eq!(&data[..3], b"new");
+}
+
+#[test]
+fn only_what_is_open_for_reading_may_be_mapped() {
+    let world = World::new();
+    let view = world.view();
+    let file = lookup(&view, NodeId::ROOT, "file");
+    let made = create(&view, NodeId::ROOT, "made", FileKind::Regular).unwrap();
+    let own = std::process::id();
+    let open = |node, reads| {
+        let how = OpenHow {
+            reads,
+            writes: true,
+            opener: own,
+            ..OpenHow::default()
+        };
+        view.open_file(node, how).unwrap().number
+    };
+    for Entry { node, inode, .. } in [file, made] {
+        let may_be_mapped = |since| view.may_be_mapped(inode, since);
+        assert!(!may_be_mapped(None));
+        let written = open(node, false);
+        assert!(!may_be_mapped(None));
+        let early = open(node, true);
+        let since = view.mark(own, false).unwrap();
+        // That was open before the mark.
+        assert!(may_be_mapped(None) && may_be_mapped(Some(since)));
+        let after = view.mark(own, false).unwrap();
+        let late = open(node, true);
+        assert!(may_be_mapped(Some(since)), "by the one of before");
+        view.close_file(node, written, false);
+        view.close_file(node, early, false);
+        assert!(may_be_mapped(None) && may_be_mapped(Some(after)));
+        assert!(!may_be_mapped(Some(since)));
+        view.settle(&[since, after]).unwrap();
+        assert!(!may_be_mapped(Some(since)), "it was opened after that");
+        let undated = open(node, true);
+        view.close_file(node, late, false);
+        assert!(
+            may_be_mapped(Some(since)),
+            "nothing tells when it was opened"
+        );
+        view.close_file(node, undated, false);
+        assert!(!may_be_mapped(None));
+    }
 }

@@ -10,6 +10,7 @@ use std::io;
 
 use rustix::fs::FileType;
 use surmise_checkpoint::{Change, is_shared_with_relatives};
+use surmise_linux::proc::Opened;
 
 use surmise_syscalls::Syscall;
 
@@ -19,6 +20,7 @@ use crate::machine::seen::devices;
 use crate::machine::{Machine, message, task};
 use crate::meeting::{Act, Changing, Meeting, Moving, Wanted};
 use crate::member::Member;
+use crate::objects::files::Files;
 use crate::objects::input::Place;
 
 /// The most that is held of one write: a longer one waits.
@@ -67,15 +69,18 @@ fn reading(met: &Met<'_>) -> io::Result<Meeting> {
 fn writing(met: &Met<'_>) -> io::Result<Meeting> {
     let [descriptor, address, length, ..] = met.arguments;
     let bytes = (address, length);
-    if met.name != Syscall::Fallocate && device(met)?.is_some_and(devices::is_sink) {
+    let Some(reached) = task::reached(met.process, descriptor)? else {
+        return Ok(Meeting::Wait);
+    };
+    if met.name != Syscall::Fallocate && reached.device().is_some_and(devices::is_sink) {
         return Ok(Meeting::Pass(Kind::Descriptor));
     }
     let is_plain = met.name == Syscall::Write;
-    if is_plain && length <= LENGTH_MAX && met.known.channels.is_output(met)? {
+    let is_output = |stat| met.known.channels.leads_to_output(&reached.file, stat);
+    if is_plain && length <= LENGTH_MAX && reached.stat.as_ref().is_some_and(is_output) {
         return Ok(Meeting::Act(Act::Put { descriptor, bytes }));
     }
-    let kind = task::file_type(met.process, descriptor)?;
-    if matches!(kind, Some(FileType::Fifo | FileType::Socket)) {
+    if matches!(reached.kind, FileType::Fifo | FileType::Socket) {
         return Ok(match met.name {
             Syscall::Write => sending(descriptor, vec![bytes]),
             Syscall::Writev => match message::pieces(met.process, address, length) {
@@ -85,7 +90,7 @@ fn writing(met: &Met<'_>) -> io::Result<Meeting> {
             _ => Meeting::Wait,
         });
     }
-    if kind != Some(FileType::RegularFile) || !may_be_written(met, descriptor)? {
+    if reached.kind != FileType::RegularFile || !may_be_written(met, descriptor)? {
         return Ok(Meeting::Wait);
     }
     let is_elsewhere = match met.name {
@@ -144,8 +149,11 @@ fn copying(met: &Met<'_>) -> io::Result<Meeting> {
 
 /// Whether a file that a descriptor leads to is one that the view can give back, and that nobody else sees change.
 fn may_be_written(met: &Met<'_>, descriptor: u64) -> io::Result<bool> {
-    Ok(met.known.seen.names().is_served(met.process, descriptor)?
-        && !is_mapped_elsewhere(met, descriptor)?)
+    let opened = task::opened(met.process, descriptor)?;
+    match opened.filter(|opened| met.known.seen.names().is_view(opened.mount)) {
+        Some(opened) => Ok(!is_mapped_elsewhere(met, &opened)?),
+        None => Ok(false),
+    }
 }
 
 /// A call that begins a directory again has the view list the directory anew. A reader that goes on midway after a rollback would be
@@ -191,18 +199,21 @@ fn without_trace(met: &Met<'_>, is_such: impl Fn(u64) -> bool) -> io::Result<Mee
 
 /// The number of the character device that the descriptor leads to, if to one.
 fn device(met: &Met<'_>) -> io::Result<Option<u64>> {
-    let found = task::file(met.process, met.arguments[0])?;
-    let device = found
-        .filter(|(_, stat)| FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice);
-    Ok(device.map(|(_, stat)| stat.st_rdev))
+    let reached = task::reached(met.process, met.arguments[0])?;
+    Ok(reached.and_then(|reached| reached.device()))
 }
 
 /// Whether others may have the file mapped: the kernel shows them what is written before it asks the view.
-fn is_mapped_elsewhere(met: &Met<'_>, descriptor: u64) -> io::Result<bool> {
-    let inode = task::inode_of(met.process, descriptor)?;
-    let (Some(device), Some(inode)) = (met.known.seen.names().device(), inode) else {
+fn is_mapped_elsewhere(met: &Met<'_>, opened: &Opened) -> io::Result<bool> {
+    let names = met.known.seen.names();
+    let (Some(device), Some(inode)) = (names.device(), opened.inode) else {
         return Ok(true);
     };
+    let since = owns_since(met, opened);
+    let may_be = |files: &dyn Files| files.may_be_mapped(inode, since).unwrap_or(true);
+    if !met.known.files.is_none_or(may_be) {
+        return Ok(false);
+    }
     let is_own = |process| {
         process == met.process
             || met
@@ -211,6 +222,19 @@ fn is_mapped_elsewhere(met: &Met<'_>, descriptor: u64) -> io::Result<bool> {
                 .is_some_and(|member| member.has_vessel(process))
     };
     met.known.seen.bystanders().map(device, inode, is_own)
+}
+
+/// A mark of the view: if the process' open file was opened after that and is the only one by which the file can be read, nobody else
+/// has the file mapped.
+///
+/// Since its first image the process has one memory and one table of descriptors of its own. It can have got no open file of after
+/// that but by opening it, and has given none away: it has borne nobody, and nobody has passed descriptors. So an open file of
+/// after that, and each map by it, is the process' alone.
+fn owns_since(met: &Met<'_>, opened: &Opened) -> Option<u64> {
+    let (seen, process) = (met.known.seen, met.process);
+    let is_own =
+        opened.is_for_reading() && !seen.has_borne(process) && !seen.may_share_descriptors(process);
+    met.known.member.filter(|_| is_own)?.since()
 }
 
 /// What comes in order, and is there once.

@@ -233,6 +233,7 @@ mod tests {
                 seen,
                 member: None,
                 ends,
+                files: None,
                 keeps_rights: true,
                 can_undo_executions: true,
             },

@@ -1,6 +1,5 @@
 //! The other tasks of a domain, and what they are doing.
 
-use std::fs;
 use std::io;
 
 use rustix::process::Pid;
@@ -153,8 +152,8 @@ fn is_apart(process: Pid, thread: Pid) -> io::Result<bool> {
 /// The kernel tells of the maps piece by piece, and one that is moved meanwhile (mremap(2)) may be in no piece: so they are read twice.
 fn have_map(threads: &[(Pid, Pid)], is_such: impl Fn(&str) -> bool) -> bool {
     for (process, thread) in threads {
-        let (process, thread) = (process.as_raw_nonzero(), thread.as_raw_nonzero());
-        let maps = || fs::read(format!("/proc/{process}/task/{thread}/maps"));
+        let (process, thread) = (*process, *thread);
+        let maps = || Entry::from(Task { process, thread }).read_long("maps");
         match (maps(), maps()) {
             (Ok(maps), Ok(again)) if maps == again => {
                 if !maps.is_empty() {

@@ -57,6 +57,11 @@ impl Files for Log {
         Ok(())
     }
 
+    fn may_be_mapped(&self, _: u64, _: Option<u64>) -> io::Result<bool> {
+        // No task of the machine maps a file, and the machine does not ask.
+        Ok(false)
+    }
+
     fn settle(&self, marks: &[u64]) -> io::Result<Effort> {
         let state = &mut *self.state.borrow_mut();
         for layers in &mut state.layers {

@@ -18,7 +18,7 @@ use crate::world::Around;
 const IGNORED: u32 = 2;
 
 pub(super) fn meet(state: &State, call: &Call, around: Around<'_, Fake>) -> Meeting {
-    let Around { member, ends } = around;
+    let Around { member, ends, .. } = around;
     let thread = address_of(call.thread());
     let sides = state.sides(state.tasks[call.thread()].process);
     if state.tasks[call.thread()].waits_in != Some(call.notification.id) {
