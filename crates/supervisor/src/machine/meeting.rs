@@ -211,7 +211,7 @@ mod tests {
                 (Disposition::Track | Disposition::Hold, met) => {
                     let kind = match met {
                         Meeting::Pass(kind) => kind.name(),
-                        Meeting::Note(_) | Meeting::Depute(_) => "noted",
+                        Meeting::Note(_) | Meeting::NoteInNew(_) | Meeting::Depute(_) => "noted",
                         Meeting::Act(Act::Take(_)) => "input",
                         Meeting::Act(Act::Send { .. }) => "sent",
                         Meeting::Act(Act::Ask) => "events",
