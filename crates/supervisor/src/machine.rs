@@ -13,6 +13,7 @@ mod handlers;
 mod holders;
 mod input;
 mod kernel;
+mod kinds;
 mod lending;
 pub(crate) mod meeting;
 mod message;
@@ -59,6 +60,7 @@ use handlers::Handlers;
 use holders::Holders;
 use input::calls::{self, Reach};
 use input::readers::Readers;
+use kinds::Kinds;
 use parting::Partings;
 use seen::Seen;
 use sizes::Held;
@@ -100,6 +102,7 @@ struct Learnt {
     readers: Readers,
     sleepers: Sleepers,
     holders: Holders,
+    kinds: Kinds,
     written: Written,
     connections: Connections,
 }

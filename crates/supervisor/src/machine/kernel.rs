@@ -123,6 +123,7 @@ impl World for Machine {
         let Some(Learnt {
             channels: Some(channels),
             seen,
+            kinds,
             keeps_rights,
             can_undo_executions,
             ..
@@ -133,6 +134,7 @@ impl World for Machine {
         let known = Known {
             channels,
             seen,
+            kinds,
             member: around.member,
             ends: around.ends,
             keeps_rights: *keeps_rights,

@@ -53,7 +53,7 @@ fn reading(met: &Met<'_>) -> io::Result<Meeting> {
         Syscall::Preadv2 => met.arguments[3] != OWN_POSITION,
         _ => false,
     };
-    Ok(match task::file_type(met.process, met.arguments[0])? {
+    Ok(match met.kind(met.arguments[0])? {
         Some(FileType::RegularFile) if is_elsewhere => Meeting::Pass(Kind::File),
         Some(FileType::RegularFile) => moving(met, met.arguments[0])?,
         // It fails by itself.
@@ -73,7 +73,7 @@ fn writing(met: &Met<'_>) -> io::Result<Meeting> {
     if is_plain && length <= LENGTH_MAX && met.known.channels.is_output(met)? {
         return Ok(Meeting::Act(Act::Put { descriptor, bytes }));
     }
-    let kind = task::file_type(met.process, descriptor)?;
+    let kind = met.kind(descriptor)?;
     if matches!(kind, Some(FileType::Fifo | FileType::Socket)) {
         return Ok(match met.name {
             Syscall::Write => sending(descriptor, vec![bytes]),
@@ -169,7 +169,7 @@ fn listing(met: &Met<'_>) -> io::Result<Meeting> {
 /// Only what has a position can be moved. With a pipe or a socket the call fails by itself; a device that keeps nothing
 /// stays where it is.
 fn seeking(met: &Met<'_>) -> io::Result<Meeting> {
-    let has_position = match task::file_type(met.process, met.arguments[0])? {
+    let has_position = match met.kind(met.arguments[0])? {
         None | Some(FileType::Fifo | FileType::Socket) => false,
         Some(FileType::CharacterDevice) => !device(met)?.is_some_and(devices::is_source),
         Some(_) => true,
