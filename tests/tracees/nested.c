@@ -19,7 +19,28 @@ static const long size = 4096;
 static long ask(long what) { return syscall(SYS_kill, COMMAND, what); }
 
 static char *memory, *mapped[4];
-static int file;
+/* One that each stage moves, one that is opened between both checkpoints, and one that the last stage alone moves. */
+static int file, young, rare;
+
+static int temporary(void) {
+    char path[] = P_tmpdir "/nested.XXXXXX";
+    int opened = mkstemp(path);
+    unlink(path);
+    return opened;
+}
+
+/* Where a file stands, by a look that does not touch it. */
+static long stands(int number) {
+    char path[64];
+    long position = -1;
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", number);
+    FILE *told = fopen(path, "r");
+    if (told && fscanf(told, "pos: %ld", &position) != 1)
+        position = -1;
+    if (told)
+        fclose(told);
+    return position;
+}
 
 static void on_one(int signal) { (void)signal; }
 static void on_other(int signal) { (void)signal; }
@@ -39,6 +60,16 @@ static void become(int stage) {
     mapped[stage] = mmap(0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     mapped[stage][0] = (char)stage;
     lseek(file, stage * 100, SEEK_SET);
+    if (stage == 2)
+        young = temporary();
+    if (stage >= 2)
+        lseek(young, stage * 100, SEEK_SET);
+    if (stage == 3) {
+        /* By another number than at the checkpoints. */
+        dup2(rare, 50);
+        close(rare);
+        lseek(50, 300, SEEK_SET);
+    }
     signal(SIGUSR1, stage % 2 ? on_one : on_other);
 }
 
@@ -62,15 +93,19 @@ static void check(int stage) {
     }
     if (lseek(file, 0, SEEK_CUR) != stage * 100)
         fail(stage, "the file stands elsewhere");
+    if (stage >= 2 && stands(young) != stage * 100)
+        fail(stage, "the younger file stands elsewhere");
+    if (stands(stage == 3 ? 50 : rare) != (stage == 3 ? 300 : 7))
+        fail(stage, "the file that is seldom moved stands elsewhere");
     sigaction(SIGUSR1, 0, &action);
     if (action.sa_handler != (stage % 2 ? on_one : on_other))
         fail(stage, "the handler is another stage's");
 }
 
 int main(void) {
-    char path[] = P_tmpdir "/nested.XXXXXX";
-    file = mkstemp(path);
-    unlink(path);
+    file = temporary();
+    rare = temporary();
+    lseek(rare, 7, SEEK_SET);
     memory = mmap(0, PAGES * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     become(1);
     long outer = ask(OUTER | TAKE);

@@ -37,6 +37,17 @@ pub struct Checkpoint {
     pub(crate) names: Names,
 }
 
+/// What a checkpoint knows of an open file that its process has now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Had {
+    /// The process had it not at that moment.
+    No,
+    /// It had it, and no move of the file's position is noted.
+    Unmoved,
+    /// It had it, and a move of the file's position since is noted.
+    Moved,
+}
+
 /// What a thread has that its process has not.
 #[derive(Debug)]
 pub(crate) struct Image {
@@ -82,10 +93,16 @@ impl Checkpoint {
         self.vessel.await_end()
     }
 
-    /// Notes that the process is about to change something that a rollback has to ask the vessel for.
-    pub fn note(&mut self, process: Pid, changed: Change) {
+    /// Notes that the process is about to change something that a rollback has to ask the vessel for. The newest checkpoint of a
+    /// process notes first. False if no older one need note it, so long as nobody passes descriptors.
+    ///
+    /// A process that has closed an open file gets it back from others alone. So a file that it had not at its newest checkpoint it
+    /// had at no older one. And what the newest one has noted before, the older ones have: they were there by then.
+    pub fn note(&mut self, process: Pid, changed: Change) -> bool {
         match changed {
-            Change::Position(number) => self.descriptors.note_moved(&self.vessel, process, number),
+            Change::Position(number) => {
+                return self.descriptors.note_moved(&self.vessel, process, number);
+            }
             Change::Flags(number) => self.descriptors.note_flags(&self.vessel, process, number),
             Change::Name(thread) if self.has_thread(thread) => self.names.note(process, thread),
             // The first thread has the name of the program.
@@ -93,13 +110,15 @@ impl Checkpoint {
             _ => {}
         }
         self.changed.add(changed);
+        true
     }
 
-    /// Whether the process had an open file at that moment that it has by this number now.
-    pub fn has(&self, process: Pid, number: RawFd) -> bool {
-        // In doubt it had.
-        let found = self.descriptors.find(&self.vessel, process, number);
-        found.map_or(true, |found| found.is_some())
+    /// What is known of the open file that the process has by this number now.
+    ///
+    /// # Errors
+    /// Where the file cannot be compared: the process or the vessel has ended, or there is no such descriptor.
+    pub fn had(&self, process: Pid, number: RawFd) -> io::Result<Had> {
+        self.descriptors.had(&self.vessel, process, number)
     }
 
     /// Whether a rollback moves an open file, which the process has by this number now, back to a position other than its start.

@@ -16,6 +16,7 @@ use surmise_linux::proc::{self, Link, Opened};
 use surmise_sys::memory;
 use surmise_sys::ptrace::call;
 
+use crate::checkpoint::Had;
 use crate::error::{RollbackError, restoring};
 use crate::held::Hand;
 use crate::obstacles;
@@ -114,6 +115,16 @@ impl Descriptors {
         Ok(place.ok().map(|place| in_order[place]))
     }
 
+    /// What of an open file is known that a process has by this number.
+    pub(crate) fn had(&self, vessel: &Vessel, process: Pid, number: RawFd) -> io::Result<Had> {
+        let held = self.find(vessel, process, number)?;
+        Ok(match held.map(|held| self.positions.contains_key(&held)) {
+            None => Had::No,
+            Some(false) => Had::Unmoved,
+            Some(true) => Had::Moved,
+        })
+    }
+
     /// Where a file was that a process has by this number; `None` where the process had it not, or has not moved it since.
     pub(crate) fn noted_position(
         &self,
@@ -128,15 +139,22 @@ impl Descriptors {
         Ok(held.and_then(|held| self.positions.get(&held).copied()))
     }
 
-    /// The process is about to move the position of a file.
-    pub(crate) fn note_moved(&mut self, vessel: &Vessel, process: Pid, number: RawFd) {
-        // What is not there cannot be moved, and a rollback closes what the process has opened since.
-        if let Ok(Some(held)) = self.find(vessel, process, number)
-            && let Entry::Vacant(unnoted) = self.positions.entry(held)
-            && let Ok(opened) = Opened::of(process, number)
-        {
+    /// The process is about to move the position of a file. True if that may be news to what is kept of an earlier moment, too.
+    pub(crate) fn note_moved(&mut self, vessel: &Vessel, process: Pid, number: RawFd) -> bool {
+        let held = match self.find(vessel, process, number) {
+            Ok(Some(held)) => held,
+            // A rollback closes what the process has opened since.
+            Ok(None) => return false,
+            Err(_) => return true,
+        };
+        let Entry::Vacant(unnoted) = self.positions.entry(held) else {
+            return false;
+        };
+        // What is not there cannot be moved.
+        if let Ok(opened) = Opened::of(process, number) {
             unnoted.insert(opened.position);
         }
+        true
     }
 
     /// The process is about to change the status flags of a file.

@@ -56,7 +56,7 @@ mod vessel;
 
 pub use attributes::Change;
 pub use birth::Birth;
-pub use checkpoint::Checkpoint;
+pub use checkpoint::{Checkpoint, Had};
 pub use descriptors::is_shared_with_relatives;
 pub use ending::{Account, Usage};
 pub use error::{CheckpointError, RollbackError};

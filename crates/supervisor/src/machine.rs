@@ -13,6 +13,7 @@ mod handlers;
 mod holders;
 mod input;
 mod kernel;
+mod kinds;
 mod lending;
 pub(crate) mod meeting;
 mod message;
@@ -38,7 +39,9 @@ use std::time::Duration;
 use rustix::fs::Stat;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::CapabilitySet;
-use surmise_checkpoint::{Gate, Passed, Traced, can_undo_executions, is_vessel, pass_boundaries};
+use surmise_checkpoint::{
+    Checkpoint, Gate, Had, Passed, Traced, can_undo_executions, is_vessel, pass_boundaries,
+};
 use surmise_refusals::Observer;
 use surmise_sys::ptrace::Stopped;
 use surmise_sys::seccomp::Listener;
@@ -57,6 +60,7 @@ use handlers::Handlers;
 use holders::Holders;
 use input::calls::{self, Reach};
 use input::readers::Readers;
+use kinds::Kinds;
 use parting::Partings;
 use seen::Seen;
 use sizes::Held;
@@ -98,6 +102,7 @@ struct Learnt {
     readers: Readers,
     sleepers: Sleepers,
     holders: Holders,
+    kinds: Kinds,
     written: Written,
     connections: Connections,
 }
@@ -259,10 +264,45 @@ impl Machine {
     }
 }
 
+/// What images tell of an open file of their process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owned {
+    /// Others may have it.
+    Unknown,
+    /// Nobody else has it. Images may have to know before its position moves.
+    ToNote,
+    /// Nobody else has it, and no image has to know any more when its position moves.
+    AsNoted,
+}
+
 impl Member<Machine> {
-    /// Whether the process had an open file at its oldest image that it has by this number now.
-    pub(crate) fn had(&self, number: RawFd) -> bool {
-        self.images().any(|image| image.has(self.pid(), number))
+    /// What is known of the open file that the process has by this number. `passes`: whether descriptors may have been passed from one
+    /// process to another.
+    pub(crate) fn owns(&self, number: RawFd, passes: bool) -> Owned {
+        if !self.shares_only_what_it_had() {
+            return Owned::Unknown;
+        }
+        let had = |image: &Checkpoint| image.had(self.pid(), number).ok();
+        if passes {
+            return match self.images().all(|image| had(image) == Some(Had::No)) {
+                true => Owned::ToNote,
+                false => Owned::Unknown,
+            };
+        }
+        let mut images = self.whole_images();
+        let is_own = |had: Had| match had {
+            // It has opened the file since, and had it at no older image.
+            Had::No => true,
+            // When a move was noted, only this process had the file. It has borne nobody since, and so others have the file only if a
+            // rollback has given it back to one that had closed it.
+            Had::Moved => !self.has_met_rollback(),
+            Had::Unmoved => false,
+        };
+        match images.next_back().and_then(had) {
+            Some(had) if is_own(had) => Owned::AsNoted,
+            Some(_) if images.next().and_then(had).is_some_and(is_own) => Owned::ToNote,
+            _ => Owned::Unknown,
+        }
     }
 
     /// Whether this is one of its vessels.

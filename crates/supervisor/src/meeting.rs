@@ -16,6 +16,9 @@ pub(crate) enum Meeting {
     Pass(Kind),
     /// That the images know of it.
     Note(Change),
+    /// That an image knows of it which is taken for this very call. Those that there are know, or are of a time before there was what
+    /// changes.
+    NoteInNew(Change),
     /// That the images know of it, and that another process makes the call, which has the same handlers of signals: what waits
     /// of a signal would be lost if the caller itself came to ignore the signal.
     Depute(Change),

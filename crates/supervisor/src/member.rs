@@ -34,6 +34,8 @@ pub(crate) struct Member<W: World> {
     calls: Option<u64>,
     /// Since it became a member it has borne others, which have open what it had.
     is_parent: bool,
+    /// Since it became a member a rollback has restored a process.
+    has_met_rollback: bool,
     /// That it should bear another has failed: it is not tried again.
     pub(crate) is_barren: bool,
     /// On what its parent depended when it was born.
@@ -82,6 +84,7 @@ impl<W: World> Member<W> {
             has_undone: false,
             calls: Some(0),
             is_parent: false,
+            has_met_rollback: false,
             is_barren: false,
             birth: Extents::default(),
             taken: Vec::new(),
@@ -174,6 +177,17 @@ impl<W: World> Member<W> {
         self.since
     }
 
+    /// A rollback has restored a process.
+    pub(crate) fn meet_rollback(&mut self) {
+        self.has_met_rollback = true;
+    }
+
+    /// Whether an open file that others had closed when it became a member or later may be theirs again: a rollback has given it back
+    /// to them.
+    pub(crate) fn has_met_rollback(&self) -> bool {
+        self.has_met_rollback
+    }
+
     /// Keeps a new image. `mark`: the last one of the view.
     pub(crate) fn keep(&mut self, id: CkptId, image: W::Image, (taken, mark): (Instant, u64)) {
         self.newest_record = None;
@@ -210,14 +224,24 @@ impl<W: World> Member<W> {
         self.images.iter().map(|image| &image.image)
     }
 
+    /// Those of its images that are not lost, oldest first.
+    pub(crate) fn whole_images(&self) -> impl DoubleEndedIterator<Item = &W::Image> {
+        let whole = self.images.iter().filter(|image| !image.is_lost);
+        whole.map(|image| &image.image)
+    }
+
     pub(crate) fn newest_image(&self) -> Option<CkptId> {
         self.images.last().map(|image| image.id)
     }
 
-    /// Notes in all images what the process is about to change.
+    /// Notes in all images what the process is about to change: the newest first, as far as older ones do not know. A lost one is never
+    /// restored.
     pub(crate) fn note(&mut self, world: &W, change: Change) {
-        for image in &mut self.images {
-            world.note(&self.process, &mut image.image, change);
+        let whole = self.images.iter_mut().filter(|image| !image.is_lost);
+        for image in whole.rev() {
+            if !world.note(&self.process, &mut image.image, change) {
+                return;
+            }
         }
     }
 

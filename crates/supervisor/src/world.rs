@@ -259,8 +259,9 @@ pub(crate) trait World:
     /// Lets a thread go on untraced, with the signal that it has stopped for.
     fn deliver(&mut self, signal: Self::Signal) -> io::Result<()>;
 
-    /// Notes in an image what its process is about to change.
-    fn note(&self, process: &Self::Process, image: &mut Self::Image, change: Change);
+    /// Notes in an image what its process is about to change; newer images were told. False if no older image need be told: they were
+    /// before, or are of a time before there was what changes.
+    fn note(&self, process: &Self::Process, image: &mut Self::Image, change: Change) -> bool;
 
     /// Whether a process that does not notice the signal which tells of the end of a child might notice it at this image: a
     /// thread blocked it then, or it was taken in another way.

@@ -129,9 +129,10 @@ impl Script for Commands<'_> {
             return self.obey(tracee, call);
         }
         if let Some(change) = change(name, call) {
-            for one in &mut self.checkpoints {
-                one.checkpoint.note(tracee.process.pid(), change);
-            }
+            let pid = tracee.process.pid();
+            let mut newest_first = self.checkpoints.iter_mut().rev();
+            // An older one is told as far as it need be.
+            let _ = newest_first.all(|one| one.checkpoint.note(pid, change));
         }
         if name == Syscall::Execve {
             tracee.process.executes();

@@ -176,6 +176,7 @@ impl<W: World> Core<W> {
         };
         match met {
             Meeting::Pass(kind) => self.stats.met(kind),
+            Meeting::NoteInNew(change) => self.stats.met(kind_of(change)),
             Meeting::Note(change) => {
                 self.stats.met(kind_of(change));
                 member.note(&self.world, change);

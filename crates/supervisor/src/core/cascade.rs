@@ -56,6 +56,9 @@ impl<W: World> Core<W> {
             }
         }
         self.objects.exits.forget_retracted();
+        if stopped.restored > 0 {
+            self.members.values_mut().for_each(Member::meet_rollback);
+        }
         if stopped.restored + destroyed > 1 {
             self.stats.cascade(&kinds);
         }

@@ -78,7 +78,9 @@ impl<W: World> Core<W> {
             return Ok(Some(Meeting::Pass(crate::kind::Kind::None)));
         }
         Ok(match self.meet(process, call)? {
-            meeting @ (Meeting::Pass(_) | Meeting::Note(_)) => Some(meeting),
+            meeting @ (Meeting::Pass(_) | Meeting::Note(_) | Meeting::NoteInNew(_)) => {
+                Some(meeting)
+            }
             // The call is made again behind an image, and met then.
             meeting @ (Meeting::Act(_)
             | Meeting::Move(_)
@@ -134,7 +136,7 @@ impl<W: World> Core<W> {
         };
         let task = member.task;
         let change = match takes {
-            Meeting::Note(change) => Some(*change),
+            Meeting::Note(change) | Meeting::NoteInNew(change) => Some(*change),
             _ => None,
         };
         match self.take_image(process, call, (&offer.guess, change))? {

@@ -31,7 +31,10 @@ impl<W: World> Core<W> {
             positions.has(&self.world, process, number as u64)
         };
         match met {
-            Meeting::Note(Change::Position(number)) if is_shared(number) => {
+            Meeting::Note(Change::Position(number))
+            | Meeting::NoteInNew(Change::Position(number))
+                if is_shared(number) =>
+            {
                 Meeting::Move(number as u64)
             }
             Meeting::Act(Act::Change(changing)) => {

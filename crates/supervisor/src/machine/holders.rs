@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::RawFd;
 
-use rustix::fs::Mode;
+use rustix::fs::{FileType, Mode};
 use rustix::process::Pid;
 use surmise_linux::proc::{self, Entry, Link, Status, Task};
 use surmise_syscalls::Syscall;
 
 use super::channels::Channels;
 use super::input::calls::{self, Reach};
+use super::kinds::Kinds;
 use super::readiness;
 use super::seen::Seen;
 use super::{Learnt, Machine, task, unless_out_of_reach};
@@ -69,12 +70,13 @@ impl Shutting for Machine {
             channels: Some(channels),
             seen,
             holders,
+            kinds,
             ..
         }) = &mut self.learnt
         else {
             return Ok(Vec::new());
         };
-        let found = holders.shut_pipes(call, still, (channels, seen));
+        let found = holders.shut_pipes(call, still, (channels, seen, kinds));
         unless_out_of_reach(found, Vec::new())
     }
 }
@@ -84,7 +86,7 @@ impl Holders {
         &mut self,
         call: &Call,
         still: &[Still],
-        (channels, seen): (&Channels, &Seen),
+        (channels, seen, kinds): (&Channels, &Seen, &Kinds),
     ) -> io::Result<Vec<Shut>> {
         let touched = calls::touching(call.name(), call.arguments());
         if touched == Reach::Nothing {
@@ -95,7 +97,7 @@ impl Holders {
             return Ok(Vec::new());
         }
         // Most calls touch none, which is known sooner than what all those have open.
-        let ends = ends_touched(call.thread(), touched)?;
+        let ends = ends_touched(call, touched, kinds)?;
         let kept = match ends.is_empty() {
             true => Vec::new(),
             false => self.kept(still)?,
@@ -222,10 +224,13 @@ fn asleep(tasks: &[Task]) -> io::Result<Option<Vec<(u64, u64)>>> {
     Ok(Some(switches))
 }
 
-/// The ends of pipes that a call of a thread may touch, with their numbers.
-fn ends_touched(thread: Pid, touched: Reach) -> io::Result<Vec<(RawFd, End)>> {
+/// The ends of pipes that a call may touch, with their numbers.
+fn ends_touched(call: &Call, touched: Reach, kinds: &Kinds) -> io::Result<Vec<(RawFd, End)>> {
+    let (thread, id) = (call.thread(), call.notification.id);
     match touched {
         Reach::Nothing => Ok(Vec::new()),
+        // The kernel tells the kind of a file sooner than its name. Of a thread that is not its process' first, it tells none so.
+        Reach::Descriptor(number) if !may_be_pipe(kinds.ask(thread, id, number)) => Ok(Vec::new()),
         // The kernel looks at the lower half of the register alone.
         Reach::Descriptor(number) => {
             let number = number as RawFd;
@@ -236,37 +241,52 @@ fn ends_touched(thread: Pid, touched: Reach) -> io::Result<Vec<(RawFd, End)>> {
     }
 }
 
+/// Whether what was told of a file's kind leaves it open whether that is a pipe.
+fn may_be_pipe(told: io::Result<Option<FileType>>) -> bool {
+    told.map_or(true, |kind| {
+        matches!(kind, Some(FileType::Fifo | FileType::Unknown))
+    })
+}
+
 /// The ends of pipes that a task has open, with their numbers.
 fn ends_of(entry: impl Into<Entry>) -> io::Result<Vec<(RawFd, End)>> {
     let entry = entry.into();
-    let mut numbers = Vec::new();
+    let mut pipes = Vec::new();
     let listed = proc::each_link(entry.clone(), |number, link| {
-        if let Link::Pipe(_) = link {
-            numbers.push(number);
+        if let Link::Pipe(pipe) = link {
+            pipes.push((number, pipe));
         }
     });
     unless_gone(listed)?;
     let mut ends = Vec::new();
-    for number in numbers {
-        let found = ends_at(entry.clone(), number)?.into_iter();
-        ends.extend(found.map(|end| (number, end)));
+    for (number, pipe) in pipes {
+        let sides = sides(&entry, number)?;
+        ends.extend(sides.map(|side| (number, End { pipe, side })));
     }
     Ok(ends)
 }
 
 /// The sides of a pipe that a descriptor of a task leads to, if to one: both where it was opened for both.
 fn ends_at(entry: Entry, number: RawFd) -> io::Result<Vec<End>> {
-    let path = entry.path("fd").join(number.to_string());
-    let link = unless_gone(Link::of(entry, number).map(Some))?;
+    let link = unless_gone(Link::of(entry.clone(), number).map(Some))?;
     let Some(Link::Pipe(pipe)) = link else {
         return Ok(Vec::new());
     };
-    // The link's own mode says what the file is open for (proc_pid_fd(5)).
+    Ok(sides(&entry, number)?
+        .map(|side| End { pipe, side })
+        .collect())
+}
+
+/// What a descriptor of a task is open for; nothing where there is none any more.
+fn sides(entry: &Entry, number: RawFd) -> io::Result<impl Iterator<Item = Side> + use<>> {
+    let path = entry.path("fd").join(number.to_string());
+    // The link's own mode says that (proc_pid_fd(5)).
     let stat = unless_gone(rustix::fs::lstat(path).map(Some).map_err(Into::into))?;
     let mode = stat.map_or(Mode::empty(), |stat| Mode::from_raw_mode(stat.st_mode));
     let sides = [(Mode::RUSR, Side::Reading), (Mode::WUSR, Side::Writing)];
-    let sides = sides.into_iter().filter(|(bit, _)| mode.contains(*bit));
-    Ok(sides.map(|(_, side)| End { pipe, side }).collect())
+    let sides = sides.into_iter();
+    let sides = sides.filter(move |(bit, _)| mode.contains(*bit));
+    Ok(sides.map(|(_, side)| side))
 }
 
 fn place_of(thread: Pid, number: RawFd) -> io::Result<Option<Place>> {
@@ -381,7 +401,7 @@ mod tests {
             };
             let call = Call { notification, row };
             let channels = Channels::default();
-            let known = (&channels, &self.seen);
+            let known = (&channels, &self.seen, &Kinds::default());
             let found = self.holders.shut_pipes(&call, still, known);
             found.expect("look")
         }

@@ -123,6 +123,7 @@ impl World for Machine {
         let Some(Learnt {
             channels: Some(channels),
             seen,
+            kinds,
             keeps_rights,
             can_undo_executions,
             ..
@@ -133,6 +134,7 @@ impl World for Machine {
         let known = Known {
             channels,
             seen,
+            kinds,
             member: around.member,
             ends: around.ends,
             files: around.files,
@@ -263,8 +265,10 @@ impl World for Machine {
         }
     }
 
-    fn note(&self, process: &Supervised, image: &mut Checkpoint, change: Change) {
-        image.note(process.pid(), change);
+    fn note(&self, process: &Supervised, image: &mut Checkpoint, change: Change) -> bool {
+        let passes = |learnt: &Learnt| learnt.seen.passes_descriptors();
+        // Both are done, whatever comes of the first.
+        image.note(process.pid(), change) || self.learnt.as_ref().is_none_or(passes)
     }
 
     fn might_notice_ends(&self, image: &Checkpoint) -> bool {

@@ -17,12 +17,14 @@ mod view;
 
 use std::io;
 
+use rustix::fs::FileType;
 use rustix::process::Pid;
 use surmise_syscalls::{Disposition, Handler, Kind as Column, Syscall};
 
-use super::Machine;
 use super::channels::Channels;
+use super::kinds::Kinds;
 use super::seen::Seen;
+use super::{Machine, task};
 use crate::call::Call;
 use crate::kind::Kind;
 use crate::meeting::Meeting;
@@ -35,6 +37,8 @@ pub(super) use view::removes_directory;
 
 /// A call with all that a module may ask.
 pub(crate) struct Met<'a> {
+    /// The number of the call.
+    call: u64,
     pub(crate) process: Pid,
     /// The thread of the process that calls.
     pub(crate) thread: Pid,
@@ -44,6 +48,16 @@ pub(crate) struct Met<'a> {
 }
 
 impl Met<'_> {
+    /// The kind of file that a descriptor leads to; `None` where there is none.
+    fn kind(&self, number: u64) -> io::Result<Option<FileType>> {
+        let told = self.known.kinds.told(self.call, number);
+        // While its only thread waits in the call, nobody puts another file there.
+        match told.filter(|_| !self.known.seen.may_share_descriptors(self.process)) {
+            Some(kind) => Ok(kind),
+            None => task::file_type(self.process, number),
+        }
+    }
+
     /// Whether the process depends on something undecided and has no image: it was born so.
     fn has_no_image(&self) -> bool {
         let member = self.known.member;
@@ -64,6 +78,7 @@ impl Met<'_> {
 pub(crate) struct Known<'a> {
     pub(crate) channels: &'a Channels,
     pub(crate) seen: &'a Seen,
+    pub(crate) kinds: &'a Kinds,
     /// The process, if it depends on something undecided already.
     pub(crate) member: Option<&'a Member<Machine>>,
     /// What the paths of the call lead to, if they were looked up.
@@ -79,6 +94,7 @@ pub(crate) struct Known<'a> {
 /// What it takes to let a call of a process happen.
 pub(super) fn meet(process: Pid, call: &Call, known: Known<'_>) -> io::Result<Meeting> {
     let met = Met {
+        call: call.notification.id,
         process,
         thread: call.thread(),
         name: call.name(),
@@ -182,6 +198,7 @@ mod tests {
         let known = Known {
             channels: &channels,
             seen: &seen,
+            kinds: &Kinds::default(),
             member: None,
             ends: &[],
             files: None,
@@ -214,7 +231,7 @@ mod tests {
                 (Disposition::Track | Disposition::Hold, met) => {
                     let kind = match met {
                         Meeting::Pass(kind) => kind.name(),
-                        Meeting::Note(_) | Meeting::Depute(_) => "noted",
+                        Meeting::Note(_) | Meeting::NoteInNew(_) | Meeting::Depute(_) => "noted",
                         Meeting::Act(Act::Take(_)) => "input",
                         Meeting::Act(Act::Send { .. }) => "sent",
                         Meeting::Act(Act::Ask) => "events",

@@ -178,6 +178,7 @@ impl World for Fake {
         let held = Held {
             process,
             sides,
+            knows_execution: false,
             is_lost: false,
         };
         state.images.insert(number, held);
@@ -201,7 +202,6 @@ impl World for Fake {
             number,
             told,
             program: state.program(process),
-            knows_execution: false,
         };
         Ok(Imaged::Taken { image, answered })
     }
@@ -274,7 +274,7 @@ impl World for Fake {
         }
         let held = state.images.remove(&image.number).expect("it is used up");
         assert!(!held.is_lost, "there was an older one");
-        if image.knows_execution {
+        if held.knows_execution {
             state.set_program(*process, image.program);
         }
         state.restore(image.told);
@@ -303,8 +303,8 @@ impl World for Fake {
         Ok(())
     }
 
-    fn note(&self, _: &Pid, image: &mut Image, change: Change) {
-        image.knows_execution |= change == Change::Program;
+    fn note(&self, _: &Pid, image: &mut Image, change: Change) -> bool {
+        change != Change::Program || self.0.borrow_mut().note_execution(image.number)
     }
 
     fn might_notice_ends(&self, _: &Image) -> bool {

@@ -17,9 +17,8 @@ use surmise_syscalls::Syscall;
 use super::Met;
 use crate::kind::Kind;
 use crate::machine::seen::devices;
-use crate::machine::{Machine, message, task};
+use crate::machine::{Owned, message, task};
 use crate::meeting::{Act, Changing, Meeting, Moving, Wanted};
-use crate::member::Member;
 use crate::objects::files::Files;
 use crate::objects::input::Place;
 
@@ -56,7 +55,7 @@ fn reading(met: &Met<'_>) -> io::Result<Meeting> {
         Syscall::Preadv2 => met.arguments[3] != OWN_POSITION,
         _ => false,
     };
-    Ok(match task::file_type(met.process, met.arguments[0])? {
+    Ok(match met.kind(met.arguments[0])? {
         Some(FileType::RegularFile) if is_elsewhere => Meeting::Pass(Kind::File),
         Some(FileType::RegularFile) => moving(met, met.arguments[0])?,
         // It fails by itself.
@@ -178,7 +177,7 @@ fn listing(met: &Met<'_>) -> io::Result<Meeting> {
 /// Only what has a position can be moved. With a pipe or a socket the call fails by itself; a device that keeps nothing
 /// stays where it is.
 fn seeking(met: &Met<'_>) -> io::Result<Meeting> {
-    let has_position = match task::file_type(met.process, met.arguments[0])? {
+    let has_position = match met.kind(met.arguments[0])? {
         None | Some(FileType::Fifo | FileType::Socket) => false,
         Some(FileType::CharacterDevice) => !device(met)?.is_some_and(devices::is_source),
         Some(_) => true,
@@ -257,8 +256,12 @@ fn input(met: &Met<'_>) -> io::Result<Meeting> {
 }
 
 fn moving(met: &Met<'_>, descriptor: u64) -> io::Result<Meeting> {
-    Ok(match whose_position(met, descriptor)? {
+    let owned = owned(met, descriptor as i32);
+    Ok(match whose(met, descriptor, owned)? {
         // Also of a file that no image has yet: one may be taken for this very call.
+        Some(Moving::Own(number)) if owned == Owned::AsNoted => {
+            Meeting::NoteInNew(Change::Position(number))
+        }
         Some(Moving::Own(number)) => Meeting::Note(Change::Position(number)),
         Some(Moving::Shared(descriptor)) => Meeting::Move(descriptor),
         None => Meeting::Wait,
@@ -268,8 +271,12 @@ fn moving(met: &Met<'_>, descriptor: u64) -> io::Result<Meeting> {
 /// Whose the position is of what a descriptor leads to; `None` where it may be somebody's outside, or another thread may be about to
 /// put another file in the descriptor's place.
 fn whose_position(met: &Met<'_>, descriptor: u64) -> io::Result<Option<Moving>> {
+    whose(met, descriptor, owned(met, descriptor as i32))
+}
+
+fn whose(met: &Met<'_>, descriptor: u64, owned: Owned) -> io::Result<Option<Moving>> {
     let number = descriptor as i32;
-    if !is_shared(met, number)? {
+    if !is_shared_if(met, number, owned)? {
         return Ok(Some(Moving::Own(number)));
     }
     let found = task::file(met.process, descriptor)?;
@@ -279,16 +286,27 @@ fn whose_position(met: &Met<'_>, descriptor: u64) -> io::Result<Option<Moving>> 
     Ok(is_known.then_some(Moving::Shared(descriptor)))
 }
 
-/// Whether others may have the same open file: its position and its flags are theirs, too. A file that the process has opened
-/// since its checkpoint nobody shares, unless the process has borne somebody.
+/// Whether others may have the same open file: its position and its flags are theirs, too.
 pub(super) fn is_shared(met: &Met<'_>, number: i32) -> io::Result<bool> {
-    let may_share =
-        |member: &Member<Machine>| !member.shares_only_what_it_had() || member.had(number);
-    let is_old = met.known.member.is_none_or(may_share);
+    is_shared_if(met, number, owned(met, number))
+}
+
+fn is_shared_if(met: &Met<'_>, number: i32, owned: Owned) -> io::Result<bool> {
+    if owned != Owned::Unknown {
+        return Ok(false);
+    }
     let is_vessel = |process| {
         met.known
             .member
             .is_some_and(|member| member.has_vessel(process))
     };
-    Ok(is_old && is_shared_with_relatives(met.process, number, is_vessel)?)
+    is_shared_with_relatives(met.process, number, is_vessel)
+}
+
+/// What is known of an open file without a look at others. Nobody has one that the process has opened since its checkpoint, or has
+/// moved since as its own, unless the process has borne somebody.
+fn owned(met: &Met<'_>, number: i32) -> Owned {
+    let passes = met.known.seen.passes_descriptors();
+    let owned = met.known.member.map(|member| member.owns(number, passes));
+    owned.unwrap_or(Owned::Unknown)
 }

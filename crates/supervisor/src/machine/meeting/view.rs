@@ -217,6 +217,7 @@ mod tests {
 
     use super::*;
     use crate::machine::channels::Channels;
+    use crate::machine::kinds::Kinds;
     use crate::machine::meeting::Known;
     use crate::machine::seen::Seen;
 
@@ -224,6 +225,7 @@ mod tests {
     fn met(seen: &Seen, (name, arguments): (Syscall, [u64; 6]), ends: &[End]) -> Meeting {
         let channels = Channels::default();
         let met = Met {
+            call: 0,
             process: rustix::process::getpid(),
             thread: rustix::process::getpid(),
             name,
@@ -231,6 +233,7 @@ mod tests {
             known: Known {
                 channels: &channels,
                 seen,
+                kinds: &Kinds::default(),
                 member: None,
                 ends,
                 files: None,

@@ -12,9 +12,8 @@ const VESSELS: i32 = 1_000_000;
 pub(in crate::core::simulation) struct Image {
     pub(super) number: u64,
     pub(super) told: Vec<(Pid, Vec<i64>)>,
-    /// The program of the process then, and whether the image knows that the process executes another one.
+    /// The program of the process then.
     pub(super) program: i64,
-    pub(super) knows_execution: bool,
 }
 
 /// What an image holds besides what its threads were told.
@@ -22,6 +21,8 @@ pub(in crate::core::simulation) struct Image {
 pub(super) struct Held {
     pub(super) process: Pid,
     pub(super) sides: Sides,
+    /// The image knows that the process executes another program since.
+    pub(super) knows_execution: bool,
     /// Somebody has killed what holds it.
     pub(super) is_lost: bool,
 }
@@ -37,6 +38,19 @@ pub(super) fn image_of(vessel: Pid) -> u64 {
 }
 
 impl State {
+    /// An image is told that its process executes a program. False if older images need not be told.
+    pub(super) fn note_execution(&mut self, number: u64) -> bool {
+        let process = self.images[&number].process;
+        let mut newer = self.images.range(number + 1..);
+        let is_told = |held: &Held| held.process != process || held.is_lost || held.knows_execution;
+        assert!(
+            newer.all(|(_, held)| is_told(held)),
+            "newer images are told first"
+        );
+        let image = self.images.get_mut(&number).expect("an image");
+        !std::mem::replace(&mut image.knows_execution, true)
+    }
+
     /// Somebody kills the process that holds an image, if its process has an older one. Returns the holder.
     pub(in crate::core::simulation) fn lose_image(&mut self) -> Option<Pid> {
         let images: Vec<_> = self.images.iter().collect();

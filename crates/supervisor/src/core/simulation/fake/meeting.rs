@@ -37,9 +37,7 @@ pub(super) fn meet(state: &State, call: &Call, around: Around<'_, Fake>) -> Meet
                 ..Changing::default()
             }))
         }
-        // The world does not see all processes that have the file, so it may take the position for the task's own.
-        Op::Move if state.position.is_open() => Meeting::Note(Change::Position(SHARED_FILE as i32)),
-        Op::Move => Meeting::Move(SHARED_FILE),
+        Op::Move => moving(state),
         Op::Put(_) => Meeting::Act(Act::Put {
             descriptor: 1,
             bytes: (thread, 1),
@@ -80,6 +78,16 @@ pub(super) fn meet(state: &State, call: &Call, around: Around<'_, Fake>) -> Meet
         | Op::Kill(_)
         | Op::Signal(_)
         | Op::Regain => Meeting::Wait,
+    }
+}
+
+/// The world does not see all processes that have the file, so it may take the position for the task's own.
+fn moving(state: &State) -> Meeting {
+    let change = Change::Position(SHARED_FILE as i32);
+    match (state.position.is_open(), state.position.at % 2) {
+        (false, _) => Meeting::Move(SHARED_FILE),
+        (true, 0) => Meeting::Note(change),
+        (true, _) => Meeting::NoteInNew(change),
     }
 }
 
