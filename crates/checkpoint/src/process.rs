@@ -129,6 +129,11 @@ impl Process {
         self.has_executed = true;
     }
 
+    /// It is its parent's copy, whose threads make calls there.
+    pub(crate) fn is_copy(&mut self, instruction: u64) {
+        self.instruction = Some(instruction);
+    }
+
     /// It executes what it executed when it had that instruction.
     pub(crate) fn executes_again(&mut self, instruction: u64) {
         self.instruction = Some(instruction);
