@@ -253,8 +253,12 @@ impl Process {
                 break;
             }
         }
-        if held.is_empty() {
-            return Err(CheckpointError::Ended { process: self.pid });
+        match &mut held[..] {
+            [] => return Err(CheckpointError::Ended { process: self.pid }),
+            [only] if self.threads.beside(1).is_ok_and(|others| others.is_empty()) => {
+                only.is_seen_alone();
+            }
+            _ => {}
         }
         self.find_instruction().map_err(taking("find the vDSO"))
     }
@@ -286,10 +290,14 @@ impl Process {
     ) -> Result<(), CheckpointError> {
         let mut begun = Vec::new();
         let mut outcome = Ok(());
+        let are_alone = held.is_empty() && threads.len() == 1;
         for &thread in threads {
             let received = pending.iter().find(|call| call.thread == thread).copied();
             let stopping = self.trace(thread).and_then(|is_tracee| match is_tracee {
-                true => Stopping::begin(thread, received, patience, gate).map(Some),
+                true => {
+                    let stopping = Stopping::begin((thread, are_alone), received, patience, gate);
+                    stopping.map(Some)
+                }
                 false => Ok(None),
             });
             match stopping {
@@ -300,7 +308,8 @@ impl Process {
                 }
             }
         }
-        if !begun.is_empty() {
+        // Nothing else keeps a thread from its stop that waited for an answer, and that now has one.
+        if begun.iter().any(Stopping::may_be_elsewhere) {
             let gave_way = give_way().map_err(taking("have calls give way"));
             outcome = outcome.and(gave_way);
         }
