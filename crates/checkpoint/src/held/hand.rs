@@ -3,7 +3,7 @@
 use std::io;
 
 use surmise_sys::memory;
-use surmise_sys::ptrace::Stopped;
+use surmise_sys::ptrace::{self, Stopped, Usage};
 
 use super::Held;
 use crate::gate::{Gate, PendingCall};
@@ -24,6 +24,19 @@ impl Hand<'_> {
         }
         self.held.begin(self.instruction, number, arguments)?;
         self.held.finish()
+    }
+
+    /// Has it, its process' only thread, make a call that must succeed and that never notifies. Also what the process has used by
+    /// then, and the children that it has reaped.
+    pub(crate) fn call_and_account(&mut self, number: i64) -> io::Result<(u64, Usage)> {
+        let mut used = Usage::default();
+        self.held.begin(self.instruction, number, [0; 6])?;
+        let result = self.held.finish_by(|thread| {
+            let (news, usage) = ptrace::wait_for_usage(thread)?;
+            used = usage;
+            Ok(news)
+        })?;
+        Ok((succeeded(result)?, used))
     }
 
     /// Has it make a call that must succeed.
