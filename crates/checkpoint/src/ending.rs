@@ -75,10 +75,26 @@ impl Halted<'_> {
     /// # Errors
     /// As ptrace.
     pub fn send(&mut self, signal: &SignalInfo, gate: &mut dyn Gate) -> io::Result<()> {
-        let mut scratch = Scratch::default();
+        let own = self.inner(gate)?;
         let mut hand = self.first_hand(gate)?;
+        let number = signal.number().cast_unsigned().into();
+        let queueing = |place| (call::RT_SIGQUEUEINFO, [own, number, place, 0, 0, 0]);
+        if hand.tell(&signal.bytes(), queueing)? {
+            return Ok(());
+        }
+        let mut scratch = Scratch::default();
         send_again(&mut hand, signal, &mut scratch)?;
         scratch.unmap(&mut hand)
+    }
+
+    /// The process' number as it sees that itself.
+    fn inner(&mut self, gate: &mut dyn Gate) -> io::Result<u64> {
+        if let Some(inner) = self.process.inner {
+            return Ok(inner);
+        }
+        let inner = self.hand(gate).call(call::GETPID, [0; 6])?;
+        self.process.inner = Some(inner);
+        Ok(inner)
     }
 
     /// Whether a signal of a kind waits for the process.

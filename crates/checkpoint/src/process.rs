@@ -39,6 +39,8 @@ pub struct Process {
     pub(crate) pid: Pid,
     pub(crate) pidfd: OwnedFd,
     pub(crate) traced: HashSet<Pid>,
+    /// Its number as it sees that itself, which it keeps for life; asked for when it is first needed.
+    pub(crate) inner: Option<u64>,
     /// Where its threads make calls for the supervisor; looked up when it is first needed.
     instruction: Option<u64>,
     threads: Threads,
@@ -64,6 +66,7 @@ impl Process {
             pid,
             pidfd,
             traced: HashSet::new(),
+            inner: None,
             instruction: None,
             threads: Threads::of(pid),
             children: Children::default(),

@@ -78,6 +78,26 @@ impl Hand<'_> {
         Ok(Some(answer))
     }
 
+    /// Tells the kernel something by a call that is given a place in memory where these bytes are, and that must succeed. What is there
+    /// is put back. False if there is no memory at that place: then the call was not made.
+    pub(crate) fn tell<const LENGTH: usize>(
+        &mut self,
+        bytes: &[u8; LENGTH],
+        telling: impl FnOnce(u64) -> (i64, [u64; 6]),
+    ) -> io::Result<bool> {
+        let (thread, place) = (self.held.thread(), self.held.free_stack());
+        let mut before = [0; LENGTH];
+        let has_room = memory::read(thread, place, &mut before)
+            .and_then(|()| memory::write(thread, place, bytes));
+        if has_room.is_err() {
+            return Ok(false);
+        }
+        let (number, arguments) = telling(place);
+        let called = self.call(number, arguments);
+        memory::write(thread, place, &before)?;
+        called.map(|_| true)
+    }
+
     /// Has it and another thread, which has a `syscall` instruction at that address, make the same call,
     /// at the same time. It must succeed.
     pub(crate) fn call_both(
