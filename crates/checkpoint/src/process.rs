@@ -370,6 +370,13 @@ impl Process {
         killed
     }
 
+    /// The vessels that were killed and that it has not reaped: until it does, their numbers are nobody else's. None once it may have
+    /// executed a program: then the kernel may have reaped them, where the process does not wait for its children.
+    pub fn discarded(&self) -> impl Iterator<Item = Pid> {
+        let killed = self.killed.iter().filter(|_| !self.has_executed);
+        killed.map(Vessel::process)
+    }
+
     /// Whether a signal tells the process of the end of a vessel.
     ///
     /// A vessel tells nobody of its end, unless its parent has executed a program since: the kernel lets nobody choose by which

@@ -13,6 +13,7 @@ mod handlers;
 mod holders;
 mod input;
 mod kernel;
+mod last_closes;
 mod lending;
 pub(crate) mod meeting;
 mod message;

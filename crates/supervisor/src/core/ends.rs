@@ -211,14 +211,15 @@ impl<W: World> Core<W> {
     }
 
     pub(super) fn kin(&self, process: Pid) -> Kin {
-        let images = self.members.get(&process).into_iter();
-        let vessels = images
-            .flat_map(Member::images)
-            .filter_map(|image| self.world.vessel(image));
+        let member = self.members.get(&process);
+        let images = member.into_iter().flat_map(Member::images);
+        let vessels = images.filter_map(|image| self.world.vessel(image));
+        let discarded = member.map(|member| self.world.discarded(&member.process));
         let mut collected = self.objects.exits.collected_by(process);
         collected.extend(self.objects.zombies.collected_by(process));
         Kin {
             vessels: vessels.collect(),
+            discarded: discarded.unwrap_or_default(),
             collected,
         }
     }

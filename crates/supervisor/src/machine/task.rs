@@ -110,7 +110,8 @@ pub(crate) fn typed_file(process: Pid, number: u64) -> io::Result<Option<(OwnedF
     }))
 }
 
-fn type_of(file: &OwnedFd) -> FileType {
+/// The kind of an open file.
+pub(crate) fn type_of(file: &OwnedFd) -> FileType {
     match rustix::fs::fstat(file) {
         Ok(stat) => FileType::from_raw_mode(stat.st_mode),
         // A file of the view, whose attributes are for nobody outside the domain: no socket or device then.
