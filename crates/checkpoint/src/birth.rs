@@ -185,6 +185,7 @@ fn grow(child: Pid, parent: &Held, instruction: u64) -> io::Result<Option<Proces
         let held = Held::resting(stopped)?;
         let mut process = Process::new(child)?;
         process.born(child);
+        process.is_copy(instruction);
         let departure = Departure {
             registers: parent.registers_returning(0),
             extended: None,

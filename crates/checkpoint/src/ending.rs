@@ -4,8 +4,7 @@ use std::io;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
-use surmise_linux::proc::is_gone;
-use surmise_sys::memory;
+use surmise_linux::proc::{self, is_gone};
 use surmise_sys::ptrace::{self, News, Queue, SignalInfo, call};
 
 use crate::gate::Gate;
@@ -13,12 +12,8 @@ use crate::halted::{Halted, Traced};
 use crate::rollback::send_again;
 use crate::scratch::Scratch;
 
-/// `struct rusage` of getrusage(2): words, and their bytes.
-const WORDS: usize = 18;
-const BYTES: usize = WORDS * size_of::<i64>();
-/// Where it has the largest resident set.
-const LARGEST: usize = 4;
-const MICROSECONDS: i64 = 1_000_000;
+/// The bytes of a `struct rusage` of getrusage(2).
+const BYTES: usize = size_of::<ptrace::Usage>();
 
 /// What processes have used: `struct rusage` of getrusage(2).
 pub type Usage = [u8; BYTES];
@@ -34,68 +29,24 @@ pub struct Account {
     pub times: [i64; 2],
 }
 
-impl Account {
-    fn of(own: &[i64; WORDS], children: &[i64; WORDS], user: u32) -> Self {
-        const TICKS: i64 = 100;
-        let both = both(own, children);
-        let mut usage = [0; BYTES];
-        for (bytes, word) in usage.chunks_mut(size_of::<i64>()).zip(both) {
-            bytes.copy_from_slice(&word.to_ne_bytes());
-        }
-        let ticks = |at: usize| own[at] * TICKS + own[at + 1] * TICKS / MICROSECONDS;
-        Self {
-            usage,
-            user,
-            times: [ticks(0), ticks(2)],
-        }
-    }
-}
-
-/// What a process and its children have used.
-fn both(own: &[i64; WORDS], children: &[i64; WORDS]) -> [i64; WORDS] {
-    let mut both = [0; WORDS];
-    for (at, word) in both.iter_mut().enumerate() {
-        *word = match at {
-            LARGEST => own[at].max(children[at]),
-            _ => own[at] + children[at],
-        };
-    }
-    for seconds in [0, 2] {
-        both[seconds] += both[seconds + 1] / MICROSECONDS;
-        both[seconds + 1] %= MICROSECONDS;
-    }
-    both
-}
-
-fn words(bytes: &[u8]) -> [i64; WORDS] {
-    let mut words = [0; WORDS];
-    for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(size_of::<i64>())) {
-        *word = i64::from_ne_bytes(bytes.try_into().expect("so many bytes"));
-    }
-    words
-}
-
 impl Halted<'_> {
-    /// What the process has used so far, and whose it is.
+    /// What the process, which has one thread, has used so far, and whose it is.
     ///
     /// # Errors
-    /// As ptrace.
+    /// As ptrace, and as for reading /proc.
     pub fn account(&mut self, gate: &mut dyn Gate) -> io::Result<Account> {
-        const OWN: u64 = 0;
-        const CHILDREN: u64 = -1_i64 as u64;
-        let pid = self.process.pid;
-        let mut scratch = Scratch::default();
-        let mut hand = self.hand(gate);
-        let place = scratch.write(&mut hand, &[0; BYTES])?;
-        let mut used = [[0; BYTES]; 2];
-        for (whose, bytes) in [OWN, CHILDREN].into_iter().zip(&mut used) {
-            hand.call(call::GETRUSAGE, [whose, place, 0, 0, 0, 0])?;
-            memory::read(pid, place, bytes)?;
+        let times = proc::Stat::of(self.process.pid)?.times();
+        // A tracer is told what a process has used whenever it waits for it: so one call tells both.
+        let (user, used) = self.hand(gate).call_and_account(call::GETUID)?;
+        let mut usage = [0; BYTES];
+        for (bytes, word) in usage.chunks_mut(size_of::<i64>()).zip(used) {
+            bytes.copy_from_slice(&word.to_ne_bytes());
         }
-        let user = hand.call(call::GETUID, [0; 6])?;
-        scratch.unmap(&mut hand)?;
-        let [own, children] = used.map(|bytes| words(&bytes));
-        Ok(Account::of(&own, &children, user as u32))
+        Ok(Account {
+            usage,
+            user: user as u32,
+            times,
+        })
     }
 
     /// Has a process with one thread exit with a status, and returns when it has ended. Its vessels must have been
@@ -124,10 +75,26 @@ impl Halted<'_> {
     /// # Errors
     /// As ptrace.
     pub fn send(&mut self, signal: &SignalInfo, gate: &mut dyn Gate) -> io::Result<()> {
-        let mut scratch = Scratch::default();
+        let own = self.inner(gate)?;
         let mut hand = self.first_hand(gate)?;
+        let number = signal.number().cast_unsigned().into();
+        let queueing = |place| (call::RT_SIGQUEUEINFO, [own, number, place, 0, 0, 0]);
+        if hand.tell(&signal.bytes(), queueing)? {
+            return Ok(());
+        }
+        let mut scratch = Scratch::default();
         send_again(&mut hand, signal, &mut scratch)?;
         scratch.unmap(&mut hand)
+    }
+
+    /// The process' number as it sees that itself.
+    fn inner(&mut self, gate: &mut dyn Gate) -> io::Result<u64> {
+        if let Some(inner) = self.process.inner {
+            return Ok(inner);
+        }
+        let inner = self.hand(gate).call(call::GETPID, [0; 6])?;
+        self.process.inner = Some(inner);
+        Ok(inner)
     }
 
     /// Whether a signal of a kind waits for the process.
@@ -238,23 +205,5 @@ fn await_end(process: Pid) -> io::Result<()> {
             Err(error) if is_gone(&error) => return Ok(()),
             Err(error) => return Err(error),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_process_has_used_what_it_and_its_children_have() {
-        let (mut own, mut children) = ([1; WORDS], [2; WORDS]);
-        (own[1], children[1]) = (700_000, 600_000);
-        (own[LARGEST], children[LARGEST]) = (50, 40);
-        let both = both(&own, &children);
-        assert_eq!(both[..4], [4, 300_000, 3, 3]);
-        assert_eq!((both[LARGEST], both[17]), (50, 3));
-        let account = Account::of(&own, &children, 5);
-        assert_eq!(account.times, [170, 100]);
-        assert_eq!(words(&account.usage), both);
     }
 }

@@ -11,8 +11,8 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
-use rustix::process::{Pid, Signal};
-use surmise_linux::proc::{self, Entry, Maps, Status};
+use rustix::process::Pid;
+use surmise_linux::proc::{Entry, Maps, Stat, Status};
 use surmise_sys::memory;
 
 use crate::mappings;
@@ -67,7 +67,7 @@ pub fn lasts_beyond_execution(process: Pid) -> io::Result<Option<&'static str>> 
     if own != Some(owner.uid()) {
         return Ok(Some("may not be dumped"));
     }
-    if proc::end_signal(process)? != Signal::CHILD.as_raw() {
+    if !Stat::of(process)?.tells_by_signal() {
         return Ok(Some("tells its parent of its end by another signal"));
     }
     let told = entry.read("personality")?;

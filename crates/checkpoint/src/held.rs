@@ -65,6 +65,9 @@ pub(crate) struct Held {
     takes_signal: bool,
     /// Whether it was stopped as its job is.
     is_job_stopped: bool,
+    /// Whether it was seen to be its process' only thread. It stays so while it is held: no call that it is made to make makes
+    /// another thread.
+    is_alone: bool,
 }
 
 impl Held {
@@ -101,7 +104,13 @@ impl Held {
             returned,
             takes_signal: false,
             is_job_stopped: false,
+            is_alone: false,
         })
+    }
+
+    /// It is its process' only thread.
+    pub(crate) fn is_seen_alone(&mut self) {
+        self.is_alone = true;
     }
 
     pub(crate) fn thread(&self) -> Pid {
@@ -215,9 +224,15 @@ impl Held {
     }
 
     fn finish(&mut self) -> io::Result<i64> {
+        let is_alone = self.is_alone;
+        self.finish_by(|thread| await_surely(thread, is_alone))
+    }
+
+    /// As [`Self::finish`]. `wait` waits for the next news of the thread.
+    fn finish_by(&mut self, mut wait: impl FnMut(Pid) -> io::Result<News>) -> io::Result<i64> {
         // After an error there is nothing here to hold: the caller ends the process.
         loop {
-            match await_surely(self.thread)? {
+            match wait(self.thread)? {
                 News::Ended(_) => return Err(Errno::SRCH.into()),
                 News::Stopped(stopped, stop @ Stop::Signal(_)) if !self.note(&stopped, stop)? => {
                     let result = stopped.registers()?.result();
@@ -271,14 +286,16 @@ enum State {
         was_notifying: bool,
         /// What it has stopped to take before.
         taken: Taken,
+        /// Whether it is its process' only thread until it has stopped.
+        is_alone: bool,
     },
 }
 
 impl Stopping {
     /// Asks a tracee to stop. If it waits in a call that notified and was received, that is answered with
-    /// a dummy: it will make that call again.
+    /// a dummy: it will make that call again. `was_alone`: whether the process was just seen to have no other thread.
     pub(crate) fn begin(
-        thread: Pid,
+        (thread, was_alone): (Pid, bool),
         received: Option<PendingCall>,
         patience: Duration,
         gate: &mut dyn Gate,
@@ -308,6 +325,8 @@ impl Stopping {
             deadline,
             was_notifying,
             taken: Taken::default(),
+            // It has made no other meanwhile, since it has waited.
+            is_alone: was_alone && was_notifying,
         })
     }
 
@@ -324,6 +343,7 @@ impl Stopping {
                     deadline: None,
                     was_notifying: false,
                     taken,
+                    is_alone: false,
                 }
             }
         };
@@ -334,23 +354,29 @@ impl Stopping {
         self.thread
     }
 
+    /// Whether it may be anywhere in the kernel, not only where it has waited for an answer or stands already.
+    pub(crate) fn may_be_elsewhere(&self) -> bool {
+        matches!(&self.state, State::Coming { was_notifying, .. } if !was_notifying)
+    }
+
     /// Waits until it has stopped. `None`: it has ended.
     pub(crate) fn finish(self) -> Result<Option<Held>, CheckpointError> {
         let thread = self.thread;
-        let (deadline, was_notifying, mut taken) = match self.state {
+        let (deadline, was_notifying, mut taken, is_alone) = match self.state {
             State::Ended => return Ok(None),
             State::AtRest(held) => return Ok(Some(*held)),
             State::Coming {
                 deadline,
                 was_notifying,
                 taken,
-            } => (deadline, was_notifying, taken),
+                is_alone,
+            } => (deadline, was_notifying, taken, is_alone),
         };
         loop {
             // One that has refused a signal blocks others until it is in its stop.
             let news = match deadline.filter(|_| taken.mask().is_none()) {
                 Some(deadline) => await_news(thread, deadline),
-                None => await_surely(thread).map(Some),
+                None => await_surely(thread, is_alone).map(Some),
             };
             match news.map_err(failed)? {
                 None => return Err(CheckpointError::Busy { thread }),
@@ -381,9 +407,9 @@ fn failed(source: io::Error) -> CheckpointError {
 /// The next news of a thread that can only stop or end. Nothing but other threads can be in its way.
 ///
 /// Of the end of a process' first thread the kernel tells when all others were reaped, which nobody does
-/// who waits here. So where there are several, this looks by itself.
-fn await_surely(thread: Pid) -> io::Result<News> {
-    if is_alone(thread) {
+/// who waits here. So where there are several, this looks by itself. `is_alone`: whether it is known that there are not.
+fn await_surely(thread: Pid, is_alone: bool) -> io::Result<News> {
+    if is_alone || self::is_alone(thread) {
         return ptrace::wait(thread);
     }
     let news = await_news(thread, Instant::now() + SURELY)?;

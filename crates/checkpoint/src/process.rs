@@ -39,6 +39,8 @@ pub struct Process {
     pub(crate) pid: Pid,
     pub(crate) pidfd: OwnedFd,
     pub(crate) traced: HashSet<Pid>,
+    /// Its number as it sees that itself, which it keeps for life; asked for when it is first needed.
+    pub(crate) inner: Option<u64>,
     /// Where its threads make calls for the supervisor; looked up when it is first needed.
     instruction: Option<u64>,
     threads: Threads,
@@ -64,6 +66,7 @@ impl Process {
             pid,
             pidfd,
             traced: HashSet::new(),
+            inner: None,
             instruction: None,
             threads: Threads::of(pid),
             children: Children::default(),
@@ -127,6 +130,11 @@ impl Process {
     pub fn executes(&mut self) {
         self.instruction = None;
         self.has_executed = true;
+    }
+
+    /// It is its parent's copy, whose threads make calls there.
+    pub(crate) fn is_copy(&mut self, instruction: u64) {
+        self.instruction = Some(instruction);
     }
 
     /// It executes what it executed when it had that instruction.
@@ -248,8 +256,12 @@ impl Process {
                 break;
             }
         }
-        if held.is_empty() {
-            return Err(CheckpointError::Ended { process: self.pid });
+        match &mut held[..] {
+            [] => return Err(CheckpointError::Ended { process: self.pid }),
+            [only] if self.threads.beside(1).is_ok_and(|others| others.is_empty()) => {
+                only.is_seen_alone();
+            }
+            _ => {}
         }
         self.find_instruction().map_err(taking("find the vDSO"))
     }
@@ -281,10 +293,14 @@ impl Process {
     ) -> Result<(), CheckpointError> {
         let mut begun = Vec::new();
         let mut outcome = Ok(());
+        let are_alone = held.is_empty() && threads.len() == 1;
         for &thread in threads {
             let received = pending.iter().find(|call| call.thread == thread).copied();
             let stopping = self.trace(thread).and_then(|is_tracee| match is_tracee {
-                true => Stopping::begin(thread, received, patience, gate).map(Some),
+                true => {
+                    let stopping = Stopping::begin((thread, are_alone), received, patience, gate);
+                    stopping.map(Some)
+                }
                 false => Ok(None),
             });
             match stopping {
@@ -295,7 +311,8 @@ impl Process {
                 }
             }
         }
-        if !begun.is_empty() {
+        // Nothing else keeps a thread from its stop that waited for an answer, and that now has one.
+        if begun.iter().any(Stopping::may_be_elsewhere) {
             let gave_way = give_way().map_err(taking("have calls give way"));
             outcome = outcome.and(gave_way);
         }
@@ -351,6 +368,13 @@ impl Process {
         let killed = vessel.kill();
         self.killed.push(vessel);
         killed
+    }
+
+    /// The vessels that were killed and that it has not reaped: until it does, their numbers are nobody else's. None once it may have
+    /// executed a program: then the kernel may have reaped them, where the process does not wait for its children.
+    pub fn discarded(&self) -> impl Iterator<Item = Pid> {
+        let killed = self.killed.iter().filter(|_| !self.has_executed);
+        killed.map(Vessel::process)
     }
 
     /// Whether a signal tells the process of the end of a vessel.

@@ -8,7 +8,6 @@
 //! path at a space, and parses all 50 fields of a status into a map of strings to tell one of them.
 
 mod call;
-mod end;
 mod entry;
 mod ids;
 mod layout;
@@ -19,13 +18,13 @@ mod mounts;
 mod name;
 mod namespace;
 mod opened;
+mod stat;
 mod state;
 mod status;
 pub(crate) mod tasks;
 mod unix;
 
 pub use call::{Call, Doing, doing};
-pub use end::end_signal;
 pub(crate) use entry::or_gone;
 pub use entry::{Entry, is_gone};
 pub use ids::{Ids, ids};
@@ -37,6 +36,7 @@ pub use mounts::{Mount, MountError};
 pub use name::name;
 pub use namespace::namespace;
 pub use opened::{Opened, opened};
+pub use stat::Stat;
 pub use state::state;
 pub use status::Status;
 pub use tasks::{Task, children, processes, tasks, threads};

@@ -69,6 +69,8 @@ pub(crate) struct Core<W: World> {
     /// Of the call that is attended to: whether a rollback could undo that it executes a program, if that was found out just
     /// before.
     foreseen: Option<bool>,
+    /// Of the call that is attended to: whether it sleeps until a child ends, if that was found out just before.
+    sleeps: Option<bool>,
     /// How many checkpoints there have been.
     checkpoints: u64,
     /// Whether a member may have come to depend on nothing.
@@ -96,6 +98,7 @@ impl<W: World> Core<W> {
             newborns: Newborns::default(),
             hung_up: Vec::new(),
             foreseen: None,
+            sleeps: None,
             checkpoints: 0,
             may_dismiss: false,
             stats: Counters::default(),

@@ -14,6 +14,7 @@ mod holders;
 mod input;
 mod kernel;
 mod kinds;
+mod last_closes;
 mod lending;
 pub(crate) mod meeting;
 mod message;

@@ -137,6 +137,12 @@ pub const BEHAVIOURS: &[Behaviour] = &[
         purpose: "signals that come before a checkpoint or a rollback",
         probe: calls::refused_signal_waits_again,
     },
+    Behaviour {
+        number: 15,
+        name: "a tracer is told what a process and its children have used",
+        purpose: "exits that are held",
+        probe: calls::usage_is_told,
+    },
 ];
 
 /// Tries behaviours, all at once, so that what hangs takes `limit` and no more. The outcomes are in the

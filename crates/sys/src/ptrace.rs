@@ -9,6 +9,7 @@ mod queue;
 mod reap;
 mod registers;
 mod signal;
+mod usage;
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -19,6 +20,7 @@ pub use queue::Queue;
 pub use reap::{reap, reap_on_signal};
 pub use registers::Registers;
 pub use signal::SignalInfo;
+pub use usage::{Usage, wait_for_usage};
 
 use registers::{FULL_STATE, GENERAL};
 
@@ -122,6 +124,11 @@ fn wait_with(which: libc::pid_t, options: libc::c_int) -> io::Result<Option<News
     let mut status = 0;
     // SAFETY: writes the status, which outlives the call.
     let pid = unsafe { libc::waitpid(which, &raw mut status, options | libc::__WALL) };
+    news(pid, status)
+}
+
+/// What waitpid(2) has told by this result and status; `None` if nothing.
+fn news(pid: libc::pid_t, status: libc::c_int) -> io::Result<Option<News>> {
     if pid == -1 {
         let error = io::Error::last_os_error();
         return match error.kind() {

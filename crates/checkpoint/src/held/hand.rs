@@ -3,7 +3,7 @@
 use std::io;
 
 use surmise_sys::memory;
-use surmise_sys::ptrace::Stopped;
+use surmise_sys::ptrace::{self, Stopped, Usage};
 
 use super::Held;
 use crate::gate::{Gate, PendingCall};
@@ -24,6 +24,19 @@ impl Hand<'_> {
         }
         self.held.begin(self.instruction, number, arguments)?;
         self.held.finish()
+    }
+
+    /// Has it, its process' only thread, make a call that must succeed and that never notifies. Also what the process has used by
+    /// then, and the children that it has reaped.
+    pub(crate) fn call_and_account(&mut self, number: i64) -> io::Result<(u64, Usage)> {
+        let mut used = Usage::default();
+        self.held.begin(self.instruction, number, [0; 6])?;
+        let result = self.held.finish_by(|thread| {
+            let (news, usage) = ptrace::wait_for_usage(thread)?;
+            used = usage;
+            Ok(news)
+        })?;
+        Ok((succeeded(result)?, used))
     }
 
     /// Has it make a call that must succeed.
@@ -63,6 +76,26 @@ impl Hand<'_> {
         memory::read(thread, place, &mut answer)?;
         memory::write(thread, place, &before)?;
         Ok(Some(answer))
+    }
+
+    /// Tells the kernel something by a call that is given a place in memory where these bytes are, and that must succeed. What is there
+    /// is put back. False if there is no memory at that place: then the call was not made.
+    pub(crate) fn tell<const LENGTH: usize>(
+        &mut self,
+        bytes: &[u8; LENGTH],
+        telling: impl FnOnce(u64) -> (i64, [u64; 6]),
+    ) -> io::Result<bool> {
+        let (thread, place) = (self.held.thread(), self.held.free_stack());
+        let mut before = [0; LENGTH];
+        let has_room = memory::read(thread, place, &mut before)
+            .and_then(|()| memory::write(thread, place, bytes));
+        if has_room.is_err() {
+            return Ok(false);
+        }
+        let (number, arguments) = telling(place);
+        let called = self.call(number, arguments);
+        memory::write(thread, place, &before)?;
+        called.map(|_| true)
     }
 
     /// Has it and another thread, which has a `syscall` instruction at that address, make the same call,

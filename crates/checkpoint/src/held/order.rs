@@ -93,7 +93,7 @@ impl Held {
         self.stopped()?.set_signal_mask(ALL_SIGNALS & !bit(kind))?;
         self.take_stopped()?.step()?;
         let is_taken = loop {
-            match await_surely(self.thread)? {
+            match await_surely(self.thread, self.is_alone)? {
                 News::Ended(_) => return Err(rustix::io::Errno::SRCH.into()),
                 News::Stopped(stopped, Stop::Signal(number)) if number == kind => {
                     break Some(self.stopped.insert(stopped).signal()?);

@@ -53,6 +53,7 @@ impl<W: World> Core<W> {
     fn attend_call(&mut self, asked: Asked) -> Result<(), SupervisorError> {
         let call = &asked.call;
         self.foreseen = self.take_foreseen(call);
+        self.sleeps = None;
         match self.obstacle(call)? {
             Way::Clear => {}
             Way::Again => return Ok(()),

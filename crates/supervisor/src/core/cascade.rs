@@ -123,12 +123,18 @@ impl<W: World> Core<W> {
         }
         let files = &self.objects.files;
         // Threads have been asked to stop by then. Earlier, a thread would go on and see that its call was interrupted.
-        let mut give_way = || files.let_stop(process, true);
+        let mut has_given_way = false;
+        let mut give_way = || {
+            has_given_way = true;
+            files.let_stop(process, true)
+        };
         let (world, own) = (&mut self.world, &mut member.process);
         let stands = world.stop(own, &calls, signals, &mut give_way);
         let stands = stands.map_err(fail("stop a process"))?;
-        let gave_way = files.let_stop(process, false);
-        gave_way.map_err(fail("have the view serve a process again"))?;
+        if has_given_way {
+            let serves = files.let_stop(process, false);
+            serves.map_err(fail("have the view serve a process again"))?;
+        }
         self.perform(effects)?;
         self.forget_answered()?;
         Ok(stands)

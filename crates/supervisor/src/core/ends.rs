@@ -155,7 +155,9 @@ impl<W: World> Core<W> {
         if !self.members.contains_key(&parent) {
             return Ok(false);
         }
-        match self.outlook(parent, call, wait)? {
+        let outlook = self.outlook(parent, call, wait)?;
+        self.sleeps = Some(outlook == Outlook::Sleeps);
+        match outlook {
             Outlook::Told(told) => self.tell_of_none(parent, call, &told),
             Outlook::Sleeps => Ok(false),
             Outlook::Unknown => self.collect_zombie(parent, call, wait),
@@ -196,7 +198,14 @@ impl<W: World> Core<W> {
         let mut held = self.objects.exits.collectable(parent);
         match ChildWait::of(call) {
             Some(wait) if held.next().is_none() => {
-                Ok(self.outlook(parent, call, wait)? == Outlook::Sleeps)
+                let look = || Ok(self.outlook(parent, call, wait)? == Outlook::Sleeps);
+                let sleeps = self.sleeps.map_or_else(look, Ok)?;
+                // Only in a simulation is it certain that nothing has happened since.
+                debug_assert!(
+                    !cfg!(test) || sleeps == look()?,
+                    "it was found out for another"
+                );
+                Ok(sleeps)
             }
             _ => Ok(false),
         }
@@ -211,14 +220,15 @@ impl<W: World> Core<W> {
     }
 
     pub(super) fn kin(&self, process: Pid) -> Kin {
-        let images = self.members.get(&process).into_iter();
-        let vessels = images
-            .flat_map(Member::images)
-            .filter_map(|image| self.world.vessel(image));
+        let member = self.members.get(&process);
+        let images = member.into_iter().flat_map(Member::images);
+        let vessels = images.filter_map(|image| self.world.vessel(image));
+        let discarded = member.map(|member| self.world.discarded(&member.process));
         let mut collected = self.objects.exits.collected_by(process);
         collected.extend(self.objects.zombies.collected_by(process));
         Kin {
             vessels: vessels.collect(),
+            discarded: discarded.unwrap_or_default(),
             collected,
         }
     }

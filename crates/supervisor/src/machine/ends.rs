@@ -29,6 +29,10 @@ impl Ends<Supervised, Stopped> for Machine {
         unless_out_of_reach(family::ending(process, call, kin, (seen, channels)), None)
     }
 
+    fn discarded(&self, process: &Supervised) -> Vec<Pid> {
+        process.process.discarded().collect()
+    }
+
     fn account(&mut self, process: &mut Supervised) -> io::Result<Option<Account>> {
         process.account(&mut self.door)
     }

@@ -3,18 +3,17 @@
 use std::collections::HashMap;
 use std::io;
 
-use rustix::fs::FileType;
 use rustix::process::{Pid, Signal, getpgid, getsid};
-use surmise_linux::proc::{self, Entry, Link, Status, Task};
+use surmise_linux::proc::{self, Entry, Stat, Status, Task};
 use surmise_sys::memory;
 
 use super::channels::Channels;
-use super::seen::{Seen, devices};
+use super::last_closes;
+use super::seen::Seen;
 use super::task;
 use crate::call::Call;
 use crate::meeting::Ending;
 use crate::objects::heed::{Heed, Mask, mask_of};
-use crate::objects::input::Place;
 use crate::objects::wait::{ChildWait, Outlook, Told, Whom};
 use crate::world::Kin;
 
@@ -61,6 +60,9 @@ impl Sleepers {
     }
 }
 
+/// In how many pid namespaces a process of the domain is that is in the domain's own, from the supervisor's down.
+const DEPTH: usize = 2;
+
 /// How a member would end by a call, if nobody but its parent can tell that it stands still instead.
 pub(super) fn ending(
     process: Pid,
@@ -75,19 +77,16 @@ pub(super) fn ending(
     if status.threads() != 1 || seen.may_notice_ends() || !seen.is_parent(parent) {
         return Ok(None);
     }
-    let is_near = Status::of(parent)?.pid_namespaces() == status.pid_namespaces();
+    let depth = status.pid_namespaces();
+    // A parent is in its child's pid namespace or in one around that. Around the domain's own is no process of the domain.
+    let is_near = depth <= DEPTH || Status::of(parent)?.pid_namespaces() == depth;
     // The end of a session's leader is told to all of the session.
     let leads = getsid(Some(process))? == process;
     if !is_near || leads || !tells_by_signal(process)? {
         return Ok(None);
     }
-    if has_children(process, kin)? {
+    if has_children(process, kin)? || last_closes::are_noticed(process, &kin.vessels, channels)? {
         return Ok(None);
-    }
-    for holder in [process].into_iter().chain(kin.vessels.iter().copied()) {
-        if holds_ends(holder, channels)? {
-            return Ok(None);
-        }
     }
     Ok(Some(Ending {
         parent,
@@ -98,44 +97,39 @@ pub(super) fn ending(
 
 /// Whether a process tells its parent of its end by SIGCHLD, as a child does that is no vessel.
 pub(super) fn tells_by_signal(process: Pid) -> io::Result<bool> {
-    /// Where proc_pid_stat(5) has `exit_signal`, from the state on.
-    const PLACE: usize = 35;
-    Ok(stat_field(process, PLACE)? == Some(Signal::CHILD.as_raw().into()))
+    Ok(Stat::of(process)?.tells_by_signal())
 }
 
 /// Whether a process has executed a program since its birth.
 pub(super) fn has_executed(process: Pid) -> io::Result<bool> {
-    /// Where proc_pid_stat(5) has `flags`, from the state on; PF_FORKNOEXEC of the kernel.
-    const PLACE: usize = 6;
-    const BORN_ALONE: i64 = 0x40;
-    let flags = stat_field(process, PLACE)?;
-    Ok(flags.is_none_or(|flags| flags & BORN_ALONE == 0))
+    Ok(Stat::of(process)?.has_executed())
 }
 
-/// A number that proc_pid_stat(5) has at a place, counted from the state on.
-fn stat_field(process: Pid, place: usize) -> io::Result<Option<i64>> {
-    let stat = Entry::from(process).read("stat")?;
-    let stat = String::from_utf8_lossy(&stat);
-    // The name before may hold anything, also `)`.
-    let fields = stat.rsplit_once(')').map(|(_, fields)| fields);
-    let field = fields.and_then(|fields| fields.split_ascii_whitespace().nth(place));
-    Ok(field.and_then(|field| field.parse().ok()))
-}
-
-/// Whether a member has children that would be somebody else's after its end, and that are no vessels.
+/// Whether a member with one thread has children that would be somebody else's after its end, and that are no vessels.
 fn has_children(process: Pid, kin: &Kin) -> io::Result<bool> {
-    for child in children(process)? {
-        let is_known = kin.collected.contains(&child) || kin.vessels.contains(&child);
-        if !is_known && !task::is_zombie(child, child).unwrap_or(true) {
+    let thread = process;
+    for child in proc::children(Task { process, thread })? {
+        if !kin.has(child) && !task::is_zombie(child, child).unwrap_or(true) {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
+/// The threads of a process. Most often all that is asked is whether there is one alone.
+fn threads(process: Pid) -> io::Result<Vec<Pid>> {
+    /// A directory has two names more than directories in it.
+    const ALONE: u64 = 3;
+    match rustix::fs::stat(Entry::from(process).path("task"))?.st_nlink {
+        // The first is the last to go.
+        ALONE => Ok(vec![process]),
+        _ => proc::threads(process),
+    }
+}
+
 fn children(process: Pid) -> io::Result<Vec<Pid>> {
     let mut children = Vec::new();
-    for thread in proc::threads(process)? {
+    for thread in threads(process)? {
         children.extend(proc::children(Task { process, thread })?);
     }
     Ok(children)
@@ -145,7 +139,7 @@ fn children(process: Pid) -> io::Result<Vec<Pid>> {
 pub(super) fn zombies(process: Pid) -> io::Result<Vec<Pid>> {
     let mut zombies = children(process)?;
     zombies.retain(|&child| {
-        task::is_zombie(child, child).unwrap_or(false) && tells_by_signal(child).unwrap_or(false)
+        Stat::of(child).is_ok_and(|stat| stat.is_zombie() && stat.tells_by_signal())
     });
     Ok(zombies)
 }
@@ -168,39 +162,6 @@ pub(super) fn ended(call: &Call, whom: Whom, kin: &Kin) -> io::Result<Option<(Pi
 
 fn number_of(process: Pid) -> u64 {
     process.as_raw_nonzero().get().unsigned_abs().into()
-}
-
-/// Whether a process has something open of which others notice the last close: a socket, a terminal, or an end of a pipe
-/// that has a name or is from outside, unless it is one of the domain's streams, which the command's process has as well. Of a
-/// pipe inside the domain readers are told of the end.
-fn holds_ends(process: Pid, channels: &Channels) -> io::Result<bool> {
-    let mut doubtful = Vec::new();
-    let mut pipes = Vec::new();
-    proc::each_link(process, |number, link| match link {
-        // These tell nobody of their readers and writers.
-        Link::Other(path) if devices::is_place(path.as_ref()) => {}
-        Link::Other(path) if path.starts_with("anon_inode:") => {}
-        Link::Pipe(_) => pipes.push(number),
-        Link::Other(_) | Link::Socket(_) => doubtful.push(number),
-    })?;
-    for number in pipes {
-        let found = task::file(process, u64::from(number.unsigned_abs()))?;
-        if found.is_some_and(|(_, stat)| channels.is_kept(Place::of(&stat))) {
-            return Ok(true);
-        }
-    }
-    for number in doubtful {
-        let number = u64::from(number.unsigned_abs());
-        let kind = task::file_type(process, number)?;
-        if matches!(kind, Some(FileType::RegularFile | FileType::Directory)) {
-            continue;
-        }
-        let place = task::file(process, number)?.map(|(_, stat)| Place::of(&stat));
-        if !place.is_some_and(|place| channels.is_stream(place)) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// Whether a call is content with a child.
@@ -301,11 +262,15 @@ pub(super) fn childless(
 ) -> io::Result<Outlook> {
     let mut has_any = false;
     for child in children(process)? {
-        let is_none = kin.collected.contains(&child) || !tells_by_signal(child).unwrap_or(true);
+        if kin.has(child) {
+            continue;
+        }
+        let stat = Stat::of(child).ok();
+        let is_none = stat.as_ref().is_some_and(|stat| !stat.tells_by_signal());
         if is_none || !is_content(call, wait.whom, child)? {
             continue;
         }
-        if task::is_zombie(child, child).unwrap_or(true) {
+        if stat.is_none_or(|stat| stat.is_zombie()) {
             return Ok(Outlook::Unknown);
         }
         has_any = true;

@@ -11,11 +11,11 @@ use std::collections::HashMap;
 use std::io;
 
 use rustix::process::{Pid, Signal};
-use surmise_linux::proc::Status;
+use surmise_linux::proc::{Stat, Status};
 use surmise_sys::ptrace;
 use surmise_syscalls::Syscall;
 
-use super::{family, task};
+use super::task;
 use crate::call::Call;
 
 /// Parents that are traced for the signal, each with the children whose ends it is to be told of.
@@ -28,13 +28,13 @@ impl Partings {
     /// # Errors
     /// As for reading /proc, and as ptrace; a process that may not be looked into is an error, too.
     pub(super) fn begin(&mut self, child: Pid, is_parent: impl Fn(Pid) -> bool) -> io::Result<()> {
-        let Some(parent) = Status::of(child)?.parent().filter(|pid| is_parent(*pid)) else {
+        let stat = Stat::of(child)?;
+        let Some(parent) = stat.parent().filter(|pid| is_parent(*pid)) else {
             return Ok(());
         };
         let status = Status::of(parent)?;
         let catches = status.catches(Signal::CHILD) && !status.blocks(Signal::CHILD);
-        let is_told = catches && family::tells_by_signal(child)?;
-        if status.threads() != 1 || !is_told {
+        if status.threads() != 1 || !catches || !stat.tells_by_signal() {
             return Ok(());
         }
         // A member is traced anyway; if it is let go before it takes the signal, it stays so.

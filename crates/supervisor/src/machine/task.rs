@@ -69,7 +69,7 @@ pub(crate) struct Reached {
 }
 
 impl Reached {
-    fn by(file: OwnedFd) -> Self {
+    pub(crate) fn by(file: OwnedFd) -> Self {
         let stat = rustix::fs::fstat(&file);
         let kind = match &stat {
             Ok(stat) => FileType::from_raw_mode(stat.st_mode),

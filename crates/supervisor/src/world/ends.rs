@@ -16,8 +16,18 @@ use crate::objects::wait::{ChildWait, Outlook, Tidings, Told, Whom};
 pub(crate) struct Kin {
     /// They hold its images.
     pub(crate) vessels: Vec<Pid>,
+    /// They have held images of it, and have ended or are about to.
+    pub(crate) discarded: Vec<Pid>,
     /// It was told that they have ended.
     pub(crate) collected: Vec<Pid>,
+}
+
+impl Kin {
+    /// Whether a child is among them.
+    pub(crate) fn has(&self, child: Pid) -> bool {
+        let mut all = [&self.vessels, &self.discarded, &self.collected].into_iter();
+        all.any(|some| some.contains(&child))
+    }
 }
 
 /// What a process could be told of its children.
@@ -34,6 +44,9 @@ pub(crate) struct Expects {
 pub(crate) trait Ends<P, S> {
     /// How a process would end by a call, if nobody but its parent can tell that it stands still instead.
     fn ending(&mut self, process: Pid, call: &Call, kin: &Kin) -> io::Result<Option<Ending>>;
+
+    /// The children of a process that have held its images, and that it has not reaped.
+    fn discarded(&self, process: &P) -> Vec<Pid>;
 
     /// What a process that stands still has used, and whose it is; `None` if it was killed.
     fn account(&mut self, process: &mut P) -> io::Result<Option<Account>>;

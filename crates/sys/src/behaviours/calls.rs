@@ -1,4 +1,4 @@
-//! What holds for stopped threads that make calls: behaviours 4, 5, 6, 12 and 14.
+//! What holds for stopped threads that make calls: behaviours 4, 5, 6, 12, 14 and 15.
 
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
@@ -149,5 +149,25 @@ pub(super) fn refused_signal_waits_again() -> Result<(), Deviation> {
     let is_back = waiting.last() == Some(&signal) && stopped.registers()? == before;
     ensure(is_back && stopped.queued(Queue::Thread)?.is_empty(), || {
         format!("signals {numbers:?} wait in place of one that was not taken")
+    })
+}
+
+/// 15: a wait for a stop tells what wait4(2) would tell of the process if it ended now.
+pub(super) fn usage_is_told() -> Result<(), Deviation> {
+    /// Where `struct rusage` has the page faults that took no reading.
+    const FAULTS: usize = 8;
+    let task = Task::idle(&[], || {
+        // Its end is waited for where it is dropped.
+        drop(Task::start(&[], || 0));
+    })?;
+    ptrace::seize(task.pid())?;
+    ptrace::interrupt(task.pid())?;
+    let (news, usage) = ptrace::wait_for_usage(task.pid())?;
+    ensure(matches!(news, News::Stopped(_, Stop::Interrupt)), || {
+        format!("{news:?} in place of a stop")
+    })?;
+    let [own, children] = task.faults()?;
+    ensure(children > 0 && usage[FAULTS] == own + children, || {
+        format!("{usage:?} where the faults are {own} and {children}")
     })
 }

@@ -105,6 +105,24 @@ impl Task {
         state.ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
+    /// The page faults that took no reading, its own and those of the children that it has reaped (proc_pid_stat(5)).
+    pub(super) fn faults(&self) -> io::Result<[i64; 2]> {
+        let path = format!("/proc/{}/stat", self.pid().as_raw_nonzero());
+        let stat = String::from_utf8_lossy(&std::fs::read(path)?).into_owned();
+        // From the state on, which is the manual's third field.
+        let fields = stat.rsplit_once(") ").map(|(_, fields)| fields);
+        let fields: Vec<_> = fields
+            .into_iter()
+            .flat_map(str::split_ascii_whitespace)
+            .collect();
+        let field = |number: usize| fields.get(number - 3)?.parse().ok();
+        let both = [field(10), field(11)];
+        match both {
+            [Some(own), Some(children)] => Ok([own, children]),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
     /// Waits until it sleeps in a call that signals interrupt.
     pub(super) fn await_sleep(&self) -> io::Result<()> {
         while self.state()? != 'S' {

@@ -14,7 +14,6 @@ pub const FGETXATTR: i64 = libc::SYS_fgetxattr;
 pub const FSTAT: i64 = libc::SYS_fstat;
 pub const GETITIMER: i64 = libc::SYS_getitimer;
 pub const GETPID: i64 = libc::SYS_getpid;
-pub const GETRUSAGE: i64 = libc::SYS_getrusage;
 pub const GETUID: i64 = libc::SYS_getuid;
 pub const KILL: i64 = libc::SYS_kill;
 pub const MADVISE: i64 = libc::SYS_madvise;

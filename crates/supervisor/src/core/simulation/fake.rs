@@ -248,9 +248,12 @@ impl World for Fake {
         signals: Vec<Pid>,
         give_way: GiveWay<'_>,
     ) -> io::Result<bool> {
-        give_way()?;
+        let threads = self.0.borrow().threads(*process);
+        // Those that wait for an answer are nowhere else.
+        if !threads.iter().all(|&thread| has_call(calls, thread)) {
+            give_way()?;
+        }
         let state = &mut *self.0.borrow_mut();
-        let threads = state.threads(*process);
         let pending = |thread| has_call(calls, thread);
         if threads.iter().any(|&thread| state.tasks[thread].at_exit) {
             return Ok(true);
@@ -283,6 +286,12 @@ impl World for Fake {
 
     fn resume(&mut self, process: &mut Pid, traced: Traced) -> io::Result<()> {
         let state = &mut *self.0.borrow_mut();
+        let own = state.marks.iter().filter(|mark| mark.process == *process);
+        let mut own = own.map(|mark| mark.number);
+        assert!(
+            own.all(|mark| !state.gives_way.contains(&mark)),
+            "its calls would all fail"
+        );
         for thread in state.threads(*process) {
             let task = state.task(thread);
             assert!(task.stands && !task.at_exit, "it runs");

@@ -35,6 +35,10 @@ impl Ends<Pid, Pid> for Fake {
         Ok(ending)
     }
 
+    fn discarded(&self, _: &Pid) -> Vec<Pid> {
+        Vec::new()
+    }
+
     fn account(&mut self, process: &mut Pid) -> io::Result<Option<Account>> {
         let state = &mut *self.0.borrow_mut();
         let [thread] = state.threads(*process)[..] else {

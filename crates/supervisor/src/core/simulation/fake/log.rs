@@ -72,7 +72,13 @@ impl Files for Log {
         Ok(Effort::default())
     }
 
-    fn give_way(&self, _: &[u64], _: bool) -> io::Result<()> {
+    fn give_way(&self, marks: &[u64], stops: bool) -> io::Result<()> {
+        let gives_way = &mut self.state.borrow_mut().gives_way;
+        assert_eq!(gives_way.is_empty(), stops, "it is told each once, in turn");
+        *gives_way = match stops {
+            true => marks.to_vec(),
+            false => Vec::new(),
+        };
         Ok(())
     }
 

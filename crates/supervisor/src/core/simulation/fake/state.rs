@@ -66,6 +66,8 @@ pub(in crate::core::simulation) struct State {
     /// Of each cell, the marks whose changes are undecided, and what was before: the lowest first.
     pub(super) layers: [Vec<(u64, i64)>; CELLS],
     pub(super) marks_made: u64,
+    /// Those whose processes are about to be stopped, as far as the files know.
+    pub(super) gives_way: Vec<u64>,
     pub(in crate::core::simulation) pipe: VecDeque<u8>,
     /// The pipe inside.
     pub(in crate::core::simulation) inner: VecDeque<u8>,
@@ -144,6 +146,7 @@ impl State {
             concealing: None,
             layers: Default::default(),
             marks_made: 0,
+            gives_way: Vec::new(),
             pipe: VecDeque::new(),
             inner: VecDeque::new(),
             line: Default::default(),
