@@ -12,6 +12,7 @@ use super::attending::Way;
 use crate::call::Call;
 use crate::error::{SupervisorError, fail};
 use crate::kind::Kind;
+use crate::objects::files::Target;
 use crate::world::{Claim, World};
 
 impl<W: World> Core<W> {
@@ -54,8 +55,14 @@ impl<W: World> Core<W> {
     fn at_moved_file(&self, process: Pid, call: &Call) -> Result<Way, SupervisorError> {
         let written = self.objects.positions.written(&self.world);
         let written = written.map_err(fail("look at an open file"))?;
-        let files = &self.objects.files;
-        let keepers = files.keepers(&self.world, process, call, &written);
+        let kept = written.into_iter();
+        let kept: Vec<_> = kept
+            .map(|(object, inode)| (object, Target::Inode(inode)))
+            .collect();
+        let keepers = self
+            .objects
+            .files
+            .keepers(&self.world, process, call, &kept);
         let keepers = keepers.map_err(fail("look up what a call touches"))?;
         Ok(match keepers.first() {
             Some(&object) => Way::Barred(Node::Object(object), Kind::Program),

@@ -1,23 +1,25 @@
 //! Which files processes have open for writing, and which they execute.
 
 use std::collections::HashMap;
+use std::fs;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
-use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
-use surmise_linux::proc::{self, Entry, Opened};
+use surmise_linux::proc::{self, Entry};
 
 use super::seen::names::Names;
 use super::{Learnt, Machine, reach, unless_out_of_reach};
 use crate::call::Call;
+use crate::objects::files::Target;
 use crate::world::{Claim, Claims, Still};
 
 /// What processes that hold images have open for writing, and what they execute: it never changes.
 #[derive(Debug, Default)]
 pub(super) struct Written {
     opened: HashMap<Pid, Vec<u64>>,
-    programs: HashMap<Pid, Option<u64>>,
+    programs: HashMap<Pid, Option<Target>>,
 }
 
 impl Claims for Machine {
@@ -25,7 +27,7 @@ impl Claims for Machine {
         reach::claim(call.name(), call.arguments())
     }
 
-    fn denied(&mut self, claim: Claim, still: &[Still]) -> io::Result<Vec<(Pid, u64)>> {
+    fn denied(&mut self, claim: Claim, still: &[Still]) -> io::Result<Vec<(Pid, Target)>> {
         let Some(Learnt { seen, written, .. }) = &mut self.learnt else {
             return Ok(Vec::new());
         };
@@ -36,10 +38,10 @@ impl Claims for Machine {
                 Claim::Executes => {
                     let found = written.of(*one, seen.names());
                     let found = unless_out_of_reach(found, Vec::new())?.into_iter();
-                    denied.extend(found.map(|inode| (one.process, inode)));
+                    denied.extend(found.map(|inode| (one.process, Target::Inode(inode))));
                 }
                 Claim::Writes => {
-                    let found = unless_out_of_reach(written.program(*one, seen.names()), None)?;
+                    let found = unless_out_of_reach(written.program(*one), None)?;
                     denied.extend(found.map(|program| (one.process, program)));
                 }
             }
@@ -68,13 +70,13 @@ impl Written {
     }
 
     /// As [`program`].
-    fn program(&mut self, still: Still, names: &Names) -> io::Result<Option<u64>> {
+    fn program(&mut self, still: Still) -> io::Result<Option<Target>> {
         if let Some(known) = self.programs.get(&still.process) {
-            return Ok(*known);
+            return Ok(known.clone());
         }
-        let found = program(still.process, names)?;
+        let found = program(still.process)?;
         if still.is_image {
-            self.programs.insert(still.process, found);
+            self.programs.insert(still.process, found.clone());
         }
         Ok(found)
     }
@@ -86,11 +88,14 @@ fn written(process: Pid, names: &Names) -> io::Result<Vec<u64>> {
     Ok(opened.iter().filter_map(|(_, file)| file.inode).collect())
 }
 
-/// The number of the inode that a process executes, if the inode is the view's.
-fn program(process: Pid, names: &Names) -> io::Result<Option<u64>> {
-    // The view answers nobody outside the domain. What the kernel says of a descriptor it knows without asking.
-    let path = Entry::from(process).path("exe");
-    let program = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-    let opened = Opened::of(Entry::own(), program.as_raw_fd())?;
-    Ok(opened.inode.filter(|_| names.is_view(opened.mount)))
+/// The program that a process executes, by its name inside; `None` if it has no name any more.
+fn program(process: Pid) -> io::Result<Option<Target>> {
+    let path = fs::read_link(Entry::from(process).path("exe"))?;
+    let is_removed = path.as_os_str().as_bytes().ends_with(b" (deleted)");
+    let is_named = !is_removed && path.is_absolute() && path.to_str().is_some();
+    Ok(is_named.then(|| Target::Path {
+        base: PathBuf::from("/"),
+        path,
+        follows: false,
+    }))
 }

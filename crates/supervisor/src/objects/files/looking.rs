@@ -40,7 +40,7 @@ pub(super) struct Met {
     /// The marks whose changes it meets; `None`: it may be all.
     marks: Option<BTreeSet<u64>>,
     /// The cells; `None`: it may be any.
-    pub(super) cells: Option<Vec<(u64, Share)>>,
+    cells: Option<Vec<(u64, Share)>>,
     /// What its paths lead to, in their order; none if that is not known of all.
     pub(super) ends: Vec<End>,
     /// Another call under way should have come first, and has not.

@@ -8,6 +8,7 @@ use super::op::Op;
 use super::state::State;
 use super::{Fake, INNER, image_of};
 use crate::call::Call;
+use crate::objects::files::Target;
 use crate::objects::input::Place;
 use crate::world::{Apart, Asking, Claim, Claims, Shut, Shutting, Still, Told};
 
@@ -150,7 +151,7 @@ impl Claims for Fake {
         None
     }
 
-    fn denied(&mut self, _: Claim, _: &[Still]) -> io::Result<Vec<(Pid, u64)>> {
+    fn denied(&mut self, _: Claim, _: &[Still]) -> io::Result<Vec<(Pid, Target)>> {
         Ok(Vec::new())
     }
 }
