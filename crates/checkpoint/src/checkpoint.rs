@@ -40,11 +40,11 @@ pub struct Checkpoint {
 /// What a checkpoint knows of an open file that its process has now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Had {
-    /// The process had it not at that moment.
+    /// The process did not have the file at that moment.
     No,
-    /// It had it, and no move of the file's position is noted.
+    /// The process had the file, and no move of its position is noted.
     Unmoved,
-    /// It had it, and a move of the file's position since is noted.
+    /// The process had the file, and a move of its position since is noted.
     Moved,
 }
 
@@ -96,8 +96,8 @@ impl Checkpoint {
     /// Notes that the process is about to change something that a rollback has to ask the vessel for. The newest checkpoint of a
     /// process notes first. False if no older one need note it, so long as nobody passes descriptors.
     ///
-    /// A process that has closed an open file gets it back from others alone. So a file that it had not at its newest checkpoint it
-    /// had at no older one. And what the newest one has noted before, the older ones have: they were there by then.
+    /// Only others can give a process back an open file that it has closed. So a file that it did not have at its newest checkpoint
+    /// it had at no older one. And what the newest one has noted before, the older ones have: they were there by then.
     pub fn note(&mut self, process: Pid, changed: Change) -> bool {
         match changed {
             Change::Position(number) => {

@@ -137,9 +137,10 @@ impl Held {
         self.was_notifying
     }
 
-    /// Memory below its stack that it does not use, of a few hundred bytes.
+    /// Memory below its stack that it does not use, of a few hundred bytes. The first 128 are in one page: so a write to them
+    /// happens as a whole or not at all.
     pub(crate) fn free_stack(&self) -> u64 {
-        (self.registers.stack_pointer() - 4096) & !63
+        self.registers.stack_pointer().wrapping_sub(4096) & !127
     }
 
     /// Its memory is what it was when it had these registers: so is its stack.

@@ -171,8 +171,7 @@ impl<W: World> Member<W> {
         !self.images.is_empty() && !self.is_parent
     }
 
-    /// The last mark of the view when it got its first image, if it has had any: what it has opened in the view after that mark,
-    /// it has opened as the process that it is.
+    /// The last mark of the view when the process got its first image, if it has had any. It inherited no open file from after that.
     pub(crate) fn since(&self) -> Option<u64> {
         self.since
     }

@@ -78,8 +78,8 @@ impl Hand<'_> {
         Ok(Some(answer))
     }
 
-    /// Tells the kernel something by a call that is given a place in memory where these bytes are, and that must succeed. What is there
-    /// is put back. False if there is no memory at that place: then the call was not made.
+    /// Tells the kernel something by a call that is given a place in memory where these bytes are, at most 128, and that must succeed.
+    /// What is there is put back. False if there is no memory at that place: then the call was not made.
     pub(crate) fn tell<const LENGTH: usize>(
         &mut self,
         bytes: &[u8; LENGTH],

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 
 use rustix::process::{Pid, Signal, getpgid, getsid};
-use surmise_linux::proc::{self, Entry, Stat, Status, Task};
+use surmise_linux::proc::{self, Stat, Status, Task};
 use surmise_sys::memory;
 
 use super::channels::Channels;
@@ -60,7 +60,7 @@ impl Sleepers {
     }
 }
 
-/// In how many pid namespaces a process of the domain is that is in the domain's own, from the supervisor's down.
+/// How many pid namespaces the supervisor sees a process in that is in the domain's own: the supervisor's and the domain's.
 const DEPTH: usize = 2;
 
 /// How a member would end by a call, if nobody but its parent can tell that it stands still instead.
@@ -116,20 +116,9 @@ fn has_children(process: Pid, kin: &Kin) -> io::Result<bool> {
     Ok(false)
 }
 
-/// The threads of a process. Most often all that is asked is whether there is one alone.
-fn threads(process: Pid) -> io::Result<Vec<Pid>> {
-    /// A directory has two names more than directories in it.
-    const ALONE: u64 = 3;
-    match rustix::fs::stat(Entry::from(process).path("task"))?.st_nlink {
-        // The first is the last to go.
-        ALONE => Ok(vec![process]),
-        _ => proc::threads(process),
-    }
-}
-
 fn children(process: Pid) -> io::Result<Vec<Pid>> {
     let mut children = Vec::new();
-    for thread in threads(process)? {
+    for thread in proc::threads(process)? {
         children.extend(proc::children(Task { process, thread })?);
     }
     Ok(children)

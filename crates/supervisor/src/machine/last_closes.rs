@@ -2,6 +2,7 @@
 //!
 //! One that stands still at its exit has all of that open still, and so have its images.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
@@ -41,8 +42,8 @@ pub(super) fn are_noticed(process: Pid, vessels: &[Pid], channels: &Channels) ->
 }
 
 /// The numbers of the descriptors of a process.
-fn descriptors(process: Pid) -> io::Result<Vec<RawFd>> {
-    let mut numbers = Vec::new();
+fn descriptors(process: Pid) -> io::Result<HashSet<RawFd>> {
+    let mut numbers = HashSet::new();
     for entry in fs::read_dir(Entry::from(process).path("fd"))? {
         let name = entry?.file_name();
         numbers.extend(name.to_str().and_then(|name| name.parse::<RawFd>().ok()));

@@ -53,11 +53,7 @@ pub(crate) fn children(process: Pid, thread: Pid) -> io::Result<Vec<Pid>> {
 
 /// Whether a thread executes nothing any more.
 pub(crate) fn is_zombie(process: Pid, thread: Pid) -> io::Result<bool> {
-    let stat = Entry::from(Task { process, thread }).read("stat")?;
-    let stat = String::from_utf8_lossy(&stat);
-    // The name before may hold anything, also `)`.
-    let state = stat.rsplit_once(')').map(|(_, fields)| fields.trim_start());
-    Ok(state.is_some_and(|state| state.starts_with(['Z', 'X'])))
+    Ok(proc::Stat::of(Task { process, thread })?.is_zombie())
 }
 
 /// What a descriptor of a process leads to.

@@ -20,6 +20,9 @@ const KEPT: Duration = Duration::from_secs(1);
 /// Of how many looks it is kept what they touch.
 const LOOKS_MAX: usize = 4096;
 
+/// Of how many cells it is kept that what was done to them is decided.
+const CELLS_MAX: usize = 4096;
+
 /// The cells that looks touch, and what they lead to.
 pub(super) type Recalled = (Vec<(u64, Share)>, Vec<End>);
 
@@ -96,7 +99,7 @@ impl Recollection {
         Some((cells, ends))
     }
 
-    /// Whether nothing was done to a cell that matters to such a share of it, and was not decided by that many decisions.
+    /// Whether all that was done to a cell, and that matters to such a share of it, was decided among so many first decisions.
     fn is_unchanged(&self, (cell, share): (u64, Share), after: u64) -> bool {
         let Some(changed) = self.changed.get(&cell) else {
             return true;
@@ -151,7 +154,7 @@ impl Recollection {
             // Names lead where they led, and nothing there is undecided.
             return;
         }
-        // It may come when this call is let go, and not before: so a look that comes between waits for the call.
+        // The change happens once the call is let go. A look at the same cells that comes in between waits until it has happened.
         let decision = match mark {
             Some(_) => None,
             None => Some(self.decide_once()),
@@ -167,6 +170,17 @@ impl Recollection {
             if share == Share::Changes {
                 changed.share = share;
             }
+        }
+        if decision.is_some() {
+            self.forget_decided();
+        }
+    }
+
+    /// Keeps no more cells of which all is decided than there is room for.
+    fn forget_decided(&mut self) {
+        if self.changed.len() > CELLS_MAX {
+            self.forget();
+            self.changed.retain(|_, changed| changed.decision.is_none());
         }
     }
 
@@ -193,10 +207,7 @@ impl Recollection {
         for changed in self.changed.values_mut() {
             changed.decision.get_or_insert(decision);
         }
-        if self.changed.len() > LOOKS_MAX {
-            self.forget();
-            self.changed.clear();
-        }
+        self.forget_decided();
     }
 
     /// Whatever was found may be otherwise now.
@@ -338,6 +349,25 @@ mod tests {
             recollection.learn(&lost, &elsewhere, found, now);
             assert!(recollection.of(&lost, &elsewhere, now).is_some());
         }
+    }
+
+    #[test]
+    fn of_cells_that_are_decided_no_more_are_kept_than_there_is_room_for() {
+        let now = Instant::now();
+        let (mut recollection, elsewhere) = that_has_learnt(now);
+        recollection.change(Some(&[(2, Share::Changes)]), Some(MARK), true);
+        for cell in 0..3 * CELLS_MAX as u64 {
+            recollection.change(Some(&[(10 + cell, Share::Changes)]), None, true);
+            assert!(recollection.changed.len() <= CELLS_MAX + 1);
+        }
+        // What is undecided is among them, and what was found before is forgotten.
+        recollection.learn(&look("/a", Manner::Looks), &elsewhere, FOUND, now);
+        let told = |recollection: &mut Recollection| {
+            recollection.of(&look("/a", Manner::Looks), &elsewhere, now)
+        };
+        assert_eq!(told(&mut recollection), None);
+        recollection.decide(&[MARK], false);
+        assert_eq!(told(&mut recollection), None);
     }
 
     #[test]
