@@ -49,6 +49,16 @@ impl Halted<'_> {
         })
     }
 
+    /// Has a process that is about to exit close all that it has open.
+    ///
+    /// # Errors
+    /// As ptrace.
+    pub fn close_files(&mut self, gate: &mut dyn Gate) -> io::Result<()> {
+        // Others that share its table of descriptors keep what they have.
+        let arguments = [0, u32::MAX.into(), call::UNSHARE_FILES, 0, 0, 0];
+        self.hand(gate).call(call::CLOSE_RANGE, arguments).map(drop)
+    }
+
     /// Has a process with one thread exit with a status, and returns when it has ended. Its vessels must have been
     /// discarded.
     ///

@@ -9,6 +9,7 @@ use surmise_engine::Node;
 
 use super::Core;
 use super::attending::Way;
+use super::shutting::Keeper;
 use crate::call::Call;
 use crate::error::{SupervisorError, fail};
 use crate::kind::Kind;
@@ -41,7 +42,7 @@ impl<W: World> Core<W> {
         let keepers: Vec<Pid> = keepers.map_err(fail("look up what a call touches"))?;
         for (one, keeper) in &still {
             if keepers.contains(&one.process)
-                && let Some(node) = self.undecided(*keeper)?
+                && let Some(node) = self.holds_on(*keeper)?
             {
                 return Ok(Way::Barred(node, Kind::Program));
             }
@@ -50,6 +51,15 @@ impl<W: World> Core<W> {
             return self.at_moved_file(process, call);
         }
         Ok(Way::Clear)
+    }
+
+    /// What to wait for until a keeper has closed its files.
+    fn holds_on(&self, keeper: Keeper) -> Result<Option<Node>, SupervisorError> {
+        match keeper {
+            // The wait is over at once. Before the call is attended to again, the process has ended or has closed its files.
+            Keeper::Exit(exit) if self.objects.exits.closes(exit) => Ok(Some(Node::Object(exit))),
+            keeper => self.undecided(keeper),
+        }
     }
 
     fn at_moved_file(&self, process: Pid, call: &Call) -> Result<Way, SupervisorError> {

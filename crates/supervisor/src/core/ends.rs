@@ -354,6 +354,18 @@ impl<W: World> Core<W> {
             self.bring_about(&exit)?;
             self.may_dismiss = true;
         }
+        self.close_files_of_stuck()
+    }
+
+    /// What a process has open that is to end, others would find open for as long as its parent cannot be stopped. The parent may have
+    /// lent its memory to a child that executes a program which that very process has written.
+    fn close_files_of_stuck(&mut self) -> Result<(), SupervisorError> {
+        for child in self.objects.exits.take_stuck() {
+            if let Some(member) = self.members.get_mut(&child) {
+                let closed = self.world.close_files(&mut member.process);
+                closed.map_err(fail("have a process close its files"))?;
+            }
+        }
         Ok(())
     }
 

@@ -37,6 +37,10 @@ impl Ends<Supervised, Stopped> for Machine {
         process.account(&mut self.door)
     }
 
+    fn close_files(&mut self, process: &mut Supervised) -> io::Result<()> {
+        process.close_files(&mut self.door)
+    }
+
     fn exit(&mut self, process: &mut Supervised, ending: &Ending) -> io::Result<()> {
         self.part(process.pid())?;
         process.exit(ending.status, &mut self.door)
@@ -181,12 +185,23 @@ impl Ends<Supervised, Stopped> for Machine {
     }
 
     fn retract(&mut self, process: &mut Supervised, child: u64) -> io::Result<()> {
-        process.retract(child)
+        retract(process, child)
     }
 
     fn reap(&mut self, process: &mut Supervised, exit: &Exit, before: &Expects) -> io::Result<()> {
         process.reap(exit, before, &mut self.door)
     }
+}
+
+/// A process, which stands still, does not take the signal that has told it of the end of a child.
+fn retract(process: &mut Supervised, child: u64) -> io::Result<()> {
+    // It would be lost for those that have ended since.
+    let others = family::zombies(process.pid()).unwrap_or_default();
+    if !others.is_empty() {
+        return Ok(());
+    }
+    let retracted = process.with_halted(|halted| halted.forget_end(child as i32));
+    retracted.map(drop)
 }
 
 /// A call that reports any interruption begins again unless a handler runs: without a tracer, the kernel would not have

@@ -282,6 +282,16 @@ impl Supervised {
         self.with_halted(|halted| halted.account(door))
     }
 
+    /// Has the process close all that it has open, which stands still.
+    pub(super) fn close_files(&mut self, door: &mut Door) -> io::Result<()> {
+        match self.standing {
+            Some(_) => self
+                .with_halted(|halted| halted.close_files(door))
+                .map(drop),
+            None => Ok(()),
+        }
+    }
+
     /// Has the process exit, which stands still, and returns when it has ended.
     pub(super) fn exit(&mut self, status: u8, door: &mut Door) -> io::Result<()> {
         match self.standing.take() {
@@ -390,19 +400,6 @@ impl Supervised {
             self.with_halted(|halted| halted.send(signal, door))?;
         }
         Ok(())
-    }
-
-    /// The process, which stands still, does not take the signal that has told it of the end of a child.
-    pub(super) fn retract(&mut self, child: u64) -> io::Result<()> {
-        // It would be lost for those that have ended since.
-        if !family::zombies(self.process.pid())
-            .unwrap_or_default()
-            .is_empty()
-        {
-            return Ok(());
-        }
-        let retracted = self.with_halted(|halted| halted.forget_end(child as i32));
-        retracted.map(drop)
     }
 
     /// Does something with the process, which stands still, and leaves it so. `None` if it was killed meanwhile, which is

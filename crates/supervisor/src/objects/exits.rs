@@ -33,6 +33,8 @@ pub(crate) struct Exit {
     pub(crate) account: Account,
     /// Whether the child's part can no more be undone.
     has_ended: bool,
+    /// Whether the child has closed all that it had open.
+    has_closed: bool,
     announced: Option<Part>,
     collected: Option<Part>,
 }
@@ -54,6 +56,7 @@ impl Exit {
             ending,
             account,
             has_ended: false,
+            has_closed: false,
             announced: None,
             collected: None,
         }
@@ -221,6 +224,23 @@ impl Exits {
         let (&object, _) = held.find(|(_, exit)| exit.is_due() && can_happen(exit))?;
         self.idle.push(object);
         self.held.remove(&object)
+    }
+
+    /// Takes the children that are to end now and have not closed their files: their parents cannot be stopped to reap them.
+    pub(crate) fn take_stuck(&mut self) -> Vec<Pid> {
+        let held = self.held.values_mut();
+        let stuck = held.filter(|exit| exit.is_due() && !exit.has_closed);
+        let stuck = stuck.map(|exit| {
+            exit.has_closed = true;
+            exit.child
+        });
+        stuck.collect()
+    }
+
+    /// Whether a child that stands still at its exit is about to close its files.
+    pub(crate) fn closes(&self, object: ObjectId) -> bool {
+        let exit = self.held.get(&object);
+        exit.is_some_and(|exit| exit.is_due() && !exit.has_closed)
     }
 
     fn object(&mut self, record: UndoId) -> io::Result<ObjectId> {

@@ -51,6 +51,9 @@ pub(crate) trait Ends<P, S> {
     /// What a process that stands still has used, and whose it is; `None` if it was killed.
     fn account(&mut self, process: &mut P) -> io::Result<Option<Account>>;
 
+    /// Has a process close all that it has open, which stands still at its exit and will end there.
+    fn close_files(&mut self, process: &mut P) -> io::Result<()>;
+
     /// Has a process that stands still end, and returns when it has ended.
     fn exit(&mut self, process: &mut P, ending: &Ending) -> io::Result<()>;
 

@@ -6,6 +6,7 @@ pub const BRK: i64 = libc::SYS_brk;
 pub const CHDIR: i64 = libc::SYS_chdir;
 pub const CLONE: i64 = libc::SYS_clone;
 pub const CLOSE: i64 = libc::SYS_close;
+pub const CLOSE_RANGE: i64 = libc::SYS_close_range;
 pub const EXECVE: i64 = libc::SYS_execve;
 pub const EXIT: i64 = libc::SYS_exit;
 pub const EXIT_GROUP: i64 = libc::SYS_exit_group;
@@ -69,6 +70,9 @@ pub const GET_REGISTRATIONS: u64 = 1 << 9;
 
 /// Flags of [`MREMAP`].
 pub const MOVE_IN_PLACE: u64 = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as u64;
+
+/// Flag of [`CLOSE_RANGE`]: of a table of descriptors that nobody else has.
+pub const UNSHARE_FILES: u64 = libc::CLOSE_RANGE_UNSHARE as u64;
 
 /// Flag of [`WAIT4`]: also for children that tell nobody of their end.
 pub const WAIT_ALL: u64 = libc::__WALL as u64;

@@ -6,6 +6,7 @@ use rustix::process::Pid;
 use surmise_checkpoint::{Account, PendingCall};
 use surmise_sys::seccomp::Answer;
 
+use super::sides::Side;
 use super::{End, Fake, Op, Sent, address_of, thread_at};
 use crate::call::Call;
 use crate::meeting::Ending;
@@ -54,6 +55,18 @@ impl Ends<Pid, Pid> for Fake {
             user: 0,
             times: [0; 2],
         }))
+    }
+
+    fn close_files(&mut self, process: &mut Pid) -> io::Result<()> {
+        let state = &mut *self.0.borrow_mut();
+        for thread in state.threads(*process) {
+            let task = state.task(thread);
+            assert!(task.at_exit, "it goes on");
+            let sides = [Side::Reading, Side::Writing];
+            let closed = sides.map(|side| (task.told.len(), side));
+            task.closed.extend(closed);
+        }
+        Ok(())
     }
 
     fn exit(&mut self, process: &mut Pid, ending: &Ending) -> io::Result<()> {
