@@ -250,6 +250,7 @@ impl ViewFiles {
         }
         if let Some(file) = held {
             self.written.note(mark.number, file);
+            self.note_written(call, file);
         }
         if newest.is_some() {
             // It depends on all that is below. What it has gained since with the same image the mark's object has taken, too;

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use rustix::process::Pid;
 use surmise_engine::UndoId;
+use surmise_syscalls::Syscall;
 
 use super::ViewFiles;
 use super::look::{End, Look, Reach, Share, Touch, Touches};
@@ -165,6 +166,26 @@ impl ViewFiles {
     pub(super) fn met(&self, call: &Call) -> Option<&Met> {
         let met = self.met.as_ref();
         met.filter(|met| met.call == call.notification.id)
+    }
+
+    /// A call changes the data of a file of this inode's number. Where nothing could be in its way, it was not looked at.
+    pub(super) fn note_written(&mut self, call: &Call, inode: u64) {
+        use Syscall::{Fallocate, Pwrite64, Pwritev, Pwritev2, Write, Writev};
+        let name = call.name();
+        // They touch nothing else.
+        let is_all = matches!(
+            name,
+            Write | Writev | Pwrite64 | Pwritev | Pwritev2 | Fallocate
+        );
+        if is_all && self.met(call).is_none() {
+            self.met = Some(Met {
+                call: call.notification.id,
+                marks: Some(BTreeSet::new()),
+                cells: Some(vec![(inode, Share::Changes)]),
+                ends: Vec::new(),
+                overtakes: false,
+            });
+        }
     }
 
     /// A thread has come past all calls that were let go.
