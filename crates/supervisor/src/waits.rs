@@ -174,7 +174,7 @@ impl<S> Waits<S> {
     }
 
     /// Ends all waits for input, for the engine to forget. What waited has not had its truth.
-    pub(crate) fn wake_sleepers(&mut self) -> Vec<(WaiterId, (Option<Call>, Waited))> {
+    pub(crate) fn wake_sleepers(&mut self) -> Vec<WaiterId> {
         if self.parked.values().all(|parked| parked.sleep.is_none()) {
             return Vec::new();
         }
@@ -182,9 +182,8 @@ impl<S> Waits<S> {
         let sleepers: BTreeMap<_, _>;
         (sleepers, self.parked) = all.partition(|(_, parked)| parked.sleep.is_some());
         let woken = sleepers.into_iter().map(|(waiter, parked)| {
-            let call = parked.item.call().copied();
             self.woken.push_back(parked.item);
-            (waiter, (call, parked.waited))
+            waiter
         });
         woken.collect()
     }

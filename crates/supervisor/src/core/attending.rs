@@ -228,10 +228,13 @@ impl<W: World> Core<W> {
         self.hurry_for(waiter, node)
     }
 
-    /// There may be input for calls that wait for some.
+    /// There may be input for calls that wait for some. No decision has kept them waiting: they would have slept anyway.
     pub(super) fn wake_sleepers(&mut self) -> Result<(), SupervisorError> {
-        let woken = self.waits.wake_sleepers();
-        self.end_waits(woken)
+        let mut effects = Vec::new();
+        for waiter in self.waits.wake_sleepers() {
+            self.withdraw(waiter, &mut effects)?;
+        }
+        self.perform(effects)
     }
 
     /// Calls that were parked are attended to once more, whatever they have waited for.
