@@ -65,6 +65,8 @@ pub(crate) struct Held {
     takes_signal: bool,
     /// Whether it was stopped as its job is.
     is_job_stopped: bool,
+    /// If the call that it waited in is to be as if a signal had interrupted it: whether that call may begin again.
+    interrupted: Option<bool>,
     /// Whether it was seen to be its process' only thread. It stays so while it is held: no call that it is made to make makes
     /// another thread.
     is_alone: bool,
@@ -104,6 +106,7 @@ impl Held {
             returned,
             takes_signal: false,
             is_job_stopped: false,
+            interrupted: None,
             is_alone: false,
         })
     }
@@ -177,9 +180,10 @@ impl Held {
 
     /// Its registers, with which it goes on as if it had not been stopped.
     pub(crate) fn registers_undisturbed(&self) -> Registers {
-        match self.was_notifying {
-            true => self.registers.repeating(),
-            false => self.registers.undisturbed(),
+        match (self.was_notifying, self.interrupted) {
+            (true, Some(may_begin_again)) => self.registers.interrupted(may_begin_again),
+            (true, None) => self.registers.repeating(),
+            (false, _) => self.registers.undisturbed(),
         }
     }
 

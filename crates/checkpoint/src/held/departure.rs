@@ -32,6 +32,19 @@ impl Held {
         self.signals.push(signal);
     }
 
+    /// Whether it could take a signal of this number at once: it blocks none such, and is to take no other one before.
+    pub(crate) fn is_open_to(&self, number: i32) -> bool {
+        let has_none = self.signals.is_empty() && self.returned.is_none();
+        has_none && !self.is_job_stopped && self.mask & bit(number) == 0
+    }
+
+    /// Has it take a signal when it goes on, in the call that it waits in. `may_begin_again`: if that call sleeps, whether it is made
+    /// again where the handler was set so.
+    pub(crate) fn interrupt(&mut self, signal: SignalInfo, may_begin_again: Option<bool>) {
+        self.give(signal);
+        self.interrupted = may_begin_again;
+    }
+
     /// Lets it go on, with the signals that it was about to take. There is a `syscall` instruction at
     /// `instruction`.
     pub(crate) fn release(mut self, departure: &Departure<'_>, instruction: u64) -> io::Result<()> {

@@ -4,6 +4,7 @@
 mod commands;
 mod executions;
 mod forks;
+mod given;
 mod leaks;
 mod listening;
 mod loans;
@@ -25,8 +26,8 @@ use commands::Commands;
 use tracee::{Tracee, compile};
 
 /// The programs in tests/tracees that take part.
-const PROGRAMS: [&str; 13] = [
-    "births", "forks", "image", "loan", "nested", "order", "program", "rounds", "shares",
+const PROGRAMS: [&str; 14] = [
+    "births", "forks", "given", "image", "loan", "nested", "order", "program", "rounds", "shares",
     "signals", "threads", "vfork", "waits",
 ];
 
@@ -101,6 +102,7 @@ const TESTS: &[Test] = &[
         "a job's stop that comes meanwhile is kept",
         moments::stop_meanwhile,
     ),
+    ("a signal is given in a call that waits", given::in_calls),
     ("a process that was never born is gone", forks::unborn),
     ("the end of another child is told", forks::told_of_another),
     (

@@ -111,6 +111,11 @@ impl Status {
         self.has_in("SigBlk:", signal)
     }
 
+    /// Whether the thread blocks the signal of this number, from 1 to 64.
+    pub fn blocks_number(&self, signal: u32) -> bool {
+        self.has_number_in("SigBlk:", signal)
+    }
+
     /// Whether a signal of this number, from 1 to 64, waits for the thread or for its process.
     pub fn has_waiting(&self, signal: u32) -> bool {
         ["SigPnd:", "ShdPnd:"]

@@ -210,6 +210,19 @@ impl Registers {
         Self(raw)
     }
 
+    /// These registers of a thread whose call has not happened, as if it had slept in the call until a signal came. The kernel makes
+    /// of that what it would: where a handler runs the call fails with `EINTR`, or is made again if it `may_begin_again` and the
+    /// handler was set so (SA_RESTART of sigaction(2)).
+    #[must_use]
+    pub fn interrupted(&self, may_begin_again: bool) -> Self {
+        let mut raw = self.0;
+        raw.rax = match may_begin_again {
+            true => ERESTARTSYS as u64,
+            false => ERESTARTNOHAND as u64,
+        };
+        Self(raw)
+    }
+
     /// These registers of a thread whose call has not happened, about to make it again.
     #[must_use]
     pub fn repeating(&self) -> Self {
@@ -367,6 +380,18 @@ mod tests {
         assert_eq!(again(libc::SYS_openat, -512), Some(-513));
         for (number, result) in [(libc::SYS_openat, -4), (libc::SYS_openat, 3), (-1, -512)] {
             assert_eq!(again(number, result), None, "{number} {result}");
+        }
+    }
+
+    #[test]
+    fn a_call_that_is_interrupted_is_left_to_the_kernel() {
+        for (may_begin_again, result) in [(true, -512), (false, -514)] {
+            let call = from_call(libc::SYS_wait4, 0).interrupted(may_begin_again);
+            assert_eq!(
+                (call.result(), call.call()),
+                (result, Some(libc::SYS_wait4))
+            );
+            assert!(call.was_interrupted());
         }
     }
 

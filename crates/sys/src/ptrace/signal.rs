@@ -41,6 +41,30 @@ impl SignalInfo {
         })
     }
 
+    /// A signal as the kernel tells of one that a process has sent. `sender`: the process and its real user, by the numbers that the
+    /// receiver knows. `by_thread`: whether it was sent by tkill(2) or tgkill(2), rather than by kill(2).
+    pub fn of_sender(number: i32, sender: (i32, u32), by_thread: bool) -> Self {
+        /// Where the kernel has the fields (`struct siginfo` of x86-64).
+        const PROCESS: usize = 16;
+        const USER: usize = 20;
+        // SAFETY: a siginfo_t is plain data for which all zeros is a value.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        info.si_signo = number;
+        info.si_code = match by_thread {
+            true => libc::SI_TKILL,
+            false => libc::SI_USER,
+        };
+        // SAFETY: every byte has a value, and any bytes are a value.
+        let mut bytes: [u8; size_of::<libc::siginfo_t>()] = unsafe { std::mem::transmute(info) };
+        let (process, user) = sender;
+        bytes[PROCESS..PROCESS + 4].copy_from_slice(&process.to_ne_bytes());
+        bytes[USER..USER + 4].copy_from_slice(&user.to_ne_bytes());
+        // SAFETY: as above.
+        Self(unsafe {
+            std::mem::transmute::<[u8; size_of::<libc::siginfo_t>()], libc::siginfo_t>(bytes)
+        })
+    }
+
     /// As rt_sigqueueinfo(2) takes it.
     pub fn bytes(&self) -> [u8; size_of::<libc::siginfo_t>()] {
         // SAFETY: the kernel has filled all of it, so every byte has a value.
@@ -135,6 +159,17 @@ mod tests {
         for code in [libc::CLD_STOPPED, libc::CLD_CONTINUED, libc::SI_USER] {
             info.0.si_code = code;
             assert!(!info.is_of_end(), "{code}");
+        }
+    }
+
+    #[test]
+    fn who_has_sent_a_signal_is_told_as_the_kernel_tells() {
+        for (by_thread, code) in [(false, libc::SI_USER), (true, libc::SI_TKILL)] {
+            let info = SignalInfo::of_sender(libc::SIGUSR1, (77, 1000), by_thread);
+            assert_eq!((info.number(), info.0.si_code), (libc::SIGUSR1, code));
+            assert!(!info.is_fault() && !info.is_stop() && info.child().is_none());
+            // SAFETY: they are the fields of a signal that a process has sent.
+            unsafe { assert_eq!((info.0.si_pid(), info.0.si_uid()), (77, 1000)) };
         }
     }
 
