@@ -20,6 +20,7 @@ mod lending;
 mod moving;
 mod newborns;
 mod removing;
+mod sending;
 mod shutting;
 mod signals;
 #[cfg(test)]

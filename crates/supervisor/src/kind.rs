@@ -47,6 +47,8 @@ pub(crate) enum Kind {
     Signal,
     /// A signal that a process has taken though that may be undone.
     TakenSignal,
+    /// A signal that a process which depends on something undecided sends to another one.
+    SentSignal,
     /// The timer of a process, which sends it a signal.
     Timer,
     /// What was promised to be durable.
@@ -78,6 +80,7 @@ impl Kind {
             Self::Program => "program",
             Self::Signal => "signal",
             Self::TakenSignal => "taken signal",
+            Self::SentSignal => "sent signal",
             Self::Timer => "timer",
             Self::Epoch => "epoch",
         }

@@ -27,6 +27,7 @@ mod reach;
 mod readiness;
 mod removing;
 mod seen;
+mod sending;
 mod signals;
 mod sizes;
 pub(crate) mod task;

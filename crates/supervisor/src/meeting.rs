@@ -36,11 +36,22 @@ pub(crate) enum Meeting {
         /// Whether its thread is the only one of its process.
         is_alone: bool,
     },
+    /// That the process to which it sends a signal depends on the same as its own process, and this on the same as that.
+    Signal(Sending),
     /// That its process, which is one thread, executes a program. Images know of it, and a rollback could have the process execute
     /// its present one again, if it can leave the other one.
     Execute,
     /// That nothing is undecided.
     Wait,
+}
+
+/// A signal that a call sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sending {
+    /// To which process.
+    pub(crate) to: Pid,
+    /// 0 where the call only asks whether it could send one.
+    pub(crate) number: u32,
 }
 
 /// The end of a process by its own call.

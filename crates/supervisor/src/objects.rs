@@ -6,6 +6,7 @@ pub(crate) mod heed;
 pub(crate) mod input;
 pub(crate) mod pipe;
 pub(crate) mod position;
+pub(crate) mod sent;
 pub(crate) mod shut;
 pub(crate) mod stream;
 pub(crate) mod wait;
@@ -31,6 +32,7 @@ use files::{Files, ViewFiles};
 use input::Inputs;
 use pipe::Pipes;
 use position::Positions;
+use sent::SentSignals;
 use shut::ShutPipes;
 use stream::Streams;
 use zombies::Zombies;
@@ -44,6 +46,7 @@ mod numbers {
     pub(super) const SHUT_PIPES: u64 = 4 << 32;
     pub(super) const POSITIONS: u64 = 5 << 32;
     pub(super) const ZOMBIES: u64 = 6 << 32;
+    pub(super) const SENT_SIGNALS: u64 = 7 << 32;
 }
 
 /// All kinds of object of a domain.
@@ -57,6 +60,7 @@ pub(crate) struct Objects<W: World> {
     pub(crate) exits: Exits,
     pub(crate) shut: ShutPipes,
     pub(crate) zombies: Zombies,
+    pub(crate) sent: SentSignals,
     /// The records that the engine may have applied or let go, by the kind that made them.
     records: Map<UndoId, Kind>,
     /// How many records there have been.
@@ -74,13 +78,14 @@ impl<W: World> Objects<W> {
             exits: Exits::default(),
             shut: ShutPipes::default(),
             zombies: Zombies::default(),
+            sent: SentSignals::default(),
             records: Map::default(),
             made: 0,
         }
     }
 
     /// Each kind that keeps inverse records.
-    fn kinds(&mut self) -> [&mut dyn ObjectKind<W>; 7] {
+    fn kinds(&mut self) -> [&mut dyn ObjectKind<W>; 8] {
         [
             &mut self.files,
             &mut self.inputs,
@@ -89,6 +94,7 @@ impl<W: World> Objects<W> {
             &mut self.exits,
             &mut self.shut,
             &mut self.zombies,
+            &mut self.sent,
         ]
     }
 

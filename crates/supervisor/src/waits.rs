@@ -254,6 +254,12 @@ impl<S> Waits<S> {
         self.all().filter_map(Item::call)
     }
 
+    /// Whether a call of a thread was heard just now, so that nobody has attended to it yet.
+    pub(crate) fn have_just_heard(&self, thread: Pid) -> bool {
+        let mut calls = self.ready.iter().filter_map(Item::call);
+        calls.any(|call| call.thread() == thread)
+    }
+
     /// The same, with what is known of their answers.
     pub(crate) fn asked(&self) -> impl Iterator<Item = &Asked> {
         self.all().filter_map(|item| match item {

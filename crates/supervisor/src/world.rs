@@ -13,6 +13,7 @@ mod positions;
 mod reaching;
 mod readiness;
 mod removing;
+mod sending;
 mod shutting;
 mod signals;
 mod sizes;
@@ -86,6 +87,7 @@ pub(crate) use positions::Positions;
 pub(crate) use reaching::Reaching;
 pub(crate) use readiness::{Asking, Told};
 pub(crate) use removing::{Removes, ToTell};
+pub(crate) use sending::{Delivered, Receiver, Sender, Sends};
 pub(crate) use shutting::{Shut, Shutting, Still};
 pub(crate) use signals::Signals;
 pub(crate) use sizes::Sizes;
@@ -111,6 +113,7 @@ pub(crate) trait World:
     + Lends<<Self as World>::Process>
     + Removes<<Self as World>::Process>
     + Positions<<Self as World>::Description>
+    + Sends<<Self as World>::Process, <Self as World>::Image>
     + Signals<
         <Self as World>::Process,
         <Self as World>::Signal,

@@ -190,6 +190,7 @@ impl<W: World> Core<W> {
             }
             Meeting::SetTimer => return self.set_timer(process, asked),
             Meeting::Act(act) => return self.act(process, asked, &act),
+            Meeting::Signal(sending) => return self.send(process, asked, sending),
             Meeting::Bear => return self.bear(process, asked),
             Meeting::Lend { is_alone } => return self.lend(process, asked, is_alone),
             Meeting::Execute => return self.execute(process, asked),

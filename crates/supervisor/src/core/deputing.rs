@@ -45,7 +45,7 @@ impl<W: World> Core<W> {
 
     /// Has the world make a call of a member while the member's threads are stopped. `make` is given the calls of the other
     /// threads that wait, and returns false if the call has not happened. A call that has happened meets an object of `kind`.
-    fn make_stopped(
+    pub(super) fn make_stopped(
         &mut self,
         process: Pid,
         asked: &Asked,

@@ -86,6 +86,7 @@ impl<W: World> Core<W> {
             | Meeting::Move(_)
             | Meeting::SetTimer
             | Meeting::Depute(_)
+            | Meeting::Signal(_)
             | Meeting::Bear
             | Meeting::Lend { .. }) => (*guess == Guess::Truth).then_some(meeting),
             // It is likely to be the first thing that its process does, and takes no image then.

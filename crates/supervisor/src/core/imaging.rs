@@ -1,5 +1,7 @@
 //! Images of processes, each taken before its process comes to depend on something more.
 
+use std::time::Instant;
+
 use rustix::process::Pid;
 use surmise_checkpoint::{Change, PendingCall};
 use surmise_engine::{Access, Answer as Permission, CkptId, ObjectId};
@@ -111,7 +113,6 @@ impl<W: World> Core<W> {
         let Some(member) = self.members.get_mut(&process) else {
             return Ok(Shot::Waits);
         };
-        let group = member.group;
         if let Some(change) = change {
             member.note(&self.world, change);
         }
@@ -126,19 +127,32 @@ impl<W: World> Core<W> {
         if !answered {
             self.sources.be_truthful(call.thread());
         }
+        self.keep_image(process, image, begun)?;
+        Ok(Shot::Taken)
+    }
+
+    /// A member has got an image.
+    pub(super) fn keep_image(
+        &mut self,
+        process: Pid,
+        image: W::Image,
+        begun: Instant,
+    ) -> Result<(), SupervisorError> {
         let now = self.world.now();
         self.checkpoints += 1;
         let ckpt = CkptId(self.checkpoints);
         let mark = self.objects.files.last_mark();
-        if let Some(member) = self.members.get_mut(&process) {
-            member.keep(ckpt, image, (now, mark));
-        }
+        let Some(member) = self.members.get_mut(&process) else {
+            let discarded = self.world.discard(image, None);
+            return discarded.map_err(fail("destroy a vessel"));
+        };
+        let group = member.group;
+        member.keep(ckpt, image, (now, mark));
         self.stats.totals.checkpoints.add(now.duration_since(begun));
         let mut effects = Vec::new();
         let told = self.engine.checkpointed(group, ckpt, &mut effects);
         told.map_err(refused("note a checkpoint"))?;
-        self.perform(effects)?;
-        Ok(Shot::Taken)
+        self.perform(effects)
     }
 
     /// The calls of a member's threads that wait for their answers.

@@ -330,6 +330,8 @@ struct Done {
     announced: u64,
     taken_signals: u64,
     undone_signals: u64,
+    sent_signals: u64,
+    undone_sent_signals: u64,
     timers: u64,
     undone_timers: u64,
     undone_exits: u64,
@@ -365,6 +367,8 @@ impl Done {
         self.announced += of(&stats.objects, "signal");
         self.taken_signals += of(&stats.objects, "taken signal");
         self.undone_signals += of(&stats.undone, "taken signal");
+        self.sent_signals += of(&stats.objects, "sent signal");
+        self.undone_sent_signals += of(&stats.undone, "sent signal");
         self.timers += of(&stats.objects, "timer");
         self.undone_timers += of(&stats.undone, "timer");
         self.undone_exits += of(&stats.undone, "exit");
@@ -411,6 +415,8 @@ impl Done {
             self.announced,
             self.taken_signals,
             self.undone_signals,
+            self.sent_signals,
+            self.undone_sent_signals,
             self.timers,
             self.undone_timers,
             self.undone_exits,

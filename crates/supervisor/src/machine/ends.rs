@@ -2,7 +2,7 @@
 
 use std::io;
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
 use surmise_checkpoint::{Account, PendingCall};
 use surmise_sys::ptrace::Stopped;
 
@@ -15,6 +15,9 @@ use crate::objects::exits::Exit;
 use crate::objects::heed::Heed;
 use crate::objects::wait::{ChildWait, Outlook, Tidings, Told, Whom};
 use crate::world::{Ends, Expects, Kin};
+
+/// The signal that tells of the end of a child.
+const END: u32 = Signal::CHILD.as_raw().cast_unsigned();
 
 impl Ends<Supervised, Stopped> for Machine {
     fn ending(&mut self, process: Pid, call: &Call, kin: &Kin) -> io::Result<Option<Ending>> {
@@ -129,7 +132,7 @@ impl Ends<Supervised, Stopped> for Machine {
     fn heeds(&self, call: &Call) -> io::Result<Heed> {
         match &self.learnt {
             Some(learnt) if !learnt.seen.may_notice_ends() && !learnt.seen.reaps_by_itself() => {
-                unless_out_of_reach(family::heeds(call), Heed::None)
+                unless_out_of_reach(family::heeds(call, END), Heed::None)
             }
             _ => Ok(Heed::None),
         }

@@ -203,36 +203,33 @@ pub(super) fn way_of_signal(thread: Pid) -> io::Result<Way> {
     })
 }
 
-/// What a call makes of the signal that tells of the end of a child, were it to come now.
-pub(super) fn heeds(call: &Call) -> io::Result<Heed> {
-    /// SIGCHLD's place in a mask.
-    const END: u64 = 1 << (Signal::CHILD.as_raw() - 1);
+/// What a call makes of a signal of this number, were it to come now.
+pub(super) fn heeds(call: &Call, number: u32) -> io::Result<Heed> {
+    let place = 1_u64 << (number - 1);
     let Some(mask) = mask_of(call) else {
         return Ok(Heed::None);
     };
     let thread = call.thread();
     let status = Status::of(thread)?;
-    let is_blocked = status.blocks(Signal::CHILD);
+    let is_blocked = status.blocks_number(number);
     let word = |address| task::word(thread, address).ok();
     let is_blocked_within = match mask {
         Mask::Own | Mask::At(0) | Mask::Behind(0) => Some(is_blocked),
-        Mask::At(address) => word(address).map(|mask| mask & END != 0),
-        Mask::Behind(place) => word(place).and_then(|address| match address {
+        Mask::At(address) => word(address).map(|mask| mask & place != 0),
+        Mask::Behind(behind) => word(behind).and_then(|address| match address {
             0 => Some(is_blocked),
-            _ => word(address).map(|mask| mask & END != 0),
+            _ => word(address).map(|mask| mask & place != 0),
         }),
     };
     // Without a mask that can be read the call fails by itself.
-    if is_blocked_within != Some(false) || !status.catches(Signal::CHILD) {
+    if is_blocked_within != Some(false) || !status.catches_number(number) {
         return Ok(Heed::None);
     }
-    Ok(
-        match status.has_waiting(Signal::CHILD.as_raw().cast_unsigned()) {
-            true => Heed::Waiting,
-            false if is_blocked => Heed::Within,
-            false => Heed::Interrupted,
-        },
-    )
+    Ok(match status.has_waiting(number) {
+        true => Heed::Waiting,
+        false if is_blocked => Heed::Within,
+        false => Heed::Interrupted,
+    })
 }
 
 /// Whether a process does not notice the signal that tells it of the end of a child, which it does not block: by default

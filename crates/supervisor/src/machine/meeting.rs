@@ -13,6 +13,7 @@ mod execution;
 mod memory;
 mod network;
 mod process;
+mod signals;
 mod view;
 
 use std::io;
@@ -129,6 +130,7 @@ pub(super) fn meet(process: Pid, call: &Call, known: Known<'_>) -> io::Result<Me
         Handler::Memory => memory::meet(&met),
         Handler::Network => Ok(network::meet(&met)),
         Handler::Process => process::meet(&met),
+        Handler::Signals => signals::meet(&met),
         Handler::View => view::meet(&met),
         _ => Ok(Meeting::Wait),
     }
@@ -237,9 +239,11 @@ mod tests {
                         Meeting::Act(Act::Ask) => "events",
                         Meeting::Bear | Meeting::Lend { .. } => "borne",
                         Meeting::SetTimer => "timer",
-                        Meeting::Act(_) | Meeting::Move(_) | Meeting::Execute | Meeting::Wait => {
-                            "changed"
-                        }
+                        Meeting::Act(_)
+                        | Meeting::Move(_)
+                        | Meeting::Signal(_)
+                        | Meeting::Execute
+                        | Meeting::Wait => "changed",
                     };
                     passing.entry(kind).or_default().push(row.name().as_str());
                 }

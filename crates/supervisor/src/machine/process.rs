@@ -23,7 +23,7 @@ use crate::world::{Born, Expects, Imaged, ToTell};
 
 /// How long a thread may take to stop for an image: one that waits in the kernel for long is not worth
 /// waiting for.
-const IMAGING: Duration = Duration::from_millis(10);
+pub(super) const IMAGING: Duration = Duration::from_millis(10);
 /// How long a process may take to stop for its rollback: it may wait for a disk.
 const STOPPING: Duration = Duration::from_secs(10);
 

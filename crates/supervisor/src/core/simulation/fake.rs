@@ -19,6 +19,7 @@ mod piping;
 mod position;
 mod programs;
 mod removing;
+mod sending;
 mod sides;
 mod signals;
 mod sizes;
@@ -48,7 +49,7 @@ pub(super) use log::{Disk, Log};
 pub(super) use op::{FAILED, LENT, Op};
 use piping::{Conduit, descriptor_of, queue_at};
 pub(super) use sides::{BROKEN, END, NO_END, NOTHING, Side, Sides};
-pub(super) use signals::Sent;
+pub(super) use signals::{NOBODY, SENT, Sent};
 pub(super) use state::{Shared, State, Step, Written, in_queues, pass};
 
 /// By which tasks have the pipe inside.

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 use rustix::process::Pid;
 
 use super::fake::{
-    BROKEN, Cells, END, End, FAILED, Families, HEARD, LENT, NO_END, NOTHING, Op, Sent, Side, Sides,
-    State, Step, in_queues,
+    BROKEN, Cells, END, End, FAILED, Families, HEARD, LENT, NO_END, NOBODY, NOTHING, Op, SENT,
+    Sent, Side, Sides, State, Step, in_queues,
 };
 use heard::Heard;
 use memories::Memories;
@@ -24,6 +24,8 @@ struct Plain<'a> {
     position: i64,
     /// That each process has set, and whose signal it has not taken: the last one is armed, or has sent its signal.
     timers: BTreeMap<i32, Vec<i64>>,
+    /// The signals that tasks have sent, by their receivers and numbers, and that were not taken.
+    kicks: Vec<(Pid, i64)>,
     pipe: VecDeque<u8>,
     inner: VecDeque<u8>,
     line: [VecDeque<u8>; 2],
@@ -43,6 +45,7 @@ impl<'a> Plain<'a> {
             files: Cells::default(),
             position: 0,
             timers: BTreeMap::new(),
+            kicks: Vec::new(),
             pipe: VecDeque::new(),
             inner: VecDeque::new(),
             line: Default::default(),
@@ -191,7 +194,19 @@ impl<'a> Plain<'a> {
                 timers.push(told);
                 told
             }
+            // Whether a process has one thread that goes on is the machine's to say.
+            Op::Kick(_) if told == NOBODY => told,
+            Op::Kick(to) => {
+                self.kicks.push((to, told - SENT));
+                told
+            }
             Op::Signal(sent) => {
+                if let Sent::Task(number) = sent {
+                    let kick = (process, number as i64);
+                    let place = self.kicks.iter().position(|one| *one == kick);
+                    // Taken out, no other one takes it.
+                    self.kicks.remove(place.expect("somebody has sent it"));
+                }
                 if let Sent::Timer(timer) = sent {
                     let place = timers.iter().position(|set| *set == timer);
                     // Those before it were set anew in time.
@@ -224,7 +239,7 @@ impl<'a> Plain<'a> {
                 self.position += 1;
                 self.position - 1
             }
-            Op::Arm | Op::Signal(_) => self.tell_of_signal(step),
+            Op::Arm | Op::Signal(_) | Op::Kick(_) => self.tell_of_signal(step),
             Op::Put(_) => 1,
             Op::Take => i64::from(self.pipe.pop_front().expect("a byte")),
             Op::Send(_) | Op::Receive | Op::Ask | Op::Poll | Op::Close(_) => {
@@ -298,6 +313,11 @@ pub(super) fn is_plain(state: &State) {
     assert_eq!(state.inner, plain.inner);
     assert_eq!(state.line, plain.line);
     is_each_signal_taken(state, &plain.timers);
+    for (process, number) in plain.kicks {
+        let sent = Sent::Task(number as u64);
+        let is_left = state.mail.left.contains(&(process, sent));
+        assert!(is_left, "{sent:?} was lost: {:?}", state.steps);
+    }
     is_in_causal_order(state, &shutting);
 }
 

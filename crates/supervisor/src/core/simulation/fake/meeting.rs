@@ -10,12 +10,15 @@ use super::state::State;
 use super::{Fake, INNER, address_of, descriptor_of};
 use crate::call::Call;
 use crate::kind::Kind;
-use crate::meeting::{Act, Changing, Meeting, Wanted};
+use crate::meeting::{Act, Changing, Meeting, Sending, Wanted};
 use crate::objects::files::End;
 use crate::world::Around;
 
 /// SIGINT.
 const IGNORED: u32 = 2;
+
+/// SIGUSR1.
+pub(super) const KICK: u32 = 10;
 
 pub(super) fn meet(state: &State, call: &Call, around: Around<'_, Fake>) -> Meeting {
     let Around { member, ends, .. } = around;
@@ -63,11 +66,13 @@ pub(super) fn meet(state: &State, call: &Call, around: Around<'_, Fake>) -> Meet
         }
         Op::Arm if state.has_alarm(call.thread()) => Meeting::Wait,
         Op::Arm => Meeting::SetTimer,
+        Op::Kick(to) if state.can_be_kicked(to) => Meeting::Signal(Sending { to, number: KICK }),
         Op::Bear => Meeting::Bear,
         Op::Lend => lending(state, call.thread()),
         Op::Execute if member.is_some_and(|member| is_alone(state, member)) => Meeting::Execute,
         Op::Sync
         | Op::Irrevocable
+        | Op::Kick(_)
         | Op::Wait
         | Op::Doze
         | Op::Execute

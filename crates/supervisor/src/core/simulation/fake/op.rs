@@ -66,6 +66,8 @@ pub(in crate::core::simulation) enum Op {
     Leave,
     /// Sets its timer.
     Arm,
+    /// Sends another process a signal.
+    Kick(Pid),
     /// Takes a signal.
     Signal(Sent),
     /// Somebody outside writes to the pipe.
@@ -129,6 +131,7 @@ impl Op {
             8..=10 => Self::Put((hash >> 40) as u8),
             11 | 12 => Self::Take,
             13 => Self::Poll,
+            14..=16 if seed & 32 != 0 => Self::Kick(receiver(hash)),
             14 if hash & (3 << 60) != 0 => Self::Arm,
             14 => Self::Sync,
             15 | 16 => Self::Wait,
@@ -178,6 +181,7 @@ impl Op {
             Self::Sync => Syscall::Fsync,
             Self::Ignore => Syscall::RtSigaction,
             Self::Irrevocable => Syscall::Execve,
+            Self::Kick(_) => Syscall::Kill,
             Self::Bear => Syscall::Fork,
             Self::Lend => Syscall::Vfork,
             Self::Execute => Syscall::Execveat,
@@ -202,4 +206,9 @@ fn hash(seed: u64, told: &[i64]) -> u64 {
                 .wrapping_mul(0x0100_0000_01b3)
                 .rotate_left(23)
         })
+}
+
+/// One of the processes that there are from the start, or would be if there were more.
+fn receiver(hash: u64) -> Pid {
+    Pid::from_raw(100 * (1 + (hash >> 52) as i32 % 4)).expect("a number")
 }

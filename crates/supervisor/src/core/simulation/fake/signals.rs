@@ -16,6 +16,12 @@ const TAKEN: i64 = 70_000;
 /// Likewise, of one that tells of a child, beside the child's number.
 const OF_CHILD: i64 = 80_000;
 
+/// Likewise, of one that a task has sent.
+const OF_TASK: i64 = 71_000;
+/// What a task is told that has sent one, beside its number, and one that could not.
+pub(in crate::core::simulation) const SENT: i64 = 74_000;
+pub(in crate::core::simulation) const NOBODY: i64 = -3;
+
 /// A signal that is taken once, unless its process ends before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::core::simulation) enum Sent {
@@ -23,6 +29,8 @@ pub(in crate::core::simulation) enum Sent {
     Outside(u64),
     /// By the timer that was set with this number.
     Timer(i64),
+    /// By a task, whose call was told so.
+    Task(u64),
     /// By the kernel, to tell of the exit of a child with this number. Its parent had been told so much before.
     Child { number: u64, at: usize },
 }
@@ -32,6 +40,7 @@ impl Sent {
         match self {
             Self::Outside(number) => TAKEN + number as i64,
             Self::Timer(number) => TAKEN - number,
+            Self::Task(number) => OF_TASK + number as i64,
             Self::Child { number, .. } => OF_CHILD + number as i64 / 10,
         }
     }
@@ -54,6 +63,11 @@ pub(in crate::core::simulation) struct Mail {
 }
 
 impl Mail {
+    pub(super) fn next(&mut self) -> u64 {
+        self.count += 1;
+        self.count
+    }
+
     fn timer(&self, process: Pid) -> Option<i64> {
         let mut timers = self.timers.iter();
         let found = timers.find(|(of, _)| *of == process);
@@ -63,6 +77,11 @@ impl Mail {
     fn set(&mut self, process: Pid, timer: Option<i64>) {
         self.timers.retain(|(of, _)| *of != process);
         self.timers.extend(timer.map(|number| (process, number)));
+    }
+
+    /// Whether any waits for a process.
+    pub(super) fn has(&self, process: Pid) -> bool {
+        self.waiting.iter().any(|(of, _)| *of == process)
     }
 
     /// A signal waits again.
@@ -110,12 +129,30 @@ impl State {
                 Sent::Timer(number)
             }
             None => {
-                self.mail.count += 1;
-                self.mail.sent.push((process, self.mail.count));
-                Sent::Outside(self.mail.count)
+                let number = self.mail.next();
+                self.mail.sent.push((process, number));
+                Sent::Outside(number)
             }
         };
         self.mail.wait(process, sent);
+    }
+
+    /// A task sends a process a signal. Returns what the task is told.
+    pub(super) fn kick(&mut self, process: Pid) -> i64 {
+        if !self.can_be_kicked(process) {
+            return NOBODY;
+        }
+        let number = self.mail.next();
+        self.mail.wait(process, Sent::Task(number));
+        SENT + number as i64
+    }
+
+    /// Whether a process takes signals: it has one thread, which has not exited.
+    pub(super) fn can_be_kicked(&self, process: Pid) -> bool {
+        match self.threads(process)[..] {
+            [thread] => !self.tasks[thread].at_exit,
+            _ => false,
+        }
     }
 
     /// A task collects a child. The signal that tells so may wait until it is taken.
@@ -170,8 +207,7 @@ impl State {
 
     /// A task sets its timer. Returns what it is told.
     pub(super) fn arm(&mut self, process: Pid) -> i64 {
-        self.mail.count += 1;
-        let number = self.mail.count as i64;
+        let number = self.mail.next() as i64;
         self.mail.set(process, Some(number));
         number
     }

@@ -402,6 +402,7 @@ impl State {
             }
             Op::Move => self.position.advance(),
             Op::Arm => self.arm(self.tasks[pid].process),
+            Op::Kick(process) => self.kick(process),
             Op::Put(byte) => {
                 let written = self.written(pid, byte);
                 self.stream.push(written);

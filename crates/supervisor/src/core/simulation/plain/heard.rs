@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use rustix::process::Pid;
 
 use super::number;
-use crate::core::simulation::fake::{Cells, END, FILES, NO_END, NOTHING, Op, Step};
+use crate::core::simulation::fake::{
+    Cells, END, FILES, NO_END, NOBODY, NOTHING, Op, SENT, Sent, Step,
+};
 
 /// Whose output whom somebody can have heard from, by its place.
 #[derive(Default)]
@@ -18,6 +20,8 @@ pub(super) struct Heard {
     pipe: BTreeSet<usize>,
     inner: BTreeSet<usize>,
     line: [BTreeSet<usize>; 2],
+    /// By the number of a signal that a task has sent.
+    kicks: BTreeMap<i64, BTreeSet<usize>>,
     /// From those that have closed the pipe inside.
     closed: BTreeSet<usize>,
 }
@@ -46,6 +50,13 @@ impl Heard {
             self.cells.add(cell);
         }
         match step.op {
+            Op::Kick(_) if step.told != NOBODY => {
+                self.kicks.insert(step.told - SENT, task.clone());
+            }
+            Op::Signal(Sent::Task(number)) => {
+                let kick = self.kicks.get(&(number as i64));
+                task.extend(kick.expect("somebody has sent it"));
+            }
             // Who writes there learns nothing of those who have read, and who finds nothing there of nobody.
             Op::Say(queue, _) => self.line[queue as usize].extend(task.iter()),
             Op::Hear(queue) if step.told != NOTHING => {
@@ -62,9 +73,9 @@ impl Heard {
         };
         let task = self.tasks.entry(number(step.task)).or_default();
         task.extend(object.iter());
-        // At the end of the pipe there is nothing to take.
-        let is_end = step.op == Op::Receive && step.told == END;
-        if !is_end && matches!(step.op, Op::Move | Op::Take | Op::Send(_) | Op::Receive) {
+        // At the end of the pipe, or where it is empty, there is nothing to take: who finds that leaves nothing there.
+        let finds_nothing = step.op == Op::Receive && [END, NOTHING].contains(&step.told);
+        if !finds_nothing && matches!(step.op, Op::Move | Op::Take | Op::Send(_) | Op::Receive) {
             object.extend(task.iter());
         }
     }
