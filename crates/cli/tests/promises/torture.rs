@@ -17,6 +17,7 @@ mod programs;
 mod queues;
 mod removals;
 mod right;
+mod sent;
 mod shut;
 mod sockets;
 mod spaces;

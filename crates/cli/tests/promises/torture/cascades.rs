@@ -97,6 +97,22 @@ fn through_an_exit_that_the_parent_has_seen() {
     cascades("exit", script, "");
 }
 
+#[test]
+fn through_a_signal_that_another_process_sends() {
+    let script = "
+        got=0; trap 'got=$((got + 1))' USR1
+        (n=0; while test $n -lt 12; do
+            test -e .; kill -USR1 $$
+            until test -e taken$n; do :; done
+            n=$((n + 1))
+        done) &
+        n=0; while test $n -lt 12; do
+            until test $got -gt $n; do test -e .; done
+            echo $n: $got; : > taken$n; n=$((n + 1))
+        done; wait";
+    cascades("sent signal", script, "");
+}
+
 /// Runs a script plainly, and then with many wrong predictions: it puts out the same, and some of the rollbacks were of
 /// several processes and put back what had been done to objects of this kind.
 fn cascades(through: &str, script: &str, input: &str) {
