@@ -14,6 +14,7 @@ mod deciding;
 mod deputing;
 mod ends;
 pub(crate) mod executing;
+mod fifos;
 mod guessing;
 mod imaging;
 mod lending;

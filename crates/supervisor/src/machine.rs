@@ -9,6 +9,8 @@ mod door;
 mod ends;
 mod executing;
 mod family;
+mod fifo;
+mod fifos;
 mod handlers;
 mod holders;
 mod input;
@@ -18,6 +20,7 @@ mod last_closes;
 mod lending;
 pub(crate) mod meeting;
 mod message;
+mod open_ends;
 mod output;
 mod parting;
 mod pipe;
@@ -38,7 +41,6 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-use rustix::fs::Stat;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::CapabilitySet;
 use surmise_checkpoint::{
@@ -67,6 +69,7 @@ use parting::Partings;
 use seen::Seen;
 use sizes::Held;
 pub use sizes::Inside;
+use task::Reached;
 
 /// How long a thread may take to come past the call that it is in: another one waits for that.
 const PASSING: Duration = Duration::from_millis(10);
@@ -125,6 +128,21 @@ impl Learnt {
         self.readers.heard(thread, name, arguments);
         Ok(())
     }
+
+    /// Where something is that a descriptor leads to. Both sockets of a connection are at one place. `None` for a file of the view
+    /// that is no FIFO.
+    fn place(&self, reached: &Reached) -> io::Result<Option<Place>> {
+        match (&reached.stat, fifo::inode(reached, &self.seen)?) {
+            (_, Some(inode)) => Ok(Some(fifo::place(inode))),
+            (Some(stat), None) => self.connections.place(&reached.file, stat).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+/// Where something is whose attributes this program may see.
+fn plain_place(reached: &Reached) -> io::Result<Option<Place>> {
+    Ok(reached.stat.as_ref().map(Place::of))
 }
 
 impl Machine {
@@ -246,17 +264,20 @@ impl Machine {
         process: Option<Pid>,
         call: &Call,
         reach: Reach,
-        place: impl Fn(&OwnedFd, &Stat) -> io::Result<Place>,
+        place: impl Fn(&Reached) -> io::Result<Option<Place>>,
     ) -> Look {
         let is_read = calls::may_be_given(call.name());
         let place = match (reach, process) {
             (Reach::Nothing, _) => return Look::Nothing,
-            (Reach::Descriptor(number), Some(process)) => match task::file(process, number) {
-                // It may be anything where that is not known.
-                Ok(Some((file, stat))) => place(&file, &stat).ok(),
-                Ok(None) => return Look::Nothing,
-                Err(_) => None,
-            },
+            (Reach::Descriptor(number), Some(process)) => {
+                let reached = task::reached(process, number);
+                match reached.and_then(|reached| reached.map_or(Ok(None), |found| place(&found))) {
+                    Ok(None) => return Look::Nothing,
+                    Ok(place) => place,
+                    // It may be anything where that is not known.
+                    Err(_) => None,
+                }
+            }
             (Reach::Descriptor(_) | Reach::Anything, _) => None,
         };
         match place {

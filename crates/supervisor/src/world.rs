@@ -7,6 +7,7 @@
 mod claims;
 mod ends;
 mod executing;
+mod fifos;
 mod lending;
 mod piping;
 mod positions;
@@ -81,6 +82,7 @@ impl Apart {
 pub(crate) use claims::{Claim, Claims};
 pub(crate) use ends::{Ends, Expects, Kin};
 pub(crate) use executing::Executes;
+pub(crate) use fifos::Fifos;
 pub(crate) use lending::Lends;
 pub(crate) use piping::{Found, Piping};
 pub(crate) use positions::Positions;
@@ -125,6 +127,7 @@ pub(crate) trait World:
     + Shutting
     + Sizes
     + Claims
+    + Fifos<<Self as World>::Pipe>
     + Sized
 {
     /// What it takes to stop a process and to restore it.

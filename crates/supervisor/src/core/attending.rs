@@ -117,6 +117,10 @@ impl<W: World> Core<W> {
             return Ok(Way::Barred(Node::Task(task), Kind::Process));
         }
         match self.at_kept_file(call)? {
+            Way::Clear => {}
+            way => return Ok(way),
+        }
+        match self.at_fifo(call)? {
             Way::Clear => self.at_shut_pipe(call),
             way => Ok(way),
         }

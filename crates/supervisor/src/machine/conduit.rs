@@ -1,34 +1,38 @@
-//! Pipes and connections inside the domain, as the core sees them.
+//! Pipes, FIFOs and connections inside the domain, as the core sees them.
 
 use std::io;
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{FileType, OFlags, Stat};
+use rustix::fs::{FileType, OFlags};
 use rustix::process::Pid;
 use surmise_sys::memory;
 use surmise_syscalls::Syscall;
 
 use super::connection::Connection;
+use super::fifo::{self, Fifo};
 use super::input::calls;
 use super::pipe::Pipe;
-use super::{Learnt, Machine, pass, readiness, task};
+use super::task::Reached;
+use super::{Learnt, Machine, pass, plain_place, readiness, task, unless_out_of_reach};
 use crate::call::Call;
 use crate::objects::input::{Look, Place};
 use crate::objects::pipe::{Queue, Taken};
 use crate::world::{Found, Piping};
 
-/// A pipe, or a connection of two sockets, with the places of its ends.
+/// A pipe, a FIFO, or a connection of two sockets, with the places of its ends.
 #[derive(Debug)]
 pub(crate) enum Conduit {
     Pipe(Pipe, Place),
+    Fifo(Fifo),
     Connection(Connection, [Place; 2]),
 }
 
 impl Conduit {
-    fn places(&self) -> &[Place] {
+    fn places(&self) -> Vec<Place> {
         match self {
-            Self::Pipe(_, place) => std::slice::from_ref(place),
-            Self::Connection(_, places) => places,
+            Self::Pipe(_, place) => vec![*place],
+            Self::Fifo(fifo) => vec![fifo::place(fifo.inode)],
+            Self::Connection(_, places) => places.to_vec(),
         }
     }
 }
@@ -36,14 +40,20 @@ impl Conduit {
 impl Learnt {
     /// The queue of bytes that a descriptor of a process leads to.
     fn queue(
-        &self,
+        &mut self,
         process: Pid,
         (descriptor, is_write): (u64, bool),
         still: &[Pid],
     ) -> io::Result<Option<Found<Conduit>>> {
-        let (Some(channels), Some((file, stat))) =
-            (&self.channels, task::file(process, descriptor)?)
-        else {
+        let Some(reached) = task::reached(process, descriptor)? else {
+            return Ok(None);
+        };
+        if fifo::inode(&reached, &self.seen)?.is_some() {
+            // Whatever stands in the way of a look, the call itself will meet it.
+            return unless_out_of_reach(self.fifo(&reached, is_write, still), None);
+        }
+        let Reached { file, stat, .. } = reached;
+        let (Some(channels), Some(stat)) = (&self.channels, stat) else {
             return Ok(None);
         };
         let waits = !rustix::fs::fcntl_getfl(&file)?.contains(OFlags::NONBLOCK);
@@ -85,7 +95,7 @@ impl Piping<Conduit> for Machine {
         is_write: bool,
         still: &[Pid],
     ) -> io::Result<Option<Found<Conduit>>> {
-        match &self.learnt {
+        match &mut self.learnt {
             Some(learnt) => learnt.queue(process, (descriptor, is_write), still),
             None => Ok(None),
         }
@@ -95,7 +105,7 @@ impl Piping<Conduit> for Machine {
         let Some(learnt) = &mut self.learnt else {
             return Ok(false);
         };
-        let mut users = learnt.readers.users(pipe.places(), but);
+        let mut users = learnt.readers.users(&pipe.places(), but);
         // Their calls have not happened, and are attended to anew before they do.
         users.retain(|user| !waiting.contains(&user.thread));
         if users.iter().any(|user| !user.can_pass) {
@@ -107,9 +117,9 @@ impl Piping<Conduit> for Machine {
 
     fn touches_pipe(&self, process: Option<Pid>, call: &Call) -> Look {
         let touched = calls::touching(call.name(), call.arguments());
-        let place = |file: &OwnedFd, stat: &Stat| match &self.learnt {
-            Some(learnt) => learnt.connections.place(file, stat),
-            None => Ok(Place::of(stat)),
+        let place = |reached: &Reached| match &self.learnt {
+            Some(learnt) => learnt.place(reached),
+            None => plain_place(reached),
         };
         Self::reached(process, call, touched, place)
     }
@@ -138,16 +148,17 @@ impl Piping<Conduit> for Machine {
     fn take_out(&mut self, (from, queue): (&Conduit, Queue), length: usize) -> io::Result<Taken> {
         match from {
             Conduit::Pipe(pipe, _) => pipe.take(length),
+            Conduit::Fifo(fifo) => fifo.take(length),
             Conduit::Connection(connection, _) => connection.take(queue, length),
         }
     }
 
     fn await_input(&mut self, (from, queue): (&Conduit, Queue)) -> io::Result<Option<OwnedFd>> {
         match from {
-            Conduit::Pipe(pipe, _) => pipe.reader(),
-            Conduit::Connection(connection, _) => connection.await_input(queue),
+            Conduit::Pipe(pipe, _) => pipe.reader().map(Some),
+            Conduit::Fifo(fifo) => fifo.await_input(),
+            Conduit::Connection(connection, _) => connection.await_input(queue).map(Some),
         }
-        .map(Some)
     }
 
     fn put_in(
@@ -158,6 +169,7 @@ impl Piping<Conduit> for Machine {
     ) -> io::Result<bool> {
         match to {
             Conduit::Pipe(pipe, _) => pipe.put(bytes, reserved),
+            Conduit::Fifo(fifo) => fifo.put(bytes, reserved),
             Conduit::Connection(connection, _) => connection.put(queue, bytes, reserved),
         }
     }
@@ -170,6 +182,7 @@ impl Piping<Conduit> for Machine {
     ) -> io::Result<()> {
         match to {
             Conduit::Pipe(pipe, _) => pipe.restore(front, cut),
+            Conduit::Fifo(fifo) => fifo.restore(front, cut),
             Conduit::Connection(connection, _) => connection.restore(queue, front, cut),
         }
     }

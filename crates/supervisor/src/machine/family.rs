@@ -85,7 +85,9 @@ pub(super) fn ending(
     if !is_near || leads || !tells_by_signal(process)? {
         return Ok(None);
     }
-    if has_children(process, kin)? || last_closes::are_noticed(process, &kin.vessels, channels)? {
+    if has_children(process, kin)?
+        || last_closes::are_noticed(process, &kin.vessels, (seen, channels))?
+    {
         return Ok(None);
     }
     Ok(Some(Ending {

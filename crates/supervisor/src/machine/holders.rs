@@ -4,17 +4,18 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::RawFd;
 
-use rustix::fs::{FileType, Mode};
+use rustix::fs::FileType;
 use rustix::process::Pid;
-use surmise_linux::proc::{self, Entry, Link, Status, Task};
+use surmise_linux::proc::{Entry, Status, Task};
 use surmise_syscalls::Syscall;
 
 use super::channels::Channels;
 use super::input::calls::{self, Reach};
 use super::kinds::Kinds;
-use super::readiness;
+use super::open_ends::{End, Pipe, Side, ends_at, ends_of, is_pipe, unless_gone};
 use super::seen::Seen;
-use super::{Learnt, Machine, task, unless_out_of_reach};
+use super::task::Reached;
+use super::{Learnt, Machine, fifo, readiness, task, unless_out_of_reach};
 use crate::call::Call;
 use crate::objects::input::Place;
 use crate::world::{Shut, Shutting, Still};
@@ -22,43 +23,22 @@ use crate::world::{Shut, Shutting, Still};
 /// How often the tasks are looked at, until nobody is born or ends meanwhile.
 const LOOKS_MAX: usize = 4;
 
-/// A side of a pipe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Side {
-    Reading,
-    Writing,
-}
-
-/// A side of the pipe with this inode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct End {
-    pipe: u64,
-    side: Side,
-}
-
-impl End {
-    /// The other side of the same pipe.
-    fn opposite(self) -> Self {
-        let side = match self.side {
-            Side::Reading => Side::Writing,
-            Side::Writing => Side::Reading,
-        };
-        Self { side, ..self }
-    }
-}
-
 /// What is known of the processes that have ends open.
 #[derive(Debug, Default)]
 pub(super) struct Holders {
     /// Of processes that hold images: what they have open never changes.
     images: HashMap<Pid, Vec<End>>,
+    /// Whether that is so of FIFOs, too.
+    knows_fifos: bool,
     /// By which descriptor of which process each end was seen to be open last.
-    witnesses: HashMap<End, (Pid, RawFd)>,
+    pub(super) witnesses: HashMap<End, (Pid, RawFd)>,
+    /// Whether a process may be there still that held an image.
+    pub(super) may_linger: bool,
 }
 
 /// Whether an end is open in a process that may execute something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Open {
+pub(super) enum Open {
     Yes,
     No,
     Unknown,
@@ -82,7 +62,7 @@ impl Shutting for Machine {
 }
 
 impl Holders {
-    fn shut_pipes(
+    pub(super) fn shut_pipes(
         &mut self,
         call: &Call,
         still: &[Still],
@@ -97,10 +77,10 @@ impl Holders {
             return Ok(Vec::new());
         }
         // Most calls touch none, which is known sooner than what all those have open.
-        let ends = ends_touched(call, touched, kinds)?;
+        let ends = ends_touched(call, touched, (kinds, seen))?;
         let kept = match ends.is_empty() {
             true => Vec::new(),
-            false => self.kept(still)?,
+            false => self.kept(still, seen)?,
         };
         let mut found = Vec::new();
         for (number, end) in ends {
@@ -111,10 +91,10 @@ impl Holders {
                 continue;
             }
             // One that was closed meanwhile is none.
-            let Some(place) = place_of(call.thread(), number)? else {
+            let Some(place) = place_of(call.thread(), (number, end))? else {
                 continue;
             };
-            if channels.is_from_outside(place) || !may_touch(call, place)? {
+            if channels.is_from_outside(place) || !may_touch(call, place, seen)? {
                 continue;
             }
             let is_read = matches!(call.name(), Syscall::Read | Syscall::Readv);
@@ -138,20 +118,27 @@ impl Holders {
     }
 
     /// Processes hold images no more, but for these: their numbers may come again.
-    fn forget_others(&mut self, still: &[Still]) {
+    pub(super) fn forget_others(&mut self, still: &[Still]) {
         let is_there = |process: &Pid| still.iter().any(|one| one.process == *process);
         self.images.retain(|process, _| is_there(process));
     }
 
     /// The ends that processes have open which execute nothing.
-    fn kept(&mut self, still: &[Still]) -> io::Result<Vec<(Pid, Vec<End>)>> {
+    pub(super) fn kept(
+        &mut self,
+        still: &[Still],
+        seen: &Seen,
+    ) -> io::Result<Vec<(Pid, Vec<End>)>> {
+        if !self.knows_fifos && seen.has_fifos() {
+            self.images.clear();
+            self.knows_fifos = true;
+        }
         let mut kept = Vec::new();
         for one in still {
             let ends = match self.images.get(&one.process) {
                 Some(ends) => ends.clone(),
                 None => {
-                    let ends = ends_of(one.process)?.into_iter();
-                    let ends: Vec<_> = ends.map(|(_, end)| end).collect();
+                    let ends = pipes_of(one.process, seen)?;
                     if one.is_image {
                         self.images.insert(one.process, ends.clone());
                     }
@@ -171,11 +158,11 @@ impl Holders {
     /// missed only if the other one is not in the list, or is in the next one alone. A thread that runs during the look may move
     /// an end from a number that was not looked at yet to one that was. So an end is open nowhere only if each thread has slept
     /// through the look. A descriptor that was sent may be in no process at all.
-    fn is_open(&mut self, end: End, still: &[Still], seen: &Seen) -> io::Result<Open> {
+    pub(super) fn is_open(&mut self, end: End, still: &[Still], seen: &Seen) -> io::Result<Open> {
         let executes = |process| still.iter().all(|one| one.process != process);
         if let Some(&(process, number)) = self.witnesses.get(&end)
             && executes(process)
-            && ends_at(process.into(), number)?.contains(&end)
+            && ends_at(process, number, seen)?.contains(&end)
         {
             return Ok(Open::Yes);
         }
@@ -188,7 +175,7 @@ impl Holders {
                 .collect();
             let asleep = asleep(&others)?;
             for &other in &others {
-                let Some(ends) = unless_out_of_reach(ends_of(other).map(Some), None)? else {
+                let Some(ends) = unless_out_of_reach(ends_of(other, seen).map(Some), None)? else {
                     return Ok(Open::Unknown);
                 };
                 if let Some((number, _)) = ends.into_iter().find(|(_, found)| *found == end) {
@@ -225,20 +212,66 @@ fn asleep(tasks: &[Task]) -> io::Result<Option<Vec<(u64, u64)>>> {
 }
 
 /// The ends of pipes that a call may touch, with their numbers.
-fn ends_touched(call: &Call, touched: Reach, kinds: &Kinds) -> io::Result<Vec<(RawFd, End)>> {
+fn ends_touched(
+    call: &Call,
+    touched: Reach,
+    (kinds, seen): (&Kinds, &Seen),
+) -> io::Result<Vec<(RawFd, End)>> {
     let (thread, id) = (call.thread(), call.notification.id);
-    match touched {
-        Reach::Nothing => Ok(Vec::new()),
-        // The kernel tells the kind of a file sooner than its name. Of a thread that is not its process' first, it tells none so.
-        Reach::Descriptor(number) if !may_be_pipe(kinds.ask(thread, id, number)) => Ok(Vec::new()),
+    let mut ends = match touched {
+        Reach::Nothing => return Ok(Vec::new()),
         // The kernel looks at the lower half of the register alone.
         Reach::Descriptor(number) => {
-            let number = number as RawFd;
-            let ends = ends_at(thread.into(), number)?.into_iter();
-            Ok(ends.map(|end| (number, end)).collect())
+            // The kernel tells the kind of a file sooner than its name. Of a thread that is not its process' first, it tells none so.
+            if !may_be_pipe(kinds.ask(thread, id, number)) {
+                return Ok(Vec::new());
+            }
+            let descriptor = number as RawFd;
+            let mut ends = ends_at(thread, descriptor, seen)?;
+            if ends.is_empty() && meets_fifo(thread, number, seen)? {
+                ends = ends_at(thread, descriptor, seen)?;
+            }
+            let ends = ends.into_iter();
+            ends.map(|end| (descriptor, end)).collect()
         }
-        Reach::Anything => ends_of(thread),
+        Reach::Anything => ends_of(thread, seen)?,
+    };
+    let is_named = |(_, end): &(RawFd, End)| matches!(end.pipe, Pipe::Named(_));
+    if ends.iter().any(is_named) {
+        ends = match task::process_of(thread)? {
+            Some(process) => pipes_among(ends, process, seen)?,
+            None => Vec::new(),
+        };
     }
+    Ok(ends)
+}
+
+/// Whether a descriptor leads to a FIFO, as far as a process' first thread is asked.
+fn meets_fifo(thread: Pid, number: u64, seen: &Seen) -> io::Result<bool> {
+    let reached = unless_out_of_reach(task::reached(thread, number), None)?;
+    let inode = reached.map(|reached| fifo::inode(&reached, seen));
+    Ok(inode.transpose()?.flatten().is_some())
+}
+
+/// Of files that a process has open, those that are pipes.
+fn pipes_among(
+    ends: Vec<(RawFd, End)>,
+    process: Pid,
+    seen: &Seen,
+) -> io::Result<Vec<(RawFd, End)>> {
+    let mut pipes = Vec::new();
+    for end in ends {
+        if is_pipe(process, end, seen)? {
+            pipes.push(end);
+        }
+    }
+    Ok(pipes)
+}
+
+/// The ends of pipes that a process has open, FIFOs of the view among them.
+fn pipes_of(process: Pid, seen: &Seen) -> io::Result<Vec<End>> {
+    let ends = pipes_among(ends_of(process, seen)?, process, seen)?;
+    Ok(ends.into_iter().map(|(_, end)| end).collect())
 }
 
 /// Whether what was told of a file's kind leaves it open whether that is a pipe.
@@ -248,58 +281,25 @@ fn may_be_pipe(told: io::Result<Option<FileType>>) -> bool {
     })
 }
 
-/// The ends of pipes that a task has open, with their numbers.
-fn ends_of(entry: impl Into<Entry>) -> io::Result<Vec<(RawFd, End)>> {
-    let entry = entry.into();
-    let mut pipes = Vec::new();
-    let listed = proc::each_link(entry.clone(), |number, link| {
-        if let Link::Pipe(pipe) = link {
-            pipes.push((number, pipe));
-        }
-    });
-    unless_gone(listed)?;
-    let mut ends = Vec::new();
-    for (number, pipe) in pipes {
-        let sides = sides(&entry, number)?;
-        ends.extend(sides.map(|side| (number, End { pipe, side })));
+fn place_of(thread: Pid, (number, end): (RawFd, End)) -> io::Result<Option<Place>> {
+    if let Pipe::Named(inode) = end.pipe {
+        return Ok(Some(fifo::place(inode)));
     }
-    Ok(ends)
-}
-
-/// The sides of a pipe that a descriptor of a task leads to, if to one: both where it was opened for both.
-fn ends_at(entry: Entry, number: RawFd) -> io::Result<Vec<End>> {
-    let link = unless_gone(Link::of(entry.clone(), number).map(Some))?;
-    let Some(Link::Pipe(pipe)) = link else {
-        return Ok(Vec::new());
-    };
-    Ok(sides(&entry, number)?
-        .map(|side| End { pipe, side })
-        .collect())
-}
-
-/// What a descriptor of a task is open for; nothing where there is none any more.
-fn sides(entry: &Entry, number: RawFd) -> io::Result<impl Iterator<Item = Side> + use<>> {
-    let path = entry.path("fd").join(number.to_string());
-    // The link's own mode says that (proc_pid_fd(5)).
-    let stat = unless_gone(rustix::fs::lstat(path).map(Some).map_err(Into::into))?;
-    let mode = stat.map_or(Mode::empty(), |stat| Mode::from_raw_mode(stat.st_mode));
-    let sides = [(Mode::RUSR, Side::Reading), (Mode::WUSR, Side::Writing)];
-    let sides = sides.into_iter();
-    let sides = sides.filter(move |(bit, _)| mode.contains(*bit));
-    Ok(sides.map(|(_, side)| side))
-}
-
-fn place_of(thread: Pid, number: RawFd) -> io::Result<Option<Place>> {
     let path = Entry::from(thread).path("fd").join(number.to_string());
     let stat = unless_gone(rustix::fs::stat(path).map(Some).map_err(Into::into))?;
     Ok(stat.map(|stat| Place::of(&stat)))
 }
 
 /// Whether a call that may touch any of its process' pipes may touch this one. True in doubt.
-fn may_touch(call: &Call, place: Place) -> io::Result<bool> {
+fn may_touch(call: &Call, place: Place, seen: &Seen) -> io::Result<bool> {
     let process = task::process_of(call.thread())?;
     let may_touch = |process| {
-        let place_of = |_: &_, stat: &_| Ok(Place::of(stat));
+        let place_of = |reached: &Reached| {
+            Ok(match fifo::inode(reached, seen)? {
+                Some(inode) => Some(fifo::place(inode)),
+                None => reached.stat.as_ref().map(Place::of),
+            })
+        };
         readiness::may_touch(process, call, place, place_of).unwrap_or(true)
     };
     Ok(process.is_some_and(may_touch))
@@ -309,17 +309,10 @@ fn is_empty(thread: Pid, number: RawFd) -> io::Result<bool> {
     let Some(process) = task::process_of(thread)? else {
         return Ok(false);
     };
-    let found = task::file(process, number.cast_unsigned().into())?;
+    let found = task::reached(process, number.cast_unsigned().into())?;
     match found {
-        Some((file, _)) => Ok(rustix::io::ioctl_fionread(&file)? == 0),
+        Some(reached) => Ok(rustix::io::ioctl_fionread(&reached.file)? == 0),
         None => Ok(false),
-    }
-}
-
-fn unless_gone<T: Default>(result: io::Result<T>) -> io::Result<T> {
-    match result {
-        Err(error) if task::is_gone(&error) => Ok(T::default()),
-        result => result,
     }
 }
 
@@ -330,6 +323,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use rustix::pipe::{PipeFlags, pipe_with};
+    use surmise_linux::proc;
     use surmise_sys::seccomp::Notification;
     use surmise_syscalls::row_of;
 
@@ -355,7 +349,7 @@ mod tests {
             let shell = command.spawn().expect("start sh");
             drop(command);
             let own = Pid::from_child(&shell);
-            let pipe = rustix::fs::fstat(&reader).expect("stat").st_ino;
+            let pipe = Pipe::Nameless(rustix::fs::fstat(&reader).expect("stat").st_ino);
             let begun = Instant::now();
             let child = loop {
                 assert!(begun.elapsed() < Duration::from_secs(10), "no child");
@@ -363,7 +357,7 @@ mod tests {
                     continue;
                 };
                 // By then the shell has closed its end, and its child executes the program.
-                let ends = ends_of(own).expect("look").into_iter();
+                let ends = ends_of(own, &Seen::default()).expect("look").into_iter();
                 let has_closed = ends.map(|(_, end)| end.pipe).all(|one| one != pipe);
                 if has_closed && proc::name(child).expect("a name") == "sleep" {
                     break child;
@@ -444,7 +438,7 @@ mod tests {
         };
         // It has another pipe open, which this process has not for reading.
         assert_eq!(setting.shut_by(Syscall::Read, &[shell]), []);
-        let end = ends_at(setting.child.into(), 1).expect("look")[0];
+        let end = ends_at(setting.child, 1, &setting.seen).expect("look")[0];
         assert_eq!(end.side, Side::Writing);
         let mut open = |still: &[Still]| setting.holders.is_open(end, still, &setting.seen);
         assert_eq!(open(&[]).expect("look"), Open::Yes);
@@ -465,23 +459,5 @@ mod tests {
             let found = setting.shut(name);
             assert!(found.len() == 1 && !found[0].is_end, "{found:?}");
         }
-    }
-
-    #[test]
-    fn an_end_is_one_by_what_it_was_opened_for() {
-        let own = rustix::process::getpid();
-        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
-        let sides = |end: &OwnedFd| {
-            let ends = ends_at(own.into(), end.as_raw_fd()).expect("look");
-            ends.iter().map(|end| end.side).collect::<Vec<_>>()
-        };
-        assert_eq!(sides(&reader), [Side::Reading]);
-        assert_eq!(sides(&writer), [Side::Writing]);
-        let path = format!("/proc/self/fd/{}", reader.as_raw_fd());
-        let both = std::fs::File::options().read(true).write(true).open(path);
-        let both = both.expect("open both").into();
-        assert_eq!(sides(&both), [Side::Reading, Side::Writing]);
-        let file = std::fs::File::open("/dev/null").expect("open").into();
-        assert_eq!(sides(&file), []);
     }
 }

@@ -19,7 +19,8 @@ use super::positions::Description;
 use super::process::Supervised;
 use super::seen::is_past;
 use super::{
-    Learnt, Machine, fit, parting, pass, seen, spare_call, task, unless_gone, unless_out_of_reach,
+    Learnt, Machine, fit, parting, pass, plain_place, seen, spare_call, task, unless_gone,
+    unless_out_of_reach,
 };
 use crate::call::Call;
 use crate::meeting::{Meeting, Wanted};
@@ -197,6 +198,9 @@ impl World for Machine {
         guess: (&Guess, Option<Change>),
         others: &[PendingCall],
     ) -> io::Result<Imaged<Checkpoint>> {
+        if let Some(learnt) = &mut self.learnt {
+            learnt.holders.note_image();
+        }
         process.take_image(call, guess, others, &mut self.door)
     }
 
@@ -382,7 +386,7 @@ impl World for Machine {
 
     fn looks_at(&self, process: Option<Pid>, call: &Call) -> Look {
         let looked_at = calls::looking(call.name(), call.arguments());
-        Self::reached(process, call, looked_at, |_, stat| Ok(Place::of(stat)))
+        Self::reached(process, call, looked_at, plain_place)
     }
 
     fn output(

@@ -14,16 +14,21 @@ use surmise_linux::proc::{Entry, Link};
 use surmise_sys::memory;
 
 use super::channels::Channels;
-use super::seen::devices;
+use super::fifo;
+use super::seen::{Seen, devices};
 use super::task::Reached;
 use crate::objects::input::Place;
 
 /// Whether others would notice that a process closes all that it and its images have open. It waits for an answer.
-pub(super) fn are_noticed(process: Pid, vessels: &[Pid], channels: &Channels) -> io::Result<bool> {
+pub(super) fn are_noticed(
+    process: Pid,
+    vessels: &[Pid],
+    known: (&Seen, &Channels),
+) -> io::Result<bool> {
     let own = Opener::of(process)?;
     let numbers = descriptors(process)?;
     for &number in &numbers {
-        if own.is_noticed(number, channels)? {
+        if own.is_noticed(number, known)? {
             return Ok(true);
         }
     }
@@ -33,7 +38,7 @@ pub(super) fn are_noticed(process: Pid, vessels: &[Pid], channels: &Channels) ->
             // One open file is the same to all who have it.
             let is_same = || memory::is_same_file((process, number), (vessel, number));
             let is_known = numbers.contains(&number) && is_same().unwrap_or(false);
-            if !is_known && image.is_noticed(number, channels)? {
+            if !is_known && image.is_noticed(number, known)? {
                 return Ok(true);
             }
         }
@@ -64,9 +69,9 @@ impl Opener {
     }
 
     /// Whether by a descriptor the process has something open of which others notice the last close: a socket, a terminal, or an
-    /// end of a pipe that has a name or is from outside, unless it is one of the domain's streams, which the command's process
-    /// has as well. Of a pipe inside the domain readers are told of the end.
-    fn is_noticed(&self, number: RawFd, channels: &Channels) -> io::Result<bool> {
+    /// end of a pipe from outside, unless it is one of the domain's streams, which the command's process has as well. Of a pipe
+    /// inside the domain, a FIFO of the view among them, readers are told of the end.
+    fn is_noticed(&self, number: RawFd, (seen, channels): (&Seen, &Channels)) -> io::Result<bool> {
         // It may be closed meanwhile.
         let Ok(link) = Link::of(self.process, number) else {
             return Ok(false);
@@ -83,7 +88,8 @@ impl Opener {
         };
         let plain = [FileType::RegularFile, FileType::Directory];
         let reached = Reached::by(file);
-        if !is_pipe && plain.contains(&reached.kind) {
+        let is_plain = plain.contains(&reached.kind);
+        if !is_pipe && (is_plain || fifo::inode(&reached, seen)?.is_some()) {
             return Ok(false);
         }
         let place = reached.stat.as_ref().map(Place::of);

@@ -7,13 +7,14 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll};
-use rustix::fs::{FileType, Stat};
+use rustix::fs::FileType;
 use rustix::process::Pid;
 use surmise_sys::memory;
 use surmise_syscalls::Syscall;
 
 use super::pipe::is_nameless;
-use super::{Learnt, Machine, task};
+use super::task::Reached;
+use super::{Learnt, Machine, fifo, plain_place, task};
 use crate::call::Call;
 use crate::objects::input::Place;
 use crate::world::{Apart, Asking, Told};
@@ -146,10 +147,10 @@ impl Questions {
     }
 
     /// What each descriptor leads to that is one. The list is as long as the questions.
-    fn files(&self, process: Pid) -> io::Result<Vec<Option<(OwnedFd, Stat)>>> {
+    fn files(&self, process: Pid) -> io::Result<Vec<Option<Reached>>> {
         let files = self.of.iter();
         files
-            .map(|question| task::file(process, question.descriptor))
+            .map(|question| task::reached(process, question.descriptor))
             .collect()
     }
 
@@ -215,24 +216,55 @@ fn may_change(process: Pid) -> io::Result<bool> {
 }
 
 /// Whether what is ready about a file may depend on other files: one of epoll(7) is of no type, as others that the kernel alone has.
-fn tells_of_others(stat: &Stat) -> bool {
-    FileType::from_raw_mode(stat.st_mode) == FileType::Unknown
+fn tells_of_others(reached: &Reached) -> bool {
+    reached.kind == FileType::Unknown
 }
 
-/// Whether this program may ask a file what is ready: a pipe, or a socket of a connection of which both are open.
-fn may_ask(
-    (file, stat): (&OwnedFd, &Stat),
-    (learnt, still): (&Learnt, &[Pid]),
-) -> io::Result<bool> {
-    let Some(channels) = &learnt.channels else {
+/// Whether this program may ask a file what is ready: a pipe, a FIFO of the view, or a socket of a connection of which both are open.
+fn may_ask(reached: &Reached, (learnt, still): (&Learnt, &[Pid])) -> io::Result<bool> {
+    if fifo::inode(reached, &learnt.seen)?.is_some() {
+        return Ok(true);
+    }
+    let Reached { file, kind, stat } = reached;
+    let (Some(channels), Some(stat)) = (&learnt.channels, stat) else {
         return Ok(false);
     };
-    if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
+    if *kind != FileType::Socket {
         return is_nameless(file);
     }
     let known = (&learnt.seen, channels);
     let socket = (file.try_clone()?, stat);
     Ok(learnt.connections.of(socket, known, still)?.is_some())
+}
+
+/// Whether what a descriptor leads to has an end that is not told yet, while this program has all of it open.
+fn is_ending(
+    (reached, place): (&Reached, Option<Place>),
+    (matters, apart): (&dyn Fn(Place) -> bool, &Apart),
+    learnt: &Learnt,
+) -> io::Result<bool> {
+    let still = apart.still();
+    if let Some(place) = place
+        && matters(place)
+        && !apart.hung_up.contains(&place)
+        && learnt.is_ending_fifo(reached, &still)?
+    {
+        return Ok(true);
+    }
+    let Some(stat) = &reached.stat else {
+        return Ok(false);
+    };
+    let connections = &learnt.connections;
+    connections.is_ending((&reached.file, stat), &learnt.seen, &still)
+}
+
+/// Where each file is that is for this program to know.
+fn places_of(files: &[Option<Reached>], learnt: &Learnt) -> io::Result<Vec<Option<Place>>> {
+    let place = |found: &Option<_>| {
+        let place = found.as_ref().map(|reached| learnt.place(reached));
+        Ok(place.transpose()?.flatten())
+    };
+    files.iter().map(place).collect()
 }
 
 fn ask(
@@ -246,19 +278,22 @@ fn ask(
     };
     let (hung_up, still) = (&apart.hung_up, apart.still());
     let files = questions.files(process)?;
-    for (file, stat) in files.iter().flatten() {
-        let connections = &learnt.connections;
-        if connections.is_ending((file, stat), &learnt.seen, &still)? {
+    let has_met_fifos = learnt.seen.has_fifos();
+    let places = places_of(&files, learnt)?;
+    // Whether it is shut was not looked for.
+    if !has_met_fifos && learnt.seen.has_fifos() {
+        return Ok(Told::Ending);
+    }
+    for (reached, place) in files.iter().zip(&places) {
+        if let Some(reached) = reached
+            && is_ending((reached, *place), (matters, apart), learnt)?
+        {
             return Ok(Told::Ending);
         }
     }
-    let place = |(file, stat): &(OwnedFd, Stat)| learnt.connections.place(file, stat);
-    let place = |found: &Option<_>| found.as_ref().map(place).transpose();
-    let places = files.iter().map(place).collect::<io::Result<Vec<_>>>()?;
     let is_meant = |place: Place| matters(place) || hung_up.contains(&place);
     let matters = places.iter().flatten().any(|place| is_meant(*place));
-    let mut found = files.iter().flatten();
-    if found.any(|(_, stat)| tells_of_others(stat)) {
+    if files.iter().flatten().any(tells_of_others) {
         return Ok(Told::Unknown);
     }
     let otherwise = match matters || may_change(process)? {
@@ -272,8 +307,8 @@ fn ask(
     let mut asked = Vec::new();
     for (found, question) in files.iter().zip(&questions.of) {
         match found {
-            Some((file, stat)) if may_ask((file, stat), (learnt, &still))? => {
-                asked.push((file, question.events));
+            Some(reached) if may_ask(reached, (learnt, &still))? => {
+                asked.push((&reached.file, question.events));
             }
             // To ask a file of the view is a request to the view, which may wait for this program.
             _ => return Ok(otherwise),
@@ -307,7 +342,7 @@ pub(super) fn may_touch(
     process: Pid,
     call: &Call,
     place: Place,
-    place_of: impl Fn(&OwnedFd, &Stat) -> io::Result<Place>,
+    place_of: impl Fn(&Reached) -> io::Result<Option<Place>>,
 ) -> io::Result<bool> {
     if !asks(call.name()) || may_change(process)? {
         return Ok(true);
@@ -315,8 +350,8 @@ pub(super) fn may_touch(
     let Some(questions) = Questions::of(process, call)? else {
         return Ok(true);
     };
-    for (file, stat) in questions.files(process)?.iter().flatten() {
-        if tells_of_others(stat) || place_of(file, stat)? == place {
+    for reached in questions.files(process)?.iter().flatten() {
+        if tells_of_others(reached) || place_of(reached)? == Some(place) {
             return Ok(true);
         }
     }
@@ -329,9 +364,9 @@ impl Asking for Machine {
     }
 
     fn may_touch(&self, process: Pid, call: &Call, place: Place) -> bool {
-        let place_of = |file: &OwnedFd, stat: &Stat| match &self.learnt {
-            Some(learnt) => learnt.connections.place(file, stat),
-            None => Ok(Place::of(stat)),
+        let place_of = |reached: &Reached| match &self.learnt {
+            Some(learnt) => learnt.place(reached),
+            None => plain_place(reached),
         };
         may_touch(process, call, place, place_of).unwrap_or(true)
     }

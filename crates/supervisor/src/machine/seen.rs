@@ -5,9 +5,11 @@ pub(super) mod devices;
 pub(super) mod names;
 mod reapers;
 
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::io;
 
+use rustix::fs::FileType;
 use rustix::process::Pid;
 use surmise_checkpoint::{Suspicions, obstacle};
 
@@ -48,6 +50,8 @@ pub(crate) struct Seen {
     has_watches: bool,
     has_packets: bool,
     has_signals: bool,
+    /// Whether somebody may have a FIFO of the view open: one was made, or met at a descriptor.
+    has_fifos: Cell<bool>,
     may_notice_ends: bool,
     reaps_by_itself: bool,
     names: Names,
@@ -75,6 +79,15 @@ fn is_lost_by_execution(name: Syscall, first: u64) -> bool {
     }
 }
 
+/// Whether a call of mknod(2) makes a FIFO.
+fn makes_fifo(name: Syscall, arguments: &[u64; 6]) -> bool {
+    let mode = match name {
+        Syscall::Mknod => arguments[1],
+        _ => arguments[2],
+    };
+    FileType::from_raw_mode(mode as u32) == FileType::Fifo
+}
+
 impl Seen {
     /// What has been seen of a domain with one mount, the view.
     #[cfg(test)]
@@ -82,6 +95,15 @@ impl Seen {
         Self {
             names: Names::of_view(),
             ..Self::default()
+        }
+    }
+
+    /// What has been seen of a domain with this pid 1, whose view has this mount.
+    #[cfg(test)]
+    pub(crate) fn below_in_view(init: Pid, mount: u64) -> Self {
+        Self {
+            names: Names::of_view_at(mount),
+            ..Self::below(init)
         }
     }
 
@@ -186,6 +208,7 @@ impl Seen {
                 };
                 self.has_odd_connections |= flags & OUT_OF_BAND != 0;
             }
+            Syscall::Mknod | Syscall::Mknodat if makes_fifo(name, arguments) => self.note_fifo(),
             Syscall::Chroot => self.has_jails = true,
             Syscall::Setsockopt if command as u32 == SOCKET && ODD.contains(&(option as u32)) => {
                 self.has_odd_sockets = true;
@@ -238,6 +261,17 @@ impl Seen {
     /// Whether what is in a pipe may be more than a row of bytes, or a signal tells of it.
     pub(crate) fn has_odd_pipes(&self) -> bool {
         self.has_packets || self.has_signals
+    }
+
+    /// Whether somebody may have a FIFO of the view open. One that was there before the domain counts once a task has done something
+    /// with it.
+    pub(crate) fn has_fifos(&self) -> bool {
+        self.has_fifos.get()
+    }
+
+    /// There is a FIFO in the view.
+    pub(crate) fn note_fifo(&self) {
+        self.has_fifos.set(true);
     }
 
     /// Whether a socket may tell less, or other things, than what has come.

@@ -10,6 +10,8 @@
 //! that asks whether it can write, or that shuts a socket down, touches both. And while an act on either queue is undecided the
 //! world holds both sockets, so that the kernel tells nobody of the end: each task that could notice that meets the object.
 //!
+//! Of a FIFO the world holds both sides likewise, for nothing opens one anew without others' noticing. It is one queue.
+//!
 //! Pipes from outside are inputs ([`super::input`]) and streams ([`super::stream`]): nobody there is rolled back.
 
 use std::collections::VecDeque;
@@ -21,6 +23,7 @@ use rustix::process::Pid;
 use surmise_engine::{ObjectId, UndoId};
 use surmise_sys::seccomp::Answer;
 
+use super::files::Target;
 use super::input::{Look, Place};
 use super::numbers;
 use crate::call::Call;
@@ -138,7 +141,8 @@ impl<W: World> Pipes<W> {
             // That there is nothing any more is so whatever is denied. A process that is restored with an end has it from its
             // image, which has the end open until then. One without an image that has closed an end has it from its birth:
             // the image is an ancestor's that would be restored in its place. Or the pipe is younger than that image. Then
-            // nobody has an end who would not be undone, this reader among them.
+            // nobody has an end who would not be undone, this reader among them. A FIFO may be opened again: what comes then comes
+            // after this read.
             Taken::End => return Ok(Some(Did::Known(Answer::Value(0)))),
             Taken::Nothing if found.waits && wanted.waits => {
                 let input = unless_short(world.await_input((&pipe, queue)))?;
@@ -229,6 +233,13 @@ impl<W: World> Pipes<W> {
                 && world
                     .clear(pipe, call.thread(), &apart.waiting)
                     .unwrap_or(false)
+    }
+
+    /// The FIFOs on which an act is undecided.
+    pub(crate) fn fifos(&self, world: &W) -> Vec<(ObjectId, Target)> {
+        let open = self.open.values();
+        let fifos = open.filter_map(|pipe| Some((pipe.object, world.fifo(&pipe.pipe)?)));
+        fifos.collect()
     }
 
     /// How many bytes may have to be put back into a queue. No more are kept than have room there.

@@ -124,6 +124,7 @@ impl<'a> Plain<'a> {
                 let sides = self.sides(self.process(task));
                 told + sides.look(|side| self.is_open(side))
             }
+            Op::Open(side) => self.is_open(side).into(),
             Op::Close(side) => {
                 let process = self.process(task);
                 if let Some(sides) = self.sides.get_mut(&number(process)) {
@@ -242,7 +243,7 @@ impl<'a> Plain<'a> {
             Op::Arm | Op::Signal(_) | Op::Kick(_) => self.tell_of_signal(step),
             Op::Put(_) => 1,
             Op::Take => i64::from(self.pipe.pop_front().expect("a byte")),
-            Op::Send(_) | Op::Receive | Op::Ask | Op::Poll | Op::Close(_) => {
+            Op::Send(_) | Op::Receive | Op::Ask | Op::Poll | Op::Close(_) | Op::Open(_) => {
                 self.tell_of_pipe(task, op)
             }
             Op::Say(..) | Op::Hear(_) => self.tell_of_connection(op),

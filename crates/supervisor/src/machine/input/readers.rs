@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 
 use rustix::fs::FileType;
+use rustix::io::Errno;
 use rustix::process::Pid;
 
 use surmise_linux::proc::Entry;
@@ -11,7 +12,7 @@ use surmise_syscalls::{Syscall, row_of};
 
 use super::calls::{Reach, taking, touching};
 use crate::machine::message::PLAIN;
-use crate::machine::task;
+use crate::machine::{fifo, task};
 use crate::objects::input::Place;
 
 /// So much is written to a pipe at once, or not at all (PIPE_BUF of pipe(7)).
@@ -164,15 +165,16 @@ fn has(thread: Pid, places: &[Place]) -> bool {
         return true;
     };
     listed.flatten().any(|entry| {
-        // One that is closed meanwhile is none.
-        let Ok(stat) = rustix::fs::stat(entry.path()) else {
-            return false;
+        let number = || entry.file_name().into_string().unwrap_or_default();
+        let stat = match rustix::fs::stat(entry.path()) {
+            Ok(stat) => stat,
+            // A file of the view, which may be a FIFO.
+            Err(Errno::ACCESS) => return fifo::may_be_among(thread, &number(), places),
+            // One that is closed meanwhile is none.
+            Err(_) => return false,
         };
         match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Unknown => {
-                let number = entry.file_name().into_string().unwrap_or_default();
-                watches(thread, &number, (stat.st_ino, places))
-            }
+            FileType::Unknown => watches(thread, &number(), (stat.st_ino, places)),
             _ => places.contains(&Place::of(&stat)),
         }
     })
@@ -214,8 +216,12 @@ fn leads_to(thread: Pid, from: Reach, place: Place) -> bool {
     if !is_alone(process) {
         return true;
     }
-    match task::file(process, number) {
-        Ok(found) => found.is_some_and(|(_, stat)| Place::of(&stat) == place),
+    match task::reached(process, number) {
+        Ok(Some(reached)) => {
+            let own = reached.stat.as_ref().map(Place::of);
+            own == Some(place) || fifo::is_at(&reached, place)
+        }
+        Ok(None) => false,
         Err(_) => true,
     }
 }

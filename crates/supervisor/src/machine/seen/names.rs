@@ -28,8 +28,14 @@ impl Names {
     /// Of a domain with one mount, the view, which shows what is outside, and with a /proc.
     #[cfg(test)]
     pub(crate) fn of_view() -> Self {
+        Self::of_view_at(1)
+    }
+
+    /// Likewise, with the mount of this number.
+    #[cfg(test)]
+    pub(crate) fn of_view_at(view: u64) -> Self {
         let mounts = Mounts {
-            view: 1,
+            view,
             device: String::new(),
             others: Arc::new(
                 ["/proc", "/dev", "/dev/null", "/dev/tty"]

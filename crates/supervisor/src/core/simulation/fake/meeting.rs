@@ -78,6 +78,7 @@ pub(super) fn meet(state: &State, call: &Call, around: Around<'_, Fake>) -> Meet
         | Op::Execute
         | Op::Exit(_)
         | Op::Close(_)
+        | Op::Open(_)
         | Op::Leave
         | Op::Push(_)
         | Op::Kill(_)

@@ -42,6 +42,8 @@ pub(in crate::core::simulation) enum Op {
     Ask,
     /// Closes a side of the pipe inside, for its process.
     Close(Side),
+    /// Is told whether anybody has a side of the pipe inside open, as a call is that opens the other side of a FIFO.
+    Open(Side),
     /// Asks for durability.
     Sync,
     /// Comes to ignore a signal.
@@ -112,6 +114,7 @@ impl Op {
             // In others there is hardly anything but a pipe whose ends are closed.
             4..=8 if seed % 4 == 3 => 21,
             9 | 10 | 12 if seed % 4 == 3 => 26,
+            18 | 29 | 31 if seed % 4 == 3 => return Self::Open(side_of(hash)),
             15..=17 if seed % 4 == 3 => 13,
             // Or many bear children and wait for these, or sleep until a signal tells of these.
             0..=3 if seed % 4 == 2 => 15,
@@ -145,6 +148,7 @@ impl Op {
             26 | 27 => Self::Close(Side::Writing),
             28 => Self::Close(Side::Reading),
             29 => Self::Lend,
+            30 if hash & (1 << 60) != 0 => Self::Open(side_of(hash)),
             30 => Self::Ask,
             31 => Self::Ignore,
             _ => Self::Irrevocable,
@@ -188,6 +192,7 @@ impl Op {
             Self::Wait => Syscall::Wait4,
             Self::Doze => Syscall::Pause,
             Self::Close(_) => Syscall::Close,
+            Self::Open(_) => Syscall::Open,
             Self::Arm => Syscall::Alarm,
             Self::Exit(_)
             | Self::Leave
@@ -196,6 +201,13 @@ impl Op {
             | Self::Regain
             | Self::Signal(_) => Syscall::Exit,
         })
+    }
+}
+
+fn side_of(hash: u64) -> Side {
+    match hash & (1 << 61) {
+        0 => Side::Reading,
+        _ => Side::Writing,
     }
 }
 

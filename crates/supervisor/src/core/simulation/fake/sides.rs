@@ -6,11 +6,11 @@ use rustix::process::Pid;
 
 use super::op::Op;
 use super::state::State;
-use super::{Fake, INNER, image_of};
+use super::{Conduit, Fake, INNER, image_of};
 use crate::call::Call;
 use crate::objects::files::Target;
 use crate::objects::input::Place;
-use crate::world::{Apart, Asking, Claim, Claims, Shut, Shutting, Still, Told};
+use crate::world::{Apart, Asking, Claim, Claims, Fifos, Shut, Shutting, Still, Told};
 
 /// What is told of a read that finds the end of the pipe.
 pub(in crate::core::simulation) const END: i64 = -2;
@@ -95,6 +95,14 @@ impl State {
         tasks.any(|(_, task)| task.is_alive && !task.at_exit && self.sides(task.process).has(side))
     }
 
+    /// Whether a process that executes nothing has a side open.
+    fn keeps(&self, one: &Still, side: Side) -> bool {
+        match one.is_image {
+            true => self.images[&image_of(one.process)].sides.has(side),
+            false => self.sides(one.process).has(side),
+        }
+    }
+
     /// A task closes a side of the pipe, if that is what it does next. Nobody hears of that.
     pub(in crate::core::simulation) fn close(&mut self, pid: Pid) -> bool {
         let Op::Close(side) = self.tasks[pid].op() else {
@@ -124,11 +132,9 @@ impl Shutting for Fake {
         };
         let mut found = Vec::new();
         for side in looked_at {
-            let has = |one: &&Still| match one.is_image {
-                true => state.images[&image_of(one.process)].sides.has(side),
-                false => state.sides(one.process).has(side),
-            };
-            let keepers: Vec<_> = still.iter().filter(has).map(|one| one.process).collect();
+            let keeps = |one: &&Still| state.keeps(one, side);
+            let keepers = still.iter().filter(keeps).map(|one| one.process);
+            let keepers: Vec<_> = keepers.collect();
             let is_read = op == Op::Receive;
             if keepers.is_empty() || state.is_used(side) || is_read && !state.inner.is_empty() {
                 continue;
@@ -153,6 +159,28 @@ impl Claims for Fake {
 
     fn denied(&mut self, _: Claim, _: &[Still]) -> io::Result<Vec<(Pid, Target)>> {
         Ok(Vec::new())
+    }
+}
+
+/// The pipe is a FIFO, which all tasks may open.
+impl Fifos<Conduit> for Fake {
+    fn may_open_fifo(&self, call: &Call) -> bool {
+        matches!(self.0.borrow().op_of(call), Op::Open(_))
+    }
+
+    fn kept_fifos(&mut self, still: &[Still]) -> io::Result<Vec<(Pid, Target)>> {
+        let state = self.0.borrow();
+        let sides = [Side::Reading, Side::Writing].into_iter();
+        let kept: Vec<_> = sides.filter(|side| !state.is_used(*side)).collect();
+        let keeps = |one: &&Still| kept.iter().any(|side| state.keeps(one, *side));
+        let keepers = still.iter().filter(keeps);
+        Ok(keepers
+            .map(|one| (one.process, Target::Inode(INNER)))
+            .collect())
+    }
+
+    fn fifo(&self, pipe: &Conduit) -> Option<Target> {
+        (*pipe == Conduit::Pipe).then_some(Target::Inode(INNER))
     }
 }
 

@@ -423,6 +423,7 @@ impl State {
             },
             Op::Ask if !self.sides(self.tasks[pid].process).reading => NO_END,
             Op::Ask => (!self.inner.is_empty() || !self.is_open(Side::Writing)).into(),
+            Op::Open(side) => self.is_open(side).into(),
             Op::Say(queue, byte) => {
                 self.line[queue as usize].push_back(byte);
                 1

@@ -6,7 +6,7 @@ use rustix::process::Pid;
 
 use super::number;
 use crate::core::simulation::fake::{
-    Cells, END, FILES, NO_END, NOBODY, NOTHING, Op, SENT, Sent, Step,
+    Cells, END, FILES, NO_END, NOBODY, NOTHING, Op, SENT, Sent, Side, Step,
 };
 
 /// Whose output whom somebody can have heard from, by its place.
@@ -37,7 +37,12 @@ impl Heard {
             let known = self.by(step.task).clone();
             self.closed.extend(known);
         }
-        if step.op == Op::Receive && step.told == END {
+        let is_told = match step.op {
+            Op::Receive => step.told == END,
+            Op::Open(side) => side == Side::Writing && step.told == 0,
+            _ => false,
+        };
+        if is_told {
             let known = self.closed.clone();
             self.by(step.task).extend(known);
         }
