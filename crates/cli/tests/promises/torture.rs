@@ -8,6 +8,7 @@ mod births;
 mod cascades;
 mod executions;
 mod exits;
+mod fifos;
 mod heeds;
 mod input;
 mod lends;

@@ -58,6 +58,19 @@ fn through_a_pipe_between_two_processes() {
     cascades("pipe", script, "");
 }
 
+/// The only pipe of the script.
+#[test]
+fn through_a_fifo() {
+    let script = "
+        mkfifo fifo; exec 3<> fifo
+        (n=0; while test $n -lt 30; do test -e . || :; echo line $n >&3; n=$((n + 1)); done) &
+        (n=0; while test $n -lt 30; do
+            read line; test -e . || :; echo \"got $line\"; n=$((n + 1))
+        done <&3 > got)
+        wait; cat got; rm fifo";
+    cascades("pipe", script, "");
+}
+
 #[test]
 fn through_the_position_that_two_writers_share() {
     let script = "
