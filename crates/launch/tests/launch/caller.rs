@@ -118,6 +118,9 @@ fn tell(result: Result<Outcome, LaunchError>) -> u8 {
             {
                 eprintln!("heard: {name} {}", call.events);
             }
+            if let Some(stats) = &outcome.supervision {
+                eprintln!("cascades: {}", stats.cascades);
+            }
             eprintln!("kept: {}", outcome.domain.name());
             outcome.exit.code()
         }

@@ -6,7 +6,7 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, kill_process};
 use surmise_kept::Status;
 use surmise_testkit::Act::Do;
 use surmise_testkit::watchdog;
@@ -14,7 +14,7 @@ use surmise_testkit::watchdog;
 use crate::Test;
 use crate::commits::commit;
 use crate::setting::{Setting, children};
-use crate::strike::{Census, Dice, Victim, rounds, strike};
+use crate::strike::{Census, Dice, Victim, any_task, rounds, state, strike};
 
 pub const TESTS: &[Test] = &[
     ("control_killed_at_random", |setting| {
@@ -186,15 +186,9 @@ fn task(setting: &Setting, is_victim: fn(char) -> bool) {
         let outcome = thread::scope(|scope| {
             let running = scope.spawn(|| setting.run_by(&[], &words).seconds(60).outcome());
             thread::sleep(LATEST / 2 + pause);
-            let mut tasks = Victim::Init.find(setting).map_or(Vec::new(), children);
-            let mut next = 0;
-            while let Some(&task) = tasks.get(next) {
-                tasks.extend(children(task));
-                next += 1;
-            }
-            tasks.retain(|&task| state(task).is_some_and(is_victim));
-            let victim = dice.below(tasks.len() as u64) as usize;
-            let victim = tasks.get(victim).and_then(|&task| Pid::from_raw(task));
+            let victim = any_task(setting, &mut dice, |task| {
+                state(task).is_some_and(is_victim)
+            });
             if let Some(victim) = victim {
                 kills += usize::from(kill_process(victim, Signal::KILL).is_ok());
             }
@@ -218,13 +212,6 @@ fn task(setting: &Setting, is_victim: fn(char) -> bool) {
 fn waits_in_view(process: i32) -> bool {
     let wait = fs::read_to_string(format!("/proc/{process}/wchan"));
     wait.is_ok_and(|wait| wait == "request_wait_answer")
-}
-
-/// The state of a process (proc_pid_stat(5)).
-fn state(process: i32) -> Option<char> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    let (_, fields) = stat.rsplit_once(") ")?;
-    fields.chars().next()
 }
 
 /// Who was there, and how long it took until nobody was.

@@ -5,6 +5,7 @@
 #![allow(clippy::print_stderr, clippy::print_stdout)]
 
 mod caller;
+mod cascades;
 mod client;
 mod commits;
 mod deadlocks;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         signals::TESTS,
         liveness::TESTS,
         kills::TESTS,
+        cascades::TESTS,
         commits::TESTS,
         deadlocks::TESTS,
         streams::TESTS,

@@ -157,6 +157,26 @@ pub fn strike(
     killed.is_ok().then_some(census)
 }
 
+/// Any process of the command, or one that holds an image of such a process, that is meant.
+pub fn any_task(setting: &Setting, dice: &mut Dice, is_meant: impl Fn(i32) -> bool) -> Option<Pid> {
+    let mut tasks = Victim::Init.find(setting).map_or(Vec::new(), children);
+    let mut next = 0;
+    while let Some(&task) = tasks.get(next) {
+        tasks.extend(children(task));
+        next += 1;
+    }
+    tasks.retain(|&task| is_meant(task));
+    let place = dice.below(tasks.len() as u64) as usize;
+    tasks.get(place).and_then(|&task| Pid::from_raw(task))
+}
+
+/// The state of a process (proc_pid_stat(5)).
+pub fn state(process: i32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(") ")?;
+    fields.chars().next()
+}
+
 /// Numbers that look random, the same for the same seed.
 pub struct Dice(pub u64);
 
