@@ -11,6 +11,7 @@ mod exits;
 mod fifos;
 mod heeds;
 mod input;
+mod kin;
 mod lends;
 mod partings;
 mod positions;
