@@ -1,6 +1,7 @@
 //! The core on a fake machine: random schedules, each from a seed that replays it.
 
 mod fake;
+mod orders;
 mod plain;
 
 use std::collections::BTreeMap;

@@ -16,6 +16,7 @@ mod log;
 mod meeting;
 mod op;
 mod piping;
+mod plan;
 mod position;
 mod programs;
 mod removing;
@@ -48,6 +49,7 @@ pub(super) use lending::memory;
 pub(super) use log::{Disk, Log};
 pub(super) use op::{FAILED, LENT, Op};
 use piping::{Conduit, descriptor_of, queue_at};
+pub(super) use plan::{GENERATIONS, Plan, generation};
 pub(super) use sides::{BROKEN, END, NO_END, NOTHING, Side, Sides};
 pub(super) use signals::{NOBODY, SENT, Sent};
 pub(super) use state::{Shared, State, Step, Written, in_queues, pass};
@@ -127,7 +129,7 @@ impl World for Fake {
 
     fn admit(&mut self, process: Pid) -> io::Result<Option<Pid>> {
         let state = &mut *self.0.borrow_mut();
-        let is_admitted = state.rng.u8(..8) != 0 && !state.shares_memory(process);
+        let is_admitted = !state.once_in(8) && !state.shares_memory(process);
         Ok(is_admitted.then_some(process))
     }
 

@@ -43,6 +43,12 @@ impl Births {
         found.map(|birth| birth.child)
     }
 
+    /// The task that has borne a process.
+    pub(super) fn parent(&self, child: Pid) -> Option<Pid> {
+        let found = self.all.iter().find(|birth| birth.child == child);
+        found.map(|birth| birth.parent)
+    }
+
     /// What a process had open when it was born.
     pub(super) fn sides(&self, child: Pid) -> Sides {
         let found = self.all.iter().find(|birth| birth.child == child);
@@ -80,7 +86,8 @@ impl State {
         told.push(0);
         // Of the same kind.
         let seed = bearer.seed.wrapping_mul(0x5851_f42d_4c95_7f2d);
-        let task = Task::new(child, seed, told, now);
+        let mut task = Task::new(child, seed, told, now);
+        task.plan = bearer.plan;
         let bearer = bearer.process;
         let sides = self.sides(bearer);
         self.set_program(child, self.program(bearer));

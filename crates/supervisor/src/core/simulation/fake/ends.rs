@@ -102,7 +102,7 @@ impl Ends<Pid, Pid> for Fake {
     }
 
     fn may_be_told(&self, _: &Call, _: &Told) -> io::Result<bool> {
-        Ok(self.0.borrow_mut().rng.u8(..8) != 0)
+        Ok(!self.0.borrow_mut().once_in(8))
     }
 
     fn tell(
@@ -114,7 +114,7 @@ impl Ends<Pid, Pid> for Fake {
     ) -> io::Result<bool> {
         let state = &mut *self.0.borrow_mut();
         assert!(!state.shares_memory(*process), "it cannot be stopped");
-        if state.rng.u8(..8) == 0 {
+        if state.once_in(8) {
             if state.rng.bool() {
                 state.task(call.thread()).waits_in = None;
             }
@@ -162,7 +162,7 @@ impl Ends<Pid, Pid> for Fake {
             let is_new = !kin.collected.contains(&child);
             end.filter(|_| is_new).map(|end| (child, end))
         });
-        let (Some((child, end)), false) = (found, state.rng.u8(..8) == 0) else {
+        let (Some((child, end)), false) = (found, state.once_in(8)) else {
             if state.rng.bool() {
                 state.task(call.thread()).waits_in = None;
             }

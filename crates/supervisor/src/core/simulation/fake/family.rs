@@ -45,29 +45,37 @@ struct Relative {
     is_reaped: bool,
 }
 
+impl Relative {
+    fn new(process: Pid, parent: Option<Pid>) -> Self {
+        Self {
+            process,
+            parent,
+            end: None,
+            is_heard: false,
+            is_reaped: false,
+        }
+    }
+}
+
 impl Families {
     /// So many processes, of which each but the first has a parent, perhaps.
     pub(in crate::core::simulation) fn any(rng: &mut Rng, processes: usize) -> Self {
         let pid = |number: usize| Pid::from_raw(100 * number as i32);
-        let relatives = (1..=processes).map(|number| Relative {
-            process: pid(number).expect("a number"),
-            parent: pid(rng.usize(..number)),
-            end: None,
-            is_heard: false,
-            is_reaped: false,
+        let relatives = (1..=processes).map(|number| {
+            let process = pid(number).expect("a number");
+            Relative::new(process, pid(rng.usize(..number)))
         });
         Self(relatives.collect())
     }
 
+    /// A process is there that nobody has borne.
+    pub(super) fn begin(&mut self, process: Pid) {
+        self.0.push(Relative::new(process, None));
+    }
+
     /// A process bears another.
     pub(in crate::core::simulation) fn bear(&mut self, parent: Pid, child: Pid) {
-        self.0.push(Relative {
-            process: child,
-            parent: Some(parent),
-            end: None,
-            is_heard: false,
-            is_reaped: false,
-        });
+        self.0.push(Relative::new(child, Some(parent)));
     }
 
     /// A process was never born, and has no children.

@@ -30,7 +30,7 @@ impl Reaching for Fake {
         let state = &mut *self.0.borrow_mut();
         let op = state.op_of(call);
         // Some names are not known.
-        if state.rng.u8(..32) == 0 {
+        if state.once_in(32) {
             return Ok(Reach::Everything);
         }
         let inode = |cell: usize, manner| Look {
@@ -57,7 +57,7 @@ impl Reaching for Fake {
         Ok(Reach::At {
             looks,
             elsewhere: Arc::clone(&state.elsewhere),
-            in_doubt: state.rng.u8(..32) == 0,
+            in_doubt: state.once_in(32),
         })
     }
 }
@@ -102,7 +102,7 @@ impl State {
             op,
             Op::Look(_) | Op::List | Op::Add(_) | Op::Turn(_) | Op::Remove(_) | Op::Move
         );
-        let flies = may_fly && self.rng.u8(..3) == 0;
+        let flies = may_fly && self.once_in(3);
         let task = self.task(pid);
         (task.flies, task.waits_in) = (flies, task.waits_in.filter(|_| !flies));
         flies

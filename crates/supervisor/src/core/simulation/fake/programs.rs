@@ -74,7 +74,7 @@ impl State {
             can_come_back || images.all(|image| image.process != process),
             "an image of it cannot be restored"
         );
-        if self.rng.u8(..4) == 0 {
+        if self.once_in(4) {
             return FAILED;
         }
         let before = self.program(process);

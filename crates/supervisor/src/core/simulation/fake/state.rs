@@ -48,6 +48,8 @@ pub(in crate::core::simulation) struct Written {
 #[derive(Debug)]
 pub(in crate::core::simulation) struct State {
     pub(in crate::core::simulation) rng: Rng,
+    /// Whether nothing happens by chance.
+    pub(super) is_steady: bool,
     pub(in crate::core::simulation) now: Instant,
     pub(in crate::core::simulation) tasks: Tasks,
     pub(in crate::core::simulation) families: Families,
@@ -133,6 +135,7 @@ impl State {
         let families = Families::any(&mut rng, processes);
         Rc::new(RefCell::new(Self {
             rng,
+            is_steady: false,
             now,
             tasks,
             first_families: families.clone(),
@@ -370,7 +373,7 @@ impl State {
 
     /// Whether threads are not to be stopped. By then calls have been interrupted, or not.
     pub(super) fn fails_to_stop(&mut self, threads: &[Pid]) -> bool {
-        let fails = self.rng.u8(..8) == 0;
+        let fails = self.once_in(8);
         for &thread in threads.iter().filter(|_| fails) {
             if self.rng.bool() {
                 self.task(thread).waits_in = None;

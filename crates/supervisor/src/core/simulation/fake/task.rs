@@ -7,6 +7,7 @@ use rustix::process::Pid;
 
 use super::lending::Loan;
 use super::op::Op;
+use super::plan::Plan;
 use super::sides::Side;
 use super::signals::Sent;
 
@@ -15,6 +16,8 @@ use super::signals::Sent;
 pub(in crate::core::simulation) struct Task {
     pub(in crate::core::simulation) process: Pid,
     pub(super) seed: u64,
+    /// By which it does what it does, if that is not by its seed.
+    pub(super) plan: Option<Plan>,
     /// All that it was told so far, which is all that it is.
     pub(super) told: Vec<i64>,
     /// The number of the call that it waits in.
@@ -52,6 +55,7 @@ impl Task {
         Self {
             process,
             seed,
+            plan: None,
             told,
             waits_in: None,
             at_signal: false,
@@ -72,9 +76,10 @@ impl Task {
     }
 
     pub(super) fn op(&self) -> Op {
-        match self.loan {
-            Some(loan) => Op::with_loan(self.seed, &self.told, loan.since),
-            None => Op::after(self.seed, &self.told),
+        match (self.plan, self.loan) {
+            (Some(plan), _) => plan.after(&self.told),
+            (None, Some(loan)) => Op::with_loan(self.seed, &self.told, loan.since),
+            (None, None) => Op::after(self.seed, &self.told),
         }
     }
 
