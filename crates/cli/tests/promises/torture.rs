@@ -6,6 +6,7 @@ mod apart;
 mod asks;
 mod births;
 mod cascades;
+mod cycles;
 mod executions;
 mod exits;
 mod fifos;

@@ -13,6 +13,7 @@ use surmise_testkit::{Outcome, skip, watchdog};
 
 use crate::Test;
 use crate::commits::{Restless, commit, has_python, no_leftovers};
+use crate::kills::{LOOKS_IN_VIEW, WAITS_IN_VIEW, waits_in_view};
 use crate::setting::{Roles, Setting, children, name_of};
 use crate::strike::{Census, Victim, strike};
 use crate::writer::{self, Listener};
@@ -34,6 +35,10 @@ pub const TESTS: &[Test] = &[
     ("a_task_that_is_traced_is_named_and_goes_on", traced),
     ("threads_that_fork_and_execute_are_committed", forking),
     ("an_outbox_without_room_resets_and_tells", full_disk),
+    (
+        "a_decision_that_nobody_can_hurry_keeps_no_commit_and_no_abort",
+        undecided,
+    ),
 ];
 
 /// A domain that runs in a thread of its own until its command ends.
@@ -352,4 +357,31 @@ fn full_disk(setting: &Setting) {
         .assert_stdout("wrote 1\n")
         .assert_stderr_contains("Connection reset by peer")
         .assert_stderr_contains("NotKept");
+}
+
+/// Its owner decides a minute later. Meanwhile the command waits in a call, or in the view, where it is deaf to all signals.
+fn undecided(setting: &Setting) {
+    let in_call = "test -e /usr; echo one > f; kill -0 $$; sleep 600";
+    for script in [in_call, WAITS_IN_VIEW] {
+        let words = ["--predict-late", "--", "sh", "-c", script];
+        let outcome = while_running(setting, &words, |roles| {
+            let place = |pid| fs::read_to_string(format!("/proc/{pid}/wchan")).unwrap_or_default();
+            let waits = |pid| place(pid).starts_with("seccomp_do_user") || waits_in_view(pid);
+            // Any call is heard for a moment.
+            let mut looks = 0;
+            watchdog::until("the command waits", watchdog::LIMIT, || {
+                looks = if waits(roles.command) { looks + 1 } else { 0 };
+                looks >= LOOKS_IN_VIEW
+            });
+            let census = Census::take(setting);
+            commit(setting)
+                .assert_code(1)
+                .assert_stderr_contains("is traced by another process");
+            assert_eq!(real(setting, "f"), "");
+            discard(setting);
+            census.end(setting);
+        });
+        outcome.assert_code(125);
+        assert!(setting.root().list().expect("list").is_empty());
+    }
 }

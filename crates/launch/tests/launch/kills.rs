@@ -141,17 +141,28 @@ fn undecided(setting: &Setting) {
     eprintln!("{lines} lines of user {} were decided", setting.user());
 }
 
+/// A file is cut that others have open: they would see it change.
+pub const WAITS_IN_VIEW: &str =
+    "test -e /usr; echo one >f; exec 3<f; sleep 600 & echo two >f; true";
+/// How often a process is seen to wait there until it waits for a decision: any request takes a moment.
+pub const LOOKS_IN_VIEW: usize = 100;
+
 /// A thread that waits in the view is deaf even to `SIGKILL`, and nobody decides any more.
 fn waiting(setting: &Setting) {
-    /// Others have the file open, and would see it change.
-    const SCRIPT: &str = "test -e /usr; echo one >f; exec 3<f; sleep 600 & echo two >f";
-    let words = ["--name", "t", "--predict-late", "--", "sh", "-c", SCRIPT];
+    let words = [
+        "--name",
+        "t",
+        "--predict-late",
+        "--",
+        "sh",
+        "-c",
+        WAITS_IN_VIEW,
+    ];
     thread::scope(|scope| {
         let running = scope.spawn(|| setting.run_by(&[], &words).seconds(30).outcome());
         let deadline = Instant::now() + watchdog::LIMIT;
-        // Any request takes a moment.
         let mut looks = 0;
-        while looks < 100 {
+        while looks < LOOKS_IN_VIEW {
             let init = Victim::Init.find(setting);
             let mut commands = init.map_or(Vec::new(), children).into_iter();
             looks = match commands.any(waits_in_view) {
@@ -209,7 +220,7 @@ fn task(setting: &Setting, is_victim: fn(char) -> bool) {
 }
 
 /// Whether a process waits for an answer of the view: no signal ends that.
-fn waits_in_view(process: i32) -> bool {
+pub fn waits_in_view(process: i32) -> bool {
     let wait = fs::read_to_string(format!("/proc/{process}/wchan"));
     wait.is_ok_and(|wait| wait == "request_wait_answer")
 }
