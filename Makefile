@@ -122,6 +122,9 @@ soak:
 		&& scripts/torture-programs --minutes 10 \
 		&& SURMISE_KILLS=200 cargo test --locked --package surmise-launch --test launch -- \
 			--test-threads 3 at_random \
+		&& SURMISE_BIRTHS=10000 cargo test --release --locked --package surmise --test promises -- \
+			--nocapture torture::kin \
+		&& SURMISE_SEEDS=10000 cargo test --release --locked --package surmise-supervisor --lib simulation \
 		&& SURMISE_STATES=2000 cargo test --release --locked --package surmise-sync --test order \
 		&& $(MAKE) soak-crash && $(MAKE) soak-rpc \
 		&& SURMISE_EVERY_STEP=1 cargo test --release --locked --package surmise-commit --test trees -- \

@@ -47,7 +47,7 @@ const PROGRAM: &str = r#"
     my ($steps, $bears) = @ARGV;
     sub note {
         my ($file, $line) = @_;
-        $file = "wrong.$file" unless -e '/etc/passwd';
+        $file = "wrong.$file" if grep { !-e } ('/etc/passwd') x 8;
         open my $log, '>>', $file or die;
         syswrite $log, "$line\n";
     }
