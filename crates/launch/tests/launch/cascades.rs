@@ -47,7 +47,7 @@ const PROGRAM: &str = r#"
     my ($steps, $bears) = @ARGV;
     sub note {
         my ($file, $line) = @_;
-        $file = "wrong.$file" if grep { !-e } ('/etc/passwd') x 8;
+        $file = "wrong.$file" if grep { !-e } ('/etc/passwd') x 4;
         open my $log, '>>', $file or die;
         syswrite $log, "$line\n";
     }
@@ -150,7 +150,8 @@ fn role(setting: &Setting, victim: Victim) {
         "{rounds} kills of {victim:?} in a cascade as user {}: longest end {longest:?}, {decided} steps decided",
         setting.user()
     ));
-    assert!(decided > 0, "nothing was ever decided");
+    // After few kills none need have come late enough.
+    assert!(rounds < 10 || decided > 0, "nothing was ever decided");
 }
 
 /// The domain goes on without it. If the task was one of the command's parts, the command ends the others.
@@ -185,7 +186,8 @@ fn task(setting: &Setting, is_victim: fn(char) -> bool) {
         "{kills} kills in a cascade as user {}: {decided} steps decided",
         setting.user()
     ));
-    assert!(kills > 0 && decided > 0, "nobody was there to be killed");
+    assert!(kills > 0, "nobody was there to be killed");
+    assert!(rounds < 10 || decided > 0, "nothing was ever decided");
 }
 
 fn run(setting: &Setting, seed: usize, steps: usize) -> Outcome {
