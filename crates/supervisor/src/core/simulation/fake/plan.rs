@@ -52,7 +52,8 @@ impl Plan {
                 continue;
             }
             let is_last = bears_first.is_none();
-            if !is_last && !(self.leaves_child && generation + 2 == GENERATIONS) {
+            let leaves_child = self.leaves_child && generation + 2 == GENERATIONS;
+            if !(is_last || leaves_child) {
                 let Some(collected) = told.next() else {
                     return Op::Wait;
                 };
@@ -76,7 +77,7 @@ enum Act {
     Bear,
 }
 
-/// How many births before it a task has that was told all this by a plan.
+/// How many ancestors a task has.
 pub(in crate::core::simulation) fn generation(state: &State, task: Pid) -> usize {
     let mut generation = 0;
     let mut parent = state.births.parent(task);
@@ -101,7 +102,7 @@ impl State {
             state.first_families = state.families.clone();
             state.first_sides.push((first, Sides::NONE));
             state.is_steady = true;
-            // Whoever reads the stream takes all.
+            // The reader of the stream takes all.
             state.room = usize::MAX;
         }
         shared
@@ -117,8 +118,8 @@ impl State {
         self.tasks[task].told.len()
     }
 
-    /// Whether the next calls of a task are the same for the family whenever it makes them: that is so for a program that it
-    /// executes, and for what it puts out.
+    /// Whether a task, when it had been told so much, executed a program or put something out: whether anything is decided right
+    /// after that hardly matters to its family.
     pub(in crate::core::simulation) fn matters_little(&self, task: Pid, at: usize) -> bool {
         let mut steps = self.steps.iter().rev();
         let step = steps.find(|step| step.task == task && step.at == at);
