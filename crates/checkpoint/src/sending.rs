@@ -1,4 +1,4 @@
-//! Signals that a process takes at once that stands still.
+//! Signals for a process that stands still, which it takes as it goes on.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use surmise_sys::ptrace::SignalInfo;
 
 use crate::halted::Halted;
 
-/// What becomes of a call in which a thread waits that is given a signal.
+/// What becomes of the call that a thread waits in when the thread is given a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interrupted {
     /// It begins after the handler.

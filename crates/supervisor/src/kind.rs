@@ -47,7 +47,7 @@ pub(crate) enum Kind {
     Signal,
     /// A signal that a process has taken though that may be undone.
     TakenSignal,
-    /// A signal that a process which depends on something undecided sends to another one.
+    /// A signal that a speculating process sends.
     SentSignal,
     /// The timer of a process, which sends it a signal.
     Timer,

@@ -85,28 +85,32 @@ impl Held {
             self.begin(instruction, ptrace::call::GETPID, [0; 6])?;
             self.finish()?;
         }
+        self.stop_later()?;
         loop {
             // What no mask keeps out could not be queued: it comes last.
-            let is_blocked = |held: &SignalInfo| ALL_SIGNALS & bit(held.number()) != 0;
-            let is_kept_out = |held: &SignalInfo| is_blocked(held) && held.number() != STOP;
+            let is_kept_out = |held: &SignalInfo| ALL_SIGNALS & bit(held.number()) != 0;
             let found = match self.signals.len() {
                 0 => return Ok(None),
                 1 => return Ok(self.signals.pop()),
                 _ => self.signals.iter().position(is_kept_out),
             };
             let Some(found) = found else {
-                return self.stop_and_trap();
+                return Ok(self.signals.pop());
             };
             let queued = self.signals.remove(found);
             self.put(instruction, &queued)?;
         }
     }
 
-    /// SIGSTOP and a SIGTRAP that somebody has sent. Who sent the first is nobody told, so it is sent again.
-    fn stop_and_trap(&mut self) -> io::Result<Option<SignalInfo>> {
-        rustix::process::kill_process(self.thread, Signal::STOP)?;
-        self.signals.retain(|held| held.number() != STOP);
-        Ok(self.signals.pop())
+    /// SIGSTOP comes after any other signal, which would wait in the kernel's queue until somebody has the process continue. No mask
+    /// keeps it out, and who sent it is nobody told: so it is sent again.
+    fn stop_later(&mut self) -> io::Result<()> {
+        let is_stop = |held: &SignalInfo| held.number() == STOP;
+        if self.signals.len() > 1 && self.signals.iter().any(is_stop) {
+            rustix::process::kill_process(self.thread, Signal::STOP)?;
+            self.signals.retain(|held| !is_stop(held));
+        }
+        Ok(())
     }
 
     /// Has it end by a call, of which the process notices nothing else. Returns what was sent to it, and to its process if

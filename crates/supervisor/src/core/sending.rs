@@ -3,13 +3,15 @@
 //! The receiver takes the signal at once, or the sender waits until all is decided. At that moment both come to depend on the same,
 //! each with an image of before. So no signal waits that may be undone: another one of its number would be lost in it.
 //!
-//! A call that only asks whether a signal could be sent finds the receiver there, on whose birth the caller depends then.
+//! A call that only asks whether a signal could be sent finds the receiver there. So the caller depends on all that the receiver
+//! depends on, its birth among that.
 
 use std::time::Instant;
 
 use rustix::process::Pid;
 use surmise_checkpoint::Interrupted;
 use surmise_engine::{ObjectId, TaskId};
+use surmise_syscalls::Syscall;
 
 use super::Core;
 use super::imaging::Gained;
@@ -216,15 +218,17 @@ impl<W: World> Core<W> {
             _ => return Ok(None),
         };
         let sleeps = self.waits.have_sleeper(process) || self.sleeps_for_child(process, &call)?;
+        // The kernel has them fail only if nothing is ready, which is known of those that sleep.
+        let never_ready = matches!(call.name(), Syscall::Pause | Syscall::RtSigsuspend);
         Ok(match mask_of(&call) {
-            Some(_) => {
+            Some(_) if sleeps || never_ready => {
                 let is_meant = self.world.is_interrupted_by(&call, number);
                 let is_meant = is_meant.map_err(fail("look at a call"))?;
                 is_meant.then_some(Interrupted::Fails)
             }
             None if sleeps => Some(Interrupted::MayBeginAgain),
             // As if the signal had come a moment before the call.
-            None => {
+            _ => {
                 let is_new = self.waits.have_just_heard(call.thread());
                 is_new.then_some(Interrupted::NotBegun)
             }

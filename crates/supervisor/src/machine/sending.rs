@@ -1,4 +1,4 @@
-//! Signals that processes send which depend on something undecided.
+//! Signals that speculating processes send.
 
 use std::io;
 
@@ -69,8 +69,8 @@ impl Sends<Supervised, Checkpoint> for Machine {
             return Ok(false);
         };
         process.answer_by(call, others, &mut self.door, |halted, _, _| {
-            // It is answered, so it does not fail.
-            let is_open = halted.is_open_to(number)?;
+            // It is answered, so it does not fail. One that was killed takes none.
+            let is_open = unless_numbered(halted.is_open_to(number))?.unwrap_or(false);
             if is_open {
                 halted.interrupt(info, Interrupted::NotBegun)?;
             }

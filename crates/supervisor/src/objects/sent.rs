@@ -1,4 +1,4 @@
-//! Signals that processes send which depend on something undecided.
+//! Signals that speculating processes send.
 //!
 //! A signal is an object. Its sender and its receiver modify and observe it at one moment, so from then on both depend on the same. The
 //! receiver takes the signal at that moment. So any rollback that reaches behind it for one of both does so for both. That restores

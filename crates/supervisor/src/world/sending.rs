@@ -1,4 +1,4 @@
-//! Signals that processes send which depend on something undecided.
+//! Signals that speculating processes send.
 
 use std::io;
 

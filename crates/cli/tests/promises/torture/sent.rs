@@ -1,4 +1,4 @@
-//! S31: signals that processes send which depend on something undecided.
+//! S31: signals that speculating processes send.
 
 use super::right::waits_in;
 use super::undone::prints;

@@ -91,13 +91,13 @@ fn is_near(one: Pid, other: Pid) -> bool {
 /// Whether a process would take a signal at once, as far as is seen while it runs. A caller that only asks finds the process there.
 fn would_take(to: Pid, signal: u32) -> io::Result<bool> {
     let status = Status::of(to)?;
+    if signal == 0 {
+        return Ok(!matches!(status.state(), None | Some('Z' | 'X')));
+    }
     // One whose job is stopped takes a signal only when it goes on.
     let runs = !matches!(status.state(), None | Some('T' | 'Z' | 'X'));
     if status.threads() != 1 || !runs {
         return Ok(false);
-    }
-    if signal == 0 {
-        return Ok(true);
     }
     let is_noticed = status.catches_number(signal) || status.ignores_number(signal);
     let is_at_once = !status.blocks_number(signal) && !status.has_waiting(signal);

@@ -102,10 +102,7 @@ impl Op {
         let place = (hash >> 32) as usize % FILES;
         // In some schedules most of what is written and read inside is by a connection.
         let by_connection = seed & 16 != 0 && hash & (3 << 56) != 0;
-        let queue = match hash & (1 << 58) {
-            0 => Queue::First,
-            _ => Queue::Second,
-        };
+        let queue = queue_of(hash);
         let kind = match hash / 16 % 32 {
             // In some schedules there is nothing but files, output and children.
             11..=14 | 18 if seed.is_multiple_of(2) => hash / 1024 % 11,
@@ -134,7 +131,7 @@ impl Op {
             8..=10 => Self::Put((hash >> 40) as u8),
             11 | 12 => Self::Take,
             13 => Self::Poll,
-            14..=16 if seed & 32 != 0 => Self::Kick(receiver(hash)),
+            14..=16 if seed & 32 != 0 && hash & (1 << 57) != 0 => Self::Kick(receiver(hash)),
             14 if hash & (3 << 60) != 0 => Self::Arm,
             14 => Self::Sync,
             15 | 16 => Self::Wait,
@@ -201,6 +198,13 @@ impl Op {
             | Self::Regain
             | Self::Signal(_) => Syscall::Exit,
         })
+    }
+}
+
+fn queue_of(hash: u64) -> Queue {
+    match hash & (1 << 58) {
+        0 => Queue::First,
+        _ => Queue::Second,
     }
 }
 
