@@ -73,6 +73,8 @@ pub(crate) struct Core<W: World> {
     foreseen: Option<bool>,
     /// Of the call that is attended to: whether it sleeps until a child ends, if that was found out just before.
     sleeps: Option<bool>,
+    /// Of the call that is attended to: whether an object was left out of its way because its process is a member.
+    is_spared: bool,
     /// How many checkpoints there have been.
     checkpoints: u64,
     /// Whether a member may have come to depend on nothing.
@@ -101,6 +103,7 @@ impl<W: World> Core<W> {
             hung_up: Vec::new(),
             foreseen: None,
             sleeps: None,
+            is_spared: false,
             checkpoints: 0,
             may_dismiss: false,
             stats: Counters::default(),

@@ -41,6 +41,8 @@ pub(crate) struct Obstacle {
     pub(crate) object: ObjectId,
     /// Whether the caller may go on when it depends on the same; else it waits until the object depends on nothing.
     pub(crate) may_depend: bool,
+    /// Whether the call of a process that depends on something itself leaves the object alone: it is recorded what that does.
+    pub(crate) spares_members: bool,
 }
 
 /// One kind of object. Kinds know nothing of each other, and nothing of what depends on what: the engine does.

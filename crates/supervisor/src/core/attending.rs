@@ -54,6 +54,7 @@ impl<W: World> Core<W> {
         let call = &asked.call;
         self.foreseen = self.take_foreseen(call);
         self.sleeps = None;
+        self.is_spared = false;
         match self.obstacle(call)? {
             Way::Clear => {}
             Way::Again => return Ok(()),
@@ -82,6 +83,11 @@ impl<W: World> Core<W> {
             return Ok(());
         }
         match self.member_of(call.thread()) {
+            // What has spared it is in its way by now.
+            member if self.is_spared && !self.is_bound(member)? => {
+                self.waits.add(Item::Call(asked));
+                Ok(())
+            }
             Some(process) if self.only_stays(process)? => self.pass_or_lend(process, &asked),
             Some(process) if self.hold_exit(process, &asked)? => Ok(()),
             Some(process) => self.track(process, &asked, foreseen),
@@ -97,8 +103,13 @@ impl<W: World> Core<W> {
             if let Some(process) = caller {
                 self.look_at_files(process, call)?;
             }
+            let is_bound = self.is_bound(self.member_of(call.thread()))?;
             for (obstacle, kind) in self.objects.obstacles(&self.world, caller, call) {
                 let object = obstacle.object;
+                if obstacle.spares_members && is_bound {
+                    self.is_spared = true;
+                    continue;
+                }
                 let gained = match caller {
                     Some(process) if obstacle.may_depend => self.gain(process, call, object)?,
                     _ => Gained::Refused,
@@ -124,6 +135,16 @@ impl<W: World> Core<W> {
             Way::Clear => self.at_shut_pipe(call),
             way => Ok(way),
         }
+    }
+
+    /// Whether a process depends on something undecided: then it is recorded what that does.
+    fn is_bound(&self, process: Option<Pid>) -> Result<bool, SupervisorError> {
+        let member = process.and_then(|process| self.members.get(&process));
+        let Some(member) = member else {
+            return Ok(false);
+        };
+        let speculates = self.engine.speculates(Node::Task(member.task));
+        speculates.map_err(refused("look at a task"))
     }
 
     /// Looks up what of the view a call touches, where something there is undecided or would be.

@@ -124,6 +124,14 @@ impl Piping<Conduit> for Machine {
         Self::reached(process, call, touched, place)
     }
 
+    fn is_connection(&self, pipe: &Conduit) -> bool {
+        matches!(pipe, Conduit::Connection(..))
+    }
+
+    fn only_puts(&self, call: &Call) -> bool {
+        matches!(call.name(), Syscall::Write | Syscall::Writev)
+    }
+
     fn is_tracked_on_pipe(&self, call: &Call) -> bool {
         let is_moved = matches!(
             call.name(),

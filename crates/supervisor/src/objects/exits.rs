@@ -315,6 +315,7 @@ impl<W: World> ObjectKind<W> for Exits {
         let found = held.map(|(&object, _)| Obstacle {
             object,
             may_depend: false,
+            spares_members: false,
         });
         found.collect()
     }

@@ -365,6 +365,7 @@ impl<W: World> ObjectKind<W> for ViewFiles {
             .map(|mark| Obstacle {
                 object: mark.object(),
                 may_depend: true,
+                spares_members: false,
             })
             .collect()
     }

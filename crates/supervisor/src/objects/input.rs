@@ -287,6 +287,7 @@ impl<W: World> ObjectKind<W> for Inputs<W> {
             object: input.object,
             // What is read there comes after what others were given, who may have been given it wrongly.
             may_depend: is_read && place.is_some(),
+            spares_members: false,
         });
         concerned.collect()
     }

@@ -1,8 +1,12 @@
 //! Pipes and connections inside the domain: what a task takes out or puts in while something is undecided really happens.
 //!
 //! So whatever others see of the pipe is true, be it that there is something to be read. A rollback puts the bytes back in front
-//! that were taken, and cuts those off the end that were put in, the newest act first. Each act is a modification of the pipe
-//! that also observes the pipe: a task depends on all acts of others before its own. A thread that is in a call on the pipe already
+//! that were taken, and cuts those off the end that were put in, the newest act first.
+//!
+//! A pipe is two objects: what was put in, and what was taken out. Each act is a modification of one of them that also observes that
+//! object; who takes bytes observes both. So a reader depends on all acts of others before its own, and a writer on what others have
+//! put in, but not on what was taken: that changes the front, and what is put in the end. There is room for both, or the writer
+//! waits. A thread that is in a call on the pipe already
 //! is made to come past that call before the first act, and later calls are heard. So each task that has touched the pipe since
 //! an act is rolled back with that act.
 //!
@@ -17,6 +21,7 @@
 use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
 use std::io;
+use std::iter;
 
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -83,9 +88,12 @@ pub(crate) struct Pipes<W: World> {
 #[derive(Debug)]
 struct Pipe<W: World> {
     pipe: W::Pipe,
-    object: ObjectId,
-    /// The acts that are undecided, in order.
-    acts: VecDeque<(UndoId, Act)>,
+    /// What was put in, and what was taken out: one object of a connection.
+    puts: ObjectId,
+    takes: ObjectId,
+    /// The acts that are undecided, each kind in order.
+    put: VecDeque<(UndoId, Queue, usize)>,
+    taken: VecDeque<(UndoId, Queue, Vec<u8>)>,
 }
 
 /// What was done to a pipe.
@@ -157,7 +165,7 @@ impl<W: World> Pipes<W> {
             return Ok(Some(Did::Wait));
         }
         let answer = Answer::Value(bytes.len().cast_signed() as i64);
-        let object = self.note((place, pipe), record, Act::Took(queue, bytes));
+        let object = self.note(world, (place, pipe), record, Act::Took(queue, bytes));
         Ok(Some(Did::Accesses { object, answer }))
     }
 
@@ -188,7 +196,7 @@ impl<W: World> Pipes<W> {
             return Ok(Did::Wait);
         }
         let answer = Answer::Value(bytes.len().cast_signed() as i64);
-        let object = self.note((place, pipe), record, Act::Put(queue, bytes.len()));
+        let object = self.note(world, (place, pipe), record, Act::Put(queue, bytes.len()));
         Ok(Did::Accesses { object, answer })
     }
 
@@ -237,9 +245,14 @@ impl<W: World> Pipes<W> {
 
     /// The FIFOs on which an act is undecided.
     pub(crate) fn fifos(&self, world: &W) -> Vec<(ObjectId, Target)> {
-        let open = self.open.values();
-        let fifos = open.filter_map(|pipe| Some((pipe.object, world.fifo(&pipe.pipe)?)));
-        fifos.collect()
+        let mut fifos = Vec::new();
+        for pipe in self.open.values() {
+            if let Some(target) = world.fifo(&pipe.pipe) {
+                let undecided = pipe.undecided();
+                fifos.extend(undecided.map(|object| (object, target.clone())));
+            }
+        }
+        fifos
     }
 
     /// How many bytes may have to be put back into a queue. No more are kept than have room there.
@@ -247,19 +260,43 @@ impl<W: World> Pipes<W> {
         self.open.get(&place).map_or(0, |pipe| pipe.taken(queue))
     }
 
-    fn note(&mut self, (place, pipe): (Place, W::Pipe), record: UndoId, act: Act) -> ObjectId {
+    fn note(
+        &mut self,
+        world: &W,
+        (place, pipe): (Place, W::Pipe),
+        record: UndoId,
+        act: Act,
+    ) -> ObjectId {
         let opened = &mut self.opened;
-        let pipe = self.open.entry(place).or_insert_with(|| {
+        let mut object = || {
             *opened += 1;
+            ObjectId(numbers::PIPES + *opened)
+        };
+        let pipe = self.open.entry(place).or_insert_with(|| {
+            let puts = object();
+            let takes = match world.is_connection(&pipe) {
+                true => puts,
+                false => object(),
+            };
             Pipe {
                 pipe,
-                object: ObjectId(numbers::PIPES + *opened),
-                acts: VecDeque::new(),
+                puts,
+                takes,
+                put: VecDeque::new(),
+                taken: VecDeque::new(),
             }
         });
-        pipe.acts.push_back((record, act));
         self.places.insert(record, place);
-        pipe.object
+        match act {
+            Act::Took(queue, bytes) => {
+                pipe.taken.push_back((record, queue, bytes));
+                pipe.takes
+            }
+            Act::Put(queue, length) => {
+                pipe.put.push_back((record, queue, length));
+                pipe.puts
+            }
+        }
     }
 
     fn of(&mut self, record: UndoId) -> io::Result<(Place, &mut Pipe<W>)> {
@@ -272,9 +309,9 @@ impl<W: World> Pipes<W> {
 
     fn close_if_idle(&mut self, place: Place) {
         if let Entry::Occupied(pipe) = self.open.entry(place)
-            && pipe.get().acts.is_empty()
+            && pipe.get().is_idle()
         {
-            self.idle.push(pipe.remove().object);
+            self.idle.extend(pipe.remove().objects());
         }
     }
 }
@@ -296,23 +333,40 @@ fn unless_short<T>(done: io::Result<T>) -> io::Result<Option<T>> {
 
 impl<W: World> Pipe<W> {
     fn taken(&self, queue: Queue) -> usize {
-        let taken = self.acts.iter().map(|(_, act)| match act {
-            Act::Took(of, bytes) if *of == queue => bytes.len(),
-            Act::Took(..) | Act::Put(..) => 0,
-        });
-        taken.sum()
+        let taken = self.taken.iter().filter(|(_, of, _)| *of == queue);
+        taken.map(|(.., bytes)| bytes.len()).sum()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.put.is_empty() && self.taken.is_empty()
+    }
+
+    /// The objects that acts are undecided on.
+    fn undecided(&self) -> impl Iterator<Item = ObjectId> + use<W> {
+        let puts = (!self.put.is_empty()).then_some(self.puts);
+        let takes = (!self.taken.is_empty()).then_some(self.takes);
+        puts.into_iter()
+            .chain(takes.filter(|takes| puts != Some(*takes)))
+    }
+
+    /// Both, or the one that stands for both.
+    fn objects(&self) -> impl Iterator<Item = ObjectId> + use<W> {
+        let takes = Some(self.takes).filter(|takes| *takes != self.puts);
+        iter::once(self.puts).chain(takes)
     }
 }
 
 impl<W: World> Pipes<W> {
     fn undo_one(&mut self, world: &mut W, record: UndoId) -> io::Result<()> {
         let (place, pipe) = self.of(record)?;
-        match pipe.acts.pop_back() {
-            Some((newest, Act::Took(queue, bytes))) if newest == record => {
-                world.put_back((&pipe.pipe, queue), &bytes, 0)?;
+        match (pipe.taken.back(), pipe.put.back()) {
+            (Some((newest, queue, bytes)), _) if *newest == record => {
+                world.put_back((&pipe.pipe, *queue), bytes, 0)?;
+                pipe.taken.pop_back();
             }
-            Some((newest, Act::Put(queue, length))) if newest == record => {
-                world.put_back((&pipe.pipe, queue), &[], length)?;
+            (_, Some((newest, queue, length))) if *newest == record => {
+                world.put_back((&pipe.pipe, *queue), &[], *length)?;
+                pipe.put.pop_back();
             }
             _ => return Err(bug("an act on a pipe is undone that is not the newest")),
         }
@@ -322,8 +376,9 @@ impl<W: World> Pipes<W> {
 
     fn release_one(&mut self, record: UndoId) -> io::Result<()> {
         let (place, pipe) = self.of(record)?;
-        match pipe.acts.pop_front() {
-            Some((oldest, _)) if oldest == record => {}
+        match (pipe.taken.front(), pipe.put.front()) {
+            (Some((oldest, ..)), _) if *oldest == record => drop(pipe.taken.pop_front()),
+            (_, Some((oldest, ..))) if *oldest == record => drop(pipe.put.pop_front()),
             _ => return Err(bug("an act on a pipe stays that is not the oldest")),
         }
         self.close_if_idle(place);
@@ -365,9 +420,14 @@ impl<W: World> ObjectKind<W> for Pipes<W> {
             None => caller.is_none_or(|caller| world.may_touch(caller, call, **at)),
         });
         let may_depend = world.is_tracked_on_pipe(call);
-        let concerned = concerned.map(|(_, pipe)| Obstacle {
-            object: pipe.object,
-            may_depend,
+        let only_puts = world.only_puts(call);
+        let concerned = concerned.flat_map(|(_, pipe)| {
+            let puts = pipe.puts;
+            pipe.undecided().map(move |object| Obstacle {
+                object,
+                may_depend,
+                spares_members: only_puts && object != puts,
+            })
         });
         concerned.collect()
     }

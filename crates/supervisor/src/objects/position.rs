@@ -254,6 +254,7 @@ impl<W: World> ObjectKind<W> for Positions<W> {
         let concerned = concerned.map(|one| Obstacle {
             object: one.object,
             may_depend: true,
+            spares_members: false,
         });
         concerned.collect()
     }

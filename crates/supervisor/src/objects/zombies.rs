@@ -111,6 +111,7 @@ impl<W: World> ObjectKind<W> for Zombies {
         let found = found.map(|(&object, _)| Obstacle {
             object,
             may_depend: false,
+            spares_members: false,
         });
         found.collect()
     }

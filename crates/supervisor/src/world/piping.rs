@@ -42,6 +42,12 @@ pub(crate) trait Piping<P> {
     /// What of the caller's pipes and connections a call may touch in any way.
     fn touches_pipe(&self, process: Option<Pid>, call: &Call) -> Look;
 
+    /// Whether it is a connection.
+    fn is_connection(&self, pipe: &P) -> bool;
+
+    /// Whether a call does nothing to a pipe but put bytes in.
+    fn only_puts(&self, call: &Call) -> bool;
+
     /// Whether a call on a pipe or connection is one that kinds of object take part in.
     fn is_tracked_on_pipe(&self, call: &Call) -> bool;
 

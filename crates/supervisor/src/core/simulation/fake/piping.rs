@@ -102,6 +102,14 @@ impl Piping<Conduit> for Fake {
         Look::At { place, is_read }
     }
 
+    fn is_connection(&self, pipe: &Conduit) -> bool {
+        *pipe == Conduit::Connection
+    }
+
+    fn only_puts(&self, call: &Call) -> bool {
+        matches!(self.0.borrow().op_of(call), Op::Send(_))
+    }
+
     fn is_tracked_on_pipe(&self, call: &Call) -> bool {
         matches!(
             self.0.borrow().op_of(call),

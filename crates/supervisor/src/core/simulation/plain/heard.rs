@@ -18,7 +18,9 @@ pub(super) struct Heard {
     files: [BTreeSet<usize>; 2 * FILES],
     position: BTreeSet<usize>,
     pipe: BTreeSet<usize>,
-    inner: BTreeSet<usize>,
+    /// From those that have written to the pipe inside, and from those that have read there.
+    puts: BTreeSet<usize>,
+    takes: BTreeSet<usize>,
     line: [BTreeSet<usize>; 2],
     /// By the number of a signal that a task has sent.
     kicks: BTreeMap<i64, BTreeSet<usize>>,
@@ -70,18 +72,39 @@ impl Heard {
             }
             _ => {}
         }
+        if step.told != NO_END {
+            self.hear_by_pipe(step);
+        }
         let object = match step.op {
             Op::Move => &mut self.position,
             Op::Take | Op::Poll => &mut self.pipe,
-            Op::Send(_) | Op::Receive | Op::Ask if step.told != NO_END => &mut self.inner,
             _ => return,
         };
         let task = self.tasks.entry(number(step.task)).or_default();
         task.extend(object.iter());
-        // At the end of the pipe, or where it is empty, there is nothing to take: who finds that leaves nothing there.
-        let finds_nothing = step.op == Op::Receive && [END, NOTHING].contains(&step.told);
-        if !finds_nothing && matches!(step.op, Op::Move | Op::Take | Op::Send(_) | Op::Receive) {
+        if step.op != Op::Poll {
             object.extend(task.iter());
+        }
+    }
+
+    /// A task does something with the pipe inside, of which it has an end.
+    fn hear_by_pipe(&mut self, step: &Step) {
+        let task = self.tasks.entry(number(step.task)).or_default();
+        match step.op {
+            // Who writes there learns nothing of those who have read.
+            Op::Send(_) => {
+                task.extend(self.puts.iter());
+                self.puts.extend(task.iter());
+            }
+            Op::Receive | Op::Ask => {
+                task.extend(self.puts.iter());
+                task.extend(self.takes.iter());
+            }
+            _ => return,
+        }
+        // At the end of the pipe, or where it is empty, there is nothing to take: who finds that leaves nothing there.
+        if step.op == Op::Receive && ![END, NOTHING].contains(&step.told) {
+            self.takes.extend(task.iter());
         }
     }
 }
