@@ -14,7 +14,7 @@ use crate::call::Call;
 use crate::error::{SupervisorError, fail};
 use crate::kind::Kind;
 use crate::objects::files::Target;
-use crate::world::{Claim, World};
+use crate::world::{Claim, Still, World};
 
 impl<W: World> Core<W> {
     /// What a call finds before it that executes a file, or opens one for writing.
@@ -26,10 +26,7 @@ impl<W: World> Core<W> {
         let Some(claim) = claim.filter(|_| self.objects.files.log().is_some()) else {
             return Ok(Way::Clear);
         };
-        for member in self.members.values() {
-            let gone = self.world.await_discarded(&member.process);
-            gone.map_err(fail("wait for what is discarded"))?;
-        }
+        self.await_discarded()?;
         let still = self.still();
         let standing: Vec<_> = still.iter().map(|(still, _)| *still).collect();
         let denied = self.world.denied(claim, &standing);
@@ -40,17 +37,38 @@ impl<W: World> Core<W> {
         let files = &self.objects.files;
         let keepers = files.keepers(&self.world, process, call, &denied);
         let keepers: Vec<Pid> = keepers.map_err(fail("look up what a call touches"))?;
-        for (one, keeper) in &still {
-            if keepers.contains(&one.process)
-                && let Some(node) = self.holds_on(*keeper)?
-            {
-                return Ok(Way::Barred(node, Kind::Program));
-            }
+        if let Some(node) = self.first_to_hold_on(&still, &keepers)? {
+            return Ok(Way::Barred(node, Kind::Program));
         }
         if claim == Claim::Executes {
             return self.at_moved_file(process, call);
         }
         Ok(Way::Clear)
+    }
+
+    /// Returns when no process has anything open any more whose image was discarded.
+    pub(super) fn await_discarded(&self) -> Result<(), SupervisorError> {
+        for member in self.members.values() {
+            let gone = self.world.await_discarded(&member.process);
+            gone.map_err(fail("wait for what is discarded"))?;
+        }
+        Ok(())
+    }
+
+    /// What to wait for until the first of the keepers has closed its files that are among these processes.
+    pub(super) fn first_to_hold_on(
+        &self,
+        still: &[(Still, Keeper)],
+        keepers: &[Pid],
+    ) -> Result<Option<Node>, SupervisorError> {
+        for (one, keeper) in still {
+            if keepers.contains(&one.process)
+                && let Some(node) = self.holds_on(*keeper)?
+            {
+                return Ok(Some(node));
+            }
+        }
+        Ok(None)
     }
 
     /// What to wait for until a keeper has closed its files.

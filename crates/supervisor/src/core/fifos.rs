@@ -3,8 +3,8 @@
 //! Opening a FIFO tells whether anybody has the other side open: the call waits for that, or fails. A process that depends on
 //! something undecided opens none. So a process that is restored has no end that its image has not. But an image, or a process that
 //! stands still at its exit, has ends open that its process may have closed. And the supervisor has both sides open of a FIFO on which
-//! an act is undecided. But for speculation those would not be there. So while one of them may be all that has a side open, a
-//! call that opens the FIFO waits, also if its process depends on nothing.
+//! an act is undecided. Without speculation these ends would not exist. So a call that opens the FIFO waits while one of them may be
+//! the only one on its side, also if its process depends on nothing.
 
 use surmise_engine::Node;
 
@@ -21,12 +21,13 @@ impl<W: World> Core<W> {
         if self.objects.files.log().is_none() || !self.world.may_open_fifo(call) {
             return Ok(Way::Clear);
         }
+        self.await_discarded()?;
         let still = self.still();
         let standing: Vec<_> = still.iter().map(|(still, _)| *still).collect();
         let kept = self.world.kept_fifos(&standing);
         let kept = kept.map_err(fail("look who has a FIFO open"))?;
         let held = self.objects.pipes.fifos(&self.world);
-        // Most calls open none, which only the view knows.
+        // Only the view knows what a path leads to: it is not asked in vain.
         if kept.is_empty() && held.is_empty() {
             return Ok(Way::Clear);
         }
@@ -41,13 +42,7 @@ impl<W: World> Core<W> {
         if let Some(&object) = objects.first() {
             return Ok(Way::Barred(Node::Object(object), Kind::Pipe));
         }
-        for (one, keeper) in &still {
-            if keepers.contains(&one.process)
-                && let Some(node) = self.undecided(*keeper)?
-            {
-                return Ok(Way::Barred(node, Kind::ShutPipe));
-            }
-        }
-        Ok(Way::Clear)
+        let node = self.first_to_hold_on(&still, &keepers)?;
+        Ok(node.map_or(Way::Clear, |node| Way::Barred(node, Kind::ShutPipe)))
     }
 }

@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll};
 use rustix::fs::{FileType, OFlags};
 use rustix::io::{Errno, ioctl_fionread};
 use rustix::pipe::{
-    PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, tee,
+    PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice, tee,
 };
 use rustix::process::Pid;
 use surmise_linux::proc::{Entry, Opened};
@@ -105,7 +105,7 @@ impl Fifo {
         if unread == 0 {
             return Ok(match self.has_writers {
                 true => Taken::Nothing,
-                // If this program holds an end for writing, that is not known.
+                // While this program holds an end for writing, the kernel does not tell whether others do.
                 false if has_ended(reader)? => Taken::End,
                 false => Taken::Unmovable,
             });
@@ -131,7 +131,7 @@ impl Fifo {
         if !can_hold(writer, unread + reserved + bytes.len())? {
             return Ok(false);
         }
-        // One piece has room where anything can be written. Else pieces may have few bytes each, until they are written anew.
+        // One piece has room where anything can be written. Else pieces may be nearly empty: written anew, they are full.
         if bytes.len() > PIECE || !is_writable(writer)? {
             self.restore(&[], 0)?;
             let pieces = unread.div_ceil(PIECE) + bytes.len().div_ceil(PIECE);
@@ -207,13 +207,27 @@ fn is_writable(writer: &OwnedFd) -> io::Result<bool> {
     Ok(events[0].revents().contains(PollFlags::OUT))
 }
 
+/// Reads what there is. A read by the open file itself might wait for ever, were it wrong that nobody else reads; a splice never does.
 fn read(reader: &OwnedFd, bytes: &mut [u8]) -> io::Result<usize> {
-    loop {
-        match rustix::io::read(reader, &mut *bytes) {
+    let (out, scratch) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+    let mut filled = 0;
+    while filled < bytes.len() {
+        let left = &mut bytes[filled..];
+        match splice(
+            reader,
+            None,
+            &scratch,
+            None,
+            left.len(),
+            SpliceFlags::NONBLOCK,
+        ) {
+            Ok(0) | Err(Errno::AGAIN) => break,
+            Ok(moved) => filled += rustix::io::read(&out, &mut left[..moved])?,
             Err(Errno::INTR) => {}
-            read => return Ok(read?),
+            Err(errno) => return Err(errno.into()),
         }
     }
+    Ok(filled)
 }
 
 /// Writes bytes that have room.

@@ -2,12 +2,9 @@
 
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
-use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::OFlags;
-use rustix::process::{Pid, PidfdFlags};
-use surmise_linux::proc::Status;
+use rustix::process::Pid;
 use surmise_syscalls::Syscall;
 
 use super::conduit::Conduit;
@@ -23,8 +20,6 @@ use crate::objects::files::Target;
 use crate::objects::pipe::Queue;
 use crate::world::{Fifos, Found, Still};
 
-/// How long a process that held an image, and was killed, may take to end.
-const ENDING_MAX: Duration = Duration::from_secs(1);
 /// How often the processes are looked for.
 const LOOKS_MAX: usize = 100;
 
@@ -68,17 +63,7 @@ impl Fifos<Conduit> for Machine {
 }
 
 impl Holders {
-    /// An image is about to be taken.
-    pub(super) fn note_image(&mut self) {
-        self.may_linger = true;
-    }
-
     fn kept_fifos(&mut self, still: &[Still], seen: &Seen) -> io::Result<Vec<(Pid, Target)>> {
-        if still.is_empty() && !self.may_linger {
-            return Ok(Vec::new());
-        }
-        await_killed(still, seen)?;
-        self.may_linger = !still.is_empty();
         self.forget_others(still);
         let mut known: Vec<(End, Open)> = Vec::new();
         let mut found = Vec::new();
@@ -179,40 +164,6 @@ fn processes(seen: &Seen) -> io::Result<Vec<Pid>> {
     Ok(Vec::new())
 }
 
-/// Returns when no process that held an image has anything open any more, but for those that do so still. One whose end tells
-/// nobody may also be a task's child, which goes on.
-fn await_killed(still: &[Still], seen: &Seen) -> io::Result<()> {
-    for process in processes(seen)? {
-        if still.iter().any(|one| one.process == process)
-            || tells_by_signal(process).unwrap_or(true)
-            || ends_of(process, seen).is_ok_and(|ends| ends.is_empty())
-        {
-            continue;
-        }
-        let Ok(pidfd) = rustix::process::pidfd_open(process, PidfdFlags::empty()) else {
-            continue;
-        };
-        let begun = Instant::now();
-        while is_tracee(process) && begun.elapsed() < ENDING_MAX {
-            let mut ended = [PollFd::new(&pidfd, PollFlags::IN)];
-            let pause = Timespec {
-                tv_sec: 0,
-                tv_nsec: 1_000_000,
-            };
-            rustix::event::poll(&mut ended, Some(&pause))?;
-            if !ended[0].revents().is_empty() {
-                break;
-            }
-        }
-    }
-    Ok(())
-}
-
-fn is_tracee(process: Pid) -> bool {
-    let own = Some(rustix::process::getpid());
-    Status::of(process).is_ok_and(|status| status.tracer() == own)
-}
-
 impl Learnt {
     /// The queue of bytes of the FIFO of the view that a descriptor leads to.
     pub(super) fn fifo(
@@ -226,7 +177,7 @@ impl Learnt {
             return Ok(None);
         };
         let (reads, writes) = fifo::sides(&reached.file)?;
-        if seen.has_odd_pipes() || !(if is_write { writes } else { reads }) {
+        if seen.has_odd_fifos() || !(if is_write { writes } else { reads }) {
             return Ok(None);
         }
         let waits = !rustix::fs::fcntl_getfl(&reached.file)?.contains(OFlags::NONBLOCK);
@@ -285,6 +236,7 @@ impl Learnt {
 mod tests {
     use std::os::fd::AsRawFd;
     use std::process::{Child, Command, Stdio};
+    use std::time::{Duration, Instant};
 
     use rustix::fs::{CWD, Mode, mkfifoat, open};
     use surmise_linux::proc::{self, Opened};

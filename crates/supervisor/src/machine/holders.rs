@@ -32,8 +32,6 @@ pub(super) struct Holders {
     knows_fifos: bool,
     /// By which descriptor of which process each end was seen to be open last.
     pub(super) witnesses: HashMap<End, (Pid, RawFd)>,
-    /// Whether a process may be there still that held an image.
-    pub(super) may_linger: bool,
 }
 
 /// Whether an end is open in a process that may execute something.
@@ -110,7 +108,7 @@ impl Holders {
             let is_told = is_read || readiness::asks(call.name()) && end.side == Side::Reading;
             found.push(Shut {
                 keepers,
-                is_end: is_told && open == Open::No && !seen.has_odd_pipes(),
+                is_end: is_told && open == Open::No && !opposite.is_odd(seen),
                 place,
             });
         }
@@ -246,9 +244,12 @@ fn ends_touched(
     Ok(ends)
 }
 
-/// Whether a descriptor leads to a FIFO, as far as a process' first thread is asked.
+/// Whether a descriptor leads to a FIFO.
 fn meets_fifo(thread: Pid, number: u64, seen: &Seen) -> io::Result<bool> {
-    let reached = unless_out_of_reach(task::reached(thread, number), None)?;
+    let Some(process) = task::process_of(thread)? else {
+        return Ok(false);
+    };
+    let reached = unless_out_of_reach(task::reached(process, number), None)?;
     let inode = reached.map(|reached| fifo::inode(&reached, seen));
     Ok(inode.transpose()?.flatten().is_some())
 }

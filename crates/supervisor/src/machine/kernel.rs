@@ -198,9 +198,6 @@ impl World for Machine {
         guess: (&Guess, Option<Change>),
         others: &[PendingCall],
     ) -> io::Result<Imaged<Checkpoint>> {
-        if let Some(learnt) = &mut self.learnt {
-            learnt.holders.note_image();
-        }
         process.take_image(call, guess, others, &mut self.door)
     }
 

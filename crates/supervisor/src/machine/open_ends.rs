@@ -41,6 +41,14 @@ impl End {
         };
         Self { side, ..self }
     }
+
+    /// Whether it is not known what the pipe's ends tell, or who has them.
+    pub(super) fn is_odd(self, seen: &Seen) -> bool {
+        match self.pipe {
+            Pipe::Nameless(_) => seen.has_odd_pipes(),
+            Pipe::Named(_) => seen.has_odd_fifos(),
+        }
+    }
 }
 
 /// The ends of pipes that a task has open, with their numbers. Once a FIFO was met, all that it has open of the view is among them.

@@ -263,6 +263,11 @@ impl Seen {
         self.has_packets || self.has_signals
     }
 
+    /// Likewise in a FIFO. One that was opened in a copy of the domain's mounts is not known as one of the view.
+    pub(crate) fn has_odd_fifos(&self) -> bool {
+        self.has_odd_pipes() || self.has_namespaces()
+    }
+
     /// Whether somebody may have a FIFO of the view open. One that was there before the domain counts once a task has done something
     /// with it.
     pub(crate) fn has_fifos(&self) -> bool {

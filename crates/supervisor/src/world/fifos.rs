@@ -13,8 +13,8 @@ pub(crate) trait Fifos<P> {
     /// Whether a call may open a FIFO: it waits for the other side, or lets go on who waits for this one.
     fn may_open_fifo(&self, call: &Call) -> bool;
 
-    /// The FIFOs of which a side is open in no process but some that execute nothing, each with such a process, `still` being all of
-    /// those. A FIFO is among them, too, if nobody knows. No process that held an image has anything open any more but those.
+    /// The FIFOs of which a side is open, or may be, only in processes that execute nothing, each with such a process. `still` has all of
+    /// those.
     fn kept_fifos(&mut self, still: &[Still]) -> io::Result<Vec<(Pid, Target)>>;
 
     /// The FIFO that a pipe is, if it is one. This program has both sides of it open.

@@ -1,5 +1,7 @@
 //! S31: FIFOs of the domain are tracked as pipes are.
 
+use surmise_testkit::skip;
+
 use super::right::decided_late;
 use super::{told, torture};
 use crate::setting::{Setting, as_each_user};
@@ -42,5 +44,28 @@ fn neither_who_uses_a_fifo_nor_who_exits_with_one_waits_for_a_decision() {
             assert!(count("objects", "exit") > 0, "{speculation}");
             assert_eq!(count("undone", "pipe") > 0, is_wrong, "{speculation}");
         }
+    });
+}
+
+/// There the FIFO's descriptors are not known as such of the view. By the time of the write, the reader depends on nothing.
+#[test]
+fn a_process_with_mounts_of_its_own_reads_from_a_fifo_what_is_right() {
+    let script = "
+        mkfifo fifo
+        unshare --user --mount --propagation unchanged sh -c 'exec 3<>fifo; read line <&3; echo $line' &
+        exec 4<>fifo; sleep 2; test -e /usr; echo some >&4; wait";
+    as_each_user(|setting| {
+        let command = ["sh", "-c", script];
+        let plain = setting.twin().plain(&command).outcome();
+        if !plain.stderr.is_empty() {
+            return skip(format_args!(
+                "this user makes no namespaces: {}",
+                plain.stderr
+            ));
+        }
+        let mut arguments = vec!["run", "--dry-run", "--predict-right", "1:60ms:1", "--"];
+        arguments.extend(command);
+        let got = setting.surmise(&arguments).outcome();
+        got.assert_code(0).assert_stdout("some\n");
     });
 }

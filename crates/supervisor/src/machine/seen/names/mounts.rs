@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A domain's mounts, which never change.
+/// The mounts that a domain has from its start. They never change, but a process may come to have a copy, with other numbers.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Mounts {
     /// The kernel's number of the view's mount.
