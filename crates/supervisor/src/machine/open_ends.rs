@@ -21,11 +21,11 @@ pub(super) enum Side {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Pipe {
     Nameless(u64),
-    /// A FIFO of the view. It may be another file of the view where that is not looked at.
+    /// A FIFO of the view; unless [`is_pipe`] was asked, perhaps any other file of the view.
     Named(u64),
 }
 
-/// A side of a pipe.
+/// An end: one side of one pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct End {
     pub(super) pipe: Pipe,
@@ -91,7 +91,7 @@ pub(super) fn ends_at(entry: impl Into<Entry>, number: RawFd, seen: &Seen) -> io
     Ok(opened.map_or_else(Vec::new, |opened| named(&opened, seen).collect()))
 }
 
-/// Both sides of what a process has open of the view.
+/// The sides that a descriptor has open of a file of the view.
 fn named(opened: &Opened, seen: &Seen) -> impl Iterator<Item = End> + use<> {
     let inode = opened.inode.filter(|_| seen.names().is_view(opened.mount));
     let sides = [

@@ -10,7 +10,7 @@ use crate::objects::files::Target;
 
 /// What a supervisor learns of FIFOs. `P` is a pipe on which an act is undecided.
 pub(crate) trait Fifos<P> {
-    /// Whether a call may open a FIFO: it waits for the other side, or lets go on who waits for this one.
+    /// Whether a call may open a FIFO: it waits for the other side, or wakes those that wait for this one.
     fn may_open_fifo(&self, call: &Call) -> bool;
 
     /// The FIFOs of which a side is open, or may be, only in processes that execute nothing, each with such a process. `still` has all of
