@@ -26,6 +26,8 @@ pub(crate) enum Did {
     Accesses {
         /// The object.
         object: ObjectId,
+        /// One that the task observes besides.
+        observes: Option<ObjectId>,
         /// The answer.
         answer: Answer,
     },

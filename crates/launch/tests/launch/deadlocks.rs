@@ -361,7 +361,7 @@ fn full_disk(setting: &Setting) {
 
 /// Its owner decides a minute later. Meanwhile the command waits in a call, or in the view, where it is deaf to all signals.
 fn undecided(setting: &Setting) {
-    let in_call = "test -e /usr; echo one > f; kill -0 $$; sleep 600";
+    let in_call = "test -e /usr; echo one > f; kill -0 0; sleep 600";
     for script in [in_call, WAITS_IN_VIEW] {
         let words = ["--predict-late", "--", "sh", "-c", script];
         let outcome = while_running(setting, &words, |roles| {

@@ -311,8 +311,12 @@ impl<W: World> Core<W> {
                 self.stats.met(kind);
                 return self.perform(effects);
             }
-            Did::Accesses { object, answer } => {
-                if !self.access(task, object, record)? {
+            Did::Accesses {
+                object,
+                observes,
+                answer,
+            } => {
+                if !self.access_both((process, task), (object, observes), record)? {
                     return self.wait(process, asked);
                 }
                 answer
@@ -357,9 +361,29 @@ impl<W: World> Core<W> {
         if permission == Permission::Go {
             return Ok(true);
         }
-        let undone = self.objects.undo(&mut self.world, &[record]);
-        undone.map_err(fail("take back what may not be"))?;
+        self.take_back(record)?;
         Ok(false)
+    }
+
+    /// The same, of a member that may observe another object besides.
+    fn access_both(
+        &mut self,
+        (process, task): (Pid, TaskId),
+        (object, observed): (ObjectId, Option<ObjectId>),
+        record: UndoId,
+    ) -> Result<bool, SupervisorError> {
+        if let Some(observed) = observed
+            && !self.observe(process, observed)?
+        {
+            self.take_back(record)?;
+            return Ok(false);
+        }
+        self.access(task, object, record)
+    }
+
+    fn take_back(&mut self, record: UndoId) -> Result<(), SupervisorError> {
+        let undone = self.objects.undo(&mut self.world, &[record]);
+        undone.map_err(fail("take back what may not be")).map(drop)
     }
 
     /// The tasks that touch nothing for now, or no more.

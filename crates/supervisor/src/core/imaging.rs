@@ -82,7 +82,11 @@ impl<W: World> Core<W> {
     }
 
     /// False if the process needs an image first.
-    fn observe(&mut self, process: Pid, object: ObjectId) -> Result<bool, SupervisorError> {
+    pub(super) fn observe(
+        &mut self,
+        process: Pid,
+        object: ObjectId,
+    ) -> Result<bool, SupervisorError> {
         let Some(member) = self.members.get(&process) else {
             return Ok(true);
         };

@@ -237,14 +237,16 @@ impl Seen {
 
     /// A call of clone(2) with these flags.
     fn look_at_birth(&mut self, flags: u64) {
-        /// CLONE_VM, CLONE_FILES and CLONE_PIDFD.
+        /// CLONE_VM, CLONE_FILES, CLONE_PIDFD and CLONE_NEWNS.
         const MEMORY: u64 = 0x100;
         const FILES: u64 = 0x400;
         const PIDFD: u64 = 0x1000;
+        const MOUNTS: u64 = 0x2_0000;
         let is_process = flags & task::CLONE_THREAD == 0;
         self.suspicions.sharing_children |= is_process && flags & MEMORY != 0;
         self.shares_tables |= is_process && flags & FILES != 0;
         self.may_notice_ends |= flags & PIDFD != 0;
+        self.suspicions.namespaces |= flags & MOUNTS != 0;
     }
 
     /// Whether a process may have another root than its domain: then it has no /proc, by which its directory

@@ -260,6 +260,7 @@ impl ViewFiles {
         self.marks.insert(record, mark);
         Ok(Did::Accesses {
             object: mark.object(),
+            observes: None,
             answer: Answer::Continue,
         })
     }

@@ -160,7 +160,11 @@ impl<W: World> Inputs<W> {
             return Ok(Did::Known(answer));
         }
         let object = self.note(found, process, record);
-        Ok(Did::Accesses { object, answer })
+        Ok(Did::Accesses {
+            object,
+            observes: None,
+            answer,
+        })
     }
 
     /// What a read would give, if that is known.

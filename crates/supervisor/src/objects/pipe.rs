@@ -166,7 +166,13 @@ impl<W: World> Pipes<W> {
         }
         let answer = Answer::Value(bytes.len().cast_signed() as i64);
         let object = self.note(world, (place, pipe), record, Act::Took(queue, bytes));
-        Ok(Some(Did::Accesses { object, answer }))
+        // The descriptor may lead elsewhere than when the call was met.
+        let observes = self.open.get(&place).map(|pipe| pipe.puts);
+        Ok(Some(Did::Accesses {
+            object,
+            observes,
+            answer,
+        }))
     }
 
     /// A task writes, if that is to a pipe inside the domain.
@@ -197,7 +203,11 @@ impl<W: World> Pipes<W> {
         }
         let answer = Answer::Value(bytes.len().cast_signed() as i64);
         let object = self.note(world, (place, pipe), record, Act::Put(queue, bytes.len()));
-        Ok(Did::Accesses { object, answer })
+        Ok(Did::Accesses {
+            object,
+            observes: None,
+            answer,
+        })
     }
 
     /// A task asks what is ready, and depends already on what is undecided about the pipes among that, also that some are

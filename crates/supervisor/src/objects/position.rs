@@ -137,6 +137,7 @@ impl<W: World> Positions<W> {
         });
         Ok(Did::Accesses {
             object: moved.object,
+            observes: None,
             answer: Answer::Continue,
         })
     }

@@ -29,6 +29,8 @@ pub(super) fn one_step_is_one_call() -> Result<(), Deviation> {
     own_number(&mut hand, &task)?;
     own_number(&mut hand, &task)?;
     hand.go_on(&before.undisturbed())?;
+    // Before, it may be about to make the call that it sleeps in.
+    task.await_sleep()?;
     let registers = *task.halt_again()?.registers();
     ensure(
         registers.instruction_pointer() == before.instruction_pointer(),

@@ -3,7 +3,7 @@
 
 use surmise_testkit::tell;
 
-use super::right::{decided_late, late};
+use super::right::late;
 use super::{compile, has, told, torture};
 use crate::setting::as_each_user;
 
@@ -39,7 +39,7 @@ fn python_forks_and_executes() {
         has("python3")
     };
     torture("python births", &["python3", "births.py"], prepare);
-    decided_late(&["python3", "births.py"], prepare);
+    late(&["python3", "births.py"], prepare);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn perl_forks() {
         has("perl")
     };
     torture("perl births", &["perl", "births.pl"], prepare);
-    decided_late(&["perl", "births.pl"], prepare);
+    late(&["perl", "births.pl"], prepare);
 }
 
 /// What they depended on is denied, and all that depend on the same are rolled back.

@@ -132,7 +132,7 @@ fn same_as_plain(
         let wanted = setting.plain(command).stdin(input).outcome();
         wanted.assert_success();
         let (mut given, mut undone) = (0, 0);
-        for seed in 1..=seeds().max(3) {
+        for seed in 1..=seeds().max(4) {
             let torture = format!("{seed}:{}", RATES[seed % RATES.len()]);
             let mut arguments = vec!["run", "--dry-run", "--torture", &torture];
             arguments.extend(["--stats", "--json", "--"]);
