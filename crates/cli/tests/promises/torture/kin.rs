@@ -58,7 +58,7 @@ fn each_child_is_collected_once_in_whatever_order() {
 
 fn births() -> u64 {
     let wanted = std::env::var("SURMISE_BIRTHS");
-    wanted.map_or(400, |count| {
+    wanted.map_or(160, |count| {
         count.parse().expect("SURMISE_BIRTHS is a number")
     })
 }
