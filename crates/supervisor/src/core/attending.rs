@@ -103,10 +103,9 @@ impl<W: World> Core<W> {
             if let Some(process) = caller {
                 self.look_at_files(process, call)?;
             }
-            let is_bound = self.is_bound(self.member_of(call.thread()))?;
             for (obstacle, kind) in self.objects.obstacles(&self.world, caller, call) {
                 let object = obstacle.object;
-                if obstacle.spares_members && is_bound {
+                if obstacle.spares_members && self.is_bound(self.member_of(call.thread()))? {
                     self.is_spared = true;
                     continue;
                 }

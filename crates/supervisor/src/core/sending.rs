@@ -52,7 +52,7 @@ impl<W: World> Core<W> {
         }
         let object = self.objects.sent.send();
         let sent = self.send_by(sender, asked, (object, sending));
-        self.objects.sent.is_over();
+        self.objects.sent.finish();
         self.forget_idle()?;
         sent
     }

@@ -1,7 +1,7 @@
 //! Signals that a process takes though that may be undone.
 //!
-//! That a signal was sent is certain: a process that sends one and depends on something undecided waits, or the receiver is given the
-//! signal (`sending`) and does not stop to take it. What is undone is that the receiver has taken the signal. So the
+//! A signal that a process stops to take was certainly sent: one that a speculating process sends is given to its receiver by
+//! `sending`, or waits. What is undone is that the receiver has taken the signal. So the
 //! signal is sent again when the receiver is restored. But what a timer has sent is undone with the call that has set the timer. And
 //! what has told of an exit that is held is undone when the telling is: the receiver is told anew then.
 

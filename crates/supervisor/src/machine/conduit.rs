@@ -48,9 +48,9 @@ impl Learnt {
         let Some(reached) = task::reached(process, descriptor)? else {
             return Ok(None);
         };
-        if fifo::inode(&reached, &self.seen)?.is_some() {
+        if let Some(inode) = fifo::inode(&reached, &self.seen)? {
             // Whatever stands in the way of a look, the call itself will meet it.
-            return unless_out_of_reach(self.fifo(&reached, is_write, still), None);
+            return unless_out_of_reach(self.fifo(inode, &reached, is_write, still), None);
         }
         let Reached { file, stat, .. } = reached;
         let (Some(channels), Some(stat)) = (&self.channels, stat) else {

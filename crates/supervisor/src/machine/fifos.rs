@@ -165,19 +165,16 @@ fn processes(seen: &Seen) -> io::Result<Vec<Pid>> {
 }
 
 impl Learnt {
-    /// The queue of bytes of the FIFO of the view that a descriptor leads to.
+    /// The queue of bytes of the FIFO of the view that has this inode, to which a descriptor leads.
     pub(super) fn fifo(
         &mut self,
+        inode: u64,
         reached: &Reached,
         is_write: bool,
         still: &[Pid],
     ) -> io::Result<Option<Found<Conduit>>> {
-        let seen = &self.seen;
-        let Some(inode) = fifo::inode(reached, seen)? else {
-            return Ok(None);
-        };
         let (reads, writes) = fifo::sides(&reached.file)?;
-        if seen.has_odd_fifos() || !(if is_write { writes } else { reads }) {
+        if self.seen.has_odd_fifos() || !(if is_write { writes } else { reads }) {
             return Ok(None);
         }
         let waits = !rustix::fs::fcntl_getfl(&reached.file)?.contains(OFlags::NONBLOCK);

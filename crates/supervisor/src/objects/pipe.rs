@@ -6,9 +6,10 @@
 //! A pipe is two objects: what was put in, and what was taken out. Each act is a modification of one of them that also observes that
 //! object; who takes bytes observes both. So a reader depends on all acts of others before its own, and a writer on what others have
 //! put in, but not on what was taken: that changes the front, and what is put in the end. There is room for both, or the writer
-//! waits. A thread that is in a call on the pipe already
-//! is made to come past that call before the first act, and later calls are heard. So each task that has touched the pipe since
-//! an act is rolled back with that act.
+//! waits.
+//!
+//! A thread that is in a call on the pipe already is made to come past that call before the first act, and later calls are heard. So
+//! each task that could have seen an act is rolled back with that act.
 //!
 //! A connection of two stream sockets is one object with two queues of bytes. A task that reads touches one of them, but a task
 //! that asks whether it can write, or that shuts a socket down, touches both. And while an act on either queue is undecided the
@@ -96,13 +97,6 @@ struct Pipe<W: World> {
     taken: VecDeque<(UndoId, Queue, Vec<u8>)>,
 }
 
-/// What was done to a pipe.
-#[derive(Debug)]
-enum Act {
-    Took(Queue, Vec<u8>),
-    Put(Queue, usize),
-}
-
 impl<W: World> Default for Pipes<W> {
     fn default() -> Self {
         Self {
@@ -165,12 +159,12 @@ impl<W: World> Pipes<W> {
             return Ok(Some(Did::Wait));
         }
         let answer = Answer::Value(bytes.len().cast_signed() as i64);
-        let object = self.note(world, (place, pipe), record, Act::Took(queue, bytes));
-        // The descriptor may lead elsewhere than when the call was met.
-        let observes = self.open.get(&place).map(|pipe| pipe.puts);
+        let pipe = self.opened(world, (place, pipe), record);
+        pipe.taken.push_back((record, queue, bytes));
         Ok(Some(Did::Accesses {
-            object,
-            observes,
+            object: pipe.takes,
+            // The descriptor may lead elsewhere than when the call was met.
+            observes: Some(pipe.puts),
             answer,
         }))
     }
@@ -202,9 +196,10 @@ impl<W: World> Pipes<W> {
             return Ok(Did::Wait);
         }
         let answer = Answer::Value(bytes.len().cast_signed() as i64);
-        let object = self.note(world, (place, pipe), record, Act::Put(queue, bytes.len()));
+        let pipe = self.opened(world, (place, pipe), record);
+        pipe.put.push_back((record, queue, bytes.len()));
         Ok(Did::Accesses {
-            object,
+            object: pipe.puts,
             observes: None,
             answer,
         })
@@ -270,19 +265,20 @@ impl<W: World> Pipes<W> {
         self.open.get(&place).map_or(0, |pipe| pipe.taken(queue))
     }
 
-    fn note(
+    /// The pipe at a place, to which an act with this record is done.
+    fn opened(
         &mut self,
         world: &W,
         (place, pipe): (Place, W::Pipe),
         record: UndoId,
-        act: Act,
-    ) -> ObjectId {
+    ) -> &mut Pipe<W> {
+        self.places.insert(record, place);
         let opened = &mut self.opened;
         let mut object = || {
             *opened += 1;
             ObjectId(numbers::PIPES + *opened)
         };
-        let pipe = self.open.entry(place).or_insert_with(|| {
+        self.open.entry(place).or_insert_with(|| {
             let puts = object();
             let takes = match world.is_connection(&pipe) {
                 true => puts,
@@ -295,18 +291,7 @@ impl<W: World> Pipes<W> {
                 put: VecDeque::new(),
                 taken: VecDeque::new(),
             }
-        });
-        self.places.insert(record, place);
-        match act {
-            Act::Took(queue, bytes) => {
-                pipe.taken.push_back((record, queue, bytes));
-                pipe.takes
-            }
-            Act::Put(queue, length) => {
-                pipe.put.push_back((record, queue, length));
-                pipe.puts
-            }
-        }
+        })
     }
 
     fn of(&mut self, record: UndoId) -> io::Result<(Place, &mut Pipe<W>)> {

@@ -1,7 +1,7 @@
 //! Signals that speculating processes send.
 //!
 //! A signal is an object. Its sender and its receiver modify and observe it at one moment, so from then on both depend on the same. The
-//! receiver takes the signal at that moment. So any rollback that reaches behind it for one of both does so for both. That restores
+//! receiver takes the signal at that moment. So a rollback that reaches behind it for either reaches behind it for both. That restores
 //! the receiver to before it has taken the signal, and the sender makes its call again. There is nothing else to undo.
 
 use std::io;
@@ -46,7 +46,7 @@ impl SentSignals {
     }
 
     /// No process does anything more to the signal that is being sent.
-    pub(crate) fn is_over(&mut self) {
+    pub(crate) fn finish(&mut self) {
         if let Some(object) = self.current.take() {
             self.forget_if_certain(object);
         }

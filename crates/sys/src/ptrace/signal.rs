@@ -18,47 +18,46 @@ impl SignalInfo {
     /// `SIGCHLD`, as the kernel tells of a child that has exited by itself. `times` are what the child has used, in clock
     /// ticks: its own time and the kernel's.
     pub fn of_exit(child: i32, user: u32, status: u8, times: [i64; 2]) -> Self {
-        /// Where the kernel has the fields (`struct siginfo` of x86-64).
-        const CHILD: usize = 16;
-        const USER: usize = 20;
+        /// Where the kernel has these fields (`struct siginfo` of x86-64).
         const STATUS: usize = 24;
         const TIMES: [usize; 2] = [32, 40];
-        // SAFETY: a siginfo_t is plain data for which all zeros is a value.
-        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-        info.si_signo = libc::SIGCHLD;
-        info.si_code = libc::CLD_EXITED;
-        // SAFETY: every byte has a value, and any bytes are a value.
-        let mut bytes: [u8; size_of::<libc::siginfo_t>()] = unsafe { std::mem::transmute(info) };
-        bytes[CHILD..CHILD + 4].copy_from_slice(&child.to_ne_bytes());
-        bytes[USER..USER + 4].copy_from_slice(&user.to_ne_bytes());
-        bytes[STATUS..STATUS + 4].copy_from_slice(&i32::from(status).to_ne_bytes());
-        for (place, time) in TIMES.into_iter().zip(times) {
-            bytes[place..place + 8].copy_from_slice(&time.to_ne_bytes());
-        }
-        // SAFETY: as above.
-        Self(unsafe {
-            std::mem::transmute::<[u8; size_of::<libc::siginfo_t>()], libc::siginfo_t>(bytes)
-        })
+        let status = i32::from(status).to_ne_bytes();
+        let [own, kernels] = times.map(i64::to_ne_bytes);
+        let fields: [(usize, &[u8]); 3] =
+            [(STATUS, &status), (TIMES[0], &own), (TIMES[1], &kernels)];
+        Self::by((child, user), (libc::SIGCHLD, libc::CLD_EXITED), &fields)
     }
 
     /// A signal as the kernel tells of one that a process has sent. `sender`: the process and its real user, by the numbers that the
     /// receiver knows. `by_thread`: whether it was sent by tkill(2) or tgkill(2), rather than by kill(2).
     pub fn of_sender(number: i32, sender: (i32, u32), by_thread: bool) -> Self {
-        /// Where the kernel has the fields (`struct siginfo` of x86-64).
+        let code = match by_thread {
+            true => libc::SI_TKILL,
+            false => libc::SI_USER,
+        };
+        Self::by(sender, (number, code), &[])
+    }
+
+    /// A signal of this number and code that comes from a process of a user. `fields`: what else is told, each at its place.
+    fn by(
+        (process, user): (i32, u32),
+        (number, code): (i32, i32),
+        fields: &[(usize, &[u8])],
+    ) -> Self {
+        /// Where the kernel has these fields (`struct siginfo` of x86-64).
         const PROCESS: usize = 16;
         const USER: usize = 20;
         // SAFETY: a siginfo_t is plain data for which all zeros is a value.
         let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
         info.si_signo = number;
-        info.si_code = match by_thread {
-            true => libc::SI_TKILL,
-            false => libc::SI_USER,
-        };
+        info.si_code = code;
         // SAFETY: every byte has a value, and any bytes are a value.
         let mut bytes: [u8; size_of::<libc::siginfo_t>()] = unsafe { std::mem::transmute(info) };
-        let (process, user) = sender;
-        bytes[PROCESS..PROCESS + 4].copy_from_slice(&process.to_ne_bytes());
-        bytes[USER..USER + 4].copy_from_slice(&user.to_ne_bytes());
+        let (process, user) = (process.to_ne_bytes(), user.to_ne_bytes());
+        let source: [(usize, &[u8]); 2] = [(PROCESS, &process), (USER, &user)];
+        for (place, field) in source.iter().chain(fields) {
+            bytes[*place..place + field.len()].copy_from_slice(field);
+        }
         // SAFETY: as above.
         Self(unsafe {
             std::mem::transmute::<[u8; size_of::<libc::siginfo_t>()], libc::siginfo_t>(bytes)
