@@ -17,6 +17,7 @@ pub(crate) mod executing;
 mod fifos;
 mod guessing;
 mod imaging;
+mod interrupting;
 mod lending;
 mod moving;
 mod newborns;
@@ -65,6 +66,8 @@ pub(crate) struct Core<W: World> {
     lendings: Lendings,
     durable: Option<Durable>,
     looks: Looks,
+    /// When it is looked whether signals wait for threads whose calls wait; nothing while none does.
+    signals_due: Option<Instant>,
     newborns: Newborns,
     /// Of the call that is attended to: the pipes of which it may be told that they are shut for writing.
     hung_up: Vec<Place>,
@@ -99,6 +102,7 @@ impl<W: World> Core<W> {
             lendings: Lendings::default(),
             durable,
             looks: Looks::default(),
+            signals_due: None,
             newborns: Newborns::default(),
             hung_up: Vec::new(),
             foreseen: None,
@@ -154,6 +158,7 @@ impl<W: World> Core<W> {
             }
             Some(process) if self.may_take(process, &signal)? => self.pass_on(signal),
             Some(process) if self.takes_for_now(process, &signal)? => self.pass_on(signal),
+            Some(process) if self.is_ended_by(process, &signal)? => self.pass_on(signal),
             Some(process) => {
                 self.waits.add(Item::Signal { process, signal });
                 Ok(())
@@ -205,7 +210,7 @@ impl<W: World> Core<W> {
     /// When something is due though nothing is heard.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         let due = self.sources.next_due().into_iter();
-        due.chain(self.looks.due()).min()
+        due.chain(self.looks.due()).chain(self.signals_due()).min()
     }
 
     /// What is readable when there is input for a call that waits for some.
@@ -324,6 +329,7 @@ impl<W: World> Core<W> {
             self.attend_ends()?;
             self.attend_zombies()?;
             self.look_after_sleepers()?;
+            self.interrupt_calls()?;
             self.dismiss_free()?;
             self.gather()?;
             for thread in self.world.take_ended() {
@@ -404,6 +410,7 @@ impl<W: World> Core<W> {
         kind: Kind,
     ) -> Result<WaiterId, SupervisorError> {
         let since = self.world.now();
+        self.look_for_signals_later();
         let waiter = self.waits.park(item, node, Waited { kind, since });
         // If nothing is undecided, the member is let go before it is attended to again.
         self.may_dismiss = true;

@@ -7,6 +7,7 @@ use std::time::Instant;
 use rustix::process::Pid;
 use surmise_engine::{Node, WaiterId};
 use surmise_sys::seccomp::Answer;
+use surmise_syscalls::Syscall;
 
 use crate::call::Call;
 use crate::kind::Kind;
@@ -23,8 +24,12 @@ pub(crate) enum Item<S> {
 
 impl<S> Item<S> {
     pub(crate) fn call(&self) -> Option<&Call> {
+        self.asked().map(|asked| &asked.call)
+    }
+
+    fn asked(&self) -> Option<&Asked> {
         match self {
-            Self::Call(asked) => Some(&asked.call),
+            Self::Call(asked) => Some(asked),
             Self::Signal { .. } => None,
         }
     }
@@ -217,6 +222,26 @@ impl<S> Waits<S> {
         all.into_iter().map(|parked| self.unpark(parked)).collect()
     }
 
+    /// The calls that a signal could interrupt, each with whether it would have slept in the kernel. One that waits for its promises to
+    /// be kept has been answered but for that.
+    pub(crate) fn interruptible(&self) -> Vec<(Call, bool)> {
+        let all = self.parked.values().chain(&self.behind_output);
+        let calls = all.filter_map(|parked| {
+            let asked = parked
+                .item
+                .asked()
+                .filter(|asked| asked.ordered.is_none())?;
+            let sleeps = match parked.waited.kind {
+                Kind::Child => true,
+                // An exit waits for output, too.
+                Kind::Stream => matches!(asked.call.name(), Syscall::Write | Syscall::Writev),
+                _ => parked.sleep.is_some(),
+            };
+            Some((asked.call, sleeps))
+        });
+        calls.collect()
+    }
+
     /// Has calls attended to once more that wait on a barrier. Returns their waiters, for the engine to forget, and for
     /// what they have waited.
     pub(crate) fn recall(
@@ -262,10 +287,7 @@ impl<S> Waits<S> {
 
     /// The same, with what is known of their answers.
     pub(crate) fn asked(&self) -> impl Iterator<Item = &Asked> {
-        self.all().filter_map(|item| match item {
-            Item::Call(asked) => Some(asked),
-            Item::Signal { .. } => None,
-        })
+        self.all().filter_map(Item::asked)
     }
 
     /// Whether any thread of a process is about to take a signal.

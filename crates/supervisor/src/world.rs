@@ -118,6 +118,7 @@ pub(crate) trait World:
     + Sends<<Self as World>::Process, <Self as World>::Image>
     + Signals<
         <Self as World>::Process,
+        <Self as World>::Image,
         <Self as World>::Signal,
         <Self as World>::SignalInfo,
         <Self as World>::Timer,

@@ -143,6 +143,12 @@ pub const BEHAVIOURS: &[Behaviour] = &[
         purpose: "exits that are held",
         probe: calls::usage_is_told,
     },
+    Behaviour {
+        number: 16,
+        name: "a call that waits for its answer can be interrupted by it",
+        purpose: "signals that come to a thread whose call waits",
+        probe: notifications::answer_interrupts,
+    },
 ];
 
 /// Tries behaviours, all at once, so that what hangs takes `limit` and no more. The outcomes are in the

@@ -18,7 +18,7 @@ use rustix::process::Pid;
 
 pub use queue::Queue;
 pub use reap::{reap, reap_on_signal};
-pub use registers::Registers;
+pub use registers::{Interruption, Registers};
 pub use signal::SignalInfo;
 pub use usage::{Usage, wait_for_usage};
 

@@ -12,6 +12,7 @@ mod exits;
 mod fifos;
 mod heeds;
 mod input;
+mod interrupted;
 mod kin;
 mod lends;
 mod partings;

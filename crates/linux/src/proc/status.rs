@@ -130,6 +130,16 @@ impl Status {
             .any(|name| self.mask(name) != 0)
     }
 
+    /// The signals that wait for the thread alone, signal 1 lowest.
+    pub fn waiting_for_thread(&self) -> u64 {
+        self.mask("SigPnd:")
+    }
+
+    /// The signals that wait for any thread of the process, signal 1 lowest.
+    pub fn waiting_for_process(&self) -> u64 {
+        self.mask("ShdPnd:")
+    }
+
     fn has_in(&self, name: &str, signal: Signal) -> bool {
         self.has_number_in(name, signal.as_raw().cast_unsigned())
     }

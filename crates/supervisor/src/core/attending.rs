@@ -63,6 +63,7 @@ impl<W: World> Core<W> {
         }
         if self.is_behind_output(call)? {
             let now = self.world.now();
+            self.look_for_signals_later();
             self.waits.park_behind_output(Item::Call(asked), now);
             return Ok(());
         }

@@ -16,7 +16,7 @@ use super::Core;
 use crate::call::Call;
 use crate::durability::Durable;
 use crate::source::{Guess, Source};
-use fake::{Disk, Fake, Log, Shared, State, pass};
+use fake::{Disk, Fake, Happened, Log, Shared, State, pass};
 use plain::is_plain;
 
 /// How many schedules are tried, unless `SURMISE_SEEDS` says it.
@@ -286,9 +286,11 @@ fn whatever_is_guessed_and_whenever_it_is_decided_the_end_is_a_plain_one() {
     let mut done = Done::default();
     for seed in seeds {
         match panic::catch_unwind(|| play(seed)) {
-            Ok((core, moved_back)) => {
+            Ok((core, happened)) => {
                 done.add(core);
-                done.undone_connection += moved_back;
+                done.undone_connection += happened.moves_back;
+                done.interruptions += happened.interruptions;
+                done.ends_by_signals += happened.ends;
             }
             Err(_) => panic!("replay it with SURMISE_SEED={seed}"),
         }
@@ -296,16 +298,16 @@ fn whatever_is_guessed_and_whenever_it_is_decided_the_end_is_a_plain_one() {
     assert!(done.is_of_everything(), "{done:?}");
 }
 
-/// One schedule, to its end. Returns also how often bytes of the connection were moved back.
-fn play(seed: u64) -> (Core<Fake>, u64) {
+/// One schedule, to its end.
+fn play(seed: u64) -> (Core<Fake>, Happened) {
     let mut run = Run::new(seed);
     for _ in 0..EVENTS {
         run.something_happens();
     }
     run.end();
     is_plain(&run.state.borrow());
-    let moved_back = run.state.borrow().moved_back;
-    (run.core, moved_back)
+    let happened = run.state.borrow().happened;
+    (run.core, happened)
 }
 
 /// What the schedules came to, so that none of it is shown by chance never to happen.
@@ -319,6 +321,8 @@ struct Done {
     undone_input: u64,
     undone_pipe: u64,
     undone_connection: u64,
+    interruptions: u64,
+    ends_by_signals: u64,
     moved: u64,
     undone_moves: u64,
     asked: u64,
@@ -404,6 +408,8 @@ impl Done {
             self.undone_input,
             self.undone_pipe,
             self.undone_connection,
+            self.interruptions,
+            self.ends_by_signals,
             self.moved,
             self.undone_moves,
             self.asked,

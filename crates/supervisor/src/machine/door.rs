@@ -9,8 +9,8 @@ use rustix::process::Pid;
 use rustix::time::Timespec;
 use surmise_checkpoint::{Gate, PendingCall};
 use surmise_linux::proc::Status;
-use surmise_sys::ptrace::Registers;
 use surmise_sys::ptrace::call::CLONE_VESSEL;
+use surmise_sys::ptrace::{Interruption, Registers};
 use surmise_sys::seccomp::{Answer, Listener, Notification};
 use surmise_syscalls::{Disposition, Kind, Syscall, row_numbered, row_of};
 
@@ -99,6 +99,17 @@ impl Door {
             }
             result => result,
         }
+    }
+
+    /// Interrupts a call for a signal that its thread is about to take. False for a call that was answered before, or has gone.
+    pub(crate) fn interrupt(&mut self, call: PendingCall, how: Interruption) -> io::Result<bool> {
+        let last = self.heard.get(&call.thread).copied();
+        let is_interrupted = self.respond(call, Answer::Value(how.result()))?;
+        // It is as if the call had begun.
+        if let (Some(last), Interruption::Asleep | Interruption::Always) = (last, how) {
+            self.heard.insert(call.thread, last);
+        }
+        Ok(is_interrupted)
     }
 
     /// Takes the calls that came while another one was waited for.

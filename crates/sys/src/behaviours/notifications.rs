@@ -1,4 +1,4 @@
-//! What holds for calls that wait for an answer: behaviours 1, 2 and 8.
+//! What holds for calls that wait for an answer: behaviours 1, 2, 8 and 16.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal};
 
 use super::Deviation;
 use super::task::{Listened, ensure, events, interrupted};
-use crate::ptrace;
+use crate::ptrace::{self, Interruption};
 use crate::seccomp::Answer;
 
 /// A process group that no call returns by itself: it is beyond the largest number of a process.
@@ -110,6 +110,36 @@ pub(super) fn answers_survive_signals() -> Result<(), Deviation> {
         given += 1;
     }
     listened.finish(1, "an answer that was accepted is lost")
+}
+
+/// 16: a received call is answered by a result of the kernel's own, for a signal that waits. Its thread takes the signal, and the call
+/// begins again or fails with `EINTR`.
+pub(super) fn answer_interrupts() -> Result<(), Deviation> {
+    // SAFETY: the handler does nothing but add to an atomic number.
+    let before = unsafe { libc::signal(libc::SIGUSR1, count as *const () as libc::sighandler_t) };
+    if before == libc::SIG_ERR {
+        return Err(std::io::Error::last_os_error().into());
+    }
+    let listened = Listened::start(&[], || {
+        let begun_again = group() == Ok(GROUP) && SIGNALS.load(Ordering::SeqCst) == 1;
+        let interrupted = group() == Err(Errno::INTR) && SIGNALS.load(Ordering::SeqCst) == 2;
+        u8::from(begun_again && interrupted)
+    })?;
+    let answer = |how: Option<Interruption>| {
+        let call = listened.next_of(libc::SYS_getpgid)?;
+        if how.is_some() {
+            rustix::process::kill_process(listened.task.pid(), Signal::USR1)?;
+        }
+        let result = how.map_or(GROUP.into(), Interruption::result);
+        let answered = listened.listener.answer(call.id, Answer::Value(result))?;
+        ensure(answered, || {
+            "a received call has gone when a signal came".into()
+        })
+    };
+    for how in [Some(Interruption::Never), None, Some(Interruption::Always)] {
+        answer(how)?;
+    }
+    listened.finish(1, "a call is not interrupted by its answer")
 }
 
 /// 8: while a call waits for its answer its process is given a descriptor in place of one that it has.

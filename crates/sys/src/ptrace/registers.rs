@@ -16,6 +16,28 @@ const ERESTARTNOINTR: i64 = -513;
 const ERESTARTNOHAND: i64 = -514;
 const ERESTART_RESTARTBLOCK: i64 = -516;
 
+/// How a call ends that has not happened, for a signal that its thread is about to take. Without a handler each begins again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interruption {
+    /// As one that no signal interrupts: it begins again.
+    Never,
+    /// As one that sleeps: it fails with `EINTR`, unless the handler was set so that it begins again (SA_RESTART of sigaction(2)).
+    Asleep,
+    /// It fails with `EINTR`, however the handler was set (signal(7)).
+    Always,
+}
+
+impl Interruption {
+    /// What the kernel makes that of, as the result of the call.
+    pub fn result(self) -> i64 {
+        match self {
+            Self::Never => ERESTARTNOINTR,
+            Self::Asleep => ERESTARTSYS,
+            Self::Always => ERESTARTNOHAND,
+        }
+    }
+}
+
 /// Calls that report `EINTR` for any interruption, a stop included, and have done nothing yet when they
 /// do (signal(7)). Reads and writes are among them for sockets with a timeout.
 const REPORT_INTERRUPTION: [i64; 19] = [

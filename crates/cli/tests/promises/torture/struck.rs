@@ -104,7 +104,7 @@ fn await_ends(processes: &[OwnedFd]) {
 }
 
 /// Pid 1 of the domain whose command line has a mark.
-fn init(mark: &str) -> Option<Pid> {
+pub(super) fn init(mark: &str) -> Option<Pid> {
     let is_marked = |process: &Pid| {
         let line = Entry::from(*process).read("cmdline").unwrap_or_default();
         String::from_utf8_lossy(&line).contains(mark)
@@ -114,7 +114,7 @@ fn init(mark: &str) -> Option<Pid> {
     all.find(|process| is_init(process) && is_marked(process))
 }
 
-fn children(process: Pid) -> Vec<Pid> {
+pub(super) fn children(process: Pid) -> Vec<Pid> {
     let threads = proc::threads(process).unwrap_or_default().into_iter();
     let listed = threads.flat_map(|thread| proc::children(Task { process, thread }));
     listed.flatten().collect()

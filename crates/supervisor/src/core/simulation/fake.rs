@@ -10,6 +10,7 @@ mod deputy;
 mod ends;
 mod family;
 mod flights;
+mod happened;
 mod images;
 mod lending;
 mod log;
@@ -44,6 +45,7 @@ use crate::world::{Around, Born, Imaged, Traced, World};
 
 pub(super) use cells::{Cells, FILES};
 pub(super) use family::{End, Families, HEARD};
+pub(super) use happened::Happened;
 use images::{Held, Image, image_of, vessel};
 pub(super) use lending::memory;
 pub(super) use log::{Disk, Log};

@@ -166,7 +166,7 @@ impl Piping<Conduit> for Fake {
         cut: usize,
     ) -> io::Result<()> {
         let state = &mut *self.0.borrow_mut();
-        state.moved_back += u64::from(to == Conduit::Connection);
+        state.happened.moves_back += u64::from(to == Conduit::Connection);
         let queue = state.bytes_of(to, queue);
         queue.truncate(queue.len() - cut);
         for &byte in front.iter().rev() {

@@ -2,10 +2,11 @@
 
 use std::io;
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
 use surmise_checkpoint::{Change, PendingCall};
 
 use super::Fake;
+use super::images::Image;
 use super::op::Op;
 use super::state::State;
 use crate::call::Call;
@@ -36,6 +37,11 @@ pub(in crate::core::simulation) enum Sent {
 }
 
 impl Sent {
+    /// Whether it ends the process that takes it.
+    fn is_deadly(self) -> bool {
+        matches!(self, Self::Outside(number) if number % 12 == 11)
+    }
+
     pub(in crate::core::simulation) fn told(self) -> i64 {
         match self {
             Self::Outside(number) => TAKEN + number as i64,
@@ -192,7 +198,7 @@ impl State {
             self.task(pid).signal = Some(sent);
             return Some(true);
         }
-        self.tell(pid, Op::Signal(sent), sent.told());
+        self.take(pid, sent);
         Some(false)
     }
 
@@ -201,8 +207,19 @@ impl State {
         let task = self.task(pid);
         task.at_signal = false;
         if let Some(sent) = task.signal.take() {
-            self.tell(pid, Op::Signal(sent), sent.told());
+            self.take(pid, sent);
         }
+    }
+
+    fn take(&mut self, pid: Pid, sent: Sent) {
+        if !sent.is_deadly() {
+            return self.tell(pid, Op::Signal(sent), sent.told());
+        }
+        let process = self.tasks[pid].process;
+        self.happened.ends += u64::from(self.tasks[pid].traced);
+        self.mail.wait(process, sent);
+        self.kill(process);
+        self.heard_ends.push(process);
     }
 
     /// A task sets its timer. Returns what it is told.
@@ -213,11 +230,34 @@ impl State {
     }
 }
 
-impl Signals<Pid, Pid, Sent, Option<i64>> for Fake {
+impl Signals<Pid, Image, Pid, Sent, Option<i64>> for Fake {
     fn taken(&self, thread: &Pid) -> io::Result<Option<Sent>> {
         let state = &mut *self.0.borrow_mut();
         let may_be = state.rng.u8(..8) != 0;
-        Ok(state.tasks[*thread].signal.filter(|_| may_be))
+        let sent = state.tasks[*thread].signal.filter(|_| may_be);
+        Ok(sent.filter(|sent| !sent.is_deadly()))
+    }
+
+    fn deadly(&self, thread: &Pid) -> io::Result<Option<Signal>> {
+        let state = self.0.borrow();
+        let sent = state.tasks[*thread].signal;
+        Ok(sent.filter(|sent| sent.is_deadly()).map(|_| Signal::TERM))
+    }
+
+    fn might_survive(&self, _: &Image, _: Signal) -> bool {
+        self.0.borrow_mut().once_in(8)
+    }
+
+    fn interrupt(&mut self, call: &Call, _: bool) -> io::Result<bool> {
+        let state = &mut *self.0.borrow_mut();
+        let task = &state.tasks[call.thread()];
+        let waits = task.waits_in == Some(call.notification.id);
+        let is_interrupted = waits && state.mail.has(task.process);
+        if is_interrupted {
+            state.happened.interruptions += 1;
+            state.task(call.thread()).waits_in = None;
+        }
+        Ok(is_interrupted)
     }
 
     fn is_of_timer(&self, signal: &Sent) -> bool {

@@ -15,6 +15,7 @@ use surmise_sys::seccomp::{Answer, Notification};
 use super::births::Births;
 use super::cells::{CELLS, Cells};
 use super::family::{End, Families};
+use super::happened::Happened;
 use super::images::Held;
 use super::op::{FAILED, Op};
 use super::position::Position;
@@ -75,8 +76,7 @@ pub(in crate::core::simulation) struct State {
     pub(in crate::core::simulation) inner: VecDeque<u8>,
     /// The queues of the connection inside.
     pub(in crate::core::simulation) line: [VecDeque<u8>; 2],
-    /// How often something there was moved back.
-    pub(in crate::core::simulation) moved_back: u64,
+    pub(in crate::core::simulation) happened: Happened,
     /// What the stream's reader has got, and how much there is room for.
     pub(in crate::core::simulation) stream: Vec<Written>,
     pub(in crate::core::simulation) room: usize,
@@ -153,7 +153,7 @@ impl State {
             pipe: VecDeque::new(),
             inner: VecDeque::new(),
             line: Default::default(),
-            moved_back: 0,
+            happened: Happened::default(),
             stream: Vec::new(),
             room: 0,
             steps: Vec::new(),
