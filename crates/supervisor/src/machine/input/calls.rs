@@ -51,7 +51,10 @@ pub(crate) fn looking(name: Syscall, arguments: &[u64; 6]) -> Reach {
 
 /// What a call may touch if that is a pipe or a socket, be it to write there, or to have it tell more or less.
 pub(crate) fn touching(name: Syscall, arguments: &[u64; 6]) -> Reach {
+    /// F_SETPIPE_SZ and F_GETPIPE_SZ of fcntl(2). A pipe that a write has no room in is made larger.
+    const SIZES: [u32; 2] = [1031, 1032];
     match name {
+        Syscall::Fcntl if SIZES.contains(&(arguments[1] as u32)) => Reach::Descriptor(arguments[0]),
         Syscall::Write
         | Syscall::Writev
         | Syscall::Pwritev2
@@ -126,5 +129,14 @@ mod tests {
             let disposition = row_of(name).disposition_with(Kind::Prediction, &[3; 6]);
             assert_ne!(disposition, Disposition::Allow, "{name}");
         }
+        // F_SETPIPE_SZ, F_GETPIPE_SZ; F_GETFL.
+        let sizes = |command| [3, command, 4096, 0, 0, 0];
+        for command in [1031, 1032] {
+            let arguments = sizes(command);
+            assert_eq!(touching(Syscall::Fcntl, &arguments), Reach::Descriptor(3));
+            let disposition = row_of(Syscall::Fcntl).disposition_with(Kind::Prediction, &arguments);
+            assert_ne!(disposition, Disposition::Allow, "{command}");
+        }
+        assert_eq!(touching(Syscall::Fcntl, &sizes(3)), Reach::Nothing);
     }
 }
