@@ -23,6 +23,7 @@ mod message;
 mod open_ends;
 mod output;
 mod parting;
+mod passing;
 mod pipe;
 mod positions;
 mod process;
@@ -101,6 +102,8 @@ struct Learnt {
     keeps_rights: bool,
     /// Whether on this machine a rollback can undo that a process executes a program.
     can_undo_executions: bool,
+    /// Whether no process reaches a Unix socket of one outside, but by what the command was given.
+    sockets_stay_inside: bool,
     /// The command's streams, once its process was met.
     channels: Option<Channels>,
     seen: Seen,
@@ -121,6 +124,7 @@ impl Learnt {
             self.seen.begin(thread)?;
         }
         self.seen.look(thread, name, arguments)?;
+        self.look_at_passing(thread, name, arguments)?;
         if meeting::may_reap_children(call) {
             self.seen.note_reaping();
         }
@@ -172,6 +176,14 @@ impl Machine {
     /// Has a process inside the domain look at files.
     pub(crate) fn looking_by(mut self, inside: Option<Box<dyn Inside>>) -> Self {
         self.held.inside = inside;
+        self
+    }
+
+    /// Unless `sockets_stay_inside`, processes may reach Unix sockets of others outside.
+    pub(crate) fn meeting_outside_unless(mut self, sockets_stay_inside: bool) -> Self {
+        if let Some(learnt) = &mut self.learnt {
+            learnt.sockets_stay_inside = sockets_stay_inside;
+        }
         self
     }
 

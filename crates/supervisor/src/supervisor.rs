@@ -36,6 +36,8 @@ pub struct Parts {
     pub observer: Option<Observer>,
     /// A socket for diagnostics of the domain's network namespace, by which the two sockets of a connection are found.
     pub diagnostics: Option<OwnedFd>,
+    /// Whether no process of the domain reaches a Unix socket of one outside, but by descriptors that the command was given.
+    pub sockets_stay_inside: bool,
 }
 
 /// The supervisor of a domain: hears each call that is an event, and answers it.
@@ -74,7 +76,9 @@ impl Supervisor {
         });
         let tracees = tracees.transpose().map_err(fail("watch tracees"))?;
         let asked = (parts.observer, parts.diagnostics);
-        let machine = Machine::new(listener, asked, guesses).looking_by(parts.inside);
+        let machine = Machine::new(listener, asked, guesses)
+            .looking_by(parts.inside)
+            .meeting_outside_unless(parts.sockets_stay_inside);
         let sources = parts.guessing.iter().map(Guessing::source).collect();
         let durable = parts.durability.map(Durable::new);
         Ok(Self {

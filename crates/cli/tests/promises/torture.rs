@@ -10,6 +10,7 @@ mod cycles;
 mod executions;
 mod exits;
 mod fifos;
+mod handed;
 mod heeds;
 mod input;
 mod interrupted;

@@ -65,6 +65,12 @@ impl Job<'_> {
         Some(&self.launch.through.as_ref()?.directory)
     }
 
+    /// Whether no process inside reaches a Unix socket of one outside, or is reached by its own.
+    fn sockets_stay_inside(&self) -> bool {
+        let is_view = !self.has_real_files && self.through().is_none();
+        is_view && self.launch.boundary.sockets.is_empty()
+    }
+
     /// Whether a supervisor answers calls.
     fn changes_calls(&self) -> bool {
         self.interests(&None).change_calls()

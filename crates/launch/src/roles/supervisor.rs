@@ -90,6 +90,8 @@ pub(crate) struct SupervisorProcess {
     pub(crate) synchrony: Option<(surmise_sync::Options, Epochs)>,
     /// How what is refused is told, if it is.
     pub(crate) telling: Option<Telling>,
+    /// Whether the domain reaches no Unix socket of a process outside.
+    pub(crate) sockets_stay_inside: bool,
 }
 
 impl SupervisorProcess {
@@ -109,6 +111,7 @@ impl SupervisorProcess {
         let epochs = self.synchrony.as_ref().map(|(_, epochs)| epochs.clone());
         let ordered = self.synchrony;
         let (guessing, files) = (self.guessing, self.files);
+        let sockets_stay_inside = self.sockets_stay_inside;
         let supervised = detach(&control).and_then(|()| {
             let Some((listened, listener, diagnostics)) = receive_listener(&self.init)? else {
                 return Ok(Outcome::default());
@@ -126,6 +129,7 @@ impl SupervisorProcess {
                 durability,
                 observer,
                 diagnostics: Some(copy),
+                sockets_stay_inside,
             };
             let stats = supervise(&control, listener, parts)?;
             Ok(Outcome { stats, reasons })

@@ -17,6 +17,8 @@ pub(crate) struct Channels {
     streams: Vec<Place>,
     /// What it has besides its streams: somebody outside may read it, too.
     kept: Vec<Place>,
+    /// Whether any of all that is a socket, or may lead to one.
+    has_sockets: bool,
 }
 
 impl Channels {
@@ -32,6 +34,7 @@ impl Channels {
         }
         let mut streams = Vec::new();
         let mut kept = Vec::new();
+        let mut has_sockets = false;
         for entry in std::fs::read_dir(format!("/proc/{}/fd", process.as_raw_nonzero()))? {
             let name = entry?.file_name();
             if let Some(number) = name.to_str().and_then(|name| name.parse().ok())
@@ -39,6 +42,7 @@ impl Channels {
             {
                 let places = if number <= 2 { &mut streams } else { &mut kept };
                 places.push(Place::of(&stat));
+                has_sockets |= may_be_socket(&stat);
             }
         }
         // Until it executes something, the process has its streams by other numbers, too.
@@ -47,7 +51,13 @@ impl Channels {
             outputs,
             streams,
             kept,
+            has_sockets,
         })
+    }
+
+    /// Whether the command was given a socket, by which processes outside may be met.
+    pub(crate) fn has_sockets(&self) -> bool {
+        self.has_sockets
     }
 
     /// Whether what is written by a descriptor comes out by one of them.
@@ -72,6 +82,15 @@ impl Channels {
     pub(crate) fn is_kept(&self, place: Place) -> bool {
         self.kept.contains(&place)
     }
+}
+
+/// A socket that a directory has is reached by its name.
+fn may_be_socket(stat: &Stat) -> bool {
+    let kind = FileType::from_raw_mode(stat.st_mode);
+    matches!(
+        kind,
+        FileType::Socket | FileType::Directory | FileType::Unknown
+    )
 }
 
 fn is_stream(stat: &Stat) -> bool {

@@ -116,6 +116,9 @@ impl Piping<Conduit> for Machine {
     }
 
     fn touches_pipe(&self, process: Option<Pid>, call: &Call) -> Look {
+        if self.passes_outside(call) {
+            return Look::Anywhere { is_read: false };
+        }
         let touched = calls::touching(call.name(), call.arguments());
         let place = |reached: &Reached| match &self.learnt {
             Some(learnt) => learnt.place(reached),

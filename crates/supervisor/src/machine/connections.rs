@@ -75,20 +75,13 @@ impl Connections {
         (seen, channels): (&Seen, &Channels),
         still: &[Pid],
     ) -> io::Result<Option<Inside>> {
-        if !is_stream(&file, stat)? || seen.has_odd_sockets() || seen.has_odd_connections() {
+        if seen.has_odd_sockets() || seen.has_odd_connections() {
             return Ok(None);
         }
-        let own = Place::of(stat);
-        let Some(peer) = self.peer(own.1)? else {
+        let Some(sockets) = self.both((&file, stat), channels)? else {
             return Ok(None);
         };
-        let sockets = [own, Place(own.0, peer)];
-        // From one that is in another namespace the connection would seem to be elsewhere.
-        let is_seen_from_both = self.peer(peer)? == Some(own.1);
-        let is_from_outside = sockets.iter().any(|one| channels.is_from_outside(*one));
-        if !is_seen_from_both || is_from_outside {
-            return Ok(None);
-        }
+        let [own, Place(_, peer)] = sockets;
         let Some(other) = self.find(sockets[1], seen, still)? else {
             return Ok(None);
         };
@@ -106,6 +99,41 @@ impl Connections {
             connection: Connection::new(both),
             sockets,
         }))
+    }
+
+    /// Both sockets of a connection, the one that is asked for first, if neither was the caller's.
+    fn both(
+        &self,
+        (file, stat): (&OwnedFd, &Stat),
+        channels: &Channels,
+    ) -> io::Result<Option<[Place; 2]>> {
+        if !is_stream(file, stat)? {
+            return Ok(None);
+        }
+        let own = Place::of(stat);
+        let Some(peer) = self.peer(own.1)? else {
+            return Ok(None);
+        };
+        let sockets = [own, Place(own.0, peer)];
+        // From one that is in another namespace the connection would seem to be elsewhere.
+        let is_seen_from_both = self.peer(peer)? == Some(own.1);
+        let is_from_outside = sockets.iter().any(|one| channels.is_from_outside(*one));
+        Ok((is_seen_from_both && !is_from_outside).then_some(sockets))
+    }
+
+    /// Whether all that is sent by a socket is known to come to processes inside, and all that comes by it to be from there.
+    ///
+    /// One that nobody has accepted yet is in no process. A process outside has the other socket of a connection inside, too, only if
+    /// it was sent that: then it is too late to ask.
+    pub(super) fn stays_inside(
+        &self,
+        (file, stat): (&OwnedFd, &Stat),
+        (seen, channels): (&Seen, &Channels),
+    ) -> io::Result<bool> {
+        match self.both((file, stat), channels)? {
+            Some([_, other]) => Ok(self.find(other, seen, &[])?.is_some()),
+            None => Ok(false),
+        }
     }
 
     /// Whether the other socket of a connection is only open in processes that execute nothing. Its end is not told yet.
@@ -254,9 +282,15 @@ mod tests {
             assert_eq!(found.reads == Queue::First, is_first);
             assert_eq!(found.sockets.map(|place| place.1), inodes);
         }
+        let stays_inside = |seen: &Seen| {
+            let asked = connections.stays_inside((&file(), &stat), (seen, &channels));
+            asked.expect("look")
+        };
+        assert!(stays_inside(&seen));
         assert_eq!(connections.place(&file(), &stat).expect("look"), place);
         assert!(of(&seen, &[child]).is_none(), "it executes nothing");
         assert!(of(&Seen::below(child), &[]).is_none(), "it is not inside");
+        assert!(!stays_inside(&Seen::below(child)));
         let is_ending = |still: &[Pid]| {
             let asked = connections.is_ending((&file(), &stat), &seen, still);
             asked.expect("look")
@@ -301,6 +335,8 @@ mod tests {
             let place = connections.place(&file, &stat).expect("look");
             assert_eq!(place, Place::of(&stat));
             let known = (&Seen::default(), &Channels::default());
+            let stays_inside = connections.stays_inside((&file, &stat), known);
+            assert!(!stays_inside.expect("look"));
             let found = connections.of((file, &stat), known, &[]);
             assert!(found.expect("look").is_none());
         }

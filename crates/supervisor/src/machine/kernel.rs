@@ -344,7 +344,9 @@ impl World for Machine {
         };
         let place = Place::of(&stat);
         let channels = learnt.channels.as_ref();
-        if channels.is_none_or(|channels| channels.is_kept(place)) || learnt.seen.has_odd_sockets()
+        if channels.is_none_or(|channels| channels.is_kept(place))
+            || learnt.seen.has_odd_sockets()
+            || learnt.seen.shares_outside()
         {
             return Ok(None);
         }
@@ -382,6 +384,9 @@ impl World for Machine {
     }
 
     fn looks_at(&self, process: Option<Pid>, call: &Call) -> Look {
+        if self.passes_outside(call) {
+            return Look::Anywhere { is_read: false };
+        }
         let looked_at = calls::looking(call.name(), call.arguments());
         Self::reached(process, call, looked_at, plain_place)
     }

@@ -33,6 +33,12 @@ pub(super) struct Message {
     pub(super) has_control: bool,
 }
 
+/// Whether a header has room for more than bytes.
+pub(super) fn has_control(process: Pid, header: u64) -> io::Result<bool> {
+    let field = |at: u64| task::word(process, header.wrapping_add(at));
+    Ok(field(CONTROL)? != 0 && field(CONTROL_LENGTH)? != 0)
+}
+
 /// What a header says; `None` where that is too much.
 pub(super) fn read(process: Pid, header: u64) -> io::Result<Option<Message>> {
     let field = |at: u64| task::word(process, header.wrapping_add(at));
@@ -42,7 +48,7 @@ pub(super) fn read(process: Pid, header: u64) -> io::Result<Option<Message>> {
         Ok(Message {
             pieces,
             has_name: field(NAME)? != 0,
-            has_control: field(CONTROL)? != 0 && field(CONTROL_LENGTH)? != 0,
+            has_control: has_control(process, header)?,
         })
     };
     pieces.map(message).transpose()

@@ -45,6 +45,8 @@ pub(crate) struct Seen {
     filters: Option<u32>,
     has_jails: bool,
     passes_descriptors: bool,
+    /// Whether a process outside may have been handed what processes here have open, or have handed them something.
+    shares_outside: bool,
     has_odd_sockets: bool,
     has_odd_connections: bool,
     has_watches: bool,
@@ -260,9 +262,9 @@ impl Seen {
         self.suspicions.namespaces
     }
 
-    /// Whether what is in a pipe may be more than a row of bytes, or a signal tells of it.
+    /// Whether what is in a pipe may be more than a row of bytes, or a signal tells of it, or a process outside may have it open.
     pub(crate) fn has_odd_pipes(&self) -> bool {
-        self.has_packets || self.has_signals
+        self.has_packets || self.has_signals || self.shares_outside
     }
 
     /// Likewise in a FIFO. One that was opened in a copy of the domain's mounts is not known as one of the view.
@@ -287,9 +289,9 @@ impl Seen {
     }
 
     /// Whether what is on its way between two sockets may be more than a row of bytes, or who reads it may have no patience or
-    /// be told by a signal.
+    /// be told by a signal, or be a process outside.
     pub(crate) fn has_odd_connections(&self) -> bool {
-        self.has_odd_connections || self.has_signals
+        self.has_odd_connections || self.has_signals || self.shares_outside
     }
 
     /// Whether any process may have memory that others have, too.
@@ -328,6 +330,17 @@ impl Seen {
         self.passes_descriptors
     }
 
+    /// Whether a process outside may have open what processes here have, by a descriptor that was sent.
+    pub(crate) fn shares_outside(&self) -> bool {
+        self.shares_outside
+    }
+
+    /// A process is about to send a descriptor to one outside, or to receive one from there.
+    pub(crate) fn note_sharing_outside(&mut self) {
+        self.shares_outside = true;
+        self.passes_descriptors = true;
+    }
+
     /// Whether a process may have several threads.
     pub(crate) fn has_threads(&self, process: Pid) -> bool {
         self.threaded.contains(&process)
@@ -341,6 +354,11 @@ impl Seen {
     /// Whether somebody else may close a descriptor of a process, or open another file by it.
     pub(crate) fn may_share_descriptors(&self, process: Pid) -> bool {
         self.shares_tables || self.has_threads(process)
+    }
+
+    /// Whether somebody else may store into the memory of a process.
+    pub(crate) fn may_share_memory(&self, process: Pid) -> bool {
+        self.has_shared_memory() || self.suspicions.sharing_children || self.has_threads(process)
     }
 
     /// Whether a process may share what it has open with others: its children, or a process that was sent it.

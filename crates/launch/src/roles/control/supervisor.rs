@@ -70,6 +70,7 @@ impl SupervisorRole {
             files,
             synchrony: job.synchrony.cloned().zip(epochs.clone()),
             telling: telling.clone(),
+            sockets_stay_inside: job.sockets_stay_inside(),
         };
         let descriptors = SupervisorProcess::descriptors;
         let process = process::fork_with(owned, descriptors, SupervisorProcess::live)
