@@ -48,8 +48,10 @@ deb-test:
 demo:
 	@$(call tools,demo) && $(release) && target/release/surmise demo
 
+# Many tests of real programs wait for disks, and for guesses that are decided late. With one for each processor there would be
+# processors that have nothing to do.
 test:
-	@$(call tools,test) && { status=0; \
+	@$(call tools,test) && export RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((2 * $$(nproc)))} && { status=0; \
 		cargo test --workspace --locked --no-fail-fast || status=$$?; \
 		cargo test --package surmise-grpc --locked --features explored --lib explored || status=$$?; \
 		exit $$status; }

@@ -99,7 +99,7 @@ fn collected(name: &str, command: &[&str], prepare: impl Fn(&Setting) -> bool) {
         let wanted = plain.plain(command).outcome();
         // On a busy machine few parents ask before the decision.
         let mut told_at_all = 0;
-        for guesses in ["1:30ms", "0.7:10ms:0.3"] {
+        for guesses in ["1:30ms", "0.7:40ms:0.3"] {
             let mut arguments = vec!["run", "--predict-right", guesses];
             arguments.extend(["--stats", "--json", "--"]);
             arguments.extend(command);

@@ -52,7 +52,7 @@ fn pieces_are_read_from_streams_of_all_kinds() {
 fn two_readers_of_a_pipe_get_each_record_once() {
     let reader = reader();
     let script = format!("exec 3<&0; ({reader} <&3 & {reader} <&3; wait) | sort");
-    torture(&["sh", "-c", &script], &records(800), |_| has("perl"));
+    torture(&["sh", "-c", &script], &records(400), |_| has("perl"));
 }
 
 /// Whatever the moment is, what a killed reader has not told of is left to the next, but for what it had in

@@ -124,7 +124,7 @@ fn nothing_shown_is_lost(test: &str, program: &Program) {
                     options: "data=journal",
                     kill: Some(kill),
                     // The kills share the states.
-                    states: states() / (VICTIMS.len() * MOMENTS.len()),
+                    states: states().div_ceil(VICTIMS.len() * MOMENTS.len()),
                 }
                 .run(disk);
                 tell(format_args!("{test}: {kill:?}: {found:?}"));
