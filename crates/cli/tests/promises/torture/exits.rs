@@ -30,7 +30,7 @@ fn a_parent_goes_on_before_the_exit_of_its_child_is_certain() {
     collected("exits", &["./exits"], checking);
     collected("sh", &["sh", "-c", SHELL], |_| true);
     collected("bash", &["bash", "-c", SHELL], |_| has("bash"));
-    collected("python", &["python3", "family.py"], python);
+    collected("python", &["python3", "-S", "-E", "family.py"], python);
 }
 
 /// The child stands still at its exit with the file open, so the change waits in the view until the child has really ended. For
@@ -99,7 +99,7 @@ fn collected(name: &str, command: &[&str], prepare: impl Fn(&Setting) -> bool) {
         let wanted = plain.plain(command).outcome();
         // On a busy machine few parents ask before the decision.
         let mut told_at_all = 0;
-        for guesses in ["1:30ms", "0.7:40ms:0.3"] {
+        for guesses in ["1:30ms", "0.7:20ms:0.3"] {
             let mut arguments = vec!["run", "--predict-right", guesses];
             arguments.extend(["--stats", "--json", "--"]);
             arguments.extend(command);
