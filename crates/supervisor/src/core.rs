@@ -312,7 +312,10 @@ impl<W: World> Core<W> {
         let heard = self.world.heard(&call);
         heard.map_err(fail("look at a call"))?;
         self.is_past(call.thread());
-        let offer = self.sources.offer(&call, || self.world.now());
+        let offer = match self.may_be_guessed(call.thread()) {
+            true => self.sources.offer(&call, || self.world.now()),
+            false => None,
+        };
         self.waits.add(Item::Call(Asked {
             call,
             offer,

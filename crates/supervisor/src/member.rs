@@ -38,6 +38,8 @@ pub(crate) struct Member<W: World> {
     has_met_rollback: bool,
     /// That it should bear another has failed: it is not tried again.
     pub(crate) is_barren: bool,
+    /// A signal has interrupted its call while that waited.
+    pub(crate) is_interrupted: bool,
     /// On what its parent depended when it was born.
     birth: Extents,
     /// Signals that it has taken since any of its images.
@@ -86,6 +88,7 @@ impl<W: World> Member<W> {
             is_parent: false,
             has_met_rollback: false,
             is_barren: false,
+            is_interrupted: false,
             birth: Extents::default(),
             taken: Vec::new(),
             timers_set: Vec::new(),

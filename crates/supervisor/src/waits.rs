@@ -94,6 +94,16 @@ pub(crate) struct Waited {
     pub(crate) since: Instant,
 }
 
+/// A call that waits and that a signal could interrupt.
+#[derive(Debug)]
+pub(crate) struct Interruptible {
+    pub(crate) call: Call,
+    /// Whether it would sleep in the kernel, too.
+    pub(crate) sleeps: bool,
+    /// What it has waited for, if that was not for input.
+    pub(crate) waited: Option<Waited>,
+}
+
 /// All that was heard and is not yet answered.
 #[derive(Debug)]
 pub(crate) struct Waits<S> {
@@ -222,22 +232,26 @@ impl<S> Waits<S> {
         all.into_iter().map(|parked| self.unpark(parked)).collect()
     }
 
-    /// The calls that a signal could interrupt, each with whether it would have slept in the kernel. One that waits for its promises to
-    /// be kept has been answered but for that.
-    pub(crate) fn interruptible(&self) -> Vec<(Call, bool)> {
+    /// The calls that a signal could interrupt. One that waits for its promises to be kept has been answered but for that.
+    pub(crate) fn interruptible(&self) -> Vec<Interruptible> {
         let all = self.parked.values().chain(&self.behind_output);
         let calls = all.filter_map(|parked| {
             let asked = parked
                 .item
                 .asked()
                 .filter(|asked| asked.ordered.is_none())?;
+            let waits_for_input = parked.sleep.is_some();
             let sleeps = match parked.waited.kind {
                 Kind::Child => true,
                 // An exit waits for output, too.
                 Kind::Stream => matches!(asked.call.name(), Syscall::Write | Syscall::Writev),
-                _ => parked.sleep.is_some(),
+                _ => waits_for_input,
             };
-            Some((asked.call, sleeps))
+            Some(Interruptible {
+                call: asked.call,
+                sleeps,
+                waited: (!waits_for_input).then_some(parked.waited),
+            })
         });
         calls.collect()
     }

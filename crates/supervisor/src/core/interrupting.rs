@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 use rustix::process::Pid;
 
 use super::Core;
+use crate::call::Call;
 use crate::error::{SupervisorError, fail};
 use crate::member::Member;
+use crate::waits::{Interruptible, Waited};
 use crate::world::World;
 
 /// How long a signal may wait for a call that waits.
@@ -31,15 +33,43 @@ impl<W: World> Core<W> {
         }
         let waiting = self.waits.interruptible();
         self.signals_due = (!waiting.is_empty()).then(|| now + LOOK_AFTER);
-        let mut are_interrupted = false;
-        for (call, sleeps) in waiting {
+        for Interruptible {
+            call,
+            sleeps,
+            waited,
+        } in waiting
+        {
             let interrupted = self.world.interrupt(&call, sleeps);
-            are_interrupted |= interrupted.map_err(fail("interrupt a call"))?;
+            if interrupted.map_err(fail("interrupt a call"))? {
+                self.is_interrupted(&call, waited)?;
+            }
         }
-        match are_interrupted {
-            true => self.forget_answered(),
-            false => Ok(()),
+        Ok(())
+    }
+
+    /// A call has ended. Its process gets no more guesses until it depends on nothing: the handler would bind it anew each time, and the
+    /// call would wait for ever.
+    fn is_interrupted(
+        &mut self,
+        call: &Call,
+        waited: Option<Waited>,
+    ) -> Result<(), SupervisorError> {
+        if let Some(waited) = waited {
+            self.note_wait((Some(*call), waited))?;
         }
+        if let Some(process) = self.member_of(call.thread())
+            && let Some(member) = self.members.get_mut(&process)
+        {
+            member.is_interrupted = true;
+        }
+        self.forget_answered()
+    }
+
+    /// Whether a thread may be given guesses.
+    pub(super) fn may_be_guessed(&self, thread: Pid) -> bool {
+        let member = self.member_of(thread);
+        let member = member.and_then(|process| self.members.get(&process));
+        member.is_none_or(|member| !member.is_interrupted)
     }
 
     /// When it is looked next.

@@ -207,31 +207,35 @@ pub(super) fn way_of_signal(thread: Pid) -> io::Result<Way> {
 
 /// What a call makes of a signal of this number, were it to come now.
 pub(super) fn heeds(call: &Call, number: u32) -> io::Result<Heed> {
-    let place = 1_u64 << (number - 1);
-    let Some(mask) = mask_of(call) else {
+    let status = Status::of(call.thread())?;
+    // Without a mask that can be read the call fails by itself.
+    if is_let_in(call, &status, number) != Some(true) || !status.catches_number(number) {
         return Ok(Heed::None);
-    };
+    }
+    Ok(
+        match (status.has_waiting(number), status.blocks_number(number)) {
+            (true, _) => Heed::Waiting,
+            (false, true) => Heed::Within,
+            (false, false) => Heed::Interrupted,
+        },
+    )
+}
+
+/// Whether a call lets in a signal of this number while it sleeps, by the mask of signals that it has; `None` where it has no such mask.
+pub(super) fn is_let_in(call: &Call, status: &Status, number: u32) -> Option<bool> {
+    let place = 1_u64 << (number - 1);
     let thread = call.thread();
-    let status = Status::of(thread)?;
-    let is_blocked = status.blocks_number(number);
     let word = |address| task::word(thread, address).ok();
-    let is_blocked_within = match mask {
-        Mask::Own | Mask::At(0) | Mask::Behind(0) => Some(is_blocked),
+    let blocks = || Some(status.blocks_number(number));
+    let is_blocked = match mask_of(call)? {
+        Mask::Own | Mask::At(0) | Mask::Behind(0) => blocks(),
         Mask::At(address) => word(address).map(|mask| mask & place != 0),
         Mask::Behind(behind) => word(behind).and_then(|address| match address {
-            0 => Some(is_blocked),
+            0 => blocks(),
             _ => word(address).map(|mask| mask & place != 0),
         }),
     };
-    // Without a mask that can be read the call fails by itself.
-    if is_blocked_within != Some(false) || !status.catches_number(number) {
-        return Ok(Heed::None);
-    }
-    Ok(match status.has_waiting(number) {
-        true => Heed::Waiting,
-        false if is_blocked => Heed::Within,
-        false => Heed::Interrupted,
-    })
+    Some(is_blocked == Some(false))
 }
 
 /// Whether a process does not notice the signal that tells it of the end of a child, which it does not block: by default

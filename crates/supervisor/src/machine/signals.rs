@@ -2,13 +2,15 @@
 
 use std::io;
 
+use rustix::fs::FileType;
 use rustix::process::Signal;
 use surmise_checkpoint::{Change, Checkpoint, PendingCall, Timer};
 use surmise_linux::proc::Status;
 use surmise_sys::ptrace::{Interruption, SignalInfo, Stopped};
+use surmise_syscalls::Syscall;
 
 use super::process::Supervised;
-use super::{Machine, task, unless_out_of_reach};
+use super::{Machine, family, task, unless_out_of_reach};
 use crate::call::Call;
 use crate::objects::heed::mask_of;
 use crate::objects::wait::ChildWait;
@@ -34,7 +36,8 @@ const OF_WRITES: [Signal; 2] = [Signal::PIPE, Signal::XFSZ];
 /// A process that does not say what these do ignores them.
 const IGNORED: [Signal; 3] = [Signal::URG, Signal::WINCH, Signal::CHILD];
 
-/// By default these end a process, and no timer sends them, nor does the kernel for what a thread has done.
+/// By default these end a process. Who depends on something undecided does nothing that has them sent: its calls wait by which it would
+/// send such a signal to others, make a timer (timer_create(2)) or ask for one at an event (prctl(2), mq_notify(3)).
 const DEADLY: [Signal; 6] = [
     Signal::HUP,
     Signal::INT,
@@ -60,16 +63,14 @@ impl Signals<Supervised, Checkpoint, Stopped, SignalInfo, Timer> for Machine {
     }
 
     fn interrupt(&mut self, call: &Call, sleeps: bool) -> io::Result<bool> {
-        if !unless_out_of_reach(has_signal(call), false)? {
+        let Some(how) = unless_out_of_reach(interruption(call, sleeps), None)? else {
             return Ok(false);
-        }
-        let how = match mask_of(call) {
-            Some(_) => Interruption::Always,
-            None if sleeps => Interruption::Asleep,
-            None => Interruption::Never,
         };
-        self.takes_nothing(call.thread());
-        self.door.interrupt(call.pending(), how)
+        let is_interrupted = self.door.interrupt(call.pending(), how)?;
+        if is_interrupted {
+            self.takes_nothing(call.thread());
+        }
+        Ok(is_interrupted)
     }
 
     fn is_of_timer(&self, signal: &SignalInfo) -> bool {
@@ -99,29 +100,77 @@ impl Signals<Supervised, Checkpoint, Stopped, SignalInfo, Timer> for Machine {
     }
 }
 
-/// Whether a signal waits that the thread of a call would take before it makes another one.
-fn has_signal(call: &Call) -> io::Result<bool> {
+/// How a call ends for a signal that waits; `None` if none does that the thread would take before it makes another call. `sleeps`: it is
+/// known to sleep in the kernel, too.
+fn interruption(call: &Call, sleeps: bool) -> io::Result<Option<Interruption>> {
     let status = Status::of(call.thread())?;
-    let waits_for_child = ChildWait::of(call).is_some();
-    let is_noticed = |number: u32| {
-        // The call would tell of the child rather than be interrupted.
-        if waits_for_child && number == Signal::CHILD.as_raw().cast_unsigned() {
-            return false;
-        }
-        let is_ignored = status.ignores_number(number) || is_one_of(&IGNORED, number.cast_signed());
-        status.catches_number(number)
-            || !is_ignored && number != Signal::CONT.as_raw().cast_unsigned()
-    };
     // Of several threads nobody knows which of them takes what waits for their process.
     let waiting = status.waiting_for_thread()
         | match status.threads() {
             1 => status.waiting_for_process(),
             _ => 0,
         };
-    let numbers = (1..=64).filter(|number| waiting >> (number - 1) & 1 != 0);
-    Ok(numbers
-        .into_iter()
-        .any(|number| !status.blocks_number(number) && is_noticed(number)))
+    if !(1..=64).any(|number| waiting >> (number - 1) & 1 != 0 && reaches(call, &status, number)) {
+        return Ok(None);
+    }
+    Ok(Some(match (mask_of(call), call.name()) {
+        // These have nothing that could be ready.
+        (Some(_), Syscall::Pause | Syscall::RtSigsuspend) => Interruption::Always,
+        (Some(_), _) if sleeps => Interruption::Always,
+        (None, name) if ends_by_any_signal(name) => Interruption::Always,
+        (None, _) if sleeps || may_sleep(call)? => Interruption::Asleep,
+        _ => Interruption::Never,
+    }))
+}
+
+/// Whether a signal that waits is noticed by the thread of a call, and lets the call not go on.
+fn reaches(call: &Call, status: &Status, number: u32) -> bool {
+    let is = |signal: Signal| signal.as_raw().cast_unsigned() == number;
+    // The call would tell of the child rather than be interrupted.
+    if is(Signal::CHILD) && ChildWait::of(call).is_some() || status.blocks_number(number) {
+        return false;
+    }
+    let is_ignored = status.ignores_number(number)
+        || is(Signal::CONT)
+        || is_one_of(&IGNORED, number.cast_signed());
+    let is_noticed = status.catches_number(number) || !is_ignored;
+    is_noticed && family::is_let_in(call, status, number) != Some(false)
+}
+
+/// Whether such a call fails with `EINTR` whatever the handler is (signal(7)).
+fn ends_by_any_signal(name: Syscall) -> bool {
+    matches!(
+        name,
+        Syscall::Semop
+            | Syscall::Semtimedop
+            | Syscall::Msgrcv
+            | Syscall::Msgsnd
+            | Syscall::RtSigtimedwait
+    )
+}
+
+/// Whether a call may sleep for what others do. Its handler may be there to end that, after a time. What comes to a regular file does
+/// not sleep so, and programs expect none of that to fail.
+fn may_sleep(call: &Call) -> io::Result<bool> {
+    /// F_SETLKW and F_OFD_SETLKW of fcntl(2).
+    const LOCKS: [u32; 2] = [7, 38];
+    let [descriptor, command, ..] = *call.arguments();
+    Ok(match call.name() {
+        Syscall::Flock
+        | Syscall::Accept
+        | Syscall::Accept4
+        | Syscall::Recvfrom
+        | Syscall::Recvmsg => true,
+        Syscall::Fcntl => LOCKS.contains(&(command as u32)),
+        Syscall::Read | Syscall::Readv => {
+            let process = task::process_of(call.thread())?;
+            let kind = process.map(|process| task::file_type(process, descriptor));
+            let kind = kind.transpose()?.flatten();
+            let sleeps = [FileType::Fifo, FileType::Socket, FileType::CharacterDevice];
+            kind.is_some_and(|kind| sleeps.contains(&kind))
+        }
+        _ => false,
+    })
 }
 
 fn deadly(stopped: &Stopped) -> io::Result<Option<Signal>> {

@@ -8,7 +8,7 @@ use surmise_linux::proc::{self, Entry};
 use surmise_testkit::{Outcome, tell};
 
 use super::struck::{children, init};
-use super::{has, told};
+use super::{compile, has, told};
 use crate::setting::{Setting, as_each_user};
 
 /// Its last call waits, since nobody knows yet whom it would ask.
@@ -42,6 +42,23 @@ fn a_process_takes_a_signal_before_a_decision() {
             tell(format_args!("{}: {}", command[0], speculation["objects"]));
             // Once all is decided there would be nothing to undo.
             assert_eq!(speculation["objects"]["taken signal"], 1, "{speculation}");
+        }
+    });
+}
+
+/// What sleeps until a signal comes, or has a handler to end it after a time, ends so whether it waits for a decision or not.
+#[test]
+fn a_call_ends_by_a_signal_as_it_does_plainly() {
+    as_each_user(|setting| {
+        compile(setting, "signalled.c", &["gcc", "-O1"]);
+        for what in ["again", "masked", "flock", "setlkw", "accept", "recv"] {
+            let command = ["./signalled", what];
+            let wanted = setting.plain(&command).outcome();
+            wanted.assert_code(0);
+            let arguments = ["run", "--dry-run", "--predict-right", "1:1s", "--"];
+            let got = setting.surmise(&[&arguments[..], &command].concat());
+            let got = got.outcome();
+            got.assert_code(0).assert_stdout(&wanted.stdout);
         }
     });
 }
