@@ -66,7 +66,7 @@ pub(crate) struct Core<W: World> {
     lendings: Lendings,
     durable: Option<Durable>,
     looks: Looks,
-    /// When it is looked whether signals wait for threads whose calls wait; nothing while none does.
+    /// When signals are looked for that wait for threads whose calls wait; nothing while no call does.
     signals_due: Option<Instant>,
     newborns: Newborns,
     /// Of the call that is attended to: the pipes of which it may be told that they are shut for writing.
@@ -210,7 +210,7 @@ impl<W: World> Core<W> {
     /// When something is due though nothing is heard.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         let due = self.sources.next_due().into_iter();
-        due.chain(self.looks.due()).chain(self.signals_due()).min()
+        due.chain(self.looks.due()).chain(self.signals_due).min()
     }
 
     /// What is readable when there is input for a call that waits for some.
@@ -312,10 +312,8 @@ impl<W: World> Core<W> {
         let heard = self.world.heard(&call);
         heard.map_err(fail("look at a call"))?;
         self.is_past(call.thread());
-        let offer = match self.may_be_guessed(call.thread()) {
-            true => self.sources.offer(&call, || self.world.now()),
-            false => None,
-        };
+        let offer = self.sources.offer(&call, || self.world.now());
+        let offer = offer.filter(|_| self.may_be_guessed(call.thread()));
         self.waits.add(Item::Call(Asked {
             call,
             offer,

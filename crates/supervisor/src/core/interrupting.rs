@@ -1,10 +1,10 @@
 //! Signals that come while calls wait.
 //!
 //! A thread whose call waits for its answer takes no signal but one that kills it. A decision may be seconds away, and somebody may
-//! press Ctrl-C. So it is looked from time to time whether a signal waits for such a thread, and if so its call ends as a signal
+//! press Ctrl-C. So the core looks from time to time whether a signal waits for such a thread. If one does, the call ends as a signal
 //! would have ended it in the kernel. The call has not happened. Where it begins again it is heard of anew.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::Pid;
 
@@ -19,16 +19,20 @@ use crate::world::World;
 const LOOK_AFTER: Duration = Duration::from_millis(50);
 
 impl<W: World> Core<W> {
-    /// Something begins to wait: it is looked for signals in a while.
+    /// Something begins to wait: signals for it are looked for in a while.
     pub(super) fn look_for_signals_later(&mut self) {
-        let now = self.world.now();
-        self.signals_due.get_or_insert(now + LOOK_AFTER);
+        if self.signals_due.is_none() {
+            self.signals_due = Some(self.world.now() + LOOK_AFTER);
+        }
     }
 
     /// Interrupts the calls for whose threads signals wait, if it is time to look for such.
     pub(super) fn interrupt_calls(&mut self) -> Result<(), SupervisorError> {
+        let Some(due) = self.signals_due else {
+            return Ok(());
+        };
         let now = self.world.now();
-        if self.signals_due.is_none_or(|due| now < due) {
+        if now < due {
             return Ok(());
         }
         let waiting = self.waits.interruptible();
@@ -41,7 +45,7 @@ impl<W: World> Core<W> {
         {
             let interrupted = self.world.interrupt(&call, sleeps);
             if interrupted.map_err(fail("interrupt a call"))? {
-                self.is_interrupted(&call, waited)?;
+                self.note_interruption(&call, waited)?;
             }
         }
         Ok(())
@@ -49,7 +53,7 @@ impl<W: World> Core<W> {
 
     /// A call has ended. Its process gets no more guesses until it depends on nothing: the handler would bind it anew each time, and the
     /// call would wait for ever.
-    fn is_interrupted(
+    fn note_interruption(
         &mut self,
         call: &Call,
         waited: Option<Waited>,
@@ -70,11 +74,6 @@ impl<W: World> Core<W> {
         let member = self.member_of(thread);
         let member = member.and_then(|process| self.members.get(&process));
         member.is_none_or(|member| !member.is_interrupted)
-    }
-
-    /// When it is looked next.
-    pub(super) fn signals_due(&self) -> Option<Instant> {
-        self.signals_due
     }
 
     /// Whether a signal ends a member at once: it would have ended the member at each of its images, too. A process that is killed is

@@ -8,7 +8,7 @@ use surmise_sys::ptrace::Stopped;
 
 use super::family::{self, Way};
 use super::process::{self, Supervised};
-use super::{Door, Learnt, Machine, spare_call, task, unless_out_of_reach};
+use super::{Door, Learnt, Machine, signals, spare_call, task, unless_out_of_reach};
 use crate::call::Call;
 use crate::meeting::Ending;
 use crate::objects::exits::Exit;
@@ -168,10 +168,8 @@ impl Ends<Supervised, Stopped> for Machine {
     }
 
     fn tells_of(&self, stopped: &Stopped) -> io::Result<Option<u64>> {
-        match stopped.signal() {
-            Err(error) if task::is_gone(&error) => Ok(None),
-            signal => Ok(signal?.child().and_then(|child| child.try_into().ok())),
-        }
+        let child = signals::info(stopped)?.and_then(|signal| signal.child());
+        Ok(child.and_then(|child| child.try_into().ok()))
     }
 
     fn is_unnoticed(&self, stopped: &Stopped) -> io::Result<bool> {

@@ -173,10 +173,17 @@ fn may_sleep(call: &Call) -> io::Result<bool> {
     })
 }
 
+/// What is told of the signal that a thread has stopped to take; `None` once the thread has gone.
+pub(super) fn info(stopped: &Stopped) -> io::Result<Option<SignalInfo>> {
+    match stopped.signal() {
+        Err(error) if task::is_gone(&error) => Ok(None),
+        signal => signal.map(Some),
+    }
+}
+
 fn deadly(stopped: &Stopped) -> io::Result<Option<Signal>> {
-    let told = match stopped.signal() {
-        Err(error) if task::is_gone(&error) => return Ok(None),
-        told => told?,
+    let Some(told) = info(stopped)? else {
+        return Ok(None);
     };
     let Some(signal) = DEADLY
         .into_iter()
@@ -194,9 +201,8 @@ fn is_one_of(kinds: &[Signal], number: i32) -> bool {
 }
 
 fn taken(stopped: &Stopped) -> io::Result<Option<SignalInfo>> {
-    let signal = match stopped.signal() {
-        Err(error) if task::is_gone(&error) => return Ok(None),
-        signal => signal?,
+    let Some(signal) = info(stopped)? else {
+        return Ok(None);
     };
     let number = signal.number();
     let is_own = is_one_of(&OF_WRITES, number) || signal.is_fault();

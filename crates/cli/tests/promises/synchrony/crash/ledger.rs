@@ -71,7 +71,7 @@ fn line(line: &str) -> Option<(&str, Found)> {
 /// How many states a test tries of a program.
 pub(super) fn states() -> usize {
     let states = std::env::var("SURMISE_STATES");
-    states.map_or(20, |states| {
+    states.map_or(30, |states| {
         states.parse().expect("SURMISE_STATES is a number")
     })
 }
