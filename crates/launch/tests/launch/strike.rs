@@ -157,7 +157,7 @@ pub fn strike(
     killed.is_ok().then_some(census)
 }
 
-/// Any process of the command, or one that holds an image of such a process, that is meant.
+/// Any process of the command once it has begun, or one that holds an image of such a process, that is meant.
 pub fn any_task(setting: &Setting, dice: &mut Dice, is_meant: impl Fn(i32) -> bool) -> Option<Pid> {
     let mut tasks = Victim::Init.find(setting).map_or(Vec::new(), children);
     let mut next = 0;
@@ -165,9 +165,15 @@ pub fn any_task(setting: &Setting, dice: &mut Dice, is_meant: impl Fn(i32) -> bo
         tasks.extend(children(task));
         next += 1;
     }
-    tasks.retain(|&task| is_meant(task));
+    tasks.retain(|&task| has_begun(task) && is_meant(task));
     let place = dice.below(tasks.len() as u64) as usize;
     tasks.get(place).and_then(|&task| Pid::from_raw(task))
+}
+
+/// Whether a process has executed a program. Without that one, no command begins.
+fn has_begun(process: i32) -> bool {
+    let program = fs::read_link(format!("/proc/{process}/exe"));
+    program.is_ok_and(|program| !program.ends_with("caller"))
 }
 
 /// The state of a process (proc_pid_stat(5)).
