@@ -31,6 +31,9 @@ pub struct Launch {
     pub wait: bool,
     /// Whether calls are heard to find out what is refused.
     pub tells_refusals: bool,
+    /// Whether all is served by the view. Otherwise directories of programs and libraries that the caller cannot change
+    /// are those outside, read-only, and what was read there is not known.
+    pub no_native: bool,
     /// What becomes of changes of files.
     pub files: Files,
     /// A directory that is the real one, where all other files are undone ([`pass_through`](crate::pass_through)).
@@ -101,6 +104,7 @@ impl Launch {
             guessing: self.guessing.clone(),
             through: self.through.clone(),
             tells_refusals: self.tells_refusals,
+            native: !self.no_native,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! A state root: its domains, and commands in new ones.
 
+use std::collections::BTreeMap;
+
 use surmise_kept::{DecideError, Exit, StateError, StateRoot};
 use surmise_launch::{Lingering, LostStream, Person, Refusals};
 use surmise_supervisor::Stats;
@@ -32,6 +34,8 @@ pub struct Outcome {
     pub refusals: Refusals,
     /// What a supervisor of calls did, where one was needed.
     pub supervision: Option<Stats>,
+    /// How many messages the kernel sent to the view, by the kernel's names of what they asked for (`enum fuse_opcode`).
+    pub messages: BTreeMap<String, u64>,
     /// What was done for external synchrony, where that was asked for.
     pub sync: Option<surmise_sync::Stats>,
     /// Why it is not written down how the command ended, if it is not.
@@ -127,6 +131,7 @@ impl Surmise {
             lost: synced.lost,
             refusals: synced.refusals,
             supervision: Some(synced.supervision),
+            messages: BTreeMap::new(),
             sync: Some(synced.stats),
             unrecorded: None,
         })
@@ -179,6 +184,7 @@ impl From<surmise_launch::Outcome> for Outcome {
             lost: outcome.lost,
             refusals: outcome.refusals,
             supervision: outcome.supervision,
+            messages: outcome.messages,
             sync: outcome.synchrony,
             unrecorded: outcome.unrecorded,
         }
@@ -218,6 +224,7 @@ impl Outcome {
             missing,
             refused: RefusedRow::all(&self.refusals),
             refused_more: self.refusals.more,
+            messages: self.messages.clone(),
             speculation: speculation.map(SpeculationResult::from),
             synchrony: sync.map(SyncResult::from),
             commit: None::<CommitResult>,

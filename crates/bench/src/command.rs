@@ -9,6 +9,7 @@ use surmise_testkit::is_installed;
 
 use crate::inputs::Input;
 use crate::measure::{Finished, Sample, middle, run};
+use crate::messages::{self, Messages};
 use crate::place::{Place, about};
 use crate::repeat;
 use crate::rival::{Rival, Rivals};
@@ -94,6 +95,15 @@ impl Measured for Ready<'_> {
             self.told = Some(Told::parse(&last.errors)?);
         }
         Ok(sample)
+    }
+
+    fn messages(&mut self, place: &Place) -> Result<Option<Messages>, String> {
+        let command = self.command;
+        let directory = command.prepare(place)?;
+        let options = [command.options, &[messages::OPTION]].concat();
+        let words = command.timing.words(place, command.inside);
+        let finished = run(&place.inside(&options, &words), place, &directory)?;
+        Messages::parse(&finished.errors).map(Some)
     }
 
     fn told(&mut self) -> Option<Told> {

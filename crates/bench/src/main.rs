@@ -19,6 +19,7 @@ mod inputs;
 mod limit;
 mod measure;
 mod memory;
+mod messages;
 mod place;
 mod plot;
 mod repeat;

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::limit::Limit;
 use crate::measure::{Sample, median};
+use crate::messages::Messages;
 use crate::place::{Place, about};
 use crate::plot;
 use crate::rival::{self, Rival, Rivals};
@@ -44,6 +45,8 @@ pub struct Outcome {
     pub samples: Samples,
     /// What those of ours told of their speculation, with the same indices; empty for a row that has none.
     pub told: Vec<Told>,
+    /// How many messages the view was sent in one more run, where ours is a command.
+    pub messages: Option<Messages>,
     /// Others that were measured besides.
     pub beside: Vec<Beside>,
 }
@@ -167,6 +170,9 @@ impl Outcome {
             " {:>11.1} {:>11.1}  {}",
             self.ours_processor_ms, self.peer_processor_ms, self.peer_name
         );
+        if let Some(messages) = &self.messages {
+            println!("  {messages}");
+        }
         if let Some(told) = Told::median(&self.told) {
             println!("  {told}");
         }

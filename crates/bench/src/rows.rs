@@ -112,6 +112,20 @@ const RUN: &[Row] = &[
     make_lua("make-lua-j1", &["make", "--silent", "-j1", "generic"]),
     make_lua("make-lua-j2", &["make", "--silent", "-j2", "generic"]),
     Row {
+        test: "configure",
+        what: What::Command(Command {
+            options: &[],
+            inside: &["./configure", "--quiet"],
+            peer: Peer::Plain,
+            timing: Timing::Whole(1),
+            input: Input::Package("jemalloc"),
+            cold: None,
+        }),
+        limit: Limit::RatioMax(1.08),
+        processor_limit: Limit::None,
+        pairs_max: u32::MAX,
+    },
+    Row {
         test: "start-and-end",
         what: What::Command(Command {
             options: &[],

@@ -7,6 +7,7 @@ use crate::hearing;
 use crate::limit::Limit;
 use crate::measure::{Sample, median};
 use crate::memory;
+use crate::messages::Messages;
 use crate::place::Place;
 use crate::report::{Beside, Outcome, Samples};
 use crate::rival::{Rival, Rivals};
@@ -34,6 +35,11 @@ pub trait Measured {
     fn peer_name(&self) -> String;
     /// Measures one side once.
     fn sample(&mut self, place: &Place, side: Side) -> Result<Sample, String>;
+
+    /// How many messages ours takes, in a run that is not timed; `None` for what is no command.
+    fn messages(&mut self, _place: &Place) -> Result<Option<Messages>, String> {
+        Ok(None)
+    }
 
     /// What the last sample of ours told of its speculation; asked for once after each.
     fn told(&mut self) -> Option<Told> {
@@ -101,10 +107,12 @@ fn measure(
             }
         }
     }
+    let messages = measured.messages(place)?;
     eprint!("\r\x1b[K");
     let mut outcomes = outcomes(row, &measured, samples, beside);
     // The first is of time; of processor time the same would be told.
     outcomes[0].told = told;
+    outcomes[0].messages = messages;
     Ok(outcomes)
 }
 
@@ -131,6 +139,7 @@ fn outcomes(
             peer_processor_ms: peer.user_ms + peer.system_ms,
             samples,
             told: Vec::new(),
+            messages: None,
             beside: beside
                 .into_iter()
                 .map(|one| one.compared_with(peer.value))

@@ -18,6 +18,7 @@ mod json;
 mod kept;
 mod launch;
 mod manual;
+mod messages;
 mod pager;
 mod paths;
 mod pending;

@@ -23,7 +23,7 @@ pub struct Speculating {
     ///
     /// SEED is a number that the random choices are made from. RATE is how probable it is for a call to be
     /// mispredicted, above 0 and at most 1; 0.02 without it.
-    #[arg(long, value_name = "SEED[:RATE]", value_parser = parse, groups = ["guessing", "supervised"])]
+    #[arg(long, value_name = "SEED[:RATE]", value_parser = parse, group = "guessing")]
     torture: Option<Torture>,
 
     /// Predicts results of calls about files rightly, and decides that later: what is left is what tracking costs
@@ -31,12 +31,8 @@ pub struct Speculating {
     /// RATE is how probable it is for a call about a file's name or attributes to be predicted, above 0 and at most 1.
     /// DELAY is how long it takes until a prediction is decided, as in 30ms or 2s; at most 60s. WRONG is how probable it
     /// is for a prediction to be wrong all the same, and to be rolled back after DELAY: from 0 to 1; 0 without it.
-    #[arg(long, value_name = "RATE:DELAY[:WRONG]", value_parser = parse_right, groups = ["guessing", "supervised"])]
+    #[arg(long, value_name = "RATE:DELAY[:WRONG]", value_parser = parse_right, group = "guessing")]
     predict_right: Option<Right>,
-
-    /// Print predictions, checkpoints, rollbacks, waits and commits on standard error afterwards
-    #[arg(long, requires = "supervised")]
-    stats: bool,
 }
 
 impl Speculating {
@@ -45,11 +41,6 @@ impl Speculating {
         let torture = self.torture.map(Guessing::Torture);
         let right = self.predict_right.map(Guessing::Right);
         torture.into_iter().chain(right).collect()
-    }
-
-    /// Whether to say what was done.
-    pub fn stats(&self) -> bool {
-        self.stats
     }
 }
 

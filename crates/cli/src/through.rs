@@ -14,7 +14,7 @@ pub struct Passing {
     ///
     /// Where its file system commits in order, as `surmise sync` needs it, a sync of a file there returns at once, and
     /// what the command puts out waits until all is durable that it was promised before.
-    #[arg(long, value_name = "DIR", group = "supervised")]
+    #[arg(long, value_name = "DIR")]
     through: Option<PathBuf>,
 }
 

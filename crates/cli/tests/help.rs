@@ -56,7 +56,7 @@ fn wrong_usage_exits_with_2_and_names_the_mistake() {
         (&["run", "--net", "some", "--", "true"], "'some'"),
         (&["run", "--torture", "x", "--", "true"], "'x'"),
         (&["run", "--torture", "1:2", "--", "true"], "at most 1"),
-        (&["run", "--stats", "--", "true"], "--torture"),
+        (&["shell", "--stats", "t"], "'--stats'"),
         (&["diff"], "<NAME>"),
         (&["commit"], "<NAME>"),
         (&["abort"], "<NAME>"),

@@ -38,6 +38,7 @@ mod postponed;
 mod reply;
 mod request;
 mod session;
+mod tally;
 
 pub use attributes::{
     Attributes, KnownAttributes, SetAttributes, Statistics, TimeToSet, Timestamp,

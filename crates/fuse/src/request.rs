@@ -52,6 +52,12 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
+    /// What the bytes of one read from the device ask for, if there are enough of them.
+    pub(crate) fn opcode(bytes: &[u8]) -> Option<u32> {
+        let (header, _) = input::InHeader::read_from_prefix(bytes).ok()?;
+        Some(header.opcode)
+    }
+
     /// Decodes the bytes of one read from the device; `agreed` is the handshake's outcome, on
     /// which some layouts depend.
     pub fn decode(bytes: &'a [u8], agreed: Capabilities) -> Result<Self, DecodeError> {

@@ -1,6 +1,7 @@
 //! The device loop: threads that read requests from one descriptor, have them answered, and write
 //! the replies.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process;
@@ -17,6 +18,7 @@ use crate::dispatch::answer;
 use crate::handshake::{reply_bytes_max, request_bytes_max};
 use crate::postponed::{Queue, send};
 use crate::reply::Reply;
+use crate::tally::Tally;
 use crate::{
     Capabilities, Config, DecodeError, FileSystem, Init, Negotiated, Notifier, Operation, Request,
 };
@@ -69,6 +71,7 @@ pub struct Session {
     config: Config,
     can_expire: Arc<AtomicBool>,
     postponed: Arc<Queue>,
+    tally: Tally,
 }
 
 impl Session {
@@ -81,7 +84,14 @@ impl Session {
             config,
             can_expire: Arc::default(),
             postponed: Arc::default(),
+            tally: Tally::default(),
         }
+    }
+
+    /// How many requests the kernel has sent so far, by the kernel's names of what they asked for. One that was
+    /// postponed counts once.
+    pub fn requests(&self) -> BTreeMap<&'static str, u64> {
+        self.tally.counts()
     }
 
     /// What tells the kernel unasked. It keeps the device open.
@@ -191,7 +201,13 @@ impl Session {
     fn receive<'b>(&self, buffer: &'b mut [u8]) -> Result<Option<&'b [u8]>, ServeError> {
         loop {
             match rustix::io::read(self.device.as_fd(), &mut *buffer) {
-                Ok(length) => return Ok(Some(&buffer[..length])),
+                Ok(length) => {
+                    let bytes = &buffer[..length];
+                    if let Some(opcode) = Request::opcode(bytes) {
+                        self.tally.count(opcode);
+                    }
+                    return Ok(Some(bytes));
+                }
                 // ENOENT: the request was interrupted while it was being read.
                 Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => {}
                 Err(Errno::NODEV | Errno::CONNABORTED) => return Ok(None),

@@ -3,7 +3,8 @@
 //! `domain.json`, format 2, is an object with
 //! `version` (2), `name`, `command` (program and arguments), `directory` (where it was started),
 //! `created` (seconds since 1970), `net` (the policy: `default`, and `rules` of `host`, `port` and
-//! `verdict`), `sockets` (paths outside that it reaches) and `maker`
+//! `verdict`), `sockets` (paths outside that it reaches), `native` (directories outside
+//! that it has as they are; left out where there are none) and `maker`
 //! ([`Maker`]; what is not known is left out, and earlier versions of Surmise left out all of it).
 //! A string that is not Unicode is an array of its bytes. In format 1, `net` was `"deny"` or
 //! `"allow"`, and there were no `sockets`.
@@ -46,6 +47,8 @@ pub struct Record {
     /// What crosses its boundary: whom it reaches. The rest of a boundary is a command's, not the
     /// domain's, and not kept.
     pub boundary: Boundary,
+    /// Directories that are those outside, read-only: what was read there is not known.
+    pub native: Vec<PathBuf>,
 }
 
 /// A [`Record`] as it is on disk.
@@ -59,6 +62,8 @@ struct Stored {
     net: Net,
     #[serde(default)]
     sockets: Vec<Text>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    native: Vec<Text>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     maker: Option<Maker>,
 }
@@ -96,6 +101,7 @@ impl Record {
             created: now.map(|since| since.as_secs()).unwrap_or_default(),
             maker: Some(Maker::this()),
             boundary: boundary.kept(),
+            native: Vec::new(),
         }
     }
 
@@ -138,6 +144,7 @@ impl Record {
             created: u64::try_from(metadata.ctime()).unwrap_or_default(),
             maker: None,
             boundary: Boundary::default(),
+            native: Vec::new(),
         })
     }
 
@@ -153,12 +160,8 @@ impl Record {
             directory: Text::from(self.directory.clone().into_os_string()),
             created: self.created,
             net: Net::Policy(self.boundary.net.clone()),
-            sockets: self
-                .boundary
-                .sockets
-                .iter()
-                .map(|path| Text::from(path.clone().into_os_string()))
-                .collect(),
+            sockets: texts(&self.boundary.sockets),
+            native: texts(&self.native),
             maker: self.maker.clone(),
         };
         let mut json = serde_json::to_vec(&stored).expect("a record is plain data");
@@ -227,15 +230,24 @@ impl From<Stored> for Record {
                         rules: Vec::new(),
                     },
                 },
-                sockets: stored
-                    .sockets
-                    .into_iter()
-                    .map(|path| OsString::from(path).into())
-                    .collect(),
+                sockets: paths(stored.sockets),
                 ..Boundary::default()
             },
+            native: paths(stored.native),
         }
     }
+}
+
+fn texts(paths: &[PathBuf]) -> Vec<Text> {
+    let texts = paths
+        .iter()
+        .map(|path| path.clone().into_os_string().into());
+    texts.collect()
+}
+
+fn paths(texts: Vec<Text>) -> Vec<PathBuf> {
+    let paths = texts.into_iter().map(OsString::from);
+    paths.map(PathBuf::from).collect()
 }
 
 impl From<OsString> for Text {
@@ -284,6 +296,7 @@ mod tests {
                 sockets: vec!["/run/agent".into()],
                 ..Boundary::default()
             },
+            native: vec!["/usr/lib".into()],
         }
     }
 
@@ -303,6 +316,7 @@ mod tests {
         let record = Record::read(state.path(), "t-1").expect("read");
         assert_eq!(record.boundary, Boundary::default());
         assert_eq!(record.maker, None);
+        assert!(record.native.is_empty());
     }
 
     #[test]
@@ -315,7 +329,7 @@ mod tests {
             "{\"version\":2,\"name\":\"t-1\",\"command\":[\"sh\",[255,97],\"\"],\
              \"directory\":[47,116,109,112,47,254],\"created\":1700000000,\
              \"net\":{\"default\":\"allow\",\"rules\":[{\"host\":\"example.org\",\"port\":80,\
-             \"verdict\":\"hold\"}]},\"sockets\":[\"/run/agent\"],\
+             \"verdict\":\"hold\"}]},\"sockets\":[\"/run/agent\"],\"native\":[\"/usr/lib\"],\
              \"maker\":{\"label\":\"ci\",\"login\":1000}}\n"
         );
         write_exit(state.path(), Exit::Signaled(9)).expect("write");

@@ -1,5 +1,6 @@
 //! Running a command in a domain, from the caller's side.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use surmise_sys::behaviours;
 
 use crate::command;
 use crate::error::LaunchError;
+use crate::native;
 use crate::nested;
 use crate::person::Person;
 use crate::roles::control::{self, Finished, Job};
@@ -48,6 +50,10 @@ pub struct Launch {
     pub guessing: Vec<Guessing>,
     /// A directory whose changes are made at once.
     pub through: Option<Through>,
+    /// Whether directories of programs and libraries that the caller cannot change are those outside, read-only, so that
+    /// what is read there takes no message. What was read there is not known then. Not where there are guesses or syncs
+    /// are put off; and a kept domain is as it was made.
+    pub native: bool,
     /// Whether calls are heard to find out what is refused. Where they are, no task can have a listener of
     /// its own (`SECCOMP_FILTER_FLAG_NEW_LISTENER`).
     pub tells_refusals: bool,
@@ -57,6 +63,11 @@ impl Launch {
     /// How syncs are put off in the directory that is the real one.
     fn synchrony(&self) -> Option<&surmise_sync::Options> {
         self.through.as_ref()?.synchrony.as_ref()
+    }
+
+    /// Whether nobody has to know of what is read.
+    fn may_be_native(&self) -> bool {
+        self.guessing.is_empty() && self.synchrony().is_none()
     }
 }
 
@@ -85,6 +96,8 @@ pub struct Outcome {
     pub refusals: Refusals,
     /// What a supervisor of calls did, where the launch needed one.
     pub supervision: Option<Stats>,
+    /// How many messages the kernel sent to the view, by the kernel's names of what they asked for.
+    pub messages: BTreeMap<String, u64>,
     /// What was done for external synchrony, where the launch asked for it.
     pub synchrony: Option<surmise_sync::Stats>,
     /// Why it is not written down how the command ended, if it is not: [`Domain::status`] says
@@ -103,6 +116,7 @@ impl Finished {
             lost: self.lost,
             refusals: self.refusals,
             supervision: self.supervision,
+            messages: self.messages,
             synchrony: self.synchrony,
             unrecorded: recorded.err(),
         }
@@ -145,7 +159,14 @@ pub fn run(root: &StateRoot, launch: Launch, person: &dyn Person) -> Result<Outc
     let signals = Signals::take_over().map_err(LaunchError::step("take over signals"))?;
     let program = &launch.command[0];
     let (name, state, lock) = root.create(launch.name.as_deref(), program)?;
-    let record = Record::new(&name, &launch.command, &launch.directory, &launch.boundary);
+    let native = match launch.native && launch.may_be_native() {
+        true => native::trees(),
+        false => Vec::new(),
+    };
+    let record = Record {
+        native: native.clone(),
+        ..Record::new(&name, &launch.command, &launch.directory, &launch.boundary)
+    };
     let found = command::find(&launch);
     let job = Job {
         name: &name,
@@ -154,6 +175,7 @@ pub fn run(root: &StateRoot, launch: Launch, person: &dyn Person) -> Result<Outc
         launch: &launch,
         has_real_files: false,
         synchrony: launch.synchrony(),
+        native,
         found: found.as_deref(),
         kept: &ready.kept,
         signals: &signals,
@@ -221,6 +243,7 @@ pub fn sync(
         launch,
         has_real_files: true,
         synchrony: Some(options),
+        native: Vec::new(),
         found: found.as_deref(),
         kept: &ready.kept,
         signals: &signals,
@@ -261,6 +284,10 @@ pub fn shell(
         launch,
         has_real_files: false,
         synchrony: None,
+        native: match launch.may_be_native() {
+            true => native::still(&domain.record().native),
+            false => Vec::new(),
+        },
         // The domain's changes may have put another program first.
         found: None,
         kept: &ready.kept,

@@ -33,6 +33,7 @@ mod launch;
 mod limits;
 mod message;
 mod mounts;
+mod native;
 mod nested;
 mod person;
 mod proc;

@@ -2,6 +2,7 @@
 //!
 //! Both ends of a pair are the same program, forked, so the form of a message is no format.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 
@@ -219,6 +220,8 @@ pub(crate) enum Report {
     Done,
     /// It could not be.
     NotDone(String),
+    /// From the view, whose mount is gone: how many messages of each kind the kernel had sent.
+    Served(BTreeMap<String, u64>),
 }
 
 /// How a domain's processes ended.

@@ -18,6 +18,7 @@ use surmise_sys::mounts;
 
 use crate::devices;
 use crate::message::Failure;
+use crate::native;
 use crate::nested;
 use crate::proc::{self, Superuser};
 
@@ -64,10 +65,11 @@ pub(crate) fn mount_real(mount_point: &Path) -> Result<(), Failure> {
 /// the root. Nothing else of the host's mounts is left in the namespace afterwards.
 ///
 /// `sockets`: Unix sockets and FIFOs of the host that are themselves inside, too,
-/// not only their names. `through`: a directory that is.
+/// not only their names. `through`: a directory that is. `native`: directories that are, read-only.
 pub(crate) fn enter(
     mount_point: &Path,
     superuser: Superuser,
+    native: &[PathBuf],
     (sockets, through): (&[PathBuf], Option<&Path>),
 ) -> Result<(), Failure> {
     // From here on relative paths are inside, absolute ones on the host.
@@ -86,6 +88,9 @@ pub(crate) fn enter(
             return Err(Failure::at("make /sys read-only")(error));
         }
         _ => {}
+    }
+    for tree in native {
+        native::show(tree).map_err(Failure::at(format!("show {}", tree.display())))?;
     }
     if let Some(directory) = through {
         show(directory, Shown::Whole)

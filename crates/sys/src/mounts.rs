@@ -35,6 +35,17 @@ pub fn hide_devices(path: &CStr) -> io::Result<()> {
     set(path, libc::MOUNT_ATTR_NODEV)
 }
 
+/// As [`make_read_only`] and [`hide_devices`], and no program there gets the rights of its owner.
+///
+/// # Errors
+/// As [`make_read_only`].
+pub fn confine(path: &CStr) -> io::Result<()> {
+    set(
+        path,
+        libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOSUID,
+    )
+}
+
 fn set(path: &CStr, attributes: u64) -> io::Result<()> {
     let attributes = libc::mount_attr {
         attr_set: attributes,

@@ -4,6 +4,7 @@
 //! The kernel remembers for ever what only the domain could change. After the commit all of it is
 //! lower's, and somebody outside may change it.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::iter;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -59,6 +60,11 @@ impl Server {
         Notifier {
             notifier: self.session.notifier(),
         }
+    }
+
+    /// How many requests the kernel has sent so far, by what they asked for.
+    pub fn requests(&self) -> BTreeMap<&'static str, u64> {
+        self.session.requests()
     }
 
     /// Serves a view until it is unmounted.

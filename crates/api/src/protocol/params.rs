@@ -72,6 +72,9 @@ pub struct Run {
     /// A directory that is the real one, where all other files are undone: an absolute path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub through: Option<Text>,
+    /// Whether all is served by the view, also programs and libraries of the system that the user cannot change.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_native: bool,
     /// Puts syncs off.
     #[serde(
         default,

@@ -1,5 +1,7 @@
 //! What a run came to.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use surmise_kept::Sender;
 use surmise_launch::Lingering;
@@ -44,6 +46,10 @@ pub struct RunResult {
     pub refused: Vec<RefusedRow>,
     /// How many more attempts there were, of sorts for which the list has no place.
     pub refused_more: u64,
+    /// How many messages the kernel sent to the view, by the kernel's names of what they asked for; none of a command
+    /// that had the real files.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub messages: BTreeMap<String, u64>,
     /// What was done for speculation, where that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speculation: Option<SpeculationResult>,

@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::json::Json;
 use crate::kept::Kept;
 use crate::launch;
+use crate::messages;
 use crate::person::AtTerminal;
 use crate::refused::Telling;
 use crate::report;
@@ -31,7 +32,6 @@ use surmise_api::Interrupts;
 /// Standard output is the command's alone. Surmise writes to standard error.
 #[derive(clap::Args)]
 #[command(override_usage = "surmise run [OPTIONS] [--] <CMD>...", after_help = AFTER_HELP)]
-#[command(group = clap::ArgGroup::new("supervised").multiple(true))]
 pub struct Arguments {
     /// Call the domain NAME; without it, it is named after the command
     #[arg(long, value_name = "NAME")]
@@ -49,9 +49,20 @@ pub struct Arguments {
     #[arg(long)]
     wait: bool,
 
+    /// Serve programs and libraries of the system by the view, too, which remembers what was read
+    ///
+    /// Without it, /usr/bin, /usr/lib and their like are those outside, read-only, where the user cannot change them: that
+    /// takes no messages to the view. What was read there is not known to `surmise commit --strict`.
+    #[arg(long)]
+    no_native: bool,
+
     /// Do not ask; print the result as a JSON object, the last line of standard error
     #[arg(long)]
     json: bool,
+
+    /// Print on standard error afterwards what the run took: messages to the view, predictions, rollbacks, waits, commits
+    #[arg(long)]
+    stats: bool,
 
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
@@ -97,6 +108,7 @@ JSON:
                boundary refused; kind is connection, datagram, name, socket, fifo, process or
                call, program null if unknown, allow the option that allows it, or null
   refused_more how many more attempts there were, beyond 200 sorts
+  messages     how many the kernel sent to the view, by its names of what they asked for: {\"LOOKUP\": 20, …}
   speculation  with --stats: what it tells, \"calls\" with the most frequent first
   synchrony    with --stats, and --through where syncs are put off: as of `surmise sync --json`
   If Surmise fails, it is {\"failed\": {\"error\", \"details\", \"hint\", \"domain\", \"status\"}}: domain
@@ -122,6 +134,7 @@ impl Arguments {
             wait: self.wait,
             guessing: self.speculation.guessing(),
             tells_refusals: self.telling.hears(self.json),
+            no_native: self.no_native,
             ..Launch::default()
         };
         let outcome = launch::supervise(self.telling, || surmise.run(&launch, &AtTerminal))?;
@@ -145,7 +158,7 @@ impl Arguments {
             report::note(&text);
             missing.push(text);
         }
-        let stats = self.speculation.stats();
+        let stats = self.stats;
         if self.json {
             let result = RunResult {
                 commit,
@@ -154,6 +167,7 @@ impl Arguments {
             // As all remarks: what can't be written must not change what a run does.
             let _ = Json::Err.print(&result);
         } else if stats {
+            messages::show(&outcome.messages);
             outcome.supervision.iter().for_each(speculation::show);
             outcome.sync.iter().for_each(synchrony::tell);
         }

@@ -16,7 +16,7 @@ mod watch;
 mod watchers;
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use surmise_kept::{Lock, StateError, write_exit};
 use surmise_linux::id_map::IdMap;
@@ -50,6 +50,8 @@ pub(crate) struct Job<'a> {
     pub(crate) has_real_files: bool,
     /// How syncs are put off, if they are.
     pub(crate) synchrony: Option<&'a surmise_sync::Options>,
+    /// Directories of the host's that are themselves inside, read-only.
+    pub(crate) native: Vec<PathBuf>,
     /// Where the program is, if that is known.
     pub(crate) found: Option<&'a Path>,
     pub(crate) kept: &'a KeptDescriptors,

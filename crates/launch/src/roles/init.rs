@@ -66,6 +66,8 @@ pub(crate) struct Init<'a> {
     pub(crate) sockets: &'a [PathBuf],
     /// A directory outside that is itself inside, too.
     pub(crate) through: Option<&'a Path>,
+    /// Directories of the host's that are themselves inside, read-only.
+    pub(crate) native: &'a [PathBuf],
     pub(crate) wait: bool,
     /// Whether the command leads a process group of its own, apart from that of pid 1, as a job of a
     /// shell does: only then can the terminal stop it. It may then not lead a session without a fork.
@@ -217,6 +219,7 @@ impl Init<'_> {
         mounts::enter(
             self.mount_point,
             self.superuser(),
+            self.native,
             (self.sockets, self.through),
         )?;
         await_go(&first.link)?;

@@ -3,6 +3,7 @@
 //! It stays outside the domain's namespaces and holds nothing on the domain's mount: a process
 //! that waits for itself cannot even be killed.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -55,22 +56,24 @@ pub(crate) struct ViewProcess<'a> {
 impl ViewProcess<'_> {
     /// The process' whole life; returns its exit status.
     pub(crate) fn live(&self) -> u8 {
-        let Err(failure) = self.serve() else {
-            return 0;
+        let (report, status) = match self.serve() {
+            Ok(messages) => (Report::Served(messages), 0),
+            Err(failure) => (Report::Failed(failure), 1),
         };
         // Control may be dead; then nobody is left to be told.
-        let _ = self.control.send(&Report::Failed(failure));
-        1
+        let _ = self.control.send(&report);
+        status
     }
 
-    fn serve(&self) -> Result<(), Failure> {
+    /// How many messages of each kind were served.
+    fn serve(&self) -> Result<BTreeMap<String, u64>, Failure> {
         detach().map_err(Failure::at("start the view process"))?;
         let config = self.config().map_err(Failure::at("open the view"))?;
         let view = View::open(config).map_err(Failure::told("open the view"))?;
         let device = self.device.receive_descriptor();
         let Some(device) = device.map_err(Failure::at("receive the FUSE device"))? else {
             // pid 1 died before; its own report tells why.
-            return Ok(());
+            return Ok(BTreeMap::new());
         };
         let processors = rustix::thread::sched_getaffinity(None).map_or(0, |set| set.count());
         let threads = (processors as usize).clamp(*THREADS.start(), *THREADS.end());
@@ -98,7 +101,9 @@ impl ViewProcess<'_> {
             result
         });
         view.end_reads();
-        result.map_err(Failure::at("serve the view"))
+        result.map_err(Failure::at("serve the view"))?;
+        let requests = server.requests().into_iter();
+        Ok(requests.map(|(name, count)| (name.into(), count)).collect())
     }
 
     fn config(&self) -> io::Result<ViewConfig> {

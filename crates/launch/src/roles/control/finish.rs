@@ -1,6 +1,7 @@
 //! The end of a domain: the other processes end one after the other, and what they said tells how it
 //! went.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
@@ -164,6 +165,8 @@ pub(crate) struct Finished {
     pub(crate) refusals: Refusals,
     /// What the supervisor did, where there was one.
     pub(crate) supervision: Option<Stats>,
+    /// To the view, where there was one, by kind.
+    pub(crate) messages: BTreeMap<String, u64>,
     /// Under external synchrony.
     pub(crate) synchrony: Option<surmise_sync::Stats>,
 }
@@ -181,6 +184,8 @@ pub(super) struct Heard {
     pub(super) refusals: Tally,
     /// By the supervisor.
     pub(super) did: Did,
+    /// To the view, by kind.
+    pub(super) messages: BTreeMap<String, u64>,
     /// Why syncs were.
     pub(super) made_at_once: Vec<surmise_sync::Counted>,
     pub(super) view_died: bool,
@@ -207,15 +212,19 @@ impl Heard {
                 self.failure.get_or_insert(failure);
             }
             // An answer that nobody waits for any more.
-            Some(Report::Done | Report::NotDone(_)) => {}
+            Some(Report::Done | Report::NotDone(_) | Report::Served(_)) => {}
         }
         None
     }
 
     /// Keeps what is of interest in the end, of what the view says.
     pub(super) fn keep_of_view(&mut self, report: Report) {
-        if let Report::Failed(failure) = report {
-            self.from_view.get_or_insert(failure);
+        match report {
+            Report::Failed(failure) => {
+                self.from_view.get_or_insert(failure);
+            }
+            Report::Served(messages) => self.messages = messages,
+            _ => {}
         }
     }
 
@@ -267,6 +276,7 @@ impl Heard {
             lost: self.lost,
             refusals: self.refusals.refusals(),
             supervision: self.did.whole(),
+            messages: self.messages,
             synchrony: None,
         })
     }

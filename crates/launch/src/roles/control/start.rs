@@ -99,6 +99,7 @@ pub(super) fn start(
         nameservers: nameservers(&telling),
         sockets: &job.launch.boundary.sockets,
         through: job.through(),
+        native: &job.native,
         wait: job.launch.wait,
         job: job.signals.have_terminal(),
         execution,
