@@ -49,11 +49,12 @@ demo:
 	@$(call tools,demo) && $(release) && target/release/surmise demo
 
 # Many tests of real programs wait for disks, and for guesses that are decided late. With one for each processor there would be
-# processors that have nothing to do.
+# processors that have nothing to do. The second call is of the whole workspace, too: for one package cargo would choose other features of
+# what it depends on, and compile fifty crates again.
 test:
 	@$(call tools,test) && export RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((2 * $$(nproc)))} && { status=0; \
 		cargo test --workspace --locked --no-fail-fast || status=$$?; \
-		cargo test --package surmise-grpc --locked --features explored --lib explored || status=$$?; \
+		cargo test --workspace --locked --features surmise-grpc/explored --lib explored || status=$$?; \
 		exit $$status; }
 
 lint:
