@@ -99,9 +99,16 @@ impl Measured for Ready<'_> {
 
     fn messages(&mut self, place: &Place) -> Result<Option<Messages>, String> {
         let command = self.command;
+        if matches!(command.timing, Timing::Later(_)) {
+            // The messages of a first run and of later ones are not told apart.
+            return Ok(None);
+        }
         let directory = command.prepare(place)?;
-        let options = [command.options, &[messages::OPTION]].concat();
-        let words = command.timing.words(place, command.inside);
+        let mut options = command.options.to_vec();
+        if !options.contains(&messages::OPTION) {
+            options.push(messages::OPTION);
+        }
+        let words = Timing::Whole(1).words(place, command.inside);
         let finished = run(&place.inside(&options, &words), place, &directory)?;
         Messages::parse(&finished.errors).map(Some)
     }

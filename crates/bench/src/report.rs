@@ -45,7 +45,7 @@ pub struct Outcome {
     pub samples: Samples,
     /// What those of ours told of their speculation, with the same indices; empty for a row that has none.
     pub told: Vec<Told>,
-    /// How many messages the view was sent in one more run, where ours is a command.
+    /// How many messages the view was sent in one more run; null where that is not told.
     pub messages: Option<Messages>,
     /// Others that were measured besides.
     pub beside: Vec<Beside>,

@@ -36,7 +36,7 @@ pub trait Measured {
     /// Measures one side once.
     fn sample(&mut self, place: &Place, side: Side) -> Result<Sample, String>;
 
-    /// How many messages ours takes, in a run that is not timed; `None` for what is no command.
+    /// How many messages one run of ours takes, which is not timed; `None` for what is no command, or only a later run of one.
     fn messages(&mut self, _place: &Place) -> Result<Option<Messages>, String> {
         Ok(None)
     }

@@ -285,7 +285,7 @@ pub fn shell(
         has_real_files: false,
         synchrony: None,
         native: match launch.may_be_native() {
-            true => native::still(&domain.record().native),
+            true => native::qualified(domain.record().native.clone()),
             false => Vec::new(),
         },
         // The domain's changes may have put another program first.

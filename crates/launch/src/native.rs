@@ -36,21 +36,16 @@ const CANDIDATES: [&str; 13] = [
 
 /// Those that the calling user has.
 pub(crate) fn trees() -> Vec<PathBuf> {
-    let candidates = CANDIDATES.iter().map(PathBuf::from);
-    candidates.filter(|tree| qualifies(tree)).collect()
+    qualified(CANDIDATES.iter().map(PathBuf::from))
 }
 
-/// Those of a kept domain that are so still.
-pub(crate) fn still(trees: &[PathBuf]) -> Vec<PathBuf> {
-    trees
-        .iter()
-        .filter(|tree| qualifies(tree))
-        .cloned()
-        .collect()
+/// Those that qualify, of the candidates or of what qualified when a kept domain was made.
+pub(crate) fn qualified(trees: impl IntoIterator<Item = PathBuf>) -> Vec<PathBuf> {
+    trees.into_iter().filter(|tree| qualifies(tree)).collect()
 }
 
-/// Whether a path leads, through no link, to a directory whose names the caller cannot change, by no name of it
-/// either: nobody but others can put another in its place.
+/// Whether a path leads, through no link, to a directory whose names the caller cannot change, and the caller can put no
+/// other directory in its place.
 fn qualifies(tree: &Path) -> bool {
     tree.ancestors().all(is_unchangeable)
 }
@@ -87,24 +82,34 @@ pub(crate) fn show(tree: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::Permissions;
+    use std::fs::{self, Permissions};
     use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::thread;
 
-    use surmise_testkit::is_root;
+    use surmise_testkit::{become_ordinary_user, is_root};
 
     use super::*;
 
     #[test]
     fn only_what_the_caller_cannot_change_qualifies() {
-        if is_root() {
-            assert!(trees().is_empty(), "root can change all");
-            return;
+        if !is_root() {
+            return as_an_ordinary_user();
         }
+        assert!(trees().is_empty(), "root can change all");
+        // Who becomes another user does so for good: a thread of its own, which other tests have not.
+        let other = thread::spawn(|| {
+            become_ordinary_user();
+            as_an_ordinary_user();
+        });
+        other.join().expect("no panic");
+    }
+
+    fn as_an_ordinary_user() {
         assert!(trees().contains(&PathBuf::from("/usr/bin")));
         let own = tempfile::tempdir().expect("a directory");
         let below = own.path().join("below");
-        std::fs::create_dir(&below).expect("a directory");
-        std::fs::set_permissions(&below, Permissions::from_mode(0o555)).expect("chmod");
+        fs::create_dir(&below).expect("a directory");
+        fs::set_permissions(&below, Permissions::from_mode(0o555)).expect("chmod");
         symlink("/usr/bin", own.path().join("link")).expect("a link");
         assert!(!qualifies(own.path()));
         assert!(!qualifies(&below), "its owner may change the mode");
@@ -112,6 +117,9 @@ mod tests {
         assert!(!qualifies(Path::new("/tmp")));
         assert!(!qualifies(Path::new("/usr/bin/env")));
         assert!(!qualifies(Path::new("/usr/nothing")));
-        assert_eq!(still(&[below, "/usr/bin".into()]), [Path::new("/usr/bin")]);
+        assert_eq!(
+            qualified([below, "/usr/bin".into()]),
+            [Path::new("/usr/bin")]
+        );
     }
 }

@@ -49,10 +49,10 @@ pub struct Arguments {
     #[arg(long)]
     wait: bool,
 
-    /// Serve programs and libraries of the system by the view, too, which remembers what was read
+    /// Have the view serve the system's programs and libraries, too, so that it is known which of them were read
     ///
-    /// Without it, /usr/bin, /usr/lib and their like are those outside, read-only, where the user cannot change them: that
-    /// takes no messages to the view. What was read there is not known to `surmise commit --strict`.
+    /// Without this option, /usr/bin, /usr/lib and their like are those outside, read-only, where the user cannot change them.
+    /// That spares messages to the view, and `surmise commit --strict` does not know what was read there.
     #[arg(long)]
     no_native: bool,
 
@@ -108,7 +108,7 @@ JSON:
                boundary refused; kind is connection, datagram, name, socket, fifo, process or
                call, program null if unknown, allow the option that allows it, or null
   refused_more how many more attempts there were, beyond 200 sorts
-  messages     how many the kernel sent to the view, by its names of what they asked for: {\"LOOKUP\": 20, …}
+  messages     how often the kernel asked the view, by the kernel's names: {\"LOOKUP\": 20, …}
   speculation  with --stats: what it tells, \"calls\" with the most frequent first
   synchrony    with --stats, and --through where syncs are put off: as of `surmise sync --json`
   If Surmise fails, it is {\"failed\": {\"error\", \"details\", \"hint\", \"domain\", \"status\"}}: domain

@@ -1,15 +1,18 @@
-"""Tries to change /usr/include in every way, and prints what each call failed with."""
+"""Tries to change a directory in every way, and prints what came of each call. What was there is put back before each."""
 
 import errno
 import os
 import socket
+import sys
 import threading
 
-TREE = "/usr/include"
-FILE = "stdio.h"
+TREE = sys.argv[1]
+FILE = "file"
+NEW = "new"
 
 
 def tell(name, call):
+    prepare()
     try:
         call()
         print(name, "done")
@@ -17,15 +20,28 @@ def tell(name, call):
         print(name, errno.errorcode[error.errno])
 
 
+def prepare():
+    """Where it fails, nothing can have been changed before."""
+    file, new = os.path.join(TREE, FILE), os.path.join(TREE, NEW)
+    try:
+        if os.path.lexists(new):
+            (os.rmdir if os.path.isdir(new) else os.unlink)(new)
+        open(file, "a").close()
+        os.chmod(file, 0o644)
+    except OSError:
+        pass
+
+
 def calls(directory, at):
     """By paths below `directory`, with the arguments `at` for those that take a directory's descriptor."""
-    new, old = os.path.join(directory, "surmise-new"), os.path.join(directory, FILE)
+    new, old = os.path.join(directory, NEW), os.path.join(directory, FILE)
     here = at("dir_fd")
     both = at("src_dir_fd") | at("dst_dir_fd")
     flags = os.O_WRONLY, os.O_RDWR, os.O_WRONLY | os.O_TRUNC, os.O_RDWR | os.O_APPEND
     for flag in flags:
-        yield f"open {flag:o}", lambda flag=flag: os.open(old, flag, **here)
-    yield "create", lambda: os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644, **here)
+        yield f"open {flag:o}", lambda flag=flag: os.close(os.open(old, flag, **here))
+    create = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+    yield "create", lambda: os.close(os.open(new, create, 0o644, **here))
     yield "mkdir", lambda: os.mkdir(new, **here)
     yield "mkfifo", lambda: os.mkfifo(new, **here)
     yield "mknod", lambda: os.mknod(new, **here)
@@ -40,8 +56,7 @@ def calls(directory, at):
     if not here:
         yield "truncate", lambda: os.truncate(old, 0)
         yield "setxattr", lambda: os.setxattr(old, "user.x", b"y")
-        yield "removexattr", lambda: os.removexattr(old, "user.x")
-        yield "tmpfile", lambda: os.open(directory, os.O_TMPFILE | os.O_RDWR)
+        yield "tmpfile", lambda: os.close(os.open(directory, os.O_TMPFILE | os.O_RDWR))
         yield "bind", lambda: socket.socket(socket.AF_UNIX).bind(new)
 
 
@@ -54,7 +69,7 @@ def main():
     os.symlink(TREE, "link")
     ways = {
         "path": (TREE, none),
-        "dots": (f"{TREE}/../include/.", none),
+        "dots": (f"{TREE}/../{os.path.basename(TREE)}/.", none),
         "link": ("link", none),
         "descriptor": ("", lambda name: {name: directory}),
         "/proc/self/fd": (f"/proc/self/fd/{directory}", none),
