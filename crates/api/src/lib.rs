@@ -85,8 +85,8 @@ pub use surmise_kept::{
 };
 pub use surmise_launch::Through;
 pub use surmise_launch::{
-    LaunchError, Lingering, LostStream, Person, Question, RefusalKind, Refusals, RefusedInside,
-    can_gate, check_outside,
+    LaunchError, Lingering, LostStream, Messages, Person, Question, RefusalKind, Refusals,
+    RefusedInside, can_gate, check_outside,
 };
 pub use surmise_supervisor::{Effort, Guessing, Right, Stats as SpeculationStats, Torture};
 pub use surmise_sync::{

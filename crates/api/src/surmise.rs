@@ -1,9 +1,7 @@
 //! A state root: its domains, and commands in new ones.
 
-use std::collections::BTreeMap;
-
 use surmise_kept::{DecideError, Exit, StateError, StateRoot};
-use surmise_launch::{Lingering, LostStream, Person, Refusals};
+use surmise_launch::{Lingering, LostStream, Messages, Person, Refusals};
 use surmise_supervisor::Stats;
 
 use crate::domain::Domain;
@@ -34,8 +32,8 @@ pub struct Outcome {
     pub refusals: Refusals,
     /// What a supervisor of calls did, where one was needed.
     pub supervision: Option<Stats>,
-    /// How many messages the kernel sent to the view, by the kernel's names of what they asked for (`enum fuse_opcode`).
-    pub messages: BTreeMap<String, u64>,
+    /// What the kernel sent to the view, where there was one.
+    pub messages: Messages,
     /// What was done for external synchrony, where that was asked for.
     pub sync: Option<surmise_sync::Stats>,
     /// Why it is not written down how the command ended, if it is not.
@@ -131,7 +129,7 @@ impl Surmise {
             lost: synced.lost,
             refusals: synced.refusals,
             supervision: Some(synced.supervision),
-            messages: BTreeMap::new(),
+            messages: Messages::default(),
             sync: Some(synced.stats),
             unrecorded: None,
         })
@@ -224,7 +222,8 @@ impl Outcome {
             missing,
             refused: RefusedRow::all(&self.refusals),
             refused_more: self.refusals.more,
-            messages: self.messages.clone(),
+            messages: self.messages.by_kind.clone(),
+            messages_beside: self.messages.beside,
             speculation: speculation.map(SpeculationResult::from),
             synchrony: sync.map(SyncResult::from),
             commit: None::<CommitResult>,

@@ -4,20 +4,26 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use surmise_api::Messages;
+
 use crate::report;
 use crate::summary::counted;
 use crate::table::Table;
 
 /// Prints how many there were, and of which kinds.
-pub fn show(messages: &BTreeMap<String, u64>) {
-    if messages.is_empty() {
+pub fn show(messages: &Messages) {
+    if messages.by_kind.is_empty() {
         return;
     }
     let mut text = Vec::new();
     // Memory takes all; and a remark that can't be written must not change what a run does.
-    let _ = write(messages, &mut text);
-    let all = messages.values().sum();
-    report::note(format!("{} to the view", counted(all, "message")));
+    let _ = write(&messages.by_kind, &mut text);
+    let all = messages.by_kind.values().sum();
+    let beside = messages.beside;
+    report::note(format!(
+        "{} to the view, {beside} of them answered on the processor of their caller",
+        counted(all, "message")
+    ));
     let _ = anstream::stderr().lock().write_all(&text);
 }
 

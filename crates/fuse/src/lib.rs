@@ -39,6 +39,7 @@ mod reply;
 mod request;
 mod session;
 mod tally;
+mod together;
 
 pub use attributes::{
     Attributes, KnownAttributes, SetAttributes, Statistics, TimeToSet, Timestamp,
@@ -56,3 +57,4 @@ pub use request::{
     DecodeError, Forgets, HandleOperation, Init, Operation, Request, XattrOperation,
 };
 pub use session::{ServeError, Session};
+pub use together::CallersProcesses;

@@ -53,7 +53,7 @@ impl Notifier {
     pub fn resume<F: FileSystem + ?Sized>(&self, fs: &F) -> io::Result<()> {
         // Only what changes something is postponed, and such replies are short.
         let mut buffer = vec![0; page_size()];
-        self.postponed.resume(fs, &self.device, &mut buffer)
+        self.postponed.resume(fs, &mut buffer)
     }
 
     /// How many requests were postponed and answered, and how long they had waited altogether.

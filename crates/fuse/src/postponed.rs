@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -54,14 +54,17 @@ struct State {
 #[derive(Debug)]
 struct Waiting {
     bytes: Vec<u8>,
+    /// From which it was read, and on which alone the kernel takes its answer.
+    device: Arc<OwnedFd>,
     capabilities: Capabilities,
     since: Instant,
 }
 
 impl Queue {
-    pub(crate) fn add(&self, request: &[u8], capabilities: Capabilities) {
+    pub(crate) fn add(&self, request: &[u8], device: &Arc<OwnedFd>, capabilities: Capabilities) {
         self.state().waiting.push(Waiting {
             bytes: request.to_vec(),
+            device: Arc::clone(device),
             capabilities,
             since: Instant::now(),
         });
@@ -72,7 +75,6 @@ impl Queue {
     pub(crate) fn resume<F: FileSystem + ?Sized>(
         &self,
         fs: &F,
-        device: &OwnedFd,
         buffer: &mut [u8],
     ) -> io::Result<()> {
         let mut result = Ok(());
@@ -88,7 +90,7 @@ impl Queue {
             let mut still = Vec::new();
             let mut answered = (0, Duration::ZERO);
             for request in due {
-                match request.answer(fs, device, buffer) {
+                match request.answer(fs, buffer) {
                     Ok(Answered::Yes) => {
                         answered.0 += 1;
                         answered.1 += request.since.elapsed();
@@ -135,16 +137,11 @@ enum Answered {
 }
 
 impl Waiting {
-    fn answer<F: FileSystem + ?Sized>(
-        &self,
-        fs: &F,
-        device: &OwnedFd,
-        buffer: &mut [u8],
-    ) -> io::Result<Answered> {
+    fn answer<F: FileSystem + ?Sized>(&self, fs: &F, buffer: &mut [u8]) -> io::Result<Answered> {
         let request = Request::decode(&self.bytes, self.capabilities).map_err(io::Error::other)?;
         match answer(fs, request, buffer) {
             Some(reply) if reply.is_postponed() => return Ok(Answered::Later),
-            Some(reply) => send(device, &reply)?,
+            Some(reply) => send(&self.device, &reply)?,
             None => {}
         }
         Ok(Answered::Yes)
@@ -228,37 +225,37 @@ mod tests {
         }
     }
 
-    fn resume(queue: &Queue, fs: &Slow<'_>, device: &OwnedFd) -> io::Result<()> {
-        queue.resume(fs, device, &mut [0; 64])
+    fn resume(queue: &Queue, fs: &Slow<'_>) -> io::Result<()> {
+        queue.resume(fs, &mut [0; 64])
     }
 
     /// A queue of unlink requests, one a name, which is the request's number, too.
-    fn queue(names: &[u8]) -> Queue {
+    fn queue(names: &[u8], device: &Arc<OwnedFd>) -> Queue {
         let queue = Queue::default();
         for name in names {
-            add(&queue, *name);
+            add(&queue, device, *name);
         }
         queue
     }
 
-    fn add(queue: &Queue, name: u8) {
+    fn add(queue: &Queue, device: &Arc<OwnedFd>, name: u8) {
         let mut bytes = Vec::new();
         // Length and opcode, number, node, caller.
         bytes.extend([42_u32, 10].map(u32::to_ne_bytes).concat());
         bytes.extend([u64::from(name), 1].map(u64::to_ne_bytes).concat());
         bytes.extend([0; 16]);
         bytes.extend([name, 0]);
-        queue.add(&bytes, Capabilities::LOCAL_VIEW);
+        queue.add(&bytes, device, Capabilities::LOCAL_VIEW);
     }
 
-    fn device() -> (OwnedFd, UnixStream) {
+    fn device() -> (Arc<OwnedFd>, UnixStream) {
         let (own, other) = UnixStream::pair().unwrap();
-        (own.into(), other)
+        (Arc::new(own.into()), other)
     }
 
-    /// The numbers of the requests that were answered, in order. Closes the device.
-    fn answered(device: OwnedFd, mut other: UnixStream) -> Vec<u8> {
-        drop(device);
+    /// The numbers of the requests that were answered, in order. Closes the device, which no request waits for.
+    fn answered(device: Arc<OwnedFd>, mut other: UnixStream) -> Vec<u8> {
+        drop(Arc::into_inner(device).expect("nobody else has it"));
         let mut replies = Vec::new();
         other.read_to_end(&mut replies).unwrap();
         replies.chunks(16).map(|reply| reply[8]).collect()
@@ -266,32 +263,34 @@ mod tests {
 
     #[test]
     fn what_is_postponed_again_is_answered_if_it_might_have_been_meanwhile() {
-        let (queue, (device, other)) = (queue(b"ab"), device());
+        let (device, other) = device();
+        let queue = queue(b"ab", &device);
         let fs = Slow::new(Slow::allow);
-        resume(&queue, &fs, &device).unwrap();
+        resume(&queue, &fs).unwrap();
         assert_eq!(*fs.asked.lock().unwrap(), b"aba");
         assert_eq!(answered(device, other), b"ba");
     }
 
     #[test]
     fn whoever_resumes_meanwhile_leaves_word_and_later_requests_stay_later() {
-        let (queue, (device, other)) = (queue(b"ab"), device());
+        let (device, other) = device();
+        let queue = queue(b"ab", &device);
         let fs = Slow::new(|fs| {
             thread::scope(|scope| {
                 let another = scope.spawn(|| {
-                    add(&queue, b'c');
-                    resume(&queue, fs, &device).unwrap();
+                    add(&queue, &device, b'c');
+                    resume(&queue, fs).unwrap();
                     assert_eq!(*fs.asked.lock().unwrap(), b"a");
                 });
                 another.join().unwrap();
             });
         });
-        resume(&queue, &fs, &device).unwrap();
+        resume(&queue, &fs).unwrap();
         assert_eq!(*fs.asked.lock().unwrap(), b"ababc");
         // Too early for all of them: then who decides is asked, and nobody asks without end.
         assert_ne!(fs.may_resume_calls.load(Ordering::SeqCst), 0);
         fs.allow();
-        resume(&queue, &fs, &device).unwrap();
+        resume(&queue, &fs).unwrap();
         drop(fs);
         assert_eq!(answered(device, other), b"abc");
     }
@@ -299,15 +298,18 @@ mod tests {
     #[test]
     fn an_error_keeps_nobody_else_from_an_answer() {
         let full = File::options().write(true).open("/dev/full").unwrap();
-        let (queue, (device, other)) = (queue(b"abc"), device());
+        let (device, other) = device();
+        let queue = queue(b"a", &Arc::new(full.into()));
+        add(&queue, &device, b'b');
+        add(&queue, &device, b'c');
         // All but the first are too early.
         let fs = Slow::new(|fs: &Slow<'_>| fs.may_answer.store(false, Ordering::SeqCst));
         fs.allow();
-        let failed = resume(&queue, &fs, &full.into()).unwrap_err();
+        let failed = resume(&queue, &fs).unwrap_err();
         assert_eq!(failed.raw_os_error(), Some(Errno::NOSPC.raw_os_error()));
         assert_eq!(*fs.asked.lock().unwrap(), b"abc");
         fs.allow();
-        resume(&queue, &fs, &device).unwrap();
+        resume(&queue, &fs).unwrap();
         assert_eq!(answered(device, other), b"bc");
     }
 }

@@ -58,6 +58,12 @@ impl<'a> Request<'a> {
         Some(header.opcode)
     }
 
+    /// The thread that these bytes come from, as the mount's PID namespace numbers it; 0 where the kernel asks by itself.
+    pub(crate) fn thread(bytes: &[u8]) -> Option<u32> {
+        let (header, _) = input::InHeader::read_from_prefix(bytes).ok()?;
+        Some(header.pid)
+    }
+
     /// Decodes the bytes of one read from the device; `agreed` is the handshake's outcome, on
     /// which some layouts depend.
     pub fn decode(bytes: &'a [u8], agreed: Capabilities) -> Result<Self, DecodeError> {

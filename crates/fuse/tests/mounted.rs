@@ -5,6 +5,7 @@
 //! ever holds both the device and a file on the mount, and each wait is bounded.
 #![expect(clippy::print_stderr, reason = "a test that cannot run here says why")]
 
+mod beside;
 mod exercises;
 mod memory;
 
@@ -16,10 +17,11 @@ use std::process::{Child, Command, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use beside::Names;
 use memory::Memory;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
-use surmise_fuse::{Capabilities, Config, Session};
+use surmise_fuse::{Capabilities, Config, FileSystem, Session};
 
 /// Which process of the test this one is; absent in the first.
 const ROLE: &str = "SURMISE_FUSE_TEST_ROLE";
@@ -34,6 +36,24 @@ fn a_mounted_file_system_serves_ordinary_calls() {
         Err(_) => start("a_mounted_file_system_serves_ordinary_calls"),
         Ok("server") => serve("a_mounted_file_system_serves_ordinary_calls"),
         Ok(_) => exercises::all(&mount_point()),
+    }
+}
+
+#[test]
+fn quick_successions_are_served_beside_their_caller() {
+    const TEST: &str = "quick_successions_are_served_beside_their_caller";
+    let processors = rustix::thread::sched_getaffinity(None).unwrap().count();
+    match env::var(ROLE).as_deref() {
+        Err(_) if processors < 2 => eprintln!("skipped: there is one processor"),
+        Err(_) => start(TEST),
+        Ok("server") => {
+            let names = Names::default();
+            let session = Session::new(mount_device(&mount_point()), Config::default());
+            names.session.set(&session).expect("the first");
+            serve_one(TEST, &names, &session);
+            assert_ne!(session.served_beside(), 0);
+        }
+        Ok(_) => beside::exercise(&mount_point()),
     }
 }
 
@@ -79,7 +99,11 @@ fn serve(test: &str) {
             threads,
             ..Config::default()
         };
-        serve_one(test, &memory, config);
+        serve_one(
+            test,
+            &memory,
+            &Session::new(mount_device(&mount_point()), config),
+        );
         let negotiated = memory
             .negotiated
             .lock()
@@ -95,11 +119,14 @@ fn serve(test: &str) {
     }
 }
 
-fn serve_one(test: &str, memory: &Memory, config: Config) {
+fn serve_one(test: &str, files: &(impl FileSystem + ?Sized), session: &Session) {
     let point = mount_point();
-    let session = Session::new(mount_device(&point), config);
+    let processes = || {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::open("/proc", flags, Mode::empty()).ok()
+    };
     thread::scope(|scope| {
-        let serving = scope.spawn(|| session.serve(memory));
+        let serving = scope.spawn(|| session.serve_beside(files, &processes));
         let client = Command::new(env::current_exe().unwrap())
             .args([test, "--exact", "--nocapture"])
             .env(ROLE, "client")

@@ -135,6 +135,21 @@ impl Link {
     /// # Errors
     /// When no more files may be open.
     pub fn receive_descriptor(&self) -> io::Result<Option<OwnedFd>> {
+        self.receive_descriptor_with(RecvFlags::empty())
+    }
+
+    /// As [`Self::receive_descriptor`]; `None` also where that would wait.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_receive_descriptor(&self) -> io::Result<Option<OwnedFd>> {
+        match self.receive_descriptor_with(RecvFlags::DONTWAIT) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            received => received,
+        }
+    }
+
+    fn receive_descriptor_with(&self, flags: RecvFlags) -> io::Result<Option<OwnedFd>> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut byte = [0];
@@ -143,7 +158,7 @@ impl Link {
                 &self.0,
                 &mut [IoSliceMut::new(&mut byte)],
                 &mut control,
-                RecvFlags::CMSG_CLOEXEC,
+                RecvFlags::CMSG_CLOEXEC | flags,
             )
         })?;
         let mut rights = control.drain().filter_map(|message| match message {
@@ -197,6 +212,16 @@ mod tests {
         drop(one);
         assert!(matches!(two.receive_descriptor(), Ok(Some(_))));
         assert!(matches!(two.receive_descriptor(), Ok(None)));
+    }
+
+    #[test]
+    fn a_descriptor_that_is_not_there_yet_can_be_asked_for_again() {
+        let (one, two) = Link::pair().expect("a pair");
+        assert!(matches!(two.try_receive_descriptor(), Ok(None)));
+        one.send_descriptor(one.as_fd()).expect("send");
+        assert!(matches!(two.try_receive_descriptor(), Ok(Some(_))));
+        drop(one);
+        assert!(matches!(two.try_receive_descriptor(), Ok(None)));
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! Running a command in a domain, from the caller's side.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,6 +16,7 @@ use surmise_sys::behaviours;
 
 use crate::command;
 use crate::error::LaunchError;
+use crate::message::Messages;
 use crate::native;
 use crate::nested;
 use crate::person::Person;
@@ -96,8 +96,8 @@ pub struct Outcome {
     pub refusals: Refusals,
     /// What a supervisor of calls did, where the launch needed one.
     pub supervision: Option<Stats>,
-    /// How many messages the kernel sent to the view, by the kernel's names of what they asked for.
-    pub messages: BTreeMap<String, u64>,
+    /// What the kernel sent to the view, where there was one.
+    pub messages: Messages,
     /// What was done for external synchrony, where the launch asked for it.
     pub synchrony: Option<surmise_sync::Stats>,
     /// Why it is not written down how the command ended, if it is not: [`Domain::status`] says

@@ -50,5 +50,6 @@ pub use gate::can_gate;
 pub use launch::{
     Launch, Lingering, LostStream, Outcome, Synced, Through, check_outside, run, shell, sync,
 };
+pub use message::Messages;
 pub use person::{Person, Question};
 pub use surmise_refusals::{Kind as RefusalKind, Refusal as RefusedInside, Refusals};

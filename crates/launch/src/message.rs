@@ -205,6 +205,15 @@ impl From<Process> for Sender {
     }
 }
 
+/// The messages that the kernel sent to the view.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Messages {
+    /// How many, by the kernel's names of what they asked for (`enum fuse_opcode`).
+    pub by_kind: BTreeMap<String, u64>,
+    /// How many of them were answered on the processor of their caller, while others could have been used.
+    pub beside: u64,
+}
+
 /// From pid 1, the command's process before its exec, or the view, to control.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Report {
@@ -220,8 +229,8 @@ pub(crate) enum Report {
     Done,
     /// It could not be.
     NotDone(String),
-    /// From the view, whose mount is gone: how many messages of each kind the kernel had sent.
-    Served(BTreeMap<String, u64>),
+    /// From the view, whose mount is gone: what the kernel had sent.
+    Served(Messages),
 }
 
 /// How a domain's processes ended.

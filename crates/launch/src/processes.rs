@@ -1,7 +1,7 @@
 //! The processes of a domain, as its pid 1 sees them in /proc.
 
 use std::ffi::CStr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
 use rustix::io::Errno;
@@ -73,6 +73,12 @@ fn parse(stat: &[u8]) -> Option<Lingering> {
         pid,
         name: name.into(),
     })
+}
+
+impl AsFd for Processes {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
 }
 
 #[cfg(test)]

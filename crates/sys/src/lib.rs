@@ -7,6 +7,7 @@
 
 pub mod behaviours;
 pub mod descriptors;
+pub mod fuse_device;
 pub mod landlock;
 pub mod memory;
 pub mod mounts;
@@ -15,6 +16,7 @@ pub mod pagemap;
 pub mod passthrough;
 pub mod process;
 pub mod ptrace;
+pub mod scheduling;
 pub mod seccomp;
 pub mod shared;
 pub mod signals;

@@ -77,7 +77,7 @@ pub(crate) struct Init<'a> {
 
 /// What the domain's root is.
 pub(crate) enum Root {
-    /// A view, which gets its device by this link.
+    /// A view, which gets its device by this link, and then the domain's /proc.
     View(Link),
     /// What it is outside.
     Real,
@@ -167,6 +167,10 @@ impl Init<'_> {
         };
         surmise_stdio::let_go().map_err(Failure::at("let go of the caller's streams"))?;
         let processes = Processes::open().map_err(Failure::at("open /proc"))?;
+        if let Root::View(view) = &self.root {
+            // If the view has died, its end is the first event.
+            let _ = view.send_descriptor(processes.as_fd());
+        }
         self.control
             .send(&Report::Started)
             .map_err(Failure::at("tell control"))?;

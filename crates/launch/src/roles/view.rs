@@ -3,7 +3,6 @@
 //! It stays outside the domain's namespaces and holds nothing on the domain's mount: a process
 //! that waits for itself cannot even be killed.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -22,7 +21,7 @@ use surmise_sys::signals;
 use surmise_view::{InodeKey, Notifier, Server, View, ViewConfig};
 
 use crate::files::UndoLog;
-use crate::message::{Failure, Report, ViewOrder};
+use crate::message::{Failure, Messages, Report, ViewOrder};
 
 /// How long the mount may outlive control, or the domain's last process. The kernel ends it at
 /// once, unless a process outside the domain still holds a part of it.
@@ -43,7 +42,7 @@ pub(crate) struct ViewProcess<'a> {
     /// The domain's own state.
     pub(crate) state: &'a Path,
     pub(crate) id_map: &'a IdMap,
-    /// From pid 1: the device.
+    /// From pid 1: the device, and then the domain's /proc.
     pub(crate) device: &'a Link,
     /// To control; control's end is closed when the domain has ended, or control.
     pub(crate) control: &'a Link,
@@ -65,15 +64,15 @@ impl ViewProcess<'_> {
         status
     }
 
-    /// How many messages of each kind were served.
-    fn serve(&self) -> Result<BTreeMap<String, u64>, Failure> {
+    /// What was served.
+    fn serve(&self) -> Result<Messages, Failure> {
         detach().map_err(Failure::at("start the view process"))?;
         let config = self.config().map_err(Failure::at("open the view"))?;
         let view = View::open(config).map_err(Failure::told("open the view"))?;
         let device = self.device.receive_descriptor();
         let Some(device) = device.map_err(Failure::at("receive the FUSE device"))? else {
             // pid 1 died before; its own report tells why.
-            return Ok(BTreeMap::new());
+            return Ok(Messages::default());
         };
         let processors = rustix::thread::sched_getaffinity(None).map_or(0, |set| set.count());
         let threads = (processors as usize).clamp(*THREADS.start(), *THREADS.end());
@@ -93,7 +92,9 @@ impl ViewProcess<'_> {
                 drop(notifier);
                 end_unless(&watch, view);
             });
-            let result = server.serve(view);
+            // It comes when pid 1 has mounted /proc. An error is as good as none: workers serve by themselves.
+            let callers = || self.device.try_receive_descriptor().ok().flatten();
+            let result = server.serve_beside(view, &callers);
             // From here on the watcher has nothing to cut short.
             let _ = rustix::net::shutdown(control, rustix::net::Shutdown::Read);
             self.undo_log.inspect(|undo_log| undo_log.close());
@@ -103,7 +104,10 @@ impl ViewProcess<'_> {
         view.end_reads();
         result.map_err(Failure::at("serve the view"))?;
         let requests = server.requests().into_iter();
-        Ok(requests.map(|(name, count)| (name.into(), count)).collect())
+        Ok(Messages {
+            by_kind: requests.map(|(name, count)| (name.into(), count)).collect(),
+            beside: server.served_beside(),
+        })
     }
 
     fn config(&self) -> io::Result<ViewConfig> {

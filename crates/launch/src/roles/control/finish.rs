@@ -1,7 +1,6 @@
 //! The end of a domain: the other processes end one after the other, and what they said tells how it
 //! went.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use super::supervisor::FREEING_MAX;
 use super::{Job, drain};
 use crate::error::LaunchError;
 use crate::launch::{Launch, LostStream};
-use crate::message::{Ended, Failure, RelayOrder, RelayReport, Report};
+use crate::message::{Ended, Failure, Messages, RelayOrder, RelayReport, Report};
 use crate::roles::supervisor::{Did, SupervisorReport};
 
 /// Whose children the other processes are.
@@ -165,8 +164,8 @@ pub(crate) struct Finished {
     pub(crate) refusals: Refusals,
     /// What the supervisor did, where there was one.
     pub(crate) supervision: Option<Stats>,
-    /// To the view, where there was one, by kind.
-    pub(crate) messages: BTreeMap<String, u64>,
+    /// To the view, where there was one.
+    pub(crate) messages: Messages,
     /// Under external synchrony.
     pub(crate) synchrony: Option<surmise_sync::Stats>,
 }
@@ -184,8 +183,8 @@ pub(super) struct Heard {
     pub(super) refusals: Tally,
     /// By the supervisor.
     pub(super) did: Did,
-    /// To the view, by kind.
-    pub(super) messages: BTreeMap<String, u64>,
+    /// To the view.
+    pub(super) messages: Messages,
     /// Why syncs were.
     pub(super) made_at_once: Vec<surmise_sync::Counted>,
     pub(super) view_died: bool,
