@@ -34,6 +34,10 @@ pub(crate) use companion::Companion;
 /// Between two looks of the guard.
 const LOOKS_EVERY: Duration = Duration::from_millis(4);
 
+/// The companion is made after so many requests at the earliest: commands with fewer would wait longer for its making than
+/// they gain.
+const COMPANION_AFTER: u64 = 8 * BURST_REQUESTS;
+
 /// Beside those that wait for their processor there are the guard, or the worker that asks, and the caller or the companion.
 const OWN_RUNNABLE: u32 = 1;
 
@@ -138,7 +142,8 @@ impl Together {
         let mut state = self.state();
         let is_alone = self.is_alone.load(Ordering::Relaxed);
         let is_quick = state.pace.is_quick(self.begun.elapsed(), of_others);
-        if is_alone || !state.may_serve_alone() || !is_quick {
+        let is_early = matches!(state.companion, Presence::None) && count < COMPANION_AFTER;
+        if is_alone || !state.may_serve_alone() || !is_quick || is_early {
             return Next::Serve;
         }
         state.pace.began();
