@@ -19,11 +19,12 @@ pub fn show(messages: &Messages) {
     // Memory takes all; and a remark that can't be written must not change what a run does.
     let _ = write(&messages.by_kind, &mut text);
     let all = messages.by_kind.values().sum();
-    let beside = messages.beside;
-    report::note(format!(
-        "{} to the view, {beside} of them answered on the processor of their caller",
-        counted(all, "message")
-    ));
+    let beside = match messages.beside {
+        0 => String::new(),
+        beside => format!(", {beside} of them answered on the processor of their caller"),
+    };
+    let all = counted(all, "message");
+    report::note(format!("{all} to the view{beside}"));
     let _ = anstream::stderr().lock().write_all(&text);
 }
 

@@ -11,6 +11,7 @@ mod differences;
 mod files;
 mod json;
 mod large;
+mod messages;
 mod native;
 mod network;
 mod output;

@@ -4,10 +4,10 @@ use std::fs;
 use std::os::unix::fs::chown;
 use std::path::Path;
 
-use serde_json::Value;
 use surmise_testkit::{Facets, Outcome, Run, TreeSnapshot, assert_same_tree, skip, surmise_binary};
 
-use crate::setting::{Setting, as_each_user};
+use crate::messages::{Messages, messages};
+use crate::setting::as_each_user;
 
 /// Tries every call that changes names, contents or attributes, in whatever way a path can be told, and says what each
 /// came to.
@@ -17,33 +17,6 @@ const MOUNTS: &str = "grep -c ' /usr/bin ro' /proc/self/mountinfo || :";
 
 fn lines(outcome: &Outcome) -> Vec<String> {
     outcome.stdout.lines().map(str::to_owned).collect()
-}
-
-/// How many messages a command sends to the view, by what they ask for.
-fn messages(
-    setting: &Setting,
-    options: &[&str],
-    command: &[&str],
-) -> serde_json::Map<String, Value> {
-    let arguments = [&["run", "--json"], options, &["--"], command].concat();
-    let told = setting.succeed(&arguments);
-    let line = told.stderr.lines().last().expect("a result");
-    let mut result: Value = serde_json::from_str(line).expect("a line of JSON");
-    let name = result["name"].as_str().expect("a name").to_owned();
-    if result["state"] == "kept" {
-        setting.succeed(&["abort", &name]);
-    }
-    match result["messages"].take() {
-        Value::Object(messages) => messages,
-        other => panic!("{other}"),
-    }
-}
-
-fn sum(messages: &serde_json::Map<String, Value>) -> u64 {
-    messages
-        .values()
-        .map(|count| count.as_u64().expect("a count"))
-        .sum()
 }
 
 /// S54.
@@ -149,31 +122,13 @@ fn nothing_below_a_native_tree_is_changed() {
     });
 }
 
-/// What `--stats` and `--json` tell. The bounds are a third above what was counted, since compilers and libraries differ.
-#[test]
-fn ordinary_work_sends_few_messages() {
-    const SCRIPT: &str =
-        "for i in 1 2 3 4 5 6 7 8 9 10; do echo $i | sed s/1/2/ | sort > out; done; rm out";
-    as_each_user(|setting| {
-        let bounds = [(&["true"][..], 45, 32), (&["sh", "-c", SCRIPT], 1400, 280)];
-        for (command, root, user) in bounds {
-            let bound = if setting.is_root() { root } else { user };
-            let messages = messages(setting, &[], command);
-            assert!(sum(&messages) <= bound, "{command:?}: {messages:?}");
-        }
-        let told = setting.succeed(&["run", "--stats", "--", "true"]);
-        told.assert_stderr_contains("messages to the view");
-        told.assert_stderr_contains("LOOKUP");
-    });
-}
-
 /// S54: what is executed there is read from the machine's own pages.
 #[test]
 fn programs_of_the_system_are_read_without_a_message() {
     as_each_user(|setting| {
         let native = messages(setting, &[], &["/usr/bin/env", "true"]);
         let served = messages(setting, &["--no-native"], &["/usr/bin/env", "true"]);
-        let opens = |messages: &serde_json::Map<String, Value>| {
+        let opens = |messages: &Messages| {
             messages
                 .get("OPEN")
                 .map_or(0, |count| count.as_u64().expect("a count"))
