@@ -1,5 +1,5 @@
-//! The device loop: threads that read requests from one descriptor, have them answered, and write
-//! the replies.
+//! The device loop: threads that read requests from the device, have them answered, and write the
+//! replies.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -97,7 +97,7 @@ impl Session {
         self.tally.counts()
     }
 
-    /// How many of them were served on the processor of their caller ([`Self::serve_beside`]).
+    /// How many of them the thread took that serves on the processor of callers ([`Self::serve_beside`]).
     pub fn served_beside(&self) -> u64 {
         self.together.served_beside()
     }
@@ -122,7 +122,8 @@ impl Session {
     }
 
     /// As [`Self::serve`]; and one thread more serves on the processor of the caller, where it finds the processes of
-    /// callers, and while that is quicker. No request waits for more than some milliseconds because of that.
+    /// callers, and while that is quicker. A request that comes when that has just stopped being so may wait for some
+    /// milliseconds.
     ///
     /// # Errors
     /// As there.
@@ -270,7 +271,13 @@ impl<F: FileSystem + ?Sized> Serving<'_, F> {
                 Next::Guard => together.guard(&self.session.device),
                 Next::MakeCompanion => match (self.callers)() {
                     Some(processes) => {
-                        companion = Some(scope.spawn(|| self.accompany(processes)));
+                        let thread = thread::Builder::new();
+                        let made = thread.spawn_scoped(scope, || self.accompany(processes));
+                        if made.is_err() {
+                            // The command may have taken all threads that its user may have.
+                            together.never();
+                        }
+                        companion = made.ok();
                         together.guard(&self.session.device);
                     }
                     None => together.not_yet(),

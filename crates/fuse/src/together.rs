@@ -10,8 +10,8 @@
 //!
 //! A thread of that policy gets hardly any time where another wants its processor, and one thread serves no two callers at
 //! once. So a worker becomes the *guard*. It looks every few milliseconds how the companion gets on, and has all workers
-//! serve as usual where that is quicker ([`pace`]). Requests wait meanwhile. Without the guard the companion takes
-//! none, but finishes the one that it has in hand.
+//! serve as usual where that is quicker ([`pace`]). Requests wait meanwhile. Without a guard the companion takes no request, but
+//! for one that it was about to take; that one, and the one in hand, it finishes on whatever processor has room.
 
 mod companion;
 mod pace;
@@ -38,7 +38,8 @@ const LOOKS_EVERY: Duration = Duration::from_millis(4);
 /// they gain.
 const COMPANION_AFTER: u64 = 8 * BURST_REQUESTS;
 
-/// Beside those that wait for their processor there are the guard, or the worker that asks, and the caller or the companion.
+/// While the guard looks, it runs, and so may a caller and the companion that the caller has interrupted: one more than a
+/// machine of two processors has room for, and not yet a reason to stop.
 const OWN_RUNNABLE: u32 = 1;
 
 /// Where the callers' processes are found: a descriptor of a mount of procfs in their namespace, once there is one.
@@ -53,7 +54,7 @@ pub(crate) struct Together {
     begun: Instant,
     /// Whether the companion serves alone.
     is_alone: AtomicBool,
-    /// Whether the guard has moved the companion.
+    /// Whether the guard has moved the companion to another processor than the caller's.
     is_moved: AtomicBool,
     /// Requests that workers took.
     by_workers: AtomicU64,
@@ -129,9 +130,10 @@ impl Together {
         self.by_companion.load(Ordering::Relaxed)
     }
 
-    /// A worker has served a request of this thread.
+    /// A worker has served a request of this thread, or of none (0).
     pub(crate) fn after_request(&self, caller: u32) -> Next {
-        if self.last_caller.swap(caller, Ordering::Relaxed) != caller {
+        // What the kernel asks by itself is nobody's.
+        if caller != 0 && self.last_caller.swap(caller, Ordering::Relaxed) != caller {
             self.of_other_callers.fetch_add(1, Ordering::Relaxed);
         }
         let count = self.by_workers.fetch_add(1, Ordering::Relaxed) + 1;
@@ -170,65 +172,78 @@ impl Together {
 
     /// For good, workers serve: there is nothing to serve any more, or one of them has failed.
     pub(crate) fn end(&self) {
-        self.state().is_over = true;
-        self.stop();
+        let mut state = self.state();
+        state.is_over = true;
+        self.stop(state);
+    }
+
+    /// There can be no companion yet.
+    pub(crate) fn not_yet(&self) {
+        let mut state = self.state();
+        state.companion = Presence::None;
+        self.stop(state);
+    }
+
+    /// There can be no companion.
+    pub(crate) fn never(&self) {
+        let mut state = self.state();
+        state.companion = Presence::Impossible;
+        self.stop(state);
     }
 
     /// The guard's work: returns when the workers are to serve again.
     pub(crate) fn guard(&self, device: &OwnedFd) {
         let Ok(allowed) = Allowed::here() else {
-            return self.stop();
+            return self.stop(self.state());
         };
         self.changed.notify_all();
         let mut before = self.counts();
         loop {
-            let state = self.state();
             let waited = self
                 .changed
-                .wait_timeout_while(state, LOOKS_EVERY, |state| state.may_serve_alone());
-            let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-            if !state.may_serve_alone() {
-                break;
-            }
+                .wait_timeout_while(self.state(), LOOKS_EVERY, |state| state.may_serve_alone());
+            drop(waited);
+            // Before the lock: it may take long where /proc is not the kernel's.
+            let runnable = processors::runnable();
             let now = self.counts();
             let look = Look {
                 taken: now.taken - before.taken,
                 of_others: now.of_others - before.of_others,
                 is_waiting: now.taken != now.done || is_request_waiting(device),
-                is_busy: processors::runnable()
-                    .is_some_and(|count| count > allowed.count() + OWN_RUNNABLE),
+                is_busy: runnable.is_some_and(|count| count > allowed.count() + OWN_RUNNABLE),
             };
             before = now;
-            let verdict = state.pace.judge(self.begun.elapsed(), look);
-            if verdict == Verdict::GoesOn {
-                continue;
-            }
-            if let Presence::Is(thread) = state.companion {
-                match verdict {
-                    // This one is idle in a moment.
-                    Verdict::Stuck => processors::have_stay_here(thread),
-                    // What it has in hand it finishes wherever there is room.
-                    _ => allowed.give_to(thread),
+            let mut state = self.state();
+            let verdict = match state.may_serve_alone() {
+                true => state.pace.judge(self.begun.elapsed(), look),
+                false => Verdict::Quiet,
+            };
+            match verdict {
+                Verdict::GoesOn => {}
+                Verdict::Stuck => {
+                    if let Presence::Is(thread) = state.companion {
+                        // This one is idle in a moment.
+                        processors::have_stay_here(thread);
+                        self.is_moved.store(true, Ordering::SeqCst);
+                    }
                 }
-                self.is_moved.store(true, Ordering::SeqCst);
-            }
-            if verdict != Verdict::Stuck {
-                break;
+                Verdict::Quiet | Verdict::Loses => {
+                    self.is_alone.store(false, Ordering::SeqCst);
+                    if let Presence::Is(thread) = state.companion {
+                        // What it has in hand it finishes wherever there is room.
+                        allowed.give_to(thread);
+                        // An ordinary user may not, and waits for room.
+                        let _ = surmise_sys::scheduling::run_as_usual(thread);
+                    }
+                    return self.stop(state);
+                }
             }
         }
-        self.stop();
     }
 
-    /// There can be no companion yet.
-    pub(crate) fn not_yet(&self) {
-        self.state().companion = Presence::None;
-        self.stop();
-    }
-
-    /// The companion finishes what it has in hand, and workers serve.
-    fn stop(&self) {
-        // Under the lock, so that no thread has looked before and waits after.
-        let state = self.state();
+    /// The companion finishes what it has in hand, and workers serve. Under the lock, so that no thread has looked before and
+    /// waits after.
+    fn stop(&self, state: MutexGuard<'_, State>) {
         self.is_alone.store(false, Ordering::SeqCst);
         drop(state);
         self.changed.notify_all();

@@ -47,18 +47,23 @@ fn quick_successions_are_served_beside_their_caller() {
         Err(_) if processors < 2 => eprintln!("skipped: there is one processor"),
         Err(_) => start(TEST),
         Ok("server") => {
-            let names = Names::default();
+            let names = Names::new(sign());
             let session = Session::new(mount_device(&mount_point()), Config::default());
             names.session.set(&session).expect("the first");
             serve_one(TEST, &names, &session);
             assert_ne!(session.served_beside(), 0);
         }
-        Ok(_) => beside::exercise(&mount_point()),
+        Ok(_) => beside::exercise(&mount_point(), &sign()),
     }
 }
 
 fn mount_point() -> PathBuf {
     PathBuf::from(env::var_os(MOUNT_POINT).expect("set by the first process"))
+}
+
+/// Beside the mount point.
+fn sign() -> PathBuf {
+    mount_point().with_extension("sign")
 }
 
 fn start(test: &str) {
@@ -89,7 +94,9 @@ fn start(test: &str) {
         .env(MOUNT_POINT, directory.path())
         .spawn()
         .unwrap();
-    assert!(wait(server, PATIENCE * 2).success());
+    let ended = wait(server, PATIENCE * 2);
+    let _ = std::fs::remove_file(directory.path().with_extension("sign"));
+    assert!(ended.success());
 }
 
 fn serve(test: &str) {

@@ -12,7 +12,8 @@ const CLONE: libc::Ioctl = 0x8004_e500;
 /// answered on the one.
 ///
 /// # Errors
-/// As for opening `/dev/fuse`, and `EINVAL` where `device` is mounted nowhere.
+/// As for opening `/dev/fuse`, and `EINVAL` where `device` is mounted nowhere, or, before Linux 6.2, was opened in another user
+/// namespace.
 pub fn clone_device(device: impl AsFd) -> io::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let new = rustix::fs::open("/dev/fuse", flags, Mode::empty())?;

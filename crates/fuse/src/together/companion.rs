@@ -7,6 +7,8 @@ use std::sync::atomic::Ordering;
 use rustix::event::{PollFd, PollFlags};
 use rustix::time::Timespec;
 
+use surmise_sys::scheduling;
+
 use super::processors::{self, Allowed, Callers};
 use super::{Presence, Together};
 
@@ -25,6 +27,8 @@ pub(crate) struct Companion<'t> {
     together: &'t Together,
     device: Arc<OwnedFd>,
     callers: Callers,
+    /// Where it may run while it does not serve.
+    allowed: Allowed,
     /// Whom it served last, and how often in a row.
     last: Option<(u32, u64)>,
     processor: Option<usize>,
@@ -40,29 +44,28 @@ impl<'t> Companion<'t> {
         processes: OwnedFd,
     ) -> Option<Self> {
         let own = Self::new(together, device, processes);
-        together.state().companion = match own {
-            Some(_) => Presence::Is(rustix::thread::gettid()),
-            None => Presence::Impossible,
-        };
-        if own.is_none() {
-            together.stop();
+        match own {
+            Some(_) => together.state().companion = Presence::Is(rustix::thread::gettid()),
+            None => together.never(),
         }
         own
     }
 
     fn new(together: &'t Together, device: &OwnedFd, processes: OwnedFd) -> Option<Self> {
-        let own = Self {
+        let device = surmise_sys::fuse_device::clone_device(device).ok()?;
+        let allowed = Allowed::here().ok()?;
+        // With one processor, all are beside each other.
+        let has_others = allowed.count() > 1;
+        has_others.then_some(())?;
+        scheduling::run_when_idle().ok()?;
+        Some(Self {
             together,
-            device: Arc::new(surmise_sys::fuse_device::clone_device(device).ok()?),
+            device: Arc::new(device),
             callers: Callers::new(processes),
+            allowed,
             last: None,
             processor: None,
-        };
-        // With one processor, all are beside each other.
-        let has_others = Allowed::here().ok()?.count() > 1;
-        has_others.then_some(())?;
-        surmise_sys::scheduling::run_when_idle().ok()?;
-        Some(own)
+        })
     }
 
     /// From where requests are taken, and to where their answers go.
@@ -80,7 +83,7 @@ impl<'t> Companion<'t> {
         if self.together.is_alone.load(Ordering::SeqCst) {
             return true;
         }
-        self.last = None;
+        self.let_go();
         let mut state = self.together.state();
         while !self.together.is_alone.load(Ordering::SeqCst) {
             if !state.may_serve_alone() {
@@ -88,6 +91,9 @@ impl<'t> Companion<'t> {
             }
             state = self.together.wait(state);
         }
+        drop(state);
+        // The guard may have ended that. Where it fails by now, the guard sees what comes of it.
+        let _ = scheduling::run_when_idle();
         true
     }
 
@@ -118,7 +124,17 @@ impl<'t> Companion<'t> {
             && processors::stay_on(processor).is_ok()
         {
             self.processor = found;
+            if !self.together.is_alone.load(Ordering::SeqCst) {
+                // The guard has let it go already.
+                self.let_go();
+            }
         }
+    }
+
+    /// It may run everywhere, and knows no caller.
+    fn let_go(&mut self) {
+        (self.processor, self.last) = (None, None);
+        self.allowed.give_to(rustix::thread::gettid());
     }
 
     /// It was answered.
@@ -129,7 +145,6 @@ impl<'t> Companion<'t> {
 
 impl Drop for Companion<'_> {
     fn drop(&mut self) {
-        self.together.state().companion = Presence::Impossible;
-        self.together.stop();
+        self.together.never();
     }
 }

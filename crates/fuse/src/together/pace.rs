@@ -16,9 +16,10 @@ const STEADY_LOOKS: u32 = 16;
 /// explains, serving alone ends: for a moment a command may compute, or start programs.
 const QUIET_LOOKS: u32 = 8;
 const CROWDED_LOOKS: u32 = 3;
-/// So it does after so many looks at a request that is not taken or not answered. At the first of them another processor
-/// is offered.
+/// So it does after so many looks at a request that is not taken or not answered, while fewer than so many were taken since
+/// the look before. At the first of them another processor is offered.
 const STUCK_LOOKS: u32 = 2;
+const STUCK_REQUESTS: u64 = 4;
 
 /// Of so many requests one may come from another caller than the one before, or callers ask at once.
 const REQUESTS_A_CALLER: u64 = 4;
@@ -78,7 +79,7 @@ pub(super) enum Verdict {
 
 impl Look {
     fn is_stuck(self) -> bool {
-        self.taken == 0 && self.is_waiting
+        self.taken < STUCK_REQUESTS && self.is_waiting
     }
 
     fn is_quiet(self) -> bool {
@@ -180,6 +181,9 @@ mod tests {
         assert_eq!(last_of(&[STUCK]), Verdict::Stuck);
         assert_eq!(last_of(&[STUCK, STUCK]), Verdict::Loses);
         assert_eq!(last_of(&[STUCK, STEADY, STUCK]), Verdict::Stuck);
+        let slow = |taken| Look { taken, ..STUCK };
+        assert_eq!(last_of(&[slow(3), slow(3)]), Verdict::Loses);
+        assert_eq!(last_of(&[slow(4), slow(4)]), Verdict::GoesOn);
         let parallel = |of_others| Look {
             of_others,
             ..STEADY
@@ -189,6 +193,7 @@ mod tests {
         let one = Look {
             taken: 1,
             of_others: 1,
+            is_waiting: false,
             ..STEADY
         };
         assert_eq!(last_of(&[one; 3]), Verdict::GoesOn);

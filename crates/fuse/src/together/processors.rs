@@ -39,8 +39,12 @@ impl Callers {
         }
         let (_, stat) = self.last.as_ref()?;
         let mut bytes = [0; STAT_BYTES];
-        let length = stat.read_at(&mut bytes, 0).ok()?;
-        processor_in(&bytes[..length])
+        let read = stat.read_at(&mut bytes, 0);
+        if read.is_err() {
+            // Another thread may get its number.
+            self.last = None;
+        }
+        processor_in(&bytes[..read.ok()?])
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,9 +23,20 @@ const ROUND: usize = 200;
 /// A root without entries, but for one.
 #[derive(Default)]
 pub struct Names<'s> {
+    /// Made when [`WAITS`] is looked up.
+    sign: PathBuf,
     pub session: OnceLock<&'s Session>,
     met: Mutex<bool>,
     meeting: Condvar,
+}
+
+impl Names<'_> {
+    pub fn new(sign: PathBuf) -> Self {
+        Self {
+            sign,
+            ..Self::default()
+        }
+    }
 }
 
 impl FileSystem for Names<'_> {
@@ -46,6 +57,7 @@ impl FileSystem for Names<'_> {
                 }));
             }
             Some(WAITS) => {
+                fs::write(&self.sign, "").unwrap();
                 let met = self.met.lock().unwrap();
                 let (met, _) = self
                     .meeting
@@ -84,7 +96,7 @@ fn known(node: u64) -> KnownAttributes {
 }
 
 /// What the client does.
-pub fn exercise(root: &Path) {
+pub fn exercise(root: &Path, sign: &Path) {
     let begun = Instant::now();
     for round in 0.. {
         for number in 0..ROUND {
@@ -108,7 +120,10 @@ pub fn exercise(root: &Path) {
             let absent = fs::metadata(root.join(WAITS)).unwrap_err();
             assert_eq!(absent.kind(), io::ErrorKind::NotFound);
         });
-        thread::sleep(Duration::from_millis(50));
+        while !sign.exists() {
+            assert!(begun.elapsed() < crate::PATIENCE, "nobody looks it up");
+            thread::sleep(Duration::from_micros(100));
+        }
         let _ = fs::metadata(root.join(MEETS));
     });
 }
