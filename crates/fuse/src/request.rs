@@ -52,16 +52,11 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// What the bytes of one read from the device ask for, if there are enough of them.
-    pub(crate) fn opcode(bytes: &[u8]) -> Option<u32> {
+    /// What the bytes of one read from the device ask for, and the thread that asks, as the mount's PID namespace numbers
+    /// it: 0 where the kernel asks by itself. `None` where the bytes are too few.
+    pub(crate) fn opcode_and_thread(bytes: &[u8]) -> Option<(u32, u32)> {
         let (header, _) = input::InHeader::read_from_prefix(bytes).ok()?;
-        Some(header.opcode)
-    }
-
-    /// The thread that these bytes come from, as the mount's PID namespace numbers it; 0 where the kernel asks by itself.
-    pub(crate) fn thread(bytes: &[u8]) -> Option<u32> {
-        let (header, _) = input::InHeader::read_from_prefix(bytes).ok()?;
-        Some(header.pid)
+        Some((header.opcode, header.pid))
     }
 
     /// Decodes the bytes of one read from the device; `agreed` is the handshake's outcome, on

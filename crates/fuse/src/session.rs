@@ -97,7 +97,7 @@ impl Session {
         self.tally.counts()
     }
 
-    /// How many of them the thread took that serves on the processor of callers ([`Self::serve_beside`]).
+    /// How many of them the thread took that serves callers on their own processors ([`Self::serve_beside`]).
     pub fn served_beside(&self) -> u64 {
         self.together.served_beside()
     }
@@ -121,9 +121,8 @@ impl Session {
         self.serve_beside(fs, &|| None)
     }
 
-    /// As [`Self::serve`]; and one thread more serves on the processor of the caller, where it finds the processes of
-    /// callers, and while that is quicker. A request that comes when that has just stopped being so may wait for some
-    /// milliseconds.
+    /// As [`Self::serve`]. One thread more serves callers on their own processors while that is quicker; `callers` tells where
+    /// their processes are found. When other threads begin to want such a processor, requests may wait for some milliseconds.
     ///
     /// # Errors
     /// As there.
@@ -159,7 +158,7 @@ impl Session {
     /// `None` if the file system was unmounted before.
     fn shake_hands(&self, buffers: &mut Buffers) -> Result<Option<Negotiated>, ServeError> {
         loop {
-            let Some(bytes) = self.receive(&mut buffers.request)? else {
+            let Some((bytes, _)) = self.receive(&mut buffers.request)? else {
                 return Ok(None);
             };
             // No layout that depends on what is agreed can come before INIT.
@@ -191,11 +190,11 @@ impl Session {
         }
     }
 
-    /// The next request's bytes; `None` at the end of the mount.
-    fn receive<'b>(&self, buffer: &'b mut [u8]) -> Result<Option<&'b [u8]>, ServeError> {
+    /// The next request's bytes, and its thread; `None` at the end of the mount.
+    fn receive<'b>(&self, buffer: &'b mut [u8]) -> Result<Option<(&'b [u8], u32)>, ServeError> {
         loop {
             match self.take(&self.device, buffer)? {
-                Taken::Request(length) => return Ok(Some(&buffer[..length])),
+                Taken::Request { length, thread } => return Ok(Some((&buffer[..length], thread))),
                 Taken::None => {}
                 Taken::End => return Ok(None),
             }
@@ -206,10 +205,12 @@ impl Session {
     fn take(&self, device: &OwnedFd, buffer: &mut [u8]) -> Result<Taken, ServeError> {
         match rustix::io::read(device.as_fd(), &mut *buffer) {
             Ok(length) => {
-                if let Some(opcode) = Request::opcode(&buffer[..length]) {
+                let known = Request::opcode_and_thread(&buffer[..length]);
+                let thread = known.map_or(0, |(opcode, thread)| {
                     self.tally.count(opcode);
-                }
-                Ok(Taken::Request(length))
+                    thread
+                });
+                Ok(Taken::Request { length, thread })
             }
             // ENOENT: the request was interrupted while it was being read.
             Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => Ok(Taken::None),
@@ -225,8 +226,8 @@ impl Session {
 
 /// What came of a read from the device.
 enum Taken {
-    /// A request of so many bytes.
-    Request(usize),
+    /// A request of so many bytes, and the thread that asks; 0 where the kernel does by itself.
+    Request { length: usize, thread: u32 },
     /// None yet.
     None,
     /// The end of the mount.
@@ -246,7 +247,7 @@ impl<F: FileSystem + ?Sized> Serving<'_, F> {
         Buffers::new(self.negotiated.write_bytes_max)
     }
 
-    /// A worker's whole life; with that of the companion, where this worker makes the companion.
+    /// A worker's whole life. The worker that has made the companion also waits for the companion's end.
     fn work<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
@@ -257,22 +258,21 @@ impl<F: FileSystem + ?Sized> Serving<'_, F> {
         let together = &self.session.together;
         let result = loop {
             together.await_turn();
-            let bytes = match self.session.receive(&mut buffers.request) {
-                Ok(Some(bytes)) => bytes,
+            let (bytes, thread) = match self.session.receive(&mut buffers.request) {
+                Ok(Some(request)) => request,
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             };
-            let caller = Request::thread(bytes).unwrap_or_default();
             if let Err(error) = self.answer(bytes, &self.session.device, &mut buffers.reply) {
                 break Err(error);
             }
-            match together.after_request(caller) {
+            match together.after_request(thread) {
                 Next::Serve => {}
                 Next::Guard => together.guard(&self.session.device),
                 Next::MakeCompanion => match (self.callers)() {
                     Some(processes) => {
-                        let thread = thread::Builder::new();
-                        let made = thread.spawn_scoped(scope, || self.accompany(processes));
+                        let made = thread::Builder::new()
+                            .spawn_scoped(scope, || self.accompany(processes));
                         if made.is_err() {
                             // The command may have taken all threads that its user may have.
                             together.never();
@@ -300,22 +300,17 @@ impl<F: FileSystem + ?Sized> Serving<'_, F> {
             return Ok(());
         };
         let mut buffers = self.buffers();
-        let mut found_none = false;
-        while companion.await_request(found_none) {
-            let taken = session.take(companion.device(), &mut buffers.request)?;
-            let length = match taken {
-                Taken::Request(length) => length,
-                Taken::None => {
-                    found_none = true;
-                    continue;
+        while companion.await_turn() {
+            match session.take(companion.device(), &mut buffers.request)? {
+                Taken::Request { length, thread } => {
+                    companion.took(thread);
+                    let bytes = &buffers.request[..length];
+                    self.answer(bytes, companion.device(), &mut buffers.reply)?;
+                    companion.answered();
                 }
+                Taken::None => companion.await_request(),
                 Taken::End => break,
-            };
-            found_none = false;
-            let bytes = &buffers.request[..length];
-            companion.took(Request::thread(bytes).unwrap_or_default());
-            self.answer(bytes, companion.device(), &mut buffers.reply)?;
-            companion.answered();
+            }
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! A worker beside its caller: while requests come in quick succession, one thread serves them all on the processor of
 //! the caller.
 //!
-//! A request has its caller sleep and wakes a worker, and a reply does the converse. The scheduler puts a thread that it
+//! A request puts its caller to sleep and wakes a worker; a reply does the reverse. The scheduler puts a thread that it
 //! wakes on an idle processor where there is one. On a virtual machine an idle processor takes longer to wake than the
 //! request takes to serve, and a serial command gains nothing from a second processor. So the *companion* is bound to the
 //! processor on which the caller runs; that is where a request wakes it. It is of the policy `SCHED_IDLE` (sched(7)): the
@@ -73,7 +73,7 @@ pub(crate) struct Together {
 struct State {
     pace: Pace,
     companion: Presence,
-    /// No thread serves alone any more: the session ends, or a worker has failed.
+    /// Whether the session ends, or a worker has failed: then no thread serves alone any more.
     is_over: bool,
 }
 
@@ -125,7 +125,7 @@ pub(crate) enum Next {
 }
 
 impl Together {
-    /// How many requests were served on the processor of their caller.
+    /// How many requests the companion took.
     pub(crate) fn served_beside(&self) -> u64 {
         self.by_companion.load(Ordering::Relaxed)
     }
@@ -165,29 +165,29 @@ impl Together {
             return;
         }
         let mut state = self.state();
-        while self.is_alone.load(Ordering::SeqCst) && !state.is_over {
+        while self.is_alone.load(Ordering::SeqCst) {
             state = self.wait(state);
         }
     }
 
-    /// For good, workers serve: there is nothing to serve any more, or one of them has failed.
+    /// Workers serve from now on: there is nothing to serve any more, or one of them has failed.
     pub(crate) fn end(&self) {
-        let mut state = self.state();
-        state.is_over = true;
-        self.stop(state);
+        self.stop_with(|state| state.is_over = true);
     }
 
     /// There can be no companion yet.
     pub(crate) fn not_yet(&self) {
-        let mut state = self.state();
-        state.companion = Presence::None;
-        self.stop(state);
+        self.stop_with(|state| state.companion = Presence::None);
     }
 
     /// There can be no companion.
     pub(crate) fn never(&self) {
+        self.stop_with(|state| state.companion = Presence::Impossible);
+    }
+
+    fn stop_with(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.state();
-        state.companion = Presence::Impossible;
+        change(&mut state);
         self.stop(state);
     }
 
@@ -199,10 +199,10 @@ impl Together {
         self.changed.notify_all();
         let mut before = self.counts();
         loop {
-            let waited = self
-                .changed
-                .wait_timeout_while(self.state(), LOOKS_EVERY, |state| state.may_serve_alone());
-            drop(waited);
+            drop(
+                self.changed
+                    .wait_timeout_while(self.state(), LOOKS_EVERY, |state| state.may_serve_alone()),
+            );
             // Before the lock: it may take long where /proc is not the kernel's.
             let runnable = processors::runnable();
             let now = self.counts();
@@ -222,17 +222,17 @@ impl Together {
                 Verdict::GoesOn => {}
                 Verdict::Stuck => {
                     if let Presence::Is(thread) = state.companion {
-                        // This one is idle in a moment.
-                        processors::have_stay_here(thread);
+                        // This processor is idle in a moment. Where that fails, the next look tells what comes of it.
+                        let _ = processors::bind(Some(thread), rustix::thread::sched_getcpu());
                         self.is_moved.store(true, Ordering::SeqCst);
                     }
                 }
                 Verdict::Quiet | Verdict::Loses => {
+                    // Before: the companion looks for that after it has bound itself.
                     self.is_alone.store(false, Ordering::SeqCst);
                     if let Presence::Is(thread) = state.companion {
-                        // What it has in hand it finishes wherever there is room.
                         allowed.give_to(thread);
-                        // An ordinary user may not, and waits for room.
+                        // Most ordinary users may not.
                         let _ = surmise_sys::scheduling::run_as_usual(thread);
                     }
                     return self.stop(state);
@@ -241,8 +241,8 @@ impl Together {
         }
     }
 
-    /// The companion finishes what it has in hand, and workers serve. Under the lock, so that no thread has looked before and
-    /// waits after.
+    /// Has the companion finish what it has in hand, and workers serve. It takes the lock's guard so that no thread finds the
+    /// companion alone before this and begins to wait after it.
     fn stop(&self, state: MutexGuard<'_, State>) {
         self.is_alone.store(false, Ordering::SeqCst);
         drop(state);

@@ -210,7 +210,7 @@ impl From<Process> for Sender {
 pub struct Messages {
     /// How many, by the kernel's names of what they asked for (`enum fuse_opcode`).
     pub by_kind: BTreeMap<String, u64>,
-    /// How many of them were answered on the processor of their caller, while others could have been used.
+    /// How many of them the thread answered that follows callers to their processors.
     pub beside: u64,
 }
 

@@ -96,7 +96,7 @@ mod tests {
             return as_an_ordinary_user();
         }
         assert!(trees().is_empty(), "root can change all");
-        // Who becomes another user does so for good: a thread of its own, which other tests have not.
+        // A thread that becomes another user stays that user, so other tests must not get this one.
         let other = thread::spawn(|| {
             become_ordinary_user();
             as_an_ordinary_user();

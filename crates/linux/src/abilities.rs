@@ -213,17 +213,25 @@ fn lacking(name: &'static str, value: impl ToString, hint: impl Into<String>) ->
     }
 }
 
-fn kernel() -> Ability {
-    let name = "Linux 5.12 or later";
-    let release = rustix::system::uname()
-        .release()
-        .to_string_lossy()
-        .into_owned();
+/// The version of the running kernel, by its first two numbers; 0 for one that is none.
+pub fn kernel_version() -> (u32, u32) {
+    let release = kernel_release();
     let mut numbers = release
         .split(|c: char| !c.is_ascii_digit())
         .map(str::parse::<u32>);
     let mut number = || numbers.next().and_then(Result::ok).unwrap_or_default();
-    if (number(), number()) >= (5, 12) {
+    (number(), number())
+}
+
+fn kernel_release() -> String {
+    let system = rustix::system::uname();
+    system.release().to_string_lossy().into_owned()
+}
+
+fn kernel() -> Ability {
+    let name = "Linux 5.12 or later";
+    let release = kernel_release();
+    if kernel_version() >= (5, 12) {
         had(name, release)
     } else {
         lacking(name, release, "update the system's kernel")

@@ -67,7 +67,7 @@ impl Server {
         self.session.requests()
     }
 
-    /// How many of them were served on the processor of their caller.
+    /// How many of them the thread took that follows callers to their processors.
     pub fn served_beside(&self) -> u64 {
         self.session.served_beside()
     }

@@ -50,7 +50,7 @@ pub struct RunResult {
     /// that had the real files.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub messages: BTreeMap<String, u64>,
-    /// How many of them were answered on the processor of their caller.
+    /// How many of them were answered by the thread of the view that follows callers to their processors.
     pub messages_beside: u64,
     /// What was done for speculation, where that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]

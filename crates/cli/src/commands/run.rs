@@ -110,7 +110,7 @@ JSON:
   refused_more how many more attempts there were, beyond 200 sorts
   messages     how often the kernel asked the view, by the kernel's names: {\"LOOKUP\": 20, …}
   messages_beside
-               how many of them were answered on the processor of their caller
+               how many of them were answered by the thread that follows callers to their processors
   speculation  with --stats: what it tells, \"calls\" with the most frequent first
   synchrony    with --stats, and --through where syncs are put off: as of `surmise sync --json`
   If Surmise fails, it is {\"failed\": {\"error\", \"details\", \"hint\", \"domain\", \"status\"}}: domain

@@ -1,6 +1,7 @@
 //! What a command asks the view, and who answers.
 
 use serde_json::Value;
+use surmise_linux::abilities::kernel_version;
 use surmise_testkit::skip;
 
 use crate::setting::{Setting, as_each_user};
@@ -39,18 +40,6 @@ fn told(setting: &Setting, options: &[&str], command: &[&str]) -> Value {
     result
 }
 
-/// The two first numbers of its release.
-fn kernel() -> (u32, u32) {
-    let release = rustix::system::uname();
-    let release = release.release().to_string_lossy().into_owned();
-    let mut numbers = release.split(|character: char| !character.is_ascii_digit());
-    let mut next = || numbers.next().and_then(|number| number.parse().ok());
-    (
-        next().expect("a major version"),
-        next().expect("a minor one"),
-    )
-}
-
 fn sum(messages: &Messages) -> u64 {
     messages
         .values()
@@ -84,7 +73,7 @@ fn a_serial_command_is_answered_on_its_own_processor() {
         return skip("there is one processor");
     }
     as_each_user(|setting| {
-        if !setting.is_root() && kernel() < (6, 2) {
+        if !setting.is_root() && kernel_version() < (6, 2) {
             return skip("before Linux 6.2 the device is not cloned from another user namespace");
         }
         let beside = |command: &[&str]| {

@@ -6,13 +6,12 @@ use std::sync::atomic::Ordering;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::time::Timespec;
-
 use surmise_sys::scheduling;
 
 use super::processors::{self, Allowed, Callers};
 use super::{Presence, Together};
 
-/// How long the companion waits for a request before it asks whether it still serves.
+/// How long the companion waits for a request before it asks whether it is still to serve.
 const PATIENCE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 8_000_000,
@@ -27,7 +26,7 @@ pub(crate) struct Companion<'t> {
     together: &'t Together,
     device: Arc<OwnedFd>,
     callers: Callers,
-    /// Where it may run while it does not serve.
+    /// The processors that it may use.
     allowed: Allowed,
     /// Whom it served last, and how often in a row.
     last: Option<(u32, u64)>,
@@ -54,9 +53,10 @@ impl<'t> Companion<'t> {
     fn new(together: &'t Together, device: &OwnedFd, processes: OwnedFd) -> Option<Self> {
         let device = surmise_sys::fuse_device::clone_device(device).ok()?;
         let allowed = Allowed::here().ok()?;
-        // With one processor, all are beside each other.
-        let has_others = allowed.count() > 1;
-        has_others.then_some(())?;
+        if allowed.count() == 1 {
+            // Callers and workers share it.
+            return None;
+        }
         scheduling::run_when_idle().ok()?;
         Some(Self {
             together,
@@ -73,13 +73,15 @@ impl<'t> Companion<'t> {
         &self.device
     }
 
-    /// Returns when it is the companion's turn, and there may be a request; `false` when the companion is needed no more.
-    pub(crate) fn await_request(&mut self, found_none: bool) -> bool {
-        if found_none && self.together.is_alone.load(Ordering::SeqCst) {
-            let mut events = [PollFd::new(&self.device, PollFlags::IN)];
-            // Whatever it says, the next read says more.
-            let _ = rustix::event::poll(&mut events, Some(&PATIENCE));
-        }
+    /// Returns when there may be a request, or after some time.
+    pub(crate) fn await_request(&self) {
+        let mut events = [PollFd::new(&self.device, PollFlags::IN)];
+        // Whatever it says, the next read says more.
+        let _ = rustix::event::poll(&mut events, Some(&PATIENCE));
+    }
+
+    /// Returns when the companion is to serve; `false` when it is needed no more.
+    pub(crate) fn await_turn(&mut self) -> bool {
         if self.together.is_alone.load(Ordering::SeqCst) {
             return true;
         }
@@ -97,7 +99,7 @@ impl<'t> Companion<'t> {
         true
     }
 
-    /// A request was taken, of this thread. Follows the thread to its processor.
+    /// A request was taken, of this thread, or of none (0). Follows the thread to its processor.
     pub(crate) fn took(&mut self, thread: u32) {
         self.together.by_companion.fetch_add(1, Ordering::SeqCst);
         // What the kernel asks by itself is nobody's.
@@ -121,7 +123,7 @@ impl<'t> Companion<'t> {
         let found = self.callers.processor(thread);
         if let Some(processor) = found
             && self.processor != found
-            && processors::stay_on(processor).is_ok()
+            && processors::bind(None, processor).is_ok()
         {
             self.processor = found;
             if !self.together.is_alone.load(Ordering::SeqCst) {
@@ -131,7 +133,7 @@ impl<'t> Companion<'t> {
         }
     }
 
-    /// It may run everywhere, and knows no caller.
+    /// Has it run on any of its processors, and forget its caller.
     fn let_go(&mut self) {
         (self.processor, self.last) = (None, None);
         self.allowed.give_to(rustix::thread::gettid());

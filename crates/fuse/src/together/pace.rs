@@ -6,22 +6,25 @@ use std::time::Duration;
 pub(super) const BURST_REQUESTS: u64 = 16;
 const BURST: Duration = Duration::from_millis(16);
 
-/// How long others have the device after one thread did not get on alone: at first, and at most. Each time
-/// doubles it, until one alone gets on for as many looks as [`STEADY_LOOKS`].
+/// How long workers serve after serving alone has lost time: at first, and at most. Each loss doubles the time. It is as
+/// at first again when one thread has served alone for [`STEADY_LOOKS`] looks.
 const REST: Duration = Duration::from_millis(64);
 const REST_MAX: Duration = Duration::from_secs(2);
 const STEADY_LOOKS: u32 = 16;
 
-/// After so many looks in a row without a request, or with more callers or threads that want to run than one serial command
-/// explains, serving alone ends: for a moment a command may compute, or start programs.
+/// Serving alone ends after so many looks in a row without a request. A command may compute for a moment.
 const QUIET_LOOKS: u32 = 8;
+
+/// Serving alone ends after so many looks in a row that found several callers, or a busy machine. A command may start programs
+/// for a moment.
 const CROWDED_LOOKS: u32 = 3;
-/// So it does after so many looks at a request that is not taken or not answered, while fewer than so many were taken since
-/// the look before. At the first of them another processor is offered.
+
+/// Serving alone ends after so many looks in a row that found a request waiting, with fewer than [`STUCK_REQUESTS`] taken since
+/// the look before.
 const STUCK_LOOKS: u32 = 2;
 const STUCK_REQUESTS: u64 = 4;
 
-/// Of so many requests one may come from another caller than the one before, or callers ask at once.
+/// Several callers ask at once where more than one request in so many comes from another caller than the request before it.
 const REQUESTS_A_CALLER: u64 = 4;
 
 /// How requests come, and what became of earlier tries to serve them alone.
@@ -31,7 +34,8 @@ pub(super) struct Pace {
     last: Option<Duration>,
     rest: Duration,
     rests_until: Duration,
-    /// Looks in a row of which that is so.
+    /// How many looks there were since one began to serve alone, and how many of the last ones in a row were quiet, crowded, or
+    /// at a request that waits.
     steady: u32,
     quiet: u32,
     crowded: u32,
@@ -57,7 +61,7 @@ impl Default for Pace {
 pub(super) struct Look {
     /// How many requests were taken.
     pub(super) taken: u64,
-    /// How many of them were another caller's than the one before.
+    /// How many of them came from another caller than the request before.
     pub(super) of_others: u64,
     /// Whether a request waits, or has not been answered since the last look.
     pub(super) is_waiting: bool,
@@ -69,7 +73,7 @@ pub(super) struct Look {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     GoesOn,
-    /// One who serves alone may need another processor.
+    /// The thread that serves alone may need another processor.
     Stuck,
     /// Nothing is to be gained at the moment.
     Quiet,
@@ -93,8 +97,8 @@ fn are_many(of_others: u64, requests: u64) -> bool {
 }
 
 impl Pace {
-    /// [`BURST_REQUESTS`] more have come, at this time; so many were another caller's than the one before. Whether that
-    /// calls for serving alone.
+    /// [`BURST_REQUESTS`] more have come by now; so many of them from another caller than the request before. Tells whether one
+    /// thread should serve alone.
     pub(super) fn is_quick(&mut self, now: Duration, of_others: u64) -> bool {
         let last = self.last.replace(now);
         let is_quick = last.is_some_and(|last| now.saturating_sub(last) <= BURST);

@@ -3,15 +3,10 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::FileExt;
 
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
-
-/// A line of /proc/PID/stat is shorter.
-const STAT_BYTES: usize = 1024;
-/// `processor` in proc_pid_stat(5), counted from behind the name, which may hold anything.
-const PROCESSOR_FIELD: usize = 36;
+use surmise_linux::proc::Stat;
 
 /// Where the callers of requests run, from a directory such as /proc.
 #[derive(Debug)]
@@ -38,45 +33,26 @@ impl Callers {
             self.last = stat.ok().map(|stat| (thread, stat.into()));
         }
         let (_, stat) = self.last.as_ref()?;
-        let mut bytes = [0; STAT_BYTES];
-        let read = stat.read_at(&mut bytes, 0);
-        if read.is_err() {
+        let stat = Stat::read(stat);
+        if stat.is_err() {
             // Another thread may get its number.
             self.last = None;
         }
-        processor_in(&bytes[..read.ok()?])
+        stat.ok()?.processor()
     }
 }
 
-fn processor_in(stat: &[u8]) -> Option<usize> {
-    let name_end = stat.iter().rposition(|&byte| byte == b')')?;
-    let fields = std::str::from_utf8(&stat[name_end + 1..]).ok()?;
-    fields
-        .split_ascii_whitespace()
-        .nth(PROCESSOR_FIELD)?
-        .parse()
-        .ok()
-}
-
-/// Has the calling thread run on this processor only.
-pub(super) fn stay_on(processor: usize) -> io::Result<()> {
-    let mut only = CpuSet::new();
+/// Has a thread, or the calling one, run on this processor only.
+///
+/// # Errors
+/// As `sched_setaffinity`, and `Unsupported` for a processor with a larger number than it takes.
+pub(super) fn bind(thread: Option<Pid>, processor: usize) -> io::Result<()> {
     if processor >= CpuSet::MAX_CPU {
         return Err(io::ErrorKind::Unsupported.into());
     }
+    let mut only = CpuSet::new();
     only.set(processor);
-    Ok(sched_setaffinity(None, &only)?)
-}
-
-/// Has a thread run on the calling thread's processor.
-pub(super) fn have_stay_here(thread: Pid) {
-    let mut here = CpuSet::new();
-    let processor = rustix::thread::sched_getcpu();
-    if processor < CpuSet::MAX_CPU {
-        here.set(processor);
-        // As for `Allowed::give_to`.
-        let _ = sched_setaffinity(Some(thread), &here);
-    }
+    Ok(sched_setaffinity(thread, &only)?)
 }
 
 /// The processors that the calling thread may run on.
@@ -130,7 +106,7 @@ mod tests {
         let number = own.as_raw_nonzero().get().cast_unsigned();
         let mut callers = Callers::new(processes());
         for processor in (0..CpuSet::MAX_CPU).filter(|&number| allowed.0.is_set(number)) {
-            stay_on(processor).expect("one of those that are allowed");
+            bind(None, processor).expect("one of those that are allowed");
             assert_eq!(callers.processor(number), Some(processor));
         }
         allowed.give_to(own);
@@ -138,19 +114,6 @@ mod tests {
         assert_eq!(again.count(), allowed.count());
         assert_eq!(callers.processor(u32::MAX), None);
         assert!(callers.processor(number).is_some());
-    }
-
-    #[test]
-    fn names_cannot_disguise_a_processor() {
-        let stat = |name: &str| {
-            let fields: Vec<_> = (3..=52).map(|number| number.to_string()).collect();
-            format!("7 ({name}) {}\n", fields.join(" "))
-        };
-        for name in ["sh", ") S 1 2 (", "a b c"] {
-            assert_eq!(processor_in(stat(name).as_bytes()), Some(39));
-        }
-        assert_eq!(processor_in(b""), None);
-        assert_eq!(processor_in(b"7 (sh) S 1"), None);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What `stat` says (proc_pid_stat(5)): the kernel tells it sooner than `status`, which says more.
 
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 
 use rustix::process::{Pid, Signal};
 
@@ -9,6 +11,9 @@ use super::entry::number;
 
 /// The first of the fields that stand after the name, as the manual numbers them: the state.
 const AFTER_NAME: usize = 3;
+
+/// The longest line, of 49 numbers and a name, is shorter.
+const BYTES_MAX: usize = 2048;
 
 /// Of a process or a thread, at one moment.
 #[derive(Clone, Debug)]
@@ -21,6 +26,16 @@ impl Stat {
     /// As for reading /proc.
     pub fn of(entry: impl Into<Entry>) -> io::Result<Self> {
         Ok(Self(entry.into().text("stat")?))
+    }
+
+    /// That of the moment, of a file `stat` that is open.
+    ///
+    /// # Errors
+    /// `ESRCH` where the process or thread has ended; else as for reading /proc.
+    pub fn read(stat: &File) -> io::Result<Self> {
+        let mut bytes = [0; BYTES_MAX];
+        let length = stat.read_at(&mut bytes, 0)?;
+        Ok(Self(String::from_utf8_lossy(&bytes[..length]).into_owned()))
     }
 
     /// Whether it executes nothing any more.
@@ -48,6 +63,11 @@ impl Stat {
     /// What the process has used by itself, in clock ticks: its own time and the kernel's.
     pub fn times(&self) -> [i64; 2] {
         [14, 15].map(|field| self.count(field).unwrap_or(0))
+    }
+
+    /// The processor on which the thread runs, or ran last.
+    pub fn processor(&self) -> Option<usize> {
+        self.field(39)?.parse().ok()
     }
 
     /// Whether the process tells its parent of its end by SIGCHLD, as a child does that is no vessel.
@@ -78,9 +98,11 @@ mod tests {
         assert_eq!(stat.parent(), Pid::from_raw(4));
         assert!(stat.leads_session(Pid::from_raw(6).expect("a number")));
         assert_eq!(stat.times(), [14, 15]);
+        assert_eq!(stat.processor(), Some(39));
         let sleeping = Stat("7 (a) Z) S 4 5".into());
         assert!(!sleeping.is_zombie() && !sleeping.tells_by_signal() && sleeping.has_executed());
         assert_eq!(sleeping.times(), [0, 0]);
+        assert_eq!(sleeping.processor(), None);
     }
 
     #[test]
