@@ -19,6 +19,7 @@ pub mod fuzzing;
 mod kernel;
 mod known;
 mod listed;
+mod listers;
 mod map;
 mod reads;
 mod record;

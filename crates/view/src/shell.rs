@@ -2,6 +2,7 @@
 //! nothing.
 
 mod device;
+mod entry;
 mod listing;
 mod opening;
 mod privileges;
@@ -11,13 +12,15 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 
-use listing::{listed, remaining};
+use entry::{entry_of, known};
+use listing::{Page, listed, remaining};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use surmise_fuse as fuse;
 use surmise_fuse::{Caller, FileSystem, KnownAttributes, OpenReply};
 
 use crate::kernel::Server;
+use crate::listers::Detail;
 use crate::types::{FileKind, NodeId, Timestamp};
 use crate::view::{Entry, NewNode, RenameMode, SetAttributes, View};
 
@@ -32,10 +35,18 @@ pub fn serve(view: &View, device: OwnedFd, threads: usize) -> io::Result<()> {
 impl FileSystem for View {
     fn lookup(&self, _: Caller, parent: u64, name: &OsStr) -> io::Result<fuse::Lookup> {
         Ok(match Self::lookup(self, NodeId(parent), name)? {
-            Ok(entry) => fuse::Lookup::Found(entry_of(&entry)),
-            Err(lifetime) => fuse::Lookup::Absent {
-                lifetime: lifetime.duration(),
-            },
+            Ok(entry) => {
+                if entry.attributes.identity.kind != FileKind::Directory {
+                    self.listers().looked_up_in(NodeId(parent));
+                }
+                fuse::Lookup::Found(entry_of(&entry))
+            }
+            Err(lifetime) => {
+                self.listers().absent_in(NodeId(parent));
+                fuse::Lookup::Absent {
+                    lifetime: lifetime.duration(),
+                }
+            }
         })
     }
 
@@ -44,6 +55,7 @@ impl FileSystem for View {
     }
 
     fn getattr(&self, _: Caller, node: u64, _: Option<u64>) -> io::Result<KnownAttributes> {
+        self.listers().looked_at(NodeId(node));
         Ok(known(&self.attributes(NodeId(node))?))
     }
 
@@ -54,6 +66,7 @@ impl FileSystem for View {
         _: Option<u64>,
         _mask: u32,
     ) -> io::Result<KnownAttributes> {
+        self.listers().looked_at(NodeId(node));
         Ok(known(&self.attributes_and_birth(NodeId(node))?))
     }
 
@@ -79,6 +92,7 @@ impl FileSystem for View {
             modified: changes.modified.map(time),
             drop_privileges: privileges::dropped_by_setattr(caller, changes),
         };
+        self.listers().looked_at(NodeId(node));
         Ok(known(&self.set_attributes(NodeId(node), set)?))
     }
 
@@ -134,6 +148,7 @@ impl FileSystem for View {
     }
 
     fn unlink(&self, _: Caller, parent: u64, name: &OsStr) -> io::Result<()> {
+        self.listers().looked_up_in(NodeId(parent));
         Self::unlink(self, NodeId(parent), name)
     }
 
@@ -189,6 +204,7 @@ impl FileSystem for View {
     }
 
     fn open(&self, caller: Caller, node: u64, open: fuse::Open) -> io::Result<OpenReply> {
+        self.listers().looked_at(NodeId(node));
         let how = opening::how(caller, open.flags, open.kill_privileges);
         Ok(opening::reply(self.open_file(NodeId(node), how)?))
     }
@@ -298,11 +314,14 @@ impl FileSystem for View {
         self.remove_xattr(NodeId(node), name)
     }
 
-    fn opendir(&self, _: Caller, node: u64, _: fuse::Open) -> io::Result<OpenReply> {
+    fn opendir(&self, caller: Caller, node: u64, _: fuse::Open) -> io::Result<OpenReply> {
         let opened = self.open_directory(NodeId(node))?;
+        let is_enough = self
+            .listers()
+            .remembered_is_enough(caller.pid, NodeId(node));
         Ok(OpenReply {
             handle: opened.handle,
-            keep_cache: opened.is_unchanged,
+            keep_cache: opened.is_unchanged && is_enough,
             cache_directory: true,
             ..OpenReply::default()
         })
@@ -317,11 +336,14 @@ impl FileSystem for View {
         sink: &mut fuse::DirectorySink<'_>,
     ) -> io::Result<()> {
         let listing = self.read_directory(NodeId(node), handle, offset == 0)?;
+        let mut page = Page::telling(Detail::Names);
         for (index, entry) in remaining(&listing, offset) {
             if !sink.add(listed(index, entry)) {
                 break;
             }
+            page.tells(entry);
         }
+        self.listers().told(NodeId(node), page.files, None);
         Ok(())
     }
 
@@ -333,25 +355,28 @@ impl FileSystem for View {
         offset: u64,
         sink: &mut fuse::DirectoryPlusSink<'_>,
     ) -> io::Result<()> {
-        let listing = self.read_directory(NodeId(node), handle, offset == 0)?;
+        let directory = NodeId(node);
+        let listing = self.read_directory(directory, handle, offset == 0)?;
+        let mut page = match offset {
+            0 => Page::telling(self.listers().begin(caller.pid, directory)),
+            // The kernel asks for attributes of later names where earlier ones were looked up.
+            _ => Page::telling(Detail::Attributes),
+        };
         for (index, entry) in remaining(&listing, offset) {
             if !sink.has_room(&entry.name) {
                 break;
             }
-            let itself = entry.name == "." || entry.name == "..";
-            let found = if itself {
-                None
-            } else {
+            let found = match page.tells(entry) {
                 // One name that can't be read must not hide the others; a later lookup tells why.
-                match FileSystem::lookup(self, caller, node, &entry.name) {
-                    Ok(fuse::Lookup::Found(found)) => Some(found),
-                    _ => None,
-                }
+                true => Self::lookup(self, directory, &entry.name).ok(),
+                false => None,
             };
-            if !sink.add(listed(index, entry), found) {
+            let found = found.and_then(Result::ok).map(|found| page.told(found));
+            if !sink.add(listed(index, entry), found.as_ref().map(entry_of)) {
                 break;
             }
         }
+        self.listers().told(directory, page.files, page.probe);
         Ok(())
     }
 
@@ -434,46 +459,6 @@ fn new_node(kind: FileKind, mode: u32, caller: Caller) -> NewNode {
 fn permissions(mode: u32) -> u16 {
     // Twelve bits fit.
     (mode & 0o7777) as u16
-}
-
-fn entry_of(entry: &Entry) -> fuse::Entry {
-    fuse::Entry {
-        node: entry.node.0,
-        generation: 0,
-        attributes: attributes_of(entry),
-        entry_lifetime: entry.name_lifetime.duration(),
-        attributes_lifetime: entry.attributes_lifetime.duration(),
-    }
-}
-
-fn known(entry: &Entry) -> KnownAttributes {
-    KnownAttributes {
-        attributes: attributes_of(entry),
-        lifetime: entry.attributes_lifetime.duration(),
-    }
-}
-
-fn attributes_of(entry: &Entry) -> fuse::Attributes {
-    let time = |time: Timestamp| fuse::Timestamp {
-        seconds: time.seconds,
-        nanoseconds: time.nanoseconds,
-    };
-    let attributes = &entry.attributes;
-    fuse::Attributes {
-        ino: entry.inode,
-        size: attributes.identity.size,
-        blocks: attributes.blocks,
-        block_size: attributes.block_size,
-        links: attributes.links,
-        mode: attributes.mode(),
-        uid: attributes.uid,
-        gid: attributes.gid,
-        device: device::encoded(attributes.special),
-        accessed: time(attributes.accessed),
-        modified: time(attributes.identity.modified),
-        changed: time(attributes.identity.changed),
-        created: attributes.created.map(time),
-    }
 }
 
 /// As getxattr(2) answers: the value, or its length where no buffer is given.

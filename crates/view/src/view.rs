@@ -56,6 +56,7 @@ use surmise_fuse::Notifier;
 use surmise_journal::{Format, Journal, OpenError as JournalError};
 use surmise_lower::{Local, Lower};
 
+use crate::listers::Listers;
 use crate::map::Map;
 use crate::reads::Reads;
 use crate::record::{Operation, Record};
@@ -176,6 +177,8 @@ pub struct View {
     waits_for_readers: Mutex<()>,
     /// What is read. Locked after the core, where both are.
     reads: Mutex<Reads>,
+    /// Who lists directories. Locked by itself, for a moment.
+    listers: Mutex<Listers>,
     /// The role that can have everything decided.
     decider: Decider,
     lower: Arc<dyn Lower>,
@@ -285,6 +288,7 @@ impl View {
             settled: Condvar::new(),
             waits_for_readers: Mutex::default(),
             reads: Mutex::new(reads),
+            listers: Mutex::default(),
             decider: Decider::default(),
             lower: config.lower,
             fifos: config.fifos,
@@ -296,6 +300,10 @@ impl View {
         let core = self.locked();
         let wait = |core: &mut Core| core.commit.is_some();
         self.gone_on.wait_while(core, wait).expect(WHOLE)
+    }
+
+    pub(crate) fn listers(&self) -> MutexGuard<'_, Listers> {
+        self.listers.lock().expect(WHOLE)
     }
 
     fn locked(&self) -> MutexGuard<'_, Core> {

@@ -19,6 +19,23 @@ for number in range(int(sys.argv[1])):
         pass
 ";
 
+/// In a task of its own for each argument, lists directories of files (`names`), lists them and looks at the files
+/// of each (`look`), or lists all and then does so (`names,look`). Nothing is known of a new task; the start of Python is
+/// over by then.
+const LISTS: &str = "
+import os, sys
+for turns in sys.argv[1:]:
+    if os.fork() > 0:
+        os.wait()
+        continue
+    for turn in turns.split(','):
+        for number, directory in enumerate(sorted(os.listdir('.'))):
+            for name in os.listdir(directory):
+                if turn == 'look' and (number > 0 or turns == 'look'):
+                    os.lstat(f'{directory}/{name}')
+    os._exit(0)
+";
+
 /// How many messages a command sends to the view.
 pub fn messages(setting: &Setting, options: &[&str], command: &[&str]) -> Messages {
     match told(setting, options, command)["messages"].take() {
@@ -82,5 +99,42 @@ fn a_serial_command_is_answered_on_its_own_processor() {
         };
         assert_eq!(beside(&["true"]), 0, "too few to make a thread for");
         assert!((0..20).any(|_| beside(&["python3", "-c", ASKS, "5000"]) > 0));
+    });
+}
+
+/// A listing that tells attributes costs several times what it costs with names alone; one that tells none costs a look-up
+/// of each name that is looked at.
+#[test]
+fn a_listing_tells_attributes_to_whom_they_are_of_use() {
+    const DIRECTORIES: u64 = 20;
+    const FILES: u64 = 20;
+    as_each_user(|setting| {
+        let make = format!(
+            "for d in $(seq {DIRECTORIES}); do mkdir d$d; (cd d$d; touch $(seq {FILES})); done"
+        );
+        let made = setting.plain(&["sh", "-ec", &make]).outcome();
+        made.assert_success();
+        let lists = |turns: &[&str]| {
+            let messages = messages(setting, &[], &[&["python3", "-c", LISTS], turns].concat());
+            messages["LOOKUP"].as_u64().expect("a count")
+        };
+        let start = lists(&[]);
+        let beyond = |turns: &[&str]| lists(turns).saturating_sub(start);
+        // Python's start does not take the same number each time.
+        let most = 4 * FILES;
+        let looks = beyond(&["look"]);
+        assert!(looks <= most, "{looks} look-ups of listed files");
+        let names = beyond(&["names"]);
+        assert!(names <= most, "{names} look-ups of directories");
+        // A quarter of one directory's files are looked up until the task is told of those of the next.
+        let changed = beyond(&["names,look"]);
+        assert!(
+            changed >= FILES / 4,
+            "{changed} look-ups: all files were told"
+        );
+        assert!(changed <= most, "{changed} look-ups");
+        // The kernel remembers names without attributes; another task is told them.
+        let of_another = beyond(&["names", "look"]);
+        assert!(of_another <= most, "{of_another} look-ups");
     });
 }

@@ -2,8 +2,47 @@
 
 use surmise_fuse as fuse;
 
-use crate::types::FileKind;
-use crate::view::DirectoryEntry;
+use crate::listers::Detail;
+use crate::types::{FileKind, Lifetime, NodeId};
+use crate::view::{DirectoryEntry, Entry};
+
+/// What one answer of a listing tells.
+pub(super) struct Page {
+    detail: Detail,
+    /// Names so far that are not directories.
+    pub(super) files: u32,
+    pub(super) probe: Option<NodeId>,
+}
+
+impl Page {
+    pub(super) fn telling(detail: Detail) -> Self {
+        Self {
+            detail,
+            files: 0,
+            probe: None,
+        }
+    }
+
+    /// The next name, and whether its attributes are told.
+    pub(super) fn tells(&mut self, entry: &DirectoryEntry) -> bool {
+        if entry.name == "." || entry.name == ".." {
+            return false;
+        }
+        self.files += u32::from(entry.kind != Some(FileKind::Directory));
+        self.detail.tells(entry.kind)
+    }
+
+    /// What is told of it.
+    pub(super) fn told(&mut self, mut found: Entry) -> Entry {
+        // A link is followed without a look at it.
+        let is_file = found.attributes.identity.kind == FileKind::Regular;
+        if is_file && self.detail == Detail::Probed && self.probe.is_none() {
+            self.probe = Some(found.node);
+            found.attributes_lifetime = Lifetime::Never;
+        }
+        found
+    }
+}
 
 pub(super) fn remaining(
     listing: &[DirectoryEntry],

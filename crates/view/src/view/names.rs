@@ -69,6 +69,7 @@ impl View {
             core.files.close_all(node);
             core.believed.forget(node);
             core.drop_forgotten(node);
+            self.listers().forget(node);
         }
     }
 
