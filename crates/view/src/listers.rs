@@ -1,13 +1,13 @@
 //! Whose listings tell attributes: a guess at what the lister does next.
 //!
-//! A listing can tell the kernel the attributes of each name (`FUSE_READDIRPLUS`), which spares a look-up of each
-//! that is looked at afterwards, and costs four times what the name alone costs, in the kernel more than here. `ls -l`
-//! and `rm -r` look at all that they list; `find`, a shell's `*` and an interpreter's search for modules look at
-//! directories only, and at a few files. So a task that was told attributes and used none is told names next time,
-//! and once names told alone are looked up, attributes again. A wrong guess costs time only.
+//! A listing can tell the kernel the attributes of each name (`FUSE_READDIRPLUS`). That spares a message for each file that
+//! the lister looks at afterwards, and costs several times what the name alone costs, in the kernel more than here. `ls -l`
+//! and `rm -r` look at all that they list; `find -name`, a shell's `*` and an interpreter's search for modules look at
+//! directories and a few files. So a task that used no attributes of a listing is told names alone in the next one. When it
+//! looks these up, it is told attributes again. A wrong guess costs time only.
 //!
-//! What the kernel knows it uses without a word. A **probe** finds that out: one file of a listing is told
-//! with attributes that do not last, so that a look at it asks for them.
+//! The kernel does not say when it uses attributes that it has. So a listing has a **probe**: one file whose attributes are
+//! told as out of date at once. A look at this file asks for them.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -23,14 +23,14 @@ const LISTERS_MAX: NonZeroUsize = NonZeroUsize::new(256).expect("not zero");
 /// The most listings whose attributes a task must leave unused before it is told names alone.
 const PATIENCE_MAX: u32 = 64;
 
-/// After so many listings whose attributes were used, only one of [`PROBED_OF`] has a probe.
+/// After so many listings whose attributes were used, only one in [`PROBED_OF`] has a probe.
 const USED_ENOUGH: u32 = 3;
 const PROBED_OF: u32 = 8;
 
 /// A listing of which this part of the files was looked up by name should have told attributes.
 const LOOKED_AT_PART: u32 = 4;
 
-/// What a listing tells of names that are not directories. Of directories it tells attributes always: who
+/// What a listing tells of names that are not directories. Of directories it tells attributes always: a task that
 /// walks a tree looks at each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detail {
@@ -59,10 +59,18 @@ struct Told {
     /// How many of them were looked up, or taken away, by name.
     looked_at: u32,
     probe: Option<NodeId>,
-    /// Whether the attributes were used, or should have been told.
-    was_used: bool,
-    /// Whether it was counted among those that were not.
-    counted_unused: bool,
+    attributes: Attributes,
+}
+
+/// What became of a listing's attributes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attributes {
+    /// Nobody has used them yet.
+    Open,
+    /// The lister began its next listing without having used them.
+    Unused,
+    /// They were used, or should have been told.
+    Used,
 }
 
 /// What is known of a task that lists.
@@ -75,6 +83,29 @@ struct Lister {
     /// How many unused ones it takes until it is told names alone.
     patience: u32,
     listings: u32,
+}
+
+impl Lister {
+    fn new(last: NodeId) -> Self {
+        Self {
+            last,
+            used: 0,
+            unused: 0,
+            patience: 1,
+            listings: 0,
+        }
+    }
+
+    /// What its next listing tells.
+    fn next(&self) -> Detail {
+        if self.unused >= self.patience {
+            Detail::Names
+        } else if self.used < USED_ENOUGH || self.listings.is_multiple_of(PROBED_OF) {
+            Detail::Probed
+        } else {
+            Detail::Attributes
+        }
+    }
 }
 
 /// The tasks that list directories, and what each was told.
@@ -102,19 +133,16 @@ impl Default for Listers {
 impl Listers {
     /// What a task is to be told that begins to list a directory.
     pub(crate) fn begin(&mut self, lister: u32, directory: NodeId) -> Detail {
-        let mut detail = self.detail(lister);
-        // A name may have come since. To tell its attributes has the kernel forget that it was absent; else the lister
-        // would not find what was listed.
-        if self.absent_in.contains(&directory) && detail == Detail::Names {
-            detail = Detail::Attributes;
-        }
-        let known = self.listers.get_or_insert_mut(lister, || Lister {
-            last: directory,
-            used: 0,
-            unused: 0,
-            patience: 1,
-            listings: 0,
-        });
+        self.settle(lister);
+        let known = self
+            .listers
+            .get_or_insert_mut(lister, || Lister::new(directory));
+        let detail = match known.next() {
+            // A name may have come since. To tell its attributes has the kernel forget that it was absent; else the lister
+            // would not find what was listed.
+            Detail::Names if self.absent_in.contains(&directory) => Detail::Attributes,
+            detail => detail,
+        };
         known.last = directory;
         known.listings = known.listings.wrapping_add(1);
         self.forget(directory);
@@ -124,30 +152,33 @@ impl Listers {
             files: 0,
             looked_at: 0,
             probe: None,
-            was_used: false,
-            counted_unused: false,
+            attributes: Attributes::Open,
         };
         self.told.insert(directory, told);
         detail
     }
 
-    /// Whether what a task is to be told of a directory is in the kernel's memory of the last listing. If so, the
-    /// task is the lister of that.
-    pub(crate) fn remembered_is_enough(&mut self, lister: u32, directory: NodeId) -> bool {
-        let detail = self.detail(lister);
+    /// A task opens a directory of which the kernel remembers the last listing. Whether that is as much as the task is to be
+    /// told. If so, the task is the lister of it from now on.
+    pub(crate) fn may_remember(&mut self, lister: u32, directory: NodeId) -> bool {
+        self.settle(lister);
+        let next = self.listers.peek(&lister).map(Lister::next);
         match self.told.get_mut(&directory) {
             Some(told) if told.detail == Detail::Names => {
-                told.lister = lister;
-                told.looked_at = 0;
-                told.was_used = false;
-                detail == Detail::Names
+                let is_enough = next == Some(Detail::Names);
+                if is_enough {
+                    told.lister = lister;
+                    told.looked_at = 0;
+                    told.attributes = Attributes::Open;
+                }
+                is_enough
             }
             _ => true,
         }
     }
 
-    /// So many files were told of a directory, and this one is the probe.
-    pub(crate) fn told(&mut self, directory: NodeId, files: u32, probe: Option<NodeId>) {
+    /// So many more files were told of a directory, and this one is the probe.
+    pub(crate) fn add(&mut self, directory: NodeId, files: u32, probe: Option<NodeId>) {
         let Some(told) = self.told.get_mut(&directory) else {
             return;
         };
@@ -179,7 +210,7 @@ impl Listers {
         }
     }
 
-    /// The kernel was told that a name in this directory is absent.
+    /// The kernel was told that a name in this directory is absent, which may change outside.
     pub(crate) fn absent_in(&mut self, directory: NodeId) {
         self.absent_in.insert(directory);
     }
@@ -188,17 +219,22 @@ impl Listers {
     pub(crate) fn forget(&mut self, node: NodeId) {
         self.absent_in.remove(&node);
         self.probes.remove(&node);
-        if let Some(probe) = self.told.remove(&node).and_then(|told| told.probe) {
+        if let Some(probe) = self.told.remove(&node).and_then(|told| told.probe)
+            && self.probes.get(&probe) == Some(&node)
+        {
             self.probes.remove(&probe);
         }
     }
 
     fn used(&mut self, directory: NodeId) {
-        let Some(told) = self.told.get_mut(&directory).filter(|told| !told.was_used) else {
+        let Some(told) = self.told.get_mut(&directory) else {
             return;
         };
-        told.was_used = true;
-        let was_wrong = told.detail == Detail::Names || told.counted_unused;
+        let before = std::mem::replace(&mut told.attributes, Attributes::Used);
+        if before == Attributes::Used {
+            return;
+        }
+        let was_wrong = told.detail == Detail::Names || before == Attributes::Unused;
         if let Some(lister) = self.listers.peek_mut(&told.lister) {
             lister.unused = 0;
             lister.used = lister.used.saturating_add(1);
@@ -208,27 +244,19 @@ impl Listers {
         }
     }
 
-    /// What a task is to be told next: by now, the last listing was used or was not.
-    fn detail(&mut self, lister: u32) -> Detail {
+    /// A task is about to list: what it has not used of its last listing by now counts as unused.
+    fn settle(&mut self, lister: u32) {
         let Some(known) = self.listers.peek_mut(&lister) else {
-            return Detail::Probed;
+            return;
         };
         if let Some(last) = self.told.get_mut(&known.last)
             && last.lister == lister
             && last.probe.is_some()
-            && !last.was_used
-            && !last.counted_unused
+            && last.attributes == Attributes::Open
         {
-            last.counted_unused = true;
+            last.attributes = Attributes::Unused;
             known.unused += 1;
             known.used = 0;
-        }
-        if known.unused >= known.patience {
-            Detail::Names
-        } else if known.used < USED_ENOUGH || known.listings.is_multiple_of(PROBED_OF) {
-            Detail::Probed
-        } else {
-            Detail::Attributes
         }
     }
 }
@@ -243,12 +271,12 @@ mod tests {
     fn list(listers: &mut Listers, lister: u32, directory: u64) -> Detail {
         let detail = listers.begin(lister, NodeId(directory));
         let probe = (detail == Detail::Probed).then_some(NodeId(directory * 10));
-        listers.told(NodeId(directory), 10, probe);
+        listers.add(NodeId(directory), 10, probe);
         detail
     }
 
     #[test]
-    fn who_uses_no_attributes_is_told_names_from_the_second_listing_on() {
+    fn a_task_that_uses_no_attributes_is_told_names_from_the_second_listing_on() {
         let mut listers = Listers::default();
         assert_eq!(list(&mut listers, TASK, 2), Detail::Probed);
         for directory in 3..20 {
@@ -258,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn who_uses_them_is_told_them_and_asked_less_often() {
+    fn a_task_that_uses_attributes_is_told_them_and_probed_less_often() {
         let mut listers = Listers::default();
         let mut probed = 0;
         for directory in 2..42 {
@@ -296,25 +324,25 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_memory_of_names_is_not_enough_for_who_is_told_attributes() {
+    fn the_kernels_memory_of_names_is_not_enough_for_a_task_that_is_told_attributes() {
         let mut listers = Listers::default();
         list(&mut listers, TASK, 2);
         list(&mut listers, TASK, 3);
-        assert!(listers.remembered_is_enough(TASK, NodeId(3)));
-        assert!(!listers.remembered_is_enough(TASK + 1, NodeId(3)));
-        assert!(listers.remembered_is_enough(TASK + 1, NodeId(2)));
+        assert!(listers.may_remember(TASK, NodeId(3)));
+        assert!(!listers.may_remember(TASK + 1, NodeId(3)));
+        assert!(listers.may_remember(TASK + 1, NodeId(2)));
         listers.forget(NodeId(3));
-        assert!(listers.remembered_is_enough(TASK + 1, NodeId(3)));
+        assert!(listers.may_remember(TASK + 1, NodeId(3)));
     }
 
     #[test]
-    fn who_lists_from_the_kernels_memory_is_the_lister() {
+    fn a_task_that_lists_from_the_kernels_memory_is_the_lister() {
         let mut listers = Listers::default();
         for task in [TASK, TASK + 1] {
             list(&mut listers, task, u64::from(task));
         }
         assert_eq!(list(&mut listers, TASK, 3), Detail::Names);
-        assert!(listers.remembered_is_enough(TASK + 1, NodeId(3)));
+        assert!(listers.may_remember(TASK + 1, NodeId(3)));
         (0..3).for_each(|_| listers.looked_up_in(NodeId(3)));
         assert_eq!(list(&mut listers, TASK + 1, 4), Detail::Probed);
         assert_eq!(list(&mut listers, TASK, 5), Detail::Names);
@@ -334,11 +362,17 @@ mod tests {
         let mut listers = Listers::default();
         for (task, directory) in [(TASK, 2), (TASK + 1, 3)] {
             assert_eq!(listers.begin(task, NodeId(directory)), Detail::Probed);
-            listers.told(NodeId(directory), 10, Some(NodeId(20)));
+            listers.add(NodeId(directory), 10, Some(NodeId(20)));
         }
         listers.forget(NodeId(3));
         listers.looked_at(NodeId(20));
         assert_eq!(list(&mut listers, TASK, 4), Detail::Probed);
+        // By now it is that of another directory, which the end of the first does not change.
+        assert_eq!(listers.begin(TASK + 2, NodeId(5)), Detail::Probed);
+        listers.add(NodeId(5), 10, Some(NodeId(20)));
+        listers.forget(NodeId(2));
+        listers.looked_at(NodeId(20));
+        assert_eq!(list(&mut listers, TASK + 2, 6), Detail::Probed);
     }
 
     #[test]
@@ -346,7 +380,7 @@ mod tests {
         let mut listers = Listers::default();
         for directory in 2..9 {
             assert_eq!(listers.begin(TASK, NodeId(directory)), Detail::Probed);
-            listers.told(NodeId(directory), 0, None);
+            listers.add(NodeId(directory), 0, None);
         }
         assert!(Detail::Names.tells(Some(FileKind::Directory)));
         assert!(!Detail::Names.tells(None));

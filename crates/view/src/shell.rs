@@ -21,7 +21,7 @@ use surmise_fuse::{Caller, FileSystem, KnownAttributes, OpenReply};
 
 use crate::kernel::Server;
 use crate::listers::Detail;
-use crate::types::{FileKind, NodeId, Timestamp};
+use crate::types::{FileKind, Lifetime, NodeId, Timestamp};
 use crate::view::{Entry, NewNode, RenameMode, SetAttributes, View};
 
 /// Serves a view on a mounted FUSE device until it is unmounted.
@@ -42,7 +42,9 @@ impl FileSystem for View {
                 fuse::Lookup::Found(entry_of(&entry))
             }
             Err(lifetime) => {
-                self.listers().absent_in(NodeId(parent));
+                if lifetime != Lifetime::Forever {
+                    self.listers().absent_in(NodeId(parent));
+                }
                 fuse::Lookup::Absent {
                     lifetime: lifetime.duration(),
                 }
@@ -316,12 +318,11 @@ impl FileSystem for View {
 
     fn opendir(&self, caller: Caller, node: u64, _: fuse::Open) -> io::Result<OpenReply> {
         let opened = self.open_directory(NodeId(node))?;
-        let is_enough = self
-            .listers()
-            .remembered_is_enough(caller.pid, NodeId(node));
+        let keep_cache =
+            opened.is_unchanged && self.listers().may_remember(caller.pid, NodeId(node));
         Ok(OpenReply {
             handle: opened.handle,
-            keep_cache: opened.is_unchanged && is_enough,
+            keep_cache,
             cache_directory: true,
             ..OpenReply::default()
         })
@@ -336,14 +337,14 @@ impl FileSystem for View {
         sink: &mut fuse::DirectorySink<'_>,
     ) -> io::Result<()> {
         let listing = self.read_directory(NodeId(node), handle, offset == 0)?;
-        let mut page = Page::telling(Detail::Names);
+        let mut files = 0;
         for (index, entry) in remaining(&listing, offset) {
             if !sink.add(listed(index, entry)) {
                 break;
             }
-            page.tells(entry);
+            files += u32::from(entry.kind != Some(FileKind::Directory));
         }
-        self.listers().told(NodeId(node), page.files, None);
+        self.listers().add(NodeId(node), files, None);
         Ok(())
     }
 
@@ -371,12 +372,12 @@ impl FileSystem for View {
                 true => Self::lookup(self, directory, &entry.name).ok(),
                 false => None,
             };
-            let found = found.and_then(Result::ok).map(|found| page.told(found));
+            let found = found.and_then(Result::ok).map(|found| page.tell(found));
             if !sink.add(listed(index, entry), found.as_ref().map(entry_of)) {
                 break;
             }
         }
-        self.listers().told(directory, page.files, page.probe);
+        self.listers().add(directory, page.files, page.probe);
         Ok(())
     }
 

@@ -177,7 +177,7 @@ pub struct View {
     waits_for_readers: Mutex<()>,
     /// What is read. Locked after the core, where both are.
     reads: Mutex<Reads>,
-    /// Who lists directories. Locked by itself, for a moment.
+    /// What each task that lists directories does with that. Locked after the core, where both are.
     listers: Mutex<Listers>,
     /// The role that can have everything decided.
     decider: Decider,
@@ -302,6 +302,7 @@ impl View {
         self.gone_on.wait_while(core, wait).expect(WHOLE)
     }
 
+    /// The tasks that list, for a moment.
     pub(crate) fn listers(&self) -> MutexGuard<'_, Listers> {
         self.listers.lock().expect(WHOLE)
     }

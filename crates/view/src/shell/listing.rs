@@ -6,7 +6,7 @@ use crate::listers::Detail;
 use crate::types::{FileKind, Lifetime, NodeId};
 use crate::view::{DirectoryEntry, Entry};
 
-/// What one answer of a listing tells.
+/// What one answer of a listing tells, as it is filled.
 pub(super) struct Page {
     detail: Detail,
     /// Names so far that are not directories.
@@ -32,9 +32,9 @@ impl Page {
         self.detail.tells(entry.kind)
     }
 
-    /// What is told of it.
-    pub(super) fn told(&mut self, mut found: Entry) -> Entry {
-        // A link is followed without a look at it.
+    /// What is told of a name that was found. The first regular file is the probe, where there is to be one: a link is
+    /// followed without a look at it.
+    pub(super) fn tell(&mut self, mut found: Entry) -> Entry {
         let is_file = found.attributes.identity.kind == FileKind::Regular;
         if is_file && self.detail == Detail::Probed && self.probe.is_none() {
             self.probe = Some(found.node);
