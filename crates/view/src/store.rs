@@ -45,6 +45,17 @@ impl ObjectStore {
             .open(self.path(object))
     }
 
+    /// Whether anybody has an object open for writing, or mapped so. Where nobody can tell, somebody has.
+    pub fn has_writers(&self, object: ObjectId) -> bool {
+        let opened = File::options()
+            .read(true)
+            .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+            .open(self.path(object));
+        opened
+            .and_then(surmise_sys::descriptors::has_writers)
+            .unwrap_or(true)
+    }
+
     /// What statx(2) says of an object.
     pub fn stat(&self, object: ObjectId) -> io::Result<Statx> {
         let flags = AtFlags::SYMLINK_NOFOLLOW;

@@ -192,3 +192,52 @@ with open("program", "r+b") as file:
         assert!(fs::read(&program).expect("the program") == new);
     });
 }
+
+/// S30: what is written by way of a shared mapping shows at once, also when no descriptor is left, and to who opens the file again.
+#[test]
+fn a_file_is_one_through_descriptors_and_mappings() {
+    const SCRIPT: &str = r#"
+import mmap, os, sys, time
+def check(what, holds):
+    if not holds: sys.exit(what + " does not hold")
+def read(start, length):
+    with open("made", "rb") as file: return os.pread(file.fileno(), length, start)
+made = os.open("made", os.O_RDWR | os.O_CREAT | os.O_EXCL)
+os.write(made, b"a" * 8192)
+memory = mmap.mmap(made, 8192)
+check("what was written, mapped", memory[8000:] == b"a" * 192)
+os.close(made)
+time.sleep(0.02)
+before = os.stat("made").st_mtime_ns
+time.sleep(0.02)
+memory[:6] = b"mapped"
+memory.flush()
+check("what was mapped, read", read(0, 6) == b"mapped")
+check("a new time of change", os.stat("made").st_mtime_ns > before)
+again = os.open("made", os.O_RDWR)
+os.pwrite(again, b"again", 4096)
+check("what was written again, mapped", memory[4096:4101] == b"again")
+memory[5000:5004] = b"both"
+check("what was mapped, read again", os.pread(again, 4, 5000) == b"both")
+os.close(again)
+memory.close()
+if os.fork() == 0:
+    child = os.open("made", os.O_RDWR)
+    memory = mmap.mmap(child, 8192)
+    memory[6000:6005] = b"child"
+    os._exit(0)
+check("the end of the child", os.wait()[1] == 0)
+check("what the child mapped, read", read(6000, 5) == b"child")
+with open("made", "ab") as file: file.write(b"appended")
+os.truncate("made", 8196)
+check("the size", os.stat("made").st_size == 8196)
+with open("made", "r+b") as file:
+    file.seek(0, os.SEEK_END)
+    file.write(b"end")
+os.rename("made", "renamed")
+"#;
+    as_each_user(|setting| {
+        let twin = setting.twin();
+        setting.commits_as_plain(&twin, &format!("python3 -c '{SCRIPT}'"));
+    });
+}

@@ -36,6 +36,16 @@ for turns in sys.argv[1:]:
     os._exit(0)
 ";
 
+/// Makes a file that it can read and write, and looks at the closed file so many times.
+const WRITES: &str = "
+import os, sys
+with open('made', 'w+b', buffering=0) as file:
+    for part in range(500):
+        file.write(b'some bytes')
+for look in range(int(sys.argv[1])):
+    os.stat('made')
+";
+
 /// How many messages a command sends to the view.
 pub fn messages(setting: &Setting, options: &[&str], command: &[&str]) -> Messages {
     match told(setting, options, command)["messages"].take() {
@@ -139,5 +149,26 @@ fn a_listing_tells_attributes_where_they_are_used() {
         // The kernel remembers names without attributes; another task is told them.
         let of_another = beyond(&["names", "look"]);
         assert!(of_another <= most, "{of_another} look-ups");
+    });
+}
+
+/// S30: root's writes send none, also through a descriptor that could be mapped. Once the file can be mapped no more, the kernel
+/// remembers its attributes again.
+#[test]
+fn the_kernel_writes_for_root_by_itself() {
+    const LOOKS: u64 = 200;
+    as_each_user(|setting| {
+        if !setting.is_root() || kernel_version() < (6, 9) {
+            return skip("only root has files passed through, since Linux 6.9");
+        }
+        let counts = |looks: u64| {
+            let looks = looks.to_string();
+            let messages = messages(setting, &[], &["python3", "-c", WRITES, &looks]);
+            ["WRITE", "GETATTR"].map(|kind| messages.get(kind).and_then(Value::as_u64).unwrap_or(0))
+        };
+        let [writes, attributes] = counts(0);
+        assert!(writes < 50, "{writes} of 500");
+        let more = counts(LOOKS)[1].saturating_sub(attributes);
+        assert!(more < LOOKS / 4, "{more} questions for {LOOKS} looks");
     });
 }

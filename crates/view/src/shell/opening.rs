@@ -1,10 +1,12 @@
 //! The flags of open(2), and what an open file's handle says.
 
 use rustix::fs::OFlags;
-use surmise_fuse::{Caller, OpenReply};
+use surmise_fuse::{self as fuse, Caller, OpenReply};
 
+use super::entry::entry_of;
 use super::privileges;
-use crate::view::{OpenHow, Opened, Way};
+use crate::types::Lifetime;
+use crate::view::{Entry, OpenHow, Opened, Way};
 
 /// Of a handle: the file is passed through. The bits above are the number of the open file.
 const PASSED: u64 = 1;
@@ -20,6 +22,7 @@ pub(super) fn how(caller: Caller, flags: u32, kill_privileges: bool) -> OpenHow 
         // Passed through, it would be so, at the disk's pace, and nothing that a domain does is to be
         // durable before its commit.
         is_synchronous: has(flags, OFlags::DSYNC) || has(flags, OFlags::DIRECT),
+        is_new: false,
         opener: caller.pid,
     }
 }
@@ -37,6 +40,15 @@ pub(super) fn reply(opened: Opened) -> OpenReply {
         backing,
         ..OpenReply::default()
     }
+}
+
+/// What the kernel is told of a file that was opened as it was made.
+pub(super) fn replies(mut entry: Entry, how: OpenHow, opened: Opened) -> (fuse::Entry, OpenReply) {
+    if how.reads && how.writes && matches!(opened.way, Way::Passed(_)) {
+        // Somebody could map it, and write without a message.
+        entry.attributes_lifetime = Lifetime::Never;
+    }
+    (entry_of(&entry), reply(opened))
 }
 
 /// Whether the data of an open file with this handle were passed through.

@@ -110,6 +110,8 @@ impl Core {
         found: Found,
     ) -> Step<(Attributes, Lifetime)> {
         let id = found.node;
+        // The kernel asks each time while it may be mapped.
+        self.let_go(id);
         let Some(node) = self.map.node(id) else {
             let mut attributes = match found.lower {
                 Some(lower) => lower,

@@ -42,6 +42,11 @@ impl Objects {
         self.store.open(object)
     }
 
+    /// As [`ObjectStore::has_writers`].
+    pub(super) fn has_writers(&self, object: ObjectId) -> bool {
+        self.store.has_writers(object)
+    }
+
     pub(super) fn create(&self, object: ObjectId) -> io::Result<File> {
         self.store.create(object)
     }

@@ -31,6 +31,8 @@ pub struct OpenHow {
     pub writes: bool,
     /// What is written is to be on the disk at once, or reads are to come from there.
     pub is_synchronous: bool,
+    /// It is made by that.
+    pub is_new: bool,
     /// The thread that opens it, by its number where the device was opened.
     pub opener: u32,
 }
@@ -138,6 +140,10 @@ impl View {
 
     /// Opens a regular file that was just created.
     pub fn open_created(&self, node: NodeId, how: OpenHow) -> Opened {
+        let how = OpenHow {
+            is_new: true,
+            ..how
+        };
         let opened = self.decide(|core, facts| self.way(core, facts, node, how));
         // It does not fail.
         let (way, number) = opened.unwrap_or_default();
@@ -154,7 +160,7 @@ impl View {
         core.known.close(node);
         core.openers.remove(node, number);
         if was_passed {
-            core.passed.close(node);
+            core.end_pass(node);
             self.settled.notify_all();
         }
     }

@@ -13,19 +13,24 @@
 //! changed already is changed again without a word.
 //!
 //! *Mappings.* A mapping does not keep the open file, so nobody hears of its end, and writes through a
-//! shared mapping send no message. An open for reading and writing, which could be mapped so, goes by
-//! messages. If the file is already passed through for others, such an open has to be passed through, too. Then the
-//! file is taken to be open until the domain ends, and the kernel asks for its attributes each time.
+//! shared mapping send no message. So while a file that is passed through is open for reading and writing, and could be mapped
+//! so, the kernel asks for its attributes each time. Compilers and linkers, which write a new file, do not mind. A database
+//! asks for them with each query; so a file that has a content already goes by messages, unless it is passed through for
+//! others. But a mapping keeps the object itself open. So after the last close the view lets go of the object, and a
+//! lease (fcntl(2)) tells whether anybody still has it open for writing. As long as somebody has, the file is taken to be open.
 //!
 //! **Real files** that are programs or libraries are passed through to opens for reading alone: their pages are then
 //! shared with the whole machine. Nobody may write to such a file while it is open in this way, as
 //! nobody may write to a program that runs. A writer waits a moment, since a close may not have been
-//! told yet, and then fails with `ETXTBSY` ([`View::free_of_readers`]). A mapping goes on seeing the real file.
+//! told yet, and then fails with `ETXTBSY` ([`View::free_of_readers`]). A mapping goes on seeing the real file. Such a file
+//! stays registered with the kernel after its last close, for as long as it holds the node's data and is one of those used
+//! last: programs are started again and again.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::sync::MutexGuard;
+use std::os::fd::AsFd;
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -35,7 +40,7 @@ use surmise_lower::{OpenFile, read_full};
 use super::core::{Core, now};
 use super::data::{is_gone, set_times};
 use super::facts::{Facts, Step, outcome};
-use super::files::Data;
+use super::files::{Data, FileNumber, Passage};
 use super::opening::{AT_ONCE_BYTES_MAX, OpenHow};
 use super::{View, WHOLE, fail};
 use crate::copies::{copy_data, share_blocks};
@@ -70,12 +75,19 @@ pub(super) struct Passed {
 
 #[derive(Debug)]
 struct Open {
-    backing: Backing,
+    /// `None` while only mappings are left.
+    backing: Option<Backing>,
     files: u32,
-    /// It is no object.
-    is_real: bool,
+    leads_to: LeadsTo,
     /// A process could have it mapped shared, and write to it.
     is_mapped: bool,
+}
+
+/// What is read and written.
+#[derive(Clone, Copy, Debug)]
+enum LeadsTo {
+    Object(ObjectId),
+    Real(FileNumber),
 }
 
 impl Passed {
@@ -90,33 +102,22 @@ impl Passed {
 
     /// Whether somebody reads the real file.
     fn is_read(&self, id: NodeId) -> bool {
-        self.open.get(&id).is_some_and(|open| open.is_real)
+        let open = self.open.get(&id);
+        open.is_some_and(|open| matches!(open.leads_to, LeadsTo::Real(_)))
     }
 
     /// Whether what the open files lead to is no more what the node is.
     pub(super) fn is_lost(&self, id: NodeId) -> bool {
         self.lost.contains(&id)
     }
-
-    /// One open file less.
-    pub(super) fn close(&mut self, id: NodeId) {
-        let Entry::Occupied(mut entry) = self.open.entry(id) else {
-            return;
-        };
-        let open = entry.get_mut();
-        open.files -= 1;
-        if open.files == 0 && !open.is_mapped {
-            entry.remove();
-            self.lost.remove(&id);
-        }
-    }
 }
 
 impl Open {
-    fn add(&mut self, how: OpenHow) -> Way {
+    /// One open file more, by way of the object or real file that is registered.
+    fn add(&mut self, how: OpenHow, registered: BackingId) -> Way {
         self.files += 1;
         self.is_mapped |= how.reads && how.writes;
-        Way::Passed(self.backing.id())
+        Way::Passed(registered)
     }
 }
 
@@ -155,16 +156,17 @@ impl Core {
         how: OpenHow,
         kernel: &Notifier,
     ) -> Step<Way> {
-        if let Some(open) = self.passed.open.get_mut(&id) {
-            return Ok(open.add(how));
+        self.let_go(id);
+        if self.passed.open.contains_key(&id) {
+            return Ok(self.pass_again(id, how, kernel)?);
         }
-        if how.is_synchronous || how.reads && how.writes {
+        let may_be_asked_for_often = how.reads && how.writes && !how.is_new && !how.truncate;
+        if how.is_synchronous || may_be_asked_for_often || !self.passed.is_allowed {
             return Ok(Way::Messages);
         }
-        if !self.passed.is_allowed || self.known.is_open(id) {
+        if self.known.is_open(id) {
             return Ok(Way::Messages);
         }
-        let has_object = self.has_object(id);
         // What cannot be opened here, messages will tell.
         let Ok(file) = outcome(self.file(facts, id))? else {
             return Ok(Way::Messages);
@@ -172,26 +174,106 @@ impl Core {
         let Some(descriptor) = file.reader().descriptor() else {
             return Ok(Way::Messages);
         };
-        let may_pass = match &file {
-            Data::Object(_) => self.borrowed(id).is_none(),
-            Data::Real(real) => !how.writes && facts.holds(id, real, is_program)?,
+        let object = self.map.node(id).and_then(|node| node.object);
+        let (leads_to, registered) = match (&file, object) {
+            (Data::Object(_), Some(object)) if self.borrowed(id).is_none() => {
+                (LeadsTo::Object(object), None)
+            }
+            (Data::Real(real), _) if !how.writes => match self.passage(facts, id, real)? {
+                Some((number, registered)) => (LeadsTo::Real(number), registered),
+                None => return Ok(Way::Messages),
+            },
+            _ => return Ok(Way::Messages),
         };
-        if !may_pass {
-            return Ok(Way::Messages);
-        }
-        let Ok(backing) = kernel.register(descriptor) else {
+        let backing = registered.map_or_else(|| kernel.register(descriptor), Ok);
+        let Ok(backing) = backing else {
             self.passed.is_allowed = false;
             return Ok(Way::Messages);
         };
+        let registered = backing.id();
         let mut open = Open {
-            backing,
+            backing: Some(backing),
             files: 0,
-            is_real: !has_object,
+            leads_to,
             is_mapped: false,
         };
-        let way = open.add(how);
+        let way = open.add(how, registered);
         self.passed.open.insert(id, open);
         Ok(way)
+    }
+
+    /// One more open file of a node that is passed through already.
+    ///
+    /// # Errors
+    /// When what somebody has mapped cannot be opened again.
+    fn pass_again(&mut self, id: NodeId, how: OpenHow, kernel: &Notifier) -> io::Result<Way> {
+        let Some(open) = self.passed.open.get_mut(&id) else {
+            return fail(Errno::STALE);
+        };
+        let registered = match (&open.backing, open.leads_to) {
+            (Some(backing), _) => backing.id(),
+            (None, LeadsTo::Object(object)) => {
+                let object = self.objects.open(object)?;
+                let backing = kernel.register(object.as_fd())?;
+                open.backing.insert(backing).id()
+            }
+            (None, LeadsTo::Real(_)) => return fail(Errno::STALE),
+        };
+        Ok(open.add(how, registered))
+    }
+
+    /// The number of a node's real file, and its registration where it has one; `None` where it is not to be passed through.
+    fn passage(
+        &mut self,
+        facts: &Facts,
+        id: NodeId,
+        real: &Arc<dyn OpenFile>,
+    ) -> Step<Option<(FileNumber, Option<Backing>)>> {
+        let Some((number, passage)) = self.files.take_passage(id) else {
+            return Ok(None);
+        };
+        let found = match passage {
+            Passage::Registered(backing) => Some((number, Some(backing))),
+            Passage::Unknown if facts.holds(id, real, is_program)? => Some((number, None)),
+            Passage::Unknown | Passage::Needless => {
+                self.files.keep_passage(id, number, Passage::Needless);
+                None
+            }
+        };
+        Ok(found)
+    }
+
+    /// One open file less that is passed through.
+    pub(super) fn end_pass(&mut self, id: NodeId) {
+        if let Some(open) = self.passed.open.get_mut(&id) {
+            open.files -= 1;
+            self.let_go(id);
+        }
+    }
+
+    /// Takes a node as not passed through any more, unless it is open or somebody has its object mapped.
+    pub(super) fn let_go(&mut self, id: NodeId) {
+        let Entry::Occupied(mut entry) = self.passed.open.entry(id) else {
+            return;
+        };
+        let open = entry.get_mut();
+        if open.files > 0 {
+            return;
+        }
+        if let (true, LeadsTo::Object(object)) = (open.is_mapped, open.leads_to) {
+            // They are open for writing themselves.
+            open.backing = None;
+            self.files.close(id);
+            if self.objects.has_writers(object) {
+                return;
+            }
+        }
+        let open = entry.remove();
+        self.passed.lost.remove(&id);
+        if let (LeadsTo::Real(number), Some(backing)) = (open.leads_to, open.backing) {
+            let passage = Passage::Registered(backing);
+            self.files.keep_passage(id, number, passage);
+        }
     }
 
     /// Has the log name copies of all objects that are passed through, and returns these objects. What
@@ -203,8 +285,13 @@ impl Core {
         &mut self,
         stays: &HashSet<NodeId>,
     ) -> io::Result<Vec<(NodeId, ObjectId)>> {
+        for id in self.passed.open.keys().copied().collect::<Vec<_>>() {
+            self.let_go(id);
+        }
         let open = self.passed.open.iter();
-        let nodes = open.filter(|(node, open)| !open.is_real && !stays.contains(node));
+        let nodes = open.filter(|(node, open)| {
+            matches!(open.leads_to, LeadsTo::Object(_)) && !stays.contains(node)
+        });
         let nodes: Vec<NodeId> = nodes.map(|(node, _)| *node).collect();
         let mut copies = Vec::new();
         let copied = nodes.into_iter().try_for_each(|id| {
