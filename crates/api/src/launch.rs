@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use surmise_kept::Boundary;
+use surmise_kept::{Boundary, Native};
 use surmise_launch::{LaunchError, Through};
 use surmise_supervisor::Guessing;
 
@@ -31,9 +31,9 @@ pub struct Launch {
     pub wait: bool,
     /// Whether calls are heard to find out what is refused.
     pub tells_refusals: bool,
-    /// Whether all is served by the view. Otherwise directories of programs and libraries that the caller cannot change
-    /// are those outside, read-only, and what was read there is not known.
-    pub no_native: bool,
+    /// Which directories of programs and libraries are those outside, read-only, rather than served by the view. What was read
+    /// there is not known.
+    pub native: Native,
     /// What becomes of changes of files.
     pub files: Files,
     /// A directory that is the real one, where all other files are undone ([`pass_through`](crate::pass_through)).
@@ -88,9 +88,20 @@ impl Launch {
             (Files::Real, _, _) if self.through.is_some() => {
                 ("files that are real", "a directory that is passed through")
             }
+            (Files::Undone, None, true) if self.native == Native::All => {
+                ("directories that are read-only", "calls that are predicted")
+            }
+            (Files::Undone, None, _) if self.native == Native::All && self.puts_syncs_off() => {
+                ("directories that are read-only", "syncs that are put off")
+            }
             (Files::Undone, None, _) | (Files::Real, Some(_), false) => return Ok(()),
         };
         Err(RunError::Combination { one, other })
+    }
+
+    fn puts_syncs_off(&self) -> bool {
+        let through = self.through.as_ref();
+        through.is_some_and(|through| through.synchrony.is_some())
     }
 
     pub(crate) fn of_domain(&self) -> surmise_launch::Launch {
@@ -104,7 +115,7 @@ impl Launch {
             guessing: self.guessing.clone(),
             through: self.through.clone(),
             tells_refusals: self.tells_refusals,
-            native: !self.no_native,
+            native: self.native,
         }
     }
 }
@@ -159,6 +170,17 @@ mod tests {
             ..Launch::default()
         };
         assert!(tortured.check().is_ok());
+        let read_only = Launch {
+            native: Native::All,
+            ..tortured.clone()
+        };
+        assert_eq!(
+            read_only
+                .check()
+                .expect_err("its supervisor has to know of reads")
+                .to_string(),
+            "not possible together yet: directories that are read-only and calls that are predicted"
+        );
         let real = Launch {
             files: Files::Real,
             ..tortured

@@ -79,9 +79,9 @@ pub use surmise_changes::{Change, ChangeKind, Changes};
 pub use surmise_commit::{Activity, Choice, CommitError, OnProgress, Progress, Terms, Winner};
 pub use surmise_diff::{Diff, Note, Row};
 pub use surmise_kept::{
-    Aborted, After, Answer, Boundary, Committed, DecideError, Exit, Maker, Notice, OnOutput, Peer,
-    Policy, ReadChanged, Record, Resend, Rule, Sender, StateError, Status, Target, Verdict,
-    Watched,
+    Aborted, After, Answer, Boundary, Committed, DecideError, Exit, Maker, Native, Notice,
+    OnOutput, Peer, Policy, ReadChanged, Record, Resend, Rule, Sender, StateError, Status, Target,
+    Verdict, Watched,
 };
 pub use surmise_launch::Through;
 pub use surmise_launch::{

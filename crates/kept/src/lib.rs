@@ -44,7 +44,7 @@ pub use lock::{Lock, Serving};
 pub use maker::Maker;
 pub use notice::{Answer, Notice};
 pub use outbox::Holdings;
-pub use record::{Record, clear_exit, write_exit};
+pub use record::{Native, Record, clear_exit, write_exit};
 pub use seal::SealError;
 pub use state::StateRoot;
 pub use stopped::is_stopped;

@@ -49,6 +49,27 @@ pub struct Record {
     pub boundary: Boundary,
     /// Directories that are those outside, read-only: what was read there is not known.
     pub native: Vec<PathBuf>,
+    /// Which of them it was to have.
+    pub native_kind: Native,
+}
+
+/// Which directories of programs, libraries and headers are those outside, read-only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Native {
+    /// None.
+    None,
+    /// Those that the caller can change no more outside: root has none.
+    #[default]
+    Unchangeable,
+    /// Also those that the caller could change outside, but for what is in `/usr/local`.
+    All,
+}
+
+impl Native {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// A [`Record`] as it is on disk.
@@ -64,6 +85,8 @@ struct Stored {
     sockets: Vec<Text>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     native: Vec<Text>,
+    #[serde(default, skip_serializing_if = "Native::is_default")]
+    native_kind: Native,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     maker: Option<Maker>,
 }
@@ -102,6 +125,7 @@ impl Record {
             maker: Some(Maker::this()),
             boundary: boundary.kept(),
             native: Vec::new(),
+            native_kind: Native::default(),
         }
     }
 
@@ -145,6 +169,7 @@ impl Record {
             maker: None,
             boundary: Boundary::default(),
             native: Vec::new(),
+            native_kind: Native::default(),
         })
     }
 
@@ -162,6 +187,7 @@ impl Record {
             net: Net::Policy(self.boundary.net.clone()),
             sockets: texts(&self.boundary.sockets),
             native: texts(&self.native),
+            native_kind: self.native_kind,
             maker: self.maker.clone(),
         };
         let mut json = serde_json::to_vec(&stored).expect("a record is plain data");
@@ -234,6 +260,7 @@ impl From<Stored> for Record {
                 ..Boundary::default()
             },
             native: paths(stored.native),
+            native_kind: stored.native_kind,
         }
     }
 }
@@ -297,6 +324,7 @@ mod tests {
                 ..Boundary::default()
             },
             native: vec!["/usr/lib".into()],
+            native_kind: Native::All,
         }
     }
 
@@ -330,7 +358,7 @@ mod tests {
              \"directory\":[47,116,109,112,47,254],\"created\":1700000000,\
              \"net\":{\"default\":\"allow\",\"rules\":[{\"host\":\"example.org\",\"port\":80,\
              \"verdict\":\"hold\"}]},\"sockets\":[\"/run/agent\"],\"native\":[\"/usr/lib\"],\
-             \"maker\":{\"label\":\"ci\",\"login\":1000}}\n"
+             \"native_kind\":\"all\",\"maker\":{\"label\":\"ci\",\"login\":1000}}\n"
         );
         write_exit(state.path(), Exit::Signaled(9)).expect("write");
         let json = fs::read_to_string(state.path().join("exit")).expect("read");

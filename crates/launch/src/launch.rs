@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use surmise_kept::{
-    Boundary, Domain, Exit, Lock, Record, StateError, StateRoot, clear_exit, write_exit,
+    Boundary, Domain, Exit, Lock, Native, Record, StateError, StateRoot, clear_exit, write_exit,
 };
 use surmise_linux::limits;
 use surmise_refusals::Refusals;
@@ -50,10 +50,10 @@ pub struct Launch {
     pub guessing: Vec<Guessing>,
     /// A directory whose changes are made at once.
     pub through: Option<Through>,
-    /// Whether directories of programs and libraries that the caller cannot change are those outside, read-only, so that
-    /// what is read there takes no message. What was read there is not known then. Not where there are guesses or syncs
-    /// are put off; and a kept domain is as it was made.
-    pub native: bool,
+    /// Which directories of programs and libraries are those outside, read-only, so that what is read there takes no message.
+    /// What was read there is not known then. None are where there are guesses or syncs are put off; and a kept domain is
+    /// as it was made.
+    pub native: Native,
     /// Whether calls are heard to find out what is refused. Where they are, no task can have a listener of
     /// its own (`SECCOMP_FILTER_FLAG_NEW_LISTENER`).
     pub tells_refusals: bool,
@@ -159,12 +159,13 @@ pub fn run(root: &StateRoot, launch: Launch, person: &dyn Person) -> Result<Outc
     let signals = Signals::take_over().map_err(LaunchError::step("take over signals"))?;
     let program = &launch.command[0];
     let (name, state, lock) = root.create(launch.name.as_deref(), program)?;
-    let native = match launch.native && launch.may_be_native() {
-        true => native::trees(),
+    let native = match launch.may_be_native() {
+        true => native::trees(launch.native),
         false => Vec::new(),
     };
     let record = Record {
         native: native.clone(),
+        native_kind: launch.native,
         ..Record::new(&name, &launch.command, &launch.directory, &launch.boundary)
     };
     let found = command::find(&launch);
@@ -285,7 +286,7 @@ pub fn shell(
         has_real_files: false,
         synchrony: None,
         native: match launch.may_be_native() {
-            true => native::qualified(domain.record().native.clone()),
+            true => native::qualified(domain.record().native.clone(), domain.record().native_kind),
             false => Vec::new(),
         },
         // The domain's changes may have put another program first.

@@ -3,10 +3,12 @@
 //!
 //! A directory qualifies whose names the caller can change no more outside than in a domain. Then nothing is to be
 //! undone there, and a refused change is refused with another number only (`EROFS` for `EACCES`). That nothing outside
-//! is changed does not rest on this: the kernel refuses every change on a read-only mount, to whomever.
+//! is changed does not rest on this: the kernel refuses every change on a read-only mount, to whomever. So root, who can change
+//! all of them, has them where root has asked for them.
 //!
 //! Of `/usr/share`, shells believe only what root owns (zsh's compaudit), and in an ordinary user's namespace nobody is
-//! root: the view shows owners as they are outside, and serves it.
+//! root: the view shows owners as they are outside, and serves it. So it does of `/etc`, where ssh looks at them; but for two
+//! files, which most programs open at their start.
 
 use std::ffi::CString;
 use std::io;
@@ -15,10 +17,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FileType};
 use rustix::mount::mount_bind_recursive;
+use surmise_kept::Native;
 use surmise_sys::mounts;
 
 /// What holds programs, libraries and headers (hier(7)). Where `/usr` is merged, those of the root are links to these.
-const CANDIDATES: [&str; 13] = [
+/// Then the stores of Nix and Guix, which hold nothing else.
+const SYSTEM: [&str; 15] = [
     "/usr/bin",
     "/usr/sbin",
     "/usr/lib",
@@ -32,38 +36,93 @@ const CANDIDATES: [&str; 13] = [
     "/lib",
     "/lib32",
     "/lib64",
+    "/nix/store",
+    "/gnu/store",
 ];
 
+/// What holds the same, put there by hand: people often give a directory in it to themselves, for a package manager of their own.
+const LOCAL: [&str; 6] = [
+    "/usr/local/bin",
+    "/usr/local/sbin",
+    "/usr/local/lib",
+    "/usr/local/libexec",
+    "/usr/local/include",
+    "/usr/local/go",
+];
+
+/// What the start of nearly every program opens: where the dynamic linker finds libraries (ld.so(8)), and other names of locales
+/// (gettext). When one is replaced outside, a domain has the one before for as long as the view has the name.
+const FILES: [&str; 2] = ["/etc/ld.so.cache", "/etc/locale.alias"];
+
 /// Those that the calling user has.
-pub(crate) fn trees() -> Vec<PathBuf> {
-    qualified(CANDIDATES.iter().map(PathBuf::from))
+pub(crate) fn trees(kind: Native) -> Vec<PathBuf> {
+    let candidates = SYSTEM.iter().chain(&LOCAL).chain(&FILES);
+    qualified(candidates.map(PathBuf::from), kind)
 }
 
 /// Those that qualify, of the candidates or of what qualified when a kept domain was made.
-pub(crate) fn qualified(trees: impl IntoIterator<Item = PathBuf>) -> Vec<PathBuf> {
+pub(crate) fn qualified(trees: impl IntoIterator<Item = PathBuf>, kind: Native) -> Vec<PathBuf> {
+    let qualifies = |tree: &Path| match kind {
+        Native::None => false,
+        Native::Unchangeable => qualifies(tree),
+        Native::All => qualifies(tree) || !is_any_of(&LOCAL, tree) && is_real(tree),
+    };
     trees.into_iter().filter(|tree| qualifies(tree)).collect()
 }
 
-/// Whether a path leads, through no link, to a directory whose names the caller cannot change, and the caller can put no
-/// other directory in its place.
-fn qualifies(tree: &Path) -> bool {
-    tree.ancestors().all(is_unchangeable)
+fn is_any_of(paths: &[&str], tree: &Path) -> bool {
+    paths.iter().any(|path| tree == Path::new(path))
 }
 
-fn is_unchangeable(directory: &Path) -> bool {
-    let Ok(found) = rustix::fs::lstat(directory) else {
+/// Whether a path leads through no link.
+fn is_real(tree: &Path) -> bool {
+    std::fs::canonicalize(tree).is_ok_and(|path| path == tree)
+}
+
+/// Whether a path leads, through no link, to a directory whose names the caller cannot change, or to a file that the caller cannot
+/// change; and the caller can put nothing else in its place.
+fn qualifies(tree: &Path) -> bool {
+    let Some(own) = unchangeable(tree) else {
         return false;
     };
-    let is_directory = FileType::from_raw_mode(found.st_mode).is_dir();
+    let mut above = tree.ancestors().skip(1).map(unchangeable);
+    if !above.all(|found| found.is_some_and(FileType::is_dir)) {
+        return false;
+    }
+    match is_any_of(&FILES, tree) {
+        true => own.is_file(),
+        false if is_any_of(&LOCAL, tree) => own.is_dir() && holds_what_is_unchangeable(tree),
+        false => own.is_dir(),
+    }
+}
+
+/// Whether a directory has any entries, and the caller can change none of them. False in doubt.
+fn holds_what_is_unchangeable(directory: &Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(directory) else {
+        return false;
+    };
+    let mut entries = entries.peekable();
+    entries.peek().is_some()
+        && entries.all(|entry| {
+            entry.is_ok_and(|entry| {
+                entry.file_type().is_ok_and(|kind| kind.is_symlink())
+                    || unchangeable(&entry.path()).is_some()
+            })
+        })
+}
+
+/// Of what kind a file or directory is that the caller cannot change.
+fn unchangeable(path: &Path) -> Option<FileType> {
+    let found = rustix::fs::lstat(path).ok()?;
     // An owner can give themselves the right to write.
     let is_own = found.st_uid == rustix::process::geteuid().as_raw();
-    is_directory && !is_own && !is_writable(directory)
+    (!is_own && !is_writable(path)).then(|| FileType::from_raw_mode(found.st_mode))
 }
 
 /// True in doubt.
-fn is_writable(directory: &Path) -> bool {
+fn is_writable(path: &Path) -> bool {
     let access = rustix::fs::Access::WRITE_OK;
-    match rustix::fs::accessat(CWD, directory, access, AtFlags::EACCESS) {
+    match rustix::fs::accessat(CWD, path, access, AtFlags::EACCESS) {
         Ok(()) => true,
         // On a file system that is read-only, the mode may still allow it, and it may be mounted anew.
         Err(errno) => errno != rustix::io::Errno::ACCESS,
@@ -95,7 +154,13 @@ mod tests {
         if !is_root() {
             return as_an_ordinary_user();
         }
-        assert!(trees().is_empty(), "root can change all");
+        assert!(
+            trees(Native::Unchangeable).is_empty(),
+            "root can change all"
+        );
+        let all = trees(Native::All);
+        assert!(all.contains(&PathBuf::from("/usr/bin")));
+        assert!(!all.iter().any(|tree| is_any_of(&LOCAL, tree)), "{all:?}");
         // A thread that becomes another user stays that user, so other tests must not get this one.
         let other = thread::spawn(|| {
             become_ordinary_user();
@@ -105,7 +170,13 @@ mod tests {
     }
 
     fn as_an_ordinary_user() {
-        assert!(trees().contains(&PathBuf::from("/usr/bin")));
+        let trees = trees(Native::Unchangeable);
+        assert!(trees.contains(&PathBuf::from("/usr/bin")));
+        for file in FILES.map(Path::new) {
+            let is_file = fs::symlink_metadata(file).is_ok_and(|found| found.is_file());
+            assert_eq!(trees.contains(&file.into()), is_file, "{file:?}");
+        }
+        assert!(!qualifies(Path::new("/etc/passwd")), "no other file does");
         let own = tempfile::tempdir().expect("a directory");
         let below = own.path().join("below");
         fs::create_dir(&below).expect("a directory");
@@ -117,8 +188,11 @@ mod tests {
         assert!(!qualifies(Path::new("/tmp")));
         assert!(!qualifies(Path::new("/usr/bin/env")));
         assert!(!qualifies(Path::new("/usr/nothing")));
+        assert!(holds_what_is_unchangeable(Path::new("/usr/bin")));
+        assert!(!holds_what_is_unchangeable(&below), "it is empty");
+        assert!(!holds_what_is_unchangeable(own.path()));
         assert_eq!(
-            qualified([below, "/usr/bin".into()]),
+            qualified([below, "/usr/bin".into()], Native::Unchangeable),
             [Path::new("/usr/bin")]
         );
     }

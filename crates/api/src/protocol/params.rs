@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
-use surmise_kept::{Answer, Verdict};
+use surmise_kept::{Answer, Native, Verdict};
 
 use super::Id;
 use crate::settle::Then;
@@ -72,9 +72,9 @@ pub struct Run {
     /// A directory that is the real one, where all other files are undone: an absolute path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub through: Option<Text>,
-    /// Whether all is served by the view, also programs and libraries of the system that the user cannot change.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub no_native: bool,
+    /// Which directories of programs and libraries are those outside, read-only, rather than served by the view.
+    #[serde(default)]
+    pub native: Native,
     /// Puts syncs off.
     #[serde(
         default,

@@ -41,7 +41,7 @@ impl Prepared {
             boundary: boundary.map(policy).transpose()?.unwrap_or_default(),
             wait: params.wait,
             tells_refusals: true,
-            no_native: params.no_native,
+            native: params.native,
             files: match params.files {
                 FilesParam::Undone => Files::Undone,
                 FilesParam::Real => Files::Real,

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use surmise_api::results::{Fate, RunResult};
-use surmise_api::{Launch, Surmise};
+use surmise_api::{Launch, Native, Surmise};
 
 use crate::after::{self, Choice, Settled};
 use crate::boundary;
@@ -48,6 +48,13 @@ pub struct Arguments {
     /// Wait for processes that outlive the command; without it, they are ended
     #[arg(long)]
     wait: bool,
+
+    /// Have the system's programs, libraries and headers read-only as root, too: what only uses them runs faster
+    ///
+    /// /usr/bin, /usr/lib, /usr/include and their like are those outside then, and nothing in the domain can change them:
+    /// package managers fail. /usr/local can be changed.
+    #[arg(long, conflicts_with = "no_native")]
+    native: bool,
 
     /// Have the view serve the system's programs and libraries, too, so that it is known which of them were read
     ///
@@ -122,9 +129,18 @@ impl Arguments {
         self.json.then_some(Json::Err)
     }
 
+    fn native(&self) -> Native {
+        match (self.native, self.no_native) {
+            (true, _) => Native::All,
+            (false, true) => Native::None,
+            (false, false) => Native::Unchangeable,
+        }
+    }
+
     /// Runs the command and settles what becomes of its changes.
     pub fn execute(self) -> Result<ExitCode, Failure> {
         let choice = self.choice();
+        let native = self.native();
         let surmise = Surmise::locate()?;
         let directory = launch::directory()?;
         let launch = Launch {
@@ -136,7 +152,7 @@ impl Arguments {
             wait: self.wait,
             guessing: self.speculation.guessing(),
             tells_refusals: self.telling.hears(self.json),
-            no_native: self.no_native,
+            native,
             ..Launch::default()
         };
         let outcome = launch::supervise(self.telling, || surmise.run(&launch, &AtTerminal))?;

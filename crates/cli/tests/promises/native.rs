@@ -4,7 +4,9 @@ use std::fs;
 use std::os::unix::fs::chown;
 use std::path::Path;
 
-use surmise_testkit::{Facets, Outcome, Run, TreeSnapshot, assert_same_tree, skip, surmise_binary};
+use surmise_testkit::{
+    Facets, Outcome, Run, TreeSnapshot, User, assert_same_tree, is_root, skip, surmise_binary,
+};
 
 use crate::messages::{Messages, messages};
 use crate::setting::as_each_user;
@@ -12,6 +14,8 @@ use crate::setting::as_each_user;
 /// Tries every call that changes names, contents or attributes, in whatever way a path can be told, and says what each
 /// came to.
 const CHANGES: &str = include_str!("native.py");
+
+const REPLACES: &str = include_str!("linker.py");
 
 const MOUNTS: &str = "grep -c ' /usr/bin ro' /proc/self/mountinfo || :";
 
@@ -30,6 +34,7 @@ fn who_can_change_a_directory_has_it_served_and_nobody_else() {
         let expected = if setting.is_root() { "0" } else { "1" };
         assert_eq!(mounted(&[]), [expected]);
         assert_eq!(mounted(&["--no-native"]), ["0"]);
+        assert_eq!(mounted(&["--native"]), ["1"]);
         assert_eq!(mounted(&["--torture", "7:0.001"]), ["0"]);
     });
 }
@@ -38,7 +43,12 @@ fn who_can_change_a_directory_has_it_served_and_nobody_else() {
 #[test]
 fn a_kept_domain_has_the_trees_that_it_was_made_with() {
     as_each_user(|setting| {
-        for (options, native) in [(&[][..], !setting.is_root()), (&["--no-native"], false)] {
+        let kinds = [
+            (&[][..], !setting.is_root()),
+            (&["--no-native"], false),
+            (&["--native"], true),
+        ];
+        for (options, native) in kinds {
             let script = "echo > made";
             let arguments = [
                 &["run", "--name", "t"],
@@ -58,26 +68,54 @@ fn a_kept_domain_has_the_trees_that_it_was_made_with() {
     });
 }
 
-/// Puts the directory `$1` at /usr/libexec, and a FUSE device that is open to all at /dev/fuse by way of `$2`, both for this process alone.
-/// Then goes on as user and group `$3`.
+/// Puts the directory `$1` at `$2`, and a FUSE device that is open to all at /dev/fuse by way of `$3`, both for this process alone.
+/// Then goes on as the command behind them.
 const MOUNTED: &str = r#"
-    mount --bind "$1" /usr/libexec
-    mount -t tmpfs -o mode=755 tmpfs "$2"
-    mknod -m 666 "$2/fuse" c 10 229
-    mount --bind "$2/fuse" /dev/fuse
-    user=$3; shift 3
-    exec setpriv --reuid="$user" --regid="$user" --clear-groups "$@""#;
+    mount --bind "$1" "$2"
+    mount -t tmpfs -o mode=755 tmpfs "$3"
+    mknod -m 666 "$3/fuse" c 10 229
+    mount --bind "$3/fuse" /dev/fuse
+    shift 3
+    exec "$@""#;
 
 /// A native tree, if the machine has it, as far as ordinary users are concerned.
 const TREE: &str = "/usr/libexec";
 
+fn text(path: &Path) -> String {
+    path.to_str().expect("Unicode").to_owned()
+}
+
+/// A command's first words, by which it has `directory` at `place`, and a FUSE device by way of the empty directory `devices`.
+fn mount(directory: &Path, place: &str, devices: &Path) -> Vec<String> {
+    let words = ["unshare", "-m", "sh", "-ec", MOUNTED, "sh"].map(str::to_owned);
+    [
+        &words[..],
+        &[text(directory), place.to_owned(), text(devices)],
+    ]
+    .concat()
+}
+
+/// A command's first words, by which the user runs it.
+fn become_user(user: &User) -> [String; 4] {
+    [
+        "setpriv".to_owned(),
+        format!("--reuid={}", user.uid),
+        format!("--regid={}", user.gid),
+        "--clear-groups".to_owned(),
+    ]
+}
+
 /// S54: by path, by directory, through links and /proc, from threads; below the tree in a directory of the user's own, where
-/// each of these changes is made plainly.
+/// each of these changes is made plainly. For root, who can change all, `--native` has the tree.
 #[test]
 fn nothing_below_a_native_tree_is_changed() {
     as_each_user(|setting| {
-        let Some(user) = setting.ordinary_user() else {
-            return;
+        if !is_root() {
+            return skip("to put another directory at that of the system takes root");
+        }
+        let (user, options, owner) = match setting.user {
+            Some(user) => (become_user(user).to_vec(), &[][..], "65534"),
+            None => (Vec::new(), &["--native"][..], "0"),
         };
         if !Path::new(TREE).is_dir() {
             return skip(format_args!("this machine has no {TREE}"));
@@ -89,31 +127,30 @@ fn nothing_below_a_native_tree_is_changed() {
         }
         fs::write(own.join("file"), "f").expect("a file");
         for path in [&own, &own.join("file")] {
-            chown(path, Some(user.uid), Some(user.gid)).expect("chown");
+            chown(path, setting.user.map(|user| user.uid), None).expect("chown");
         }
         let program = root.join("native.py");
         fs::write(&program, CHANGES).expect("write the program");
         let surmise = root.join("surmise");
         fs::copy(surmise_binary(), &surmise).expect("copy the program");
-        let text = |path: &Path| path.to_str().expect("Unicode").to_owned();
         let changes = ["python3", &text(&program), "/usr/libexec/own"].map(str::to_owned);
         let mounted = |command: &[String]| {
-            let mount = ["unshare", "-m", "sh", "-ec", MOUNTED, "sh"].map(str::to_owned);
-            let places = [text(&tree), text(&devices), user.uid.to_string()];
-            let all = [&mount[..], &places, command].concat();
+            let all = [&mount(&tree, TREE, &devices), &user, command].concat();
             let told = Run::plain(&setting.scratch, all).seconds(60).outcome();
             told.assert_success();
             lines(&told)
         };
-        let inside = [&text(&surmise), "run", "--dry-run", "--"].map(str::to_owned);
+        let program = text(&surmise);
+        let inside = [&[program.as_str(), "run", "--dry-run"], options, &["--"]].concat();
+        let inside: Vec<_> = inside.into_iter().map(str::to_owned).collect();
         let before = TreeSnapshot::of(&tree);
         let refused = mounted(&[&inside[..], &changes].concat());
         assert_same_tree(&before, &TreeSnapshot::of(&tree), Facets::EXACT);
         for line in &refused {
             assert!(line.ends_with(" EROFS"), "{line}");
         }
-        let owner = ["stat", "-c", "%u", TREE].map(str::to_owned);
-        assert_eq!(mounted(&[&inside[..], &owner].concat()), ["65534"]);
+        let tells_owner = ["stat", "-c", "%u", TREE].map(str::to_owned);
+        assert_eq!(mounted(&[&inside[..], &tells_owner].concat()), [owner]);
         let made = mounted(&changes);
         assert_eq!(made.len(), refused.len());
         for line in &made {
@@ -140,5 +177,56 @@ fn programs_of_the_system_are_read_without_a_message() {
                 assert!(opens(&native) < opens(&served), "{native:?}, {served:?}");
             }
         }
+    });
+}
+
+/// S54: the one file of /etc that is native is the one outside also after it was replaced there.
+#[test]
+fn the_linkers_cache_is_the_one_outside() {
+    as_each_user(|setting| {
+        let Some(user) = setting.ordinary_user() else {
+            return;
+        };
+        let root = setting.scratch.root();
+        let [etc, devices] = ["etc", "devices"].map(|name| root.join(name));
+        for directory in [&etc, &devices] {
+            fs::create_dir(directory).expect("a directory");
+        }
+        for name in [
+            "passwd",
+            "group",
+            "subuid",
+            "subgid",
+            "hosts",
+            "resolv.conf",
+        ] {
+            // What is missing here is missing there.
+            let _ = fs::copy(format!("/etc/{name}"), etc.join(name));
+        }
+        let old = b"no cache, so the linker looks for libraries itself";
+        fs::write(etc.join("ld.so.cache"), old).expect("a file");
+        let replaces = root.join("linker.py");
+        fs::write(&replaces, REPLACES).expect("write the program");
+        let surmise = root.join("surmise");
+        fs::copy(surmise_binary(), &surmise).expect("copy the program");
+        let program = text(&surmise);
+        let replaced = |options: &[&str]| {
+            let driver = ["python3", &text(&replaces), &text(&etc)].map(str::to_owned);
+            let run = [
+                &[program.as_str(), "run", "--dry-run"],
+                options,
+                &["--", "sh"],
+            ]
+            .concat();
+            let inside: Vec<_> = run.into_iter().map(str::to_owned).collect();
+            let user = become_user(user);
+            let all = [&mount(&etc, "/etc", &devices), &driver[..], &user, &inside].concat();
+            let told = Run::plain(&setting.scratch, all).seconds(60).outcome();
+            told.assert_success();
+            lines(&told)
+        };
+        let size = old.len().to_string();
+        assert_eq!(replaced(&[]), ["1", &size, "new"]);
+        assert_eq!(replaced(&["--no-native"]), ["0", "3", "new"]);
     });
 }
