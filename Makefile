@@ -67,11 +67,11 @@ bench:
 	@$(call tools,bench) && $(release) \
 		&& cargo build --release --locked --package surmise-bench \
 		&& { status=0; \
-			target/release/surmise-bench --suite run --suite files || status=$$?; \
+			target/release/surmise-bench --suite run --suite programs --suite files || status=$$?; \
 			if [ "$$(id -u)" = 0 ]; then \
 				echo "as an ordinary user:"; \
 				scripts/as-ordinary-user target/bench/user target/release/surmise-bench \
-					--directory target/bench/user --suite run --suite files || status=$$?; \
+					--directory target/bench/user --suite run --suite programs --suite files || status=$$?; \
 			fi; exit $$status; }
 
 bench-net:

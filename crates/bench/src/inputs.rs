@@ -1,5 +1,7 @@
 //! What commands work on. It is made once, the same on every machine, by this program.
 
+mod fetched;
+
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -37,6 +39,12 @@ pub enum Made {
     Data(u32),
     /// A Rust crate without dependencies.
     Crate,
+    /// C files, so many, and a makefile for GNU make that compiles each of them.
+    Sources(u32),
+    /// What pip can install.
+    Wheels,
+    /// What npm can install, with all that it needs.
+    Project,
 }
 
 /// The name of an archive in its directory.
@@ -44,6 +52,8 @@ pub const ARCHIVE: &str = "files.tar";
 
 /// The name of a file of data in its directory.
 pub const DATA: &str = "data";
+
+pub use fetched::NPM_CACHE;
 
 /// How many files a directory of a tree holds.
 const FILES_A_DIRECTORY: u32 = 50;
@@ -81,7 +91,9 @@ impl Made {
     fn maker(self) -> Option<&'static str> {
         match self {
             Self::Repository(_) | Self::Unrecorded(_) => Some("git"),
-            Self::Tree(_) | Self::Archive(_) | Self::Data(_) | Self::Crate => None,
+            Self::Sources(_) => Some("cc"),
+            Self::Project => Some("npm"),
+            Self::Tree(_) | Self::Archive(_) | Self::Data(_) | Self::Crate | Self::Wheels => None,
         }
     }
 
@@ -103,6 +115,11 @@ impl Made {
                 place.made(&format!("data-{megabytes}"), |at| data(at, megabytes))
             }
             Self::Crate => place.made("crate", a_crate),
+            Self::Sources(files) => {
+                place.made(&format!("sources-{files}"), |at| sources(at, files))
+            }
+            Self::Wheels => place.made("wheels", fetched::wheels),
+            Self::Project => place.made("project", fetched::project),
         }
     }
 }
@@ -199,6 +216,18 @@ fn data(at: &Path, megabytes: u32) -> Result<(), String> {
         file.sync_all()
     };
     write().map_err(|error: std::io::Error| about("write", &path, &error))
+}
+
+fn sources(at: &Path, files: u32) -> Result<(), String> {
+    fs::create_dir_all(at).map_err(|error| about("create", at, &error))?;
+    for number in 0..files {
+        let text = format!(
+            "#include <stdio.h>\n\nint print_{number}(const char *text) {{\n    return printf(\"%s {number}\\n\", text);\n}}\n"
+        );
+        write_old(&at.join(format!("part_{number:04}.c")), &text)?;
+    }
+    let makefile = "all: $(patsubst %.c,%.o,$(wildcard *.c))\n";
+    write_old(&at.join("Makefile"), makefile)
 }
 
 fn a_crate(at: &Path) -> Result<(), String> {

@@ -2,6 +2,7 @@
 
 mod files;
 mod network;
+mod programs;
 mod rpc;
 mod speculation;
 mod sync;
@@ -75,6 +76,12 @@ pub const SUITES: &[Suite] = &[
         has_rivals: true,
         needs_disks: false,
         rows: RUN,
+    },
+    Suite {
+        name: "programs",
+        has_rivals: true,
+        needs_disks: false,
+        rows: programs::PROGRAMS,
     },
     Suite {
         name: "files",

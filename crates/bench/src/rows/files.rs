@@ -40,15 +40,9 @@ const WRITE_SMALL: &[&str] = &[
     "status=none",
 ];
 
-/// Of the standard library, and with files of its own each.
-const IMPORTS: &str = "import argparse, ast, asyncio, base64, bisect, calendar, cmd, code, codecs, \
-    colorsys, concurrent.futures, configparser, contextlib, copy, csv, ctypes, dataclasses, decimal, \
-    difflib, dis, email.message, enum, filecmp, fileinput, fractions, ftplib, functools, getopt, \
-    gettext, glob, gzip, hashlib, heapq, hmac, html.parser, http.client, imaplib, inspect, ipaddress, \
-    json, logging.config, mailbox, mimetypes, multiprocessing, optparse, pathlib, pdb, pickle, \
-    pickletools, platform, plistlib, poplib, pprint, profile, queue, random, sched, secrets, shelve, \
-    smtplib";
-const PYTHON: &[&str] = &["/usr/bin/python3", "-c", IMPORTS];
+const LARGE_REPOSITORY: Input = Input::There(Made::Repository(100_000));
+const LARGE_TREE: Input = Input::There(Made::Tree(10_000));
+const LARGE_COPY: Input = Input::Copy(Made::Tree(10_000));
 
 pub(super) const FILES: &[Row] = &[
     first("git-status-first", REPOSITORY, STATUS, Limit::RatioMax(3.0)),
@@ -61,14 +55,37 @@ pub(super) const FILES: &[Row] = &[
         &["tar", "--extract", "--file", ARCHIVE],
         Limit::RatioMax(3.0),
     ),
-    first("python-imports", Input::Empty, PYTHON, Limit::RatioMax(1.2)),
-    later("python-later", Input::Empty, PYTHON, Limit::None),
-    whole(
-        "cargo-build",
-        Input::Copy(Made::Crate),
-        &["cargo", "build", "--quiet", "--offline"],
-        Limit::RatioMax(1.05),
+    first("ls-lr", LARGE_TREE, &["ls", "-lR"], Limit::RatioMax(2.5)),
+    first(
+        "find-name",
+        LARGE_TREE,
+        &["find", ".", "-name", "*_00079.c"],
+        Limit::RatioMax(2.0),
     ),
+    first(
+        "cp-r",
+        LARGE_COPY,
+        &["sh", "-c", "mkdir copy && cp -r part_* copy"],
+        Limit::RatioMax(3.0),
+    ),
+    first(
+        "rm-rf",
+        LARGE_COPY,
+        &["sh", "-c", "rm -rf part_*"],
+        Limit::RatioMax(4.0),
+    ),
+    large(first(
+        "git-status-100k",
+        LARGE_REPOSITORY,
+        STATUS,
+        Limit::RatioMax(2.0),
+    )),
+    large(first(
+        "grep-r-100k",
+        LARGE_REPOSITORY,
+        &["grep", "-r", "value_[0-9]*_79 = 1000;", "."],
+        Limit::RatioMax(1.5),
+    )),
     large(first("read-1g-first", GIGABYTE, READ, Limit::None)),
     large(later("read-1g-warm", GIGABYTE, READ, Limit::RatioMax(1.1))),
     large(cold("read-1g-cold", GIGABYTE, READ, Limit::RatioMax(1.3))),
@@ -76,16 +93,7 @@ pub(super) const FILES: &[Row] = &[
     first("write-4k", Input::Empty, WRITE_SMALL, Limit::RatioMax(3.0)),
 ];
 
-const fn whole(
-    test: &'static str,
-    input: Input,
-    inside: &'static [&'static str],
-    limit: Limit,
-) -> Row {
-    row(test, input, inside, limit, Timing::Whole(1), None)
-}
-
-const fn first(
+pub(super) const fn first(
     test: &'static str,
     input: Input,
     inside: &'static [&'static str],
@@ -94,7 +102,7 @@ const fn first(
     row(test, input, inside, limit, Timing::First, None)
 }
 
-const fn later(
+pub(super) const fn later(
     test: &'static str,
     input: Input,
     inside: &'static [&'static str],
@@ -113,12 +121,12 @@ const fn cold(
     row(test, input, inside, limit, Timing::First, Some(DATA))
 }
 
-const fn large(mut row: Row) -> Row {
+pub(super) const fn large(mut row: Row) -> Row {
     row.pairs_max = PAIRS_OF_LARGE;
     row
 }
 
-const fn row(
+pub(super) const fn row(
     test: &'static str,
     input: Input,
     inside: &'static [&'static str],
