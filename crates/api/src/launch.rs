@@ -88,6 +88,9 @@ impl Launch {
             (Files::Real, _, _) if self.through.is_some() => {
                 ("files that are real", "a directory that is passed through")
             }
+            (Files::Real, Some(_), false) if self.native == Native::All => {
+                ("directories that are read-only", "files that are real")
+            }
             (Files::Undone, None, true) if self.native == Native::All => {
                 ("directories that are read-only", "calls that are predicted")
             }

@@ -1,6 +1,6 @@
 //! A state root: its domains, and commands in new ones.
 
-use surmise_kept::{DecideError, Exit, StateError, StateRoot};
+use surmise_kept::{DecideError, Exit, Native, StateError, StateRoot};
 use surmise_launch::{Lingering, LostStream, Messages, Person, Refusals};
 use surmise_supervisor::Stats;
 
@@ -146,6 +146,12 @@ impl Surmise {
         person: &dyn Person,
     ) -> Result<Outcome, RunError> {
         launch.check()?;
+        if !launch.guessing.is_empty() && domain.record().native_kind == Native::All {
+            return Err(RunError::Combination {
+                one: "a domain with directories that are read-only",
+                other: "calls that are predicted",
+            });
+        }
         if launch.sync.is_some() {
             return Err(RunError::Combination {
                 one: "a kept domain",

@@ -1,4 +1,4 @@
-//! What commands work on. It is made once, the same on every machine, by this program.
+//! What commands work on. It is made once by this program, the same on every machine, but for what registries have at that time.
 
 mod fetched;
 

@@ -17,7 +17,7 @@ use surmise_sys::behaviours;
 use crate::command;
 use crate::error::LaunchError;
 use crate::message::Messages;
-use crate::native;
+use crate::native::Trees;
 use crate::nested;
 use crate::person::Person;
 use crate::roles::control::{self, Finished, Job};
@@ -160,11 +160,11 @@ pub fn run(root: &StateRoot, launch: Launch, person: &dyn Person) -> Result<Outc
     let program = &launch.command[0];
     let (name, state, lock) = root.create(launch.name.as_deref(), program)?;
     let native = match launch.may_be_native() {
-        true => native::trees(launch.native),
-        false => Vec::new(),
+        true => Trees::of_caller(launch.native),
+        false => Trees::default(),
     };
     let record = Record {
-        native: native.clone(),
+        native: native.paths().to_vec(),
         native_kind: launch.native,
         ..Record::new(&name, &launch.command, &launch.directory, &launch.boundary)
     };
@@ -244,7 +244,7 @@ pub fn sync(
         launch,
         has_real_files: true,
         synchrony: Some(options),
-        native: Vec::new(),
+        native: Trees::default(),
         found: found.as_deref(),
         kept: &ready.kept,
         signals: &signals,
@@ -286,8 +286,8 @@ pub fn shell(
         has_real_files: false,
         synchrony: None,
         native: match launch.may_be_native() {
-            true => native::qualified(domain.record().native.clone(), domain.record().native_kind),
-            false => Vec::new(),
+            true => Trees::of_kept(domain.record()),
+            false => Trees::default(),
         },
         // The domain's changes may have put another program first.
         found: None,

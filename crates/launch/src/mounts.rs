@@ -18,7 +18,7 @@ use surmise_sys::mounts;
 
 use crate::devices;
 use crate::message::Failure;
-use crate::native;
+use crate::native::Trees;
 use crate::nested;
 use crate::proc::{self, Superuser};
 
@@ -69,7 +69,7 @@ pub(crate) fn mount_real(mount_point: &Path) -> Result<(), Failure> {
 pub(crate) fn enter(
     mount_point: &Path,
     superuser: Superuser,
-    native: &[PathBuf],
+    native: &Trees,
     (sockets, through): (&[PathBuf], Option<&Path>),
 ) -> Result<(), Failure> {
     // From here on relative paths are inside, absolute ones on the host.
@@ -89,9 +89,7 @@ pub(crate) fn enter(
         }
         _ => {}
     }
-    for tree in native {
-        native::show(tree).map_err(Failure::at(format!("show {}", tree.display())))?;
-    }
+    native.show()?;
     if let Some(directory) = through {
         show(directory, Shown::Whole)
             .map_err(Failure::at(format!("pass {} through", directory.display())))?;

@@ -17,12 +17,13 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FileType};
 use rustix::mount::mount_bind_recursive;
-use surmise_kept::Native;
+use surmise_kept::{Native, Record};
 use surmise_sys::mounts;
 
+use crate::message::Failure;
+
 /// What holds programs, libraries and headers (hier(7)). Where `/usr` is merged, those of the root are links to these.
-/// Then the stores of Nix and Guix, which hold nothing else.
-const SYSTEM: [&str; 15] = [
+const SYSTEM: [&str; 13] = [
     "/usr/bin",
     "/usr/sbin",
     "/usr/lib",
@@ -36,15 +37,13 @@ const SYSTEM: [&str; 15] = [
     "/lib",
     "/lib32",
     "/lib64",
-    "/nix/store",
-    "/gnu/store",
 ];
 
 /// What holds the same, put there by hand: people often give a directory in it to themselves, for a package manager of their own.
-const LOCAL: [&str; 6] = [
+/// In `/usr/local/lib` such directories lie deep.
+const LOCAL: [&str; 5] = [
     "/usr/local/bin",
     "/usr/local/sbin",
-    "/usr/local/lib",
     "/usr/local/libexec",
     "/usr/local/include",
     "/usr/local/go",
@@ -54,20 +53,60 @@ const LOCAL: [&str; 6] = [
 /// (gettext). When one is replaced outside, a domain has the one before for as long as the view has the name.
 const FILES: [&str; 2] = ["/etc/ld.so.cache", "/etc/locale.alias"];
 
-/// Those that the calling user has.
-pub(crate) fn trees(kind: Native) -> Vec<PathBuf> {
-    let candidates = SYSTEM.iter().chain(&LOCAL).chain(&FILES);
-    qualified(candidates.map(PathBuf::from), kind)
+/// The native trees of a domain.
+#[derive(Debug, Default)]
+pub(crate) struct Trees {
+    paths: Vec<PathBuf>,
+    /// Whether nothing may be changed there; else the view may serve one of them.
+    must_be: bool,
 }
 
-/// Those that qualify, of the candidates or of what qualified when a kept domain was made.
-pub(crate) fn qualified(trees: impl IntoIterator<Item = PathBuf>, kind: Native) -> Vec<PathBuf> {
-    let qualifies = |tree: &Path| match kind {
-        Native::None => false,
-        Native::Unchangeable => qualifies(tree),
-        Native::All => qualifies(tree) || !is_any_of(&LOCAL, tree) && is_real(tree),
-    };
-    trees.into_iter().filter(|tree| qualifies(tree)).collect()
+impl Trees {
+    /// Those that the calling user has.
+    pub(crate) fn of_caller(kind: Native) -> Self {
+        let candidates = SYSTEM.iter().chain(&LOCAL).chain(&FILES);
+        Self::qualified(candidates.map(PathBuf::from), kind)
+    }
+
+    /// Those that qualify, of what qualified when a kept domain was made.
+    pub(crate) fn of_kept(record: &Record) -> Self {
+        Self::qualified(record.native.clone(), record.native_kind)
+    }
+
+    fn qualified(trees: impl IntoIterator<Item = PathBuf>, kind: Native) -> Self {
+        let qualifies = |tree: &Path| match kind {
+            Native::None => false,
+            Native::Unchangeable => qualifies(tree),
+            Native::All => qualifies(tree) || !is_any_of(&LOCAL, tree) && is_real(tree),
+        };
+        Self {
+            paths: trees.into_iter().filter(|tree| qualifies(tree)).collect(),
+            must_be: kind == Native::All,
+        }
+    }
+
+    pub(crate) fn paths(&self) -> &[PathBuf] {
+        &self.paths
+    }
+
+    /// Puts the trees of the host over the same names below the current directory, with all that is mounted there. Where the
+    /// kernel does not let this process mount one, the view serves it, if it may.
+    pub(crate) fn show(&self) -> Result<(), Failure> {
+        for tree in &self.paths {
+            let inside = tree.strip_prefix("/").unwrap_or(tree);
+            let shown = match mount_bind_recursive(tree, inside) {
+                Ok(()) => confine(inside),
+                Err(errno) if self.must_be => Err(errno.into()),
+                Err(_) => Ok(()),
+            };
+            shown.map_err(Failure::at(format!("show {}", tree.display())))?;
+        }
+        Ok(())
+    }
+}
+
+fn confine(inside: &Path) -> io::Result<()> {
+    mounts::confine(&CString::new(inside.as_os_str().as_bytes())?)
 }
 
 fn is_any_of(paths: &[&str], tree: &Path) -> bool {
@@ -129,16 +168,6 @@ fn is_writable(path: &Path) -> bool {
     }
 }
 
-/// Puts a tree of the host over the same name below the current directory, with all that is mounted there. Where the
-/// kernel does not let this process mount it, the view serves it.
-pub(crate) fn show(tree: &Path) -> io::Result<()> {
-    let inside = tree.strip_prefix("/").unwrap_or(tree);
-    if mount_bind_recursive(tree, inside).is_err() {
-        return Ok(());
-    }
-    mounts::confine(&CString::new(inside.as_os_str().as_bytes())?)
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs::{self, Permissions};
@@ -155,10 +184,10 @@ mod tests {
             return as_an_ordinary_user();
         }
         assert!(
-            trees(Native::Unchangeable).is_empty(),
+            Trees::of_caller(Native::Unchangeable).paths.is_empty(),
             "root can change all"
         );
-        let all = trees(Native::All);
+        let all = Trees::of_caller(Native::All).paths;
         assert!(all.contains(&PathBuf::from("/usr/bin")));
         assert!(!all.iter().any(|tree| is_any_of(&LOCAL, tree)), "{all:?}");
         // A thread that becomes another user stays that user, so other tests must not get this one.
@@ -170,7 +199,7 @@ mod tests {
     }
 
     fn as_an_ordinary_user() {
-        let trees = trees(Native::Unchangeable);
+        let trees = Trees::of_caller(Native::Unchangeable).paths;
         assert!(trees.contains(&PathBuf::from("/usr/bin")));
         for file in FILES.map(Path::new) {
             let is_file = fs::symlink_metadata(file).is_ok_and(|found| found.is_file());
@@ -192,7 +221,7 @@ mod tests {
         assert!(!holds_what_is_unchangeable(&below), "it is empty");
         assert!(!holds_what_is_unchangeable(own.path()));
         assert_eq!(
-            qualified([below, "/usr/bin".into()], Native::Unchangeable),
+            Trees::qualified([below, "/usr/bin".into()], Native::Unchangeable).paths,
             [Path::new("/usr/bin")]
         );
     }

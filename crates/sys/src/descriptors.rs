@@ -115,16 +115,35 @@ fn close_range(first: u32, last: u32, flags: libc::c_uint) -> io::Result<()> {
 /// As fcntl(2) for `F_SETLEASE`: `EACCES` for who neither owns the file nor may lease it, `EINVAL` where
 /// the file system knows no leases.
 pub fn has_writers(file: impl AsFd) -> io::Result<bool> {
-    let fd = file.as_fd().as_raw_fd();
+    is_leased(file.as_fd(), libc::F_RDLCK).map(|leased| !leased)
+}
+
+/// Whether anybody has the inode of `file` open or mapped, but for `file` itself, which is open for reading only.
+///
+/// # Errors
+/// As [`has_writers`].
+pub fn has_others(file: impl AsFd) -> io::Result<bool> {
+    is_leased(file.as_fd(), libc::F_WRLCK).map(|leased| !leased)
+}
+
+/// As in `asm-generic/fcntl.h`; libc does not have it.
+const F_SETSIG: libc::c_int = 10;
+
+/// Whether a file can be leased, which it is for this moment only.
+fn is_leased(file: BorrowedFd<'_>, kind: libc::c_int) -> io::Result<bool> {
+    let fd = file.as_raw_fd();
+    // Who opens the file in this moment has the lease broken, and the holder sent a signal. SIGIO would end this process;
+    // SIGURG is ignored.
+    // SAFETY: sets a property of a descriptor that outlives the call; no memory is passed.
+    unsafe { libc::fcntl(fd, F_SETSIG, libc::SIGURG) };
     // SAFETY: a lease is set and dropped on a descriptor that outlives both calls; no memory is passed.
-    let leased = unsafe { libc::fcntl(fd, libc::F_SETLEASE, libc::F_RDLCK) };
-    if leased == 0 {
+    if unsafe { libc::fcntl(fd, libc::F_SETLEASE, kind) } == 0 {
         // SAFETY: as above.
         unsafe { libc::fcntl(fd, libc::F_SETLEASE, libc::F_UNLCK) };
-        return Ok(false);
+        return Ok(true);
     }
     match io::Error::last_os_error() {
-        error if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
+        error if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
         error => Err(error),
     }
 }
@@ -153,8 +172,14 @@ mod tests {
         let writer = File::create(&path).expect("create");
         let reader = File::open(&path).expect("open");
         assert!(has_writers(&reader).expect("ask"));
+        assert!(has_others(&reader).expect("ask"));
         drop(writer);
         assert!(!has_writers(&reader).expect("ask"));
+        assert!(!has_others(&reader).expect("ask"));
+        let other = File::open(&path).expect("open");
+        assert!(!has_writers(&reader).expect("ask"));
+        assert!(has_others(&reader).expect("ask"));
+        drop(other);
         File::options()
             .write(true)
             .open(&path)

@@ -220,7 +220,7 @@ impl FileSystem for View {
     ) -> io::Result<(fuse::Entry, OpenReply)> {
         let new = new_node(FileKind::Regular, create.mode, caller);
         match Self::create(self, NodeId(parent), name, new) {
-            Ok(entry) => Ok(self.created(caller, entry, create)),
+            Ok(entry) => self.created(caller, entry, create),
             // Somebody outside made the file since the kernel last asked.
             Err(error)
                 if error.raw_os_error() == Some(Errno::EXIST.raw_os_error())
@@ -240,7 +240,7 @@ impl FileSystem for View {
     ) -> io::Result<(fuse::Entry, OpenReply)> {
         let new = new_node(FileKind::Regular, create.mode, caller);
         let entry = self.create_nameless(NodeId(parent), new)?;
-        Ok(self.created(caller, entry, create))
+        self.created(caller, entry, create)
     }
 
     fn release(&self, node: u64, handle: u64, _: u32) -> io::Result<()> {
@@ -439,10 +439,10 @@ impl View {
         caller: Caller,
         entry: Entry,
         create: fuse::Create,
-    ) -> (fuse::Entry, OpenReply) {
+    ) -> io::Result<(fuse::Entry, OpenReply)> {
         let how = opening::how(caller, create.flags, create.kill_privileges);
-        let opened = self.open_created(entry.node, how);
-        opening::replies(entry, how, opened)
+        let opened = self.open_created(entry.node, how)?;
+        Ok(opening::replies(entry, how, opened))
     }
 }
 

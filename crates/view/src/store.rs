@@ -45,15 +45,19 @@ impl ObjectStore {
             .open(self.path(object))
     }
 
-    /// Whether anybody has an object open for writing, or mapped so. Where nobody can tell, somebody has.
-    pub fn has_writers(&self, object: ObjectId) -> bool {
+    /// Whether anybody has an object open or mapped. Nobody has one that is gone: its node has no name, and is open nowhere.
+    ///
+    /// # Errors
+    /// Where that cannot be known.
+    pub fn is_in_use(&self, object: ObjectId) -> io::Result<bool> {
         let opened = File::options()
             .read(true)
             .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
             .open(self.path(object));
-        opened
-            .and_then(surmise_sys::descriptors::has_writers)
-            .unwrap_or(true)
+        match opened {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            opened => surmise_sys::descriptors::has_others(opened?),
+        }
     }
 
     /// What statx(2) says of an object.

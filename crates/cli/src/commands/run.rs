@@ -51,8 +51,8 @@ pub struct Arguments {
 
     /// Have the system's programs, libraries and headers read-only as root, too: what only uses them runs faster
     ///
-    /// /usr/bin, /usr/lib, /usr/include and their like are those outside then, and nothing in the domain can change them:
-    /// package managers fail. /usr/local can be changed.
+    /// /usr/bin, /usr/lib, /usr/include and their like, /etc/ld.so.cache and /etc/locale.alias are those outside then, and nothing
+    /// in the domain can change them: package managers fail. Root can change /usr/local.
     #[arg(long, conflicts_with = "no_native")]
     native: bool,
 

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::sync::{Mutex, PoisonError};
 
+use rustix::pty::{OpenptFlags, openpt, ptsname};
 use surmise_testkit::Run;
 
 use crate::setting::{Setting, as_each_user};
@@ -78,6 +79,10 @@ fn unchanged_by(setting: &Setting, more: &[&str], sweep: impl FnOnce() -> String
     // One at a time: there is one machine, and what must not have happened to it is mended afterwards.
     static MACHINE: Mutex<()> = Mutex::new(());
     let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let terminal = openpt(flags).expect("open a terminal");
+    let terminal_name = ptsname(&terminal, Vec::new()).expect("the terminal's name");
+    let more = [more, &[terminal_name.to_str().expect("a name in ASCII")]].concat();
     let place = setting.scratch.root();
     for (name, text) in [("state.py", STATE), ("sweep.py", SWEEP)] {
         fs::write(place.join(name), text).expect("write the program");
@@ -86,7 +91,11 @@ fn unchanged_by(setting: &Setting, more: &[&str], sweep: impl FnOnce() -> String
     let look = |what: &str| {
         let own = Run::plain(
             &setting.scratch,
-            [&["python3", "../state.py", what, "../state.json"], more].concat(),
+            [
+                &["python3", "../state.py", what, "../state.json"],
+                &more[..],
+            ]
+            .concat(),
         );
         let outcome = own.seconds(120).outcome();
         outcome.assert_success();

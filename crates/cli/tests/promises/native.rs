@@ -180,7 +180,7 @@ fn programs_of_the_system_are_read_without_a_message() {
     });
 }
 
-/// S54: the one file of /etc that is native is the one outside also after it was replaced there.
+/// S54: a file of /etc that is native is the one outside also after it was replaced there.
 #[test]
 fn the_linkers_cache_is_the_one_outside() {
     as_each_user(|setting| {

@@ -16,7 +16,7 @@ mod watch;
 mod watchers;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use surmise_kept::{Lock, StateError, write_exit};
 use surmise_linux::id_map::IdMap;
@@ -34,6 +34,7 @@ use crate::command::{Execution, Hearing};
 use crate::error::LaunchError;
 use crate::launch::Launch;
 use crate::message::Order;
+use crate::native::Trees;
 use crate::person::Person;
 use crate::refusals::Telling;
 use crate::signals::Signals;
@@ -51,7 +52,7 @@ pub(crate) struct Job<'a> {
     /// How syncs are put off, if they are.
     pub(crate) synchrony: Option<&'a surmise_sync::Options>,
     /// Directories of the host's that are themselves inside, read-only.
-    pub(crate) native: Vec<PathBuf>,
+    pub(crate) native: Trees,
     /// Where the program is, if that is known.
     pub(crate) found: Option<&'a Path>,
     pub(crate) kept: &'a KeptDescriptors,

@@ -30,6 +30,7 @@ use crate::gate;
 use crate::inside;
 use crate::message::{Failure, Handed, Listened, Listening, Order, Report};
 use crate::mounts;
+use crate::native::Trees;
 use crate::proc::Superuser;
 use crate::processes::Processes;
 use running::Running;
@@ -67,7 +68,7 @@ pub(crate) struct Init<'a> {
     /// A directory outside that is itself inside, too.
     pub(crate) through: Option<&'a Path>,
     /// Directories of the host's that are themselves inside, read-only.
-    pub(crate) native: &'a [PathBuf],
+    pub(crate) native: &'a Trees,
     pub(crate) wait: bool,
     /// Whether the command leads a process group of its own, apart from that of pid 1, as a job of a
     /// shell does: only then can the terminal stop it. It may then not lead a session without a fork.

@@ -252,10 +252,12 @@ fn two_clients(setting: &Setting) {
     });
 }
 
-/// A process whose last act is to close a file waits for the view, and cannot be killed.
+/// A process whose last act is to close a file waits for the view, and cannot be killed. What is there before it is opened for
+/// reading and writing is written by messages, root's files too.
 fn exits(setting: &Setting) {
     let script =
-        "for i in 1 2 3 4; do (exec 5<> f$i; while :; do echo x >&5; done) & done; sleep 600; true";
+        "for i in 1 2 3 4; do touch f$i; (exec 5<> f$i; while :; do echo x >&5; done) & done
+        sleep 600; true";
     let words = ["--", "bash", "-c", script];
     let outcome = while_running(setting, &words, |roles| {
         appears(setting, "f4");

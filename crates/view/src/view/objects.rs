@@ -42,9 +42,9 @@ impl Objects {
         self.store.open(object)
     }
 
-    /// As [`ObjectStore::has_writers`].
-    pub(super) fn has_writers(&self, object: ObjectId) -> bool {
-        self.store.has_writers(object)
+    /// As [`ObjectStore::is_in_use`].
+    pub(super) fn is_in_use(&self, object: ObjectId) -> io::Result<bool> {
+        self.store.is_in_use(object)
     }
 
     pub(super) fn create(&self, object: ObjectId) -> io::Result<File> {

@@ -31,7 +31,7 @@ pub struct OpenHow {
     pub writes: bool,
     /// What is written is to be on the disk at once, or reads are to come from there.
     pub is_synchronous: bool,
-    /// It is made by that.
+    /// This open has made it.
     pub is_new: bool,
     /// The thread that opens it, by its number where the device was opened.
     pub opener: u32,
@@ -139,19 +139,17 @@ impl View {
     }
 
     /// Opens a regular file that was just created.
-    pub fn open_created(&self, node: NodeId, how: OpenHow) -> Opened {
+    pub fn open_created(&self, node: NodeId, how: OpenHow) -> io::Result<Opened> {
         let how = OpenHow {
             is_new: true,
             ..how
         };
-        let opened = self.decide(|core, facts| self.way(core, facts, node, how));
-        // It does not fail.
-        let (way, number) = opened.unwrap_or_default();
-        Opened {
+        let (way, number) = self.decide(|core, facts| self.way(core, facts, node, how))?;
+        Ok(Opened {
             keep_cache: true,
             way,
             number,
-        }
+        })
     }
 
     /// The open file of this number is gone, and every mapping of it unless it was passed through.

@@ -13,11 +13,12 @@
 //! changed already is changed again without a word.
 //!
 //! *Mappings.* A mapping does not keep the open file, so nobody hears of its end, and writes through a
-//! shared mapping send no message. So while a file that is passed through is open for reading and writing, and could be mapped
-//! so, the kernel asks for its attributes each time. Compilers and linkers, which write a new file, do not mind. A database
-//! asks for them with each query; so a file that has a content already goes by messages, unless it is passed through for
-//! others. But a mapping keeps the object itself open. So after the last close the view lets go of the object, and a
-//! lease (fcntl(2)) tells whether anybody still has it open for writing. As long as somebody has, the file is taken to be open.
+//! shared mapping send no message. But a mapping keeps the object itself open. So after the last close the view lets go of the
+//! object, and a lease (fcntl(2)) tells whether anybody still has it open. As long as somebody has, the file is taken to be
+//! open: who opens it next must see what others see through their mappings. While a file is open for reading and writing, or
+//! mapped by who had it so, the kernel asks for its attributes each time. Compilers and linkers, which write a new file, rarely
+//! do. A database asks for them with each query; so a file that has a content already goes by messages, unless it is passed
+//! through for others. Where there are no leases, all that is opened for both does.
 //!
 //! **Real files** that are programs or libraries are passed through to opens for reading alone: their pages are then
 //! shared with the whole machine. Nobody may write to such a file while it is open in this way, as
@@ -71,6 +72,8 @@ pub(super) struct Passed {
     lost: HashSet<NodeId>,
     /// The kernel has agreed to it, and not refused it yet.
     is_allowed: bool,
+    /// Nobody can tell whether an object is mapped.
+    has_no_leases: bool,
 }
 
 #[derive(Debug)]
@@ -79,6 +82,8 @@ struct Open {
     backing: Option<Backing>,
     files: u32,
     leads_to: LeadsTo,
+    /// A process could have it mapped.
+    may_be_mapped: bool,
     /// A process could have it mapped shared, and write to it.
     is_mapped: bool,
 }
@@ -116,6 +121,7 @@ impl Open {
     /// One open file more, by way of the object or real file that is registered.
     fn add(&mut self, how: OpenHow, registered: BackingId) -> Way {
         self.files += 1;
+        self.may_be_mapped |= how.reads;
         self.is_mapped |= how.reads && how.writes;
         Way::Passed(registered)
     }
@@ -160,8 +166,10 @@ impl Core {
         if self.passed.open.contains_key(&id) {
             return Ok(self.pass_again(id, how, kernel)?);
         }
-        let may_be_asked_for_often = how.reads && how.writes && !how.is_new && !how.truncate;
-        if how.is_synchronous || may_be_asked_for_often || !self.passed.is_allowed {
+        let has_content = !how.is_new && !how.truncate;
+        let is_asked_for_often =
+            how.reads && how.writes && (has_content || self.passed.has_no_leases);
+        if how.is_synchronous || is_asked_for_often || !self.passed.is_allowed {
             return Ok(Way::Messages);
         }
         if self.known.is_open(id) {
@@ -195,6 +203,7 @@ impl Core {
             backing: Some(backing),
             files: 0,
             leads_to,
+            may_be_mapped: false,
             is_mapped: false,
         };
         let way = open.add(how, registered);
@@ -251,7 +260,7 @@ impl Core {
         }
     }
 
-    /// Takes a node as not passed through any more, unless it is open or somebody has its object mapped.
+    /// Takes a node as not passed through any more, unless it is open or somebody has its object open.
     pub(super) fn let_go(&mut self, id: NodeId) {
         let Entry::Occupied(mut entry) = self.passed.open.entry(id) else {
             return;
@@ -260,11 +269,14 @@ impl Core {
         if open.files > 0 {
             return;
         }
-        if let (true, LeadsTo::Object(object)) = (open.is_mapped, open.leads_to) {
-            // They are open for writing themselves.
+        if let (true, LeadsTo::Object(object)) = (open.may_be_mapped, open.leads_to) {
+            // The view's own descriptors would count.
             open.backing = None;
             self.files.close(id);
-            if self.objects.has_writers(object) {
+            let is_in_use = self.objects.is_in_use(object);
+            self.passed.has_no_leases |= is_in_use.is_err();
+            // Without leases, who could only read it is not waited for.
+            if is_in_use.unwrap_or(open.is_mapped) {
                 return;
             }
         }

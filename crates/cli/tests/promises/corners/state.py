@@ -1,6 +1,7 @@
 """What the machine's corners are like: `record FILE`; later `compare FILE`, which prints and mends differences.
 
-Only what is there both times counts, since a machine goes on. Times are compared where nothing but a program that
+Only what is there both times counts, since a machine goes on; and of terminals only those that are named, since others come and go
+under the same numbers. Times are compared where nothing but a program that
 sets them moves them."""
 import ctypes
 import json
@@ -27,7 +28,8 @@ def of_machine(top):
         if directory == "/proc":
             directories[:] = [name for name in directories if not name.isdigit()]
         for name in directories + names:
-            yield f"{directory}/{name}"
+            if directory != "/dev/pts" or not name.isdigit():
+                yield f"{directory}/{name}"
 
 
 def state(path):
