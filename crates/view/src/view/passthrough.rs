@@ -300,6 +300,10 @@ impl Core {
         for id in self.passed.open.keys().copied().collect::<Vec<_>>() {
             self.let_go(id);
         }
+        // Who has an object mapped only to read it goes on with the file that the commit makes of it.
+        self.passed
+            .open
+            .retain(|_, open| open.files > 0 || open.is_mapped);
         let open = self.passed.open.iter();
         let nodes = open.filter(|(node, open)| {
             matches!(open.leads_to, LeadsTo::Object(_)) && !stays.contains(node)

@@ -138,7 +138,7 @@ def take():
     os.fchmod(new, 0o640)
     os.symlink("../old", at("made/link"))
     os.mkfifo(at("made/fifo"), 0o600)
-    for name in ["goes", "moves"]:
+    for name in ["goes", "moves", "plain"]:
         write("made/" + name, name.encode())
     os.link(at("made/goes"), at("made/stays"))
     assert not os.path.exists(at("made/absent"))
@@ -220,20 +220,23 @@ def until(condition, what):
 def see_outside(is_passed):
     """What others changed outside shows, although it was the domain's own before."""
     there = lambda name: os.path.exists(at("made/" + name))
-    # Through a descriptor, without a look at the name.
-    until(lambda: os.fstat(new).st_size == 28, "new attributes")
     os.close(log)
     if is_passed:
-        # The kernel wrote to it without a message, so it stays the domain's until the next commit.
+        # The kernel wrote to them without a message, so they stay the domain's until the next commit.
         assert read("made/log") == b"log, more"
+        assert read("made/new") == b"new data, appended"
+        assert os.fstat(new).st_size == len(b"new data, appended")
     else:
+        # Through a descriptor, without a look at the name.
+        until(lambda: os.fstat(new).st_size == 28, "new attributes")
         until(lambda: read("made/log") == b"log of others", "new data of what was open")
+        until(lambda: os.stat(at("made/new")).st_size == 28, "new data")
+        assert read("made/new") == b"other and longer than it was"
     until(lambda: there("absent"), "a new name")
-    until(lambda: os.stat(at("made/new")).st_size == 28, "new data")
+    until(lambda: read("made/plain") == b"plain of others", "new data")
     until(lambda: not there("goes"), "a removal")
     until(lambda: there("moved") and not there("moves"), "a move")
     assert read("made/stays") == b"goes"
-    assert read("made/new") == b"other and longer than it was"
 
 
 take()
