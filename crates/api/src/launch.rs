@@ -89,14 +89,16 @@ impl Launch {
                 ("files that are real", "a directory that is passed through")
             }
             (Files::Real, Some(_), false) if self.native == Native::All => {
-                ("directories that are read-only", "files that are real")
+                ("read-only directories of the system", "files that are real")
             }
-            (Files::Undone, None, true) if self.native == Native::All => {
-                ("directories that are read-only", "calls that are predicted")
-            }
-            (Files::Undone, None, _) if self.native == Native::All && self.puts_syncs_off() => {
-                ("directories that are read-only", "syncs that are put off")
-            }
+            (Files::Undone, None, true) if self.native == Native::All => (
+                "read-only directories of the system",
+                "calls that are predicted",
+            ),
+            (Files::Undone, None, _) if self.native == Native::All && self.puts_syncs_off() => (
+                "read-only directories of the system",
+                "syncs that are put off",
+            ),
             (Files::Undone, None, _) | (Files::Real, Some(_), false) => return Ok(()),
         };
         Err(RunError::Combination { one, other })
@@ -182,7 +184,7 @@ mod tests {
                 .check()
                 .expect_err("its supervisor has to know of reads")
                 .to_string(),
-            "not possible together yet: directories that are read-only and calls that are predicted"
+            "not possible together yet: read-only directories of the system and calls that are predicted"
         );
         let real = Launch {
             files: Files::Real,

@@ -148,7 +148,7 @@ impl Surmise {
         launch.check()?;
         if !launch.guessing.is_empty() && domain.record().native_kind == Native::All {
             return Err(RunError::Combination {
-                one: "a domain with directories that are read-only",
+                one: "a domain with read-only directories of the system",
                 other: "calls that are predicted",
             });
         }

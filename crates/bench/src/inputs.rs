@@ -53,7 +53,7 @@ pub const ARCHIVE: &str = "files.tar";
 /// The name of a file of data in its directory.
 pub const DATA: &str = "data";
 
-pub use fetched::NPM_CACHE;
+pub use fetched::NPM_INSTALL;
 
 /// How many files a directory of a tree holds.
 const FILES_A_DIRECTORY: u32 = 50;

@@ -6,6 +6,7 @@ mod programs;
 mod rpc;
 mod speculation;
 mod sync;
+mod timed;
 
 use crate::calls::Calls;
 use crate::command::{Command, Peer, Timing};

@@ -3,8 +3,8 @@
 //!
 //! A directory qualifies whose names the caller can change no more outside than in a domain. Then nothing is to be
 //! undone there, and a refused change is refused with another number only (`EROFS` for `EACCES`). That nothing outside
-//! is changed does not rest on this: the kernel refuses every change on a read-only mount, to whomever. So root, who can change
-//! all of them, has them where root has asked for them.
+//! is changed does not rest on this: the kernel refuses every change on a read-only mount. So root, who can change all of them,
+//! has them on request.
 //!
 //! Of `/usr/share`, shells believe only what root owns (zsh's compaudit), and in an ordinary user's namespace nobody is
 //! root: the view shows owners as they are outside, and serves it. So it does of `/etc`, where ssh looks at them; but for two
@@ -57,7 +57,7 @@ const FILES: [&str; 2] = ["/etc/ld.so.cache", "/etc/locale.alias"];
 #[derive(Debug, Default)]
 pub(crate) struct Trees {
     paths: Vec<PathBuf>,
-    /// Whether nothing may be changed there; else the view may serve one of them.
+    /// Whether nothing may be changed there. Otherwise the view may serve one that cannot be mounted.
     must_be: bool,
 }
 

@@ -132,7 +132,7 @@ const F_SETSIG: libc::c_int = 10;
 /// Whether a file can be leased, which it is for this moment only.
 fn is_leased(file: BorrowedFd<'_>, kind: libc::c_int) -> io::Result<bool> {
     let fd = file.as_raw_fd();
-    // Who opens the file in this moment has the lease broken, and the holder sent a signal. SIGIO would end this process;
+    // An open of the file at this moment breaks the lease, and the kernel signals its holder. SIGIO would end this process;
     // SIGURG is ignored.
     // SAFETY: sets a property of a descriptor that outlives the call; no memory is passed.
     unsafe { libc::fcntl(fd, F_SETSIG, libc::SIGURG) };

@@ -45,7 +45,7 @@ impl ObjectStore {
             .open(self.path(object))
     }
 
-    /// Whether anybody has an object open or mapped. Nobody has one that is gone: its node has no name, and is open nowhere.
+    /// Whether anybody has an object open or mapped. One that is gone counts as unused: nobody can open it any more.
     ///
     /// # Errors
     /// Where that cannot be known.

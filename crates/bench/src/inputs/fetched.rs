@@ -6,8 +6,21 @@ use std::process::Command;
 
 use crate::place::{about, succeed};
 
-/// Where the packages of a project for npm are in its directory.
-pub const NPM_CACHE: &str = "cache";
+/// Installs a project for npm from what was fetched for it.
+pub const NPM_INSTALL: &[&str] = &[
+    "npm",
+    "ci",
+    "--offline",
+    "--ignore-scripts",
+    "--no-audit",
+    "--no-fund",
+    "--silent",
+    "--cache",
+    "cache",
+];
+
+/// `npm ci --offline`: the options behind these words hold for fetching, too.
+const NPM_OFFLINE_WORDS: usize = 3;
 
 /// A web application's: a few large packages, and many small ones that these need.
 const WHEELS: &[&str] = &["django==4.2.16", "flask==3.0.3", "requests==2.32.3"];
@@ -29,22 +42,14 @@ pub fn wheels(at: &Path) -> Result<(), String> {
     succeed(pip.arg(at).args(WHEELS))
 }
 
-/// A project for npm with its lock file, and all that it needs in [`NPM_CACHE`].
+/// A project for npm with its lock file and its cache.
 pub fn project(at: &Path) -> Result<(), String> {
     fs::create_dir_all(at).map_err(|error| about("create", at, &error))?;
     let manifest = at.join("package.json");
     fs::write(&manifest, PROJECT).map_err(|error| about("write", &manifest, &error))?;
     let npm = |words: &[&str]| {
         let mut npm = Command::new("npm");
-        npm.args(words);
-        npm.args([
-            "--ignore-scripts",
-            "--no-audit",
-            "--no-fund",
-            "--silent",
-            "--cache",
-            NPM_CACHE,
-        ]);
+        npm.args(words).args(&NPM_INSTALL[NPM_OFFLINE_WORDS..]);
         succeed(npm.current_dir(at))
     };
     npm(&["install", "--package-lock-only"])?;

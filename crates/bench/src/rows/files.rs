@@ -1,13 +1,10 @@
 //! The suite `files`: what the view of the file system costs programs that work on many files or on
 //! large ones.
 
-use super::{Row, What};
-use crate::command::{Command, Peer, Timing};
-use crate::inputs::{ARCHIVE, DATA, Input, Made};
+use super::Row;
+use super::timed::{cold, first, large, later};
+use crate::inputs::{ARCHIVE, Input, Made};
 use crate::limit::Limit;
-
-/// Samples that take seconds are fewer.
-const PAIRS_OF_LARGE: u32 = 5;
 
 const REPOSITORY: Input = Input::There(Made::Repository(10_000));
 const STATUS: &[&str] = &["git", "status", "--porcelain"];
@@ -92,60 +89,3 @@ pub(super) const FILES: &[Row] = &[
     large(first("write-1g", Input::Empty, WRITE, Limit::RatioMax(2.0))),
     first("write-4k", Input::Empty, WRITE_SMALL, Limit::RatioMax(3.0)),
 ];
-
-pub(super) const fn first(
-    test: &'static str,
-    input: Input,
-    inside: &'static [&'static str],
-    limit: Limit,
-) -> Row {
-    row(test, input, inside, limit, Timing::First, None)
-}
-
-pub(super) const fn later(
-    test: &'static str,
-    input: Input,
-    inside: &'static [&'static str],
-    limit: Limit,
-) -> Row {
-    row(test, input, inside, limit, Timing::Later(3), None)
-}
-
-/// As `first`, and [`DATA`] has to come from the disk.
-const fn cold(
-    test: &'static str,
-    input: Input,
-    inside: &'static [&'static str],
-    limit: Limit,
-) -> Row {
-    row(test, input, inside, limit, Timing::First, Some(DATA))
-}
-
-pub(super) const fn large(mut row: Row) -> Row {
-    row.pairs_max = PAIRS_OF_LARGE;
-    row
-}
-
-pub(super) const fn row(
-    test: &'static str,
-    input: Input,
-    inside: &'static [&'static str],
-    limit: Limit,
-    timing: Timing,
-    cold: Option<&'static str>,
-) -> Row {
-    Row {
-        test,
-        what: What::Command(Command {
-            options: &[],
-            inside,
-            peer: Peer::Plain,
-            timing,
-            input,
-            cold,
-        }),
-        limit,
-        processor_limit: Limit::None,
-        pairs_max: u32::MAX,
-    }
-}

@@ -1,9 +1,8 @@
 //! The suite `programs`: what it costs to start programs, and to have them build and install things.
 
-use super::files::{first, large, later, row};
+use super::timed::{first, large, later, whole};
 use super::{Row, What};
-use crate::command::Timing;
-use crate::inputs::{Input, Made, NPM_CACHE};
+use crate::inputs::{Input, Made, NPM_INSTALL};
 use crate::limit::Limit;
 
 /// Of the standard library, and with files of its own each.
@@ -33,18 +32,6 @@ const PIP: &[&str] = &[
     "django",
     "flask",
     "requests",
-];
-
-const NPM: &[&str] = &[
-    "npm",
-    "ci",
-    "--offline",
-    "--ignore-scripts",
-    "--no-audit",
-    "--no-fund",
-    "--silent",
-    "--cache",
-    NPM_CACHE,
 ];
 
 pub(super) const PROGRAMS: &[Row] = &[
@@ -112,19 +99,10 @@ pub(super) const PROGRAMS: &[Row] = &[
     large(whole(
         "npm-ci",
         Input::Copy(Made::Project),
-        NPM,
+        NPM_INSTALL,
         Limit::RatioMax(1.15),
     )),
 ];
-
-const fn whole(
-    test: &'static str,
-    input: Input,
-    inside: &'static [&'static str],
-    limit: Limit,
-) -> Row {
-    row(test, input, inside, limit, Timing::Whole(1), None)
-}
 
 /// Also for root with what only an ordinary user has without being asked: S54.
 const fn native(mut row: Row) -> Row {

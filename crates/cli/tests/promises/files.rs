@@ -193,7 +193,7 @@ with open("program", "r+b") as file:
     });
 }
 
-/// S30: what is written by way of a shared mapping shows at once, also when no descriptor is left, and to who opens the file again.
+/// S30: what is written by way of a shared mapping shows at once, also when no descriptor is left, and through a later open.
 #[test]
 fn a_file_is_one_through_descriptors_and_mappings() {
     const SCRIPT: &str = r#"
@@ -220,7 +220,7 @@ memory[5000:5004] = b"both"
 check("what was mapped, read again", os.pread(again, 4, 5000) == b"both")
 os.close(again)
 memory.close()
-# Who only reads has it mapped when who writes opens it anew.
+# One process has it mapped to read when another opens it anew to write.
 reader = os.open("made", os.O_RDONLY)
 shown = mmap.mmap(reader, 8192, prot=mmap.PROT_READ)
 os.close(reader)

@@ -82,7 +82,7 @@ fn ordinary_work_sends_few_messages() {
     const SCRIPT: &str =
         "for i in 1 2 3 4 5 6 7 8 9 10; do echo $i | sed s/1/2/ | sort > out; done; rm out";
     as_each_user(|setting| {
-        let bounds = [(&["true"][..], 45, 32), (&["sh", "-c", SCRIPT], 1400, 280)];
+        let bounds = [(&["true"][..], 45, 32), (&["sh", "-c", SCRIPT], 1400, 120)];
         for (command, root, user) in bounds {
             let bound = if setting.is_root() { root } else { user };
             let messages = messages(setting, &[], command);

@@ -230,3 +230,45 @@ fn the_linkers_cache_is_the_one_outside() {
         assert_eq!(replaced(&["--no-native"]), ["0", "3", "new"]);
     });
 }
+
+/// S54: what root asked for is read-only, and nothing else is.
+#[test]
+fn root_has_what_is_native_read_only_and_nothing_else() {
+    const SCRIPT: &str = "
+import errno, os, sys
+def told(change):
+    try:
+        change()
+    except OSError as error:
+        return errno.errorcode[error.errno]
+    return 'done'
+print(told(lambda: open('/usr/bin/new', 'x')), told(lambda: open('/usr/local/new', 'x')))
+open('/etc/new', 'x').close()
+print(told(lambda: os.rename('/etc/new', '/etc/ld.so.cache')))
+";
+    as_each_user(|setting| {
+        if !setting.is_root() {
+            return skip("an ordinary user has these without asking");
+        }
+        if !Path::new("/etc/ld.so.cache").is_file() {
+            return skip("this machine has no /etc/ld.so.cache");
+        }
+        let told = |options: &[&str]| {
+            let run = [
+                &["run", "--dry-run"],
+                options,
+                &["--", "python3", "-c", SCRIPT],
+            ]
+            .concat();
+            lines(&setting.succeed(&run))
+        };
+        assert_eq!(told(&["--native"]), ["EROFS done", "EBUSY"]);
+        assert_eq!(told(&[]), ["done done", "done"]);
+        let both = ["run", "--native", "--torture", "7:0.1", "--", "true"];
+        let refused = setting.surmise(&both).outcome();
+        refused.assert_code(125);
+        refused.assert_stderr_contains(
+            "read-only directories of the system and calls that are predicted",
+        );
+    });
+}

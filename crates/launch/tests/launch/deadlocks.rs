@@ -252,8 +252,8 @@ fn two_clients(setting: &Setting) {
     });
 }
 
-/// A process whose last act is to close a file waits for the view, and cannot be killed. What is there before it is opened for
-/// reading and writing is written by messages, root's files too.
+/// A process whose last act is to close a file waits for the view, and cannot be killed. A file that is there before it is opened
+/// for reading and writing is written by messages, for root, too.
 fn exits(setting: &Setting) {
     let script =
         "for i in 1 2 3 4; do touch f$i; (exec 5<> f$i; while :; do echo x >&5; done) & done

@@ -45,7 +45,7 @@ pub(super) fn reply(opened: Opened) -> OpenReply {
 /// What the kernel is told of a file that was opened as it was made.
 pub(super) fn replies(mut entry: Entry, how: OpenHow, opened: Opened) -> (fuse::Entry, OpenReply) {
     if how.reads && how.writes && matches!(opened.way, Way::Passed(_)) {
-        // Somebody could map it, and write without a message.
+        // A process could map it, and write to it without a message.
         entry.attributes_lifetime = Lifetime::Never;
     }
     (entry_of(&entry), reply(opened))

@@ -15,8 +15,8 @@
 //! *Mappings.* A mapping does not keep the open file, so nobody hears of its end, and writes through a
 //! shared mapping send no message. But a mapping keeps the object itself open. So after the last close the view lets go of the
 //! object, and a lease (fcntl(2)) tells whether anybody still has it open. As long as somebody has, the file is taken to be
-//! open: who opens it next must see what others see through their mappings. While a file is open for reading and writing, or
-//! mapped by who had it so, the kernel asks for its attributes each time. Compilers and linkers, which write a new file, rarely
+//! open: a process that opens it next must see what others see through their mappings. While a file is open for reading and
+//! writing, or a mapping made then is left, the kernel asks for its attributes each time. Compilers and linkers, which write a new file, rarely
 //! do. A database asks for them with each query; so a file that has a content already goes by messages, unless it is passed
 //! through for others. Where there are no leases, all that is opened for both does.
 //!
@@ -84,8 +84,8 @@ struct Open {
     leads_to: LeadsTo,
     /// A process could have it mapped.
     may_be_mapped: bool,
-    /// A process could have it mapped shared, and write to it.
-    is_mapped: bool,
+    /// A process could have it mapped shared, and write to it so.
+    may_be_written: bool,
 }
 
 /// What is read and written.
@@ -102,7 +102,7 @@ impl Passed {
 
     /// Whether the node's attributes may change without a message.
     pub(super) fn is_mapped(&self, id: NodeId) -> bool {
-        self.open.get(&id).is_some_and(|open| open.is_mapped)
+        self.open.get(&id).is_some_and(|open| open.may_be_written)
     }
 
     /// Whether somebody reads the real file.
@@ -122,7 +122,7 @@ impl Open {
     fn add(&mut self, how: OpenHow, registered: BackingId) -> Way {
         self.files += 1;
         self.may_be_mapped |= how.reads;
-        self.is_mapped |= how.reads && how.writes;
+        self.may_be_written |= how.reads && how.writes;
         Way::Passed(registered)
     }
 }
@@ -204,7 +204,7 @@ impl Core {
             files: 0,
             leads_to,
             may_be_mapped: false,
-            is_mapped: false,
+            may_be_written: false,
         };
         let way = open.add(how, registered);
         self.passed.open.insert(id, open);
@@ -275,8 +275,8 @@ impl Core {
             self.files.close(id);
             let is_in_use = self.objects.is_in_use(object);
             self.passed.has_no_leases |= is_in_use.is_err();
-            // Without leases, who could only read it is not waited for.
-            if is_in_use.unwrap_or(open.is_mapped) {
+            // Without leases, mappings that were made only to read it do not count.
+            if is_in_use.unwrap_or(open.may_be_written) {
                 return;
             }
         }
@@ -300,10 +300,10 @@ impl Core {
         for id in self.passed.open.keys().copied().collect::<Vec<_>>() {
             self.let_go(id);
         }
-        // Who has an object mapped only to read it goes on with the file that the commit makes of it.
-        self.passed
-            .open
-            .retain(|_, open| open.files > 0 || open.is_mapped);
+        // A mapping that was made only to read an object goes on with the file that the commit makes of the object.
+        let Passed { open, lost, .. } = &mut self.passed;
+        open.retain(|_, open| open.files > 0 || open.may_be_written);
+        lost.retain(|id| open.contains_key(id));
         let open = self.passed.open.iter();
         let nodes = open.filter(|(node, open)| {
             matches!(open.leads_to, LeadsTo::Object(_)) && !stays.contains(node)

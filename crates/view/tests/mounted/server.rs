@@ -147,7 +147,7 @@ fn may_be_passed() -> bool {
     version >= (6, 9) && ids.contains("4294967295")
 }
 
-/// Files that the client has open all the time, and that it made by that.
+/// Files that the client made as it opened them, and has open all the time.
 const PASSED: [&str; 2] = ["/made/log", "/made/new"];
 
 /// S30: commits; true when the domain has got back the files whose writes are passed through.
