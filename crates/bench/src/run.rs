@@ -18,6 +18,9 @@ use crate::told::Told;
 /// How many samples of a rival are taken at most: no claim hangs on them.
 const RIVAL_SAMPLES_MAX: usize = 3;
 
+/// A rival that takes so many times as long as the peer is measured once: some take minutes.
+const RIVAL_SLOW: f64 = 10.0;
+
 /// One of the two that are compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Side {
@@ -101,7 +104,11 @@ fn measure(
             samples.ours.push(ours);
             samples.peer.push(peer);
             for rival in &mut beside {
-                if rival.samples.len() < RIVAL_SAMPLES_MAX && rival.reason.is_none() {
+                let slow = |taken: &Sample| taken.value > RIVAL_SLOW * peer.value;
+                if rival.samples.len() < RIVAL_SAMPLES_MAX
+                    && rival.reason.is_none()
+                    && !rival.samples.iter().any(slow)
+                {
                     rival.take(measured.rival_sample(place, rival.rival));
                 }
             }
@@ -198,15 +205,18 @@ mod tests {
         }
 
         fn rivals(&self) -> Vec<Rival> {
-            vec![Rival::Overlayfs, Rival::Sandlock]
+            vec![Rival::Overlayfs, Rival::Sandlock, Rival::Try]
         }
 
         fn rival_sample(&mut self, _: &Place, rival: Rival) -> Result<Sample, String> {
-            if rival == Rival::Sandlock {
-                return Err("exit status: 1\nit fails\n\n".to_owned());
-            }
+            let value = match rival {
+                Rival::Overlayfs => 15.0,
+                Rival::Sandlock => return Err("exit status: 1\nit fails\n\n".to_owned()),
+                // More than ten times what the peer takes.
+                Rival::Try => 101.0,
+            };
             Ok(Sample {
-                value: 15.0,
+                value,
                 user_ms: 0.0,
                 system_ms: 42.0,
             })
@@ -249,7 +259,11 @@ mod tests {
             outcome.beside.iter().map(ratio).collect::<Vec<_>>()
         };
         let failed = (None, Some("it fails".to_owned()));
-        assert_eq!(ratios(outcome), [(Some(1.5), None), failed.clone()]);
-        assert_eq!(ratios(processor), [(Some(2.0), None), failed]);
+        let slow = (Some(10.1), None);
+        assert_eq!(ratios(outcome), [(Some(1.5), None), failed.clone(), slow]);
+        let twice = (Some(2.0), None);
+        assert_eq!(ratios(processor), [twice.clone(), failed, twice]);
+        let taken: Vec<_> = outcome.beside.iter().map(|one| one.samples.len()).collect();
+        assert_eq!(taken, [3, 0, 1]);
     }
 }
