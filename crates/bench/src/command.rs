@@ -138,7 +138,8 @@ impl Command {
     /// The program that it needs and that is not installed.
     pub fn missing_program(&self) -> Option<&'static str> {
         let mut needed = [self.inside[0]].into_iter().chain(self.input.maker());
-        needed.find(|program| !is_installed(program))
+        // One in the directory itself comes with the input.
+        needed.find(|program| !program.starts_with("./") && !is_installed(program))
     }
 
     /// Whether ours tells of its speculation.
@@ -249,5 +250,20 @@ mod tests {
         assert_eq!(Timing::Later(3).inner("[7.0,1.0,3.0,2.0]"), Ok(2.0));
         assert!(Timing::Later(3).inner("[7.0]").is_err());
         assert!(Timing::First.inner("nothing").is_err());
+    }
+
+    #[test]
+    fn a_program_in_the_directory_comes_with_the_input() {
+        let of = |inside| Command {
+            options: &[],
+            inside,
+            peer: Peer::Plain,
+            timing: Timing::Whole(1),
+            input: Input::Package("anything"),
+            cold: None,
+        };
+        assert_eq!(of(&["./configure"]).missing_program(), None);
+        let nowhere = of(&["no-such-program"]).missing_program();
+        assert_eq!(nowhere, Some("no-such-program"));
     }
 }
