@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use rustix::fs::{FileType, Statx};
+use serde::{Deserialize, Serialize};
 
 /// What an inode is; it never changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum FileKind {
     /// A file with data.
@@ -70,7 +71,9 @@ impl FileKind {
 }
 
 /// A moment, as inodes store it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 pub struct Timestamp {
     /// Seconds since the epoch; negative before it.
     pub seconds: i64,

@@ -6,7 +6,7 @@ use crate::project::{Project, SourceFile};
 /// Each crate's directory, lowest first; crates of one row do not depend on each other.
 const LAYERS: &[&[&str]] = &[
     &["syscalls", "engine", "journal", "lower", "predict", "rpc"],
-    &["sys", "grpc"],
+    &["sys", "grpc", "remote"],
     &["linux"],
     &["refusals"],
     &["checkpoint", "fuse", "outbox"],
@@ -32,7 +32,7 @@ const ASIDE: &[(&str, &[&str])] = &[
 ];
 
 /// Crates without input, output, clock or threads.
-const PURE: &[&str] = &["syscalls", "engine", "predict", "rpc"];
+const PURE: &[&str] = &["syscalls", "engine", "predict", "rpc", "remote"];
 
 /// `linux` has no unsafe code, so that it takes nothing from libc but the numbers of the kernel's headers.
 const MEETS_LIBC: &[&str] = &["sys", "linux"];

@@ -1,0 +1,408 @@
+//! The client of an export, as a pure state machine: told what programs ask for and what the server says, it answers
+//! from what it holds leases on, and asks for leases on the rest.
+//!
+//! A change that the client has the leases for is made in its own tree at once, and sent with others as one group. The
+//! server can only come to the same outcome. Before a lease goes back, the changes made under it are sent.
+//! A client that was not heard for as long as the server waits relies on nothing until it is heard again.
+
+mod answers;
+mod connection;
+mod giving;
+mod intents;
+mod requests;
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+
+use surmise_lower::Timestamp;
+
+use crate::errno::Errno;
+use crate::frame::{ClientKey, ToClient, ToServer, Want, Welcome};
+use crate::lease::Mode;
+use crate::object::{Attributes, Extended, Name, Names, ObjectId};
+use crate::operation::Operation;
+use crate::ranges::Ranges;
+use crate::server::Moment;
+use crate::tree::Tree;
+pub use intents::Intent;
+
+/// A call of a program, numbered by the shell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(pub u64);
+
+/// What a program wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Request {
+    /// What a name leads to.
+    Lookup(ObjectId, Name),
+    /// What stat(2) tells.
+    Attributes(ObjectId),
+    /// The names in a directory.
+    Names(ObjectId),
+    /// Where a symbolic link leads.
+    Target(ObjectId),
+    /// The extended attributes.
+    Extended(ObjectId),
+    /// Bytes of a file, to be in the shell's store.
+    Read {
+        /// Which file.
+        object: ObjectId,
+        /// The first byte.
+        offset: u64,
+        /// How many.
+        length: u32,
+    },
+    /// A change.
+    Change(Intent),
+    /// All that was changed so far is to be durable.
+    Sync,
+}
+
+impl Request {
+    /// Whether the caller itself names this object.
+    fn names(&self, object: ObjectId) -> bool {
+        match self {
+            Self::Lookup(one, _)
+            | Self::Attributes(one)
+            | Self::Names(one)
+            | Self::Target(one)
+            | Self::Extended(one)
+            | Self::Read { object: one, .. } => *one == object,
+            Self::Change(intent) => intent.names(object),
+            Self::Sync => false,
+        }
+    }
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Response {
+    /// Of a look-up: what the name leads to, or nothing.
+    Entry(Option<(ObjectId, Attributes)>),
+    /// Of a change that makes or changes an object: what it has become.
+    Object(ObjectId, Attributes),
+    /// The names.
+    Names(Names),
+    /// Where the link leads.
+    Target(Vec<u8>),
+    /// The extended attributes.
+    Extended(Extended),
+    /// So many of the bytes are in the file, and all of these are in the store.
+    Stored(u32),
+    /// It is done.
+    Done,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A program calls, at this time of day.
+    Called(Token, Request, Timestamp),
+    /// A program does not wait any more.
+    Withdrawn(Token),
+    /// There is a connection.
+    Connected,
+    /// A message came.
+    Received(ToClient),
+    /// The connection is gone.
+    Cut,
+    /// The kernel has forgotten what [`Effect::Invalidate`] said.
+    Invalidated(u64),
+    /// The kernel does not know an object any more.
+    Forgotten(ObjectId),
+    /// Time has passed.
+    Tick,
+}
+
+/// What is to be done, in this order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Send a message.
+    Send(ToServer),
+    /// A call is answered.
+    Answer(Token, Result<Response, Errno>),
+    /// Keep bytes of a file.
+    Store {
+        /// Which file.
+        object: ObjectId,
+        /// Where the first byte goes.
+        offset: u64,
+        /// The bytes.
+        data: Vec<u8>,
+    },
+    /// Cut the stored file, or let it grow by zeros.
+    Resize(ObjectId, u64),
+    /// Keep nothing of a file.
+    Discard(ObjectId),
+    /// Have the kernel forget what it knows of an object; say [`Event::Invalidated`] when it has.
+    Invalidate(u64, ObjectId),
+    /// Have the kernel forget all that it knows: the server may let others change it from now on.
+    Suspend,
+    /// These changes were not made, and will not be: the server has forgotten the client, or refused them.
+    Lost(Vec<Operation>, Lost),
+}
+
+/// Why changes were lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lost {
+    /// The client was away for too long, and others needed what it had.
+    Expired,
+    /// The server refused a group for this error.
+    Refused(Errno),
+}
+
+/// How many bytes of changes may be undecided; who changes more waits.
+const UNDECIDED_BYTES_MAX: usize = 64 << 20;
+
+/// A client.
+#[derive(Debug)]
+pub struct Client {
+    key: ClientKey,
+    tree: Tree,
+    leases: HashMap<ObjectId, Mode>,
+    /// Which bytes of each file the store has.
+    stored: HashMap<ObjectId, Ranges>,
+    /// Names that came and whose lease has not come yet.
+    coming: HashMap<ObjectId, Names>,
+    parked: BTreeMap<Token, Parked>,
+    /// Open questions, by number, with the call that needs the answer.
+    asked: BTreeMap<u64, Token>,
+    fetching: BTreeMap<u64, Fetching>,
+    /// What was recalled while the server performs a change, or the kernel forgets.
+    recalled: BTreeMap<ObjectId, Mode>,
+    /// What the kernel is to forget, and what of the lease then stays; `None` if it went by itself.
+    invalidating: BTreeMap<u64, (ObjectId, Option<Mode>)>,
+    /// Objects that the kernel has forgotten, and those of them that this client may be about to forget.
+    forgotten: HashSet<ObjectId>,
+    candidates: Vec<ObjectId>,
+    connection: connection::Connection,
+    groups: Groups,
+    /// Changes were lost, and no call for them to be durable has been told so.
+    has_lost: bool,
+    next_request: u64,
+    next_object: u32,
+    welcome: Option<Welcome>,
+    now: Moment,
+    time: Timestamp,
+}
+
+#[derive(Debug)]
+struct Parked {
+    request: Request,
+    at: Timestamp,
+    /// The group whose verdict it waits for.
+    until: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Fetching {
+    object: ObjectId,
+    offset: u64,
+    /// Of the file's content when it was asked for.
+    version: u64,
+}
+
+/// Changes on their way.
+#[derive(Debug, Default)]
+struct Groups {
+    /// Not sent yet, since when.
+    open: Vec<Operation>,
+    open_bytes: usize,
+    since: Option<Moment>,
+    /// Sent, and undecided, by sequence number.
+    sent: VecDeque<(u64, Sent)>,
+    sent_bytes: usize,
+    sequence: u64,
+    decided: u64,
+}
+
+#[derive(Debug, Clone)]
+enum Sent {
+    Made(Vec<Operation>),
+    /// The server tells the call whether it was made.
+    Asked(Token, Operation),
+}
+
+/// How far a call gets.
+enum Step {
+    Done(Result<Response, Errno>),
+    /// These leases are needed first.
+    Wants(Vec<Want>),
+    /// These bytes are needed first.
+    Fetch(ObjectId, u64, u32),
+    /// The server alone can tell.
+    Perform(Operation),
+    /// Until the group of this number is decided.
+    Until(u64),
+    /// Until something else has happened.
+    Wait,
+}
+
+impl Client {
+    /// A client that has no connection yet.
+    pub fn new(key: ClientKey) -> Self {
+        Self {
+            key,
+            tree: Tree::default(),
+            leases: HashMap::new(),
+            stored: HashMap::new(),
+            coming: HashMap::new(),
+            parked: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            fetching: BTreeMap::new(),
+            recalled: BTreeMap::new(),
+            invalidating: BTreeMap::new(),
+            forgotten: HashSet::new(),
+            candidates: Vec::new(),
+            connection: connection::Connection::default(),
+            groups: Groups::default(),
+            has_lost: false,
+            next_request: 1,
+            next_object: 1,
+            welcome: None,
+            now: Moment::default(),
+            time: Timestamp::default(),
+        }
+    }
+
+    /// The directory that the mount shows, once the server has said so.
+    pub fn root(&self) -> Option<ObjectId> {
+        self.welcome.as_ref().map(|welcome| welcome.root)
+    }
+
+    /// How many groups are not decided, the one that is not sent included.
+    pub fn undecided(&self) -> usize {
+        self.groups.sent.len() + usize::from(!self.groups.open.is_empty())
+    }
+
+    /// Takes an event at a moment that is not before the last one's; appends what is to be done.
+    pub fn event(&mut self, now: Moment, event: Event, effects: &mut Vec<Effect>) {
+        self.now = self.now.max(now);
+        match event {
+            Event::Called(token, request, at) => {
+                // Times that this client gives never go back.
+                self.time = self.time.max(at);
+                let parked = Parked {
+                    request,
+                    at: self.time,
+                    until: None,
+                };
+                self.parked.insert(token, parked);
+                self.go_on(token, effects);
+            }
+            Event::Withdrawn(token) => {
+                self.parked.remove(&token);
+            }
+            Event::Connected => self.connected(effects),
+            Event::Received(message) => self.receive(message, effects),
+            Event::Cut => self.cut(),
+            Event::Invalidated(number) => {
+                if let Some((object, Some(to))) = self.invalidating.remove(&number) {
+                    self.lower(object, to, effects);
+                }
+            }
+            Event::Forgotten(object) => {
+                self.forgotten.insert(object);
+                self.candidates.push(object);
+            }
+            Event::Tick => {}
+        }
+        self.tick(effects);
+    }
+
+    /// Tries every parked call again, in the order in which they came.
+    fn go_on_all(&mut self, effects: &mut Vec<Effect>) {
+        let parked: Vec<_> = self.parked.keys().copied().collect();
+        for token in parked {
+            self.go_on(token, effects);
+        }
+    }
+
+    fn go_on(&mut self, token: Token, effects: &mut Vec<Effect>) {
+        let Some(parked) = self.parked.remove(&token) else {
+            return;
+        };
+        let step = if self.may_rely() {
+            self.step(&parked, effects)
+        } else {
+            Step::Wait
+        };
+        match step {
+            Step::Done(answer) => {
+                if let Ok(Response::Entry(Some((object, _))) | Response::Object(object, _)) =
+                    &answer
+                {
+                    self.forgotten.remove(object);
+                }
+                effects.push(Effect::Answer(token, answer));
+                return;
+            }
+            Step::Wants(wants) => self.ask(token, wants, effects),
+            Step::Fetch(object, offset, length) => self.fetch(object, offset, length, effects),
+            Step::Perform(operation) => {
+                let until = self.perform(token, operation, effects);
+                let parked = Parked {
+                    until: Some(until),
+                    ..parked
+                };
+                self.parked.insert(token, parked);
+                return;
+            }
+            Step::Until(until) => {
+                self.cut_group(effects);
+                let parked = Parked {
+                    until: Some(until),
+                    ..parked
+                };
+                self.parked.insert(token, parked);
+                return;
+            }
+            Step::Wait => {}
+        }
+        self.parked.insert(token, parked);
+    }
+
+    fn ask(&mut self, token: Token, wants: Vec<Want>, effects: &mut Vec<Effect>) {
+        if self.asked.values().any(|asker| *asker == token) || !self.connection.is_up() {
+            return;
+        }
+        // The answer is to come from what the server has then.
+        self.cut_group(effects);
+        let request = self.request();
+        self.asked.insert(request, token);
+        let ahead = self.connection.ahead();
+        effects.push(Effect::Send(ToServer::Ask {
+            request,
+            wants,
+            ahead,
+        }));
+    }
+
+    fn fetch(&mut self, object: ObjectId, offset: u64, length: u32, effects: &mut Vec<Effect>) {
+        let is_on_its_way = |one: &Fetching| one.object == object && one.offset == offset;
+        if self.fetching.values().any(is_on_its_way) || !self.connection.is_up() {
+            return;
+        }
+        let Some(version) = self.tree.get(object).map(|known| known.versions.content) else {
+            return;
+        };
+        self.cut_group(effects);
+        let request = self.request();
+        let fetching = Fetching {
+            object,
+            offset,
+            version,
+        };
+        self.fetching.insert(request, fetching);
+        effects.push(Effect::Send(ToServer::Fetch {
+            request,
+            object,
+            offset,
+            length,
+        }));
+    }
+
+    fn request(&mut self) -> u64 {
+        self.next_request += 1;
+        self.next_request
+    }
+}

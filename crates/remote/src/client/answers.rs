@@ -1,0 +1,165 @@
+//! What the server says: leases, data, and what cannot be had.
+
+use super::{Client, Effect, Fetching, Parked, Request, Token};
+use crate::errno::Errno;
+use crate::frame::{Lease, State, ToClient};
+use crate::lease::Mode;
+use crate::object::{Body, Object, ObjectId};
+use crate::server::Moment;
+
+impl Client {
+    pub(super) fn receive(&mut self, message: ToClient, effects: &mut Vec<Effect>) {
+        match message {
+            ToClient::Welcome(welcome) => self.welcomed(welcome, effects),
+            ToClient::Farewell(_) => self.cut(),
+            ToClient::Names { directory, names } => {
+                self.coming.entry(directory).or_default().extend(names);
+            }
+            ToClient::Leases(leases) => {
+                for lease in leases {
+                    self.take_lease(lease, effects);
+                }
+            }
+            ToClient::Granted { request } => {
+                let asker = self.asked.remove(&request);
+                // First, since a recall may follow at once.
+                if let Some(token) = asker {
+                    self.go_on(token, effects);
+                }
+                self.go_on_all(effects);
+            }
+            ToClient::Failed {
+                request,
+                object,
+                errno,
+            } => self.failed(request, object, errno, effects),
+            ToClient::Data { request, data } => self.take_data(request, data, effects),
+            ToClient::Decided { upto } => self.decided(upto, effects),
+            ToClient::Refused {
+                sequence, errno, ..
+            } => self.refused(sequence, errno, effects),
+            ToClient::Recall { object, to } => {
+                self.recalled.insert(object, to);
+                self.give_back(effects);
+            }
+            ToClient::Pong(number) => {
+                self.connection.heard(Moment(number));
+                self.go_on_all(effects);
+            }
+        }
+    }
+
+    fn take_lease(&mut self, lease: Lease, effects: &mut Vec<Effect>) {
+        let Lease {
+            object,
+            mode,
+            parent,
+            names,
+            state,
+        } = lease;
+        let names_came = self.coming.remove(&object);
+        let held = self.leases.get(&object).copied();
+        // What it holds a lease on, the client knows better than the server did when it sent this.
+        if held < Some(Mode::Read) {
+            if let Some(state) = state {
+                self.learn(object, state, effects);
+            }
+            if let Some(parent) = parent {
+                self.tree.learn_parent(object, parent);
+            }
+        }
+        if let (true, Some(came)) = (names, names_came)
+            && self.tree.names(object).is_err()
+        {
+            // Of what is no directory none came.
+            let _ = self.tree.learn_names(object, came);
+        }
+        if self.tree.get(object).is_some() {
+            self.leases.insert(object, mode.max(held.unwrap_or(mode)));
+        }
+    }
+
+    fn learn(&mut self, object: ObjectId, state: State, effects: &mut Vec<Effect>) {
+        let before = self.tree.forget(object);
+        let is_kept = |before: &Object| before.versions.content == state.versions.content;
+        let kept = match before {
+            Some(before) if is_kept(&before) => match before.body {
+                Body::Names(names) => names,
+                _ => None,
+            },
+            Some(_) => {
+                self.stored.remove(&object);
+                effects.push(Effect::Discard(object));
+                None
+            }
+            None => None,
+        };
+        let mut new = Object::new(state.attributes, state.versions);
+        new.extended = state.extended;
+        if let (Body::Target(slot), Some(target)) = (&mut new.body, state.target) {
+            *slot = target;
+        }
+        if let Body::Names(slot) = &mut new.body {
+            *slot = kept;
+        }
+        self.tree.learn(object, new);
+    }
+
+    fn take_data(&mut self, request: u64, data: Vec<u8>, effects: &mut Vec<Effect>) {
+        let Some(fetching) = self.fetching.remove(&request) else {
+            return;
+        };
+        let Fetching {
+            object,
+            offset,
+            version,
+        } = fetching;
+        let still_so = self
+            .tree
+            .get(object)
+            .is_some_and(|known| known.versions.content == version);
+        if data.is_empty() {
+            // It asked for what is in the file.
+            self.fail_readers(object, Errno::IO, effects);
+        } else if still_so && self.leases.get(&object) >= Some(&Mode::Read) {
+            let stored = self.stored.entry(object).or_default();
+            stored.add(offset, offset + data.len() as u64);
+            effects.push(Effect::Store {
+                object,
+                offset,
+                data,
+            });
+        }
+        self.go_on_all(effects);
+    }
+
+    /// An object cannot be had: the calls that need it fail.
+    fn failed(&mut self, request: u64, object: ObjectId, errno: Errno, effects: &mut Vec<Effect>) {
+        if let Some(token) = self.asked.remove(&request)
+            && let Some(parked) = self.parked.get(&token)
+        {
+            if parked.request.names(object) {
+                self.parked.remove(&token);
+                effects.push(Effect::Answer(token, Err(errno)));
+            } else {
+                // The name that led there leads elsewhere by now.
+                self.go_on(token, effects);
+            }
+        }
+        if self.fetching.remove(&request).is_some() {
+            self.fail_readers(object, errno, effects);
+        }
+    }
+
+    fn fail_readers(&mut self, object: ObjectId, errno: Errno, effects: &mut Vec<Effect>) {
+        let reads = |(token, parked): (&Token, &Parked)| match parked.request {
+            Request::Read { object: read, .. } if read == object => Some(*token),
+            _ => None,
+        };
+        let readers: Vec<_> = self.parked.iter().filter_map(reads).collect();
+        for token in readers {
+            self.parked.remove(&token);
+            effects.push(Effect::Answer(token, Err(errno)));
+        }
+    }
+}

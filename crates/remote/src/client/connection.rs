@@ -1,0 +1,377 @@
+//! The client's side of the connection: groups that are sent until they are decided, and for how long the client
+//! may rely on its leases.
+
+use super::{Client, Effect, Groups, Lost, Parked, Request, Response, Sent, Token};
+use crate::errno::Errno;
+use crate::frame::{MESSAGE_BYTES_MAX, PROTOCOL, ToServer, Welcome};
+use crate::lease::Mode;
+use crate::operation::Operation;
+use crate::server::Moment;
+use crate::tree::Refusal;
+
+/// How long a change waits for others to go with it, in milliseconds.
+const GATHER_MS: u64 = 2;
+
+/// A group that has as much is sent at once.
+const GROUP_BYTES: usize = 256 << 10;
+
+/// What an operation takes in a message besides its data and names, at most.
+const OPERATION_BYTES: usize = 1024;
+
+/// How many objects a first question may bring besides; each later one may bring twice as many, up to the last.
+const AHEAD_FIRST: u32 = 64;
+const AHEAD_MAX: u32 = 8192;
+
+/// Whether there is one, and what it has shown.
+#[derive(Debug, Default)]
+pub(super) struct Connection {
+    state: State,
+    /// When the last message left that the server is known to have had.
+    heard: Option<Moment>,
+    /// When the last ping left.
+    pinged: Option<Moment>,
+    /// All that was undecided has been sent again; the server is to hear of that when the kernel relies on nothing.
+    resends: bool,
+    /// Whether the client relied on its leases when it last looked.
+    relies: bool,
+    ahead: u32,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Cut,
+    /// The client has introduced itself at this moment.
+    Introduced(Moment),
+    Up,
+}
+
+impl Connection {
+    pub(super) fn is_up(&self) -> bool {
+        self.state == State::Up
+    }
+
+    /// The server had a message that left at this moment.
+    pub(super) fn heard(&mut self, sent: Moment) {
+        self.heard = self.heard.max(Some(sent));
+    }
+
+    /// How many objects the next question may bring besides.
+    pub(super) fn ahead(&mut self) -> u32 {
+        self.ahead = (self.ahead * 2).clamp(AHEAD_FIRST, AHEAD_MAX);
+        self.ahead
+    }
+}
+
+impl Groups {
+    /// The bytes of all changes that are not decided.
+    pub(super) fn bytes(&self) -> usize {
+        self.open_bytes + self.sent_bytes
+    }
+
+    pub(super) fn is_performing(&self) -> bool {
+        let mut sent = self.sent.iter();
+        sent.any(|(_, sent)| matches!(sent, Sent::Asked(..)))
+    }
+
+    /// The number that the group will have, or had, with the last change in it.
+    pub(super) fn last(&self) -> u64 {
+        self.sequence + u64::from(!self.open.is_empty())
+    }
+
+    pub(super) fn decided(&self) -> u64 {
+        self.decided
+    }
+}
+
+fn bytes_of(operations: &[Operation]) -> usize {
+    let data = operations.iter().map(|one| one.change.data_bytes());
+    data.sum::<usize>() + operations.len() * OPERATION_BYTES
+}
+
+impl Client {
+    /// When time alone makes a difference next.
+    pub fn wakes_at(&self) -> Option<Moment> {
+        let gathered = self.groups.since.map(|since| Moment(since.0 + GATHER_MS));
+        let gathered = gathered.filter(|_| self.connection.is_up());
+        let ping = self.connection.is_up().then(|| self.pings_at());
+        let relied = self
+            .connection
+            .relies
+            .then(|| self.relies_until())
+            .flatten();
+        gathered.into_iter().chain(ping).chain(relied).min()
+    }
+
+    /// Whether the server surely still keeps for this client what it has leases on.
+    pub(super) fn may_rely(&self) -> bool {
+        self.relies_until().is_some_and(|until| self.now < until)
+    }
+
+    fn relies_until(&self) -> Option<Moment> {
+        let heard = self.connection.heard?;
+        // Less by a quarter, since two clocks do not run alike, and the kernel has to forget by then.
+        let for_ms = self.welcome.as_ref()?.lease_ms / 4 * 3;
+        Some(Moment(heard.0 + for_ms))
+    }
+
+    fn pings_at(&self) -> Moment {
+        let every_ms = self.welcome.as_ref().map_or(0, |welcome| welcome.lease_ms) / 4;
+        let last = self.connection.pinged.max(self.connection.heard);
+        Moment(last.map_or(0, |last| last.0 + every_ms))
+    }
+
+    pub(super) fn tick(&mut self, effects: &mut Vec<Effect>) {
+        let relies = self.may_rely();
+        if std::mem::replace(&mut self.connection.relies, relies) && !relies {
+            effects.push(Effect::Suspend);
+        }
+        if !self.connection.is_up() {
+            return;
+        }
+        if self.connection.resends && self.invalidating.is_empty() {
+            self.connection.resends = false;
+            effects.push(Effect::Send(ToServer::Resent));
+        }
+        self.forget_candidates(effects);
+        let is_due = |since: Moment| self.now.0 >= since.0 + GATHER_MS;
+        if self.groups.since.is_some_and(is_due) || self.groups.open_bytes >= GROUP_BYTES {
+            self.cut_group(effects);
+        }
+        if self.now >= self.pings_at() {
+            self.connection.pinged = Some(self.now);
+            effects.push(Effect::Send(ToServer::Ping {
+                number: self.now.0,
+                decided: self.groups.decided,
+            }));
+        }
+    }
+
+    /// The client's tree has this change; the server is to have it, too.
+    pub(super) fn changed(&mut self, operation: Operation, effects: &mut Vec<Effect>) {
+        let bytes = bytes_of(std::slice::from_ref(&operation));
+        if self.groups.open_bytes + bytes > MESSAGE_BYTES_MAX / 2 {
+            self.cut_group(effects);
+        }
+        self.groups.open.push(operation);
+        self.groups.open_bytes += bytes;
+        self.groups.since.get_or_insert(self.now);
+    }
+
+    /// Closes the group of what was changed so far, and sends it.
+    pub(super) fn cut_group(&mut self, effects: &mut Vec<Effect>) {
+        if self.groups.open.is_empty() {
+            return;
+        }
+        let operations = std::mem::take(&mut self.groups.open);
+        self.groups.sent_bytes += std::mem::take(&mut self.groups.open_bytes);
+        self.groups.since = None;
+        self.send_later(Sent::Made(operations), effects);
+    }
+
+    /// Has the server perform a change, and returns the number of the verdict.
+    pub(super) fn perform(
+        &mut self,
+        token: Token,
+        operation: Operation,
+        effects: &mut Vec<Effect>,
+    ) -> u64 {
+        self.cut_group(effects);
+        self.groups.sent_bytes += bytes_of(std::slice::from_ref(&operation));
+        self.send_later(Sent::Asked(token, operation), effects)
+    }
+
+    fn send_later(&mut self, sent: Sent, effects: &mut Vec<Effect>) -> u64 {
+        self.groups.sequence += 1;
+        let sequence = self.groups.sequence;
+        if self.connection.is_up() {
+            effects.push(Effect::Send(message(sequence, &sent)));
+        }
+        self.groups.sent.push_back((sequence, sent));
+        sequence
+    }
+
+    pub(super) fn connected(&mut self, effects: &mut Vec<Effect>) {
+        self.connection.state = State::Introduced(self.now);
+        effects.push(Effect::Send(ToServer::Hello {
+            protocol: PROTOCOL,
+            client: self.key,
+            prefix: self.welcome.as_ref().map(|welcome| welcome.prefix),
+            decided: self.groups.decided,
+        }));
+    }
+
+    pub(super) fn cut(&mut self) {
+        self.connection.state = State::Cut;
+        // Whoever still needs the answers asks again.
+        self.asked.clear();
+        self.fetching.clear();
+        self.coming.clear();
+    }
+
+    pub(super) fn welcomed(&mut self, welcome: Welcome, effects: &mut Vec<Effect>) {
+        let State::Introduced(since) = self.connection.state else {
+            return;
+        };
+        self.connection.state = State::Up;
+        self.connection.heard(since);
+        let was_known = self.welcome.is_some();
+        let Welcome {
+            is_known,
+            has_leases,
+            received,
+            ..
+        } = welcome;
+        self.tree.set_limits(welcome.limits);
+        self.welcome = Some(welcome);
+        if was_known && !is_known {
+            self.begin_anew(effects);
+        } else if was_known {
+            for (sequence, sent) in &self.groups.sent {
+                if *sequence > received {
+                    effects.push(Effect::Send(message(*sequence, sent)));
+                }
+            }
+            if !has_leases {
+                self.cut_group(effects);
+                self.forget_leases(effects);
+            }
+            self.connection.resends = true;
+        }
+        self.go_on_all(effects);
+    }
+
+    /// The server has forgotten this client: nothing is undecided any more, and nothing is known.
+    fn begin_anew(&mut self, effects: &mut Vec<Effect>) {
+        let mut lost = Vec::new();
+        for (_, sent) in std::mem::take(&mut self.groups.sent) {
+            match sent {
+                Sent::Made(operations) => lost.extend(operations),
+                Sent::Asked(token, _) => {
+                    self.parked.remove(&token);
+                    effects.push(Effect::Answer(token, Err(Errno::IO)));
+                }
+            }
+        }
+        lost.append(&mut self.groups.open);
+        self.groups = Groups::default();
+        if !lost.is_empty() {
+            self.lose(lost, Lost::Expired, effects);
+        }
+        self.next_object = 1;
+        self.forget_leases(effects);
+    }
+
+    /// A call that waits for changes to be durable learns that some never will be; if none waits, the next one.
+    fn lose(&mut self, operations: Vec<Operation>, why: Lost, effects: &mut Vec<Effect>) {
+        effects.push(Effect::Lost(operations, why));
+        let syncs = |(token, parked): (&Token, &Parked)| {
+            matches!(parked.request, Request::Sync).then_some(*token)
+        };
+        let syncs: Vec<_> = self.parked.iter().filter_map(syncs).collect();
+        self.has_lost |= syncs.is_empty();
+        for token in syncs {
+            self.parked.remove(&token);
+            effects.push(Effect::Answer(token, Err(Errno::IO)));
+        }
+    }
+
+    /// Nothing that is known may be relied on any more.
+    fn forget_leases(&mut self, effects: &mut Vec<Effect>) {
+        // There is nothing to give back any more.
+        for (_, to) in self.invalidating.values_mut() {
+            *to = None;
+        }
+        self.recalled.clear();
+        let mut known: Vec<_> = self.tree.ids().collect();
+        known.sort();
+        for object in known {
+            self.tree.forget(object);
+            if self.stored.remove(&object).is_some() {
+                effects.push(Effect::Discard(object));
+            }
+            if self.leases.remove(&object) >= Some(Mode::Read) {
+                let number = self.request();
+                self.invalidating.insert(number, (object, None));
+                effects.push(Effect::Invalidate(number, object));
+            }
+        }
+    }
+
+    pub(super) fn decided(&mut self, upto: u64, effects: &mut Vec<Effect>) {
+        let is_decided = |(sequence, _): &(u64, Sent)| *sequence <= upto;
+        while self.groups.sent.front().is_some_and(is_decided) {
+            if let Some((_, sent)) = self.groups.sent.pop_front() {
+                self.verdict(sent, None, effects);
+            }
+        }
+        self.groups.decided = self.groups.decided.max(upto);
+        let decided = self.groups.decided;
+        let waits = |(token, parked): (&Token, &Parked)| {
+            let is_decided = parked.until.is_some_and(|until| until <= decided);
+            is_decided.then_some(*token)
+        };
+        let done: Vec<_> = self.parked.iter().filter_map(waits).collect();
+        for token in done {
+            self.parked.remove(&token);
+            effects.push(Effect::Answer(token, Ok(Response::Done)));
+        }
+        self.give_back(effects);
+        self.go_on_all(effects);
+    }
+
+    pub(super) fn refused(&mut self, sequence: u64, errno: Errno, effects: &mut Vec<Effect>) {
+        let at = self
+            .groups
+            .sent
+            .iter()
+            .position(|(sent, _)| *sent == sequence);
+        if let Some((_, sent)) = at.and_then(|at| self.groups.sent.remove(at)) {
+            self.verdict(sent, Some(errno), effects);
+        }
+    }
+
+    fn verdict(&mut self, sent: Sent, refused: Option<Errno>, effects: &mut Vec<Effect>) {
+        match (sent, refused) {
+            (Sent::Made(operations), None) => self.groups.sent_bytes -= bytes_of(&operations),
+            (Sent::Made(operations), Some(errno)) => {
+                self.groups.sent_bytes -= bytes_of(&operations);
+                self.lose(operations, Lost::Refused(errno), effects);
+                // The tree has them.
+                self.forget_leases(effects);
+            }
+            (Sent::Asked(token, operation), refused) => {
+                self.groups.sent_bytes -= bytes_of(std::slice::from_ref(&operation));
+                let answer = match refused {
+                    Some(errno) => Err(errno),
+                    None => self.made_by_server(&operation),
+                };
+                if self.parked.remove(&token).is_some() {
+                    effects.push(Effect::Answer(token, answer));
+                }
+            }
+        }
+    }
+
+    /// The server has performed what this client then does, too.
+    fn made_by_server(&mut self, operation: &Operation) -> Result<Response, Errno> {
+        match self.tree.apply(operation) {
+            Ok(()) | Err(Refusal::Unknown(_)) => Ok(Response::Done),
+            // It holds the leases on all that is changed, so nobody else came between.
+            Err(_) => Err(Errno::IO),
+        }
+    }
+}
+
+fn message(sequence: u64, sent: &Sent) -> ToServer {
+    match sent {
+        Sent::Made(operations) => ToServer::Group {
+            sequence,
+            operations: operations.clone(),
+        },
+        Sent::Asked(_, operation) => ToServer::Perform {
+            sequence,
+            operation: operation.clone(),
+        },
+    }
+}

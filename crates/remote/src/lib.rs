@@ -1,0 +1,31 @@
+//! A far directory with one copy's truth, without a disk or a connection: pure state machines.
+//!
+//! A [`server::Server`] serves one directory, the **export**, to any number of [`client::Client`]s. Programs at a client
+//! see at every moment what one copy of the export would show them, as do programs at all others. Yet
+//! most calls send no message, for what nobody else relies on, a client may change as if it were its own
+//! ("Speculative Execution in a Distributed File System", sections 4 and 5, is where this began: there each call was
+//! guessed and checked; here a lease makes the guess certain).
+//!
+//! * [`object`]: what an export holds. [`operation`]: changes. [`tree`]: what changes make of objects, the same code at
+//!   both ends.
+//! * [`lease`]: who may rely on what.
+//! * [`frame`]: what goes over a connection.
+//!
+//! # What is promised
+//!
+//! 1. A call at any client has the outcome that it would have on one copy, at a moment between its start and its end.
+//! 2. What is synced is durable at the server.
+//! 3. What one client has seen of another's changes is durable at the server.
+//! 4. A group of changes is made once, as a whole or not at all, however often it is sent.
+//! 5. Changes that are not synced can be lost with their client, as on a local disk. No other client has seen them.
+#![forbid(unsafe_code)]
+
+pub mod client;
+pub mod errno;
+pub mod frame;
+pub mod lease;
+pub mod object;
+pub mod operation;
+pub mod ranges;
+pub mod server;
+pub mod tree;

@@ -1,0 +1,314 @@
+//! The server of an export, as a pure state machine: told what came and what the disk has done, it says what to
+//! send and what to put on disk.
+//!
+//! The tree is ahead of the disk. A group is checked and applied to the tree when it comes, goes into the log as one
+//! record, and is decided once the record is durable. Then the shell makes the changes in the directory. A lease
+//! leaves a client when the changes that it made under the lease are in the directory. So what one client shows,
+//! no crash of the server takes back from another.
+
+mod asks;
+mod clients;
+mod events;
+mod groups;
+
+use std::collections::VecDeque;
+
+use crate::errno::Errno;
+use crate::frame::{DATA_BYTES_MAX, PROTOCOL, Reason, ToClient, ToServer};
+use crate::lease::{ClientId, Leases, Mode, Move};
+use crate::object::ObjectId;
+use crate::tree::Tree;
+use asks::Asks;
+use clients::Clients;
+pub use events::{Config, Effect, Event, Link, Loaded, Moment, Record};
+
+/// The server.
+#[derive(Debug)]
+pub struct Server {
+    config: Config,
+    tree: Tree,
+    leases: Leases,
+    clients: Clients,
+    asks: Asks,
+    /// The newest record, and up to where records are durable and made.
+    recorded: u64,
+    durable: u64,
+    applied: u64,
+    /// What waits until records are made.
+    later: VecDeque<(u64, Later)>,
+    now: Moment,
+}
+
+#[derive(Debug)]
+enum Later {
+    Lower(ClientId, ObjectId, Option<Mode>),
+    /// A client that is not known any more gives all back.
+    Expire(ClientId),
+    Fetch {
+        client: ClientId,
+        request: u64,
+        object: ObjectId,
+        offset: u64,
+        length: u32,
+    },
+}
+
+impl Server {
+    /// A server that starts with the log of an earlier one, or an empty one. All that the log says has been made in
+    /// the directory.
+    pub fn new(config: Config, log: impl IntoIterator<Item = Record>, now: Moment) -> Self {
+        Self {
+            config,
+            tree: Tree::new(config.limits),
+            leases: Leases::default(),
+            clients: Clients::recover(log, now, config.lease_ms),
+            asks: Asks::default(),
+            recorded: 0,
+            durable: 0,
+            applied: 0,
+            later: VecDeque::new(),
+            now,
+        }
+    }
+
+    /// What the server knows of the export.
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// Takes an event at a moment that is not before the last one's; appends what is to be done.
+    pub fn event(&mut self, now: Moment, event: Event, effects: &mut Vec<Effect>) {
+        self.now = self.now.max(now);
+        match event {
+            Event::Received(link, message) => self.receive(link, message, effects),
+            Event::Closed(link) => self.clients.closed(link),
+            Event::Loaded(object, outcome) => self.loaded(object, outcome, effects),
+            Event::Read {
+                client,
+                request,
+                object,
+                data,
+            } => {
+                let message = match data {
+                    Ok(data) => ToClient::Data { request, data },
+                    Err(errno) => failed(request, object, errno),
+                };
+                self.send(client, message, effects);
+            }
+            Event::Durable(upto) => self.durable(upto, effects),
+            Event::Applied(upto) => {
+                self.applied = self.applied.max(upto);
+                self.go_on(effects);
+            }
+            Event::Tick => {}
+        }
+        self.expire(effects);
+    }
+
+    /// When time alone makes a difference next.
+    pub fn wakes_at(&self) -> Option<Moment> {
+        let owing = self
+            .leases
+            .owing()
+            .filter_map(|client| self.clients.heard(client));
+        let expires = owing.map(|heard| Moment(heard.0 + self.config.lease_ms + 1));
+        expires.chain(self.clients.grace_ends()).min()
+    }
+
+    fn receive(&mut self, link: Link, message: ToServer, effects: &mut Vec<Effect>) {
+        if let ToServer::Hello {
+            protocol,
+            client,
+            prefix,
+            decided,
+        } = message
+        {
+            if protocol != PROTOCOL {
+                return part(link, Reason::Protocol(PROTOCOL), effects);
+            }
+            return self.hello(link, client, prefix, decided, effects);
+        }
+        let Some(client) = self.clients.heard_on(link, self.now) else {
+            return part(link, Reason::Breach, effects);
+        };
+        self.clients.queue(client, message);
+        self.take_messages(client, effects);
+    }
+
+    fn take_message(&mut self, client: ClientId, message: ToServer, effects: &mut Vec<Effect>) {
+        match message {
+            ToServer::Hello { .. } => {}
+            ToServer::Group {
+                sequence,
+                operations,
+            } => self.group(client, sequence, operations, effects),
+            ToServer::Perform {
+                sequence,
+                operation,
+            } => self.group(client, sequence, vec![operation], effects),
+            ToServer::Ask {
+                request,
+                wants,
+                ahead,
+            } => self.ask(client, request, wants, ahead, effects),
+            ToServer::Fetch {
+                request,
+                object,
+                offset,
+                length,
+            } => {
+                let later = Later::Fetch {
+                    client,
+                    request,
+                    object,
+                    offset,
+                    length: length.min(DATA_BYTES_MAX as u32),
+                };
+                // What another client wrote before its lease came here is made by then.
+                let upto = self.clients.last_record(client);
+                self.later(upto, later, effects);
+            }
+            ToServer::Lower { object, to } => {
+                let upto = self.clients.last_record(client);
+                self.later(upto, Later::Lower(client, object, Some(to)), effects);
+            }
+            ToServer::Forget(objects) => {
+                let upto = self.clients.last_record(client);
+                for object in objects {
+                    // Another could be on its way to the client as part of a listing.
+                    if self.has_no_name(object) {
+                        self.later(upto, Later::Lower(client, object, None), effects);
+                    }
+                }
+            }
+            ToServer::Resent => self.resent(client, effects),
+            ToServer::Ping { number, decided } => {
+                self.clients.has_verdicts(client, decided);
+                self.send(client, ToClient::Pong(number), effects);
+            }
+        }
+    }
+
+    fn record(&mut self, record: Record, effects: &mut Vec<Effect>) {
+        self.recorded += 1;
+        effects.push(Effect::Record(self.recorded, record));
+    }
+
+    fn durable(&mut self, upto: u64, effects: &mut Vec<Effect>) {
+        self.durable = self.durable.max(upto);
+        for (link, message) in self.clients.decide(self.durable) {
+            effects.push(Effect::Send(link, message));
+        }
+        self.welcome(effects);
+    }
+
+    /// Does something once all records up to `upto` are made.
+    fn later(&mut self, upto: u64, later: Later, effects: &mut Vec<Effect>) {
+        self.later.push_back((upto, later));
+        self.go_on(effects);
+    }
+
+    fn go_on(&mut self, effects: &mut Vec<Effect>) {
+        let mut moves = Vec::new();
+        let mut waiting = VecDeque::new();
+        for (upto, later) in std::mem::take(&mut self.later) {
+            if upto > self.applied {
+                waiting.push_back((upto, later));
+                continue;
+            }
+            match later {
+                Later::Lower(client, object, to) => {
+                    self.leases.lower(client, object, to, &mut moves);
+                    self.drop_unknown(object, effects);
+                }
+                Later::Expire(client) => {
+                    self.leases.expire(client, &mut moves);
+                    self.drop_all_unknown(effects);
+                }
+                Later::Fetch {
+                    client,
+                    request,
+                    object,
+                    offset,
+                    length,
+                } => {
+                    if self.leases.mode(client, object) >= Some(Mode::Read) {
+                        effects.push(Effect::Read {
+                            client,
+                            request,
+                            object,
+                            offset,
+                            length,
+                        });
+                    } else {
+                        self.send(client, failed(request, object, Errno::STALE), effects);
+                    }
+                }
+            }
+        }
+        self.later = waiting;
+        self.carry_out(moves, effects);
+    }
+
+    fn drop_all_unknown(&mut self, effects: &mut Vec<Effect>) {
+        let ids = self.tree.ids();
+        let mut nameless: Vec<_> = ids.filter(|id| self.has_no_name(*id)).collect();
+        nameless.sort();
+        for object in nameless {
+            self.drop_unknown(object, effects);
+        }
+    }
+
+    /// An object without a name lives as long as a client can name it.
+    fn drop_unknown(&mut self, object: ObjectId, effects: &mut Vec<Effect>) {
+        if !self.leases.is_known(object) && self.has_no_name(object) {
+            self.tree.forget(object);
+            effects.push(Effect::Drop(object));
+        }
+    }
+
+    fn has_no_name(&self, object: ObjectId) -> bool {
+        self.tree
+            .get(object)
+            .is_some_and(|object| object.attributes.links == 0)
+    }
+
+    fn carry_out(&mut self, moves: Vec<Move>, effects: &mut Vec<Effect>) {
+        for one in moves {
+            match one {
+                Move::Grant(ask) => self.grant(&ask, effects),
+                Move::Recall { client, object, to } => {
+                    self.send(client, ToClient::Recall { object, to }, effects);
+                }
+            }
+        }
+    }
+
+    fn send(&self, client: ClientId, message: ToClient, effects: &mut Vec<Effect>) {
+        // What a client without a connection does not get, it learns when it comes again.
+        if let Some(link) = self.clients.link(client) {
+            effects.push(Effect::Send(link, message));
+        }
+    }
+}
+
+impl Later {
+    fn client(&self) -> ClientId {
+        match self {
+            Self::Lower(client, ..) | Self::Expire(client) | Self::Fetch { client, .. } => *client,
+        }
+    }
+}
+
+fn part(link: Link, reason: Reason, effects: &mut Vec<Effect>) {
+    effects.push(Effect::Send(link, ToClient::Farewell(reason)));
+    effects.push(Effect::Close(link));
+}
+
+fn failed(request: u64, object: ObjectId, errno: Errno) -> ToClient {
+    ToClient::Failed {
+        request,
+        object,
+        errno,
+    }
+}

@@ -1,0 +1,314 @@
+//! What clients have asked for: the objects are loaded first, then the leases are got, then both are sent.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+
+use super::{Effect, Loaded, Server, failed};
+use crate::errno::Errno;
+use crate::frame::{Lease, State, ToClient, Want};
+use crate::lease::{Ask, ClientId, Mode};
+use crate::object::{Body, Object, ObjectId};
+use crate::tree::Tree;
+
+/// How many objects a client may want at once.
+const WANTS_MAX: usize = 1024;
+
+/// How many more it is given at most.
+const AHEAD_MAX: u32 = 10_000;
+
+/// About how many bytes of leases or names one message has; far below the limit of a message.
+const PART_BYTES: usize = 256 << 10;
+
+/// Every question that is not answered.
+#[derive(Debug, Default)]
+pub(super) struct Asks {
+    open: BTreeMap<(ClientId, u64), Open>,
+    /// What the shell was asked to load.
+    loading: HashSet<ObjectId>,
+    /// What could not be loaded for a change: the change is refused.
+    unreadable: HashSet<ObjectId>,
+}
+
+impl Asks {
+    pub(super) fn is_unreadable(&self, object: ObjectId) -> bool {
+        self.unreadable.contains(&object)
+    }
+}
+
+#[derive(Debug)]
+struct Open {
+    wants: Vec<Want>,
+    ahead: u32,
+    /// What has to be loaded first.
+    missing: BTreeSet<ObjectId>,
+    /// What would have been given besides, and cannot be loaded.
+    unreadable: HashSet<ObjectId>,
+    /// Whether it waits for its leases.
+    is_queued: bool,
+}
+
+impl Server {
+    pub(super) fn ask(
+        &mut self,
+        client: ClientId,
+        request: u64,
+        mut wants: Vec<Want>,
+        ahead: u32,
+        effects: &mut Vec<Effect>,
+    ) {
+        wants.sort_by_key(|want| want.object);
+        wants.dedup_by_key(|want| want.object);
+        wants.truncate(WANTS_MAX);
+        let open = Open {
+            wants,
+            ahead: ahead.min(AHEAD_MAX),
+            missing: BTreeSet::new(),
+            unreadable: HashSet::new(),
+            is_queued: false,
+        };
+        self.asks.open.insert((client, request), open);
+        self.prepare((client, request), effects);
+    }
+
+    /// Forgets what a client asked for.
+    pub(super) fn forget_asks(&mut self, client: ClientId, effects: &mut Vec<Effect>) {
+        let range = (client, 0)..=(client, u64::MAX);
+        let open: Vec<_> = self.asks.open.range(range).map(|(key, _)| *key).collect();
+        let mut moves = Vec::new();
+        for key in open {
+            self.asks.open.remove(&key);
+            self.leases.withdraw(key.0, key.1, &mut moves);
+        }
+        self.carry_out(moves, effects);
+    }
+
+    pub(super) fn prepare_all(&mut self, effects: &mut Vec<Effect>) {
+        let open: Vec<_> = self.asks.open.keys().copied().collect();
+        for key in open {
+            self.prepare(key, effects);
+        }
+    }
+
+    /// Has loaded what a question needs; when all is there, gets the leases.
+    fn prepare(&mut self, key: (ClientId, u64), effects: &mut Vec<Effect>) {
+        if self.clients.grace_ends().is_some() {
+            return;
+        }
+        let Some(open) = self.asks.open.get_mut(&key) else {
+            return;
+        };
+        if open.is_queued {
+            return;
+        }
+        open.missing = missing(&self.tree, open);
+        let missing = open.missing.clone();
+        if missing.is_empty() {
+            open.is_queued = true;
+            let wants = open.wants.iter().map(|want| (want.object, want.mode));
+            let ask = Ask {
+                client: key.0,
+                request: key.1,
+                wants: wants.collect(),
+            };
+            let mut moves = Vec::new();
+            self.leases.ask(ask, &mut moves);
+            self.carry_out(moves, effects);
+        }
+        for object in missing {
+            self.load(object, effects);
+        }
+    }
+
+    pub(super) fn load(&mut self, object: ObjectId, effects: &mut Vec<Effect>) {
+        if self.asks.loading.insert(object) {
+            effects.push(Effect::Load(object));
+        }
+    }
+
+    pub(super) fn loaded(
+        &mut self,
+        id: ObjectId,
+        outcome: Result<Loaded, Errno>,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.asks.loading.remove(&id);
+        let errno = outcome.as_ref().err().copied();
+        if let Ok(Loaded { object, parent }) = outcome
+            && self.tree.get(id).is_none()
+        {
+            if object.is_directory()
+                && let Some(parent) = parent
+            {
+                self.tree.learn_parent(id, parent);
+            }
+            self.tree.learn(id, object);
+        }
+        let ready = self.clients.loaded(id);
+        if errno.is_some() && !ready.is_empty() {
+            self.asks.unreadable.insert(id);
+        }
+        for client in ready {
+            self.take_messages(client, effects);
+        }
+        self.asks.unreadable.clear();
+        let waits =
+            |(key, open): (&(ClientId, u64), &Open)| open.missing.contains(&id).then_some(*key);
+        let waiting: Vec<_> = self.asks.open.iter().filter_map(waits).collect();
+        for key in waiting {
+            let Some(open) = self.asks.open.get_mut(&key) else {
+                continue;
+            };
+            if let Some(errno) = errno {
+                if open.wants.iter().any(|want| want.object == id) {
+                    self.asks.open.remove(&key);
+                    self.send(key.0, failed(key.1, id, errno), effects);
+                    continue;
+                }
+                open.unreadable.insert(id);
+            }
+            self.prepare(key, effects);
+        }
+    }
+
+    /// Tells a client of its leases.
+    pub(super) fn grant(&mut self, ask: &Ask, effects: &mut Vec<Effect>) {
+        let (client, request) = (ask.client, ask.request);
+        let Some(open) = self.asks.open.remove(&(client, request)) else {
+            return;
+        };
+        // What had no name left was dropped when the last client forgot it.
+        if let Some(gone) = open
+            .wants
+            .iter()
+            .find(|want| self.tree.get(want.object).is_none())
+        {
+            let message = failed(request, gone.object, Errno::STALE);
+            return self.send(client, message, effects);
+        }
+        let mut leases = Vec::new();
+        let mut bytes = 0;
+        let besides = below(&self.tree, &open);
+        let besides = besides.into_iter().filter_map(|object| {
+            let want = Want {
+                object,
+                mode: Mode::Read,
+                names: true,
+                kept: None,
+            };
+            let has = self.leases.mode(client, object) >= Some(Mode::Read);
+            (!has && self.leases.offer(client, object, Mode::Read)).then_some(want)
+        });
+        let besides: Vec<_> = besides.collect();
+        for want in open.wants.iter().chain(&besides) {
+            // Where nobody else relies on it, the client may as well change it.
+            self.leases.offer(client, want.object, Mode::Write);
+            let Some(object) = self.tree.get(want.object) else {
+                continue;
+            };
+            let is_kept = |part: fn(&crate::object::Versions) -> u64| {
+                want.kept
+                    .is_some_and(|kept| part(&kept) == part(&object.versions))
+            };
+            let names = want.names && object.is_directory();
+            if names && !is_kept(|versions| versions.content) {
+                self.send_names(client, want.object, object, effects);
+            }
+            let state = (want.kept != Some(object.versions)).then(|| State::of(object));
+            bytes += state.as_ref().map_or(8, State::bytes);
+            leases.push(Lease {
+                object: want.object,
+                mode: self.leases.mode(client, want.object).unwrap_or(want.mode),
+                parent: self.tree.parent(want.object),
+                names,
+                state,
+            });
+            if bytes > PART_BYTES {
+                self.send(
+                    client,
+                    ToClient::Leases(std::mem::take(&mut leases)),
+                    effects,
+                );
+                bytes = 0;
+            }
+        }
+        self.send(client, ToClient::Leases(leases), effects);
+        self.send(client, ToClient::Granted { request }, effects);
+    }
+
+    fn send_names(
+        &self,
+        client: ClientId,
+        directory: ObjectId,
+        object: &Object,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Body::Names(Some(all)) = &object.body else {
+            return;
+        };
+        let mut names = Vec::new();
+        let mut bytes = 0;
+        for (name, object) in all {
+            bytes += name.as_bytes().len() + 16;
+            names.push((name.clone(), *object));
+            if bytes > PART_BYTES {
+                let names = std::mem::take(&mut names);
+                self.send(client, ToClient::Names { directory, names }, effects);
+                bytes = 0;
+            }
+        }
+        self.send(client, ToClient::Names { directory, names }, effects);
+    }
+}
+
+/// What has to be loaded before a question can be answered.
+fn missing(tree: &Tree, open: &Open) -> BTreeSet<ObjectId> {
+    let wanted = open.wants.iter().map(|want| want.object);
+    wanted
+        .chain(below(tree, open))
+        .filter(|object| tree.get(*object).is_none() && !open.unreadable.contains(object))
+        .collect()
+}
+
+/// What is below the directories that a client wants the names of, the nearest first, as far as it is known and no
+/// more than the client would take.
+fn below(tree: &Tree, open: &Open) -> Vec<ObjectId> {
+    let names = open.wants.iter().filter(|want| want.names);
+    let mut at: VecDeque<_> = names.map(|want| want.object).collect();
+    let mut found = Vec::new();
+    while let Some(directory) = at.pop_front() {
+        let Ok(names) = tree.names(directory) else {
+            continue;
+        };
+        for object in names.values() {
+            if found.len() >= open.ahead as usize {
+                return found;
+            }
+            found.push(*object);
+            at.push_back(*object);
+        }
+    }
+    found
+}
+
+impl State {
+    fn of(object: &Object) -> Self {
+        let target = match &object.body {
+            Body::Target(target) => Some(target.clone()),
+            _ => None,
+        };
+        Self {
+            attributes: object.attributes,
+            versions: object.versions,
+            extended: object.extended.clone(),
+            target,
+        }
+    }
+
+    /// About how long it is in a message.
+    fn bytes(&self) -> usize {
+        let extended = self.extended.iter();
+        let extended: usize = extended
+            .map(|(name, value)| name.as_bytes().len() + value.len() + 4)
+            .sum();
+        100 + extended + self.target.as_ref().map_or(0, Vec::len)
+    }
+}

@@ -1,0 +1,123 @@
+//! What a server is told, and what it answers with.
+
+use serde::{Deserialize, Serialize};
+
+use crate::errno::Errno;
+use crate::frame::{ClientKey, ToClient, ToServer};
+use crate::lease::ClientId;
+use crate::object::{Object, ObjectId, Prefix};
+use crate::operation::Operation;
+use crate::tree::Limits;
+
+/// A connection, numbered by the shell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Link(pub u64);
+
+/// A moment by a clock that only goes forward, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Moment(pub u64);
+
+/// What a server is told when it starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Config {
+    /// The directory that it serves.
+    pub root: ObjectId,
+    /// For how long a client that is not heard of keeps its leases, in milliseconds.
+    pub lease_ms: u64,
+    /// What the file system bears.
+    pub limits: Limits,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A message came.
+    Received(Link, ToServer),
+    /// A connection is gone.
+    Closed(Link),
+    /// The disk was asked what an object is ([`Effect::Load`]).
+    Loaded(ObjectId, Result<Loaded, Errno>),
+    /// Bytes of a file were read ([`Effect::Read`]).
+    Read {
+        /// As in the effect.
+        client: ClientId,
+        /// As in the effect.
+        request: u64,
+        /// Which file.
+        object: ObjectId,
+        /// The bytes.
+        data: Result<Vec<u8>, Errno>,
+    },
+    /// All records up to this one are durable.
+    Durable(u64),
+    /// All records up to this one have been made in the directory.
+    Applied(u64),
+    /// Time has passed.
+    Tick,
+}
+
+/// What is to be done, in this order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Send a message.
+    Send(Link, ToClient),
+    /// Close a connection when all that was sent has left.
+    Close(Link),
+    /// Find out what an object is.
+    Load(ObjectId),
+    /// Read bytes of a file.
+    Read {
+        /// For whom.
+        client: ClientId,
+        /// The client's number of the question.
+        request: u64,
+        /// Which file.
+        object: ObjectId,
+        /// The first byte.
+        offset: u64,
+        /// How many.
+        length: u32,
+    },
+    /// Append a record with this number to the log, make it durable, and then make in the directory what it says.
+    Record(u64, Record),
+    /// No client can name this object any more, and it has no name either.
+    Drop(ObjectId),
+}
+
+/// What the log holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Record {
+    /// A client came.
+    Came(ClientKey, Prefix),
+    /// A client is not known any more.
+    Gone(ClientKey),
+    /// A group was made.
+    Made {
+        /// Whose.
+        client: ClientKey,
+        /// Its number.
+        sequence: u64,
+        /// What it changes.
+        operations: Vec<Operation>,
+    },
+    /// A group was refused.
+    Refused {
+        /// Whose.
+        client: ClientKey,
+        /// Its number.
+        sequence: u64,
+        /// Which operation was in the way.
+        index: u32,
+        /// Why.
+        errno: Errno,
+    },
+}
+
+/// What the disk has of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loaded {
+    /// The object, with all that is in it.
+    pub object: Object,
+    /// The directory that it is in, if it is one and not the root.
+    pub parent: Option<ObjectId>,
+}

@@ -1,0 +1,145 @@
+//! Changes that clients have made or want to be made: checked, made in the tree, and recorded.
+
+use std::collections::BTreeSet;
+
+use super::{Effect, Reason, Record, Server, part};
+use crate::errno::Errno;
+use crate::frame::ToServer;
+use crate::lease::{ClientId, Mode};
+use crate::object::ObjectId;
+use crate::operation::{Change, Operation};
+use crate::tree::Refusal;
+
+impl Server {
+    /// Takes what a client has sent, in its order, until something has to be loaded first.
+    pub(super) fn take_messages(&mut self, client: ClientId, effects: &mut Vec<Effect>) {
+        while let Some(message) = self.clients.next_message(client) {
+            let missing = self.missing_for(&message);
+            if missing.is_empty() {
+                self.take_message(client, message, effects);
+                continue;
+            }
+            self.clients.wait_for(client, message, missing.clone());
+            for object in missing {
+                self.load(object, effects);
+            }
+        }
+    }
+
+    /// What the changes of a message are about and is not known: after a restart, that is all.
+    fn missing_for(&self, message: &ToServer) -> BTreeSet<ObjectId> {
+        let operations = match message {
+            ToServer::Group { operations, .. } => &operations[..],
+            ToServer::Perform { operation, .. } => std::slice::from_ref(operation),
+            _ => &[],
+        };
+        let mut missing = BTreeSet::new();
+        let mut made = BTreeSet::new();
+        for operation in operations {
+            let touched = operation.change.touches().into_iter();
+            missing.extend(touched.filter(|id| self.tree.get(*id).is_none() && !made.contains(id)));
+            made.extend(operation.change.makes());
+            if let Change::Rename { to, .. } = &operation.change {
+                missing.extend(
+                    self.unknown_above(to.parent)
+                        .filter(|id| !made.contains(id)),
+                );
+            }
+        }
+        missing.retain(|object| !self.asks.is_unreadable(*object));
+        missing
+    }
+
+    /// The nearest directory at or above this one of which it is not known where it is: a directory that moves may
+    /// not come below itself.
+    fn unknown_above(&self, directory: ObjectId) -> impl Iterator<Item = ObjectId> {
+        let mut at = directory;
+        // A walk of more steps than there are objects would go in a circle.
+        for _ in 0..=self.tree.len() {
+            match self.tree.parent(at) {
+                Some(parent) => at = parent,
+                None => break,
+            }
+        }
+        let is_known = at == self.config.root || self.tree.get(at).is_some();
+        (!is_known).then_some(at).into_iter()
+    }
+
+    /// Applies a group to the tree, or refuses it, and records which.
+    pub(super) fn group(
+        &mut self,
+        client: ClientId,
+        sequence: u64,
+        operations: Vec<Operation>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let received = self.clients.received(client);
+        // It came by the connection before, too.
+        if sequence <= received {
+            return;
+        }
+        if sequence != received + 1 {
+            if let Some(link) = self.clients.link(client) {
+                part(link, Reason::Breach, effects);
+            }
+            return;
+        }
+        let Some(key) = self.clients.key(client) else {
+            return;
+        };
+        let outcome = match self.may_make(client, &operations) {
+            Ok(()) => self.tree.apply_all(&operations),
+            Err(refused) => Err(refused),
+        };
+        let record = match outcome {
+            Ok(()) => {
+                for object in operations.iter().filter_map(|one| one.change.makes()) {
+                    self.leases.made(client, object);
+                }
+                Record::Made {
+                    client: key,
+                    sequence,
+                    operations,
+                }
+            }
+            Err((index, refusal)) => Record::Refused {
+                client: key,
+                sequence,
+                index: u32::try_from(index).unwrap_or(u32::MAX),
+                errno: errno_of(refusal),
+            },
+        };
+        self.clients
+            .received_group(client, &record, self.recorded + 1);
+        self.record(record, effects);
+    }
+
+    /// A client changes what it has leases on, and makes objects of its own alone.
+    fn may_make(&self, client: ClientId, operations: &[Operation]) -> Result<(), (usize, Refusal)> {
+        let is_resent = self.clients.is_resending(client);
+        let mut made = Vec::new();
+        for (index, operation) in operations.iter().enumerate() {
+            for object in operation.change.touches() {
+                let mode = self.leases.mode(client, object);
+                if !is_resent && mode != Some(Mode::Write) && !made.contains(&object) {
+                    return Err((index, Refusal::Errno(Errno::STALE)));
+                }
+            }
+            if let Some(object) = operation.change.makes() {
+                if object.maker() != self.clients.prefix(client) {
+                    return Err((index, Refusal::Mistaken(object)));
+                }
+                made.push(object);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A client that holds the leases and knows the objects is refused nothing but what fails anywhere.
+fn errno_of(refusal: Refusal) -> Errno {
+    match refusal {
+        Refusal::Errno(errno) => errno,
+        Refusal::Unknown(_) | Refusal::Mistaken(_) => Errno::STALE,
+    }
+}

@@ -1,0 +1,329 @@
+//! The oracle: one tree, and one log of what was done to it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use surmise_lower::{FileKind, Timestamp};
+use surmise_remote::client::{Intent, Request, Response};
+use surmise_remote::errno::Errno;
+use surmise_remote::object::{Attributes, Body, Name, Names, Object, ObjectId, Versions};
+use surmise_remote::operation::{Change, Operation, Place};
+use surmise_remote::tree::{Limits, Refusal, Tree};
+
+/// What is there before anything is done, and its root.
+pub fn first_copy() -> (Copy, ObjectId) {
+    let root = ObjectId::found(2).expect("a number");
+    let attributes = |kind, links| Attributes {
+        kind,
+        permissions: 0o755,
+        links,
+        owner: 0,
+        group: 0,
+        size: 0,
+        device: 0,
+        accessed: Timestamp::default(),
+        modified: Timestamp::default(),
+        changed: Timestamp::default(),
+    };
+    let mut tree = Tree::new(Limits::default());
+    let mut names = Names::new();
+    for (number, name) in [(3, "a"), (4, "b")] {
+        let object = ObjectId::found(number).expect("a number");
+        let (kind, links) = if number == 3 {
+            (FileKind::Directory, 2)
+        } else {
+            (FileKind::Regular, 1)
+        };
+        tree.learn(
+            object,
+            Object::new(attributes(kind, links), Versions::default()),
+        );
+        if number == 3 {
+            tree.learn_names(object, Names::new()).expect("a directory");
+            tree.learn_parent(object, root);
+        }
+        names.insert(name.as_bytes().try_into().expect("a name"), object);
+    }
+    let mut directory = attributes(FileKind::Directory, 3);
+    directory.permissions = 0o2755;
+    tree.learn(root, Object::new(directory, Versions::default()));
+    tree.learn_names(root, names).expect("a directory");
+    let data = HashMap::from([(ObjectId::found(4).expect("a number"), Vec::new())]);
+    (Copy { tree, data }, root)
+}
+
+/// What one copy is after all that was done to it.
+#[derive(Clone)]
+pub struct Copy {
+    pub tree: Tree,
+    pub data: HashMap<ObjectId, Vec<u8>>,
+}
+
+impl Copy {
+    pub fn apply(&mut self, operation: &Operation) -> Result<(), Errno> {
+        self.tree.apply(operation).map_err(errno)?;
+        match &operation.change {
+            Change::Write {
+                object,
+                offset,
+                data,
+                ..
+            } => {
+                let bytes = self.data.entry(*object).or_default();
+                let offset = usize::try_from(*offset).expect("small");
+                if data.is_empty() {
+                    return Ok(());
+                }
+                if bytes.len() < offset + data.len() {
+                    bytes.resize(offset + data.len(), 0);
+                }
+                bytes[offset..offset + data.len()].copy_from_slice(data);
+            }
+            Change::Resize { object, size, .. } => {
+                let size = usize::try_from(*size).expect("small");
+                self.data.entry(*object).or_default().resize(size, 0);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub fn bytes(&self, object: ObjectId, offset: u64, length: u32) -> Vec<u8> {
+        let bytes = self.data.get(&object).map_or(&[][..], |bytes| bytes);
+        let start = usize::try_from(offset).expect("small").min(bytes.len());
+        let end = (start + length as usize).min(bytes.len());
+        bytes[start..end].to_vec()
+    }
+
+    fn led(&self, place: &Place) -> Result<Option<ObjectId>, Errno> {
+        let names = self.tree.names(place.parent).map_err(errno)?;
+        Ok(names.get(&place.name).copied())
+    }
+
+    /// The operation that a change comes to, if it gets that far.
+    pub fn resolve(&self, intent: &Intent, made: Option<ObjectId>) -> Result<Change, Errno> {
+        Ok(match intent.clone() {
+            Intent::Create { place, new } => Change::Create {
+                // Where it fails, any id will do.
+                object: made.unwrap_or(ObjectId::found(u64::MAX >> 1).expect("a number")),
+                place,
+                new,
+            },
+            Intent::Link { object, place } => Change::Link { object, place },
+            Intent::Remove { place, directory } => Change::Remove {
+                object: self.led(&place)?.ok_or(Errno::NOENT)?,
+                place,
+                directory,
+            },
+            Intent::Rename {
+                from,
+                to,
+                no_replace,
+                exchange,
+            } => self.resolve_rename(from, to, no_replace, exchange)?,
+            Intent::SetAttributes { object, set } => Change::SetAttributes { object, set },
+            Intent::Resize {
+                object,
+                size,
+                strip,
+            } => Change::Resize {
+                object,
+                size,
+                strip,
+            },
+            Intent::Write {
+                object,
+                offset,
+                data,
+                strip,
+            } => Change::Write {
+                object,
+                offset: match offset {
+                    Some(offset) => offset,
+                    None => self.tree.get(object).ok_or(Errno::STALE)?.attributes.size,
+                },
+                data,
+                strip,
+            },
+            Intent::SetExtended {
+                object,
+                name,
+                value,
+                create,
+                replace,
+            } => {
+                let known = self.tree.get(object).ok_or(Errno::STALE)?;
+                match known.extended.contains_key(&name) {
+                    true if create => return Err(Errno::EXIST),
+                    false if replace => return Err(Errno::NODATA),
+                    _ => {}
+                }
+                Change::SetExtended {
+                    object,
+                    name,
+                    value,
+                }
+            }
+        })
+    }
+
+    fn resolve_rename(
+        &self,
+        from: Place,
+        to: Place,
+        no_replace: bool,
+        exchange: bool,
+    ) -> Result<Change, Errno> {
+        let (led, replaced) = (self.led(&from)?, self.led(&to)?);
+        let object = led.ok_or(Errno::NOENT)?;
+        if no_replace && replaced.is_some() {
+            return Err(Errno::EXIST);
+        }
+        if exchange && replaced.is_none() {
+            return Err(Errno::NOENT);
+        }
+        Ok(Change::Rename {
+            from,
+            object,
+            to,
+            replaced,
+            exchange,
+        })
+    }
+
+    /// What a call that changes nothing is answered.
+    pub fn answer(&self, request: &Request) -> Result<Response, Errno> {
+        let known = |object: &ObjectId| self.tree.get(*object).ok_or(Errno::STALE);
+        Ok(match request {
+            Request::Lookup(parent, name) => {
+                let led = self.tree.names(*parent).map_err(errno)?.get(name);
+                let entry = led.map(|object| {
+                    let known = self.tree.get(*object).expect("names lead to objects");
+                    (*object, known.attributes)
+                });
+                Response::Entry(entry)
+            }
+            Request::Attributes(object) => Response::Object(*object, known(object)?.attributes),
+            Request::Names(directory) => {
+                Response::Names(self.tree.names(*directory).map_err(errno)?.clone())
+            }
+            Request::Target(object) => match &known(object)?.body {
+                Body::Target(target) => Response::Target(target.clone()),
+                _ => return Err(Errno::INVAL),
+            },
+            Request::Extended(object) => Response::Extended(known(object)?.extended.clone()),
+            Request::Read {
+                object,
+                offset,
+                length,
+            } => {
+                if known(object)?.attributes.kind != FileKind::Regular {
+                    return Err(Errno::INVAL);
+                }
+                let length = self.bytes(*object, *offset, *length).len();
+                Response::Stored(u32::try_from(length).expect("small"))
+            }
+            Request::Sync => Response::Done,
+            Request::Change(_) => unreachable!("a change"),
+        })
+    }
+
+    /// All that programs can find from the root.
+    pub fn picture(&self, root: ObjectId) -> BTreeMap<Vec<Name>, String> {
+        let mut picture = BTreeMap::new();
+        let mut at = vec![(Vec::new(), root)];
+        while let Some((path, object)) = at.pop() {
+            let known = self.tree.get(object).expect("names lead to objects");
+            let body = match &known.body {
+                Body::Data => format!(
+                    "{:?}",
+                    self.data.get(&object).filter(|data| !data.is_empty())
+                ),
+                Body::Names(_) => String::new(),
+                other => format!("{other:?}"),
+            };
+            let text = format!("{:?} {:?} {body}", known.attributes, known.extended);
+            if let Ok(names) = self.tree.names(object) {
+                for (name, below) in names {
+                    let path: Vec<_> = path.iter().chain([name]).cloned().collect();
+                    at.push((path, *below));
+                }
+            }
+            picture.insert(path, text);
+        }
+        picture
+    }
+}
+
+fn errno(refusal: Refusal) -> Errno {
+    match refusal {
+        Refusal::Errno(errno) => errno,
+        _ => Errno::STALE,
+    }
+}
+
+/// What was done, by whom, in the order in which it was done.
+pub struct Truth {
+    first: Copy,
+    /// The session of the client that did it, and which of its changes it is.
+    log: Vec<(u64, Operation)>,
+    pub now: Copy,
+}
+
+impl Truth {
+    pub fn new(first: Copy) -> Self {
+        Self {
+            now: first.clone(),
+            first,
+            log: Vec::new(),
+        }
+    }
+
+    /// What the change of a client comes to, which is then done.
+    pub fn change(
+        &mut self,
+        session: u64,
+        intent: &Intent,
+        made: Option<ObjectId>,
+        at: Timestamp,
+    ) -> Result<(), Errno> {
+        let change = self.now.resolve(intent, made)?;
+        self.done(session, Operation { at, change })
+    }
+
+    pub fn done(&mut self, session: u64, operation: Operation) -> Result<(), Errno> {
+        self.now.apply(&operation)?;
+        self.log.push((session, operation));
+        Ok(())
+    }
+
+    /// How many changes a client has made.
+    pub fn count(&self, session: u64) -> usize {
+        self.log.iter().filter(|(one, _)| *one == session).count()
+    }
+
+    /// A client's changes, in their order.
+    pub fn done_by(&self, session: u64) -> Vec<Operation> {
+        let log = self.log.iter().filter(|(one, _)| *one == session);
+        log.map(|(_, operation)| operation.clone()).collect()
+    }
+
+    /// Of a client's changes only the first ones stay. Returns how many do not.
+    pub fn keep(&mut self, session: u64, first: usize) -> usize {
+        let before = self.log.len();
+        let mut seen = 0;
+        self.log.retain(|(one, _)| {
+            seen += usize::from(*one == session);
+            *one != session || seen <= first
+        });
+        let lost = before - self.log.len();
+        if lost > 0 {
+            self.now = self.first.clone();
+            for (_, operation) in &self.log {
+                self.now.apply(operation).unwrap_or_else(|errno| {
+                    panic!("{operation:?} rests on what was lost: {errno}")
+                });
+            }
+        }
+        lost
+    }
+}

@@ -1,0 +1,477 @@
+//! Everything on one clock.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+
+use surmise_remote::client::{self, Lost, Request, Token};
+use surmise_remote::frame::{Decoder, ToClient, ToServer, encode};
+use surmise_remote::lease::ClientId;
+use surmise_remote::object::ObjectId;
+use surmise_remote::operation::Change;
+use surmise_remote::server::{self, Config, Link, Moment, Record, Server};
+use surmise_remote::tree::Limits;
+
+use crate::disk::Disk;
+use crate::machine::Machine;
+use crate::truth::{Truth, first_copy};
+
+const MACHINES: usize = 3;
+const CALLS_EACH: u32 = 60;
+pub const CALLS_AT_ONCE: usize = 3;
+const LEASE_MS: u64 = 400;
+
+/// A world in which so much happens has come to a standstill, going round and round.
+const EVENTS_MAX: u64 = 400_000;
+
+/// What goes wrong.
+#[derive(Clone, Copy, Default)]
+pub struct Faults {
+    pub cuts: bool,
+    pub server_crashes: bool,
+    pub client_crashes: bool,
+}
+
+/// What came of it.
+#[derive(Default)]
+pub struct Told {
+    pub calls: u64,
+    pub cached: u64,
+    pub lost: usize,
+}
+
+#[derive(Debug)]
+pub enum What {
+    ToServer(Link, ToServer),
+    ToClient(Link, ToClient),
+    ServerSees(Link),
+    Connect(usize),
+    Cut(usize),
+    Program(usize),
+    KernelForgets(usize, u64, u64, ObjectId),
+    Flush(u64),
+    Apply(u64),
+    Load(u64, ObjectId),
+    Read(u64, ClientId, u64, ObjectId, u64, u32),
+    ServerCrashes,
+    ServerStarts,
+    ClientCrashes(usize),
+    ServerTick(u64),
+    ClientTick(usize),
+}
+
+pub struct World {
+    pub random: fastrand::Rng,
+    pub now: u64,
+    pub order: u64,
+    pub events: BinaryHeap<Reverse<(u64, u64)>>,
+    pub whats: HashMap<u64, What>,
+    pub server: Option<Server>,
+    pub start: u64,
+    pub disk: Disk,
+    pub machines: Vec<Machine>,
+    pub links: Vec<Option<Link>>,
+    pub next_link: u64,
+    pub arrivals: HashMap<(Link, bool), u64>,
+    pub left: Vec<u32>,
+    pub next_token: u64,
+    pub next_session: u64,
+    /// Which client it was when a call began, and how many changes it had made.
+    pub made_before: BTreeMap<Token, (u64, usize)>,
+    /// How many changes each client that was given up has lost.
+    pub lost: HashMap<u64, usize>,
+    pub sessions: HashMap<surmise_remote::frame::ClientKey, u64>,
+    pub truth: Truth,
+    pub root: ObjectId,
+    pub faults: Faults,
+    pub told: Told,
+    pub is_traced: bool,
+}
+
+/// The seed that is to be printed.
+pub fn traced() -> Option<u64> {
+    let seed = std::env::var("SURMISE_SEED").ok()?;
+    Some(seed.parse().expect("SURMISE_SEED is a number"))
+}
+
+impl World {
+    pub fn new(seed: u64, faults: Faults) -> Self {
+        let (copy, root) = first_copy();
+        let mut world = Self {
+            random: fastrand::Rng::with_seed(seed),
+            now: 0,
+            order: 0,
+            events: BinaryHeap::new(),
+            whats: HashMap::new(),
+            server: None,
+            start: 0,
+            disk: Disk::new(copy.clone()),
+            machines: (0..MACHINES as u64)
+                .map(|one| Machine::new(one, root))
+                .collect(),
+            links: vec![None; MACHINES],
+            next_link: 0,
+            arrivals: HashMap::new(),
+            left: vec![CALLS_EACH; MACHINES],
+            next_token: 0,
+            next_session: MACHINES as u64,
+            made_before: BTreeMap::new(),
+            lost: HashMap::new(),
+            sessions: HashMap::new(),
+            truth: Truth::new(copy),
+            root,
+            faults,
+            told: Told::default(),
+            is_traced: traced().is_some(),
+        };
+        world.sessions = world
+            .machines
+            .iter()
+            .map(|one| (one.key, one.session))
+            .collect();
+        world.start_server(Vec::new());
+        for machine in 0..MACHINES {
+            world.at(0, What::Connect(machine));
+            world.at(1, What::Program(machine));
+        }
+        if faults.cuts {
+            for machine in 0..MACHINES {
+                for _ in 0..world.random.u32(0..3) {
+                    let after = world.random.u64(0..2_000);
+                    world.at(after, What::Cut(machine));
+                }
+            }
+        }
+        if faults.server_crashes {
+            for _ in 0..world.random.u32(1..3) {
+                let after = world.random.u64(0..2_000);
+                world.at(after, What::ServerCrashes);
+            }
+        }
+        if faults.client_crashes {
+            let after = world.random.u64(0..2_000);
+            let machine = world.random.usize(0..MACHINES);
+            world.at(after, What::ClientCrashes(machine));
+        }
+        world
+    }
+
+    pub fn run(mut self) -> Told {
+        let mut happened = 0;
+        while !self.is_over() {
+            let Reverse((at, order)) = self.events.pop().expect("clients ping for ever");
+            self.now = at;
+            let what = self.whats.remove(&order).expect("every event is kept");
+            if self.is_traced && !matches!(what, What::ClientTick(_) | What::ServerTick(_)) {
+                eprintln!("{at:>6} {what:?}");
+            }
+            self.happen(what);
+            happened += 1;
+            assert!(
+                happened < EVENTS_MAX,
+                "no progress: {:?}",
+                self.open_calls()
+            );
+        }
+        self.compare();
+        self.told
+    }
+
+    fn is_over(&self) -> bool {
+        let is_done = |(machine, left): (&Machine, &u32)| {
+            *left == 0 && machine.calls.is_empty() && machine.client.undecided() == 0
+        };
+        self.machines.iter().zip(&self.left).all(is_done)
+            && self.server.is_some()
+            && self.disk.is_settled()
+    }
+
+    fn open_calls(&self) -> Vec<(usize, Vec<Request>)> {
+        let open = |machine: &Machine| machine.calls.values().map(|call| call.0.clone()).collect();
+        self.machines.iter().map(open).enumerate().collect()
+    }
+
+    /// What the directory has at the end is what was done.
+    fn compare(&self) {
+        for (key, session) in &self.sessions {
+            let made = self.disk.made_by(*key);
+            let done = self.truth.done_by(*session);
+            assert_eq!(made, done, "client {session}");
+        }
+        let (ours, truth) = (
+            self.disk.directory.picture(self.root),
+            self.truth.now.picture(self.root),
+        );
+        assert_eq!(ours, truth);
+    }
+
+    pub fn at(&mut self, after: u64, what: What) {
+        self.order += 1;
+        self.events.push(Reverse((self.now + after, self.order)));
+        self.whats.insert(self.order, what);
+    }
+
+    fn soon(&mut self, what: What) {
+        let after = self.random.u64(0..8);
+        self.at(after, what);
+    }
+
+    fn happen(&mut self, what: What) {
+        match what {
+            What::ToServer(link, message) => {
+                if self.links.contains(&Some(link)) {
+                    self.tell_server(server::Event::Received(link, message));
+                }
+            }
+            What::ToClient(link, message) => {
+                if let Some(machine) = self.links.iter().position(|one| *one == Some(link)) {
+                    self.tell_client(machine, client::Event::Received(message));
+                }
+            }
+            What::ServerSees(link) => self.tell_server(server::Event::Closed(link)),
+            What::Connect(machine) => self.connect(machine),
+            What::Cut(machine) => self.cut(machine),
+            What::Program(machine) => self.program(machine),
+            What::KernelForgets(machine, session, number, object) => {
+                if self.machines[machine].session == session {
+                    self.machines[machine].forget(|cached| cached.object() == object);
+                    self.tell_client(machine, client::Event::Invalidated(number));
+                }
+            }
+            What::Flush(start) if start == self.start => {
+                let gone = self.disk.gone_when_flushed();
+                if let Some(last) = self.disk.flush() {
+                    for key in gone {
+                        self.settle(key);
+                    }
+                    self.tell_server(server::Event::Durable(last));
+                    self.soon(What::Apply(start));
+                }
+            }
+            What::Apply(start) if start == self.start => {
+                let last = self.disk.apply();
+                self.tell_server(server::Event::Applied(last));
+            }
+            What::Load(start, object) if start == self.start => {
+                let loaded = self.disk.load(object);
+                self.tell_server(server::Event::Loaded(object, loaded));
+            }
+            What::Read(start, client, request, object, offset, length) if start == self.start => {
+                let data = Ok(self.disk.directory.bytes(object, offset, length));
+                self.tell_server(server::Event::Read {
+                    client,
+                    request,
+                    object,
+                    data,
+                });
+            }
+            What::ServerCrashes => self.crash_server(),
+            What::ServerStarts => {
+                let log = self.disk.crash();
+                self.start_server(log);
+            }
+            What::ClientCrashes(machine) => self.crash_client(machine),
+            What::ServerTick(start) if start == self.start => {
+                self.tell_server(server::Event::Tick);
+            }
+            What::ClientTick(machine) => self.tell_client(machine, client::Event::Tick),
+            What::Flush(_)
+            | What::Apply(_)
+            | What::Load(..)
+            | What::Read(..)
+            | What::ServerTick(_) => {}
+        }
+    }
+
+    fn start_server(&mut self, log: Vec<Record>) {
+        let config = Config {
+            root: self.root,
+            lease_ms: LEASE_MS,
+            limits: Limits::default(),
+        };
+        self.start += 1;
+        self.server = Some(Server::new(config, log, Moment(self.now)));
+        self.tell_server(server::Event::Tick);
+    }
+
+    fn crash_server(&mut self) {
+        if self.server.take().is_none() {
+            return;
+        }
+        self.start += 1;
+        for machine in 0..MACHINES {
+            self.cut(machine);
+        }
+        let after = self.random.u64(0..300);
+        self.at(after, What::ServerStarts);
+    }
+
+    fn crash_client(&mut self, machine: usize) {
+        self.cut(machine);
+        let session = self.next_session;
+        self.next_session += 1;
+        self.machines[machine] = Machine::new(session, self.root);
+        self.sessions.insert(self.machines[machine].key, session);
+    }
+
+    fn connect(&mut self, machine: usize) {
+        if self.links[machine].is_some() {
+            return;
+        }
+        if self.server.is_none() {
+            return self.at(20, What::Connect(machine));
+        }
+        self.next_link += 1;
+        self.links[machine] = Some(Link(self.next_link));
+        self.tell_client(machine, client::Event::Connected);
+    }
+
+    fn cut(&mut self, machine: usize) {
+        if let Some(link) = self.links[machine].take() {
+            // The other side may take long to notice.
+            let after = self.random.u64(0..200);
+            self.at(after, What::ServerSees(link));
+            self.tell_client(machine, client::Event::Cut);
+            let after = self.random.u64(0..1_000);
+            self.at(after, What::Connect(machine));
+        }
+    }
+
+    /// Messages arrive in the order in which they were sent.
+    fn arrives(&mut self, link: Link, to_server: bool) -> u64 {
+        let earliest = self.now + self.random.u64(1..15);
+        let arrival = self.arrivals.entry((link, to_server)).or_default();
+        *arrival = earliest.max(*arrival);
+        *arrival - self.now
+    }
+
+    fn tell_server(&mut self, event: server::Event) {
+        let Some(server) = &mut self.server else {
+            return;
+        };
+        let mut effects = Vec::new();
+        server.event(Moment(self.now), event, &mut effects);
+        let wakes_at = server.wakes_at();
+        let start = self.start;
+        for effect in effects {
+            match effect {
+                server::Effect::Send(link, message) => {
+                    let message = over_the_wire(&message);
+                    let after = self.arrives(link, false);
+                    self.at(after, What::ToClient(link, message));
+                }
+                server::Effect::Close(link) => {
+                    if let Some(machine) = self.links.iter().position(|one| *one == Some(link)) {
+                        self.cut(machine);
+                    }
+                }
+                server::Effect::Load(object) => self.soon(What::Load(start, object)),
+                server::Effect::Read {
+                    client,
+                    request,
+                    object,
+                    offset,
+                    length,
+                } => self.soon(What::Read(start, client, request, object, offset, length)),
+                server::Effect::Record(number, record) => {
+                    self.disk.write(number, record);
+                    self.soon(What::Flush(start));
+                }
+                server::Effect::Drop(_) => {}
+            }
+        }
+        if let Some(at) = wakes_at {
+            let after = at.0.saturating_sub(self.now).max(1);
+            self.at(after, What::ServerTick(start));
+        }
+    }
+
+    pub fn tell_client(&mut self, machine: usize, event: client::Event) {
+        let mut effects = Vec::new();
+        let client = &mut self.machines[machine].client;
+        client.event(Moment(self.now), event, &mut effects);
+        let wakes_at = client.wakes_at();
+        for effect in effects {
+            self.client_effect(machine, effect);
+        }
+        if let Some(at) = wakes_at {
+            let after = at.0.saturating_sub(self.now).max(1);
+            self.at(after, What::ClientTick(machine));
+        }
+    }
+
+    fn client_effect(&mut self, machine: usize, effect: client::Effect) {
+        let session = self.machines[machine].session;
+        match effect {
+            client::Effect::Send(message) => {
+                if let Some(link) = self.links[machine] {
+                    let message = over_the_wire(&message);
+                    let after = self.arrives(link, true);
+                    self.at(after, What::ToServer(link, message));
+                }
+            }
+            client::Effect::Answer(token, answer) => self.answered(machine, token, answer),
+            client::Effect::Store {
+                object,
+                offset,
+                data,
+            } => {
+                let bytes = self.machines[machine].store.entry(object).or_default();
+                let offset = usize::try_from(offset).expect("small");
+                if bytes.len() < offset + data.len() {
+                    bytes.resize(offset + data.len(), 0);
+                }
+                bytes[offset..offset + data.len()].copy_from_slice(&data);
+            }
+            client::Effect::Resize(object, size) => {
+                let bytes = self.machines[machine].store.entry(object).or_default();
+                bytes.resize(usize::try_from(size).expect("small"), 0);
+            }
+            client::Effect::Discard(object) => {
+                self.machines[machine].store.remove(&object);
+            }
+            client::Effect::Invalidate(number, object) => {
+                self.soon(What::KernelForgets(machine, session, number, object));
+            }
+            client::Effect::Suspend => self.machines[machine].forget(|_| true),
+            client::Effect::Lost(operations, why) => {
+                assert_eq!(why, Lost::Expired, "{operations:?}");
+                self.told.lost += operations.len();
+            }
+        }
+    }
+
+    /// A server has forgotten a client for good: what it had not sent was never done.
+    fn settle(&mut self, key: surmise_remote::frame::ClientKey) {
+        let session = self.sessions[&key];
+        let made = self.disk.made_by(key);
+        let lost = self.truth.keep(session, made.len());
+        self.lost.insert(session, lost);
+        let done = self.truth.done_by(session);
+        // It was performed, and the client never heard of that.
+        for operation in made[done.len()..].iter().cloned() {
+            let said = format!("{operation:?}");
+            assert!(matches!(operation.change, Change::Rename { .. }), "{said}");
+            self.truth.done(session, operation).expect(&said);
+        }
+        if self.machines.iter().all(|machine| machine.key != key) {
+            self.told.lost += lost;
+        }
+        let fresh = self.next_session;
+        self.next_session += 1;
+        self.sessions.insert(key, fresh);
+        self.disk.begin_anew(key);
+        for machine in &mut self.machines {
+            if machine.key == key {
+                machine.session = fresh;
+            }
+        }
+    }
+}
+
+fn over_the_wire<M: serde::Serialize + serde::de::DeserializeOwned>(message: &M) -> M {
+    let mut bytes = Vec::new();
+    encode(message, &mut bytes).expect("no message is too long");
+    let mut decoder = Decoder::default();
+    decoder.feed(&bytes);
+    decoder.message().expect("it decodes").expect("it is whole")
+}
