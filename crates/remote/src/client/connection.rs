@@ -258,6 +258,13 @@ impl Client {
         if !lost.is_empty() {
             self.lose(lost, Lost::Expired, effects);
         }
+        // The verdicts that these wait for do not come.
+        let waits = |(token, parked): (&Token, &Parked)| parked.until.map(|_| *token);
+        let waiting: Vec<_> = self.parked.iter().filter_map(waits).collect();
+        for token in waiting {
+            self.parked.remove(&token);
+            effects.push(Effect::Answer(token, Err(Errno::IO)));
+        }
         self.next_object = 1;
         self.forget_leases(effects);
     }

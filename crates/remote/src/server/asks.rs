@@ -24,14 +24,6 @@ pub(super) struct Asks {
     open: BTreeMap<(ClientId, u64), Open>,
     /// What the shell was asked to load.
     loading: HashSet<ObjectId>,
-    /// What could not be loaded for a change: the change is refused.
-    unreadable: HashSet<ObjectId>,
-}
-
-impl Asks {
-    pub(super) fn is_unreadable(&self, object: ObjectId) -> bool {
-        self.unreadable.contains(&object)
-    }
 }
 
 #[derive(Debug)]
@@ -142,14 +134,9 @@ impl Server {
             }
             self.tree.learn(id, object);
         }
-        let ready = self.clients.loaded(id);
-        if errno.is_some() && !ready.is_empty() {
-            self.asks.unreadable.insert(id);
-        }
-        for client in ready {
+        for client in self.clients.loaded(id, errno.is_none()) {
             self.take_messages(client, effects);
         }
-        self.asks.unreadable.clear();
         let waits =
             |(key, open): (&(ClientId, u64), &Open)| open.missing.contains(&id).then_some(*key);
         let waiting: Vec<_> = self.asks.open.iter().filter_map(waits).collect();

@@ -18,6 +18,8 @@ pub(super) struct Clients {
     next_prefix: u32,
     /// Until then the clients of before the restart may come again; meanwhile nobody gets a lease.
     grace_ends: Option<Moment>,
+    /// Those that did not come are not known any more once this record is made.
+    grace_ends_with: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -42,8 +44,9 @@ struct Client {
     coming: Option<u64>,
     /// What it has sent and the server has not taken.
     inbox: VecDeque<ToServer>,
-    /// What has to be loaded before the first of these is taken.
+    /// What has to be loaded before the first of these is taken, and what of it could not be.
     missing: BTreeSet<ObjectId>,
+    unreadable: BTreeSet<ObjectId>,
 }
 
 impl Clients {
@@ -105,6 +108,7 @@ impl Clients {
             coming: None,
             inbox: VecDeque::new(),
             missing: BTreeSet::new(),
+            unreadable: BTreeSet::new(),
         };
         self.clients.insert(id, client);
         self.keys.insert(key, id);
@@ -206,12 +210,30 @@ impl Clients {
         }
     }
 
-    /// The clients of which messages can be taken again, since this object was loaded.
-    pub(super) fn loaded(&mut self, object: ObjectId) -> Vec<ClientId> {
+    /// A message was taken.
+    pub(super) fn taken(&mut self, client: ClientId) {
+        if let Some(client) = self.clients.get_mut(&client) {
+            client.unreadable.clear();
+        }
+    }
+
+    /// Whether the client's next message has to do without this object.
+    pub(super) fn is_unreadable(&self, client: ClientId, object: ObjectId) -> bool {
+        let client = self.clients.get(&client);
+        client.is_some_and(|client| client.unreadable.contains(&object))
+    }
+
+    /// The clients of which messages can be taken again, since this object was loaded, or cannot be.
+    pub(super) fn loaded(&mut self, object: ObjectId, is_there: bool) -> Vec<ClientId> {
         let mut ready = Vec::new();
         for (id, client) in &mut self.clients {
-            if client.missing.remove(&object) && client.missing.is_empty() {
-                ready.push(*id);
+            if client.missing.remove(&object) {
+                if !is_there {
+                    client.unreadable.insert(object);
+                }
+                if client.missing.is_empty() {
+                    ready.push(*id);
+                }
             }
         }
         ready
@@ -408,11 +430,17 @@ impl Server {
         if !late.is_empty() && self.now < ends {
             return;
         }
-        for client in late {
-            self.let_go(client, effects);
+        if !late.is_empty() {
+            for client in late {
+                self.let_go(client, effects);
+            }
+            self.clients.grace_ends_with = Some(self.recorded);
         }
-        self.clients.grace_ends = None;
-        self.prepare_all(effects);
+        // Until then a crash would make them known again.
+        if self.clients.grace_ends_with <= Some(self.applied) {
+            self.clients.grace_ends = None;
+            self.prepare_all(effects);
+        }
     }
 
     /// Knows a client no more. What it had not sent is lost, and nobody has seen it.

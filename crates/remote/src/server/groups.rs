@@ -14,9 +14,10 @@ impl Server {
     /// Takes what a client has sent, in its order, until something has to be loaded first.
     pub(super) fn take_messages(&mut self, client: ClientId, effects: &mut Vec<Effect>) {
         while let Some(message) = self.clients.next_message(client) {
-            let missing = self.missing_for(&message);
+            let missing = self.missing_for(client, &message);
             if missing.is_empty() {
                 self.take_message(client, message, effects);
+                self.clients.taken(client);
                 continue;
             }
             self.clients.wait_for(client, message, missing.clone());
@@ -27,7 +28,7 @@ impl Server {
     }
 
     /// What the changes of a message are about and is not known: after a restart, that is all.
-    fn missing_for(&self, message: &ToServer) -> BTreeSet<ObjectId> {
+    fn missing_for(&self, client: ClientId, message: &ToServer) -> BTreeSet<ObjectId> {
         let operations = match message {
             ToServer::Group { operations, .. } => &operations[..],
             ToServer::Perform { operation, .. } => std::slice::from_ref(operation),
@@ -46,7 +47,7 @@ impl Server {
                 );
             }
         }
-        missing.retain(|object| !self.asks.is_unreadable(*object));
+        missing.retain(|object| !self.clients.is_unreadable(client, *object));
         missing
     }
 
