@@ -53,8 +53,9 @@ pub enum Request {
     },
     /// A change.
     Change(Intent),
-    /// All that was changed so far is to be durable.
-    Sync,
+    /// All that was changed so far is to be durable. The call fails if more changes were lost than this many, which is what
+    /// [`Client::losses`] was when the caller opened its file.
+    Sync(u64),
 }
 
 impl Request {
@@ -68,7 +69,7 @@ impl Request {
             | Self::Extended(one)
             | Self::Read { object: one, .. } => *one == object,
             Self::Change(intent) => intent.names(object),
-            Self::Sync => false,
+            Self::Sync(_) => false,
         }
     }
 }
@@ -109,6 +110,8 @@ pub enum Event {
     Invalidated(u64),
     /// The kernel does not know an object any more.
     Forgotten(ObjectId),
+    /// The client is to end when all its changes are decided; then it says [`Effect::Left`].
+    Leave,
     /// Time has passed.
     Tick,
 }
@@ -133,11 +136,15 @@ pub enum Effect {
     Resize(ObjectId, u64),
     /// Keep nothing of a file.
     Discard(ObjectId),
-    /// Have the kernel forget what it knows of an object; say [`Event::Invalidated`] when it has.
+    /// Have the kernel forget what it knows of an object; say [`Event::Invalidated`] when it has. That must not wait for
+    /// any call which waits here: the kernel holds locks for those.
     Invalidate(u64, ObjectId),
+    /// All is decided, and the server knows the client no more.
+    Left,
     /// Have the kernel forget all that it knows: the server may let others change it from now on.
     Suspend,
-    /// These changes were not made, and will not be: the server has forgotten the client, or refused them.
+    /// Nobody knows whether these changes were made, and the client does not send them again: the server has forgotten the
+    /// client, or refused them.
     Lost(Vec<Operation>, Lost),
 }
 
@@ -164,20 +171,23 @@ pub struct Client {
     /// Names that came and whose lease has not come yet.
     coming: HashMap<ObjectId, Names>,
     parked: BTreeMap<Token, Parked>,
-    /// Open questions, by number, with the call that needs the answer.
-    asked: BTreeMap<u64, Token>,
+    /// Open questions, by number.
+    asked: BTreeMap<u64, Asked>,
     fetching: BTreeMap<u64, Fetching>,
-    /// What was recalled while the server performs a change, or the kernel forgets.
-    recalled: BTreeMap<ObjectId, Mode>,
-    /// What the kernel is to forget, and what of the lease then stays; `None` if it went by itself.
-    invalidating: BTreeMap<u64, (ObjectId, Option<Mode>)>,
-    /// Objects that the kernel has forgotten, and those of them that this client may be about to forget.
-    forgotten: HashSet<ObjectId>,
+    /// What was recalled and has not been looked at: the number of the recall, and what may stay of the lease.
+    recalled: BTreeMap<ObjectId, (u64, Mode)>,
+    /// What the kernel is to forget, and the recall that is then answered, if it was for one.
+    invalidating: BTreeMap<u64, (ObjectId, Option<(u64, Mode)>)>,
+    /// Objects that the kernel was told of and has not forgotten.
+    in_kernel: HashSet<ObjectId>,
+    /// Objects that this client may be able to forget.
     candidates: Vec<ObjectId>,
+    /// The client is to end.
+    leaves: bool,
     connection: connection::Connection,
     groups: Groups,
-    /// Changes were lost, and no call for them to be durable has been told so.
-    has_lost: bool,
+    /// How often changes were lost.
+    losses: u64,
     next_request: u64,
     next_object: u32,
     welcome: Option<Welcome>,
@@ -189,14 +199,24 @@ pub struct Client {
 struct Parked {
     request: Request,
     at: Timestamp,
+    /// What the server could not give it, and why.
+    failed: Option<(ObjectId, Errno)>,
     /// The group whose verdict it waits for.
     until: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Asked {
+    /// The call that needs the answer.
+    token: Token,
+    objects: Vec<ObjectId>,
 }
 
 #[derive(Debug)]
 struct Fetching {
     object: ObjectId,
     offset: u64,
+    length: u32,
     /// Of the file's content when it was asked for.
     version: u64,
 }
@@ -204,7 +224,7 @@ struct Fetching {
 /// Changes on their way.
 #[derive(Debug, Default)]
 struct Groups {
-    /// Not sent yet, since when.
+    /// Changes that have not been sent, their bytes, and when the first of them was made.
     open: Vec<Operation>,
     open_bytes: usize,
     since: Option<Moment>,
@@ -218,8 +238,12 @@ struct Groups {
 #[derive(Debug, Clone)]
 enum Sent {
     Made(Vec<Operation>),
-    /// The server tells the call whether it was made.
-    Asked(Token, Operation),
+    /// The server tells the call whether it was made. The tree has it then, too, unless the tree was forgotten meanwhile.
+    Asked {
+        token: Token,
+        operation: Operation,
+        is_tree_forgotten: bool,
+    },
 }
 
 /// How far a call gets.
@@ -251,11 +275,12 @@ impl Client {
             fetching: BTreeMap::new(),
             recalled: BTreeMap::new(),
             invalidating: BTreeMap::new(),
-            forgotten: HashSet::new(),
+            in_kernel: HashSet::new(),
             candidates: Vec::new(),
+            leaves: false,
             connection: connection::Connection::default(),
             groups: Groups::default(),
-            has_lost: false,
+            losses: 0,
             next_request: 1,
             next_object: 1,
             welcome: None,
@@ -269,6 +294,11 @@ impl Client {
         self.welcome.as_ref().map(|welcome| welcome.root)
     }
 
+    /// How often changes of this client were lost.
+    pub fn losses(&self) -> u64 {
+        self.losses
+    }
+
     /// How many groups are not decided, the one that is not sent included.
     pub fn undecided(&self) -> usize {
         self.groups.sent.len() + usize::from(!self.groups.open.is_empty())
@@ -279,11 +309,12 @@ impl Client {
         self.now = self.now.max(now);
         match event {
             Event::Called(token, request, at) => {
-                // Times that this client gives never go back.
+                // A clock that is set back does not set times back.
                 self.time = self.time.max(at);
                 let parked = Parked {
                     request,
                     at: self.time,
+                    failed: None,
                     until: None,
                 };
                 self.parked.insert(token, parked);
@@ -296,14 +327,15 @@ impl Client {
             Event::Received(message) => self.receive(message, effects),
             Event::Cut => self.cut(),
             Event::Invalidated(number) => {
-                if let Some((object, Some(to))) = self.invalidating.remove(&number) {
-                    self.lower(object, to, effects);
+                if let Some((object, Some(answer))) = self.invalidating.remove(&number) {
+                    self.lower(object, answer, effects);
                 }
             }
             Event::Forgotten(object) => {
-                self.forgotten.insert(object);
+                self.in_kernel.remove(&object);
                 self.candidates.push(object);
             }
+            Event::Leave => self.leaves = true,
             Event::Tick => {}
         }
         self.tick(effects);
@@ -331,12 +363,19 @@ impl Client {
                 if let Ok(Response::Entry(Some((object, _))) | Response::Object(object, _)) =
                     &answer
                 {
-                    self.forgotten.remove(object);
+                    self.in_kernel.insert(*object);
                 }
                 effects.push(Effect::Answer(token, answer));
                 return;
             }
-            Step::Wants(wants) => self.ask(token, wants, effects),
+            Step::Wants(wants) => {
+                let lacks = |object| wants.iter().any(|want| want.object == object);
+                if let Some((_, errno)) = parked.failed.filter(|(object, _)| lacks(*object)) {
+                    effects.push(Effect::Answer(token, Err(errno)));
+                    return;
+                }
+                self.ask(token, wants, effects);
+            }
             Step::Fetch(object, offset, length) => self.fetch(object, offset, length, effects),
             Step::Perform(operation) => {
                 let until = self.perform(token, operation, effects);
@@ -362,13 +401,14 @@ impl Client {
     }
 
     fn ask(&mut self, token: Token, wants: Vec<Want>, effects: &mut Vec<Effect>) {
-        if self.asked.values().any(|asker| *asker == token) || !self.connection.is_up() {
+        if self.asked.values().any(|asked| asked.token == token) || !self.connection.is_up() {
             return;
         }
         // The answer is to come from what the server has then.
         self.cut_group(effects);
         let request = self.request();
-        self.asked.insert(request, token);
+        let objects = wants.iter().map(|want| want.object).collect();
+        self.asked.insert(request, Asked { token, objects });
         let ahead = self.connection.ahead();
         effects.push(Effect::Send(ToServer::Ask {
             request,
@@ -390,6 +430,7 @@ impl Client {
         let fetching = Fetching {
             object,
             offset,
+            length,
             version,
         };
         self.fetching.insert(request, fetching);

@@ -35,6 +35,8 @@ impl Errno {
     pub const NOTEMPTY: Self = Self(39);
     /// `ENODATA`.
     pub const NODATA: Self = Self(61);
+    /// `EOPNOTSUPP`.
+    pub const OPNOTSUPP: Self = Self(95);
     /// `ESTALE`: the object is no more.
     pub const STALE: Self = Self(116);
 }

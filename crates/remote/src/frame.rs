@@ -17,11 +17,14 @@ use crate::tree::Limits;
 /// The first thing that either side says. Another version is refused before anything else is read.
 pub const PROTOCOL: u32 = 1;
 
-/// The longest message, in bytes. A sender cuts what is longer into several.
+/// The longest message, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
 /// How many bytes of a file one message carries at most.
 pub const DATA_BYTES_MAX: usize = 1 << 20;
+
+/// How many objects one [`ToServer::Forget`] or [`ToClient::Nameless`] names at most.
+pub const FORGET_MAX: usize = 1 << 16;
 
 const LENGTH_BYTES: usize = 4;
 
@@ -80,13 +83,17 @@ pub enum ToServer {
     },
     /// The client gives a lease back.
     Lower {
+        /// The number of the recall. A recall is answered again over another connection; the server takes one answer.
+        recall: u64,
         /// On what.
         object: ObjectId,
         /// What it keeps.
         to: Mode,
     },
-    /// The client does not know these objects any more, which have no name left.
+    /// The client does not know these objects any more. The server takes that of objects without a name.
     Forget(Vec<ObjectId>),
+    /// The client does not come again. All its groups are decided.
+    Bye,
     /// All groups that were undecided when the connection began have been sent again.
     Resent,
     /// The client is there.
@@ -118,7 +125,8 @@ pub enum ToClient {
     Welcome(Welcome),
     /// The server does not take the client, or not any longer; it then closes the connection.
     Farewell(Reason),
-    /// Names of a directory, of which a [`ToClient::Leases`] that follows gives a lease. It may take several of these.
+    /// Names of a directory. All of a directory's names come, in one or more of these, before the
+    /// [`ToClient::Leases`] that gives the lease on it.
     Names {
         /// Which directory.
         directory: ObjectId,
@@ -162,8 +170,13 @@ pub enum ToClient {
         /// Why.
         errno: Errno,
     },
+    /// An object that the client knows has lost its last name. Once the client does not need it any more, it says
+    /// [`ToServer::Forget`].
+    Nameless(Vec<ObjectId>),
     /// The client has to give a lease back.
     Recall {
+        /// Its number.
+        recall: u64,
         /// On what.
         object: ObjectId,
         /// What it may keep.
@@ -279,6 +292,11 @@ impl Decoder {
         self.bytes.drain(..self.taken);
         self.taken = 0;
         self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Whether all that came has been taken.
+    pub fn is_empty(&self) -> bool {
+        self.taken == self.bytes.len()
     }
 
     /// The next message; `None` until more has come.

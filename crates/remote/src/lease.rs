@@ -1,7 +1,6 @@
 //! Who may rely on what: the server's table of leases.
 //!
-//! A lease is on one object. Any number of clients may hold it to read, or one to write; who holds it to write may
-//! read, too. So nobody's copy is ever older than another's (the states of a cache line: Papamarcos and Patel,
+//! A lease is on one object. Any number of clients may hold it to read, or one to write; a writer may read, too. So nobody's copy is ever older than another's (the states of a cache line: Papamarcos and Patel,
 //! ISCA 1984; leases: Gray and Cheriton, SOSP 1989). A client asks for all the leases that one operation
 //! needs at once, and gets them at once. A holder always gives back what is recalled, whatever it waits for itself.
 //! So nobody holds what another needs while it waits, and the queue's first ask is always granted in the end.
@@ -64,6 +63,8 @@ pub enum Move {
     Grant(Ask),
     /// The client has to give a lease back, but for this mode.
     Recall {
+        /// The number of the recall, for the answer.
+        recall: u64,
         /// Who holds it.
         client: ClientId,
         /// On what.
@@ -78,8 +79,9 @@ pub enum Move {
 pub struct Leases {
     held: HashMap<ObjectId, Holders>,
     waiting: VecDeque<Ask>,
-    /// What was recalled and has not come back yet, with what is left to the holder.
-    recalled: BTreeMap<(ClientId, ObjectId), Mode>,
+    /// What was recalled and has not come back yet: the number of the recall, and what is left to the holder.
+    recalled: BTreeMap<(ClientId, ObjectId), (u64, Mode)>,
+    recalls: u64,
 }
 
 /// Most objects have one holder.
@@ -112,12 +114,23 @@ impl Leases {
         self.recalled.keys().map(|(client, _)| *client)
     }
 
-    /// What a client has been asked for and has not given back, with what it may keep.
-    pub fn owed_by(&self, client: ClientId) -> Vec<(ObjectId, Mode)> {
+    /// The recalls that a client has not answered.
+    pub fn owed_by(&self, client: ClientId) -> Vec<Move> {
         let owed = self.recalled.iter();
         owed.filter(|((holder, _), _)| *holder == client)
-            .map(|((_, object), to)| (*object, *to))
+            .map(|(&(client, object), &(recall, to))| Move::Recall {
+                recall,
+                client,
+                object,
+                to,
+            })
             .collect()
+    }
+
+    /// The clients that know an object.
+    pub fn knowing(&self, object: ObjectId) -> Vec<ClientId> {
+        let holders = self.held.get(&object).map_or(&[][..], Holders::all);
+        holders.iter().map(|(holder, _)| *holder).collect()
     }
 
     /// A client asks.
@@ -158,37 +171,50 @@ impl Leases {
             .insert(object, Holders::One([(client, Mode::Write)]));
     }
 
-    /// A client gives a lease back, but for `to`; with `None` it does not know the object any more.
+    /// A client answers a recall: it gives a lease back, but for `to`. Another answer to the same recall, or to one that was
+    /// overtaken by the next, changes nothing.
     pub fn lower(
         &mut self,
         client: ClientId,
+        recall: u64,
         object: ObjectId,
-        to: Option<Mode>,
+        to: Mode,
         moves: &mut Vec<Move>,
     ) {
-        if let Some(holders) = self.held.get_mut(&object) {
-            let mut left = holders.all().to_vec();
-            left.retain_mut(|(holder, mode)| {
-                if *holder != client {
-                    return true;
-                }
-                *mode = to.map_or(*mode, |to| to.min(*mode));
-                to.is_some()
-            });
-            match Holders::of(left) {
-                Some(left) => *holders = left,
-                None => drop(self.held.remove(&object)),
+        let key = (client, object);
+        let owed = self.recalled.get(&key);
+        if owed.is_some_and(|(number, left)| *number == recall && to <= *left) {
+            self.recalled.remove(&key);
+            self.keep(client, object, Some(to));
+            self.settle(moves);
+        }
+    }
+
+    /// A client does not know an object any more.
+    pub fn forget(&mut self, client: ClientId, object: ObjectId, moves: &mut Vec<Move>) {
+        self.recalled.remove(&(client, object));
+        self.keep(client, object, None);
+        self.settle(moves);
+    }
+
+    fn keep(&mut self, client: ClientId, object: ObjectId, to: Option<Mode>) {
+        let Some(holders) = self.held.get_mut(&object) else {
+            return;
+        };
+        let mut left = holders.all().to_vec();
+        left.retain_mut(|(holder, mode)| {
+            if *holder != client {
+                return true;
+            }
+            *mode = to.map_or(*mode, |to| to.min(*mode));
+            to.is_some()
+        });
+        match Holders::of(left) {
+            Some(left) => *holders = left,
+            None => {
+                self.held.remove(&object);
             }
         }
-        let key = (client, object);
-        if self
-            .recalled
-            .get(&key)
-            .is_some_and(|left| to <= Some(*left))
-        {
-            self.recalled.remove(&key);
-        }
-        self.settle(moves);
     }
 
     /// A client is not known any more: it holds nothing and waits for nothing.
@@ -242,10 +268,17 @@ impl Leases {
     }
 
     fn recall(&mut self, client: ClientId, object: ObjectId, to: Mode, moves: &mut Vec<Move>) {
-        let left = self.recalled.get(&(client, object));
-        if left.is_none_or(|left| *left > to) {
-            self.recalled.insert((client, object), to);
-            moves.push(Move::Recall { client, object, to });
+        let owed = self.recalled.get(&(client, object));
+        if owed.is_none_or(|(_, left)| *left > to) {
+            self.recalls += 1;
+            let recall = self.recalls;
+            self.recalled.insert((client, object), (recall, to));
+            moves.push(Move::Recall {
+                recall,
+                client,
+                object,
+                to,
+            });
         }
     }
 

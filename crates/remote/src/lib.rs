@@ -23,6 +23,9 @@
 pub mod client;
 pub mod errno;
 pub mod frame;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod lease;
 pub mod object;
 pub mod operation;

@@ -78,7 +78,7 @@ pub enum Change {
         object: ObjectId,
         /// In bytes.
         size: u64,
-        /// Whether set-id bits go, as they do when one writes who may not set them.
+        /// Whether set-id bits go, as they do when a caller writes that may not set them.
         strip: bool,
     },
     /// Bytes of a file are written; the file grows where they reach beyond its end (pwrite(2)).
@@ -166,8 +166,8 @@ impl NewKind {
 }
 
 impl Change {
-    /// The objects that were there before and that it changes: who makes it has the write lease on each of
-    /// them. Some may be named twice.
+    /// The objects that were there before and that it changes. Its maker has the write lease on each of them. Some may be
+    /// named twice.
     pub fn touches(&self) -> Vec<ObjectId> {
         match self {
             Self::Create { place, .. } => vec![place.parent],
@@ -199,9 +199,28 @@ impl Change {
         }
     }
 
+    /// The names that it is about.
+    pub fn places(&self) -> impl Iterator<Item = &Place> {
+        let (one, other) = match self {
+            Self::Create { place, .. } | Self::Link { place, .. } | Self::Remove { place, .. } => {
+                (Some(place), None)
+            }
+            Self::Rename { from, to, .. } => (Some(from), Some(to)),
+            Self::SetAttributes { .. }
+            | Self::Resize { .. }
+            | Self::Write { .. }
+            | Self::SetExtended { .. } => (None, None),
+        };
+        one.into_iter().chain(other)
+    }
+
     /// How many bytes it carries besides names and numbers.
     pub fn data_bytes(&self) -> usize {
         match self {
+            Self::Create { new, .. } => match &new.kind {
+                NewKind::Symlink(target) => target.len(),
+                _ => 0,
+            },
             Self::Write { data, .. } => data.len(),
             Self::SetExtended { value, .. } => value.as_ref().map_or(0, Vec::len),
             _ => 0,

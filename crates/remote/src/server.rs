@@ -8,10 +8,11 @@
 
 mod asks;
 mod clients;
+mod comings;
 mod events;
 mod groups;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::errno::Errno;
 use crate::frame::{DATA_BYTES_MAX, PROTOCOL, Reason, ToClient, ToServer};
@@ -30,6 +31,10 @@ pub struct Server {
     leases: Leases,
     clients: Clients,
     asks: Asks,
+    /// Objects that have no name and that a client knows.
+    nameless: BTreeSet<ObjectId>,
+    /// A record could not be made: nothing is promised any more.
+    is_broken: bool,
     /// The newest record, and up to where records are durable and made.
     recorded: u64,
     durable: u64,
@@ -41,7 +46,8 @@ pub struct Server {
 
 #[derive(Debug)]
 enum Later {
-    Lower(ClientId, ObjectId, Option<Mode>),
+    Lower(ClientId, u64, ObjectId, Mode),
+    Forget(ClientId, ObjectId),
     /// A client that is not known any more gives all back.
     Expire(ClientId),
     Fetch {
@@ -59,10 +65,12 @@ impl Server {
     pub fn new(config: Config, log: impl IntoIterator<Item = Record>, now: Moment) -> Self {
         Self {
             config,
-            tree: Tree::new(config.limits),
+            tree: Tree::whole(config.limits),
             leases: Leases::default(),
             clients: Clients::recover(log, now, config.lease_ms),
             asks: Asks::default(),
+            nameless: BTreeSet::new(),
+            is_broken: false,
             recorded: 0,
             durable: 0,
             applied: 0,
@@ -100,6 +108,12 @@ impl Server {
                 self.applied = self.applied.max(upto);
                 self.go_on(effects);
             }
+            Event::Broken => {
+                self.is_broken = true;
+                for link in self.clients.part_with_all() {
+                    part(link, Reason::Stopped, effects);
+                }
+            }
             Event::Tick => {}
         }
         self.expire(effects);
@@ -112,10 +126,14 @@ impl Server {
             .owing()
             .filter_map(|client| self.clients.heard(client));
         let expires = owing.map(|heard| Moment(heard.0 + self.config.lease_ms + 1));
-        expires.chain(self.clients.grace_ends()).min()
+        let grace = self.clients.grace_may_end(self.now, self.config.lease_ms);
+        expires.chain(grace).min()
     }
 
     fn receive(&mut self, link: Link, message: ToServer, effects: &mut Vec<Effect>) {
+        if self.is_broken {
+            return part(link, Reason::Stopped, effects);
+        }
         if let ToServer::Hello {
             protocol,
             client,
@@ -131,7 +149,9 @@ impl Server {
         let Some(client) = self.clients.heard_on(link, self.now) else {
             return part(link, Reason::Breach, effects);
         };
-        self.clients.queue(client, message);
+        if !self.clients.queue(client, message) {
+            return part(link, Reason::Breach, effects);
+        }
         self.take_messages(client, effects);
     }
 
@@ -168,19 +188,20 @@ impl Server {
                 let upto = self.clients.last_record(client);
                 self.later(upto, later, effects);
             }
-            ToServer::Lower { object, to } => {
+            ToServer::Lower { recall, object, to } => {
                 let upto = self.clients.last_record(client);
-                self.later(upto, Later::Lower(client, object, Some(to)), effects);
+                self.later(upto, Later::Lower(client, recall, object, to), effects);
             }
             ToServer::Forget(objects) => {
                 let upto = self.clients.last_record(client);
                 for object in objects {
                     // Another could be on its way to the client as part of a listing.
-                    if self.has_no_name(object) {
-                        self.later(upto, Later::Lower(client, object, None), effects);
+                    if self.nameless.contains(&object) {
+                        self.later(upto, Later::Forget(client, object), effects);
                     }
                 }
             }
+            ToServer::Bye => self.let_go(client, effects),
             ToServer::Resent => self.resent(client, effects),
             ToServer::Ping { number, decided } => {
                 self.clients.has_verdicts(client, decided);
@@ -217,8 +238,11 @@ impl Server {
                 continue;
             }
             match later {
-                Later::Lower(client, object, to) => {
-                    self.leases.lower(client, object, to, &mut moves);
+                Later::Lower(client, recall, object, to) => {
+                    self.leases.lower(client, recall, object, to, &mut moves);
+                }
+                Later::Forget(client, object) => {
+                    self.leases.forget(client, object, &mut moves);
                     self.drop_unknown(object, effects);
                 }
                 Later::Expire(client) => {
@@ -251,34 +275,41 @@ impl Server {
     }
 
     fn drop_all_unknown(&mut self, effects: &mut Vec<Effect>) {
-        let ids = self.tree.ids();
-        let mut nameless: Vec<_> = ids.filter(|id| self.has_no_name(*id)).collect();
-        nameless.sort();
-        for object in nameless {
+        for object in self.nameless.clone() {
             self.drop_unknown(object, effects);
         }
     }
 
     /// An object without a name lives as long as a client can name it.
     fn drop_unknown(&mut self, object: ObjectId, effects: &mut Vec<Effect>) {
-        if !self.leases.is_known(object) && self.has_no_name(object) {
+        if !self.leases.is_known(object) && self.nameless.remove(&object) {
             self.tree.forget(object);
             effects.push(Effect::Drop(object));
         }
     }
 
-    fn has_no_name(&self, object: ObjectId) -> bool {
-        self.tree
-            .get(object)
-            .is_some_and(|object| object.attributes.links == 0)
+    /// Notes an object that has lost its last name, and tells the clients that may keep it for no reason.
+    fn note_nameless(&mut self, object: ObjectId, effects: &mut Vec<Effect>) {
+        let known = self.tree.get(object);
+        if known.is_some_and(|known| known.attributes.links == 0) && self.nameless.insert(object) {
+            for client in self.leases.knowing(object) {
+                self.send(client, ToClient::Nameless(vec![object]), effects);
+            }
+        }
     }
 
     fn carry_out(&mut self, moves: Vec<Move>, effects: &mut Vec<Effect>) {
         for one in moves {
             match one {
                 Move::Grant(ask) => self.grant(&ask, effects),
-                Move::Recall { client, object, to } => {
-                    self.send(client, ToClient::Recall { object, to }, effects);
+                Move::Recall {
+                    recall,
+                    client,
+                    object,
+                    to,
+                } => {
+                    let message = ToClient::Recall { recall, object, to };
+                    self.send(client, message, effects);
                 }
             }
         }
@@ -295,7 +326,10 @@ impl Server {
 impl Later {
     fn client(&self) -> ClientId {
         match self {
-            Self::Lower(client, ..) | Self::Expire(client) | Self::Fetch { client, .. } => *client,
+            Self::Lower(client, ..)
+            | Self::Forget(client, _)
+            | Self::Expire(client)
+            | Self::Fetch { client, .. } => *client,
         }
     }
 }

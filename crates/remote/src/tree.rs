@@ -61,6 +61,8 @@ pub struct Tree {
     /// Of each directory whose place is known, the directory that has its name.
     parents: HashMap<ObjectId, ObjectId>,
     limits: Limits,
+    /// Whether it is known of each directory where it is.
+    is_whole: bool,
     /// How to take back what was done since [`Tree::apply_all`] began; `None` outside of it.
     undo: Option<Vec<Inverse>>,
 }
@@ -76,10 +78,11 @@ enum Inverse {
 }
 
 impl Tree {
-    /// One that knows nothing.
-    pub fn new(limits: Limits) -> Self {
+    /// The server's: it learns of an object together with where it is, and refuses to move a directory below itself.
+    pub fn whole(limits: Limits) -> Self {
         Self {
             limits,
+            is_whole: true,
             ..Self::default()
         }
     }
@@ -158,8 +161,11 @@ impl Tree {
         }
     }
 
-    /// Whether a directory is `above`, or below it, as far as parents are known.
-    pub fn is_within(&self, directory: ObjectId, above: ObjectId) -> bool {
+    /// Whether a directory is `above`, or below it. A client does not know where others have moved what is above.
+    fn is_within(&self, directory: ObjectId, above: ObjectId) -> bool {
+        if !self.is_whole {
+            return false;
+        }
         let mut at = Some(directory);
         // A walk of more steps than there are objects would go in a circle.
         for _ in 0..=self.objects.len() {

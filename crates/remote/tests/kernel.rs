@@ -35,7 +35,7 @@ impl Twins {
         let directory = tempfile::tempdir().expect("a directory");
         let found = fs::metadata(directory.path()).expect("it is there");
         let root = ObjectId::found(found.ino()).expect("an inode number");
-        let mut tree = Tree::new(Limits::default());
+        let mut tree = Tree::whole(Limits::default());
         let attributes = Attributes {
             kind: FileKind::Directory,
             permissions: 0o700,

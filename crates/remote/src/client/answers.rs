@@ -1,6 +1,6 @@
 //! What the server says: leases, data, and what cannot be had.
 
-use super::{Client, Effect, Fetching, Parked, Request, Token};
+use super::{Asked, Client, Effect, Fetching, Parked, Request, Token};
 use crate::errno::Errno;
 use crate::frame::{Lease, State, ToClient};
 use crate::lease::Mode;
@@ -21,9 +21,8 @@ impl Client {
                 }
             }
             ToClient::Granted { request } => {
-                let asker = self.asked.remove(&request);
                 // First, since a recall may follow at once.
-                if let Some(token) = asker {
+                if let Some(Asked { token, .. }) = self.asked.remove(&request) {
                     self.go_on(token, effects);
                 }
                 self.go_on_all(effects);
@@ -38,12 +37,14 @@ impl Client {
             ToClient::Refused {
                 sequence, errno, ..
             } => self.refused(sequence, errno, effects),
-            ToClient::Recall { object, to } => {
-                self.recalled.insert(object, to);
+            ToClient::Recall { recall, object, to } => {
+                self.recalled.insert(object, (recall, to));
                 self.give_back(effects);
             }
+            // What a connection before has brought the client may have forgotten.
+            ToClient::Nameless(objects) => self.candidates.extend(objects),
             ToClient::Pong(number) => {
-                self.connection.heard(Moment(number));
+                self.connection.answered(Moment(number));
                 self.go_on_all(effects);
             }
         }
@@ -112,16 +113,18 @@ impl Client {
         let Fetching {
             object,
             offset,
+            length,
             version,
         } = fetching;
         let still_so = self
             .tree
             .get(object)
             .is_some_and(|known| known.versions.content == version);
-        if data.is_empty() {
-            // It asked for what is in the file.
+        let is_leased = self.leases.get(&object) >= Some(&Mode::Read);
+        if still_so && is_leased && (data.is_empty() || data.len() > length as usize) {
+            // It asked for bytes that are in the file.
             self.fail_readers(object, Errno::IO, effects);
-        } else if still_so && self.leases.get(&object) >= Some(&Mode::Read) {
+        } else if still_so && is_leased {
             let stored = self.stored.entry(object).or_default();
             stored.add(offset, offset + data.len() as u64);
             effects.push(Effect::Store {
@@ -135,14 +138,15 @@ impl Client {
 
     /// An object cannot be had: the calls that need it fail.
     fn failed(&mut self, request: u64, object: ObjectId, errno: Errno, effects: &mut Vec<Effect>) {
-        if let Some(token) = self.asked.remove(&request)
-            && let Some(parked) = self.parked.get(&token)
+        if let Some(Asked { token, .. }) = self.asked.remove(&request)
+            && let Some(parked) = self.parked.get_mut(&token)
         {
             if parked.request.names(object) {
                 self.parked.remove(&token);
                 effects.push(Effect::Answer(token, Err(errno)));
             } else {
-                // The name that led there leads elsewhere by now.
+                // The name that led there may lead elsewhere by now. If it does not, the call fails.
+                parked.failed = Some((object, errno));
                 self.go_on(token, effects);
             }
         }

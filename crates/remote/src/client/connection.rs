@@ -7,7 +7,6 @@ use crate::frame::{MESSAGE_BYTES_MAX, PROTOCOL, ToServer, Welcome};
 use crate::lease::Mode;
 use crate::operation::Operation;
 use crate::server::Moment;
-use crate::tree::Refusal;
 
 /// How long a change waits for others to go with it, in milliseconds.
 const GATHER_MS: u64 = 2;
@@ -26,7 +25,7 @@ const AHEAD_MAX: u32 = 8192;
 #[derive(Debug, Default)]
 pub(super) struct Connection {
     state: State,
-    /// When the last message left that the server is known to have had.
+    /// When the last message left of which the server has shown that it came.
     heard: Option<Moment>,
     /// When the last ping left.
     pinged: Option<Moment>,
@@ -51,8 +50,15 @@ impl Connection {
         self.state == State::Up
     }
 
+    /// The server answers the ping of this moment, if there was one.
+    pub(super) fn answered(&mut self, pinged: Moment) {
+        if Some(pinged) <= self.pinged {
+            self.heard(pinged);
+        }
+    }
+
     /// The server had a message that left at this moment.
-    pub(super) fn heard(&mut self, sent: Moment) {
+    fn heard(&mut self, sent: Moment) {
         self.heard = self.heard.max(Some(sent));
     }
 
@@ -71,7 +77,7 @@ impl Groups {
 
     pub(super) fn is_performing(&self) -> bool {
         let mut sent = self.sent.iter();
-        sent.any(|(_, sent)| matches!(sent, Sent::Asked(..)))
+        sent.any(|(_, sent)| matches!(sent, Sent::Asked { .. }))
     }
 
     /// The number that the group will have, or had, with the last change in it.
@@ -112,13 +118,15 @@ impl Client {
         let heard = self.connection.heard?;
         // Less by a quarter, since two clocks do not run alike, and the kernel has to forget by then.
         let for_ms = self.welcome.as_ref()?.lease_ms / 4 * 3;
-        Some(Moment(heard.0 + for_ms))
+        Some(Moment(heard.0.saturating_add(for_ms)))
     }
 
     fn pings_at(&self) -> Moment {
-        let every_ms = self.welcome.as_ref().map_or(0, |welcome| welcome.lease_ms) / 4;
+        let lease_ms = self.welcome.as_ref().map_or(0, |welcome| welcome.lease_ms);
         let last = self.connection.pinged.max(self.connection.heard);
-        Moment(last.map_or(0, |last| last.0 + every_ms))
+        Moment(last.map_or(0, |last| {
+            last.0.saturating_add(lease_ms / 4).saturating_add(1)
+        }))
     }
 
     pub(super) fn tick(&mut self, effects: &mut Vec<Effect>) {
@@ -134,6 +142,12 @@ impl Client {
             effects.push(Effect::Send(ToServer::Resent));
         }
         self.forget_candidates(effects);
+        if self.leaves && self.groups.sent.is_empty() && self.groups.open.is_empty() {
+            self.connection.state = State::Cut;
+            effects.push(Effect::Send(ToServer::Bye));
+            effects.push(Effect::Left);
+            return;
+        }
         let is_due = |since: Moment| self.now.0 >= since.0 + GATHER_MS;
         if self.groups.since.is_some_and(is_due) || self.groups.open_bytes >= GROUP_BYTES {
             self.cut_group(effects);
@@ -178,7 +192,12 @@ impl Client {
     ) -> u64 {
         self.cut_group(effects);
         self.groups.sent_bytes += bytes_of(std::slice::from_ref(&operation));
-        self.send_later(Sent::Asked(token, operation), effects)
+        let asked = Sent::Asked {
+            token,
+            operation,
+            is_tree_forgotten: false,
+        };
+        self.send_later(asked, effects)
     }
 
     fn send_later(&mut self, sent: Sent, effects: &mut Vec<Effect>) -> u64 {
@@ -203,7 +222,7 @@ impl Client {
 
     pub(super) fn cut(&mut self) {
         self.connection.state = State::Cut;
-        // Whoever still needs the answers asks again.
+        // The calls that still need the answers ask again.
         self.asked.clear();
         self.fetching.clear();
         self.coming.clear();
@@ -234,7 +253,7 @@ impl Client {
             }
             if !has_leases {
                 self.cut_group(effects);
-                self.forget_leases(effects);
+                self.forget_leases(false, effects);
             }
             self.connection.resends = true;
         }
@@ -247,10 +266,8 @@ impl Client {
         for (_, sent) in std::mem::take(&mut self.groups.sent) {
             match sent {
                 Sent::Made(operations) => lost.extend(operations),
-                Sent::Asked(token, _) => {
-                    self.parked.remove(&token);
-                    effects.push(Effect::Answer(token, Err(Errno::IO)));
-                }
+                // It waits for a verdict, as below.
+                Sent::Asked { .. } => {}
             }
         }
         lost.append(&mut self.groups.open);
@@ -266,17 +283,17 @@ impl Client {
             effects.push(Effect::Answer(token, Err(Errno::IO)));
         }
         self.next_object = 1;
-        self.forget_leases(effects);
+        self.forget_leases(false, effects);
     }
 
-    /// A call that waits for changes to be durable learns that some never will be; if none waits, the next one.
+    /// Calls that wait for changes to be durable learn that some never will be.
     fn lose(&mut self, operations: Vec<Operation>, why: Lost, effects: &mut Vec<Effect>) {
         effects.push(Effect::Lost(operations, why));
+        self.losses += 1;
         let syncs = |(token, parked): (&Token, &Parked)| {
-            matches!(parked.request, Request::Sync).then_some(*token)
+            matches!(parked.request, Request::Sync(_)).then_some(*token)
         };
         let syncs: Vec<_> = self.parked.iter().filter_map(syncs).collect();
-        self.has_lost |= syncs.is_empty();
         for token in syncs {
             self.parked.remove(&token);
             effects.push(Effect::Answer(token, Err(Errno::IO)));
@@ -284,12 +301,23 @@ impl Client {
     }
 
     /// Nothing that is known may be relied on any more.
-    fn forget_leases(&mut self, effects: &mut Vec<Effect>) {
-        // There is nothing to give back any more.
-        for (_, to) in self.invalidating.values_mut() {
-            *to = None;
+    fn forget_leases(&mut self, is_leased: bool, effects: &mut Vec<Effect>) {
+        if !is_leased {
+            // There is nothing to give back any more.
+            for (_, answer) in self.invalidating.values_mut() {
+                *answer = None;
+            }
+            self.recalled.clear();
         }
-        self.recalled.clear();
+        self.fetching.clear();
+        for (_, sent) in &mut self.groups.sent {
+            if let Sent::Asked {
+                is_tree_forgotten, ..
+            } = sent
+            {
+                *is_tree_forgotten = true;
+            }
+        }
         let mut known: Vec<_> = self.tree.ids().collect();
         known.sort();
         for object in known {
@@ -298,9 +326,12 @@ impl Client {
                 effects.push(Effect::Discard(object));
             }
             if self.leases.remove(&object) >= Some(Mode::Read) {
-                let number = self.request();
-                self.invalidating.insert(number, (object, None));
-                effects.push(Effect::Invalidate(number, object));
+                let mut pending = self.invalidating.values();
+                if pending.all(|(one, _)| *one != object) {
+                    let number = self.request();
+                    self.invalidating.insert(number, (object, None));
+                    effects.push(Effect::Invalidate(number, object));
+                }
             }
         }
     }
@@ -344,13 +375,21 @@ impl Client {
             (Sent::Made(operations), Some(errno)) => {
                 self.groups.sent_bytes -= bytes_of(&operations);
                 self.lose(operations, Lost::Refused(errno), effects);
-                // The tree has them.
-                self.forget_leases(effects);
+                // The tree has them. The server takes the leases for this client's still, and waits for what it has recalled.
+                self.forget_leases(true, effects);
             }
-            (Sent::Asked(token, operation), refused) => {
+            (
+                Sent::Asked {
+                    token,
+                    operation,
+                    is_tree_forgotten,
+                },
+                refused,
+            ) => {
                 self.groups.sent_bytes -= bytes_of(std::slice::from_ref(&operation));
                 let answer = match refused {
                     Some(errno) => Err(errno),
+                    None if is_tree_forgotten => Ok(Response::Done),
                     None => self.made_by_server(&operation),
                 };
                 if self.parked.remove(&token).is_some() {
@@ -363,7 +402,7 @@ impl Client {
     /// The server has performed what this client then does, too.
     fn made_by_server(&mut self, operation: &Operation) -> Result<Response, Errno> {
         match self.tree.apply(operation) {
-            Ok(()) | Err(Refusal::Unknown(_)) => Ok(Response::Done),
+            Ok(()) => Ok(Response::Done),
             // It holds the leases on all that is changed, so nobody else came between.
             Err(_) => Err(Errno::IO),
         }
@@ -376,7 +415,7 @@ fn message(sequence: u64, sent: &Sent) -> ToServer {
             sequence,
             operations: operations.clone(),
         },
-        Sent::Asked(_, operation) => ToServer::Perform {
+        Sent::Asked { operation, .. } => ToServer::Perform {
             sequence,
             operation: operation.clone(),
         },

@@ -1,9 +1,11 @@
 //! Leases that go back, and objects that are forgotten.
 
+use std::collections::BTreeSet;
+
 use super::{Client, Effect};
-use crate::frame::ToServer;
+use crate::frame::{FORGET_MAX, ToServer};
 use crate::lease::Mode;
-use crate::object::ObjectId;
+use crate::object::{Object, ObjectId};
 
 impl Client {
     /// Gives back what was recalled, unless the server is about to change it for this client.
@@ -11,67 +13,83 @@ impl Client {
         if self.groups.is_performing() {
             return;
         }
-        for (object, to) in std::mem::take(&mut self.recalled) {
-            let is_under_way =
-                |(one, to): &(ObjectId, Option<Mode>)| *one == object && to.is_some();
-            if self.invalidating.values().any(is_under_way) {
-                continue;
-            }
+        for (object, (recall, to)) in std::mem::take(&mut self.recalled) {
             let held = self.leases.get(&object).copied();
             // From here on nothing is answered by it.
             if held > Some(to) {
                 self.leases.insert(object, to);
             }
-            if self.forgotten.contains(&object) {
+            if to < Mode::Read {
+                self.fetching
+                    .retain(|_, fetching| fetching.object != object);
                 self.candidates.push(object);
             }
-            if to < Mode::Read && held >= Some(Mode::Read) {
+            let mut pending = self.invalidating.values_mut();
+            if let Some((_, answer)) = pending.find(|(one, _)| *one == object) {
+                // The answer goes when the kernel has forgotten the object, and is the one to the latest recall.
+                *answer = Some((recall, to));
+            } else if to < Mode::Read && held >= Some(Mode::Read) {
                 let number = self.request();
-                self.invalidating.insert(number, (object, Some(to)));
+                self.invalidating
+                    .insert(number, (object, Some((recall, to))));
                 effects.push(Effect::Invalidate(number, object));
             } else {
-                self.lower(object, to, effects);
+                self.lower(object, (recall, to), effects);
             }
         }
     }
 
-    pub(super) fn lower(&mut self, object: ObjectId, to: Mode, effects: &mut Vec<Effect>) {
+    pub(super) fn lower(
+        &mut self,
+        object: ObjectId,
+        (recall, to): (u64, Mode),
+        effects: &mut Vec<Effect>,
+    ) {
         self.cut_group(effects);
+        // Without a connection the server recalls again.
         if self.connection.is_up() {
-            effects.push(Effect::Send(ToServer::Lower { object, to }));
+            effects.push(Effect::Send(ToServer::Lower { recall, object, to }));
         }
     }
 
-    /// Forgets objects that the kernel has forgotten, if they have no name, or may have lost it. What still has a name
-    /// could be on its way here as part of a listing.
+    /// Forgets objects that the kernel does not know, if they have no name, or may have lost it. An object that still has a
+    /// name could be on its way here as part of a listing.
     pub(super) fn forget_candidates(&mut self, effects: &mut Vec<Effect>) {
-        // It could be that a question is about one of them.
-        if self.candidates.is_empty() || !self.asked.is_empty() {
+        if self.candidates.is_empty() {
             return;
         }
-        let mut forget = Vec::new();
-        for object in std::mem::take(&mut self.candidates) {
-            let Some(known) = self.tree.get(object) else {
-                continue;
-            };
-            let may_be_nameless = self.leases.get(&object) < Some(&Mode::Read);
-            if self.forgotten.contains(&object) && (known.attributes.links == 0 || may_be_nameless)
-            {
-                forget.push(object);
-            }
-        }
+        let asked_for: BTreeSet<_> = self
+            .asked
+            .values()
+            .flat_map(|asked| &asked.objects)
+            .collect();
+        let (later, now): (Vec<_>, Vec<_>) = std::mem::take(&mut self.candidates)
+            .into_iter()
+            .partition(|object| asked_for.contains(object));
+        self.candidates = later;
+        let mut forget: Vec<_> = now.into_iter().filter(|id| self.may_forget(*id)).collect();
+        forget.sort();
+        forget.dedup();
         if forget.is_empty() {
             return;
         }
         self.cut_group(effects);
         for object in &forget {
-            self.forgotten.remove(object);
             self.tree.forget(*object);
             self.leases.remove(object);
             if self.stored.remove(object).is_some() {
                 effects.push(Effect::Discard(*object));
             }
         }
-        effects.push(Effect::Send(ToServer::Forget(forget)));
+        for part in forget.chunks(FORGET_MAX) {
+            effects.push(Effect::Send(ToServer::Forget(part.to_vec())));
+        }
+    }
+
+    fn may_forget(&self, object: ObjectId) -> bool {
+        let has_name = |known: &Object| known.attributes.links > 0;
+        let is_leased = self.leases.get(&object) >= Some(&Mode::Read);
+        let is_needed = is_leased && self.tree.get(object).is_some_and(has_name);
+        !self.in_kernel.contains(&object) && !is_needed
     }
 }

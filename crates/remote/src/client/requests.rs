@@ -69,8 +69,8 @@ impl Client {
                 length,
             } => return self.read(*object, *offset, *length),
             Request::Change(intent) => return self.change(intent, parked, effects),
-            Request::Sync => {
-                if std::mem::take(&mut self.has_lost) {
+            Request::Sync(losses) => {
+                if self.losses > *losses {
                     return Err(Errno::IO.into());
                 }
                 let last = self.groups.last();
@@ -140,9 +140,12 @@ impl Client {
             | Change::Write { object, .. } => Some(*object),
             Change::Remove { .. } | Change::Rename { .. } | Change::SetExtended { .. } => None,
         };
+        let nameless = |object: &ObjectId| {
+            let known = self.tree.get(*object);
+            known.is_some_and(|known| known.attributes.links == 0)
+        };
         let touched = operation.change.touches().into_iter();
-        self.candidates
-            .extend(touched.filter(|object| self.forgotten.contains(object)));
+        self.candidates.extend(touched.filter(nameless));
         self.changed(operation, effects);
         let known = object.and_then(|object| Some((object, self.tree.get(object)?.attributes)));
         done(match known {
@@ -201,6 +204,9 @@ impl Client {
                 strip,
             } => {
                 let size = self.known(*object, Mode::Write)?.attributes.size;
+                if data.len() > DATA_BYTES_MAX {
+                    return Err(Errno::INVAL.into());
+                }
                 Change::Write {
                     object: *object,
                     offset: offset.unwrap_or(size),

@@ -21,9 +21,20 @@ fn ask(leases: &mut Leases, client: ClientId, request: u64, wants: &[(u64, Mode)
     moves
 }
 
+/// Answers what was recalled of the client last.
 fn lower(leases: &mut Leases, client: ClientId, number: u64, to: Mode) -> Vec<Move> {
+    let is_about = |one: &Move| match one {
+        Move::Recall {
+            recall,
+            object: about,
+            ..
+        } if *about == object(number) => Some(*recall),
+        _ => None,
+    };
+    let owed = leases.owed_by(client);
+    let recall = owed.iter().find_map(is_about).expect("a recall");
     let mut moves = Vec::new();
-    leases.lower(client, object(number), Some(to), &mut moves);
+    leases.lower(client, recall, object(number), to, &mut moves);
     moves
 }
 
@@ -37,10 +48,18 @@ fn granted(moves: &[Move]) -> Vec<(ClientId, u64)> {
 
 fn recalled(moves: &[Move]) -> Vec<(ClientId, u64, Mode)> {
     let recall = |one: &Move| match one {
-        Move::Recall { client, object, to } => Some((*client, object.number(), *to)),
+        Move::Recall {
+            client, object, to, ..
+        } => Some((*client, object.number(), *to)),
         Move::Grant(_) => None,
     };
     moves.iter().filter_map(recall).collect()
+}
+
+/// ARCHITECTURE.md says so: a million objects take that many bytes each, and room for the table to grow.
+#[test]
+fn the_lease_on_an_object_with_one_holder_takes_24_bytes() {
+    assert_eq!(size_of::<(ObjectId, Holders)>(), 24);
 }
 
 #[test]
@@ -82,6 +101,25 @@ fn two_that_hold_what_the_other_needs_both_go_on() {
     assert_eq!(recalled(&moves), [(A, 1, Mode::Know), (A, 2, Mode::Know)]);
     lower(&mut leases, A, 1, Mode::Know);
     assert_eq!(granted(&lower(&mut leases, A, 2, Mode::Know)), [(B, 2)]);
+}
+
+#[test]
+fn a_recall_is_answered_once() {
+    let mut leases = Leases::default();
+    ask(&mut leases, A, 1, &[(7, Mode::Write)]);
+    ask(&mut leases, B, 1, &[(7, Mode::Write)]);
+    let Some(Move::Recall { recall, .. }) = leases.owed_by(A).pop() else {
+        panic!("nothing was recalled");
+    };
+    let mut moves = Vec::new();
+    leases.lower(A, recall, object(7), Mode::Know, &mut moves);
+    assert_eq!(granted(&moves), [(B, 1)]);
+    let moves = ask(&mut leases, A, 2, &[(7, Mode::Read)]);
+    assert_eq!(recalled(&moves), [(B, 7, Mode::Read)]);
+    assert_eq!(granted(&lower(&mut leases, B, 7, Mode::Read)), [(A, 2)]);
+    // The same answer over a later connection takes nothing away.
+    leases.lower(A, recall, object(7), Mode::Know, &mut Vec::new());
+    assert_eq!(leases.mode(A, object(7)), Some(Mode::Read));
 }
 
 #[test]
@@ -182,7 +220,12 @@ fn note(
                     *slot = mode.max(*slot);
                 }
             }
-            Move::Recall { client, object, to } => owed.push((client, object.number(), to)),
+            Move::Recall {
+                client, object, to, ..
+            } => {
+                owed.retain(|(one, number, _)| (*one, *number) != (client, object.number()));
+                owed.push((client, object.number(), to));
+            }
         }
     }
 }

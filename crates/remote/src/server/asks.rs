@@ -82,7 +82,7 @@ impl Server {
 
     /// Has loaded what a question needs; when all is there, gets the leases.
     fn prepare(&mut self, key: (ClientId, u64), effects: &mut Vec<Effect>) {
-        if self.clients.grace_ends().is_some() {
+        if self.clients.is_in_grace() {
             return;
         }
         let Some(open) = self.asks.open.get_mut(&key) else {
@@ -144,6 +144,7 @@ impl Server {
             let Some(open) = self.asks.open.get_mut(&key) else {
                 continue;
             };
+            open.missing.remove(&id);
             if let Some(errno) = errno {
                 if open.wants.iter().any(|want| want.object == id) {
                     self.asks.open.remove(&key);
@@ -152,7 +153,10 @@ impl Server {
                 }
                 open.unreadable.insert(id);
             }
-            self.prepare(key, effects);
+            // What is below the next level is looked for when all of this one is there.
+            if open.missing.is_empty() {
+                self.prepare(key, effects);
+            }
         }
     }
 

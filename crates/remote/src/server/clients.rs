@@ -2,52 +2,57 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
-use super::{Effect, Later, Link, Moment, Record, Server, part};
+use super::{Link, Moment, Record};
 use crate::errno::Errno;
-use crate::frame::{ClientKey, PROTOCOL, Reason, ToClient, ToServer, Welcome};
+use crate::frame::{ClientKey, ToClient, ToServer};
 use crate::lease::ClientId;
 use crate::object::{ObjectId, Prefix};
 
 /// Every client that is known.
 #[derive(Debug, Default)]
 pub(super) struct Clients {
-    clients: BTreeMap<ClientId, Client>,
-    keys: HashMap<ClientKey, ClientId>,
-    links: HashMap<Link, ClientId>,
-    next_id: u32,
-    next_prefix: u32,
+    pub(super) clients: BTreeMap<ClientId, Client>,
+    pub(super) keys: HashMap<ClientKey, ClientId>,
+    pub(super) links: HashMap<Link, ClientId>,
+    pub(super) next_id: u32,
+    pub(super) next_prefix: u32,
     /// Until then the clients of before the restart may come again; meanwhile nobody gets a lease.
-    grace_ends: Option<Moment>,
+    pub(super) grace_ends: Option<Moment>,
     /// Those that did not come are not known any more once this record is made.
-    grace_ends_with: Option<u64>,
+    pub(super) grace_ends_with: Option<u64>,
 }
 
 #[derive(Debug)]
-struct Client {
-    key: ClientKey,
-    prefix: Prefix,
-    link: Option<Link>,
-    heard: Moment,
+pub(super) struct Client {
+    pub(super) key: ClientKey,
+    pub(super) prefix: Prefix,
+    pub(super) link: Option<Link>,
+    pub(super) heard: Moment,
     /// The last group that came.
-    received: u64,
+    pub(super) received: u64,
     /// The last record that is about this client.
-    last_record: u64,
+    pub(super) last_record: u64,
     /// Groups whose records are not durable, with these.
-    undecided: VecDeque<(u64, u64)>,
+    pub(super) undecided: VecDeque<(u64, u64)>,
     /// The last group that was decided.
-    decided: u64,
+    pub(super) decided: u64,
     /// Groups that were refused, while the client may not know that: which operation was in the way, and why.
-    refused: BTreeMap<u64, (u32, Errno)>,
+    pub(super) refused: BTreeMap<u64, (u32, Errno)>,
     /// The server was restarted since: the client has no leases, but had those for its undecided groups.
-    is_resending: bool,
+    pub(super) is_resending: bool,
     /// It waits for its welcome until this record is durable.
-    coming: Option<u64>,
+    pub(super) coming: Option<u64>,
     /// What it has sent and the server has not taken.
-    inbox: VecDeque<ToServer>,
+    pub(super) inbox: VecDeque<ToServer>,
     /// What has to be loaded before the first of these is taken, and what of it could not be.
-    missing: BTreeSet<ObjectId>,
-    unreadable: BTreeSet<ObjectId>,
+    pub(super) missing: BTreeSet<ObjectId>,
+    pub(super) unreadable: BTreeSet<ObjectId>,
+    /// The last object that it has made.
+    pub(super) made: Option<ObjectId>,
 }
+
+/// How many messages of one client may wait to be taken.
+const INBOX_MAX: usize = 4096;
 
 impl Clients {
     /// The clients that a log tells of.
@@ -60,9 +65,16 @@ impl Clients {
             next_prefix: 1,
             ..Self::default()
         };
+        // A client relies on what it was told when it came.
+        let mut longest_ms = lease_ms;
         for record in log {
             match record {
-                Record::Came(key, prefix) => {
+                Record::Came {
+                    client: key,
+                    prefix,
+                    lease_ms,
+                } => {
+                    longest_ms = lease_ms.max(longest_ms);
                     let client = clients.add(key, prefix, now);
                     if let Some(client) = clients.clients.get_mut(&client) {
                         client.is_resending = true;
@@ -85,12 +97,12 @@ impl Clients {
             client.undecided.clear();
         }
         if !clients.clients.is_empty() {
-            clients.grace_ends = Some(Moment(now.0 + lease_ms));
+            clients.grace_ends = Some(Moment(now.0 + longest_ms));
         }
         clients
     }
 
-    fn add(&mut self, key: ClientKey, prefix: Prefix, now: Moment) -> ClientId {
+    pub(super) fn add(&mut self, key: ClientKey, prefix: Prefix, now: Moment) -> ClientId {
         let id = ClientId(self.next_id);
         self.next_id += 1;
         self.next_prefix = self.next_prefix.max(prefix.0 + 1);
@@ -109,13 +121,14 @@ impl Clients {
             inbox: VecDeque::new(),
             missing: BTreeSet::new(),
             unreadable: BTreeSet::new(),
+            made: None,
         };
         self.clients.insert(id, client);
         self.keys.insert(key, id);
         id
     }
 
-    fn remove(&mut self, client: ClientId) -> Option<Client> {
+    pub(super) fn remove(&mut self, client: ClientId) -> Option<Client> {
         let client = self.clients.remove(&client)?;
         self.keys.remove(&client.key);
         if let Some(link) = client.link {
@@ -124,7 +137,7 @@ impl Clients {
         Some(client)
     }
 
-    fn find(&self, key: ClientKey) -> Option<ClientId> {
+    pub(super) fn find(&self, key: ClientKey) -> Option<ClientId> {
         self.keys.get(&key).copied()
     }
 
@@ -169,8 +182,20 @@ impl Clients {
             .is_some_and(|client| client.is_resending)
     }
 
-    pub(super) fn grace_ends(&self) -> Option<Moment> {
+    /// Whether the clients of before the restart may still come.
+    pub(super) fn is_in_grace(&self) -> bool {
+        self.grace_ends.is_some()
+    }
+
+    /// When time alone may end the grace.
+    pub(super) fn grace_may_end(&self, now: Moment, lease_ms: u64) -> Option<Moment> {
+        if self.grace_ends_with.is_some() {
+            return None;
+        }
+        let resending = self.clients.values().filter(|client| client.is_resending);
+        let heard = resending.map(|client| Moment(client.heard.0 + lease_ms + 1));
         self.grace_ends
+            .map(|ends| ends.max(heard.max().unwrap_or(now)))
     }
 
     pub(super) fn closed(&mut self, link: Link) {
@@ -181,10 +206,31 @@ impl Clients {
         }
     }
 
-    pub(super) fn queue(&mut self, client: ClientId, message: ToServer) {
-        if let Some(client) = self.clients.get_mut(&client) {
-            client.inbox.push_back(message);
+    /// Keeps a message until it is taken; whether there was room for it.
+    pub(super) fn queue(&mut self, client: ClientId, message: ToServer) -> bool {
+        match self.clients.get_mut(&client) {
+            Some(client) if client.inbox.len() < INBOX_MAX => {
+                client.inbox.push_back(message);
+                true
+            }
+            _ => false,
         }
+    }
+
+    /// The last object that a client has made. It counts up, so that no id is given to two objects.
+    pub(super) fn last_made(&self, client: ClientId) -> Option<ObjectId> {
+        self.clients.get(&client)?.made
+    }
+
+    /// Ends all connections.
+    pub(super) fn part_with_all(&mut self) -> Vec<Link> {
+        let links = std::mem::take(&mut self.links).into_keys();
+        let mut links: Vec<_> = links.collect();
+        links.sort();
+        for client in self.clients.values_mut() {
+            client.link = None;
+        }
+        links
     }
 
     /// The next message to take; `None` while something has to be loaded first.
@@ -245,7 +291,15 @@ impl Clients {
             return;
         };
         match record {
-            Record::Made { sequence, .. } => client.received = *sequence,
+            Record::Made {
+                sequence,
+                operations,
+                ..
+            } => {
+                client.received = *sequence;
+                let made = operations.iter().filter_map(|one| one.change.makes());
+                client.made = client.made.max(made.max());
+            }
             Record::Refused {
                 sequence,
                 index,
@@ -255,7 +309,7 @@ impl Clients {
                 client.received = *sequence;
                 client.refused.insert(*sequence, (*index, *errno));
             }
-            Record::Came(..) | Record::Gone(_) => {}
+            Record::Came { .. } | Record::Gone(_) => {}
         }
         client.last_record = number;
         client.undecided.push_back((number, client.received));
@@ -289,7 +343,7 @@ impl Clients {
 
 impl Client {
     /// The verdicts of all decided groups after `after`, for a client with a connection.
-    fn verdicts(&self, after: u64) -> Vec<(Link, ToClient)> {
+    pub(super) fn verdicts(&self, after: u64) -> Vec<(Link, ToClient)> {
         let Some(link) = self.link else {
             return Vec::new();
         };
@@ -302,160 +356,5 @@ impl Client {
         });
         let all = refused.chain([ToClient::Decided { upto: self.decided }]);
         all.map(|message| (link, message)).collect()
-    }
-}
-
-impl Server {
-    /// A client comes, or comes again.
-    pub(super) fn hello(
-        &mut self,
-        link: Link,
-        key: ClientKey,
-        prefix: Option<Prefix>,
-        decided: u64,
-        effects: &mut Vec<Effect>,
-    ) {
-        if self.clients.links.contains_key(&link) {
-            return part(link, Reason::Breach, effects);
-        }
-        let known = self.clients.find(key);
-        let id = known.unwrap_or_else(|| {
-            let prefix = Prefix(self.clients.next_prefix);
-            let id = self.clients.add(key, prefix, self.now);
-            self.record(Record::Came(key, prefix), effects);
-            if let Some(client) = self.clients.clients.get_mut(&id) {
-                // Before its ids are used, nobody else can be given the same.
-                client.coming = Some(self.recorded);
-            }
-            id
-        });
-        self.clients.links.insert(link, id);
-        let Some(client) = self.clients.clients.get_mut(&id) else {
-            return;
-        };
-        client.heard = self.now;
-        if let Some(old) = client.link.replace(link) {
-            self.clients.links.remove(&old);
-            effects.push(Effect::Close(old));
-        }
-        match client.coming {
-            Some(_) => {}
-            None if prefix == Some(client.prefix) => self.welcome_again(id, decided, effects),
-            None => {
-                // It missed its welcome, so it has nothing to send again.
-                client.is_resending = false;
-                self.send_welcome(id, false, effects);
-                self.end_grace(effects);
-            }
-        }
-    }
-
-    /// Welcomes the new clients whose records are durable.
-    pub(super) fn welcome(&mut self, effects: &mut Vec<Effect>) {
-        let durable = self.durable;
-        let mut new = Vec::new();
-        for (id, client) in &mut self.clients.clients {
-            if client.coming.take_if(|record| *record <= durable).is_some() {
-                new.push(*id);
-            }
-        }
-        for id in new {
-            self.send_welcome(id, false, effects);
-        }
-    }
-
-    fn welcome_again(&mut self, id: ClientId, decided: u64, effects: &mut Vec<Effect>) {
-        self.clients.has_verdicts(id, decided);
-        // It asks again for what it still needs.
-        self.forget_asks(id, effects);
-        self.send_welcome(id, true, effects);
-        let Some(client) = self.clients.clients.get(&id) else {
-            return;
-        };
-        if client.decided > decided {
-            let verdicts = client.verdicts(decided).into_iter();
-            effects.extend(verdicts.map(|(link, message)| Effect::Send(link, message)));
-        }
-        for (object, to) in self.leases.owed_by(id) {
-            self.send(id, ToClient::Recall { object, to }, effects);
-        }
-    }
-
-    fn send_welcome(&mut self, id: ClientId, is_known: bool, effects: &mut Vec<Effect>) {
-        let Some(client) = self.clients.clients.get(&id) else {
-            return;
-        };
-        let welcome = Welcome {
-            protocol: PROTOCOL,
-            is_known,
-            has_leases: !client.is_resending,
-            received: client.received,
-            root: self.config.root,
-            prefix: client.prefix,
-            lease_ms: self.config.lease_ms,
-            limits: self.config.limits,
-        };
-        self.send(id, ToClient::Welcome(welcome), effects);
-    }
-
-    /// A client has sent all that was undecided when the server was restarted.
-    pub(super) fn resent(&mut self, client: ClientId, effects: &mut Vec<Effect>) {
-        if let Some(client) = self.clients.clients.get_mut(&client) {
-            client.is_resending = false;
-        }
-        self.end_grace(effects);
-    }
-
-    /// Expires the clients that others have waited for too long.
-    pub(super) fn expire(&mut self, effects: &mut Vec<Effect>) {
-        let is_silent = |client: &ClientId| {
-            self.clients
-                .heard(*client)
-                .is_some_and(|heard| heard.0 + self.config.lease_ms < self.now.0)
-        };
-        let silent: Vec<_> = self.leases.owing().filter(is_silent).collect();
-        for client in silent {
-            self.let_go(client, effects);
-        }
-        self.end_grace(effects);
-    }
-
-    /// Gives leases again once every client of before the restart has come, or has had the time to.
-    fn end_grace(&mut self, effects: &mut Vec<Effect>) {
-        let Some(ends) = self.clients.grace_ends else {
-            return;
-        };
-        let resending = |(id, client): (&ClientId, &Client)| client.is_resending.then_some(*id);
-        let late: Vec<_> = self.clients.clients.iter().filter_map(resending).collect();
-        if !late.is_empty() && self.now < ends {
-            return;
-        }
-        if !late.is_empty() {
-            for client in late {
-                self.let_go(client, effects);
-            }
-            self.clients.grace_ends_with = Some(self.recorded);
-        }
-        // Until then a crash would make them known again.
-        if self.clients.grace_ends_with <= Some(self.applied) {
-            self.clients.grace_ends = None;
-            self.prepare_all(effects);
-        }
-    }
-
-    /// Knows a client no more. What it had not sent is lost, and nobody has seen it.
-    fn let_go(&mut self, id: ClientId, effects: &mut Vec<Effect>) {
-        let Some(client) = self.clients.remove(id) else {
-            return;
-        };
-        self.record(Record::Gone(client.key), effects);
-        if let Some(link) = client.link {
-            part(link, Reason::Expired, effects);
-        }
-        self.later.retain(|(_, later)| later.client() != id);
-        self.forget_asks(id, effects);
-        // What it had sent is made first, as when it gives a lease back. And after a crash it is still forgotten, so
-        // that it cannot go on as if it had kept its leases.
-        self.later(self.recorded, Later::Expire(id), effects);
     }
 }

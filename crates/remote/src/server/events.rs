@@ -13,7 +13,8 @@ use crate::tree::Limits;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Link(pub u64);
 
-/// A moment by a clock that only goes forward, in milliseconds.
+/// A moment by a clock that only goes forward, in milliseconds. The time that a machine sleeps counts, since others do not
+/// sleep meanwhile (clock_gettime(2), `CLOCK_BOOTTIME`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Moment(pub u64);
 
@@ -52,6 +53,8 @@ pub enum Event {
     Durable(u64),
     /// All records up to this one have been made in the directory.
     Applied(u64),
+    /// A record cannot be made in the directory: the server stops, since it has promised that.
+    Broken,
     /// Time has passed.
     Tick,
 }
@@ -63,7 +66,8 @@ pub enum Effect {
     Send(Link, ToClient),
     /// Close a connection when all that was sent has left.
     Close(Link),
-    /// Find out what an object is.
+    /// Find out what an object is. A client may have named any number: the shell answers `ESTALE` for what it has not
+    /// found below the root. The versions differ from those of before a restart.
     Load(ObjectId),
     /// Read bytes of a file.
     Read {
@@ -88,7 +92,14 @@ pub enum Effect {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Record {
     /// A client came.
-    Came(ClientKey, Prefix),
+    Came {
+        /// Which.
+        client: ClientKey,
+        /// What the ids of its objects begin with.
+        prefix: Prefix,
+        /// For how long it keeps its leases when it is not heard of, in milliseconds.
+        lease_ms: u64,
+    },
     /// A client is not known any more.
     Gone(ClientKey),
     /// A group was made.

@@ -7,7 +7,7 @@ use crate::errno::Errno;
 use crate::frame::ToServer;
 use crate::lease::{ClientId, Mode};
 use crate::object::ObjectId;
-use crate::operation::{Change, Operation};
+use crate::operation::Operation;
 use crate::tree::Refusal;
 
 impl Server {
@@ -40,20 +40,22 @@ impl Server {
             let touched = operation.change.touches().into_iter();
             missing.extend(touched.filter(|id| self.tree.get(*id).is_none() && !made.contains(id)));
             made.extend(operation.change.makes());
-            if let Change::Rename { to, .. } = &operation.change {
-                missing.extend(
-                    self.unknown_above(to.parent)
-                        .filter(|id| !made.contains(id)),
-                );
+            for place in operation.change.places() {
+                let above = self.unknown_above(place.parent);
+                missing.extend(above.filter(|id| !made.contains(id)));
             }
         }
         missing.retain(|object| !self.clients.is_unreadable(client, *object));
         missing
     }
 
-    /// The nearest directory at or above this one of which it is not known where it is: a directory that moves may
-    /// not come below itself.
-    fn unknown_above(&self, directory: ObjectId) -> impl Iterator<Item = ObjectId> {
+    /// Whether it is known where a directory is, so that nothing can come below itself.
+    fn reaches_root(&self, directory: ObjectId, made: &BTreeSet<ObjectId>) -> bool {
+        let top = self.topmost(directory);
+        top == self.config.root || made.contains(&top) || self.nameless.contains(&top)
+    }
+
+    fn topmost(&self, directory: ObjectId) -> ObjectId {
         let mut at = directory;
         // A walk of more steps than there are objects would go in a circle.
         for _ in 0..=self.tree.len() {
@@ -62,6 +64,13 @@ impl Server {
                 None => break,
             }
         }
+        at
+    }
+
+    /// The nearest directory at or above this one of which it is not known where it is: a directory that moves may
+    /// not come below itself.
+    fn unknown_above(&self, directory: ObjectId) -> impl Iterator<Item = ObjectId> {
+        let at = self.topmost(directory);
         let is_known = at == self.config.root || self.tree.get(at).is_some();
         (!is_known).then_some(at).into_iter()
     }
@@ -94,8 +103,13 @@ impl Server {
         };
         let record = match outcome {
             Ok(()) => {
-                for object in operations.iter().filter_map(|one| one.change.makes()) {
-                    self.leases.made(client, object);
+                for operation in &operations {
+                    if let Some(object) = operation.change.makes() {
+                        self.leases.made(client, object);
+                    }
+                    for object in operation.change.touches() {
+                        self.note_nameless(object, effects);
+                    }
                 }
                 Record::Made {
                     client: key,
@@ -118,7 +132,8 @@ impl Server {
     /// A client changes what it has leases on, and makes objects of its own alone.
     fn may_make(&self, client: ClientId, operations: &[Operation]) -> Result<(), (usize, Refusal)> {
         let is_resent = self.clients.is_resending(client);
-        let mut made = Vec::new();
+        let mut made = BTreeSet::new();
+        let mut last_made = self.clients.last_made(client);
         for (index, operation) in operations.iter().enumerate() {
             for object in operation.change.touches() {
                 let mode = self.leases.mode(client, object);
@@ -126,11 +141,17 @@ impl Server {
                     return Err((index, Refusal::Errno(Errno::STALE)));
                 }
             }
+            let mut parents = operation.change.places().map(|place| place.parent);
+            if !parents.all(|parent| self.reaches_root(parent, &made)) {
+                return Err((index, Refusal::Errno(Errno::STALE)));
+            }
             if let Some(object) = operation.change.makes() {
-                if object.maker() != self.clients.prefix(client) {
+                let is_new = last_made < Some(object);
+                if object.maker() != self.clients.prefix(client) || !is_new {
                     return Err((index, Refusal::Mistaken(object)));
                 }
-                made.push(object);
+                last_made = Some(object);
+                made.insert(object);
             }
         }
         Ok(())

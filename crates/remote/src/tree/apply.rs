@@ -15,6 +15,9 @@ const SET_GROUP_ID: u16 = 0o2000;
 const GROUP_EXECUTES: u16 = 0o010;
 const PERMISSIONS: u16 = 0o7777;
 
+/// What all extended attributes of an object may hold together, so that they go into one message.
+const EXTENDED_BYTES_MAX: usize = 64 << 10;
+
 impl Tree {
     /// Applies one operation.
     ///
@@ -22,6 +25,7 @@ impl Tree {
     /// Why it changes nothing.
     pub fn apply(&mut self, operation: &Operation) -> Result<(), Refusal> {
         let at = operation.at;
+        must_be_time(at)?;
         match &operation.change {
             Change::Create { place, object, new } => self.create(place, *object, new, at),
             Change::Link { object, place } => self.link(*object, place, at),
@@ -117,7 +121,7 @@ impl Tree {
         let mut object = Object::new(attributes, Versions::default());
         match &new.kind {
             NewKind::Symlink(target) => {
-                if target.is_empty() {
+                if target.is_empty() || target.contains(&0) {
                     return Err(Errno::NOENT.into());
                 }
                 if target.len() > self.limits.target_bytes_max as usize {
@@ -153,7 +157,13 @@ impl Tree {
         set: &SetAttributes,
         at: Timestamp,
     ) -> Result<(), Refusal> {
-        self.known(object)?;
+        let is_link = self.known(object)?.attributes.kind == FileKind::Symlink;
+        if is_link && set.permissions.is_some() {
+            return Err(Errno::OPNOTSUPP.into());
+        }
+        for time in [set.accessed, set.modified].into_iter().flatten() {
+            must_be_time(time)?;
+        }
         self.change(object, |attributes, versions| {
             if set.permissions.is_some() || set.owner.is_some() || set.group.is_some() {
                 versions.permissions += 1;
@@ -228,11 +238,12 @@ impl Tree {
             return Ok(());
         }
         let is_directory = self.known(object)?.is_directory();
-        if is_directory && self.is_within(to.parent, object) {
+        let other_parent = from.parent != to.parent;
+        if other_parent && is_directory && self.is_within(to.parent, object) {
             return Err(Errno::INVAL.into());
         }
         if let Some(replaced) = replaced {
-            if self.is_within(from.parent, replaced) {
+            if other_parent && self.is_within(from.parent, replaced) {
                 return Err(Errno::NOTEMPTY.into());
             }
             match (is_directory, self.known(replaced)?.is_directory()) {
@@ -242,7 +253,7 @@ impl Tree {
                 (false, false) => {}
             }
         }
-        let moves = is_directory && from.parent != to.parent;
+        let moves = is_directory && other_parent;
         if moves && replaced.is_none() {
             self.may_gain_directory(to.parent)?;
         }
@@ -276,7 +287,7 @@ impl Tree {
         let [is_directory, other_is_directory] = [kinds[0]?, kinds[1]?];
         let into_itself = (is_directory && self.is_within(to.parent, object))
             || (other_is_directory && self.is_within(from.parent, other));
-        if into_itself {
+        if from.parent != to.parent && into_itself {
             return Err(Errno::INVAL.into());
         }
         if from.parent != to.parent && is_directory != other_is_directory {
@@ -307,7 +318,16 @@ impl Tree {
         at: Timestamp,
     ) -> Result<(), Refusal> {
         let known = self.known(object)?;
+        let kind = known.attributes.kind;
+        let takes_any = matches!(kind, FileKind::Regular | FileKind::Directory);
+        if name.as_bytes().starts_with(b"user.") && !takes_any {
+            return Err(Errno::PERM.into());
+        }
+        let bytes: usize = known.extended.values().map(Vec::len).sum();
         match value {
+            Some(value) if bytes + value.len() > EXTENDED_BYTES_MAX => {
+                return Err(Errno::NOSPC.into());
+            }
             None if !known.extended.contains_key(name) => return Err(Errno::NODATA.into()),
             Some(value) if value.len() > self.limits.extended_bytes_max as usize => {
                 return Err(Errno::NOSPC.into());
@@ -451,6 +471,15 @@ impl Tree {
         if let Some(undo) = &mut self.undo {
             undo.push(step);
         }
+    }
+}
+
+/// What the kernel takes for a time, and not for one of its own marks (utimensat(2), `UTIME_NOW`).
+fn must_be_time(time: Timestamp) -> Result<(), Refusal> {
+    if time.nanoseconds < 1_000_000_000 {
+        Ok(())
+    } else {
+        Err(Errno::INVAL.into())
     }
 }
 

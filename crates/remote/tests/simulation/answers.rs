@@ -18,7 +18,17 @@ impl World {
             eprintln!("       {said}");
         }
         // A client that was given up does not know what became of such a call.
-        if answer == Err(Errno::IO) && self.faults.cuts {
+        if answer == Err(Errno::IO) {
+            let one = &mut self.machines[machine];
+            let losses = one.client.losses();
+            match request {
+                Request::Sync(before) => assert!(before < losses, "{said}"),
+                Request::Change(client::Intent::Rename { .. }) => {
+                    assert_ne!(one.session, session, "{said}");
+                }
+                _ => panic!("{said}"),
+            }
+            one.losses = losses;
             return;
         }
         if let Request::Change(intent) = &request {
@@ -32,7 +42,7 @@ impl World {
                 );
             }
         }
-        if let (Request::Sync, Ok(_)) = (&request, &answer) {
+        if let (Request::Sync(_), Ok(_)) = (&request, &answer) {
             self.synced(machine, session, before, &said);
         }
         self.remember(machine, &request, &answer, &said);
@@ -154,7 +164,7 @@ impl World {
             | Request::Extended(object)
             | Request::Read { object, .. } => vec![*object],
             Request::Change(intent) => objects_of(intent),
-            Request::Sync => Vec::new(),
+            Request::Sync(_) => Vec::new(),
         };
         *answer == Err(Errno::STALE) && objects.iter().any(nameless)
     }

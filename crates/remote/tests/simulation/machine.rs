@@ -36,6 +36,8 @@ pub struct Machine {
     pub kernel: BTreeMap<Cached, Result<Response, Errno>>,
     pub cached_bytes: HashMap<Cached, Vec<u8>>,
     pub calls: BTreeMap<Token, (Request, Timestamp)>,
+    /// How often its programs were told that changes were lost.
+    pub losses: u64,
 }
 
 impl Machine {
@@ -52,6 +54,7 @@ impl Machine {
             kernel: BTreeMap::new(),
             cached_bytes: HashMap::new(),
             calls: BTreeMap::new(),
+            losses: 0,
         }
     }
 
@@ -74,7 +77,7 @@ impl Machine {
                 offset: random.u64(0..64),
                 length: random.u32(0..64),
             },
-            12 => Request::Sync,
+            12 => Request::Sync(self.losses),
             _ => Request::Change(self.intent(random)),
         }
     }

@@ -28,7 +28,7 @@ impl World {
         let token = Token(self.next_token);
         let request = match self.left[machine] {
             // So that all that was done is compared.
-            0 => Request::Sync,
+            0 => Request::Sync(self.machines[machine].losses),
             _ => self.machines[machine].next_request(&mut self.random),
         };
         let at = Timestamp {

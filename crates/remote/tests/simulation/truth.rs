@@ -24,7 +24,7 @@ pub fn first_copy() -> (Copy, ObjectId) {
         modified: Timestamp::default(),
         changed: Timestamp::default(),
     };
-    let mut tree = Tree::new(Limits::default());
+    let mut tree = Tree::whole(Limits::default());
     let mut names = Names::new();
     for (number, name) in [(3, "a"), (4, "b")] {
         let object = ObjectId::found(number).expect("a number");
@@ -222,7 +222,7 @@ impl Copy {
                 let length = self.bytes(*object, *offset, *length).len();
                 Response::Stored(u32::try_from(length).expect("small"))
             }
-            Request::Sync => Response::Done,
+            Request::Sync(_) => Response::Done,
             Request::Change(_) => unreachable!("a change"),
         })
     }

@@ -1,7 +1,7 @@
 //! Everything on one clock.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 
 use surmise_remote::client::{self, Lost, Request, Token};
 use surmise_remote::frame::{Decoder, ToClient, ToServer, encode};
@@ -69,7 +69,9 @@ pub struct World {
     pub start: u64,
     pub disk: Disk,
     pub machines: Vec<Machine>,
+    /// The connection of each machine, and those that the server has not seen end.
     pub links: Vec<Option<Link>>,
+    pub server_links: BTreeSet<Link>,
     pub next_link: u64,
     pub arrivals: HashMap<(Link, bool), u64>,
     pub left: Vec<u32>,
@@ -82,7 +84,6 @@ pub struct World {
     pub sessions: HashMap<surmise_remote::frame::ClientKey, u64>,
     pub truth: Truth,
     pub root: ObjectId,
-    pub faults: Faults,
     pub told: Told,
     pub is_traced: bool,
 }
@@ -109,6 +110,7 @@ impl World {
                 .map(|one| Machine::new(one, root))
                 .collect(),
             links: vec![None; MACHINES],
+            server_links: BTreeSet::new(),
             next_link: 0,
             arrivals: HashMap::new(),
             left: vec![CALLS_EACH; MACHINES],
@@ -119,7 +121,6 @@ impl World {
             sessions: HashMap::new(),
             truth: Truth::new(copy),
             root,
-            faults,
             told: Told::default(),
             is_traced: traced().is_some(),
         };
@@ -133,12 +134,10 @@ impl World {
             world.at(0, What::Connect(machine));
             world.at(1, What::Program(machine));
         }
-        if faults.cuts {
-            for machine in 0..MACHINES {
-                for _ in 0..world.random.u32(0..3) {
-                    let after = world.random.u64(0..2_000);
-                    world.at(after, What::Cut(machine));
-                }
+        for machine in 0..MACHINES * usize::from(faults.cuts) {
+            for _ in 0..world.random.u32(0..3) {
+                let after = world.random.u64(0..2_000);
+                world.at(after, What::Cut(machine));
             }
         }
         if faults.server_crashes {
@@ -210,6 +209,15 @@ impl World {
         self.whats.insert(self.order, what);
     }
 
+    /// How long a disk takes: now and then longer than a connection that breaks and is made again.
+    fn slowly(&mut self) -> u64 {
+        if self.random.u8(0..8) == 0 {
+            self.random.u64(0..400)
+        } else {
+            self.random.u64(0..8)
+        }
+    }
+
     fn soon(&mut self, what: What) {
         let after = self.random.u64(0..8);
         self.at(after, what);
@@ -218,7 +226,8 @@ impl World {
     fn happen(&mut self, what: What) {
         match what {
             What::ToServer(link, message) => {
-                if self.links.contains(&Some(link)) {
+                // What was on its way when the connection broke may still come.
+                if self.server_links.contains(&link) {
                     self.tell_server(server::Event::Received(link, message));
                 }
             }
@@ -227,7 +236,10 @@ impl World {
                     self.tell_client(machine, client::Event::Received(message));
                 }
             }
-            What::ServerSees(link) => self.tell_server(server::Event::Closed(link)),
+            What::ServerSees(link) => {
+                self.server_links.remove(&link);
+                self.tell_server(server::Event::Closed(link));
+            }
             What::Connect(machine) => self.connect(machine),
             What::Cut(machine) => self.cut(machine),
             What::Program(machine) => self.program(machine),
@@ -244,7 +256,8 @@ impl World {
                         self.settle(key);
                     }
                     self.tell_server(server::Event::Durable(last));
-                    self.soon(What::Apply(start));
+                    let after = self.slowly();
+                    self.at(after, What::Apply(start));
                 }
             }
             What::Apply(start) if start == self.start => {
@@ -256,13 +269,7 @@ impl World {
                 self.tell_server(server::Event::Loaded(object, loaded));
             }
             What::Read(start, client, request, object, offset, length) if start == self.start => {
-                let data = Ok(self.disk.directory.bytes(object, offset, length));
-                self.tell_server(server::Event::Read {
-                    client,
-                    request,
-                    object,
-                    data,
-                });
+                self.read(client, request, object, (offset, length));
             }
             What::ServerCrashes => self.crash_server(),
             What::ServerStarts => {
@@ -282,6 +289,16 @@ impl World {
         }
     }
 
+    fn read(&mut self, client: ClientId, request: u64, object: ObjectId, at: (u64, u32)) {
+        let data = Ok(self.disk.directory.bytes(object, at.0, at.1));
+        self.tell_server(server::Event::Read {
+            client,
+            request,
+            object,
+            data,
+        });
+    }
+
     fn start_server(&mut self, log: Vec<Record>) {
         let config = Config {
             root: self.root,
@@ -298,6 +315,7 @@ impl World {
             return;
         }
         self.start += 1;
+        self.server_links.clear();
         for machine in 0..MACHINES {
             self.cut(machine);
         }
@@ -322,6 +340,7 @@ impl World {
         }
         self.next_link += 1;
         self.links[machine] = Some(Link(self.next_link));
+        self.server_links.insert(Link(self.next_link));
         self.tell_client(machine, client::Event::Connected);
     }
 
@@ -360,6 +379,7 @@ impl World {
                     self.at(after, What::ToClient(link, message));
                 }
                 server::Effect::Close(link) => {
+                    self.server_links.remove(&link);
                     if let Some(machine) = self.links.iter().position(|one| *one == Some(link)) {
                         self.cut(machine);
                     }
@@ -374,7 +394,8 @@ impl World {
                 } => self.soon(What::Read(start, client, request, object, offset, length)),
                 server::Effect::Record(number, record) => {
                     self.disk.write(number, record);
-                    self.soon(What::Flush(start));
+                    let after = self.slowly();
+                    self.at(after, What::Flush(start));
                 }
                 server::Effect::Drop(_) => {}
             }
@@ -433,6 +454,7 @@ impl World {
                 self.soon(What::KernelForgets(machine, session, number, object));
             }
             client::Effect::Suspend => self.machines[machine].forget(|_| true),
+            client::Effect::Left => unreachable!("nobody leaves"),
             client::Effect::Lost(operations, why) => {
                 assert_eq!(why, Lost::Expired, "{operations:?}");
                 self.told.lost += operations.len();
