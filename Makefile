@@ -128,6 +128,7 @@ soak:
 		&& SURMISE_BIRTHS=10000 cargo test --release --locked --package surmise --test promises -- \
 			--nocapture torture::kin \
 		&& SURMISE_SEEDS=10000 cargo test --release --locked --package surmise-supervisor --lib simulation \
+		&& SURMISE_SEEDS=10000 cargo test --release --locked --package surmise-remote --test simulation \
 		&& SURMISE_STATES=2000 cargo test --release --locked --package surmise-sync --test order \
 		&& $(MAKE) soak-crash && $(MAKE) soak-rpc \
 		&& SURMISE_EVERY_STEP=1 cargo test --release --locked --package surmise-commit --test trees -- \
