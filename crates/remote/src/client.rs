@@ -3,7 +3,7 @@
 //!
 //! A change that the client has the leases for is made in its own tree at once, and sent with others as one group. The
 //! server can only come to the same outcome. Before a lease goes back, the changes made under it are sent.
-//! A client that was not heard for as long as the server waits relies on nothing until it is heard again.
+//! A client that may not have been heard for as long as the server waits relies on nothing until it is heard again.
 
 mod answers;
 mod connection;
@@ -110,7 +110,8 @@ pub enum Event {
     Invalidated(u64),
     /// The kernel does not know an object any more.
     Forgotten(ObjectId),
-    /// The client is to end when all its changes are decided; then it says [`Effect::Left`].
+    /// The client is to end when all calls are answered and all its changes are decided. Then it says
+    /// [`Effect::Left`].
     Leave,
     /// Time has passed.
     Tick,
@@ -141,6 +142,8 @@ pub enum Effect {
     Invalidate(u64, ObjectId),
     /// All is decided, and the server knows the client no more.
     Left,
+    /// Cut the connection and make another one.
+    Reconnect,
     /// Have the kernel forget all that it knows: the server may let others change it from now on.
     Suspend,
     /// Nobody knows whether these changes were made, and the client does not send them again: the server has forgotten the
@@ -157,7 +160,7 @@ pub enum Lost {
     Refused(Errno),
 }
 
-/// How many bytes of changes may be undecided; who changes more waits.
+/// How many bytes of changes may be undecided. A call that would change more waits.
 const UNDECIDED_BYTES_MAX: usize = 64 << 20;
 
 /// A client.
@@ -308,6 +311,9 @@ impl Client {
     pub fn event(&mut self, now: Moment, event: Event, effects: &mut Vec<Effect>) {
         self.now = self.now.max(now);
         match event {
+            Event::Called(token, _, _) if self.connection.has_left() => {
+                effects.push(Effect::Answer(token, Err(Errno::IO)));
+            }
             Event::Called(token, request, at) => {
                 // A clock that is set back does not set times back.
                 self.time = self.time.max(at);

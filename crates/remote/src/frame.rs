@@ -90,7 +90,7 @@ pub enum ToServer {
         /// What it keeps.
         to: Mode,
     },
-    /// The client does not know these objects any more. The server takes that of objects without a name.
+    /// The client does not know these objects any more. The server heeds this only for objects without a name.
     Forget(Vec<ObjectId>),
     /// The client does not come again. All its groups are decided.
     Bye,
@@ -103,6 +103,21 @@ pub enum ToServer {
         /// As of [`ToServer::Hello`].
         decided: u64,
     },
+}
+
+impl ToServer {
+    /// About how much memory it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        const FIXED: usize = 64;
+        let more = match self {
+            Self::Group { operations, .. } => operations.iter().map(Operation::bytes).sum(),
+            Self::Perform { operation, .. } => operation.bytes(),
+            Self::Ask { wants, .. } => wants.len() * size_of::<Want>(),
+            Self::Forget(objects) => objects.len() * size_of::<ObjectId>(),
+            _ => 0,
+        };
+        FIXED + more
+    }
 }
 
 /// A lease that a client needs.

@@ -1,9 +1,10 @@
 //! Who may rely on what: the server's table of leases.
 //!
-//! A lease is on one object. Any number of clients may hold it to read, or one to write; a writer may read, too. So nobody's copy is ever older than another's (the states of a cache line: Papamarcos and Patel,
-//! ISCA 1984; leases: Gray and Cheriton, SOSP 1989). A client asks for all the leases that one operation
-//! needs at once, and gets them at once. A holder always gives back what is recalled, whatever it waits for itself.
-//! So nobody holds what another needs while it waits, and the queue's first ask is always granted in the end.
+//! A lease is on one object. Any number of clients may hold it to read, or one to write; a writer may read, too. So no
+//! client's copy is ever older than another's (the states of a cache line: Papamarcos and Patel, ISCA 1984; leases: Gray
+//! and Cheriton, SOSP 1989). A client asks for all the leases that one operation needs at once, and gets them at
+//! once. A holder always gives back what is recalled, whatever it waits for itself. So no client keeps what another needs
+//! while it waits, and the queue's first ask is always granted in the end.
 
 #[cfg(test)]
 mod tests;
@@ -247,7 +248,7 @@ impl Leases {
                     .into_iter()
                     .any(|earlier| !earlier.goes_with(mode) && before.contains(&(object, earlier)));
                 let conflicts: Vec<_> = self.conflicts(ask.client, object, mode).collect();
-                // What the client is about to give back it cannot be given: it would not know which came first.
+                // A client is not given what it still owes. It could not tell which of the two came first.
                 let is_owed = self.recalled.contains_key(&(ask.client, object));
                 is_free &= !has_earlier && !is_owed && conflicts.is_empty();
                 for holder in conflicts {

@@ -1,10 +1,10 @@
 //! A far directory with one copy's truth, without a disk or a connection: pure state machines.
 //!
-//! A [`server::Server`] serves one directory, the **export**, to any number of [`client::Client`]s. Programs at a client
-//! see at every moment what one copy of the export would show them, as do programs at all others. Yet
-//! most calls send no message, for what nobody else relies on, a client may change as if it were its own
-//! ("Speculative Execution in a Distributed File System", sections 4 and 5, is where this began: there each call was
-//! guessed and checked; here a lease makes the guess certain).
+//! A [`server::Server`] serves one directory, the **export**, to any number of [`client::Client`]s. Programs at every client
+//! see at every moment what one copy of the export would show them. Yet most calls send no message: an object on which no
+//! other client relies, a client may change as if the object were its own. The paper "Speculative Execution in a
+//! Distributed File System" (sections 4 and 5) guessed the answer of each call and had the guess checked. Here a lease
+//! makes the guess certain.
 //!
 //! * [`object`]: what an export holds. [`operation`]: changes. [`tree`]: what changes make of objects, the same code at
 //!   both ends.
@@ -13,7 +13,9 @@
 //!
 //! # What is promised
 //!
-//! 1. A call at any client has the outcome that it would have on one copy, at a moment between its start and its end.
+//! 1. A call at any client has the outcome that it would have on one copy, at a moment between its start and its end. Two
+//!    errors are the exception. `ESTALE`: the object has lost its last name. `EIO`: the client was given up, and nobody knows
+//!    whether the change was made.
 //! 2. What is synced is durable at the server.
 //! 3. What one client has seen of another's changes is durable at the server.
 //! 4. A group of changes is made once, as a whole or not at all, however often it is sent.

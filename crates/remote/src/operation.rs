@@ -15,6 +15,16 @@ pub struct Operation {
     pub change: Change,
 }
 
+/// What an operation takes in a message besides its data, at most: two names, and some numbers.
+const BYTES_BESIDES: usize = 1024;
+
+impl Operation {
+    /// How long it is in a message, at most.
+    pub fn bytes(&self) -> usize {
+        self.change.data_bytes() + BYTES_BESIDES
+    }
+}
+
 /// A name in a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
@@ -215,7 +225,7 @@ impl Change {
     }
 
     /// How many bytes it carries besides names and numbers.
-    pub fn data_bytes(&self) -> usize {
+    fn data_bytes(&self) -> usize {
         match self {
             Self::Create { new, .. } => match &new.kind {
                 NewKind::Symlink(target) => target.len(),

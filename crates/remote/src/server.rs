@@ -87,6 +87,9 @@ impl Server {
     /// Takes an event at a moment that is not before the last one's; appends what is to be done.
     pub fn event(&mut self, now: Moment, event: Event, effects: &mut Vec<Effect>) {
         self.now = self.now.max(now);
+        if self.is_broken && !matches!(event, Event::Received(..)) {
+            return;
+        }
         match event {
             Event::Received(link, message) => self.receive(link, message, effects),
             Event::Closed(link) => self.clients.closed(link),
@@ -111,7 +114,7 @@ impl Server {
             Event::Broken => {
                 self.is_broken = true;
                 for link in self.clients.part_with_all() {
-                    part(link, Reason::Stopped, effects);
+                    self.part(link, Reason::Stopped, effects);
                 }
             }
             Event::Tick => {}
@@ -132,7 +135,7 @@ impl Server {
 
     fn receive(&mut self, link: Link, message: ToServer, effects: &mut Vec<Effect>) {
         if self.is_broken {
-            return part(link, Reason::Stopped, effects);
+            return self.part(link, Reason::Stopped, effects);
         }
         if let ToServer::Hello {
             protocol,
@@ -142,15 +145,15 @@ impl Server {
         } = message
         {
             if protocol != PROTOCOL {
-                return part(link, Reason::Protocol(PROTOCOL), effects);
+                return self.part(link, Reason::Protocol(PROTOCOL), effects);
             }
             return self.hello(link, client, prefix, decided, effects);
         }
         let Some(client) = self.clients.heard_on(link, self.now) else {
-            return part(link, Reason::Breach, effects);
+            return self.part(link, Reason::Breach, effects);
         };
         if !self.clients.queue(client, message) {
-            return part(link, Reason::Breach, effects);
+            return self.part(link, Reason::Breach, effects);
         }
         self.take_messages(client, effects);
     }
@@ -288,7 +291,7 @@ impl Server {
         }
     }
 
-    /// Notes an object that has lost its last name, and tells the clients that may keep it for no reason.
+    /// Notes an object that has lost its last name, and tells the clients that know it, since they may keep it needlessly.
     fn note_nameless(&mut self, object: ObjectId, effects: &mut Vec<Effect>) {
         let known = self.tree.get(object);
         if known.is_some_and(|known| known.attributes.links == 0) && self.nameless.insert(object) {
@@ -315,6 +318,13 @@ impl Server {
         }
     }
 
+    /// Has nothing more to do with a connection.
+    fn part(&mut self, link: Link, reason: Reason, effects: &mut Vec<Effect>) {
+        self.clients.closed(link);
+        effects.push(Effect::Send(link, ToClient::Farewell(reason)));
+        effects.push(Effect::Close(link));
+    }
+
     fn send(&self, client: ClientId, message: ToClient, effects: &mut Vec<Effect>) {
         // What a client without a connection does not get, it learns when it comes again.
         if let Some(link) = self.clients.link(client) {
@@ -332,11 +342,6 @@ impl Later {
             | Self::Fetch { client, .. } => *client,
         }
     }
-}
-
-fn part(link: Link, reason: Reason, effects: &mut Vec<Effect>) {
-    effects.push(Effect::Send(link, ToClient::Farewell(reason)));
-    effects.push(Effect::Close(link));
 }
 
 fn failed(request: u64, object: ObjectId, errno: Errno) -> ToClient {

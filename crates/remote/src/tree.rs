@@ -18,7 +18,8 @@ pub struct Limits {
     pub size_max: u64,
     /// The longest target of a symbolic link, in bytes.
     pub target_bytes_max: u32,
-    /// The longest value of an extended attribute, in bytes.
+    /// What the names and values of all extended attributes of an object may have together, in bytes; they go into one
+    /// message.
     pub extended_bytes_max: u32,
 }
 

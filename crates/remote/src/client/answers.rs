@@ -9,6 +9,10 @@ use crate::server::Moment;
 
 impl Client {
     pub(super) fn receive(&mut self, message: ToClient, effects: &mut Vec<Effect>) {
+        // What came over a connection that this client has given up does not count.
+        if !self.connection.is_up() && !matches!(message, ToClient::Welcome(_)) {
+            return;
+        }
         match message {
             ToClient::Welcome(welcome) => self.welcomed(welcome, effects),
             ToClient::Farewell(_) => self.cut(),
@@ -41,7 +45,7 @@ impl Client {
                 self.recalled.insert(object, (recall, to));
                 self.give_back(effects);
             }
-            // What a connection before has brought the client may have forgotten.
+            // The client may already have forgotten objects that it learned of over an earlier connection.
             ToClient::Nameless(objects) => self.candidates.extend(objects),
             ToClient::Pong(number) => {
                 self.connection.answered(Moment(number));
@@ -108,7 +112,8 @@ impl Client {
 
     fn take_data(&mut self, request: u64, data: Vec<u8>, effects: &mut Vec<Effect>) {
         let Some(fetching) = self.fetching.remove(&request) else {
-            return;
+            // The lease went meanwhile. The calls that need the bytes fetch them again.
+            return self.go_on_all(effects);
         };
         let Fetching {
             object,
@@ -153,6 +158,7 @@ impl Client {
         if self.fetching.remove(&request).is_some() {
             self.fail_readers(object, errno, effects);
         }
+        self.go_on_all(effects);
     }
 
     fn fail_readers(&mut self, object: ObjectId, errno: Errno, effects: &mut Vec<Effect>) {

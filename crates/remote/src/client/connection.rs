@@ -14,18 +14,15 @@ const GATHER_MS: u64 = 2;
 /// A group that has as much is sent at once.
 const GROUP_BYTES: usize = 256 << 10;
 
-/// What an operation takes in a message besides its data and names, at most.
-const OPERATION_BYTES: usize = 1024;
-
 /// How many objects a first question may bring besides; each later one may bring twice as many, up to the last.
 const AHEAD_FIRST: u32 = 64;
 const AHEAD_MAX: u32 = 8192;
 
-/// Whether there is one, and what it has shown.
+/// Whether there is a connection, and until when the server surely keeps the client's leases.
 #[derive(Debug, Default)]
 pub(super) struct Connection {
     state: State,
-    /// When the last message left of which the server has shown that it came.
+    /// When the newest message left that the server is known to have received.
     heard: Option<Moment>,
     /// When the last ping left.
     pinged: Option<Moment>,
@@ -43,11 +40,17 @@ enum State {
     /// The client has introduced itself at this moment.
     Introduced(Moment),
     Up,
+    /// The client has ended.
+    Left,
 }
 
 impl Connection {
     pub(super) fn is_up(&self) -> bool {
         self.state == State::Up
+    }
+
+    pub(super) fn has_left(&self) -> bool {
+        self.state == State::Left
     }
 
     /// The server answers the ping of this moment, if there was one.
@@ -91,8 +94,7 @@ impl Groups {
 }
 
 fn bytes_of(operations: &[Operation]) -> usize {
-    let data = operations.iter().map(|one| one.change.data_bytes());
-    data.sum::<usize>() + operations.len() * OPERATION_BYTES
+    operations.iter().map(Operation::bytes).sum()
 }
 
 impl Client {
@@ -142,8 +144,10 @@ impl Client {
             effects.push(Effect::Send(ToServer::Resent));
         }
         self.forget_candidates(effects);
-        if self.leaves && self.groups.sent.is_empty() && self.groups.open.is_empty() {
-            self.connection.state = State::Cut;
+        let is_idle = self.parked.is_empty() && self.undecided() == 0;
+        if self.leaves && is_idle {
+            self.connection.state = State::Left;
+            self.connection.heard = None;
             effects.push(Effect::Send(ToServer::Bye));
             effects.push(Effect::Left);
             return;
@@ -211,6 +215,9 @@ impl Client {
     }
 
     pub(super) fn connected(&mut self, effects: &mut Vec<Effect>) {
+        if self.connection.has_left() {
+            return;
+        }
         self.connection.state = State::Introduced(self.now);
         effects.push(Effect::Send(ToServer::Hello {
             protocol: PROTOCOL,
@@ -221,7 +228,9 @@ impl Client {
     }
 
     pub(super) fn cut(&mut self) {
-        self.connection.state = State::Cut;
+        if !self.connection.has_left() {
+            self.connection.state = State::Cut;
+        }
         // The calls that still need the answers ask again.
         self.asked.clear();
         self.fetching.clear();
@@ -253,7 +262,7 @@ impl Client {
             }
             if !has_leases {
                 self.cut_group(effects);
-                self.forget_leases(false, effects);
+                self.forget_leases(effects);
             }
             self.connection.resends = true;
         }
@@ -279,11 +288,17 @@ impl Client {
         let waits = |(token, parked): (&Token, &Parked)| parked.until.map(|_| *token);
         let waiting: Vec<_> = self.parked.iter().filter_map(waits).collect();
         for token in waiting {
-            self.parked.remove(&token);
-            effects.push(Effect::Answer(token, Err(Errno::IO)));
+            match self.parked.get_mut(&token) {
+                // Nothing that it waits for was lost.
+                Some(parked) if matches!(parked.request, Request::Sync(_)) => parked.until = None,
+                _ => {
+                    self.parked.remove(&token);
+                    effects.push(Effect::Answer(token, Err(Errno::IO)));
+                }
+            }
         }
         self.next_object = 1;
-        self.forget_leases(false, effects);
+        self.forget_leases(effects);
     }
 
     /// Calls that wait for changes to be durable learn that some never will be.
@@ -301,14 +316,12 @@ impl Client {
     }
 
     /// Nothing that is known may be relied on any more.
-    fn forget_leases(&mut self, is_leased: bool, effects: &mut Vec<Effect>) {
-        if !is_leased {
-            // There is nothing to give back any more.
-            for (_, answer) in self.invalidating.values_mut() {
-                *answer = None;
-            }
-            self.recalled.clear();
+    fn forget_leases(&mut self, effects: &mut Vec<Effect>) {
+        // The server recalls again what it still needs.
+        for (_, answer) in self.invalidating.values_mut() {
+            *answer = None;
         }
+        self.recalled.clear();
         self.fetching.clear();
         for (_, sent) in &mut self.groups.sent {
             if let Sent::Asked {
@@ -326,12 +339,9 @@ impl Client {
                 effects.push(Effect::Discard(object));
             }
             if self.leases.remove(&object) >= Some(Mode::Read) {
-                let mut pending = self.invalidating.values();
-                if pending.all(|(one, _)| *one != object) {
-                    let number = self.request();
-                    self.invalidating.insert(number, (object, None));
-                    effects.push(Effect::Invalidate(number, object));
-                }
+                let number = self.request();
+                self.invalidating.insert(number, (object, None));
+                effects.push(Effect::Invalidate(number, object));
             }
         }
     }
@@ -375,8 +385,11 @@ impl Client {
             (Sent::Made(operations), Some(errno)) => {
                 self.groups.sent_bytes -= bytes_of(&operations);
                 self.lose(operations, Lost::Refused(errno), effects);
-                // The tree has them. The server takes the leases for this client's still, and waits for what it has recalled.
-                self.forget_leases(true, effects);
+                // The tree holds the refused changes. What the server has already sent rests on them or not; over another
+                // connection the client learns everything anew.
+                self.forget_leases(effects);
+                self.cut();
+                effects.push(Effect::Reconnect);
             }
             (
                 Sent::Asked {
@@ -402,7 +415,10 @@ impl Client {
     /// The server has performed what this client then does, too.
     fn made_by_server(&mut self, operation: &Operation) -> Result<Response, Errno> {
         match self.tree.apply(operation) {
-            Ok(()) => Ok(Response::Done),
+            Ok(()) => {
+                self.candidates.extend(operation.change.touches());
+                Ok(Response::Done)
+            }
             // It holds the leases on all that is changed, so nobody else came between.
             Err(_) => Err(Errno::IO),
         }

@@ -24,17 +24,18 @@ impl Client {
                     .retain(|_, fetching| fetching.object != object);
                 self.candidates.push(object);
             }
-            let mut pending = self.invalidating.values_mut();
-            if let Some((_, answer)) = pending.find(|(one, _)| *one == object) {
-                // The answer goes when the kernel has forgotten the object, and is the one to the latest recall.
-                *answer = Some((recall, to));
-            } else if to < Mode::Read && held >= Some(Mode::Read) {
+            if to < Mode::Read && held >= Some(Mode::Read) {
                 let number = self.request();
                 self.invalidating
                     .insert(number, (object, Some((recall, to))));
                 effects.push(Effect::Invalidate(number, object));
-            } else {
-                self.lower(object, (recall, to), effects);
+                continue;
+            }
+            // Without a lease nothing was told to the kernel since, so what it is forgetting now is all that it knows.
+            let mut pending = self.invalidating.values_mut().rev();
+            match pending.find(|(one, _)| *one == object) {
+                Some((_, answer)) => *answer = Some((recall, to)),
+                None => self.lower(object, (recall, to), effects),
             }
         }
     }

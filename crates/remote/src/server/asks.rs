@@ -32,7 +32,7 @@ struct Open {
     ahead: u32,
     /// What has to be loaded first.
     missing: BTreeSet<ObjectId>,
-    /// What would have been given besides, and cannot be loaded.
+    /// Objects that would have been given besides and that cannot be loaded.
     unreadable: HashSet<ObjectId>,
     /// Whether it waits for its leases.
     is_queued: bool,
@@ -132,6 +132,9 @@ impl Server {
             {
                 self.tree.learn_parent(id, parent);
             }
+            if object.attributes.links == 0 {
+                self.nameless.insert(id);
+            }
             self.tree.learn(id, object);
         }
         for client in self.clients.loaded(id, errno.is_none()) {
@@ -223,6 +226,11 @@ impl Server {
         }
         self.send(client, ToClient::Leases(leases), effects);
         self.send(client, ToClient::Granted { request }, effects);
+        let wants = open.wants.iter().map(|want| want.object);
+        let nameless: Vec<_> = wants.filter(|id| self.nameless.contains(id)).collect();
+        if !nameless.is_empty() {
+            self.send(client, ToClient::Nameless(nameless), effects);
+        }
     }
 
     fn send_names(

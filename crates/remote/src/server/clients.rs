@@ -16,7 +16,7 @@ pub(super) struct Clients {
     pub(super) links: HashMap<Link, ClientId>,
     pub(super) next_id: u32,
     pub(super) next_prefix: u32,
-    /// Until then the clients of before the restart may come again; meanwhile nobody gets a lease.
+    /// Until then the clients of before the restart may come again; meanwhile no question is answered.
     pub(super) grace_ends: Option<Moment>,
     /// Those that did not come are not known any more once this record is made.
     pub(super) grace_ends_with: Option<u64>,
@@ -44,6 +44,9 @@ pub(super) struct Client {
     pub(super) coming: Option<u64>,
     /// What it has sent and the server has not taken.
     pub(super) inbox: VecDeque<ToServer>,
+    pub(super) inbox_bytes: usize,
+    /// For how long it keeps its leases when it is not heard of, by the log.
+    pub(super) lease_ms: u64,
     /// What has to be loaded before the first of these is taken, and what of it could not be.
     pub(super) missing: BTreeSet<ObjectId>,
     pub(super) unreadable: BTreeSet<ObjectId>,
@@ -51,8 +54,8 @@ pub(super) struct Client {
     pub(super) made: Option<ObjectId>,
 }
 
-/// How many messages of one client may wait to be taken.
-const INBOX_MAX: usize = 4096;
+/// How many bytes of one client's messages may wait to be taken: more than a client has undecided.
+const INBOX_BYTES_MAX: usize = 128 << 20;
 
 impl Clients {
     /// The clients that a log tells of.
@@ -75,7 +78,7 @@ impl Clients {
                     lease_ms,
                 } => {
                     longest_ms = lease_ms.max(longest_ms);
-                    let client = clients.add(key, prefix, now);
+                    let client = clients.add(key, prefix, lease_ms, now);
                     if let Some(client) = clients.clients.get_mut(&client) {
                         client.is_resending = true;
                     }
@@ -102,7 +105,13 @@ impl Clients {
         clients
     }
 
-    pub(super) fn add(&mut self, key: ClientKey, prefix: Prefix, now: Moment) -> ClientId {
+    pub(super) fn add(
+        &mut self,
+        key: ClientKey,
+        prefix: Prefix,
+        lease_ms: u64,
+        now: Moment,
+    ) -> ClientId {
         let id = ClientId(self.next_id);
         self.next_id += 1;
         self.next_prefix = self.next_prefix.max(prefix.0 + 1);
@@ -119,6 +128,8 @@ impl Clients {
             is_resending: false,
             coming: None,
             inbox: VecDeque::new(),
+            inbox_bytes: 0,
+            lease_ms,
             missing: BTreeSet::new(),
             unreadable: BTreeSet::new(),
             made: None,
@@ -209,7 +220,8 @@ impl Clients {
     /// Keeps a message until it is taken; whether there was room for it.
     pub(super) fn queue(&mut self, client: ClientId, message: ToServer) -> bool {
         match self.clients.get_mut(&client) {
-            Some(client) if client.inbox.len() < INBOX_MAX => {
+            Some(client) if client.inbox_bytes < INBOX_BYTES_MAX => {
+                client.inbox_bytes += message.bytes();
                 client.inbox.push_back(message);
                 true
             }
@@ -236,11 +248,12 @@ impl Clients {
     /// The next message to take; `None` while something has to be loaded first.
     pub(super) fn next_message(&mut self, client: ClientId) -> Option<ToServer> {
         let client = self.clients.get_mut(&client)?;
-        if client.missing.is_empty() {
-            client.inbox.pop_front()
-        } else {
-            None
+        if !client.missing.is_empty() {
+            return None;
         }
+        let message = client.inbox.pop_front()?;
+        client.inbox_bytes -= message.bytes();
+        Some(message)
     }
 
     /// Puts a message back until these have been loaded.
@@ -251,6 +264,7 @@ impl Clients {
         missing: BTreeSet<ObjectId>,
     ) {
         if let Some(client) = self.clients.get_mut(&client) {
+            client.inbox_bytes += message.bytes();
             client.inbox.push_front(message);
             client.missing = missing;
         }

@@ -1,7 +1,7 @@
 //! Clients that come, come again, and are given up.
 
 use super::clients::Client;
-use super::{Effect, Later, Link, Record, Server, part};
+use super::{Effect, Later, Link, Record, Server};
 use crate::frame::{ClientKey, FORGET_MAX, PROTOCOL, Reason, ToClient, Welcome};
 use crate::lease::ClientId;
 use crate::object::Prefix;
@@ -17,12 +17,13 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) {
         if self.clients.links.contains_key(&link) {
-            return part(link, Reason::Breach, effects);
+            return self.part(link, Reason::Breach, effects);
         }
         let known = self.clients.find(key);
         let id = known.unwrap_or_else(|| {
             let prefix = Prefix(self.clients.next_prefix);
-            let id = self.clients.add(key, prefix, self.now);
+            let lease_ms = self.config.lease_ms;
+            let id = self.clients.add(key, prefix, lease_ms, self.now);
             let record = Record::Came {
                 client: key,
                 prefix,
@@ -104,7 +105,7 @@ impl Server {
             received: client.received,
             root: self.config.root,
             prefix: client.prefix,
-            lease_ms: self.config.lease_ms,
+            lease_ms: self.config.lease_ms.min(client.lease_ms),
             limits: self.config.limits,
         };
         self.send(id, ToClient::Welcome(welcome), effects);
@@ -139,7 +140,7 @@ impl Server {
         };
         let clients = &self.clients.clients;
         let resending = || clients.iter().filter(|(_, client)| client.is_resending);
-        // One that is heard is still sending, or its kernel is still forgetting.
+        // A client that was heard of lately is still sending its groups, or its kernel is still forgetting.
         let lease_ms = self.config.lease_ms;
         let is_heard = |client: &Client| client.heard.0 + lease_ms >= self.now.0;
         let may_come = self.now < ends && resending().next().is_some();
@@ -167,12 +168,12 @@ impl Server {
         };
         self.record(Record::Gone(client.key), effects);
         if let Some(link) = client.link {
-            part(link, Reason::Expired, effects);
+            self.part(link, Reason::Expired, effects);
         }
         self.later.retain(|(_, later)| later.client() != id);
         self.forget_asks(id, effects);
-        // What it had sent is made first, as when it gives a lease back. And after a crash it is still forgotten, so
-        // that it cannot go on as if it had kept its leases.
+        // Its leases are free when the changes that it had sent are in the directory, and when the record of its end is
+        // durable. Otherwise a crash would make it known again, and it would go on as if it had kept its leases.
         self.later(self.recorded, Later::Expire(id), effects);
     }
 }

@@ -67,7 +67,8 @@ pub enum Effect {
     /// Close a connection when all that was sent has left.
     Close(Link),
     /// Find out what an object is. A client may have named any number: the shell answers `ESTALE` for what it has not
-    /// found below the root. The versions differ from those of before a restart.
+    /// found below the root, and for what it was told to drop. An object without a name is kept until then, also over
+    /// a restart. The versions differ from those of before a restart.
     Load(ObjectId),
     /// Read bytes of a file.
     Read {

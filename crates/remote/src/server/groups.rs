@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::{Effect, Reason, Record, Server, part};
+use super::{Effect, Reason, Record, Server};
 use crate::errno::Errno;
 use crate::frame::ToServer;
 use crate::lease::{ClientId, Mode};
 use crate::object::ObjectId;
-use crate::operation::Operation;
+use crate::operation::{Change, Operation};
 use crate::tree::Refusal;
 
 impl Server {
@@ -27,20 +27,22 @@ impl Server {
         }
     }
 
-    /// What the changes of a message are about and is not known: after a restart, that is all.
+    /// The objects that the changes of a message touch and that have to be loaded first. After a restart all have to be.
     fn missing_for(&self, client: ClientId, message: &ToServer) -> BTreeSet<ObjectId> {
         let operations = match message {
             ToServer::Group { operations, .. } => &operations[..],
             ToServer::Perform { operation, .. } => std::slice::from_ref(operation),
             _ => &[],
         };
+        let moves = move_between_directories(operations);
         let mut missing = BTreeSet::new();
         let mut made = BTreeSet::new();
         for operation in operations {
             let touched = operation.change.touches().into_iter();
             missing.extend(touched.filter(|id| self.tree.get(*id).is_none() && !made.contains(id)));
             made.extend(operation.change.makes());
-            for place in operation.change.places() {
+            let places = operation.change.places().filter(|_| moves);
+            for place in places {
                 let above = self.unknown_above(place.parent);
                 missing.extend(above.filter(|id| !made.contains(id)));
             }
@@ -67,8 +69,8 @@ impl Server {
         at
     }
 
-    /// The nearest directory at or above this one of which it is not known where it is: a directory that moves may
-    /// not come below itself.
+    /// The nearest directory, at or above this one, whose place is not known: a directory that moves may not come
+    /// below itself.
     fn unknown_above(&self, directory: ObjectId) -> impl Iterator<Item = ObjectId> {
         let at = self.topmost(directory);
         let is_known = at == self.config.root || self.tree.get(at).is_some();
@@ -90,7 +92,7 @@ impl Server {
         }
         if sequence != received + 1 {
             if let Some(link) = self.clients.link(client) {
-                part(link, Reason::Breach, effects);
+                self.part(link, Reason::Breach, effects);
             }
             return;
         }
@@ -108,6 +110,10 @@ impl Server {
                         self.leases.made(client, object);
                     }
                     for object in operation.change.touches() {
+                        if self.clients.is_resending(client) {
+                            // It had a lease on the object before the restart.
+                            self.leases.offer(client, object, Mode::Know);
+                        }
                         self.note_nameless(object, effects);
                     }
                 }
@@ -132,6 +138,7 @@ impl Server {
     /// A client changes what it has leases on, and makes objects of its own alone.
     fn may_make(&self, client: ClientId, operations: &[Operation]) -> Result<(), (usize, Refusal)> {
         let is_resent = self.clients.is_resending(client);
+        let moves = move_between_directories(operations);
         let mut made = BTreeSet::new();
         let mut last_made = self.clients.last_made(client);
         for (index, operation) in operations.iter().enumerate() {
@@ -142,7 +149,7 @@ impl Server {
                 }
             }
             let mut parents = operation.change.places().map(|place| place.parent);
-            if !parents.all(|parent| self.reaches_root(parent, &made)) {
+            if moves && !parents.all(|parent| self.reaches_root(parent, &made)) {
                 return Err((index, Refusal::Errno(Errno::STALE)));
             }
             if let Some(object) = operation.change.makes() {
@@ -158,10 +165,19 @@ impl Server {
     }
 }
 
-/// A client that holds the leases and knows the objects is refused nothing but what fails anywhere.
+/// A client that holds the leases and knows the objects is refused only what would fail on any copy.
 fn errno_of(refusal: Refusal) -> Errno {
     match refusal {
         Refusal::Errno(errno) => errno,
         Refusal::Unknown(_) | Refusal::Mistaken(_) => Errno::STALE,
     }
+}
+
+/// Whether any name moves to another directory.
+fn move_between_directories(operations: &[Operation]) -> bool {
+    let moves = |operation: &Operation| match &operation.change {
+        Change::Rename { from, to, .. } => from.parent != to.parent,
+        _ => false,
+    };
+    operations.iter().any(moves)
 }

@@ -15,17 +15,13 @@ const SET_GROUP_ID: u16 = 0o2000;
 const GROUP_EXECUTES: u16 = 0o010;
 const PERMISSIONS: u16 = 0o7777;
 
-/// What all extended attributes of an object may hold together, so that they go into one message.
-const EXTENDED_BYTES_MAX: usize = 64 << 10;
-
 impl Tree {
     /// Applies one operation.
     ///
     /// # Errors
     /// Why it changes nothing.
     pub fn apply(&mut self, operation: &Operation) -> Result<(), Refusal> {
-        let at = operation.at;
-        must_be_time(at)?;
+        let at = must_be_time(operation.at)?;
         match &operation.change {
             Change::Create { place, object, new } => self.create(place, *object, new, at),
             Change::Link { object, place } => self.link(*object, place, at),
@@ -283,8 +279,8 @@ impl Tree {
         if object == other {
             return Ok(());
         }
-        let kinds = [object, other].map(|id| self.known(id).map(Object::is_directory));
-        let [is_directory, other_is_directory] = [kinds[0]?, kinds[1]?];
+        let is_directory = self.known(object)?.is_directory();
+        let other_is_directory = self.known(other)?.is_directory();
         let into_itself = (is_directory && self.is_within(to.parent, object))
             || (other_is_directory && self.is_within(from.parent, other));
         if from.parent != to.parent && into_itself {
@@ -318,19 +314,24 @@ impl Tree {
         at: Timestamp,
     ) -> Result<(), Refusal> {
         let known = self.known(object)?;
-        let kind = known.attributes.kind;
-        let takes_any = matches!(kind, FileKind::Regular | FileKind::Directory);
-        if name.as_bytes().starts_with(b"user.") && !takes_any {
+        // All others mean something to the kernel of one machine (xattr(7)).
+        if !name.as_bytes().starts_with(b"user.") {
+            return Err(Errno::OPNOTSUPP.into());
+        }
+        if !matches!(known.body, Body::Data | Body::Names(_)) {
             return Err(Errno::PERM.into());
         }
-        let bytes: usize = known.extended.values().map(Vec::len).sum();
+        let others = known.extended.iter().filter(|(other, _)| *other != name);
+        let others: usize = others
+            .map(|(other, value)| other.as_bytes().len() + value.len())
+            .sum();
         match value {
-            Some(value) if bytes + value.len() > EXTENDED_BYTES_MAX => {
-                return Err(Errno::NOSPC.into());
-            }
             None if !known.extended.contains_key(name) => return Err(Errno::NODATA.into()),
-            Some(value) if value.len() > self.limits.extended_bytes_max as usize => {
-                return Err(Errno::NOSPC.into());
+            Some(value) => {
+                let all = others + name.as_bytes().len() + value.len();
+                if all > self.limits.extended_bytes_max as usize {
+                    return Err(Errno::NOSPC.into());
+                }
             }
             _ => {}
         }
@@ -367,10 +368,9 @@ impl Tree {
     }
 
     fn must_be_empty(&self, directory: ObjectId) -> Result<(), Refusal> {
-        if self.names(directory)?.is_empty() {
-            Ok(())
-        } else {
-            Err(Errno::NOTEMPTY.into())
+        match self.names(directory)?.is_empty() {
+            true => Ok(()),
+            false => Err(Errno::NOTEMPTY.into()),
         }
     }
 
@@ -475,9 +475,9 @@ impl Tree {
 }
 
 /// What the kernel takes for a time, and not for one of its own marks (utimensat(2), `UTIME_NOW`).
-fn must_be_time(time: Timestamp) -> Result<(), Refusal> {
+fn must_be_time(time: Timestamp) -> Result<Timestamp, Refusal> {
     if time.nanoseconds < 1_000_000_000 {
-        Ok(())
+        Ok(time)
     } else {
         Err(Errno::INVAL.into())
     }

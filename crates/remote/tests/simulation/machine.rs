@@ -126,7 +126,7 @@ impl Machine {
             },
             12 => Intent::SetExtended {
                 object,
-                name: name(random),
+                name: attribute(random),
                 value: random.bool().then(|| vec![random.u8(..)]),
                 create: random.bool(),
                 replace: random.bool(),
@@ -156,4 +156,9 @@ impl Machine {
 fn name(random: &mut fastrand::Rng) -> Name {
     let byte = [b'a' + random.u8(0..3)];
     Name::try_from(&byte[..]).expect("a name")
+}
+
+fn attribute(random: &mut fastrand::Rng) -> Name {
+    let bytes = [&b"user."[..], name(random).as_bytes()].concat();
+    Name::try_from(bytes).expect("a name")
 }

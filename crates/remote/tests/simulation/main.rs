@@ -12,6 +12,7 @@ mod disk;
 mod machine;
 mod programs;
 mod truth;
+mod wire;
 mod world;
 
 use world::{Faults, World};

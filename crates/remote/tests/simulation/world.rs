@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 
 use surmise_remote::client::{self, Lost, Request, Token};
-use surmise_remote::frame::{Decoder, ToClient, ToServer, encode};
+use surmise_remote::frame::{ClientKey, ToClient, ToServer};
 use surmise_remote::lease::ClientId;
 use surmise_remote::object::ObjectId;
 use surmise_remote::operation::Change;
@@ -14,6 +14,7 @@ use surmise_remote::tree::Limits;
 use crate::disk::Disk;
 use crate::machine::Machine;
 use crate::truth::{Truth, first_copy};
+use crate::wire::over_the_wire;
 
 const MACHINES: usize = 3;
 const CALLS_EACH: u32 = 60;
@@ -81,7 +82,7 @@ pub struct World {
     pub made_before: BTreeMap<Token, (u64, usize)>,
     /// How many changes each client that was given up has lost.
     pub lost: HashMap<u64, usize>,
-    pub sessions: HashMap<surmise_remote::frame::ClientKey, u64>,
+    pub sessions: HashMap<ClientKey, u64>,
     pub truth: Truth,
     pub root: ObjectId,
     pub told: Told,
@@ -170,6 +171,12 @@ impl World {
                 "no progress: {:?}",
                 self.open_calls()
             );
+        }
+        // Of clients that have died, the changes that they had not sent were never made.
+        let dead = |key: &&ClientKey| self.machines.iter().all(|machine| machine.key != **key);
+        let dead: Vec<_> = self.sessions.keys().filter(dead).copied().collect();
+        for key in dead {
+            self.settle(key);
         }
         self.compare();
         self.told
@@ -454,7 +461,7 @@ impl World {
                 self.soon(What::KernelForgets(machine, session, number, object));
             }
             client::Effect::Suspend => self.machines[machine].forget(|_| true),
-            client::Effect::Left => unreachable!("nobody leaves"),
+            client::Effect::Left | client::Effect::Reconnect => unreachable!("nobody does that"),
             client::Effect::Lost(operations, why) => {
                 assert_eq!(why, Lost::Expired, "{operations:?}");
                 self.told.lost += operations.len();
@@ -463,7 +470,7 @@ impl World {
     }
 
     /// A server has forgotten a client for good: what it had not sent was never done.
-    fn settle(&mut self, key: surmise_remote::frame::ClientKey) {
+    fn settle(&mut self, key: ClientKey) {
         let session = self.sessions[&key];
         let made = self.disk.made_by(key);
         let lost = self.truth.keep(session, made.len());
@@ -488,12 +495,4 @@ impl World {
             }
         }
     }
-}
-
-fn over_the_wire<M: serde::Serialize + serde::de::DeserializeOwned>(message: &M) -> M {
-    let mut bytes = Vec::new();
-    encode(message, &mut bytes).expect("no message is too long");
-    let mut decoder = Decoder::default();
-    decoder.feed(&bytes);
-    decoder.message().expect("it decodes").expect("it is whole")
 }
