@@ -119,20 +119,12 @@ pub const SUITES: &[Suite] = &[
 const RUN: &[Row] = &[
     make_lua("make-lua-j1", &["make", "--silent", "-j1", "generic"]),
     make_lua("make-lua-j2", &["make", "--silent", "-j2", "generic"]),
-    Row {
-        test: "configure",
-        what: What::Command(Command {
-            options: &[],
-            inside: &["./configure", "--quiet"],
-            peer: Peer::Plain,
-            timing: Timing::Whole(1),
-            input: Input::Package("jemalloc"),
-            cold: None,
-        }),
-        limit: Limit::RatioMax(1.08),
-        processor_limit: Limit::None,
-        pairs_max: u32::MAX,
-    },
+    timed::whole(
+        "configure",
+        Input::Package("jemalloc"),
+        &["./configure", "--quiet"],
+        Limit::RatioMax(1.08),
+    ),
     Row {
         test: "start-and-end",
         what: What::Command(Command {
@@ -150,18 +142,8 @@ const RUN: &[Row] = &[
 ];
 
 const fn make_lua(test: &'static str, inside: &'static [&'static str]) -> Row {
-    Row {
-        test,
-        what: What::Command(Command {
-            options: &[],
-            inside,
-            peer: Peer::Plain,
-            timing: Timing::Whole(1),
-            input: Input::Package("lua5.4"),
-            cold: None,
-        }),
-        limit: Limit::RatioMax(1.04),
-        processor_limit: Limit::RatioMax(1.10),
-        pairs_max: u32::MAX,
-    }
+    let input = Input::Package("lua5.4");
+    let mut row = timed::whole(test, input, inside, Limit::RatioMax(1.04));
+    row.processor_limit = Limit::RatioMax(1.10);
+    row
 }

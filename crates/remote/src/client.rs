@@ -364,7 +364,7 @@ impl Client {
         } else {
             Step::Wait
         };
-        match step {
+        let until = match step {
             Step::Done(answer) => {
                 if let Ok(Response::Entry(Some((object, _))) | Response::Object(object, _)) =
                     &answer
@@ -381,29 +381,20 @@ impl Client {
                     return;
                 }
                 self.ask(token, wants, effects);
+                None
             }
-            Step::Fetch(object, offset, length) => self.fetch(object, offset, length, effects),
-            Step::Perform(operation) => {
-                let until = self.perform(token, operation, effects);
-                let parked = Parked {
-                    until: Some(until),
-                    ..parked
-                };
-                self.parked.insert(token, parked);
-                return;
+            Step::Fetch(object, offset, length) => {
+                self.fetch(object, offset, length, effects);
+                None
             }
+            Step::Perform(operation) => Some(self.perform(token, operation, effects)),
             Step::Until(until) => {
                 self.cut_group(effects);
-                let parked = Parked {
-                    until: Some(until),
-                    ..parked
-                };
-                self.parked.insert(token, parked);
-                return;
+                Some(until)
             }
-            Step::Wait => {}
-        }
-        self.parked.insert(token, parked);
+            Step::Wait => parked.until,
+        };
+        self.parked.insert(token, Parked { until, ..parked });
     }
 
     fn ask(&mut self, token: Token, wants: Vec<Want>, effects: &mut Vec<Effect>) {

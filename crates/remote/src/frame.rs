@@ -242,8 +242,7 @@ pub struct Lease {
     pub object: ObjectId,
     /// For what.
     pub mode: Mode,
-    /// The directory that it is in, if it is one.
-    pub parent: Option<ObjectId>,
+
     /// Whether the client now has a directory's names.
     pub names: bool,
     /// What the object is; `None` if the client has that.

@@ -321,7 +321,6 @@ pub fn to_client_seeds() -> Vec<Vec<u8>> {
     let lease = |object, kind| Lease {
         object,
         mode: Mode::Write,
-        parent: None,
         names: kind == FileKind::Directory,
         state: Some(State {
             attributes: attributes(kind),

@@ -105,11 +105,6 @@ impl Leases {
         self.held.contains_key(&object)
     }
 
-    /// Whether the client waits for a lease.
-    pub fn waits(&self, client: ClientId) -> bool {
-        self.waiting.iter().any(|ask| ask.client == client)
-    }
-
     /// The clients that have been asked for a lease and have not given it back.
     pub fn owing(&self) -> impl Iterator<Item = ClientId> + '_ {
         self.recalled.keys().map(|(client, _)| *client)

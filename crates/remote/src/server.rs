@@ -79,11 +79,6 @@ impl Server {
         }
     }
 
-    /// What the server knows of the export.
-    pub fn tree(&self) -> &Tree {
-        &self.tree
-    }
-
     /// Takes an event at a moment that is not before the last one's; appends what is to be done.
     pub fn event(&mut self, now: Moment, event: Event, effects: &mut Vec<Effect>) {
         self.now = self.now.max(now);

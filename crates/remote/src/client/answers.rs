@@ -58,20 +58,14 @@ impl Client {
         let Lease {
             object,
             mode,
-            parent,
             names,
             state,
         } = lease;
         let names_came = self.coming.remove(&object);
         let held = self.leases.get(&object).copied();
         // What it holds a lease on, the client knows better than the server did when it sent this.
-        if held < Some(Mode::Read) {
-            if let Some(state) = state {
-                self.learn(object, state, effects);
-            }
-            if let Some(parent) = parent {
-                self.tree.learn_parent(object, parent);
-            }
+        if let Some(state) = state.filter(|_| held < Some(Mode::Read)) {
+            self.learn(object, state, effects);
         }
         if let (true, Some(came)) = (names, names_came)
             && self.tree.names(object).is_err()

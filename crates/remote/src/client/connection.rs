@@ -271,16 +271,13 @@ impl Client {
 
     /// The server has forgotten this client: nothing is undecided any more, and nothing is known.
     fn begin_anew(&mut self, effects: &mut Vec<Effect>) {
-        let mut lost = Vec::new();
-        for (_, sent) in std::mem::take(&mut self.groups.sent) {
-            match sent {
-                Sent::Made(operations) => lost.extend(operations),
-                // It waits for a verdict, as below.
-                Sent::Asked { .. } => {}
-            }
-        }
-        lost.append(&mut self.groups.open);
-        self.groups = Groups::default();
+        let Groups { sent, open, .. } = std::mem::take(&mut self.groups);
+        let made = sent.into_iter().filter_map(|(_, sent)| match sent {
+            Sent::Made(operations) => Some(operations),
+            // Its call waits for a verdict, as below.
+            Sent::Asked { .. } => None,
+        });
+        let lost: Vec<_> = made.flatten().chain(open).collect();
         if !lost.is_empty() {
             self.lose(lost, Lost::Expired, effects);
         }

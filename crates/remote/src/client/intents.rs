@@ -1,6 +1,5 @@
 //! Changes as programs ask for them: by names. The client finds out what the names lead to.
 
-use crate::errno::Errno;
 use crate::object::{Name, ObjectId};
 use crate::operation::{NewObject, Place, SetAttributes};
 
@@ -95,6 +94,3 @@ impl Intent {
         }
     }
 }
-
-/// Why a call fails that asks for two things that exclude each other.
-pub(super) const CONTRADICTION: Errno = Errno::INVAL;

@@ -2,7 +2,6 @@
 
 use surmise_lower::FileKind;
 
-use super::intents::CONTRADICTION;
 use super::{Client, Effect, Intent, Parked, Request, Response, Step, UNDECIDED_BYTES_MAX};
 use crate::errno::Errno;
 use crate::frame::{DATA_BYTES_MAX, Want};
@@ -323,7 +322,7 @@ impl Client {
         exchange: bool,
     ) -> Result<Change, Stop> {
         if no_replace && exchange {
-            return Err(CONTRADICTION.into());
+            return Err(Errno::INVAL.into());
         }
         let mut needs = Needs::default();
         self.need_names(from.parent, Mode::Write, &mut needs);
@@ -414,20 +413,6 @@ impl Client {
             names,
             kept,
         }
-    }
-
-    /// The name that a caller gave, if it can be one.
-    ///
-    /// # Errors
-    /// `ENAMETOOLONG`, or `EINVAL` for what no component of a path is.
-    pub fn name(bytes: &[u8]) -> Result<Name, Errno> {
-        Name::try_from(bytes).map_err(|_| {
-            if bytes.len() > crate::object::NAME_BYTES_MAX {
-                Errno::NAMETOOLONG
-            } else {
-                Errno::INVAL
-            }
-        })
     }
 }
 

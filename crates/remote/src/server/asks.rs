@@ -211,7 +211,7 @@ impl Server {
             leases.push(Lease {
                 object: want.object,
                 mode: self.leases.mode(client, want.object).unwrap_or(want.mode),
-                parent: self.tree.parent(want.object),
+
                 names,
                 state,
             });

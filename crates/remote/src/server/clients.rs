@@ -356,13 +356,13 @@ impl Clients {
 }
 
 impl Client {
-    /// The verdicts of all decided groups after `after`, for a client with a connection.
+    /// The verdicts of all decided groups after `after`, which is before the last of them; for a client with a
+    /// connection.
     pub(super) fn verdicts(&self, after: u64) -> Vec<(Link, ToClient)> {
         let Some(link) = self.link else {
             return Vec::new();
         };
-        let refused = self.refused.range(after + 1..=self.decided.max(after + 1));
-        let refused = refused.filter(|(sequence, _)| **sequence <= self.decided);
+        let refused = self.refused.range(after + 1..=self.decided);
         let refused = refused.map(|(sequence, (index, errno))| ToClient::Refused {
             sequence: *sequence,
             index: *index,

@@ -27,7 +27,7 @@ impl Server {
             let record = Record::Came {
                 client: key,
                 prefix,
-                lease_ms: self.config.lease_ms,
+                lease_ms,
             };
             self.record(record, effects);
             if let Some(client) = self.clients.clients.get_mut(&id) {

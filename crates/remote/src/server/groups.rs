@@ -41,9 +41,9 @@ impl Server {
             let touched = operation.change.touches().into_iter();
             missing.extend(touched.filter(|id| self.tree.get(*id).is_none() && !made.contains(id)));
             made.extend(operation.change.makes());
-            let places = operation.change.places().filter(|_| moves);
-            for place in places {
-                let above = self.unknown_above(place.parent);
+            if moves {
+                let places = operation.change.places();
+                let above = places.flat_map(|place| self.unknown_above(place.parent));
                 missing.extend(above.filter(|id| !made.contains(id)));
             }
         }
@@ -71,10 +71,10 @@ impl Server {
 
     /// The nearest directory, at or above this one, whose place is not known: a directory that moves may not come
     /// below itself.
-    fn unknown_above(&self, directory: ObjectId) -> impl Iterator<Item = ObjectId> {
+    fn unknown_above(&self, directory: ObjectId) -> Option<ObjectId> {
         let at = self.topmost(directory);
         let is_known = at == self.config.root || self.tree.get(at).is_some();
-        (!is_known).then_some(at).into_iter()
+        (!is_known).then_some(at)
     }
 
     /// Applies a group to the tree, or refuses it, and records which.
