@@ -76,6 +76,12 @@ impl Capabilities {
         .union(Self::INIT_EXT)
         .union(Self::DIRECT_IO_ALLOW_MMAP);
 
+    /// What a file system wants whose data others may change, too: as [`Self::LOCAL_VIEW`], but the kernel compares size and
+    /// modification time whenever it has asked for attributes anew.
+    pub const SHARED: Self = Self::LOCAL_VIEW
+        .difference(Self::EXPLICIT_INVAL_DATA)
+        .union(Self::AUTO_INVAL_DATA);
+
     /// Joins the two words of the wire; the upper one counts only with `INIT_EXT`.
     pub(crate) fn from_wire(flags: u32, flags2: u32) -> Self {
         let low = Self::from_bits_retain(u64::from(flags));

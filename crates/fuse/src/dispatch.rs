@@ -27,15 +27,17 @@ pub(crate) fn answer<'b, F: FileSystem + ?Sized>(
         node,
         operation,
     } = request;
-    fs.serves(caller);
+    fs.serves(unique, caller);
     let to = Answer { unique, buffer };
     Some(match operation {
         Op::Forget(forgets) => return forget(fs, forgets),
         Op::NotifyReply => return None,
         Op::Init(_) => to.error(Errno::PROTO),
-        // Knowing of signals would change nothing: a request is answered in bounded time, or postponed
-        // until the decision has it resumed. `ENOSYS` stops the kernel from telling.
-        Op::Interrupt | Op::Unsupported { .. } => to.error(Errno::NOSYS),
+        Op::Interrupt { request } => match fs.interrupted(request) {
+            Ok(()) => return None,
+            Err(error) => to.done(Err(error)),
+        },
+        Op::Unsupported { .. } => to.error(Errno::NOSYS),
         Op::Destroy => to.done(Ok(())),
         Op::Lookup { name } => to.with(fs.lookup(caller, node, name), Reply::lookup),
         Op::Getattr { handle } => to.with(fs.getattr(caller, node, handle), Reply::attributes),
@@ -379,7 +381,7 @@ mod tests {
     #[test]
     fn forgetting_has_no_reply_and_the_unknown_an_error() {
         assert_eq!(reply(Op::NotifyReply), None);
-        assert_eq!(reply(Op::Interrupt), Some((-38, vec![])));
+        assert_eq!(reply(Op::Interrupt { request: 1 }), Some((-38, vec![])));
         assert_eq!(reply(Op::Unsupported { opcode: 99 }), Some((-38, vec![])));
     }
 }

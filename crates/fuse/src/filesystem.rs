@@ -28,10 +28,17 @@ pub trait FileSystem: Send + Sync {
         false
     }
 
-    /// The method that this thread calls next answers a request of this caller, also where the method is not
+    /// The method that this thread calls next answers the request of this number and caller, also where the method is not
     /// told of the caller.
-    fn serves(&self, caller: Caller) {
-        let _ = caller;
+    fn serves(&self, request: u64, caller: Caller) {
+        let _ = (request, caller);
+    }
+
+    /// A signal has come for the caller of a request. The kernel says so once a request, and goes on to wait: a method that
+    /// waits long may fail with `EINTR` where the signal ends the caller. `ENOSYS` stops the kernel from saying so.
+    fn interrupted(&self, request: u64) -> io::Result<()> {
+        let _ = request;
+        unsupported()
     }
 
     /// The node that `name` in `parent` leads to: one more reference to it.

@@ -62,7 +62,15 @@ pub struct Negotiated {
     pub write_bytes_max: usize,
 }
 
+/// The protocol since which all names can be made to expire at once (Linux 6.16).
+const MINOR_WITH_EPOCHS: u32 = 44;
+
 impl Negotiated {
+    /// Whether [`Notifier::expire_all_entries`](crate::Notifier::expire_all_entries) exists.
+    pub fn has_epochs(&self) -> bool {
+        self.minor >= MINOR_WITH_EPOCHS
+    }
+
     /// What a session does with a kernel's offer, on pages of `page_bytes`.
     pub(crate) fn new(config: &Config, init: &Init, page_bytes: usize) -> Self {
         let mut wanted = config.wanted;

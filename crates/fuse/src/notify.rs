@@ -112,6 +112,15 @@ impl Notifier {
         )
     }
 
+    /// Has the kernel look up every name again when it is next used, also where the answer to a look-up is on its way. Takes
+    /// no lock, so that it may be called from anywhere. Only where [`Negotiated::has_epochs`](crate::Negotiated::has_epochs).
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn expire_all_entries(&self) -> io::Result<()> {
+        self.tell(notify::INC_EPOCH, &[])
+    }
+
     /// Puts data into the kernel's cache of a node, from `offset` on.
     ///
     /// It waits for pages that a read under way has locked. So from a

@@ -110,7 +110,10 @@ fn decode_operation<'a>(
             let length = size_of::<input::ForgetOne>().checked_mul(batch.count as usize);
             Operation::Forget(Forgets::batch(body.data(length.ok_or(End)?)?))
         }
-        opcode::INTERRUPT => Operation::Interrupt,
+        opcode::INTERRUPT => {
+            let input::InterruptIn { unique } = body.fixed()?;
+            Operation::Interrupt { request: unique }
+        }
         opcode::DESTROY => Operation::Destroy,
         opcode::NOTIFY_REPLY => Operation::NotifyReply,
         opcode::STATFS => Operation::Statfs,

@@ -193,7 +193,7 @@ impl FileSystem for View {
         Ok(entry_of(&linked))
     }
 
-    fn serves(&self, caller: Caller) {
+    fn serves(&self, _: u64, caller: Caller) {
         Self::serves(self, caller.pid);
     }
 

@@ -21,6 +21,7 @@ wire! {
     InitExtIn: 48 { flags2: u32, unused: [u32; 11] }
 
     ForgetIn: 8 { nlookup: u64 }
+    InterruptIn: 8 { unique: u64 }
     BatchForgetIn: 8 { count: u32, dummy: u32 }
     ForgetOne: 16 { nodeid: u64, nlookup: u64 }
 

@@ -4,3 +4,4 @@
 pub(crate) const INVAL_INODE: i32 = 2;
 pub(crate) const INVAL_ENTRY: i32 = 3;
 pub(crate) const STORE: i32 = 4;
+pub(crate) const INC_EPOCH: i32 = 8;

@@ -72,7 +72,10 @@ pub enum Operation<'a> {
     /// A file without a name (`O_TMPFILE`) created and opened.
     Tmpfile(Create),
     /// A signal reached the caller of another request.
-    Interrupt,
+    Interrupt {
+        /// For whose caller.
+        request: u64,
+    },
     /// The file system is going away.
     Destroy,
     /// Data that a notification had asked for; has no reply.

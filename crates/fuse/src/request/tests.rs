@@ -345,7 +345,9 @@ fn the_rest() {
         .u32(4)
         .u32(0)
         .gives(Operation::Access { mask: 4 });
-    Bytes::new(36).u64(1).gives(Operation::Interrupt);
+    Bytes::new(36)
+        .u64(1)
+        .gives(Operation::Interrupt { request: 1 });
     Bytes::new(38).gives(Operation::Destroy);
     Bytes::new(41).bytes(&[0; 40]).gives(Operation::NotifyReply);
     Bytes::new(50).u64(0).gives(Operation::Syncfs);
