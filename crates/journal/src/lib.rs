@@ -40,6 +40,9 @@
 //! that. So whatever a kill or a power loss does, a log has all that its newest mark says: one that lacks
 //! any of it is damaged, as is a sealed one with more. Behind the mark the last frames may be missing; an
 //! unreadable frame there with a whole one behind it is damage, too. A damaged log is never changed.
+//!
+//! An owner for whom two flushes take too long has one with [`Journal::sync_behind`]. The newest mark then is some frames
+//! behind what is durable. If exactly these frames are cut off, that does not show.
 #![forbid(unsafe_code)]
 
 mod damage;
@@ -108,6 +111,9 @@ pub struct Recovery {
     pub is_sealed: bool,
 }
 
+/// How many bytes of durable frames [`Journal::sync_behind`] leaves without a mark.
+const BEHIND_MAX: u64 = 64 << 10;
+
 /// A log that can be appended to.
 #[derive(Debug)]
 pub struct Journal<S = File> {
@@ -116,6 +122,8 @@ pub struct Journal<S = File> {
     next: u64,
     /// The newest one in the storage.
     mark: Mark,
+    /// Where the last frame ends that is known to be durable, and its sequence number.
+    flushed: (u64, u64),
     /// Whether nothing waits for the disk.
     is_durable: bool,
     /// Whether the disk has failed to take something. The kernel tells of that once, and a later success says
@@ -230,6 +238,7 @@ impl<S: Storage> Journal<S> {
             end: HEADER_LENGTH,
             next: 1,
             mark: Mark::FIRST,
+            flushed: (HEADER_LENGTH, 0),
             is_durable: false,
             has_lost: false,
             frame: Vec::new(),
@@ -261,11 +270,13 @@ impl<S: Storage> Journal<S> {
         if recovery.dropped_bytes > 0 {
             storage.truncate(end)?;
         }
+        let mark = Mark::newest(bytes)?;
         let journal = Self {
             storage,
             end,
             next: recovery.frames + 1,
-            mark: Mark::newest(bytes)?,
+            mark,
+            flushed: (mark.end, mark.frames),
             is_durable: recovery.is_sealed,
             has_lost: false,
             frame: Vec::new(),
@@ -320,11 +331,33 @@ impl<S: Storage> Journal<S> {
         Ok(())
     }
 
+    /// Makes every appended frame durable by one flush, where [`Journal::sync`] takes two.
+    ///
+    /// A mark that goes out with the frames may reach the disk before them. So it tells only of the frames that an earlier
+    /// flush has made durable, and is written when these are many.
+    ///
+    /// # Errors
+    /// As [`Journal::sync`].
+    pub fn sync_behind(&mut self) -> io::Result<()> {
+        let (end, frames) = self.flushed;
+        if end >= self.mark.end + BEHIND_MAX {
+            self.write_mark(self.mark.next(end, frames, false))?;
+        }
+        self.flush()
+    }
+
+    /// The length of the log in bytes.
+    pub fn length(&self) -> u64 {
+        self.end
+    }
+
     fn flush(&mut self) -> io::Result<()> {
         if self.has_lost {
             return Err(io::Error::other("an earlier write did not reach the disk"));
         }
-        self.storage.sync().inspect_err(|_| self.has_lost = true)
+        self.storage.sync().inspect_err(|_| self.has_lost = true)?;
+        self.flushed = (self.end, self.last_sequence());
+        Ok(())
     }
 
     /// Before anything follows the seal, also on the disk.
@@ -340,6 +373,10 @@ impl<S: Storage> Journal<S> {
     /// Says that everything up to here is durable, and whether this is the end.
     fn mark(&mut self, is_sealed: bool) -> io::Result<()> {
         let mark = self.mark.next(self.end, self.last_sequence(), is_sealed);
+        self.write_mark(mark)
+    }
+
+    fn write_mark(&mut self, mark: Mark) -> io::Result<()> {
         self.storage.write_at(mark.place() as u64, &mark.encode())?;
         self.mark = mark;
         Ok(())

@@ -1,7 +1,9 @@
 //! A disk in memory that can be full, can fail, and can lose its power.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::io;
+use std::rc::Rc;
 
 use surmise_journal::Storage;
 
@@ -79,5 +81,27 @@ impl Storage for &mut Disk {
         self.durable = self.bytes.clone();
         self.dirty.clear();
         Ok(())
+    }
+}
+
+/// A disk that a test looks at while a log has it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Shared(pub(crate) Rc<RefCell<Disk>>);
+
+impl Storage for Shared {
+    fn read_all(&mut self) -> io::Result<Vec<u8>> {
+        (&mut *self.0.borrow_mut()).read_all()
+    }
+
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        (&mut *self.0.borrow_mut()).write_at(offset, bytes)
+    }
+
+    fn truncate(&mut self, length: u64) -> io::Result<()> {
+        (&mut *self.0.borrow_mut()).truncate(length)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        (&mut *self.0.borrow_mut()).sync()
     }
 }

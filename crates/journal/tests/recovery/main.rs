@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use disk::Disk;
+use disk::{Disk, Shared};
 use surmise_journal::{
     Damage, Format, HEADER_LENGTH, Journal, OpenError, Recovery, Symptom, is_cut_short, read_at,
     salvage_at, seal_at,
@@ -223,6 +223,39 @@ fn a_power_loss_takes_only_what_was_not_durable() {
         }
     }
     assert!(lost > 1000 && holes > 1000, "{lost} {holes}");
+}
+
+/// A mark that goes out with frames may reach the disk without them.
+#[test]
+fn a_mark_beside_frames_tells_only_of_earlier_ones() {
+    let mut random = fastrand::Rng::with_seed(13);
+    let mut marked = 0;
+    for _ in 0..40 {
+        let disk = Shared::default();
+        let mut journal = Journal::create(disk.clone(), FORMAT).expect("create");
+        journal.sync().expect("sync");
+        let mut all = Payloads::new();
+        let flushed = random.usize(1..6);
+        for index in 0..=flushed {
+            all.push(vec![random.u8(1..); random.usize(1..60_000)]);
+            journal.append(&all[index]).expect("append");
+            let before = disk.0.borrow().bytes.clone();
+            if index < flushed {
+                journal.sync_behind().expect("sync");
+                continue;
+            }
+            // The power goes before the last flush is done.
+            disk.0.borrow_mut().failing_syncs = 1;
+            journal.sync_behind().expect_err("the disk fails");
+            marked += usize::from(disk.0.borrow().bytes != before);
+        }
+        for _ in 0..8 {
+            let bytes = disk.0.borrow().after_power_loss(&mut random);
+            let (seen, _) = read(&bytes).expect("no damage");
+            assert!(seen.len() >= flushed && seen == all[..seen.len()]);
+        }
+    }
+    assert!(marked > 5, "{marked}");
 }
 
 /// As the last test, of the moments in which a seal is broken and a mark is written.
