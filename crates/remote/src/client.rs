@@ -5,10 +5,12 @@
 //! server can only come to the same outcome. Before a lease goes back, the changes made under it are sent.
 //! A client that may not have been heard for as long as the server waits relies on nothing until it is heard again.
 
+mod ahead;
 mod answers;
 mod connection;
 mod giving;
 mod intents;
+mod questions;
 mod requests;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -16,13 +18,13 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use surmise_lower::Timestamp;
 
 use crate::errno::Errno;
-use crate::frame::{ClientKey, ToClient, ToServer, Want, Welcome};
+use crate::frame::{ClientKey, Reason, Space, ToClient, ToServer, Want, Welcome};
 use crate::lease::Mode;
 use crate::object::{Attributes, Extended, Name, Names, ObjectId};
 use crate::operation::Operation;
 use crate::ranges::Ranges;
 use crate::server::Moment;
-use crate::tree::Tree;
+use crate::tree::{Tree, User};
 pub use intents::Intent;
 
 /// A call of a program, numbered by the shell.
@@ -51,6 +53,8 @@ pub enum Request {
         /// How many.
         length: u32,
     },
+    /// How much space there is.
+    Space,
     /// A change.
     Change(Intent),
     /// All that was changed so far is to be durable. The call fails if more changes were lost than this many, which is what
@@ -69,7 +73,7 @@ impl Request {
             | Self::Extended(one)
             | Self::Read { object: one, .. } => *one == object,
             Self::Change(intent) => intent.names(object),
-            Self::Sync(_) => false,
+            Self::Space | Self::Sync(_) => false,
         }
     }
 }
@@ -89,6 +93,8 @@ pub enum Response {
     Extended(Extended),
     /// So many of the bytes are in the file, and all of these are in the store.
     Stored(u32),
+    /// So much space there is.
+    Space(Space),
     /// It is done.
     Done,
 }
@@ -110,7 +116,9 @@ pub enum Event {
     Invalidated(u64),
     /// The kernel does not know an object any more.
     Forgotten(ObjectId),
-    /// The client is to end when all calls are answered and all its changes are decided. Then it says
+    /// The shell has made room, and keeps no bytes of a file any more.
+    Evicted(ObjectId),
+    /// The client is to end when all calls are answered and all its changes are in the directory. Then it says
     /// [`Effect::Left`].
     Leave,
     /// Time has passed.
@@ -140,10 +148,12 @@ pub enum Effect {
     /// Have the kernel forget what it knows of an object; say [`Event::Invalidated`] when it has. That must not wait for
     /// any call which waits here: the kernel holds locks for those.
     Invalidate(u64, ObjectId),
-    /// All is decided, and the server knows the client no more.
+    /// All changes are in the directory, and the server knows the client no more.
     Left,
     /// Cut the connection and make another one.
     Reconnect,
+    /// The server has said why it has nothing more to say. It closes the connection.
+    Parted(Reason),
     /// Have the kernel forget all that it knows: the server may let others change it from now on.
     Suspend,
     /// Nobody knows whether these changes were made, and the client does not send them again: the server has forgotten the
@@ -177,6 +187,9 @@ pub struct Client {
     /// Open questions, by number.
     asked: BTreeMap<u64, Asked>,
     fetching: BTreeMap<u64, Fetching>,
+    ahead: ahead::Ahead,
+    /// The calls that have asked for the server's space.
+    spaces: BTreeMap<u64, Token>,
     /// What was recalled and has not been looked at: the number of the recall, and what may stay of the lease.
     recalled: BTreeMap<ObjectId, (u64, Mode)>,
     /// What the kernel is to forget, and the recall that is then answered, if it was for one.
@@ -256,6 +269,8 @@ enum Step {
     Wants(Vec<Want>),
     /// These bytes are needed first.
     Fetch(ObjectId, u64, u32),
+    /// The server's space is needed.
+    Space,
     /// The server alone can tell.
     Perform(Operation),
     /// Until the group of this number is decided.
@@ -276,6 +291,8 @@ impl Client {
             parked: BTreeMap::new(),
             asked: BTreeMap::new(),
             fetching: BTreeMap::new(),
+            ahead: ahead::Ahead::default(),
+            spaces: BTreeMap::new(),
             recalled: BTreeMap::new(),
             invalidating: BTreeMap::new(),
             in_kernel: HashSet::new(),
@@ -295,6 +312,33 @@ impl Client {
     /// The directory that the mount shows, once the server has said so.
     pub fn root(&self) -> Option<ObjectId> {
         self.welcome.as_ref().map(|welcome| welcome.root)
+    }
+
+    /// Whose rights the server has, once it has said so; `None` for all.
+    pub fn user(&self) -> Option<&User> {
+        self.welcome.as_ref()?.limits.user.as_ref()
+    }
+
+    /// What a name in a directory leads to, if the leases that the client has tell that. The kernel is then taken to know
+    /// the object.
+    pub fn glance(&mut self, directory: ObjectId, name: &Name) -> Option<(ObjectId, Attributes)> {
+        let may_read = |object| self.leases.get(object) >= Some(&Mode::Read);
+        if !self.may_rely() || !may_read(&directory) {
+            return None;
+        }
+        let object = *self.tree.names(directory).ok()?.get(name)?;
+        let attributes = self.tree.get(object)?.attributes;
+        if !may_read(&object) {
+            return None;
+        }
+        self.in_kernel.insert(object);
+        self.ahead.found(directory, object);
+        Some((object, attributes))
+    }
+
+    /// How many bytes of changes are not decided.
+    pub fn undecided_bytes(&self) -> usize {
+        self.groups.bytes()
     }
 
     /// How often changes of this client were lost.
@@ -341,6 +385,9 @@ impl Client {
                 self.in_kernel.remove(&object);
                 self.candidates.push(object);
             }
+            Event::Evicted(object) => {
+                self.stored.remove(&object);
+            }
             Event::Leave => self.leaves = true,
             Event::Tick => {}
         }
@@ -384,7 +431,11 @@ impl Client {
                 None
             }
             Step::Fetch(object, offset, length) => {
-                self.fetch(object, offset, length, effects);
+                self.fetch_ahead(object, offset, length, effects);
+                None
+            }
+            Step::Space => {
+                self.ask_space(token, effects);
                 None
             }
             Step::Perform(operation) => Some(self.perform(token, operation, effects)),
@@ -395,52 +446,5 @@ impl Client {
             Step::Wait => parked.until,
         };
         self.parked.insert(token, Parked { until, ..parked });
-    }
-
-    fn ask(&mut self, token: Token, wants: Vec<Want>, effects: &mut Vec<Effect>) {
-        if self.asked.values().any(|asked| asked.token == token) || !self.connection.is_up() {
-            return;
-        }
-        // The answer is to come from what the server has then.
-        self.cut_group(effects);
-        let request = self.request();
-        let objects = wants.iter().map(|want| want.object).collect();
-        self.asked.insert(request, Asked { token, objects });
-        let ahead = self.connection.ahead();
-        effects.push(Effect::Send(ToServer::Ask {
-            request,
-            wants,
-            ahead,
-        }));
-    }
-
-    fn fetch(&mut self, object: ObjectId, offset: u64, length: u32, effects: &mut Vec<Effect>) {
-        let is_on_its_way = |one: &Fetching| one.object == object && one.offset == offset;
-        if self.fetching.values().any(is_on_its_way) || !self.connection.is_up() {
-            return;
-        }
-        let Some(version) = self.tree.get(object).map(|known| known.versions.content) else {
-            return;
-        };
-        self.cut_group(effects);
-        let request = self.request();
-        let fetching = Fetching {
-            object,
-            offset,
-            length,
-            version,
-        };
-        self.fetching.insert(request, fetching);
-        effects.push(Effect::Send(ToServer::Fetch {
-            request,
-            object,
-            offset,
-            length,
-        }));
-    }
-
-    fn request(&mut self) -> u64 {
-        self.next_request += 1;
-        self.next_request
     }
 }

@@ -13,8 +13,12 @@ impl Errno {
     pub const PERM: Self = Self(1);
     /// `ENOENT`.
     pub const NOENT: Self = Self(2);
+    /// `EINTR`.
+    pub const INTR: Self = Self(4);
     /// `EIO`.
     pub const IO: Self = Self(5);
+    /// `EACCES`.
+    pub const ACCES: Self = Self(13);
     /// `EEXIST`.
     pub const EXIST: Self = Self(17);
     /// `ENOTDIR`.

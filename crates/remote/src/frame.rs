@@ -81,6 +81,11 @@ pub enum ToServer {
         /// How many, at most [`DATA_BYTES_MAX`].
         length: u32,
     },
+    /// The client wants to know how much space there is.
+    Space {
+        /// The client's number of the question.
+        request: u64,
+    },
     /// The client gives a lease back.
     Lower {
         /// The number of the recall. A recall is answered again over another connection; the server takes one answer.
@@ -92,7 +97,8 @@ pub enum ToServer {
     },
     /// The client does not know these objects any more. The server heeds this only for objects without a name.
     Forget(Vec<ObjectId>),
-    /// The client does not come again. All its groups are decided.
+    /// The client does not come again. All its groups are decided. Once they are in the directory, the server answers with
+    /// [`Reason::Left`].
     Bye,
     /// All groups that were undecided when the connection began have been sent again.
     Resent,
@@ -107,7 +113,7 @@ pub enum ToServer {
 
 impl ToServer {
     /// About how much memory it takes.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         const FIXED: usize = 64;
         let more = match self {
             Self::Group { operations, .. } => operations.iter().map(Operation::bytes).sum(),
@@ -169,7 +175,15 @@ pub enum ToClient {
         /// The number of the question.
         request: u64,
         /// The bytes.
+        #[serde(with = "crate::bytes")]
         data: Vec<u8>,
+    },
+    /// How much space there is.
+    Space {
+        /// The number of the question.
+        request: u64,
+        /// How much.
+        space: Space,
     },
     /// All groups up to this one are durable, but for those that a `Refused` names.
     Decided {
@@ -222,6 +236,23 @@ pub struct Welcome {
     pub limits: Limits,
 }
 
+/// The space of the server's file system (statvfs(3)).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Space {
+    /// The unit of the next three, in bytes.
+    pub block_bytes: u32,
+    /// All blocks.
+    pub blocks: u64,
+    /// Free blocks.
+    pub blocks_free: u64,
+    /// Free blocks that are not reserved for root.
+    pub blocks_available: u64,
+    /// How many objects there can be.
+    pub objects: u64,
+    /// How many more there can be.
+    pub objects_free: u64,
+}
+
 /// Why a server has nothing more to say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reason {
@@ -233,6 +264,8 @@ pub enum Reason {
     Expired,
     /// The directory cannot be served any longer.
     Stopped,
+    /// The client has said [`ToServer::Bye`], and all its changes are in the directory.
+    Left,
 }
 
 /// A lease, and the state of its object.

@@ -10,7 +10,7 @@ use surmise_lower::{FileKind, Timestamp};
 use crate::client::{self, Client, Intent, Request, Token};
 use crate::errno::Errno;
 use crate::frame::{
-    ClientKey, Decoder, Lease, PROTOCOL, State, ToClient, ToServer, Want, Welcome, encode,
+    ClientKey, Decoder, Lease, PROTOCOL, Space, State, ToClient, ToServer, Want, Welcome, encode,
 };
 use crate::lease::Mode;
 use crate::object::{Attributes, Name, Names, Object, ObjectId, Prefix, Versions};
@@ -106,6 +106,13 @@ pub fn to_server(bytes: &[u8]) -> bool {
                             request,
                             object,
                             data: Ok(vec![0; length.min(16) as usize]),
+                        });
+                    }
+                    server::Effect::Space { client, request } => {
+                        events.push(server::Event::Space {
+                            client,
+                            request,
+                            space: Ok(Space::default()),
                         });
                     }
                     server::Effect::Record(record, what) => {
@@ -268,6 +275,7 @@ pub fn to_server_seeds() -> Vec<Vec<u8>> {
             offset: 0,
             length: 4,
         },
+        ToServer::Space { request: 3 },
         ToServer::Forget(vec![made]),
         ToServer::Lower {
             recall: 1,
@@ -373,6 +381,10 @@ pub fn to_client_seeds() -> Vec<Vec<u8>> {
             errno: Errno::INVAL,
         },
         ToClient::Decided { upto: 2 },
+        ToClient::Space {
+            request: 2,
+            space: Space::default(),
+        },
         ToClient::Pong(1),
     ];
     starts_of(&messages)

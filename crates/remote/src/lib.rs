@@ -22,6 +22,7 @@
 //! 5. Changes that are not synced can be lost with their client, as on a local disk. No other client has seen them.
 #![forbid(unsafe_code)]
 
+mod bytes;
 pub mod client;
 pub mod errno;
 pub mod frame;

@@ -25,8 +25,12 @@ impl ObjectId {
 
     /// An object that no client made, by its inode number; `None` for a number above 2^63, which no file
     /// system of Linux gives out.
-    pub fn found(inode: u64) -> Option<Self> {
-        (inode < Self::MADE).then_some(Self(inode))
+    pub const fn found(inode: u64) -> Option<Self> {
+        if inode < Self::MADE {
+            Some(Self(inode))
+        } else {
+            None
+        }
     }
 
     /// The object of this number that a client makes; `None` for a prefix above 2^31.
@@ -39,6 +43,11 @@ impl ObjectId {
     pub fn maker(self) -> Option<Prefix> {
         let prefix = u32::try_from((self.0 & !Self::MADE) >> 32).expect("31 bits");
         (self.0 & Self::MADE != 0).then_some(Prefix(prefix))
+    }
+
+    /// The object whose [`ObjectId::number`] this is.
+    pub const fn numbered(number: u64) -> Self {
+        Self(number)
     }
 
     /// What programs see as `st_ino`.

@@ -98,6 +98,7 @@ pub enum Change {
         /// Where the first byte goes.
         offset: u64,
         /// The bytes.
+        #[serde(with = "crate::bytes")]
         data: Vec<u8>,
         /// As of [`Change::Resize`].
         strip: bool,

@@ -11,6 +11,9 @@ mod clients;
 mod comings;
 mod events;
 mod groups;
+mod room;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -22,6 +25,7 @@ use crate::tree::Tree;
 use asks::Asks;
 use clients::Clients;
 pub use events::{Config, Effect, Event, Link, Loaded, Moment, Record};
+use room::Room;
 
 /// The server.
 #[derive(Debug)]
@@ -41,6 +45,7 @@ pub struct Server {
     applied: u64,
     /// What waits until records are made.
     later: VecDeque<(u64, Later)>,
+    room: Room,
     now: Moment,
 }
 
@@ -50,6 +55,8 @@ enum Later {
     Forget(ClientId, ObjectId),
     /// A client that is not known any more gives all back.
     Expire(ClientId),
+    /// A client that has left hears that its changes are made.
+    Farewell(ClientId, Link),
     Fetch {
         client: ClientId,
         request: u64,
@@ -64,10 +71,10 @@ impl Server {
     /// the directory.
     pub fn new(config: Config, log: impl IntoIterator<Item = Record>, now: Moment) -> Self {
         Self {
-            config,
-            tree: Tree::whole(config.limits),
+            tree: Tree::whole(config.limits.clone()),
             leases: Leases::default(),
             clients: Clients::recover(log, now, config.lease_ms),
+            config,
             asks: Asks::default(),
             nameless: BTreeSet::new(),
             is_broken: false,
@@ -75,6 +82,7 @@ impl Server {
             durable: 0,
             applied: 0,
             later: VecDeque::new(),
+            room: Room::unknown(),
             now,
         }
     }
@@ -101,9 +109,21 @@ impl Server {
                 };
                 self.send(client, message, effects);
             }
+            Event::Space {
+                client,
+                request,
+                space,
+            } => {
+                let message = match space {
+                    Ok(space) => ToClient::Space { request, space },
+                    Err(errno) => failed(request, self.config.root, errno),
+                };
+                self.send(client, message, effects);
+            }
             Event::Durable(upto) => self.durable(upto, effects),
             Event::Applied(upto) => {
                 self.applied = self.applied.max(upto);
+                self.room.made(upto);
                 self.go_on(effects);
             }
             Event::Broken => {
@@ -112,9 +132,26 @@ impl Server {
                     self.part(link, Reason::Stopped, effects);
                 }
             }
+            Event::Room(bytes) => self.room.is(bytes),
             Event::Tick => {}
         }
         self.expire(effects);
+    }
+
+    /// A log that says of the clients what all records so far have said, those included that are not durable. When these
+    /// are made, it can take their place.
+    pub fn condensed(&self) -> Vec<Record> {
+        self.clients.condensed()
+    }
+
+    /// Whether any client may come again.
+    pub fn knows_clients(&self) -> bool {
+        !self.clients.clients.is_empty()
+    }
+
+    /// Whether any client has a connection.
+    pub fn has_connections(&self) -> bool {
+        !self.clients.links.is_empty()
     }
 
     /// When time alone makes a difference next.
@@ -186,6 +223,7 @@ impl Server {
                 let upto = self.clients.last_record(client);
                 self.later(upto, later, effects);
             }
+            ToServer::Space { request } => effects.push(Effect::Space { client, request }),
             ToServer::Lower { recall, object, to } => {
                 let upto = self.clients.last_record(client);
                 self.later(upto, Later::Lower(client, recall, object, to), effects);
@@ -199,7 +237,7 @@ impl Server {
                     }
                 }
             }
-            ToServer::Bye => self.let_go(client, effects),
+            ToServer::Bye => self.leave(client, effects),
             ToServer::Resent => self.resent(client, effects),
             ToServer::Ping { number, decided } => {
                 self.clients.has_verdicts(client, decided);
@@ -246,6 +284,10 @@ impl Server {
                 Later::Expire(client) => {
                     self.leases.expire(client, &mut moves);
                     self.drop_all_unknown(effects);
+                }
+                Later::Farewell(_, link) => {
+                    effects.push(Effect::Send(link, ToClient::Farewell(Reason::Left)));
+                    effects.push(Effect::Close(link));
                 }
                 Later::Fetch {
                     client,
@@ -334,6 +376,7 @@ impl Later {
             Self::Lower(client, ..)
             | Self::Forget(client, _)
             | Self::Expire(client)
+            | Self::Farewell(client, _)
             | Self::Fetch { client, .. } => *client,
         }
     }

@@ -2,15 +2,19 @@
 //! what a client foresees is what the server does.
 
 mod apply;
+mod extended;
+mod rights;
 
 use std::collections::HashMap;
 
+pub use apply::without_set_ids;
+
 use crate::errno::Errno;
 use crate::object::{Attributes, Body, Name, Names, Object, ObjectId, Versions};
-use crate::operation::Operation;
+use crate::operation::{Operation, Place};
 
 /// What the server's file system bears; a client learns it when it connects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Limits {
     /// How many names an object may have.
     pub links_max: u32,
@@ -19,8 +23,21 @@ pub struct Limits {
     /// The longest target of a symbolic link, in bytes.
     pub target_bytes_max: u32,
     /// What the names and values of all extended attributes of an object may have together, in bytes; they go into one
-    /// message.
+    /// message. 0 where the file system has none.
     pub extended_bytes_max: u32,
+    /// With whose rights the server changes the export, unless it may do everything.
+    pub user: Option<User>,
+    /// Where the server keeps its own state: nothing else may have this name, and no client sees it.
+    pub reserved: Option<Place>,
+}
+
+/// Whom the server's kernel checks the rights of.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct User {
+    /// The user that new objects belong to.
+    pub id: u32,
+    /// Its groups. New objects belong to the first of them, but in directories with the set-group-id bit.
+    pub groups: Vec<u32>,
 }
 
 impl Default for Limits {
@@ -31,6 +48,8 @@ impl Default for Limits {
             size_max: (1 << 44) - (1 << 12),
             target_bytes_max: 4095,
             extended_bytes_max: 4000,
+            user: None,
+            reserved: None,
         }
     }
 }

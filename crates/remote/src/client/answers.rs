@@ -1,21 +1,25 @@
 //! What the server says: leases, data, and what cannot be had.
 
-use super::{Asked, Client, Effect, Fetching, Parked, Request, Token};
+use super::{Asked, Client, Effect, Fetching, Parked, Request, Response, Token};
 use crate::errno::Errno;
-use crate::frame::{Lease, State, ToClient};
+use crate::frame::{Lease, Reason, State, ToClient};
 use crate::lease::Mode;
 use crate::object::{Body, Object, ObjectId};
 use crate::server::Moment;
 
 impl Client {
     pub(super) fn receive(&mut self, message: ToClient, effects: &mut Vec<Effect>) {
-        // What came over a connection that this client has given up does not count.
-        if !self.connection.is_up() && !matches!(message, ToClient::Welcome(_)) {
+        if !self.connection.takes(&message) {
             return;
         }
+        self.connection.came(self.now);
         match message {
             ToClient::Welcome(welcome) => self.welcomed(welcome, effects),
-            ToClient::Farewell(_) => self.cut(),
+            ToClient::Farewell(Reason::Left) if self.leaves => self.left(effects),
+            ToClient::Farewell(reason) => {
+                self.cut();
+                effects.push(Effect::Parted(reason));
+            }
             ToClient::Names { directory, names } => {
                 self.coming.entry(directory).or_default().extend(names);
             }
@@ -37,6 +41,9 @@ impl Client {
                 errno,
             } => self.failed(request, object, errno, effects),
             ToClient::Data { request, data } => self.take_data(request, data, effects),
+            ToClient::Space { request, space } => {
+                self.take_space(request, Ok(Response::Space(space)), effects);
+            }
             ToClient::Decided { upto } => self.decided(upto, effects),
             ToClient::Refused {
                 sequence, errno, ..
@@ -149,10 +156,25 @@ impl Client {
                 self.go_on(token, effects);
             }
         }
+        self.take_space(request, Err(errno), effects);
         if self.fetching.remove(&request).is_some() {
             self.fail_readers(object, errno, effects);
         }
         self.go_on_all(effects);
+    }
+
+    /// The server has told of its space, if this question was for that.
+    fn take_space(
+        &mut self,
+        request: u64,
+        answer: Result<Response, Errno>,
+        effects: &mut Vec<Effect>,
+    ) {
+        if let Some(token) = self.spaces.remove(&request)
+            && self.parked.remove(&token).is_some()
+        {
+            effects.push(Effect::Answer(token, answer));
+        }
     }
 
     fn fail_readers(&mut self, object: ObjectId, errno: Errno, effects: &mut Vec<Effect>) {

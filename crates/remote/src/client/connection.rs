@@ -1,9 +1,10 @@
 //! The client's side of the connection: groups that are sent until they are decided, and for how long the client
 //! may rely on its leases.
 
+use super::ahead::Ahead;
 use super::{Client, Effect, Groups, Lost, Parked, Request, Response, Sent, Token};
 use crate::errno::Errno;
-use crate::frame::{MESSAGE_BYTES_MAX, PROTOCOL, ToServer, Welcome};
+use crate::frame::{MESSAGE_BYTES_MAX, PROTOCOL, ToClient, ToServer, Welcome};
 use crate::lease::Mode;
 use crate::operation::Operation;
 use crate::server::Moment;
@@ -11,11 +12,15 @@ use crate::server::Moment;
 /// How long a change waits for others to go with it, in milliseconds.
 const GATHER_MS: u64 = 2;
 
+/// The shortest silence of a server that ends a connection, in milliseconds: it may be making what its log says, or have
+/// to start first.
+const SILENCE_MS_MIN: u64 = 60_000;
+
 /// A group that has as much is sent at once.
 const GROUP_BYTES: usize = 256 << 10;
 
 /// How many objects a first question may bring besides; each later one may bring twice as many, up to the last.
-const AHEAD_FIRST: u32 = 64;
+const AHEAD_FIRST: u32 = 1024;
 const AHEAD_MAX: u32 = 8192;
 
 /// Whether there is a connection, and until when the server surely keeps the client's leases.
@@ -24,12 +29,15 @@ pub(super) struct Connection {
     state: State,
     /// When the newest message left that the server is known to have received.
     heard: Option<Moment>,
+    /// When anything came last, or when the connection began.
+    came: Moment,
     /// When the last ping left.
     pinged: Option<Moment>,
     /// All that was undecided has been sent again; the server is to hear of that when the kernel relies on nothing.
     resends: bool,
     /// Whether the client relied on its leases when it last looked.
     relies: bool,
+
     ahead: u32,
 }
 
@@ -40,6 +48,8 @@ enum State {
     /// The client has introduced itself at this moment.
     Introduced(Moment),
     Up,
+    /// The client has said that it ends, and says nothing more.
+    Leaving,
     /// The client has ended.
     Left,
 }
@@ -47,6 +57,21 @@ enum State {
 impl Connection {
     pub(super) fn is_up(&self) -> bool {
         self.state == State::Up
+    }
+
+    /// Something came at this moment.
+    pub(super) fn came(&mut self, now: Moment) {
+        self.came = now;
+    }
+
+    /// Whether this message counts. What came over a connection that the client has given up does not.
+    pub(super) fn takes(&self, message: &ToClient) -> bool {
+        match self.state {
+            State::Up => true,
+            State::Introduced(_) => matches!(message, ToClient::Welcome(_) | ToClient::Farewell(_)),
+            State::Leaving => matches!(message, ToClient::Farewell(_)),
+            State::Cut | State::Left => false,
+        }
     }
 
     pub(super) fn has_left(&self) -> bool {
@@ -108,7 +133,13 @@ impl Client {
             .relies
             .then(|| self.relies_until())
             .flatten();
-        gathered.into_iter().chain(ping).chain(relied).min()
+        let dead = self.dead_at();
+        gathered
+            .into_iter()
+            .chain(ping)
+            .chain(relied)
+            .chain(dead)
+            .min()
     }
 
     /// Whether the server surely still keeps for this client what it has leases on.
@@ -131,7 +162,20 @@ impl Client {
         }))
     }
 
+    /// When a connection over which nothing came is taken for dead. The server answers each ping, and four of them go in
+    /// the time of a lease.
+    fn dead_at(&self) -> Option<Moment> {
+        let lease_ms = self.welcome.as_ref().map(|welcome| welcome.lease_ms);
+        let silence_ms = lease_ms.unwrap_or(0).saturating_mul(2).max(SILENCE_MS_MIN);
+        let is_there = !matches!(self.connection.state, State::Cut | State::Left);
+        is_there.then(|| Moment(self.connection.came.0.saturating_add(silence_ms)))
+    }
+
     pub(super) fn tick(&mut self, effects: &mut Vec<Effect>) {
+        if self.dead_at().is_some_and(|at| self.now >= at) {
+            self.cut();
+            effects.push(Effect::Reconnect);
+        }
         let relies = self.may_rely();
         if std::mem::replace(&mut self.connection.relies, relies) && !relies {
             effects.push(Effect::Suspend);
@@ -143,19 +187,17 @@ impl Client {
             self.connection.resends = false;
             effects.push(Effect::Send(ToServer::Resent));
         }
-        self.forget_candidates(effects);
         let is_idle = self.parked.is_empty() && self.undecided() == 0;
         if self.leaves && is_idle {
-            self.connection.state = State::Left;
-            self.connection.heard = None;
+            self.connection.state = State::Leaving;
             effects.push(Effect::Send(ToServer::Bye));
-            effects.push(Effect::Left);
             return;
         }
         let is_due = |since: Moment| self.now.0 >= since.0 + GATHER_MS;
         if self.groups.since.is_some_and(is_due) || self.groups.open_bytes >= GROUP_BYTES {
             self.cut_group(effects);
         }
+        self.forget_candidates(effects);
         if self.now >= self.pings_at() {
             self.connection.pinged = Some(self.now);
             effects.push(Effect::Send(ToServer::Ping {
@@ -219,6 +261,8 @@ impl Client {
             return;
         }
         self.connection.state = State::Introduced(self.now);
+        self.connection.came = self.now;
+
         effects.push(Effect::Send(ToServer::Hello {
             protocol: PROTOCOL,
             client: self.key,
@@ -227,12 +271,20 @@ impl Client {
         }));
     }
 
+    /// The server has all changes in the directory, and knows this client no more.
+    pub(super) fn left(&mut self, effects: &mut Vec<Effect>) {
+        self.connection.state = State::Left;
+        self.connection.heard = None;
+        effects.push(Effect::Left);
+    }
+
     pub(super) fn cut(&mut self) {
         if !self.connection.has_left() {
             self.connection.state = State::Cut;
         }
         // The calls that still need the answers ask again.
         self.asked.clear();
+        self.spaces.clear();
         self.fetching.clear();
         self.coming.clear();
     }
@@ -250,7 +302,7 @@ impl Client {
             received,
             ..
         } = welcome;
-        self.tree.set_limits(welcome.limits);
+        self.tree.set_limits(welcome.limits.clone());
         self.welcome = Some(welcome);
         if was_known && !is_known {
             self.begin_anew(effects);
@@ -320,6 +372,7 @@ impl Client {
         }
         self.recalled.clear();
         self.fetching.clear();
+        self.ahead = Ahead::default();
         for (_, sent) in &mut self.groups.sent {
             if let Sent::Asked {
                 is_tree_forgotten, ..

@@ -56,7 +56,8 @@ impl Client {
     /// Forgets objects that the kernel does not know, if they have no name, or may have lost it. An object that still has a
     /// name could be on its way here as part of a listing.
     pub(super) fn forget_candidates(&mut self, effects: &mut Vec<Effect>) {
-        if self.candidates.is_empty() {
+        // The server hears of that behind the changes by which the names went, and no group is sent for that alone.
+        if self.candidates.is_empty() || !self.groups.open.is_empty() {
             return;
         }
         let asked_for: BTreeSet<_> = self
@@ -74,9 +75,9 @@ impl Client {
         if forget.is_empty() {
             return;
         }
-        self.cut_group(effects);
         for object in &forget {
             self.tree.forget(*object);
+            self.ahead.forget(*object);
             self.leases.remove(object);
             if self.stored.remove(object).is_some() {
                 effects.push(Effect::Discard(*object));

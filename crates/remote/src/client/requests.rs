@@ -42,8 +42,17 @@ impl Client {
                 }
                 needs.met()?;
                 self.names_of(*parent)?;
+                if let Some(object) = led {
+                    self.ahead.found(*parent, object);
+                }
                 let known = |object| Some((object, self.tree.get(object)?.attributes));
                 Response::Entry(led.and_then(known))
+            }
+            // A directory of which nothing is known is the root: what is in it is asked for next.
+            Request::Attributes(object) if self.tree.get(*object).is_none() => {
+                let mut needs = Needs::default();
+                self.need_names(*object, Mode::Read, &mut needs);
+                return Err(Stop::Needs(needs.wants));
             }
             Request::Attributes(object) => {
                 let known = self.known(*object, Mode::Read)?;
@@ -66,7 +75,8 @@ impl Client {
                 object,
                 offset,
                 length,
-            } => return self.read(*object, *offset, *length),
+            } => return self.read(*object, (*offset, *length), effects),
+            Request::Space => return Ok(Step::Space),
             Request::Change(intent) => return self.change(intent, parked, effects),
             Request::Sync(losses) => {
                 if self.losses > *losses {
@@ -82,7 +92,12 @@ impl Client {
         done(response)
     }
 
-    fn read(&mut self, object: ObjectId, offset: u64, length: u32) -> Result<Step, Stop> {
+    fn read(
+        &mut self,
+        object: ObjectId,
+        (offset, length): (u64, u32),
+        effects: &mut Vec<Effect>,
+    ) -> Result<Step, Stop> {
         let attributes = self.known(object, Mode::Read)?.attributes;
         if attributes.kind != FileKind::Regular {
             return Err(Errno::INVAL.into());
@@ -97,6 +112,9 @@ impl Client {
             let most = (end - missing).min(DATA_BYTES_MAX as u64);
             let most = u32::try_from(most).unwrap_or(u32::MAX);
             return Ok(Step::Fetch(object, missing, most));
+        }
+        if self.ahead.read(object) {
+            self.fetch_small_behind(object, effects);
         }
         let length = u32::try_from(end.saturating_sub(offset)).unwrap_or(u32::MAX);
         done(Response::Stored(length))
@@ -120,6 +138,8 @@ impl Client {
         if self.only_the_server_can_tell(&operation.change) {
             return Ok(Step::Perform(operation));
         }
+        let changed = operation.change.touches();
+        let size = changed.first().map_or(0, |object| self.size(*object));
         if let Err(refusal) = self.tree.apply(&operation) {
             return match refusal {
                 Refusal::Errno(errno) => Err(errno.into()),
@@ -127,7 +147,7 @@ impl Client {
                 Refusal::Unknown(_) | Refusal::Mistaken(_) => Err(Errno::IO.into()),
             };
         }
-        self.keep_data(&operation.change, effects);
+        self.keep_data(&operation.change, size, effects);
         let object = match &operation.change {
             Change::Create { object, .. } => {
                 self.leases.insert(*object, Mode::Write);
@@ -240,8 +260,9 @@ impl Client {
         from.parent != to.parent && moved.any(Object::is_directory)
     }
 
-    /// Has the store follow a change of data.
-    fn keep_data(&mut self, change: &Change, effects: &mut Vec<Effect>) {
+    /// Has the store follow a change of the data of a file that had this size. What lies between that and where the file
+    /// goes on are zeros, also in the store.
+    fn keep_data(&mut self, change: &Change, size_before: u64, effects: &mut Vec<Effect>) {
         match change {
             Change::Write {
                 object,
@@ -255,7 +276,7 @@ impl Client {
                 self.stored
                     .entry(*object)
                     .or_default()
-                    .add(*offset, offset + data.len() as u64);
+                    .add(size_before.min(*offset), offset + data.len() as u64);
                 effects.push(Effect::Store {
                     object: *object,
                     offset: *offset,
@@ -263,7 +284,9 @@ impl Client {
                 });
             }
             Change::Resize { object, size, .. } => {
-                self.stored.entry(*object).or_default().cut(*size);
+                let stored = self.stored.entry(*object).or_default();
+                stored.cut(*size);
+                stored.add(size_before, *size);
                 effects.push(Effect::Resize(*object, *size));
             }
             _ => {}

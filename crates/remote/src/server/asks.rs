@@ -94,6 +94,12 @@ impl Server {
         open.missing = missing(&self.tree, open);
         let missing = open.missing.clone();
         if missing.is_empty() {
+            let secret = |want: &&Want| want.names && is_secret(&self.tree, want.object);
+            if let Some(secret) = open.wants.iter().find(secret) {
+                let message = failed(key.1, secret.object, Errno::ACCES);
+                self.asks.open.remove(&key);
+                return self.send(key.0, message, effects);
+            }
             open.is_queued = true;
             let wants = open.wants.iter().map(|want| (want.object, want.mode));
             let ask = Ask {
@@ -202,7 +208,8 @@ impl Server {
                 want.kept
                     .is_some_and(|kept| part(&kept) == part(&object.versions))
             };
-            let names = want.names && object.is_directory();
+            let is_told = object.is_directory() && !is_secret(&self.tree, want.object);
+            let names = want.names && is_told;
             if names && !is_kept(|versions| versions.content) {
                 self.send_names(client, want.object, object, effects);
             }
@@ -256,6 +263,12 @@ impl Server {
         }
         self.send(client, ToClient::Names { directory, names }, effects);
     }
+}
+
+/// Whether it is a directory that the server may not list.
+fn is_secret(tree: &Tree, object: ObjectId) -> bool {
+    let body = tree.get(object).map(|known| &known.body);
+    matches!(body, Some(Body::Names(None)))
 }
 
 /// What has to be loaded before a question can be answered.

@@ -83,6 +83,27 @@ impl Clients {
                         client.is_resending = true;
                     }
                 }
+                Record::Known {
+                    client: key,
+                    prefix,
+                    lease_ms,
+                    received,
+                    made,
+                    refused,
+                } => {
+                    longest_ms = lease_ms.max(longest_ms);
+                    let id = clients.add(key, prefix, lease_ms, now);
+                    if let Some(client) = clients.clients.get_mut(&id) {
+                        let refused = refused.into_iter();
+                        client.is_resending = true;
+                        client.received = received;
+                        client.made = made;
+                        client.refused = refused
+                            .map(|(sequence, index, errno)| (sequence, (index, errno)))
+                            .collect();
+                    }
+                }
+                Record::Prefixes(next) => clients.next_prefix = clients.next_prefix.max(next.0),
                 Record::Gone(key) => {
                     if let Some(client) = clients.find(key) {
                         clients.remove(client);
@@ -103,6 +124,24 @@ impl Clients {
             clients.grace_ends = Some(Moment(now.0 + longest_ms));
         }
         clients
+    }
+
+    /// The shortest log that tells of the same clients.
+    pub(super) fn condensed(&self) -> Vec<Record> {
+        let known = self.clients.values().map(|client| Record::Known {
+            client: client.key,
+            prefix: client.prefix,
+            lease_ms: client.lease_ms,
+            received: client.received,
+            made: client.made,
+            refused: client
+                .refused
+                .iter()
+                .map(|(sequence, (index, errno))| (*sequence, *index, *errno))
+                .collect(),
+        });
+        let next = Record::Prefixes(Prefix(self.next_prefix));
+        [next].into_iter().chain(known).collect()
     }
 
     pub(super) fn add(
@@ -323,7 +362,7 @@ impl Clients {
                 client.received = *sequence;
                 client.refused.insert(*sequence, (*index, *errno));
             }
-            Record::Came { .. } | Record::Gone(_) => {}
+            Record::Came { .. } | Record::Known { .. } | Record::Prefixes(_) | Record::Gone(_) => {}
         }
         client.last_record = number;
         client.undecided.push_back((number, client.received));

@@ -106,7 +106,7 @@ impl Server {
             root: self.config.root,
             prefix: client.prefix,
             lease_ms: self.config.lease_ms.min(client.lease_ms),
-            limits: self.config.limits,
+            limits: self.config.limits.clone(),
         };
         self.send(id, ToClient::Welcome(welcome), effects);
     }
@@ -161,19 +161,30 @@ impl Server {
         }
     }
 
-    /// Knows a client no more. What it had not sent is lost, and nobody has seen it.
+    /// Knows a client no more that was not heard of. What it had not sent is lost, and nobody has seen it.
     pub(super) fn let_go(&mut self, id: ClientId, effects: &mut Vec<Effect>) {
-        let Some(client) = self.clients.remove(id) else {
-            return;
-        };
-        self.record(Record::Gone(client.key), effects);
-        if let Some(link) = client.link {
+        if let Some(link) = self.forget_client(id, effects) {
             self.part(link, Reason::Expired, effects);
         }
+    }
+
+    /// Knows a client no more that has nothing more to say.
+    pub(super) fn leave(&mut self, id: ClientId, effects: &mut Vec<Effect>) {
+        if let Some(link) = self.forget_client(id, effects) {
+            self.clients.closed(link);
+            self.later(self.recorded, Later::Farewell(id, link), effects);
+        }
+    }
+
+    /// Returns the connection that the client has.
+    fn forget_client(&mut self, id: ClientId, effects: &mut Vec<Effect>) -> Option<Link> {
+        let client = self.clients.remove(id)?;
+        self.record(Record::Gone(client.key), effects);
         self.later.retain(|(_, later)| later.client() != id);
         self.forget_asks(id, effects);
         // Its leases are free when the changes that it had sent are in the directory, and when the record of its end is
         // durable. Otherwise a crash would make it known again, and it would go on as if it had kept its leases.
         self.later(self.recorded, Later::Expire(id), effects);
+        client.link
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::errno::Errno;
-use crate::frame::{ClientKey, ToClient, ToServer};
+use crate::frame::{ClientKey, Space, ToClient, ToServer};
 use crate::lease::ClientId;
 use crate::object::{Object, ObjectId, Prefix};
 use crate::operation::Operation;
@@ -19,7 +19,7 @@ pub struct Link(pub u64);
 pub struct Moment(pub u64);
 
 /// What a server is told when it starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// The directory that it serves.
     pub root: ObjectId,
@@ -49,8 +49,19 @@ pub enum Event {
         /// The bytes.
         data: Result<Vec<u8>, Errno>,
     },
+    /// The file system was asked for its space ([`Effect::Space`]).
+    Space {
+        /// As in the effect.
+        client: ClientId,
+        /// As in the effect.
+        request: u64,
+        /// What it said.
+        space: Result<Space, Errno>,
+    },
     /// All records up to this one are durable.
     Durable(u64),
+    /// The file system has room for about so many more bytes of changes. What is made counts as used.
+    Room(u64),
     /// All records up to this one have been made in the directory.
     Applied(u64),
     /// A record cannot be made in the directory: the server stops, since it has promised that.
@@ -83,6 +94,13 @@ pub enum Effect {
         /// How many.
         length: u32,
     },
+    /// Find out how much space the file system has.
+    Space {
+        /// For whom.
+        client: ClientId,
+        /// The client's number of the question.
+        request: u64,
+    },
     /// Append a record with this number to the log, make it durable, and then make in the directory what it says.
     Record(u64, Record),
     /// No client can name this object any more, and it has no name either.
@@ -101,6 +119,24 @@ pub enum Record {
         /// For how long it keeps its leases when it is not heard of, in milliseconds.
         lease_ms: u64,
     },
+    /// A client that had come before this log began.
+    Known {
+        /// Which.
+        client: ClientKey,
+        /// As of [`Record::Came`].
+        prefix: Prefix,
+        /// As of [`Record::Came`].
+        lease_ms: u64,
+        /// The last of its groups that came.
+        received: u64,
+        /// The last object that it has made.
+        made: Option<ObjectId>,
+        /// Its groups that were refused, while it may not know that: the number of each, which operation was in the way, and
+        /// why.
+        refused: Vec<(u64, u32, Errno)>,
+    },
+    /// No prefix before this one is given out again.
+    Prefixes(Prefix),
     /// A client is not known any more.
     Gone(ClientKey),
     /// A group was made.

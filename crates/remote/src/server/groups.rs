@@ -99,7 +99,12 @@ impl Server {
         let Some(key) = self.clients.key(client) else {
             return;
         };
-        let outcome = match self.may_make(client, &operations) {
+        let allowed = self.may_make(client, &operations);
+        let allowed = allowed.and_then(|()| match self.room.lacking(&operations) {
+            Some(index) => Err((index, Refusal::Errno(Errno::NOSPC))),
+            None => Ok(()),
+        });
+        let outcome = match allowed {
             Ok(()) => self.tree.apply_all(&operations),
             Err(refused) => Err(refused),
         };
@@ -117,6 +122,7 @@ impl Server {
                         self.note_nameless(object, effects);
                     }
                 }
+                self.room.recorded(self.recorded + 1, &operations);
                 Record::Made {
                     client: key,
                     sequence,

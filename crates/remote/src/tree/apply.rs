@@ -7,7 +7,7 @@ use surmise_lower::{FileKind, Timestamp};
 
 use super::{Inverse, Refusal, Tree};
 use crate::errno::Errno;
-use crate::object::{Attributes, Body, Name, Names, Object, ObjectId, Versions};
+use crate::object::{Attributes, Body, Names, Object, ObjectId, Versions};
 use crate::operation::{Change, NewKind, NewObject, Operation, Place, SetAttributes};
 
 const SET_USER_ID: u16 = 0o4000;
@@ -22,6 +22,11 @@ impl Tree {
     /// Why it changes nothing.
     pub fn apply(&mut self, operation: &Operation) -> Result<(), Refusal> {
         let at = must_be_time(operation.at)?;
+        let mut places = operation.change.places();
+        if places.any(|place| self.limits.reserved.as_ref() == Some(place)) {
+            return Err(Errno::PERM.into());
+        }
+        self.may(&operation.change)?;
         match &operation.change {
             Change::Create { place, object, new } => self.create(place, *object, new, at),
             Change::Link { object, place } => self.link(*object, place, at),
@@ -306,50 +311,6 @@ impl Tree {
         Ok(())
     }
 
-    fn set_extended(
-        &mut self,
-        object: ObjectId,
-        name: &Name,
-        value: Option<&Vec<u8>>,
-        at: Timestamp,
-    ) -> Result<(), Refusal> {
-        let known = self.known(object)?;
-        // All others mean something to the kernel of one machine (xattr(7)).
-        if !name.as_bytes().starts_with(b"user.") {
-            return Err(Errno::OPNOTSUPP.into());
-        }
-        if !matches!(known.body, Body::Data | Body::Names(_)) {
-            return Err(Errno::PERM.into());
-        }
-        let others = known.extended.iter().filter(|(other, _)| *other != name);
-        let others: usize = others
-            .map(|(other, value)| other.as_bytes().len() + value.len())
-            .sum();
-        match value {
-            None if !known.extended.contains_key(name) => return Err(Errno::NODATA.into()),
-            Some(value) => {
-                let all = others + name.as_bytes().len() + value.len();
-                if all > self.limits.extended_bytes_max as usize {
-                    return Err(Errno::NOSPC.into());
-                }
-            }
-            _ => {}
-        }
-        self.change(object, |attributes, versions| {
-            attributes.changed = at;
-            versions.permissions += 1;
-            versions.times += 1;
-        });
-        if let Some(slot) = self.objects.get_mut(&object) {
-            let was = match value {
-                Some(value) => slot.extended.insert(name.clone(), value.clone()),
-                None => slot.extended.remove(name),
-            };
-            self.note(Inverse::Extended(object, name.clone(), was));
-        }
-        Ok(())
-    }
-
     /// The names in a directory that still has one itself: in a removed one nothing can be made.
     fn names_alive(&self, directory: ObjectId) -> Result<&Names, Refusal> {
         let names = self.names(directory)?;
@@ -459,7 +420,11 @@ impl Tree {
         });
     }
 
-    fn change(&mut self, object: ObjectId, how: impl FnOnce(&mut Attributes, &mut Versions)) {
+    pub(super) fn change(
+        &mut self,
+        object: ObjectId,
+        how: impl FnOnce(&mut Attributes, &mut Versions),
+    ) {
         if let Some(slot) = self.objects.get_mut(&object) {
             let (attributes, versions) = (slot.attributes, slot.versions);
             how(&mut slot.attributes, &mut slot.versions);
@@ -467,7 +432,7 @@ impl Tree {
         }
     }
 
-    fn note(&mut self, step: Inverse) {
+    pub(super) fn note(&mut self, step: Inverse) {
         if let Some(undo) = &mut self.undo {
             undo.push(step);
         }
@@ -489,7 +454,7 @@ fn links_of_empty(parent: &Attributes) -> u32 {
 }
 
 /// The set-group-id bit of a file that its group may not execute is no right (inode(7)).
-fn without_set_ids(permissions: u16) -> u16 {
+pub fn without_set_ids(permissions: u16) -> u16 {
     let without = permissions & !SET_USER_ID;
     if without & GROUP_EXECUTES != 0 {
         without & !SET_GROUP_ID

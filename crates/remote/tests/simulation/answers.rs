@@ -164,7 +164,7 @@ impl World {
             | Request::Extended(object)
             | Request::Read { object, .. } => vec![*object],
             Request::Change(intent) => objects_of(intent),
-            Request::Sync(_) => Vec::new(),
+            Request::Space | Request::Sync(_) => Vec::new(),
         };
         *answer == Err(Errno::STALE) && objects.iter().any(nameless)
     }

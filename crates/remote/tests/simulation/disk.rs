@@ -79,6 +79,17 @@ impl Disk {
         self.volatile.is_empty() && self.applied == self.durable.len()
     }
 
+    /// Whether all that a client has changed is in the directory.
+    pub fn has_made_all_of(&self, key: ClientKey) -> bool {
+        let is_its =
+            |record: &Record| matches!(record, Record::Made { client, .. } if *client == key);
+        let written = self.volatile.iter().map(|(_, record)| record);
+        !self.durable[self.applied..]
+            .iter()
+            .chain(written)
+            .any(is_its)
+    }
+
     /// The clients that are given up with the next flush.
     pub fn gone_when_flushed(&self) -> Vec<ClientKey> {
         let gone = |(_, record): &(u64, Record)| match record {

@@ -38,6 +38,7 @@ pub struct Machine {
     pub calls: BTreeMap<Token, (Request, Timestamp)>,
     /// How often its programs were told that changes were lost.
     pub losses: u64,
+    pub has_left: bool,
 }
 
 impl Machine {
@@ -55,6 +56,7 @@ impl Machine {
             cached_bytes: HashMap::new(),
             calls: BTreeMap::new(),
             losses: 0,
+            has_left: false,
         }
     }
 
@@ -77,6 +79,7 @@ impl Machine {
                 offset: random.u64(0..64),
                 length: random.u32(0..64),
             },
+            12 if random.u8(0..4) == 0 => Request::Space,
             12 => Request::Sync(self.losses),
             _ => Request::Change(self.intent(random)),
         }

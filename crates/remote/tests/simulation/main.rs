@@ -9,9 +9,11 @@
 
 mod answers;
 mod disk;
+mod ending;
 mod machine;
 mod programs;
 mod truth;
+mod what;
 mod wire;
 mod world;
 

@@ -1,11 +1,14 @@
 //! What programs call, and what their kernel answers by itself.
 
+use std::collections::BTreeSet;
+
 use surmise_lower::Timestamp;
 use surmise_remote::client::{self, Request, Response, Token};
 use surmise_remote::errno::Errno;
 
 use crate::machine::Cached;
-use crate::world::{CALLS_AT_ONCE, What, World};
+use crate::what::What;
+use crate::world::{CALLS_AT_ONCE, World};
 
 impl World {
     pub fn program(&mut self, machine: usize) {
@@ -21,6 +24,9 @@ impl World {
         }
         if self.random.u8(0..10) == 0 {
             self.kernel_lets_go(machine);
+        }
+        if self.random.u8(0..20) == 0 {
+            self.store_makes_room(machine);
         }
         self.left[machine] -= 1;
         self.told.calls += 1;
@@ -81,6 +87,14 @@ impl World {
         };
         assert_eq!(said, truth, "machine {machine} at {}: {cached:?}", self.now);
         self.told.cached += 1;
+    }
+
+    fn store_makes_room(&mut self, machine: usize) {
+        let stored: BTreeSet<_> = self.machines[machine].store.keys().copied().collect();
+        if let Some(object) = self.random.choice(stored) {
+            self.machines[machine].store.remove(&object);
+            self.tell_client(machine, client::Event::Evicted(object));
+        }
     }
 
     /// The kernel forgets an object that nobody uses.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use surmise_lower::{FileKind, Timestamp};
 use surmise_remote::client::{Intent, Request, Response};
 use surmise_remote::errno::Errno;
+use surmise_remote::frame::Space;
 use surmise_remote::object::{Attributes, Body, Name, Names, Object, ObjectId, Versions};
 use surmise_remote::operation::{Change, Operation, Place};
 use surmise_remote::tree::{Limits, Refusal, Tree};
@@ -222,6 +223,7 @@ impl Copy {
                 let length = self.bytes(*object, *offset, *length).len();
                 Response::Stored(u32::try_from(length).expect("small"))
             }
+            Request::Space => Response::Space(Space::default()),
             Request::Sync(_) => Response::Done,
             Request::Change(_) => unreachable!("a change"),
         })

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 
-use surmise_remote::client::{self, Lost, Request, Token};
-use surmise_remote::frame::{ClientKey, ToClient, ToServer};
+use surmise_remote::client::{self, Lost, Token};
+use surmise_remote::frame::{ClientKey, Space};
 use surmise_remote::lease::ClientId;
 use surmise_remote::object::ObjectId;
 use surmise_remote::operation::Change;
@@ -14,6 +14,7 @@ use surmise_remote::tree::Limits;
 use crate::disk::Disk;
 use crate::machine::Machine;
 use crate::truth::{Truth, first_copy};
+use crate::what::{OnServer, What};
 use crate::wire::over_the_wire;
 
 const MACHINES: usize = 3;
@@ -38,26 +39,6 @@ pub struct Told {
     pub calls: u64,
     pub cached: u64,
     pub lost: usize,
-}
-
-#[derive(Debug)]
-pub enum What {
-    ToServer(Link, ToServer),
-    ToClient(Link, ToClient),
-    ServerSees(Link),
-    Connect(usize),
-    Cut(usize),
-    Program(usize),
-    KernelForgets(usize, u64, u64, ObjectId),
-    Flush(u64),
-    Apply(u64),
-    Load(u64, ObjectId),
-    Read(u64, ClientId, u64, ObjectId, u64, u32),
-    ServerCrashes,
-    ServerStarts,
-    ClientCrashes(usize),
-    ServerTick(u64),
-    ClientTick(usize),
 }
 
 pub struct World {
@@ -86,6 +67,8 @@ pub struct World {
     pub truth: Truth,
     pub root: ObjectId,
     pub told: Told,
+    /// All that was to be done is done, and compared; now the clients leave.
+    pub is_ending: bool,
     pub is_traced: bool,
 }
 
@@ -123,6 +106,7 @@ impl World {
             truth: Truth::new(copy),
             root,
             told: Told::default(),
+            is_ending: false,
             is_traced: traced().is_some(),
         };
         world.sessions = world
@@ -157,11 +141,19 @@ impl World {
 
     pub fn run(mut self) -> Told {
         let mut happened = 0;
-        while !self.is_over() {
+        while !self.all_have_left() {
+            if !self.is_ending && self.is_settled() {
+                self.end();
+            }
             let Reverse((at, order)) = self.events.pop().expect("clients ping for ever");
             self.now = at;
             let what = self.whats.remove(&order).expect("every event is kept");
-            if self.is_traced && !matches!(what, What::ClientTick(_) | What::ServerTick(_)) {
+            if self.is_traced
+                && !matches!(
+                    what,
+                    What::ClientTick(_) | What::OnServer(_, OnServer::Tick)
+                )
+            {
                 eprintln!("{at:>6} {what:?}");
             }
             self.happen(what);
@@ -172,42 +164,7 @@ impl World {
                 self.open_calls()
             );
         }
-        // Of clients that have died, the changes that they had not sent were never made.
-        let dead = |key: &&ClientKey| self.machines.iter().all(|machine| machine.key != **key);
-        let dead: Vec<_> = self.sessions.keys().filter(dead).copied().collect();
-        for key in dead {
-            self.settle(key);
-        }
-        self.compare();
         self.told
-    }
-
-    fn is_over(&self) -> bool {
-        let is_done = |(machine, left): (&Machine, &u32)| {
-            *left == 0 && machine.calls.is_empty() && machine.client.undecided() == 0
-        };
-        self.machines.iter().zip(&self.left).all(is_done)
-            && self.server.is_some()
-            && self.disk.is_settled()
-    }
-
-    fn open_calls(&self) -> Vec<(usize, Vec<Request>)> {
-        let open = |machine: &Machine| machine.calls.values().map(|call| call.0.clone()).collect();
-        self.machines.iter().map(open).enumerate().collect()
-    }
-
-    /// What the directory has at the end is what was done.
-    fn compare(&self) {
-        for (key, session) in &self.sessions {
-            let made = self.disk.made_by(*key);
-            let done = self.truth.done_by(*session);
-            assert_eq!(made, done, "client {session}");
-        }
-        let (ours, truth) = (
-            self.disk.directory.picture(self.root),
-            self.truth.now.picture(self.root),
-        );
-        assert_eq!(ours, truth);
     }
 
     pub fn at(&mut self, after: u64, what: What) {
@@ -247,6 +204,11 @@ impl World {
                 self.server_links.remove(&link);
                 self.tell_server(server::Event::Closed(link));
             }
+            What::ClientSees(link) => {
+                if let Some(machine) = self.links.iter().position(|one| *one == Some(link)) {
+                    self.cut(machine);
+                }
+            }
             What::Connect(machine) => self.connect(machine),
             What::Cut(machine) => self.cut(machine),
             What::Program(machine) => self.program(machine),
@@ -256,7 +218,21 @@ impl World {
                     self.tell_client(machine, client::Event::Invalidated(number));
                 }
             }
-            What::Flush(start) if start == self.start => {
+            What::OnServer(start, what) if start == self.start => self.happen_on_server(what),
+            What::OnServer(..) => {}
+            What::ServerCrashes => self.crash_server(),
+            What::ServerStarts => {
+                let log = self.disk.crash();
+                self.start_server(log);
+            }
+            What::ClientCrashes(machine) => self.crash_client(machine),
+            What::ClientTick(machine) => self.tell_client(machine, client::Event::Tick),
+        }
+    }
+
+    fn happen_on_server(&mut self, what: OnServer) {
+        match what {
+            OnServer::Flush => {
                 let gone = self.disk.gone_when_flushed();
                 if let Some(last) = self.disk.flush() {
                     for key in gone {
@@ -264,35 +240,29 @@ impl World {
                     }
                     self.tell_server(server::Event::Durable(last));
                     let after = self.slowly();
-                    self.at(after, What::Apply(start));
+                    self.at(after, What::OnServer(self.start, OnServer::Apply));
                 }
             }
-            What::Apply(start) if start == self.start => {
+            OnServer::Apply => {
                 let last = self.disk.apply();
                 self.tell_server(server::Event::Applied(last));
             }
-            What::Load(start, object) if start == self.start => {
+            OnServer::Load(object) => {
                 let loaded = self.disk.load(object);
                 self.tell_server(server::Event::Loaded(object, loaded));
             }
-            What::Read(start, client, request, object, offset, length) if start == self.start => {
+            OnServer::Read(client, request, object, offset, length) => {
                 self.read(client, request, object, (offset, length));
             }
-            What::ServerCrashes => self.crash_server(),
-            What::ServerStarts => {
-                let log = self.disk.crash();
-                self.start_server(log);
+            OnServer::Space(client, request) => {
+                let space = Ok(Space::default());
+                self.tell_server(server::Event::Space {
+                    client,
+                    request,
+                    space,
+                });
             }
-            What::ClientCrashes(machine) => self.crash_client(machine),
-            What::ServerTick(start) if start == self.start => {
-                self.tell_server(server::Event::Tick);
-            }
-            What::ClientTick(machine) => self.tell_client(machine, client::Event::Tick),
-            What::Flush(_)
-            | What::Apply(_)
-            | What::Load(..)
-            | What::Read(..)
-            | What::ServerTick(_) => {}
+            OnServer::Tick => self.tell_server(server::Event::Tick),
         }
     }
 
@@ -331,11 +301,17 @@ impl World {
     }
 
     fn crash_client(&mut self, machine: usize) {
+        if self.machines[machine].has_left {
+            return;
+        }
         self.cut(machine);
         let session = self.next_session;
         self.next_session += 1;
         self.machines[machine] = Machine::new(session, self.root);
         self.sessions.insert(self.machines[machine].key, session);
+        if self.is_ending {
+            self.tell_client(machine, client::Event::Leave);
+        }
     }
 
     fn connect(&mut self, machine: usize) {
@@ -387,29 +363,37 @@ impl World {
                 }
                 server::Effect::Close(link) => {
                     self.server_links.remove(&link);
-                    if let Some(machine) = self.links.iter().position(|one| *one == Some(link)) {
-                        self.cut(machine);
-                    }
+                    // Behind all that was sent.
+                    let after = self.arrives(link, false);
+                    self.at(after, What::ClientSees(link));
                 }
-                server::Effect::Load(object) => self.soon(What::Load(start, object)),
+                server::Effect::Load(object) => {
+                    self.soon(What::OnServer(start, OnServer::Load(object)))
+                }
                 server::Effect::Read {
                     client,
                     request,
                     object,
                     offset,
                     length,
-                } => self.soon(What::Read(start, client, request, object, offset, length)),
+                } => self.soon(What::OnServer(
+                    start,
+                    OnServer::Read(client, request, object, offset, length),
+                )),
+                server::Effect::Space { client, request } => {
+                    self.soon(What::OnServer(start, OnServer::Space(client, request)));
+                }
                 server::Effect::Record(number, record) => {
                     self.disk.write(number, record);
                     let after = self.slowly();
-                    self.at(after, What::Flush(start));
+                    self.at(after, What::OnServer(start, OnServer::Flush));
                 }
                 server::Effect::Drop(_) => {}
             }
         }
         if let Some(at) = wakes_at {
             let after = at.0.saturating_sub(self.now).max(1);
-            self.at(after, What::ServerTick(start));
+            self.at(after, What::OnServer(start, OnServer::Tick));
         }
     }
 
@@ -461,7 +445,9 @@ impl World {
                 self.soon(What::KernelForgets(machine, session, number, object));
             }
             client::Effect::Suspend => self.machines[machine].forget(|_| true),
-            client::Effect::Left | client::Effect::Reconnect => unreachable!("nobody does that"),
+            client::Effect::Parted(_) => {}
+            client::Effect::Left => self.left(machine),
+            client::Effect::Reconnect => self.cut(machine),
             client::Effect::Lost(operations, why) => {
                 assert_eq!(why, Lost::Expired, "{operations:?}");
                 self.told.lost += operations.len();
@@ -470,7 +456,7 @@ impl World {
     }
 
     /// A server has forgotten a client for good: what it had not sent was never done.
-    fn settle(&mut self, key: ClientKey) {
+    pub fn settle(&mut self, key: ClientKey) {
         let session = self.sessions[&key];
         let made = self.disk.made_by(key);
         let lost = self.truth.keep(session, made.len());

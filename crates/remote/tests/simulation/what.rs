@@ -1,0 +1,35 @@
+//! What happens, each at its moment.
+
+use surmise_remote::frame::{ToClient, ToServer};
+use surmise_remote::lease::ClientId;
+use surmise_remote::object::ObjectId;
+use surmise_remote::server::Link;
+
+#[derive(Debug)]
+pub enum What {
+    ToServer(Link, ToServer),
+    ToClient(Link, ToClient),
+    /// That a connection has ended.
+    ServerSees(Link),
+    ClientSees(Link),
+    Connect(usize),
+    Cut(usize),
+    Program(usize),
+    KernelForgets(usize, u64, u64, ObjectId),
+    /// To the server of this start.
+    OnServer(u64, OnServer),
+    ServerCrashes,
+    ServerStarts,
+    ClientCrashes(usize),
+    ClientTick(usize),
+}
+
+#[derive(Debug)]
+pub enum OnServer {
+    Flush,
+    Apply,
+    Load(ObjectId),
+    Read(ClientId, u64, ObjectId, u64, u32),
+    Space(ClientId, u64),
+    Tick,
+}
