@@ -9,10 +9,14 @@ pub mod diff;
 mod doctor;
 mod list;
 mod man;
+mod mount;
+mod mounts;
 mod run;
+mod serve;
 mod shell;
 mod sync;
 mod syscalls;
+mod umount;
 mod volume;
 
 use std::process::ExitCode;
@@ -34,6 +38,10 @@ pub enum Command {
     Shell(shell::Arguments),
     Sync(sync::Arguments),
     Volume(volume::Arguments),
+    Mount(mount::Arguments),
+    Mounts(mounts::Arguments),
+    Umount(umount::Arguments),
+    Serve(serve::Arguments),
     Api(api::Arguments),
     Doctor(doctor::Arguments),
     Demo(demo::Arguments),
@@ -54,6 +62,10 @@ impl Command {
             Self::Shell(arguments) => arguments.execute(),
             Self::Sync(arguments) => arguments.execute(),
             Self::Volume(arguments) => arguments.execute(),
+            Self::Mount(arguments) => arguments.execute(),
+            Self::Mounts(arguments) => arguments.execute(),
+            Self::Umount(arguments) => arguments.execute(),
+            Self::Serve(arguments) => arguments.execute(),
             Self::Api(arguments) => arguments.execute(),
             Self::Doctor(arguments) => arguments.execute(),
             Self::Demo(arguments) => arguments.execute(),
@@ -72,10 +84,14 @@ impl Command {
             Self::Abort(arguments) => arguments.json(),
             Self::Sync(arguments) => arguments.json(),
             Self::Volume(arguments) => arguments.json(),
+            Self::Mounts(arguments) => arguments.json(),
             Self::Doctor(arguments) => arguments.json(),
             Self::Syscalls(arguments) => arguments.json(),
             Self::Diff(_)
             | Self::Shell(_)
+            | Self::Mount(_)
+            | Self::Umount(_)
+            | Self::Serve(_)
             | Self::Api(_)
             | Self::Demo(_)
             | Self::Completions(_)

@@ -31,6 +31,8 @@ pub struct Run<'a> {
     piece: usize,
     limit: Duration,
     user: Option<&'a User>,
+    /// Whether devices are opened for an ordinary user where they are not.
+    opens_devices: bool,
 }
 
 enum Program {
@@ -72,6 +74,7 @@ impl<'a> Run<'a> {
             piece: usize::MAX,
             limit: watchdog::LIMIT,
             user: None,
+            opens_devices: true,
         }
     }
 
@@ -114,6 +117,12 @@ impl<'a> Run<'a> {
     /// in a mount namespace of its own; the machine is not changed.
     pub fn user(mut self, user: &'a User) -> Self {
         self.user = Some(user);
+        self
+    }
+
+    /// Leaves the machine's devices as they are, so that the command is in no mount namespace of its own.
+    pub fn in_place(mut self) -> Self {
+        self.opens_devices = false;
         self
     }
 
@@ -204,7 +213,7 @@ impl<'a> Run<'a> {
         };
         assert!(is_root(), "only root can run a command as {}", user.name);
         let mut words = Vec::new();
-        if DEVICES.iter().any(|device| !is_open(device)) {
+        if self.opens_devices && DEVICES.iter().any(|device| !is_open(device)) {
             let directory = self.scratch.root().join("dev");
             fs::create_dir_all(&directory).expect("create a directory for the device");
             words.extend(["unshare", "--mount", "--propagation", "private"].map(OsString::from));

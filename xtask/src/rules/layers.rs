@@ -9,7 +9,8 @@ const LAYERS: &[&[&str]] = &[
     &["sys", "grpc", "remote"],
     &["linux"],
     &["refusals"],
-    &["checkpoint", "fuse", "outbox"],
+    &["checkpoint", "fuse", "outbox", "server"],
+    &["mount"],
     &["supervisor"],
     &["sync"],
     &["view", "stdio", "network"],
@@ -26,7 +27,8 @@ const ASIDE: &[(&str, &[&str])] = &[
     // Its disks are files that it serves.
     ("testkit", &["fuse"]),
     ("twins", &["testkit", "view"]),
-    ("bench", &["testkit", "grpc"]),
+    // Its delay line is made of TUN devices.
+    ("bench", &["testkit", "grpc", "sys"]),
     ("guide", &["grpc", "predict"]),
     ("xtask", &[]),
 ];

@@ -8,6 +8,7 @@ mod corners;
 mod damage;
 mod diff;
 mod differences;
+mod far;
 mod files;
 mod json;
 mod large;

@@ -11,12 +11,17 @@ pub struct Setting {
     pub user: Option<&'static User>,
 }
 
-/// Runs a test as the user that runs the tests and, where that is root, as an ordinary user too.
-pub fn as_each_user(test: impl Fn(&Setting)) {
+/// Runs a test as the user that runs the tests.
+pub fn as_own_user(test: impl Fn(&Setting)) {
     test(&Setting {
         scratch: Scratch::new(),
         user: None,
     });
+}
+
+/// Runs a test as the user that runs the tests and, where that is root, as an ordinary user too.
+pub fn as_each_user(test: impl Fn(&Setting)) {
+    as_own_user(&test);
     if !is_root() {
         return;
     }

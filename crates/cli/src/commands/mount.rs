@@ -1,0 +1,244 @@
+//! `surmise mount`.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use surmise_mount::connection::{NoConnection, Told, Transport};
+use surmise_mount::device::MountError;
+use surmise_mount::run::{RunError, Wanted, run};
+use surmise_mount::source::Source;
+use surmise_mount::status;
+
+use crate::failure::Failure;
+use crate::size::Size;
+use crate::synchrony;
+
+/// Mount a directory of another machine, at nearly local speed
+///
+/// Programs see at every moment what one copy of the directory would show them, whoever else has it mounted. Yet they
+/// seldom wait for the network: what nobody else uses is read and changed here, and goes to the server in groups.
+/// fsync returns when the changes are on the server's disk; what is not synced can be lost with this machine, as on a
+/// disk of its own.
+///
+/// The other machine needs nothing but this program: ssh starts `surmise serve` there.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Arguments {
+    /// The directory: HOST:DIRECTORY or USER@HOST:DIRECTORY; a relative one begins at the home directory there
+    source: Source,
+
+    /// Where to mount it: a directory
+    directory: PathBuf,
+
+    /// What connects, with its options; the host and the command to run there follow
+    #[arg(long, value_name = "COMMAND", default_value = SSH, hide_default_value = true)]
+    ssh: String,
+
+    /// What the other machine calls this program, if `surmise` is not found there
+    #[arg(long, value_name = "PROGRAM", default_value = "surmise")]
+    server_command: String,
+
+    /// Fail calls with EIO that have waited so long for a broken connection; without it, they wait until it is back
+    #[arg(long, value_name = "TIME", value_parser = synchrony::parse_time)]
+    soft: Option<Duration>,
+
+    /// How much memory small files may take that were read: 256M, 1G
+    #[arg(long, value_name = "SIZE", default_value = "256M")]
+    cache: Size,
+
+    /// Let other users in, too, as the permissions of the files allow (root always does; others where
+    /// /etc/fuse.conf has user_allow_other)
+    #[arg(long)]
+    allow_other: bool,
+
+    /// Stay in the foreground
+    #[arg(long)]
+    foreground: bool,
+
+    /// The caller waits for a line on standard output; then all goes on in the background
+    #[arg(long, hide = true, conflicts_with = "foreground")]
+    background: bool,
+}
+
+/// A peer that does not answer for half a minute is taken for gone.
+const SSH: &str = "ssh -T -x -o ServerAliveInterval=10 -o ServerAliveCountMax=3";
+
+const AFTER_HELP: &str = "\
+Examples:
+  surmise mount host:src ~/src        what was in src on host is in ~/src here
+  surmise mounts                      what is mounted, and whether anything waits
+  surmise umount ~/src                when it returns, all changes are in src on host
+  surmise mount --ssh 'ssh -p 2222' me@host:/srv/data /mnt";
+
+impl Arguments {
+    /// Mounts, and returns when the mount can be used.
+    pub fn execute(self) -> Result<ExitCode, Failure> {
+        let mount_point = mount_point(&self.directory)?;
+        if !self.foreground && !self.background {
+            return start_in_background();
+        }
+        let source = self.source.to_string();
+        let mut words = self.ssh.split_whitespace().map(OsString::from);
+        let ssh: Vec<_> = words.by_ref().collect();
+        if ssh.is_empty() {
+            return Err(Failure::usage("--ssh names no program"));
+        }
+        let wanted = Wanted {
+            transport: Transport {
+                command: self.source.transport(&ssh, &self.server_command),
+            },
+            source: source.clone(),
+            mount_point,
+            allow_other: self.allow_other,
+            soft: self.soft,
+            cache_bytes: self.cache.bytes(),
+            cache: std::env::temp_dir(),
+        };
+        let is_background = self.background;
+        let ready = || match is_background {
+            true => go_to_background(),
+            false => Ok(()),
+        };
+        let host = self.source.host.clone();
+        let tell = move |told| {
+            let text = match told {
+                Told::Broken => "the connection to {} is gone; trying again",
+                Told::Again => "connected to {} again",
+            };
+            // Standard error may be gone; the mount goes on.
+            let _ = writeln!(io::stderr(), "surmise: {}", text.replace("{}", &host));
+        };
+        run(wanted, ready, tell).map_err(|error| self.failure(&error))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn failure(&self, error: &RunError) -> Failure {
+        let host = &self.source.host;
+        let place = self.directory.display();
+        match error {
+            RunError::NoConnection(NoConnection::NotStarted(program, why)) => {
+                Failure::new(format_args!("no connection to {host}: {program}: {why}"))
+                    .hint("--ssh COMMAND names another program that connects")
+            }
+            RunError::NoConnection(NoConnection::Ended(status)) if status.code() == Some(127) => {
+                Failure::new(format_args!(
+                    "{host} does not know {:?}",
+                    self.server_command
+                ))
+                .hint(format_args!("copy it there: {}", copying(host)))
+            }
+            // That of ssh itself (ssh(1)).
+            RunError::NoConnection(NoConnection::Ended(status)) if status.code() != Some(255) => {
+                Failure::new(format_args!("nothing is served on {host}: {status}"))
+                    .hint("what the server said is above")
+            }
+            RunError::NoConnection(NoConnection::Ended(status)) => {
+                Failure::new(format_args!("no connection to {host}: {status}")).hint(format_args!(
+                    "what it said is above; `ssh {host} true` has to work"
+                ))
+            }
+            RunError::Protocol(version) => Failure::new(format_args!(
+                "surmise on {host} speaks version {version} of the protocol, and this one another"
+            ))
+            .hint(format_args!("copy this one there: {}", copying(host))),
+            RunError::Lost(lost) => {
+                Failure::new(format_args!("changes were lost on {}", self.source)).details(lost)
+            }
+            RunError::Mount(MountError::Helper(said)) => {
+                Failure::new(format_args!("cannot mount on {place}: {said}"))
+            }
+            RunError::Mount(MountError::Io("start fusermount3", why)) => {
+                Failure::new(format_args!("cannot start fusermount3: {why}"))
+                    .hint("install the package fuse3; ordinary users mount by it")
+            }
+            other => Failure::new(other),
+        }
+    }
+}
+
+/// How this program gets to another machine.
+fn copying(host: &str) -> String {
+    let program = std::env::current_exe().unwrap_or_else(|_| "surmise".into());
+    let program = program.display();
+    format!("ssh {host} mkdir -p .local/bin && scp {program} {host}:.local/bin/surmise")
+}
+
+/// The directory to mount on, by its absolute path.
+fn mount_point(directory: &Path) -> Result<PathBuf, Failure> {
+    let place = directory.display();
+    let found = directory.canonicalize().map_err(|error| {
+        let failure = Failure::new(format_args!("cannot mount on {place}: {error}"));
+        match error.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::NOENT) => failure.hint(format_args!("make it: mkdir -p {place}")),
+            Some(Errno::NOTCONN) => failure.hint(format_args!(
+                "what was mounted there has ended: surmise umount {place}"
+            )),
+            _ => failure,
+        }
+    })?;
+    if !found.is_dir() {
+        return Err(Failure::new(format_args!(
+            "cannot mount on {place}: it is no directory"
+        )));
+    }
+    Ok(found)
+}
+
+/// Starts this program once more, and waits until that one has mounted.
+///
+/// A process with threads cannot fork. The other one has the terminal for as long as ssh may ask for a password.
+fn start_in_background() -> Result<ExitCode, Failure> {
+    let failed = |error: io::Error| Failure::new(format_args!("start in the background: {error}"));
+    let program = std::env::current_exe().map_err(failed)?;
+    let mut arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    // Behind the subcommand's name, since a directory may be called --foreground behind a `--`.
+    arguments.insert(1, "--background".into());
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    let mut said = Vec::new();
+    if let Some(mut output) = child.stdout.take() {
+        output.read_to_end(&mut said).map_err(failed)?;
+    }
+    if said == READY {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let status = child.wait().map_err(failed)?;
+    // It has said why.
+    Ok(ExitCode::from(
+        status
+            .code()
+            .and_then(|code| u8::try_from(code).ok())
+            .unwrap_or(1),
+    ))
+}
+
+const READY: &[u8] = b"ready\n";
+
+/// Leaves the terminal to others, and tells the parent that the mount can be used.
+fn go_to_background() -> io::Result<()> {
+    // It fails for the leader of a group, which keeps its terminal then.
+    let _ = rustix::process::setsid();
+    std::env::set_current_dir("/")?;
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    let mut output = io::stdout().lock();
+    output.write_all(READY)?;
+    output.flush()?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(log().unwrap_or(null))?;
+    Ok(())
+}
+
+/// Where the connection's messages go of a mount that is in the background.
+fn log() -> io::Result<File> {
+    let path = status::log_path(&status::directory());
+    File::options().create(true).append(true).open(path)
+}

@@ -1,0 +1,99 @@
+//! Several mounts of one directory.
+
+use std::fs;
+use std::io::{Read, Seek, SeekFrom, Write};
+
+use super::Far;
+use crate::setting::as_own_user;
+
+#[test]
+fn s55_every_mount_sees_a_change_as_soon_as_it_has_returned() {
+    as_own_user(|setting| {
+        let Some(far) = Far::new(setting) else {
+            return;
+        };
+        let (one, two) = (far.mount("one"), far.mount("two"));
+        let (here, there) = (one.path(), two.path());
+        for round in 0..30 {
+            let text = format!("round {round}");
+            let (from, to) = match round % 2 {
+                0 => (&here, &there),
+                _ => (&there, &here),
+            };
+            fs::write(from.join("file"), &text).expect("write");
+            assert_eq!(fs::read_to_string(to.join("file")).expect("read"), text);
+            let name = format!("made-{round}");
+            assert!(!to.join(&name).exists());
+            fs::create_dir(from.join(&name)).expect("make");
+            assert!(to.join(&name).is_dir());
+            fs::rename(to.join(&name), to.join("moved")).expect("rename");
+            assert!(!from.join(&name).exists());
+            assert_eq!(fs::read_dir(from).expect("list").count(), 2);
+            fs::remove_dir(from.join("moved")).expect("remove");
+            assert!(!to.join("moved").exists());
+        }
+        one.unmount();
+        two.unmount();
+    });
+}
+
+#[test]
+fn s55_an_open_file_shows_what_others_write_and_outlives_its_name() {
+    as_own_user(|setting| {
+        let Some(far) = Far::new(setting) else {
+            return;
+        };
+        let (one, two) = (far.mount("one"), far.mount("two"));
+        fs::write(one.path().join("file"), "first").expect("write");
+        let mut open = fs::File::open(two.path().join("file")).expect("open");
+        let mut read = || {
+            let mut text = String::new();
+            open.seek(SeekFrom::Start(0)).expect("seek");
+            open.read_to_string(&mut text).expect("read");
+            text
+        };
+        assert_eq!(read(), "first");
+        // As long as before, so that only the time says that it was changed.
+        fs::write(one.path().join("file"), "other").expect("write");
+        assert_eq!(read(), "other");
+        fs::remove_file(one.path().join("file")).expect("remove");
+        assert!(!two.path().join("file").exists());
+        assert_eq!(read(), "other");
+        let mut created = fs::File::options();
+        let created = created.create(true).append(true);
+        for round in 0..10 {
+            for mount in [&one, &two] {
+                let mut log = created.open(mount.path().join("log")).expect("open");
+                writeln!(log, "{round}").expect("append");
+            }
+        }
+        let log = fs::read_to_string(one.path().join("log")).expect("read");
+        let expected: String = (0..10).map(|round| format!("{round}\n{round}\n")).collect();
+        assert_eq!(log, expected);
+    });
+}
+
+#[test]
+fn s58_nothing_leads_outside_the_directory() {
+    as_own_user(|setting| {
+        let Some(far) = Far::new(setting) else {
+            return;
+        };
+        let scratch = &setting.scratch;
+        scratch.file("outside/secret", "secret");
+        scratch.file("export/d/secret", "told");
+        let mount = far.mount("there");
+        let listed = fs::read_dir(mount.path().join("d")).expect("list");
+        assert_eq!(listed.count(), 1);
+        // Somebody at the server puts a link in the place of the directory.
+        fs::rename(far.export().join("d"), scratch.path("moved")).expect("move");
+        scratch.symlink(scratch.path("outside"), "export/d");
+        let read = fs::read_to_string(mount.path().join("d/secret"));
+        assert!(!read.is_ok_and(|read| read == "secret"));
+        let written = fs::write(mount.path().join("d/secret"), "overwritten");
+        drop(written);
+        drop(mount);
+        let outside = fs::read_to_string(scratch.path("outside/secret"));
+        assert_eq!(outside.expect("read"), "secret");
+    });
+}

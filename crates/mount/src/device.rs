@@ -1,0 +1,209 @@
+//! The mount itself: by mount(2) where this process may, and otherwise by fusermount3(1), as other FUSE file systems of
+//! ordinary users.
+
+use std::ffi::CString;
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
+    recvmsg, socketpair,
+};
+
+/// What mountinfo(5) calls the file system.
+pub const FILE_SYSTEM: &str = "fuse.surmise";
+
+/// The program that mounts for ordinary users.
+const HELPER: &str = "fusermount3";
+
+/// Why there is no mount.
+#[derive(Debug, thiserror::Error)]
+pub enum MountError {
+    /// The kernel's, or that of a file.
+    #[error("{0}: {1}")]
+    Io(&'static str, #[source] io::Error),
+    /// The helper has said why.
+    #[error("fusermount3: {0}")]
+    Helper(String),
+}
+
+/// Mounts on a directory; returns the device on which the mount is to be served.
+///
+/// # Errors
+/// [`MountError`].
+pub fn mount(source: &str, on: &Path, allow_other: bool) -> Result<OwnedFd, MountError> {
+    if rustix::process::geteuid().is_root() {
+        return mount_directly(source, on);
+    }
+    mount_by_helper(source, on, allow_other)
+}
+
+fn mount_directly(source: &str, on: &Path) -> Result<OwnedFd, MountError> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    let device = rustix::fs::open("/dev/fuse", flags, Mode::empty());
+    let device = device.map_err(|errno| MountError::Io("open /dev/fuse", errno.into()))?;
+    let options = format!(
+        "fd={},rootmode=40000,user_id=0,group_id=0,allow_other,default_permissions",
+        device.as_raw_fd(),
+    );
+    let options = CString::new(options).expect("options hold no zero byte");
+    let flags = MountFlags::NODEV | MountFlags::NOSUID;
+    rustix::mount::mount(source, on, FILE_SYSTEM, flags, options.as_c_str())
+        .map_err(|errno| MountError::Io("mount", errno.into()))?;
+    Ok(device)
+}
+
+fn mount_by_helper(source: &str, on: &Path, allow_other: bool) -> Result<OwnedFd, MountError> {
+    let failed = |what| move |error: io::Error| MountError::Io(what, error);
+    let pair = socketpair(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    );
+    let (own, helpers) = pair.map_err(|errno| failed("make a socket")(errno.into()))?;
+    fcntl_setfd(&helpers, FdFlags::empty())
+        .map_err(|errno| failed("make a socket")(errno.into()))?;
+    let shared = if allow_other { ",allow_other" } else { "" };
+    let source = source.replace('\\', "\\\\").replace(',', "\\,");
+    let options =
+        format!("rw,nosuid,nodev,default_permissions,subtype=surmise,fsname={source}{shared}");
+    let run = Command::new(HELPER)
+        .arg("-o")
+        .arg(options)
+        .arg("--")
+        .arg(on)
+        .env("_FUSE_COMMFD", helpers.as_raw_fd().to_string())
+        .stdin(Stdio::null())
+        .output()
+        .map_err(failed("start fusermount3"))?;
+    drop(helpers);
+    if !run.status.success() {
+        let said = String::from_utf8_lossy(&run.stderr);
+        let said = said.trim().trim_start_matches("fusermount3: ");
+        return Err(MountError::Helper(said.to_owned()));
+    }
+    receive(&own).map_err(failed("receive the device from fusermount3"))
+}
+
+/// The descriptor that the helper has sent.
+fn receive(socket: impl AsFd) -> io::Result<OwnedFd> {
+    let mut byte = [0];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut pieces = [IoSliceMut::new(&mut byte)];
+    recvmsg(socket, &mut pieces, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let rights = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+        _ => None,
+    });
+    let device = rights.flatten().next();
+    device.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+}
+
+/// Unmounts.
+///
+/// # Errors
+/// [`MountError`]; `EBUSY` while a program has a file of the mount open, or works in it.
+pub fn unmount(on: &Path) -> Result<(), MountError> {
+    if rustix::process::geteuid().is_root() {
+        let flags = UnmountFlags::NOFOLLOW;
+        let gone = rustix::mount::unmount(on, flags);
+        return gone.map_err(|errno| MountError::Io("unmount", errno.into()));
+    }
+    let run = Command::new(HELPER).arg("-u").arg("--").arg(on).output();
+    let run = run.map_err(|error| MountError::Io("start fusermount3", error))?;
+    if run.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&run.stderr);
+    if said.contains("busy") {
+        return Err(MountError::Io("unmount", Errno::BUSY.into()));
+    }
+    let said = said.trim().trim_start_matches("fusermount3: ");
+    Err(MountError::Helper(said.to_owned()))
+}
+
+/// Takes a mount out of sight at once, also while programs use it; it ends with the last of them.
+///
+/// # Errors
+/// [`MountError`].
+pub fn detach(on: &Path) -> Result<(), MountError> {
+    if rustix::process::geteuid().is_root() {
+        let flags = UnmountFlags::NOFOLLOW | UnmountFlags::DETACH;
+        let gone = rustix::mount::unmount(on, flags);
+        return gone.map_err(|errno| MountError::Io("unmount", errno.into()));
+    }
+    let run = Command::new(HELPER).arg("-uz").arg("--").arg(on).output();
+    run.map_err(|error| MountError::Io("start fusermount3", error))?;
+    Ok(())
+}
+
+/// What is mounted on a directory, if that is a far one (proc_pid_mountinfo(5)).
+pub fn source_of(on: &Path) -> io::Result<Option<String>> {
+    let mounts = std::fs::read("/proc/self/mountinfo")?;
+    Ok(find_source(&mounts, on))
+}
+
+fn find_source(mounts: &[u8], on: &Path) -> Option<String> {
+    let lines = mounts.split(|byte| *byte == b'\n').rev();
+    let mut there = lines.filter_map(|line| {
+        let mut fields = line.split(|byte| *byte == b' ');
+        let place = unescaped(fields.nth(4)?);
+        let mut rest = fields.skip_while(|field| *field != b"-").skip(1);
+        let kind = rest.next()?;
+        let source = unescaped(rest.next()?);
+        let is_far = kind == FILE_SYSTEM.as_bytes();
+        let is_there = place == on.as_os_str().as_bytes();
+        is_there.then(|| is_far.then(|| String::from_utf8_lossy(&source).into_owned()))
+    });
+    // What is mounted on top of it counts, whatever that is.
+    there.next()?
+}
+
+/// Space, tab, newline and backslash stand there as three octal digits.
+fn unescaped(field: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut at = field;
+    while let Some((first, rest)) = at.split_first() {
+        let digits = rest
+            .get(..3)
+            .and_then(|digits| std::str::from_utf8(digits).ok());
+        let code = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match code {
+            Some(code) if *first == b'\\' => {
+                bytes.push(code);
+                at = &rest[3..];
+            }
+            _ => {
+                bytes.push(*first);
+                at = rest;
+            }
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_uppermost_mount_of_a_directory_counts() {
+        let mounts = b"\
+            22 1 0:21 / / rw - ext4 /dev/vda rw\n\
+            40 22 0:50 / /mnt/a\\040b rw,nosuid shared:3 - fuse.surmise host:/old rw\n\
+            41 22 0:51 / /mnt/a\\040b rw - fuse.surmise host:/new rw\n\
+            42 22 0:52 / /mnt/c rw - fuse.sshfs host:/other rw\n";
+        let find = |on| find_source(mounts, Path::new(on));
+        assert_eq!(find("/mnt/a b").as_deref(), Some("host:/new"));
+        assert_eq!((find("/mnt/c"), find("/")), (None, None));
+    }
+}

@@ -1,0 +1,125 @@
+//! Directories, as they were when they were opened.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use surmise_fuse::{DirectoryEntry, DirectoryPlusSink, DirectorySink, Entry, OpenReply};
+use surmise_lower::FileKind;
+use surmise_remote::client::{Request, Response};
+use surmise_remote::object::{Name, ObjectId};
+
+use super::Far;
+
+/// The names of an open directory. All were asked for when it was opened: to list them then waits for nothing while the
+/// kernel holds a lock of the directory.
+pub(super) struct Listing {
+    directory: ObjectId,
+    names: Vec<(Name, ObjectId)>,
+    pub(super) losses: u64,
+}
+
+/// The two names before those of the directory.
+const DOTS: [&str; 2] = [".", ".."];
+
+impl Far {
+    pub(super) fn open_directory(&self, node: u64) -> io::Result<OpenReply> {
+        let directory = self.nodes.object(node);
+        let Response::Names(names) = self.call(Request::Names(directory))? else {
+            return Err(Errno::IO.into());
+        };
+        let listing = Listing {
+            directory,
+            names: names.into_iter().collect(),
+            losses: self.shell.losses(),
+        };
+        let handle = self.handle();
+        self.listings().insert(handle, Arc::new(listing));
+        Ok(OpenReply {
+            handle,
+            ..OpenReply::default()
+        })
+    }
+
+    /// Lists with attributes what they are known of, without asking the server.
+    pub(super) fn list_with_attributes(
+        &self,
+        handle: u64,
+        offset: u64,
+        sink: &mut DirectoryPlusSink<'_>,
+    ) -> io::Result<()> {
+        let listing = self.listing(handle)?;
+        for entry in listing.from(offset) {
+            if !sink.has_room(entry.name) {
+                break;
+            }
+            let of = entry.next_offset.checked_sub(1 + DOTS.len() as u64);
+            let named = of.and_then(|at| listing.names.get(at as usize));
+            let found = named.and_then(|(name, object)| {
+                let (led, attributes) = self.shell.glance(listing.directory, name)?;
+                if led != *object {
+                    // Another object has the name by now.
+                    self.shell.forget(led, 1);
+                    return None;
+                }
+                // The kernel takes the moment at which it reads a listing for that at which names were looked up, and would
+                // not notice what was recalled in between.
+                Some(Entry {
+                    entry_lifetime: Duration::ZERO,
+                    ..self.entry(led, &attributes)
+                })
+            });
+            let shown = DirectoryEntry {
+                mode: found.map_or(0, |found| found.attributes.mode),
+                ..entry
+            };
+            if !sink.add(shown, found) {
+                if let Some(found) = found {
+                    self.shell.forget(self.nodes.object(found.node), 1);
+                }
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn listing(&self, handle: u64) -> io::Result<Arc<Listing>> {
+        let listing = self.listings().get(&handle).map(Arc::clone);
+        listing.ok_or_else(|| Errno::BADF.into())
+    }
+
+    pub(super) fn listings(&self) -> MutexGuard<'_, HashMap<u64, Arc<Listing>>> {
+        self.listings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Listing {
+    pub(super) fn list(&self, offset: u64, sink: &mut DirectorySink<'_>) {
+        for entry in self.from(offset) {
+            if !sink.add(entry) {
+                break;
+            }
+        }
+    }
+
+    fn from(&self, offset: u64) -> impl Iterator<Item = DirectoryEntry<'_>> {
+        let dots = DOTS.iter().map(|name| (OsStr::new(name), self.directory));
+        let names = self.names.iter();
+        let names = names.map(|(name, object)| (OsStr::from_bytes(name.as_bytes()), *object));
+        let skip = usize::try_from(offset).unwrap_or(usize::MAX);
+        let all = (1..).zip(dots.chain(names)).skip(skip);
+        all.map(|(next_offset, (name, object))| DirectoryEntry {
+            ino: object.number(),
+            next_offset,
+            mode: match next_offset <= DOTS.len() as u64 {
+                true => FileKind::Directory.mode_bits(),
+                false => 0,
+            },
+            name,
+        })
+    }
+}

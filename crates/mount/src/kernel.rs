@@ -1,0 +1,98 @@
+//! What the kernel is to forget, told to it by threads that serve none of its requests.
+//!
+//! Names and attributes are forgotten without any lock of the kernel, so that a recall never waits for a call that
+//! waits for the server itself: attributes one by one, names all at once (`FUSE_NOTIFY_INC_EPOCH`). Before Linux 6.16 the kernel
+//! remembers no names. Whoever reads a file has its attributes asked for first, and another time or size has the kernel
+//! drop what it has of the data. Pages that are mapped are asked for by nobody, so they are dropped here; that waits for reads
+//! under way, and nothing waits for that.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use surmise_fuse::Notifier;
+use surmise_remote::object::ObjectId;
+
+use crate::nodes::Nodes;
+use crate::shell::Shell;
+
+/// What is to be forgotten.
+#[derive(Debug)]
+pub enum Forget {
+    /// An object; the client is told of that by this number.
+    Object(u64, ObjectId),
+    /// All that the kernel was told of.
+    All(Vec<ObjectId>),
+}
+
+/// For how long the kernel may remember what it was told.
+#[derive(Debug, Clone, Copy)]
+pub struct Lifetimes {
+    /// That a name leads somewhere, or nowhere.
+    pub names: Duration,
+    /// Attributes.
+    pub attributes: Duration,
+}
+
+impl Lifetimes {
+    /// For a kernel of which all names can be made to expire at once, or not.
+    pub fn new(has_epochs: bool) -> Self {
+        let names = if has_epochs {
+            Duration::MAX
+        } else {
+            Duration::ZERO
+        };
+        Self {
+            names,
+            attributes: Duration::MAX,
+        }
+    }
+}
+
+/// Has the kernel forget what comes, until the senders are gone.
+pub fn forget_all(
+    wanted: &Receiver<Forget>,
+    kernel: &Notifier,
+    has_epochs: bool,
+    (shell, nodes): (&Shell, Nodes),
+) {
+    let (drops, dropped) = channel();
+    let dropper = kernel.clone();
+    let dropping = move || drop_data(&dropped, &dropper, nodes);
+    // Without the thread, mappings keep what they show until they are made anew.
+    let _ = thread::Builder::new()
+        .name("drop data".to_owned())
+        .spawn(dropping);
+    while let Ok(first) = wanted.recv() {
+        let mut numbers = Vec::new();
+        for forget in std::iter::once(first).chain(wanted.try_iter()) {
+            match forget {
+                Forget::Object(number, object) => {
+                    numbers.push(number);
+                    forget_one(object, kernel, nodes, &drops);
+                }
+                Forget::All(objects) => {
+                    for object in objects {
+                        forget_one(object, kernel, nodes, &drops);
+                    }
+                }
+            }
+        }
+        if has_epochs {
+            // It fails where the mount has ended; then nothing is remembered.
+            let _ = kernel.expire_all_entries();
+        }
+        shell.invalidated(numbers);
+    }
+}
+
+fn forget_one(object: ObjectId, kernel: &Notifier, nodes: Nodes, drops: &Sender<ObjectId>) {
+    let _ = kernel.expire_attributes(nodes.node(object));
+    let _ = drops.send(object);
+}
+
+fn drop_data(objects: &Receiver<ObjectId>, kernel: &Notifier, nodes: Nodes) {
+    for object in objects {
+        let _ = kernel.drop_data(nodes.node(object));
+    }
+}

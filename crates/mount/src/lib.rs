@@ -1,0 +1,25 @@
+//! A far directory as a file system of this machine.
+//!
+//! [`surmise_remote::client`] decides; this crate is what surrounds the client:
+//!
+//! * [`filesystem`]: what the kernel asks, as calls of the client. [`shell`]: the client behind its lock, and the calls that
+//!   wait. [`kernel`]: what the kernel is to forget.
+//! * [`connection`]: bytes to and from the server, and another connection when one breaks.
+//! * [`store`]: what is kept of files' data.
+//! * [`run`]: a mount from its beginning to its end. [`device`] mounts; [`status`] tells how a mount is; [`source`] is what people
+//!   write.
+#![forbid(unsafe_code)]
+
+mod clock;
+pub mod connection;
+pub mod device;
+pub mod filesystem;
+pub mod kernel;
+pub mod nodes;
+pub mod owners;
+pub mod run;
+pub mod shell;
+mod signals;
+pub mod source;
+pub mod status;
+pub mod store;

@@ -1,0 +1,200 @@
+//! A mount from its beginning to its end.
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::Signal;
+use surmise_fuse::{Capabilities, Config, ServeError, Session};
+use surmise_remote::frame::{ClientKey, PROTOCOL, Reason};
+use surmise_sys::signals::{self, SignalFd};
+
+use crate::connection::{NoConnection, Told, Transport, keep_connected};
+use crate::device::{self, MountError};
+use crate::filesystem::Far;
+use crate::owners::Owners;
+use crate::shell::{Shell, Unwelcome};
+use crate::status::{self, Telling};
+use crate::store::Store;
+
+/// How many bytes of large files are kept on disk for each byte of small ones in memory.
+const LARGE_FOR_SMALL: u64 = 16;
+
+/// How many requests of the kernel may wait for the server at once.
+const THREADS: usize = 32;
+
+/// A mount that is wanted.
+#[derive(Debug)]
+pub struct Wanted {
+    /// What it shows, for people.
+    pub source: String,
+    /// How the server is reached.
+    pub transport: Transport,
+    /// Where it is mounted: an absolute path.
+    pub mount_point: PathBuf,
+    /// Whether users besides the one that mounts may use it.
+    pub allow_other: bool,
+    /// After how long without a connection calls fail; never, if `None`.
+    pub soft: Option<Duration>,
+    /// How many bytes of small files are kept in memory.
+    pub cache_bytes: u64,
+    /// Where large files are kept that were read.
+    pub cache: PathBuf,
+}
+
+/// Why a mount did not come to be, or how it ended.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// There is no connection.
+    #[error("{0:?}")]
+    NoConnection(NoConnection),
+    /// The server speaks another version.
+    #[error("the server speaks version {0} of the protocol, this program version {PROTOCOL}")]
+    Protocol(u32),
+    /// The server does not take this client.
+    #[error("the server has refused: {0:?}")]
+    Refused(Reason),
+    /// Changes were lost; a line each.
+    #[error("changes were lost")]
+    Lost(Vec<String>),
+    /// The mount could not be made.
+    #[error(transparent)]
+    Mount(#[from] MountError),
+    /// The kernel's side broke.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// Something else.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Mounts, says so by `ready`, serves until the mount has ended, and then waits until all that was changed is durable at the
+/// server. `tell` is told of the connection.
+///
+/// # Errors
+/// [`RunError`].
+pub fn run(
+    wanted: Wanted,
+    ready: impl FnOnce() -> io::Result<()>,
+    tell: impl Fn(Told) + Send + Sync + 'static,
+) -> Result<(), RunError> {
+    // Every thread is to leave them to one.
+    signals::block(&STOPS)?;
+    let (forgets, forget) = channel();
+    let large_bytes = wanted.cache_bytes.saturating_mul(LARGE_FOR_SMALL);
+    let store = Store::new(wanted.cache, wanted.cache_bytes, large_bytes);
+    let shell = Arc::new(Shell::new(new_key()?, store, forgets, wanted.soft));
+    let (timer, line) = (Arc::clone(&shell), Arc::clone(&shell));
+    thread::Builder::new()
+        .name("time".to_owned())
+        .spawn(move || timer.keep_time())?;
+    let transport = wanted.transport;
+    let connection = thread::Builder::new()
+        .name("connection".to_owned())
+        .spawn(move || keep_connected(&line, &transport, &tell))?;
+    let (root, user) = shell.welcomed().map_err(RunError::from)?;
+    let device = device::mount(&wanted.source, &wanted.mount_point, wanted.allow_other)?;
+    let own = (
+        rustix::process::getuid().as_raw(),
+        rustix::process::getgid().as_raw(),
+    );
+    let owners = Owners::new(user, own.0, own.1);
+    let far = Arc::new(Far::new(Arc::clone(&shell), root, owners, forget));
+    let asking = Arc::clone(&far);
+    // Walks through directories ask for it first. Without the thread they wait for the answer.
+    let _ = thread::Builder::new()
+        .name("space".to_owned())
+        .spawn(move || asking.learn_space());
+    let session = Session::new(
+        device,
+        Config {
+            threads: THREADS,
+            wanted: Capabilities::SHARED,
+            ..Config::default()
+        },
+    );
+    let mounted = Mounted(wanted.mount_point.clone());
+    let telling = Telling::begin(
+        &status::directory(),
+        wanted.source,
+        wanted.mount_point,
+        Arc::clone(&shell),
+    )?;
+    unmount_on_signals(&mounted)?;
+    // The kernel's first request is served when the mount is used; that it is mounted is enough.
+    ready()?;
+    let served = session.serve_beside(&*far, &|| File::open("/proc").ok().map(Into::into));
+    mounted.has_gone();
+    shell.leave();
+    let lost = shell.lost();
+    let joined = connection.join();
+    telling.end(lost.clone());
+    served?;
+    joined.map_err(|_| io::Error::other("the thread of the connection has failed"))?;
+    match lost.is_empty() {
+        true => Ok(()),
+        false => Err(RunError::Lost(lost)),
+    }
+}
+
+/// A mount that goes when this does.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    /// It is unmounted; what the place shows from now on is another's.
+    fn has_gone(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // It may be gone.
+        let _ = device::detach(&self.0);
+    }
+}
+
+/// The signals that ask a process to end.
+const STOPS: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
+
+/// Has a signal unmount. Then all goes on to its end as after an unmount: nothing that was changed is lost.
+fn unmount_on_signals(mounted: &Mounted) -> io::Result<()> {
+    let signals = SignalFd::new(&STOPS)?;
+    let place = mounted.0.clone();
+    thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            loop {
+                let mut events = [PollFd::new(&signals, PollFlags::IN)];
+                let polled = rustix::event::poll(&mut events, None);
+                if polled.is_ok() && matches!(signals.next(), Ok(Some(_))) {
+                    let _ = device::detach(&place);
+                }
+            }
+        })?;
+    Ok(())
+}
+
+impl From<Unwelcome> for RunError {
+    fn from(unwelcome: Unwelcome) -> Self {
+        match unwelcome {
+            Unwelcome::NoConnection(why) => Self::NoConnection(why),
+            Unwelcome::Refused(Reason::Protocol(version)) => Self::Protocol(version),
+            Unwelcome::Refused(reason) => Self::Refused(reason),
+        }
+    }
+}
+
+fn new_key() -> io::Result<ClientKey> {
+    let mut key = [0; 16];
+    let filled = rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty())?;
+    if filled < key.len() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(ClientKey(key))
+}

@@ -1,0 +1,396 @@
+//! The client and what surrounds it, behind one lock: what is kept of files, the calls that wait, what is to be sent, and
+//! what the kernel knows.
+//!
+//! A call whose leases are there is answered with the lock held once, and wakes nobody.
+
+mod effects;
+mod waiting;
+
+use std::collections::HashMap;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use surmise_remote::client::{Client, Effect, Event, Request, Response, Token};
+use surmise_remote::errno::Errno;
+use surmise_remote::frame::{ClientKey, Reason, ToClient};
+use surmise_remote::object::{Attributes, Name, ObjectId};
+use surmise_remote::server::Moment;
+use surmise_remote::tree::User;
+
+use crate::clock;
+use crate::connection::NoConnection;
+use crate::kernel::Forget;
+use crate::status::Status;
+use crate::store::Store;
+pub use waiting::Caller;
+use waiting::{Outcome, Own, Waiting, Wants};
+
+/// The client of one mount.
+pub struct Shell {
+    state: Mutex<State>,
+    /// There is something to send, or the connection has ended.
+    to_send: Condvar,
+    /// Time makes a difference earlier than it did.
+    earlier: Condvar,
+    /// The server has welcomed the client, has said that it never will, or knows it no more.
+    turned: Condvar,
+    kernel: Sender<Forget>,
+    /// After how long without a connection calls fail.
+    soft: Option<Duration>,
+}
+
+struct State {
+    client: Client,
+    store: Store,
+    waiting: HashMap<Token, Arc<Waiting>>,
+    /// How often the kernel was told of an object, less how often it has let go of it.
+    references: HashMap<ObjectId, u64>,
+    outgoing: Vec<u8>,
+    link: Link,
+    effects: Vec<Effect>,
+    next_token: u64,
+    wakes_at: Option<Moment>,
+    has_left: bool,
+    /// The client was told to leave.
+    is_ending: bool,
+    /// Why there was never a connection.
+    gave_up: Option<NoConnection>,
+    /// Why the server wants nothing more of this client.
+    parted: Option<Reason>,
+    /// What became of changes that were lost, a line each.
+    lost: Vec<String>,
+}
+
+/// Why the server has not welcomed the client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unwelcome {
+    /// There is no connection, for this reason.
+    NoConnection(NoConnection),
+    /// The server has said why.
+    Refused(Reason),
+}
+
+/// The connection as it is.
+struct Link {
+    /// Which one it is, or was.
+    number: u64,
+    is_up: bool,
+    /// For how long it has been so.
+    since: Instant,
+    /// Ends it.
+    breaker: Option<Box<dyn FnMut() + Send>>,
+}
+
+impl Shell {
+    /// A client that has no connection yet.
+    pub fn new(
+        key: ClientKey,
+        store: Store,
+        kernel: Sender<Forget>,
+        soft: Option<Duration>,
+    ) -> Self {
+        let state = State {
+            client: Client::new(key),
+            store,
+            waiting: HashMap::new(),
+            references: HashMap::new(),
+            outgoing: Vec::new(),
+            link: Link {
+                number: 0,
+                is_up: false,
+                since: Instant::now(),
+                breaker: None,
+            },
+            effects: Vec::new(),
+            next_token: 0,
+            wakes_at: None,
+            has_left: false,
+            is_ending: false,
+            gave_up: None,
+            parted: None,
+            lost: Vec::new(),
+        };
+        Self {
+            state: Mutex::new(state),
+            to_send: Condvar::new(),
+            earlier: Condvar::new(),
+            turned: Condvar::new(),
+            kernel,
+            soft,
+        }
+    }
+
+    /// Waits until the server has welcomed the client, and tells the root and whose rights the server has.
+    ///
+    /// # Errors
+    /// Why the server does not take the client.
+    pub fn welcomed(&self) -> Result<(ObjectId, Option<User>), Unwelcome> {
+        let mut state = self.lock();
+        loop {
+            if let Some(root) = state.client.root() {
+                return Ok((root, state.client.user().cloned()));
+            }
+            if let Some(reason) = state.parted.filter(|reason| is_final(*reason)) {
+                return Err(Unwelcome::Refused(reason));
+            }
+            if let Some(why) = state.gave_up.clone() {
+                return Err(Unwelcome::NoConnection(why));
+            }
+            state = wait(&self.turned, state);
+        }
+    }
+
+    /// No connection comes to be, for this reason.
+    pub fn give_up(&self, why: NoConnection) {
+        self.lock().gave_up = Some(why);
+        self.turned.notify_all();
+    }
+
+    /// Calls, and waits for the answer.
+    pub fn call(&self, request: Request, caller: Caller) -> Result<Response, Errno> {
+        self.ask(request, Wants::Answer, caller)
+    }
+
+    /// Calls for an object that the kernel is then told of.
+    pub fn call_for_entry(&self, request: Request, caller: Caller) -> Result<Response, Errno> {
+        self.ask(request, Wants::Reference, caller)
+    }
+
+    /// Reads bytes of a file, and returns how many: fewer at its end alone.
+    pub fn read(
+        &self,
+        object: ObjectId,
+        offset: u64,
+        buffer: &mut [u8],
+        caller: Caller,
+    ) -> Result<usize, Errno> {
+        let request = Request::Read {
+            object,
+            offset,
+            length: u32::try_from(buffer.len()).unwrap_or(u32::MAX),
+        };
+        match self.ask(request, Wants::Bytes(buffer), caller)? {
+            Response::Stored(length) => Ok(length as usize),
+            _ => Err(Errno::IO),
+        }
+    }
+
+    fn ask(&self, request: Request, wants: Wants<'_>, caller: Caller) -> Result<Response, Errno> {
+        let mut state = self.lock();
+        state.next_token += 1;
+        let token = Token(state.next_token);
+        let mut own = Own::new(token, &request, wants);
+        let event = Event::Called(token, request, clock::time_of_day());
+        self.tell(&mut state, event, Some(&mut own));
+        if let Some(answer) = own.answer.take() {
+            return answer;
+        }
+        let waiting = Arc::new(Waiting::new(&own, caller));
+        state.waiting.insert(token, Arc::clone(&waiting));
+        drop(state);
+        let Outcome { response, data } = self.wait_for(token, &waiting)?;
+        if let Wants::Bytes(buffer) = &mut own.wants {
+            buffer[..data.len()].copy_from_slice(&data);
+        }
+        Ok(response)
+    }
+
+    fn wait_for(&self, token: Token, waiting: &Waiting) -> Result<Outcome, Errno> {
+        loop {
+            if let Some(answer) = waiting.wait() {
+                return answer;
+            }
+            let mut state = self.lock();
+            let errno = if waiting.callers_end() {
+                Errno::INTR
+            } else if self.gives_up(&state) {
+                Errno::IO
+            } else {
+                continue;
+            };
+            if state.waiting.remove(&token).is_some() {
+                self.tell(&mut state, Event::Withdrawn(token), None);
+                return Err(errno);
+            }
+        }
+    }
+
+    fn gives_up(&self, state: &State) -> bool {
+        let away = (!state.link.is_up).then(|| state.link.since.elapsed());
+        self.soft.is_some_and(|soft| away >= Some(soft)) || state.is_over()
+    }
+
+    /// A signal has come for the caller of this request. Whether its call waits.
+    pub fn interrupted(&self, request: u64) -> bool {
+        let state = self.lock();
+        let mut waiting = state.waiting.values();
+        waiting.any(|waiting| waiting.interrupted(request))
+    }
+
+    /// What a name in a directory leads to, if that is known without asking. The kernel is then told of it.
+    pub fn glance(&self, directory: ObjectId, name: &Name) -> Option<(ObjectId, Attributes)> {
+        let mut state = self.lock();
+        let found = state.client.glance(directory, name)?;
+        *state.references.entry(found.0).or_default() += 1;
+        Some(found)
+    }
+
+    /// The kernel has let go of references to an object.
+    pub fn forget(&self, object: ObjectId, references: u64) {
+        let mut state = self.lock();
+        let Some(count) = state.references.get_mut(&object) else {
+            return;
+        };
+        *count = count.saturating_sub(references);
+        if *count == 0 {
+            state.references.remove(&object);
+            self.tell(&mut state, Event::Forgotten(object), None);
+        }
+    }
+
+    /// How often changes were lost so far.
+    pub fn losses(&self) -> u64 {
+        self.lock().client.losses()
+    }
+
+    /// The kernel has forgotten what it was told to.
+    pub fn invalidated(&self, numbers: impl IntoIterator<Item = u64>) {
+        let mut state = self.lock();
+        for number in numbers {
+            self.tell(&mut state, Event::Invalidated(number), None);
+        }
+    }
+
+    /// There is a new connection, which `breaker` ends. Returns its number.
+    pub fn connected(&self, breaker: Box<dyn FnMut() + Send>) -> u64 {
+        let mut state = self.lock();
+        state.link.number += 1;
+        state.link.breaker = Some(breaker);
+        state.outgoing.clear();
+        self.tell(&mut state, Event::Connected, None);
+        state.link.number
+    }
+
+    /// Messages came.
+    pub fn received(&self, messages: impl IntoIterator<Item = ToClient>) {
+        let mut state = self.lock();
+        for message in messages {
+            if matches!(message, ToClient::Welcome(_)) {
+                state.link.is_up = true;
+                state.link.since = Instant::now();
+                state.parted = None;
+                self.turned.notify_all();
+            }
+            self.tell(&mut state, Event::Received(message), None);
+        }
+    }
+
+    /// The connection is gone.
+    pub fn cut(&self) {
+        let mut state = self.lock();
+        state.link.breaker = None;
+        if std::mem::take(&mut state.link.is_up) {
+            state.link.since = Instant::now();
+        }
+        state.link.number += 1;
+        state.outgoing.clear();
+        self.tell(&mut state, Event::Cut, None);
+        self.to_send.notify_all();
+        self.turned.notify_all();
+    }
+
+    /// Waits for bytes that are to go over the connection of this number; `None` when that one has ended.
+    pub fn to_send(&self, link: u64) -> Option<Vec<u8>> {
+        let mut state = self.lock();
+        loop {
+            if state.link.number != link {
+                return None;
+            }
+            if !state.outgoing.is_empty() {
+                return Some(std::mem::take(&mut state.outgoing));
+            }
+            if state.has_left {
+                return None;
+            }
+            state = wait(&self.to_send, state);
+        }
+    }
+
+    /// Tells the client when time alone makes a difference, until it has left.
+    pub fn keep_time(&self) {
+        let mut state = self.lock();
+        while !state.has_left {
+            let now = clock::now();
+            match state.wakes_at {
+                None => state = wait(&self.earlier, state),
+                Some(at) if at <= now => self.tell(&mut state, Event::Tick, None),
+                Some(at) => {
+                    let until = Duration::from_millis(at.0 - now.0);
+                    let waited = self.earlier.wait_timeout(state, until);
+                    state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                }
+            }
+        }
+    }
+
+    /// Ends the client once all its changes are decided, and waits for that.
+    pub fn leave(&self) {
+        let mut state = self.lock();
+        state.is_ending = true;
+        self.tell(&mut state, Event::Leave, None);
+        while !state.is_over() {
+            state = wait(&self.turned, state);
+        }
+    }
+
+    /// Whether the client has left, or the server wants nothing of it.
+    pub fn is_over(&self) -> bool {
+        self.lock().is_over()
+    }
+
+    /// What became of changes that were lost, a line each; those included that the server does not take any more.
+    pub fn lost(&self) -> Vec<String> {
+        let state = self.lock();
+        let mut lost = state.lost.clone();
+        if state.client.undecided() > 0 {
+            let bytes = state.client.undecided_bytes();
+            lost.push(format!("{bytes} bytes of changes: the server took no more"));
+        }
+        lost
+    }
+
+    /// How the mount is.
+    pub fn status(&self) -> Status {
+        let state = self.lock();
+        Status {
+            is_connected: state.link.is_up,
+            for_seconds: state.link.since.elapsed().as_secs(),
+            undecided_groups: state.client.undecided(),
+            undecided_bytes: state.client.undecided_bytes(),
+            waiting_calls: state.waiting.len(),
+            is_ending: state.is_ending,
+            lost: state.lost.clone(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn is_over(&self) -> bool {
+        self.has_left || self.gave_up.is_some() || self.parted.is_some_and(is_final)
+    }
+}
+
+/// Another connection would come to the same.
+fn is_final(reason: Reason) -> bool {
+    matches!(reason, Reason::Protocol(_))
+}
+
+fn wait<'s>(condition: &Condvar, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+    let waited = condition.wait(state);
+    waited.unwrap_or_else(PoisonError::into_inner)
+}

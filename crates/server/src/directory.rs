@@ -1,0 +1,354 @@
+//! The export on disk: objects by their ids.
+//!
+//! An object is an inode. To reach one, its place is looked up: the directory that it is in, by that directory's inode, and its
+//! name there. So one walks from the root, one name at a time beneath an open directory, follows no symbolic link, and
+//! goes to no other file system. What is found has to be the inode that is meant. So nobody who swaps something in the
+//! export leads a client elsewhere.
+
+mod attributes;
+#[cfg(test)]
+mod crashes;
+mod fault;
+mod load;
+mod make;
+mod names;
+mod places;
+pub(crate) mod progress;
+mod redo;
+mod rights;
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::num::NonZeroUsize;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use lru::LruCache;
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Statx, StatxFlags, makedev};
+use rustix::io::Errno;
+use surmise_lower::Timestamp;
+use surmise_remote::object::{Name, ObjectId};
+
+pub(crate) use make::Batch;
+use places::{Ids, Place, Places};
+use progress::Progress;
+pub(crate) use redo::Earlier;
+pub use redo::Stuck;
+pub(crate) use rights::path_of;
+
+/// The directory of the server's own state, in the root of the export.
+pub(crate) const STATE: &str = ".surmise";
+
+/// Stands for the inode of the directory in which objects are that have lost their last name.
+const NAMELESS: u64 = 0;
+
+/// How many directories and files stay open.
+const DIRECTORIES_OPEN: NonZeroUsize = NonZeroUsize::new(256).expect("a positive constant");
+const FILES_OPEN: NonZeroUsize = NonZeroUsize::new(64).expect("a positive constant");
+
+/// How deep directories are nested at most; more would be a circle.
+const DEPTH_MAX: usize = 10_000;
+
+/// The open directories that an export is reached by.
+#[derive(Debug)]
+pub(crate) struct Roots {
+    /// The export itself.
+    pub(crate) export: OwnedFd,
+    /// Where objects are that have lost their last name, each under its id.
+    pub(crate) nameless: OwnedFd,
+    /// Where it is noted which bits are set for a moment.
+    pub(crate) lifted: OwnedFd,
+}
+
+/// The export.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    root: Arc<OwnedFd>,
+    root_inode: u64,
+    device: u64,
+    nameless: Arc<OwnedFd>,
+    lifted: OwnedFd,
+    progress: Progress,
+    /// Operations that were made, and up to where that is noted.
+    made: u64,
+    ids: Ids,
+    places: Places,
+    directories: LruCache<u64, Arc<OwnedFd>>,
+    /// Open for writing.
+    files: LruCache<u64, Arc<File>>,
+    /// When files and directories were last changed, where the file system has not been told.
+    stamps: HashMap<u64, Timestamp>,
+    /// Directories that were removed and that clients still know.
+    gone: HashSet<ObjectId>,
+    /// The version of all that is loaded.
+    version: u64,
+    /// Whether there may be inodes whose place is not known and that clients know.
+    may_walk: bool,
+    /// The user whose rights count, unless it is root.
+    user: Option<u32>,
+}
+
+impl Directory {
+    /// The export, of which nothing is known yet. `version` is what no object had in an earlier run.
+    pub(crate) fn new(roots: Roots, progress: Progress, version: u64) -> Result<Self, Errno> {
+        let found = stat(roots.export.as_fd(), "")?;
+        let user = rustix::process::geteuid();
+        let mut directory = Self {
+            root: Arc::new(roots.export),
+            root_inode: found.stx_ino,
+            device: device_of(&found),
+            nameless: Arc::new(roots.nameless),
+            lifted: roots.lifted,
+            progress,
+            made: 0,
+            ids: Ids::default(),
+            places: Places::default(),
+            directories: LruCache::new(DIRECTORIES_OPEN),
+            files: LruCache::new(FILES_OPEN),
+            stamps: HashMap::new(),
+            gone: HashSet::new(),
+            version,
+            may_walk: false,
+            user: (!user.is_root()).then(|| user.as_raw()),
+        };
+        directory.find_nameless()?;
+        Ok(directory)
+    }
+
+    /// The id of the root.
+    pub(crate) fn root(&self) -> Option<ObjectId> {
+        ObjectId::found(self.root_inode)
+    }
+
+    /// What makes this directory another one than any copy of it.
+    pub(crate) fn identity(&self) -> u64 {
+        self.root_inode
+    }
+
+    /// Which inode each object is that a client has made.
+    pub(crate) fn pairs(&self) -> Vec<(ObjectId, u64)> {
+        self.ids.pairs().collect()
+    }
+
+    /// No client is known that could name what an earlier one has made: it all counts as found from now on. It has to,
+    /// where the next log does not say which inodes these objects are.
+    pub(crate) fn forget_makers(&mut self) {
+        self.ids = Ids::default();
+        self.gone.clear();
+    }
+
+    /// Makes all that was done durable.
+    pub(crate) fn sync(&mut self) -> Result<(), Errno> {
+        self.settle()?;
+        self.flush()
+    }
+
+    /// Makes all durable that was settled.
+    pub(crate) fn flush(&self) -> Result<(), Errno> {
+        rustix::fs::syncfs(&*self.root)
+    }
+
+    /// Closes all that is open only to be quick.
+    pub(crate) fn close_all(&mut self) {
+        self.files.clear();
+        self.directories.clear();
+    }
+
+    /// Closes what is open for writing: nobody can execute it meanwhile (execve(2), `ETXTBSY`).
+    pub(crate) fn close_files(&mut self) {
+        self.files.clear();
+    }
+
+    /// Removes all that has no name.
+    pub(crate) fn empty_nameless(&mut self) -> Result<(), Errno> {
+        for (name, inode) in names_in(self.nameless.as_fd())? {
+            rustix::fs::unlinkat(&*self.nameless, &name[..], AtFlags::empty())?;
+            self.forget_inode(inode);
+        }
+        Ok(())
+    }
+
+    /// No client can name this object any more, and it has no name either.
+    pub(crate) fn drop_object(&mut self, id: ObjectId) -> Result<(), Errno> {
+        if self.gone.remove(&id) {
+            return Ok(());
+        }
+        let Some(inode) = self.ids.inode(id) else {
+            return Ok(());
+        };
+        let Some(place) = self
+            .places
+            .get(inode)
+            .filter(|place| place.parent == NAMELESS)
+        else {
+            return Ok(());
+        };
+        rustix::fs::unlinkat(&*self.nameless, place.name.as_bytes(), AtFlags::empty())?;
+        self.forget_inode(inode);
+        Ok(())
+    }
+
+    /// Looks what an earlier server has kept.
+    fn find_nameless(&mut self) -> Result<(), Errno> {
+        for (bytes, inode) in names_in(self.nameless.as_fd())? {
+            let number = std::str::from_utf8(&bytes).ok();
+            let number = number.and_then(|text| u64::from_str_radix(text, 16).ok());
+            let (Some(number), Ok(name)) = (number, Name::try_from(&bytes[..])) else {
+                continue;
+            };
+            let id = ObjectId::numbered(number);
+            if id.maker().is_some() {
+                self.ids.pair(id, inode);
+            }
+            let parent = NAMELESS;
+            self.places.set(inode, Place { parent, name });
+        }
+        Ok(())
+    }
+
+    /// The number of this inode may be given to a new one.
+    fn forget_inode(&mut self, inode: u64) {
+        if let Some(id) = self.ids.id(inode) {
+            self.ids.forget(id);
+        }
+        self.places.forget(inode);
+        self.directories.pop(&inode);
+        self.files.pop(&inode);
+        self.stamps.remove(&inode);
+    }
+
+    fn inode(&self, id: ObjectId) -> Result<u64, Errno> {
+        self.ids.inode(id).ok_or(Errno::STALE)
+    }
+
+    /// A directory, open as a place to start from.
+    fn open_directory(&mut self, inode: u64) -> Result<Arc<OwnedFd>, Errno> {
+        self.open_directory_at(inode, 0)
+    }
+
+    fn open_directory_at(&mut self, inode: u64, depth: usize) -> Result<Arc<OwnedFd>, Errno> {
+        if inode == self.root_inode {
+            return Ok(self.root.clone());
+        }
+        if inode == NAMELESS {
+            return Ok(self.nameless.clone());
+        }
+        if let Some(open) = self.directories.get(&inode) {
+            return Ok(open.clone());
+        }
+        if depth > DEPTH_MAX {
+            return Err(Errno::STALE);
+        }
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let open = Arc::new(self.open_at_place(inode, flags, depth)?);
+        self.directories.put(inode, open.clone());
+        Ok(open)
+    }
+
+    /// An inode of any kind, open for its place alone.
+    fn open_inode(&mut self, inode: u64) -> Result<Arc<OwnedFd>, Errno> {
+        if inode == self.root_inode {
+            return Ok(self.root.clone());
+        }
+        if let Some(open) = self.directories.get(&inode) {
+            return Ok(open.clone());
+        }
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(Arc::new(self.open_at_place(inode, flags, 0)?))
+    }
+
+    /// Opens an inode at one of its places; at worst all of the export is looked through once.
+    fn open_at_place(&mut self, inode: u64, flags: OFlags, depth: usize) -> Result<OwnedFd, Errno> {
+        loop {
+            let Some(place) = self.places.get(inode).cloned() else {
+                if !self.may_walk {
+                    return Err(Errno::STALE);
+                }
+                self.walk()?;
+                continue;
+            };
+            match self.open_at(inode, &place, flags, depth) {
+                Err(Errno::STALE | Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
+                    self.places.remove(inode, &place);
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn open_at(
+        &mut self,
+        inode: u64,
+        place: &Place,
+        flags: OFlags,
+        depth: usize,
+    ) -> Result<OwnedFd, Errno> {
+        let parent = self.open_directory_at(place.parent, depth + 1)?;
+        let name = place.name.as_bytes();
+        let open = self.with_bits(parent.as_fd(), rights::SEARCH, || {
+            open_beneath(parent.as_fd(), name, flags)
+        })?;
+        let found = stat(open.as_fd(), "")?;
+        if device_of(&found) != self.device {
+            return Err(Errno::XDEV);
+        }
+        match found.stx_ino == inode {
+            true => Ok(open),
+            false => Err(Errno::STALE),
+        }
+    }
+
+    /// Looks where everything is.
+    fn walk(&mut self) -> Result<(), Errno> {
+        // What is not found now is not in the export.
+        self.may_walk = false;
+        let mut left = vec![self.root_inode];
+        while let Some(inode) = left.pop() {
+            match self.list(inode) {
+                Ok(entries) => left.extend(
+                    entries
+                        .into_iter()
+                        .filter_map(|(_, inode, is_directory)| is_directory.then_some(inode)),
+                ),
+                // It went meanwhile, is another file system's, or may not be read.
+                Err(Errno::STALE | Errno::NOENT | Errno::XDEV | Errno::ACCESS | Errno::PERM) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Opens a name beneath a directory, on the same file system.
+fn open_beneath(directory: BorrowedFd<'_>, name: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    let resolve = ResolveFlags::BENEATH
+        | ResolveFlags::NO_SYMLINKS
+        | ResolveFlags::NO_MAGICLINKS
+        | ResolveFlags::NO_XDEV;
+    // A symbolic link itself can be opened so, for its place alone (openat2(2)).
+    rustix::io::retry_on_intr(|| {
+        rustix::fs::openat2(directory, name, flags, Mode::empty(), resolve)
+    })
+}
+
+fn stat(directory: BorrowedFd<'_>, name: impl rustix::path::Arg) -> Result<Statx, Errno> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    rustix::fs::statx(directory, name, flags, StatxFlags::BASIC_STATS)
+}
+
+fn device_of(found: &Statx) -> u64 {
+    makedev(found.stx_dev_major, found.stx_dev_minor)
+}
+
+/// The names in a directory of the server's own, and their inodes.
+fn names_in(directory: BorrowedFd<'_>) -> Result<Vec<(Vec<u8>, u64)>, Errno> {
+    let mut names = Vec::new();
+    for entry in rustix::fs::Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." {
+            names.push((name.to_vec(), entry.ino()));
+        }
+    }
+    Ok(names)
+}

@@ -1,0 +1,333 @@
+//! The thread that has the directory.
+//!
+//! It makes records in the order of the log. Questions are answered between two records: what a question is about, no
+//! record that waits has to do with. An object that was not loaded was changed by no group, and bytes are read when all
+//! is made that the reader may have seen.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
+use std::time::Duration;
+
+use surmise_remote::errno::Errno;
+use surmise_remote::lease::ClientId;
+use surmise_remote::object::ObjectId;
+use surmise_remote::server::{Event, Record};
+
+use crate::directory::{Batch, Directory, Stuck};
+use crate::input::Input;
+use crate::notice::notice;
+use crate::patience::{Ending, Pauses};
+
+/// How many questions are answered between two records, and up to how many bytes read.
+const ANSWERS_MAX: usize = 64;
+const ANSWERS_BYTES_MAX: usize = 1 << 20;
+
+/// How many bytes of the file system are left to its other users, and of a small one which part.
+const RESERVE: u64 = 64 << 20;
+const RESERVE_PART: u64 = 16;
+
+/// With fewer bytes it is looked often whether there are more again.
+const SCARCE: u64 = 1 << 30;
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// What is to be done.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// Make records; the last one has this number.
+    Make(Vec<Record>, u64),
+    /// Make all that was made durable, and say so.
+    Sync(Sender<Synced>),
+    /// Remove all that has no name.
+    EmptyNameless,
+    Drop(ObjectId),
+    Load(ObjectId),
+    Read {
+        client: ClientId,
+        request: u64,
+        object: ObjectId,
+        offset: u64,
+        length: u32,
+    },
+    Space {
+        client: ClientId,
+        request: u64,
+    },
+}
+
+/// What a new log begins with.
+#[derive(Debug)]
+pub(crate) struct Synced {
+    pub(crate) pairs: Vec<(ObjectId, u64)>,
+    pub(crate) operations: u64,
+}
+
+/// Work in its order.
+enum Work {
+    Make(Batch),
+    /// All records up to this number are made.
+    Made(u64),
+    Sync(Sender<Synced>),
+    EmptyNameless,
+    Drop(ObjectId),
+}
+
+pub(crate) struct Disk {
+    directory: Directory,
+    orders: Receiver<Order>,
+    inputs: Sender<Input>,
+    work: VecDeque<Work>,
+    questions: VecDeque<Order>,
+    /// The next work has failed in a way that passes.
+    waits: Option<Pauses>,
+    ending: Ending,
+    /// There is so little space that it is looked at all the time.
+    is_scarce: bool,
+}
+
+impl Disk {
+    pub(crate) fn new(
+        directory: Directory,
+        orders: Receiver<Order>,
+        inputs: Sender<Input>,
+        ending: Ending,
+    ) -> Self {
+        Self {
+            directory,
+            orders,
+            inputs,
+            work: VecDeque::new(),
+            questions: VecDeque::new(),
+            waits: None,
+            ending,
+            is_scarce: false,
+        }
+    }
+
+    /// Does what it is told, until nobody is left to tell it.
+    pub(crate) fn run(mut self) {
+        self.tell_room();
+        while self.take_orders() {
+            let answers = self.answer_some();
+            if !answers.is_empty() && self.inputs.send(Input::Answers(answers)).is_err() {
+                return;
+            }
+            if self.is_paused() {
+                continue;
+            }
+            let Some(mut work) = self.work.pop_front() else {
+                continue;
+            };
+            match self.perform(&mut work) {
+                Ok(()) => self.waits = None,
+                Err(stuck) => {
+                    if let Some(awaited) = stuck.awaited()
+                        && !self.ending.has_begun()
+                    {
+                        self.pause(&work, &stuck, awaited);
+                        self.work.push_front(work);
+                        continue;
+                    }
+                    // What comes behind it was promised as well, and cannot be made without it.
+                    let _ = self.inputs.send(Input::Stuck(stuck));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn is_paused(&self) -> bool {
+        let is_left = |pauses: &Pauses| !pauses.left().is_zero();
+        self.waits.as_ref().is_some_and(is_left) && !self.ending.has_begun()
+    }
+
+    fn pause(&mut self, work: &Work, stuck: &Stuck, awaited: &str) {
+        // Too many files may be open.
+        self.directory.close_all();
+        if let Some(pauses) = &mut self.waits {
+            return pauses.again();
+        }
+        let what = match work {
+            Work::Make(batch) => self.directory.shown(batch.next()),
+            _ => "the directory".into(),
+        };
+        let why = match stuck {
+            Stuck::Operation { source, .. } => source.to_string(),
+            other => other.to_string(),
+        };
+        notice(format_args!("{what}: {why}; waits {awaited}"));
+        self.waits = Some(Pauses::new());
+    }
+
+    /// Takes all orders that have come, and waits for one if there is nothing to do; whether to go on.
+    fn take_orders(&mut self) -> bool {
+        if self.work.is_empty() && self.questions.is_empty() {
+            match self.next_order() {
+                Some(order) => self.sort(order),
+                None => return false,
+            }
+        } else if let Some(pauses) = self.waits.as_ref().filter(|_| self.questions.is_empty()) {
+            match self.orders.recv_timeout(pauses.left()) {
+                Ok(order) => self.sort(order),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => std::thread::sleep(pauses.left()),
+            }
+        }
+        loop {
+            match self.orders.try_recv() {
+                Ok(order) => self.sort(order),
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Disconnected) => {
+                    return !(self.work.is_empty() && self.questions.is_empty());
+                }
+            }
+        }
+    }
+
+    /// `None` if nobody is left to tell it anything.
+    fn next_order(&mut self) -> Option<Order> {
+        match self.orders.try_recv() {
+            Ok(order) => Some(order),
+            Err(TryRecvError::Disconnected) => None,
+            Err(TryRecvError::Empty) => {
+                self.directory.close_files();
+                self.wait_for_order()
+            }
+        }
+    }
+
+    fn wait_for_order(&mut self) -> Option<Order> {
+        // Others may make room at any time.
+        while self.is_scarce {
+            match self.orders.recv_timeout(LOOK_EVERY) {
+                Ok(order) => return Some(order),
+                Err(RecvTimeoutError::Timeout) => self.tell_room(),
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+        }
+        self.orders.recv().ok()
+    }
+
+    fn tell_room(&mut self) {
+        if let Some(event) = self.room() {
+            let _ = self.inputs.send(Input::Event(event));
+        }
+    }
+
+    /// How much may be promised.
+    fn room(&mut self) -> Option<Event> {
+        let space = self.directory.space().ok()?;
+        let bytes = |blocks: u64| blocks.saturating_mul(space.block_bytes.into());
+        let (all, left) = (bytes(space.blocks), bytes(space.blocks_available));
+        // One that does not tell how large it is.
+        if all == 0 {
+            return None;
+        }
+        self.is_scarce = left < SCARCE;
+        let reserve = RESERVE.min(all / RESERVE_PART);
+        Some(Event::Room(left.saturating_sub(reserve)))
+    }
+
+    fn sort(&mut self, order: Order) {
+        match order {
+            Order::Make(records, upto) => {
+                let batches = records.into_iter().filter_map(|record| match record {
+                    Record::Made { operations, .. } => Some(Work::Make(Batch::new(operations))),
+                    _ => None,
+                });
+                self.work.extend(batches);
+                self.work.push_back(Work::Made(upto));
+            }
+            Order::Sync(reply) => self.work.push_back(Work::Sync(reply)),
+            Order::EmptyNameless => self.work.push_back(Work::EmptyNameless),
+            Order::Drop(object) => self.work.push_back(Work::Drop(object)),
+            question @ (Order::Load(_) | Order::Read { .. } | Order::Space { .. }) => {
+                self.questions.push_back(question);
+            }
+        }
+    }
+
+    fn perform(&mut self, work: &mut Work) -> Result<(), Stuck> {
+        match work {
+            Work::Make(batch) => self.directory.make_all(batch),
+            Work::Made(upto) => {
+                self.directory.settle()?;
+                let events = self.room().into_iter().chain([Event::Applied(*upto)]);
+                let _ = self.inputs.send(Input::Answers(events.collect()));
+                Ok(())
+            }
+            Work::Sync(reply) => {
+                self.directory.settle()?;
+                // What it could not flush, a second flush does not tell of.
+                let flushed = self.directory.flush();
+                flushed.map_err(|errno| Stuck::Io(std::io::Error::other(errno.to_string())))?;
+                let _ = reply.send(Synced {
+                    pairs: self.directory.pairs(),
+                    operations: self.directory.made(),
+                });
+                Ok(())
+            }
+            Work::EmptyNameless => Ok(self.directory.empty_nameless()?),
+            Work::Drop(object) => Ok(self.directory.drop_object(*object)?),
+        }
+    }
+
+    /// Answers the next questions, several at once: to wake the other thread for each takes longer than to answer it. None
+    /// is kept while a record is made.
+    fn answer_some(&mut self) -> Vec<Event> {
+        let mut answers = Vec::new();
+        let mut bytes = 0;
+        while answers.len() < ANSWERS_MAX
+            && bytes < ANSWERS_BYTES_MAX
+            && let Some(question) = self.questions.pop_front()
+        {
+            let mut answer = self.answer(&question);
+            if lacks_files(&answer) {
+                self.directory.close_all();
+                answer = self.answer(&question);
+            }
+            if let Event::Read { data: Ok(data), .. } = &answer {
+                bytes += data.len();
+            }
+            answers.push(answer);
+        }
+        answers
+    }
+
+    fn answer(&mut self, question: &Order) -> Event {
+        let errno = |errno: rustix::io::Errno| Errno(errno.raw_os_error());
+        match *question {
+            Order::Read {
+                client,
+                request,
+                object,
+                offset,
+                length,
+            } => Event::Read {
+                client,
+                request,
+                object,
+                data: self.directory.read(object, offset, length).map_err(errno),
+            },
+            Order::Space { client, request } => Event::Space {
+                client,
+                request,
+                space: self.directory.space().map_err(errno),
+            },
+            Order::Load(object) => {
+                Event::Loaded(object, self.directory.load(object).map_err(errno))
+            }
+            Order::Make(..) | Order::Sync(_) | Order::EmptyNameless | Order::Drop(_) => Event::Tick,
+        }
+    }
+}
+
+/// Whether a question failed because too many files are open.
+fn lacks_files(answer: &Event) -> bool {
+    let errno = match answer {
+        Event::Read { data, .. } => data.as_ref().err(),
+        Event::Loaded(_, outcome) => outcome.as_ref().err(),
+        _ => None,
+    };
+    let few = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE];
+    errno.is_some_and(|errno| few.iter().any(|few| few.raw_os_error() == errno.0))
+}
