@@ -10,10 +10,11 @@ MINUTES ?= 30
 SEEDS ?= 50
 STATES ?= 2000
 SECONDS ?= 60
+CAP ?= 60
 COMMIT = $(shell git describe --always --dirty)
 
-.PHONY: help build deb deb-test demo demo-rpc test lint bench bench-net bench-sync bench-rpc bench-rollback \
-	bench-speculation torture fuzz soak soak-crash soak-rpc clean
+.PHONY: help build deb deb-test demo demo-remote demo-rpc test lint bench bench-net bench-sync bench-remote bench-rpc \
+	bench-rollback bench-speculation torture fuzz soak soak-crash soak-rpc clean
 
 help:
 	@echo 'make demo       build a C project under surmise: look, throw away, run again, commit'
@@ -25,6 +26,8 @@ help:
 	@echo 'make bench      compare with peers; table, JSON and pictures in target/bench/'
 	@echo 'make bench-net  the same for the network boundary, and for memory'
 	@echo 'make bench-sync fsyncs put off, beside real ones and eatmydata, on disks that flush in 0, 1 and 8 ms (root)'
+	@echo 'make bench-remote  programs on a directory 30 ms away, beside sshfs, stopped after CAP=60 seconds, and the directory itself (root)'
+	@echo 'make demo-remote  unpack 1000 files and build Lua in a directory 30 ms away, beside sshfs, and compare what the server has (root)'
 	@echo 'make demo-rpc   three nodes of etcd 50 ms from each other: ten dependent reads, plainly and running ahead'
 	@echo 'make bench-rpc  what running ahead saves calls that depend on each other, and what it costs'
 	@echo 'make torture    real programs (scripts, git, builds, servers, test suites) mispredicted and rolled back, SEEDS=50 times each, as each user'
@@ -81,6 +84,16 @@ bench-net:
 bench-sync:
 	@$(call tools,bench) && $(release) \
 		&& cargo run --release --locked --package surmise-bench -- --suite sync --pairs 5
+
+bench-remote:
+	@$(call tools,bench-remote) && $(release) \
+		&& cargo run --release --locked --package surmise-bench -- --suite remote --pairs 5 --cap $(CAP)
+
+# Each sample ends with a comparison of what is at the server.
+demo-remote:
+	@$(call tools,bench-remote) && $(release) \
+		&& cargo run --release --locked --package surmise-bench -- --suite remote --pairs 1 --cap $(CAP) \
+			list-30ms tar-30ms make-lua-30ms
 
 # The example is one of the programs that are measured.
 bench-rpc:

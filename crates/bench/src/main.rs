@@ -14,6 +14,7 @@
 mod calls;
 mod command;
 mod exchange;
+mod far;
 mod hearing;
 mod inputs;
 mod limit;
@@ -40,9 +41,11 @@ use clap::{Parser, Subcommand};
 
 use calls::trial::Trial;
 use exchange::client;
+use far::loops::Loop;
 use memory::Touch;
 use place::Place;
 use rival::Rivals;
+use rows::Rows;
 use sync::workload::Workload;
 
 /// Compare Surmise with its peers, in alternating pairs on this machine
@@ -68,6 +71,10 @@ struct Arguments {
     /// How many pairs to measure, after one that is not counted; slow tests do with fewer
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
     pairs: u32,
+
+    /// Stop sshfs after so many seconds, and tell only that it takes more
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    cap: u64,
 
     #[command(subcommand)]
     inside: Option<Inside>,
@@ -117,6 +124,12 @@ enum Inside {
         #[arg(value_parser = clap::value_parser!(u32).range(1..))]
         times: u32,
     },
+    /// Make many small calls in the current directory
+    #[command(hide = true)]
+    Loop {
+        #[command(subcommand)]
+        what: Loop,
+    },
     /// Be a web server on a port of loopback that logs in the current directory
     #[command(hide = true)]
     Log { port: u16 },
@@ -140,12 +153,11 @@ enum How {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = match &arguments.inside {
-        Some(inside) => inside.execute().map(|()| true),
+        Some(inside) => inside.execute().map(|()| ExitCode::SUCCESS),
         None => bench(&arguments),
     };
     match result {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("Error: {error}");
             ExitCode::from(2)
@@ -183,14 +195,17 @@ impl Inside {
             Self::Log { port } => {
                 sync::posts::serve(*port).map_err(|error| format!("serve: {error}"))?;
             }
+            Self::Loop { what } => what
+                .perform()
+                .map_err(|error| format!("{what:?}: {error}"))?,
             Self::Repeat { times, command } => repeat::repeat(*times, command)?,
         }
         Ok(())
     }
 }
 
-/// Whether every row was measured and kept its limit.
-fn bench(arguments: &Arguments) -> Result<bool, String> {
+/// Succeeds if every row was measured and kept its limit.
+fn bench(arguments: &Arguments) -> Result<ExitCode, String> {
     let place = Place::locate(arguments.directory.as_deref())?;
     let mut all_met = true;
     let suites = arguments.suites()?;
@@ -199,32 +214,73 @@ fn bench(arguments: &Arguments) -> Result<bool, String> {
         true => sync::have_own_mounts(),
         false => Ok(()),
     };
+    let is_remote = |suite: &&rows::Suite| matches!(suite.rows, Rows::Remote(_));
+    let processes = match suites.iter().any(is_remote) {
+        true => far::own::run_again(),
+        false => Ok(None),
+    };
+    if let Ok(Some(code)) = processes {
+        return Ok(code);
+    }
     for suite in suites {
-        if suite.needs_disks
-            && let Err(reason) = &mounts
-        {
+        let refusal = match suite.rows {
+            Rows::Remote(_) => processes.as_ref().err(),
+            Rows::Pairs(_) => mounts.as_ref().err().filter(|_| suite.needs_disks),
+        };
+        if let Some(reason) = refusal {
             println!("{}: not measured: {reason}", suite.name);
             continue;
         }
-        let mut rows = suite
-            .rows
-            .iter()
-            .filter(|row| arguments.wants(row))
-            .peekable();
-        if rows.peek().is_none() {
-            continue;
-        }
-        let rivals = if suite.has_rivals && !arguments.no_rivals {
-            Rivals::find(&place)
-        } else {
-            Rivals::none()
+        all_met &= match suite.rows {
+            Rows::Pairs(rows) => pairs(&place, arguments, suite, rows)?,
+            Rows::Remote(rows) => remote(&place, arguments, suite.name, rows)?,
         };
-        all_met &= measure(&place, &rivals, suite.name, rows, arguments.pairs)?;
     }
-    Ok(all_met)
+    Ok(if all_met {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
-/// As [`bench`], of one suite. A row that cannot be measured does not keep the others from it, and
+fn remote(
+    place: &Place,
+    arguments: &Arguments,
+    suite: &str,
+    rows: &[far::row::Row],
+) -> Result<bool, String> {
+    let wanted = |row: &&far::row::Row| arguments.wants(&row.name(""));
+    let rows: Vec<_> = rows.iter().filter(wanted).collect();
+    let options = far::Options {
+        rounds: arguments.pairs,
+        cap: Duration::from_secs(arguments.cap),
+        has_rivals: !arguments.no_rivals,
+    };
+    far::measure(place, suite, &rows, options)
+}
+
+fn pairs(
+    place: &Place,
+    arguments: &Arguments,
+    suite: &rows::Suite,
+    rows: &[rows::Row],
+) -> Result<bool, String> {
+    let mut rows = rows
+        .iter()
+        .filter(|row| arguments.wants(row.test))
+        .peekable();
+    if rows.peek().is_none() {
+        return Ok(true);
+    }
+    let rivals = if suite.has_rivals && !arguments.no_rivals {
+        Rivals::find(place)
+    } else {
+        Rivals::none()
+    };
+    measure(place, &rivals, suite.name, rows, arguments.pairs)
+}
+
+/// As [`pairs`], of these rows. A row that cannot be measured does not keep the others from it, and
 /// what was measured is saved at once.
 fn measure<'a>(
     place: &Place,
@@ -274,8 +330,8 @@ impl Arguments {
         self.suites.iter().map(find).collect()
     }
 
-    fn wants(&self, row: &rows::Row) -> bool {
-        let named = |part: &String| row.test.contains(part.as_str());
+    fn wants(&self, test: &str) -> bool {
+        let named = |part: &String| test.contains(part.as_str());
         self.tests.is_empty() || self.tests.iter().any(named)
     }
 }

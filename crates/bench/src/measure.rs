@@ -132,7 +132,8 @@ pub fn wait(child: &mut Child, limit: Duration) -> Result<ExitStatus, String> {
     child.wait().map_err(|error| format!("wait: {error}"))
 }
 
-fn ends_within(child: &Child, limit: Duration) -> rustix::io::Result<bool> {
+/// Whether it ends before the limit. It is still to be waited for.
+pub fn ends_within(child: &Child, limit: Duration) -> rustix::io::Result<bool> {
     let pidfd = rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
     let end = Instant::now() + limit;
     loop {

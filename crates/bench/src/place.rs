@@ -54,6 +54,11 @@ impl Place {
         })
     }
 
+    /// The command under test.
+    pub fn surmise(&self) -> &Path {
+        &self.surmise
+    }
+
     /// The file for a suite's results.
     pub fn results(&self, suite: &str) -> PathBuf {
         self.bench.join(format!("{suite}.json"))

@@ -3,9 +3,6 @@
 
 use std::fmt::Write as _;
 
-use crate::limit::Limit;
-use crate::report::Outcome;
-
 const BAR: f64 = 14.0;
 const GAP: f64 = 12.0;
 const LEFT: f64 = 190.0;
@@ -16,17 +13,44 @@ const BOTTOM: f64 = 34.0;
 
 const KEPT: &str = "#2a7ab0";
 const MISSED: &str = "#c0392b";
-const OTHERS: [(&str, &str); 3] = [
+const OTHERS: [(&str, &str); 4] = [
     ("overlayfs", "#9aa5ad"),
     ("try", "#6d7880"),
     ("sandlock", "#c9bfa5"),
+    ("sshfs", "#8a8fb5"),
 ];
 
 /// Ratios at the ends of the scale, and where lines are drawn.
-const LINES: [f64; 11] = [0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0];
+const LINES: [f64; 13] = [
+    0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0, 1000.0, 10_000.0,
+];
 
-/// The text of an SVG file.
-pub fn plot(suite: &str, results: &[Outcome]) -> String {
+/// What is drawn of one row.
+pub struct Drawn {
+    /// Beside the bars.
+    pub name: String,
+    /// Of ours.
+    pub ratio: Option<f64>,
+    /// Whether the limit is kept.
+    pub pass: bool,
+    /// Where its mark is.
+    pub target: Option<f64>,
+    /// Others.
+    pub beside: Vec<Other>,
+}
+
+/// Another that is drawn beside ours.
+pub struct Other {
+    /// As in the legend.
+    pub name: &'static str,
+    /// To the peer.
+    pub ratio: f64,
+    /// Whether it is known only that the ratio is larger.
+    pub is_more: bool,
+}
+
+/// The text of an SVG file. `title` says what the numbers are.
+pub fn plot(suite: &str, title: &str, results: &[Drawn]) -> String {
     let groups: Vec<_> = results.iter().map(Group::of).collect();
     let scale = Scale::of(&groups);
     let height = TOP + BOTTOM + groups.iter().map(Group::height).sum::<f64>();
@@ -35,8 +59,9 @@ pub fn plot(suite: &str, results: &[Outcome]) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
          viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
-         <text x=\"12\" y=\"24\" font-size=\"16\">surmise, suite {}: ratios to each row's peer, medians</text>\n",
-        escaped(suite)
+         <text x=\"12\" y=\"24\" font-size=\"16\">surmise, suite {}: {}</text>\n",
+        escaped(suite),
+        escaped(title)
     );
     legend(&mut svg, &groups);
     grid(&mut svg, &scale, height);
@@ -62,31 +87,34 @@ struct Bar {
 }
 
 impl Group {
-    fn of(outcome: &Outcome) -> Self {
-        let target = match outcome.limit {
-            Limit::RatioMax(ratio) | Limit::RatioMin(ratio) => Some(ratio),
-            Limit::AddedMax(_) | Limit::OursMax(_) | Limit::None => None,
-        };
-        let colour = if outcome.pass { KEPT } else { MISSED };
+    fn of(drawn: &Drawn) -> Self {
+        let own = if drawn.pass { KEPT } else { MISSED };
         let bar = |name: &str, colour, ratio: f64| Bar {
             colour,
             ratio,
             text: format!("{ratio:.2}{name}"),
         };
-        let mut bars = vec![bar("", colour, outcome.ratio)];
-        for one in &outcome.beside {
-            let name = one.rival.name();
-            let colour = OTHERS.iter().find(|(other, _)| *other == name);
-            if let (Some((_, colour)), Some(ratio)) = (colour, one.ratio) {
-                bars.push(bar(&format!(" {name}"), colour, ratio));
+        let mut bars: Vec<_> = drawn
+            .ratio
+            .map(|ratio| bar("", own, ratio))
+            .into_iter()
+            .collect();
+        for other in &drawn.beside {
+            let colour = OTHERS.iter().find(|(name, _)| *name == other.name);
+            if let Some((_, colour)) = colour {
+                let mut drawn = bar(&format!(" {}", other.name), colour, other.ratio);
+                if other.is_more {
+                    drawn.text.insert(0, '>');
+                }
+                bars.push(drawn);
             }
         }
         // What took no time has no ratio that can be drawn.
         bars.retain(|bar| bar.ratio.is_finite() && bar.ratio > 0.0);
         Self {
-            name: outcome.test.clone(),
+            name: drawn.name.clone(),
             bars,
-            target,
+            target: drawn.target,
         }
     }
 
@@ -210,12 +238,32 @@ fn legend(svg: &mut String, groups: &[Group]) {
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bound_is_drawn_as_one() {
+        let other = Other {
+            name: "sshfs",
+            ratio: 400.0,
+            is_more: true,
+        };
+        let drawn = Drawn {
+            name: "tar".to_owned(),
+            ratio: Some(2.0),
+            pass: true,
+            target: None,
+            beside: vec![other],
+        };
+        let svg = plot("remote", "ratios", &[drawn]);
+        assert!(svg.contains("&gt;400.00 sshfs</text>"), "{svg}");
+    }
 
     fn group(ratio: f64, target: Option<f64>) -> Group {
         let bar = Bar {

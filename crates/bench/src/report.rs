@@ -9,7 +9,7 @@ use crate::limit::Limit;
 use crate::measure::{Sample, median};
 use crate::messages::Messages;
 use crate::place::{Place, about};
-use crate::plot;
+use crate::plot::{self, Drawn, Other};
 use crate::rival::{self, Rival, Rivals};
 use crate::told::Told;
 
@@ -179,6 +179,28 @@ impl Outcome {
     }
 }
 
+impl Outcome {
+    fn drawn(&self) -> Drawn {
+        let other = |one: &Beside| {
+            Some(Other {
+                name: one.rival.name(),
+                ratio: one.ratio?,
+                is_more: false,
+            })
+        };
+        Drawn {
+            name: self.test.clone(),
+            ratio: Some(self.ratio),
+            pass: self.pass,
+            target: match self.limit {
+                Limit::RatioMax(ratio) | Limit::RatioMin(ratio) => Some(ratio),
+                Limit::AddedMax(_) | Limit::OursMax(_) | Limit::None => None,
+            },
+            beside: self.beside.iter().filter_map(other).collect(),
+        }
+    }
+}
+
 /// Tells who of the rivals could not be compared with, and why.
 pub fn print_notes(rivals: &Rivals, results: &[Outcome]) {
     if rivals.runnable().next().is_some() {
@@ -206,7 +228,10 @@ pub fn print_notes(rivals: &Rivals, results: &[Outcome]) {
 /// the former is.
 pub fn save(place: &Place, suite: &str, results: &[Outcome]) -> Result<PathBuf, String> {
     let path = place.plot(suite);
-    fs::write(&path, plot::plot(suite, results)).map_err(|error| about("write", &path, &error))?;
+    let drawn: Vec<_> = results.iter().map(Outcome::drawn).collect();
+    let title = "ratios to each row's peer, medians";
+    fs::write(&path, plot::plot(suite, title, &drawn))
+        .map_err(|error| about("write", &path, &error))?;
     let path = place.results(suite);
     let text =
         serde_json::to_string_pretty(results).map_err(|error| about("write", &path, &error))?;

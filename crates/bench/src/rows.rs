@@ -3,6 +3,7 @@
 mod files;
 mod network;
 mod programs;
+mod remote;
 mod rpc;
 mod speculation;
 mod sync;
@@ -11,6 +12,7 @@ mod timed;
 use crate::calls::Calls;
 use crate::command::{Command, Peer, Timing};
 use crate::exchange::Exchange;
+use crate::far;
 use crate::hearing::Hearing;
 use crate::inputs::Input;
 use crate::limit::Limit;
@@ -26,7 +28,15 @@ pub struct Suite {
     /// Whether it makes disks, which takes root.
     pub needs_disks: bool,
     /// In the order they run.
-    pub rows: &'static [Row],
+    pub rows: Rows,
+}
+
+/// The rows of a suite.
+pub enum Rows {
+    /// Ours and a peer, in alternating pairs.
+    Pairs(&'static [Row]),
+    /// File systems over a delay line, which takes root.
+    Remote(&'static [far::row::Row]),
 }
 
 /// One comparison.
@@ -76,43 +86,49 @@ pub const SUITES: &[Suite] = &[
         name: "run",
         has_rivals: true,
         needs_disks: false,
-        rows: RUN,
+        rows: Rows::Pairs(RUN),
     },
     Suite {
         name: "programs",
         has_rivals: true,
         needs_disks: false,
-        rows: programs::PROGRAMS,
+        rows: Rows::Pairs(programs::PROGRAMS),
     },
     Suite {
         name: "files",
         has_rivals: true,
         needs_disks: false,
-        rows: files::FILES,
+        rows: Rows::Pairs(files::FILES),
     },
     Suite {
         name: "network",
         has_rivals: false,
         needs_disks: false,
-        rows: network::NETWORK,
+        rows: Rows::Pairs(network::NETWORK),
     },
     Suite {
         name: "sync",
         has_rivals: false,
         needs_disks: true,
-        rows: sync::SYNC,
+        rows: Rows::Pairs(sync::SYNC),
     },
     Suite {
         name: "rpc",
         has_rivals: false,
         needs_disks: false,
-        rows: rpc::RPC,
+        rows: Rows::Pairs(rpc::RPC),
     },
     Suite {
         name: "speculation",
         has_rivals: false,
         needs_disks: false,
-        rows: speculation::SPECULATION,
+        rows: Rows::Pairs(speculation::SPECULATION),
+    },
+    Suite {
+        name: "remote",
+        has_rivals: true,
+        needs_disks: false,
+        rows: Rows::Remote(remote::REMOTE),
     },
 ];
 
