@@ -203,6 +203,11 @@ mod tests {
             "SEED[:RATE]",
             "RATE:DELAY[:WRONG]",
             "TIME",
+            "SECONDS",
+            "SIZE",
+            "HOST:DIR",
+            "COMMAND",
+            "PROGRAM",
         ];
         let command = crate::Arguments::command();
         for subcommand in command.get_subcommands() {

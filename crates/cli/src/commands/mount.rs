@@ -30,9 +30,11 @@ use crate::synchrony;
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
     /// The directory: HOST:DIRECTORY or USER@HOST:DIRECTORY; a relative one begins at the home directory there
+    #[arg(value_name = "HOST:DIR")]
     source: Source,
 
     /// Where to mount it: a directory
+    #[arg(value_name = "DIR")]
     directory: PathBuf,
 
     /// What connects, with its options; the host and the command to run there follow

@@ -19,6 +19,7 @@ use crate::size;
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Where it is mounted
+    #[arg(value_name = "DIR")]
     directory: PathBuf,
 }
 
