@@ -228,12 +228,16 @@ impl Shell {
         waiting.any(|waiting| waiting.interrupted(request))
     }
 
-    /// What a name in a directory leads to, if that is known without asking. The kernel is then told of it.
-    pub fn glance(&self, directory: ObjectId, name: &Name) -> Option<(ObjectId, Attributes)> {
+    /// What a name in a directory leads to, if that is known without asking, and whether the kernel did not know the object. Then
+    /// the kernel is told of it.
+    pub fn glance(&self, directory: ObjectId, name: &Name) -> Option<(ObjectId, Attributes, bool)> {
         let mut state = self.lock();
-        let found = state.client.glance(directory, name)?;
-        *state.references.entry(found.0).or_default() += 1;
-        Some(found)
+        let (object, attributes) = state.client.glance(directory, name)?;
+        let is_new = !state.references.contains_key(&object);
+        if is_new {
+            state.references.insert(object, 1);
+        }
+        Some((object, attributes, is_new))
     }
 
     /// The kernel has let go of references to an object.

@@ -59,22 +59,25 @@ impl Far {
             }
             let of = entry.next_offset.checked_sub(1 + DOTS.len() as u64);
             let named = of.and_then(|at| listing.names.get(at as usize));
-            let found = named.and_then(|(name, object)| {
-                let (led, attributes) = self.shell.glance(listing.directory, name)?;
-                if led != *object {
-                    // Another object has the name by now.
-                    self.shell.forget(led, 1);
-                    return None;
+            let known = named.and_then(|(name, object)| {
+                let (led, attributes, is_new) = self.shell.glance(listing.directory, name)?;
+                if led == *object {
+                    return Some((self.entry(led, &attributes), is_new));
                 }
-                // The kernel takes the moment at which it reads a listing for that at which names were looked up, and would
-                // not notice what was recalled in between.
-                Some(Entry {
-                    entry_lifetime: Duration::ZERO,
-                    ..self.entry(led, &attributes)
-                })
+                // Another object has the name by now.
+                if is_new {
+                    self.shell.forget(led, 1);
+                }
+                None
+            });
+            // What the kernel knows, it knows by looking up; that lasts. It takes the moment at which it reads a listing for
+            // that at which names were looked up, and would not notice what was recalled in between.
+            let found = known.filter(|(_, is_new)| *is_new).map(|(entry, _)| Entry {
+                entry_lifetime: Duration::ZERO,
+                ..entry
             });
             let shown = DirectoryEntry {
-                mode: found.map_or(0, |found| found.attributes.mode),
+                mode: known.map_or(entry.mode, |(known, _)| known.attributes.mode),
                 ..entry
             };
             if !sink.add(shown, found) {

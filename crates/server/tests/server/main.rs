@@ -5,7 +5,6 @@ mod hostile;
 mod kills;
 mod ordinary;
 mod process;
-mod speed;
 mod twin;
 mod waits;
 
@@ -81,10 +80,7 @@ fn main() {
             Ok(())
         })
     };
-    let slow: (&str, fn()) = ("files_a_second", speed::files_a_second);
-    let mut tests: Vec<_> = TESTS.iter().map(trial).collect();
-    tests.push(trial(&slow).with_ignored_flag(true));
-    libtest_mimic::run(&arguments, tests).exit();
+    libtest_mimic::run(&arguments, TESTS.iter().map(trial).collect()).exit();
 }
 
 fn what_a_client_does_is_done_in_the_directory() {
