@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod abilities;
+pub mod clock;
 pub mod freeze;
 pub mod host_name;
 pub mod id_map;

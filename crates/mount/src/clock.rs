@@ -1,15 +1,13 @@
 //! The two clocks that a client is told.
 
 use rustix::time::{ClockId, clock_gettime};
+use surmise_linux::clock::since_boot_ms;
 use surmise_lower::Timestamp;
 use surmise_remote::server::Moment;
 
 /// Milliseconds since the machine was started, the time that it slept included.
 pub fn now() -> Moment {
-    let time = clock_gettime(ClockId::Boottime);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    let nanoseconds = u64::try_from(time.tv_nsec).unwrap_or(0);
-    Moment(seconds * 1000 + nanoseconds / 1_000_000)
+    Moment(since_boot_ms())
 }
 
 /// The time of day, which files get.

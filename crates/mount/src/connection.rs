@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use surmise_remote::frame::Decoder;
+use surmise_remote::frame::{Decoder, ToClient};
 
 use crate::shell::Shell;
 
@@ -28,7 +28,7 @@ pub struct Transport {
 pub enum NoConnection {
     /// This program could not be started, for this reason.
     NotStarted(String, String),
-    /// It ended before the server said anything.
+    /// It ended before the server had welcomed the client.
     Ended(ExitStatus),
 }
 
@@ -121,7 +121,7 @@ fn pass_on(mut errors: ChildStderr) {
     let _ = thread::Builder::new().name("errors".to_owned()).spawn(copy);
 }
 
-/// Fails with how the command ended, if the server never said anything.
+/// Fails with how the command ended, if the server did not welcome the client.
 fn use_until_it_breaks(
     shell: &Shell,
     running: Running,
@@ -139,7 +139,7 @@ fn use_until_it_breaks(
         let _ = child.kill();
     });
     let link = shell.connected(breaker);
-    let said_something = thread::scope(|scope| {
+    let was_welcomed = thread::scope(|scope| {
         scope.spawn(move || {
             while let Some(bytes) = shell.to_send(link) {
                 if input.write_all(&bytes).is_err() {
@@ -149,17 +149,17 @@ fn use_until_it_breaks(
             // Its end of input is how the other side learns that nothing follows.
             drop(input);
         });
-        let said_something = receive(shell, &mut output, begins);
+        let was_welcomed = receive(shell, &mut output, begins);
         shell.cut();
-        said_something
+        was_welcomed
     });
     let mut child = child.lock().unwrap_or_else(PoisonError::into_inner);
-    if said_something {
+    if was_welcomed {
         // It may have ended by itself.
         let _ = child.kill();
     }
     let status = child.wait();
-    match (said_something, status) {
+    match (was_welcomed, status) {
         (true, _) => Ok(()),
         (false, Ok(status)) => Err(NoConnection::Ended(status)),
         (false, Err(error)) => Err(NoConnection::NotStarted(
@@ -169,14 +169,14 @@ fn use_until_it_breaks(
     }
 }
 
-/// Gives what comes to the client; whether anything came.
+/// Gives what comes to the client; whether the server welcomed it.
 fn receive(shell: &Shell, output: &mut impl Read, begins: &dyn Fn()) -> bool {
     let mut decoder = Decoder::default();
     let mut buffer = vec![0; READ_BYTES];
-    let mut said_something = false;
+    let mut was_welcomed = false;
     loop {
         let length = match output.read(&mut buffer) {
-            Ok(0) | Err(_) => return said_something,
+            Ok(0) | Err(_) => return was_welcomed,
             Ok(length) => length,
         };
         decoder.feed(&buffer[..length]);
@@ -189,13 +189,14 @@ fn receive(shell: &Shell, output: &mut impl Read, begins: &dyn Fn()) -> bool {
                 Err(_) => break true,
             }
         };
-        if !said_something && !messages.is_empty() {
-            said_something = true;
+        let welcomes = |message: &ToClient| matches!(message, ToClient::Welcome(_));
+        if messages.iter().any(welcomes) {
+            was_welcomed = true;
             begins();
         }
         shell.received(messages);
         if broken {
-            return said_something;
+            return was_welcomed;
         }
     }
 }

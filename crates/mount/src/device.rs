@@ -5,7 +5,6 @@ use std::ffi::CString;
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -16,6 +15,7 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
     recvmsg, socketpair,
 };
+use surmise_linux::proc::Mount;
 
 /// What mountinfo(5) calls the file system.
 pub const FILE_SYSTEM: &str = "fuse.surmise";
@@ -146,64 +146,13 @@ pub fn detach(on: &Path) -> Result<(), MountError> {
     Ok(())
 }
 
-/// What is mounted on a directory, if that is a far one (proc_pid_mountinfo(5)).
-pub fn source_of(on: &Path) -> io::Result<Option<String>> {
-    let mounts = std::fs::read("/proc/self/mountinfo")?;
-    Ok(find_source(&mounts, on))
-}
-
-fn find_source(mounts: &[u8], on: &Path) -> Option<String> {
-    let lines = mounts.split(|byte| *byte == b'\n').rev();
-    let mut there = lines.filter_map(|line| {
-        let mut fields = line.split(|byte| *byte == b' ');
-        let place = unescaped(fields.nth(4)?);
-        let mut rest = fields.skip_while(|field| *field != b"-").skip(1);
-        let kind = rest.next()?;
-        let source = unescaped(rest.next()?);
-        let is_far = kind == FILE_SYSTEM.as_bytes();
-        let is_there = place == on.as_os_str().as_bytes();
-        is_there.then(|| is_far.then(|| String::from_utf8_lossy(&source).into_owned()))
-    });
-    // What is mounted on top of it counts, whatever that is.
-    there.next()?
-}
-
-/// Space, tab, newline and backslash stand there as three octal digits.
-fn unescaped(field: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut at = field;
-    while let Some((first, rest)) = at.split_first() {
-        let digits = rest
-            .get(..3)
-            .and_then(|digits| std::str::from_utf8(digits).ok());
-        let code = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match code {
-            Some(code) if *first == b'\\' => {
-                bytes.push(code);
-                at = &rest[3..];
-            }
-            _ => {
-                bytes.push(*first);
-                at = rest;
-            }
-        }
-    }
-    bytes
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_uppermost_mount_of_a_directory_counts() {
-        let mounts = b"\
-            22 1 0:21 / / rw - ext4 /dev/vda rw\n\
-            40 22 0:50 / /mnt/a\\040b rw,nosuid shared:3 - fuse.surmise host:/old rw\n\
-            41 22 0:51 / /mnt/a\\040b rw - fuse.surmise host:/new rw\n\
-            42 22 0:52 / /mnt/c rw - fuse.sshfs host:/other rw\n";
-        let find = |on| find_source(mounts, Path::new(on));
-        assert_eq!(find("/mnt/a b").as_deref(), Some("host:/new"));
-        assert_eq!((find("/mnt/c"), find("/")), (None, None));
-    }
+/// What is mounted on a directory, if that is a far one. What is mounted on top of it counts, whatever that is.
+///
+/// # Errors
+/// When the mounts cannot be read.
+pub fn source_of(on: &Path) -> Result<Option<String>, surmise_linux::proc::MountError> {
+    let all = Mount::list()?;
+    let uppermost = all.into_iter().rfind(|mount| mount.directory == on);
+    let far = uppermost.filter(|mount| mount.kind == FILE_SYSTEM);
+    Ok(far.map(|mount| mount.source.display().to_string()))
 }

@@ -12,9 +12,8 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 use rustix::io::Errno;
@@ -27,7 +26,7 @@ use surmise_remote::errno::Errno as Number;
 use surmise_remote::object::{self, Name, ObjectId};
 use surmise_remote::operation::{NewKind, NewObject, Place};
 
-use crate::kernel::{Forget, Lifetimes, forget_all};
+use crate::kernel::{Begun, Lifetimes};
 use crate::nodes::Nodes;
 use crate::owners::Owners;
 use crate::shell::{self, Shell};
@@ -45,8 +44,8 @@ pub struct Far {
     nodes: Nodes,
     owners: Owners,
     lifetimes: OnceLock<Lifetimes>,
-    /// What the kernel is to forget, until a thread takes it on.
-    forgetting: Mutex<Option<Receiver<Forget>>>,
+    /// Hears of the kernel when that has begun.
+    begun: Sender<Begun>,
     files: Mutex<HashMap<u64, OpenFile>>,
     listings: Mutex<HashMap<u64, Arc<Listing>>>,
     next_handle: AtomicU64,
@@ -56,18 +55,13 @@ pub struct Far {
 
 impl Far {
     /// The directory `root` of the server that `shell` is a client of.
-    pub fn new(
-        shell: Arc<Shell>,
-        root: ObjectId,
-        owners: Owners,
-        forget: Receiver<Forget>,
-    ) -> Self {
+    pub fn new(shell: Arc<Shell>, root: ObjectId, owners: Owners, begun: Sender<Begun>) -> Self {
         Self {
             shell,
             nodes: Nodes::new(root),
             owners,
             lifetimes: OnceLock::new(),
-            forgetting: Mutex::new(Some(forget)),
+            begun,
             files: Mutex::default(),
             listings: Mutex::default(),
             next_handle: AtomicU64::new(1),
@@ -134,22 +128,9 @@ impl Far {
 impl FileSystem for Far {
     fn init(&self, negotiated: &Negotiated, kernel: Notifier) {
         let has_epochs = negotiated.has_epochs();
-        let mut forgetting = self
-            .forgetting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let Some(forgetting) = forgetting.take() else {
-            return;
-        };
-        let (shell, nodes) = (Arc::clone(&self.shell), self.nodes);
-        let started = thread::Builder::new()
-            .name("forget".to_owned())
-            .spawn(move || forget_all(&forgetting, &kernel, has_epochs, (&shell, nodes)));
-        let lifetimes = match started {
-            Ok(_) => Lifetimes::new(has_epochs),
-            Err(_) => unreachable!("the kernel has just let this process start its other threads"),
-        };
-        let _ = self.lifetimes.set(lifetimes);
+        let _ = self.lifetimes.set(Lifetimes::new(has_epochs));
+        // The receiver lives as long as the mount.
+        let _ = self.begun.send((kernel, has_epochs));
     }
 
     fn serves(&self, request: u64, caller: Caller) {

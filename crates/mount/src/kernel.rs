@@ -2,8 +2,8 @@
 //!
 //! Names and attributes are forgotten without any lock of the kernel, so that a recall never waits for a call that
 //! waits for the server itself: attributes one by one, names all at once (`FUSE_NOTIFY_INC_EPOCH`). Before Linux 6.16 the kernel
-//! remembers no names. Whoever reads a file has its attributes asked for first, and another time or size has the kernel
-//! drop what it has of the data. Pages that are mapped are asked for by nobody, so they are dropped here; that waits for reads
+//! remembers no names. Before it reads from a file, the kernel asks for the file's attributes; when time or size are others, it
+//! drops what it has of the data. Pages that are mapped are asked for by nobody, so they are dropped here; that waits for reads
 //! under way, and nothing waits for that.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -49,13 +49,18 @@ impl Lifetimes {
     }
 }
 
-/// Has the kernel forget what comes, until the senders are gone.
+/// The kernel that serves a mount, and whether all names can be made to expire at once.
+pub type Begun = (Notifier, bool);
+
+/// Has the kernel forget what comes, once it has begun and until the senders are gone.
 pub fn forget_all(
+    begun: &Receiver<Begun>,
     wanted: &Receiver<Forget>,
-    kernel: &Notifier,
-    has_epochs: bool,
     (shell, nodes): (&Shell, Nodes),
 ) {
+    let Ok((kernel, has_epochs)) = begun.recv() else {
+        return;
+    };
     let (drops, dropped) = channel();
     let dropper = kernel.clone();
     let dropping = move || drop_data(&dropped, &dropper, nodes);
@@ -69,11 +74,11 @@ pub fn forget_all(
             match forget {
                 Forget::Object(number, object) => {
                     numbers.push(number);
-                    forget_one(object, kernel, nodes, &drops);
+                    forget_one(object, &kernel, nodes, &drops);
                 }
                 Forget::All(objects) => {
                     for object in objects {
-                        forget_one(object, kernel, nodes, &drops);
+                        forget_one(object, &kernel, nodes, &drops);
                     }
                 }
             }

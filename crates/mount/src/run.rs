@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
@@ -17,6 +17,8 @@ use surmise_sys::signals::{self, SignalFd};
 use crate::connection::{NoConnection, Told, Transport, keep_connected};
 use crate::device::{self, MountError};
 use crate::filesystem::Far;
+use crate::kernel::forget_all;
+use crate::nodes::Nodes;
 use crate::owners::Owners;
 use crate::shell::{Shell, Unwelcome};
 use crate::status::{self, Telling};
@@ -51,13 +53,13 @@ pub struct Wanted {
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// There is no connection.
-    #[error("{0:?}")]
+    #[error("no connection: {0:?}")]
     NoConnection(NoConnection),
     /// The server speaks another version.
     #[error("the server speaks version {0} of the protocol, this program version {PROTOCOL}")]
     Protocol(u32),
     /// The server does not take this client.
-    #[error("the server has refused: {0:?}")]
+    #[error("the server takes no client: {0}")]
     Refused(Reason),
     /// Changes were lost; a line each.
     #[error("changes were lost")]
@@ -68,13 +70,21 @@ pub enum RunError {
     /// The kernel's side broke.
     #[error(transparent)]
     Serve(#[from] ServeError),
+    /// The mount could not tell of itself.
+    #[error("make a socket in {}: {source}", directory.display())]
+    Telling {
+        /// Where.
+        directory: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
     /// Something else.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// Mounts, says so by `ready`, serves until the mount has ended, and then waits until all that was changed is durable at the
-/// server. `tell` is told of the connection.
+/// Mounts, says so by `ready`, serves until the mount has ended, and then waits until all that was changed is in the directory at
+/// the server. `tell` is told of the connection.
 ///
 /// # Errors
 /// [`RunError`].
@@ -90,26 +100,30 @@ pub fn run(
     let store = Store::new(wanted.cache, wanted.cache_bytes, large_bytes);
     let shell = Arc::new(Shell::new(new_key()?, store, forgets, wanted.soft));
     let (timer, line) = (Arc::clone(&shell), Arc::clone(&shell));
-    thread::Builder::new()
-        .name("time".to_owned())
-        .spawn(move || timer.keep_time())?;
+    begin("time", move || timer.keep_time())?;
     let transport = wanted.transport;
-    let connection = thread::Builder::new()
-        .name("connection".to_owned())
-        .spawn(move || keep_connected(&line, &transport, &tell))?;
+    let connection = begin("connection", move || {
+        keep_connected(&line, &transport, &tell)
+    })?;
     let (root, user) = shell.welcomed().map_err(RunError::from)?;
-    let device = device::mount(&wanted.source, &wanted.mount_point, wanted.allow_other)?;
-    let own = (
-        rustix::process::getuid().as_raw(),
-        rustix::process::getgid().as_raw(),
-    );
-    let owners = Owners::new(user, own.0, own.1);
-    let far = Arc::new(Far::new(Arc::clone(&shell), root, owners, forget));
+    let device = device::mount(&wanted.source, &wanted.mount_point, wanted.allow_other);
+    if device.is_err() && shell.status().is_connected {
+        // Otherwise the server would know a client that never comes again.
+        shell.leave();
+    }
+    let device = device?;
+    let mounted = Mounted(wanted.mount_point.clone());
+    let (own, group) = (rustix::process::getuid(), rustix::process::getgid());
+    let owners = Owners::new(user, own.as_raw(), group.as_raw());
+    let (begun, beginning) = channel();
+    let far = Arc::new(Far::new(Arc::clone(&shell), root, owners, begun));
+    let (told, nodes) = (Arc::clone(&shell), Nodes::new(root));
+    begin("forget", move || {
+        forget_all(&beginning, &forget, (&told, nodes))
+    })?;
     let asking = Arc::clone(&far);
     // Walks through directories ask for it first. Without the thread they wait for the answer.
-    let _ = thread::Builder::new()
-        .name("space".to_owned())
-        .spawn(move || asking.learn_space());
+    let _ = begin("space", move || asking.learn_space());
     let session = Session::new(
         device,
         Config {
@@ -118,13 +132,14 @@ pub fn run(
             ..Config::default()
         },
     );
-    let mounted = Mounted(wanted.mount_point.clone());
+    let directory = status::directory();
     let telling = Telling::begin(
-        &status::directory(),
+        &directory,
         wanted.source,
         wanted.mount_point,
         Arc::clone(&shell),
-    )?;
+    )
+    .map_err(|source| RunError::Telling { directory, source })?;
     unmount_on_signals(&mounted)?;
     // The kernel's first request is served when the mount is used; that it is mounted is enough.
     ready()?;
@@ -140,6 +155,14 @@ pub fn run(
         true => Ok(()),
         false => Err(RunError::Lost(lost)),
     }
+}
+
+/// Starts a thread of this name.
+fn begin<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    thread::Builder::new().name(name.to_owned()).spawn(work)
 }
 
 /// A mount that goes when this does.
@@ -166,17 +189,15 @@ const STOPS: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
 fn unmount_on_signals(mounted: &Mounted) -> io::Result<()> {
     let signals = SignalFd::new(&STOPS)?;
     let place = mounted.0.clone();
-    thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(move || {
-            loop {
-                let mut events = [PollFd::new(&signals, PollFlags::IN)];
-                let polled = rustix::event::poll(&mut events, None);
-                if polled.is_ok() && matches!(signals.next(), Ok(Some(_))) {
-                    let _ = device::detach(&place);
-                }
+    begin("signals", move || {
+        loop {
+            let mut events = [PollFd::new(&signals, PollFlags::IN)];
+            let polled = rustix::event::poll(&mut events, None);
+            if polled.is_ok() && matches!(signals.next(), Ok(Some(_))) {
+                let _ = device::detach(&place);
             }
-        })?;
+        }
+    })?;
     Ok(())
 }
 

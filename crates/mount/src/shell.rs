@@ -131,11 +131,12 @@ impl Shell {
             if let Some(root) = state.client.root() {
                 return Ok((root, state.client.user().cloned()));
             }
-            if let Some(reason) = state.parted.filter(|reason| is_final(*reason)) {
-                return Err(Unwelcome::Refused(reason));
-            }
-            if let Some(why) = state.gave_up.clone() {
-                return Err(Unwelcome::NoConnection(why));
+            if state.is_over() {
+                let gave_up = state.gave_up.clone().map(Unwelcome::NoConnection);
+                let parted = state.parted.map(Unwelcome::Refused);
+                if let Some(why) = parted.or(gave_up) {
+                    return Err(why);
+                }
             }
             state = wait(&self.turned, state);
         }
@@ -201,8 +202,9 @@ impl Shell {
             if let Some(answer) = waiting.wait() {
                 return answer;
             }
+            let callers_end = waiting.callers_end();
             let mut state = self.lock();
-            let errno = if waiting.callers_end() {
+            let errno = if callers_end {
                 Errno::INTR
             } else if self.gives_up(&state) {
                 Errno::IO

@@ -1,55 +1,63 @@
-//! Whether a thread that waits in a call is about to end (proc_pid_status(5)).
+//! Whether a thread that waits in a call is about to end.
 
-use std::fs;
+use rustix::process::{Pid, Signal};
+use surmise_linux::proc::Status;
 
-/// Signals whose default is not to end the process, by their numbers on x86-64: CHLD, CONT, STOP, TSTP, TTIN, TTOU, URG and
-/// WINCH.
-const HARMLESS: &[u32] = &[17, 18, 19, 20, 21, 22, 23, 28];
+/// Signals whose default is not to end the process (signal(7)).
+const HARMLESS: [Signal; 8] = [
+    Signal::CHILD,
+    Signal::CONT,
+    Signal::STOP,
+    Signal::TSTP,
+    Signal::TTIN,
+    Signal::TTOU,
+    Signal::URG,
+    Signal::WINCH,
+];
+
+/// How many signals there are.
+const SIGNALS: u32 = 64;
 
 /// Whether a signal waits for this thread that ends its process. So no call fails for a signal that the program handles.
 pub fn will_end(thread: u32) -> bool {
-    if thread == 0 {
-        return false;
-    }
-    match fs::read_to_string(format!("/proc/{thread}/status")) {
-        Ok(status) => ends(&status),
-        Err(_) => false,
-    }
+    let thread = i32::try_from(thread).ok().and_then(Pid::from_raw);
+    let status = thread.and_then(|thread| Status::of(thread).ok());
+    status.is_some_and(|status| {
+        let survives = |signal| {
+            status.blocks_number(signal)
+                || status.ignores_number(signal)
+                || status.catches_number(signal)
+        };
+        ends(|signal| status.has_waiting(signal), survives)
+    })
 }
 
-fn ends(status: &str) -> bool {
-    let set = |name: &str| {
-        let mut lines = status.lines();
-        let bits = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        bits.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok())
-            .unwrap_or(0)
+fn ends(waits: impl Fn(u32) -> bool, survives: impl Fn(u32) -> bool) -> bool {
+    let is_harmless = |number: u32| {
+        let mut harmless = HARMLESS.iter();
+        harmless.any(|signal| signal.as_raw().unsigned_abs() == number)
     };
-    let harmless = HARMLESS
-        .iter()
-        .fold(0, |set, number| set | 1 << (number - 1));
-    let pending = set("SigPnd") | set("ShdPnd");
-    let survived = set("SigBlk") | set("SigIgn") | set("SigCgt") | harmless;
-    pending & !survived != 0
+    (1..=SIGNALS).any(|signal| waits(signal) && !survives(signal) && !is_harmless(signal))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn status(pending: u64, caught: u64) -> String {
-        format!(
-            "Name:\tcat\nSigPnd:\t{:016x}\nShdPnd:\t{pending:016x}\nSigBlk:\t{:016x}\nSigIgn:\t{:016x}\nSigCgt:\t{caught:016x}\n",
-            0, 0, 0
-        )
+    #[test]
+    fn only_a_signal_that_ends_the_program_counts() {
+        let (interrupt, child, none) = (2, 17, 0);
+        let after =
+            |waiting, survived| ends(|signal| signal == waiting, |signal| signal == survived);
+        assert!(after(interrupt, none));
+        assert!(!after(interrupt, interrupt));
+        assert!(!after(child, none));
+        assert!(!after(none, none));
     }
 
     #[test]
-    fn only_a_signal_that_ends_the_program_counts() {
-        let (interrupt, child) = (1 << 1, 1 << 16);
-        assert!(ends(&status(interrupt, 0)));
-        assert!(!ends(&status(interrupt, interrupt)));
-        assert!(!ends(&status(child, 0)));
-        assert!(!ends(&status(0, 0)));
-        assert!(!ends(""));
+    fn a_thread_that_runs_does_not_end() {
+        assert!(!will_end(std::process::id()));
+        assert!(!will_end(0));
     }
 }

@@ -141,7 +141,7 @@ impl Telling {
 
     /// Tells those who wait that all is over.
     pub fn end(self, lost: Vec<String>) {
-        // Whoever asks from here on finds no mount.
+        // From here on an asker finds no mount.
         let _ = fs::remove_file(&self.path);
         let ended = Ended { lost };
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);

@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::fmt::{self, Display, Formatter};
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -266,6 +268,18 @@ pub enum Reason {
     Stopped,
     /// The client has said [`ToServer::Bye`], and all its changes are in the directory.
     Left,
+}
+
+impl Display for Reason {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Protocol(version) => write!(f, "it speaks version {version} of the protocol"),
+            Self::Breach => write!(f, "it did not understand what it was sent"),
+            Self::Expired => write!(f, "it has given this client up"),
+            Self::Stopped => write!(f, "it cannot serve the directory any longer"),
+            Self::Left => write!(f, "this client has left"),
+        }
+    }
 }
 
 /// A lease, and the state of its object.

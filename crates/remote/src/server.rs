@@ -149,11 +149,6 @@ impl Server {
         !self.clients.clients.is_empty()
     }
 
-    /// Whether any client has a connection.
-    pub fn has_connections(&self) -> bool {
-        !self.clients.links.is_empty()
-    }
-
     /// When time alone makes a difference next.
     pub fn wakes_at(&self) -> Option<Moment> {
         let owing = self

@@ -233,11 +233,14 @@ impl Directory {
         if inode == NAMELESS {
             return Ok(self.nameless.clone());
         }
-        if let Some(open) = self.directories.get(&inode) {
-            return Ok(open.clone());
-        }
         if depth > DEPTH_MAX {
             return Err(Errno::STALE);
+        }
+        if let Some(open) = self.directories.get(&inode).cloned() {
+            if self.is_in_place(inode, &open, depth)? {
+                return Ok(open);
+            }
+            self.directories.pop(&inode);
         }
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let open = Arc::new(self.open_at_place(inode, flags, depth)?);
@@ -250,11 +253,23 @@ impl Directory {
         if inode == self.root_inode {
             return Ok(self.root.clone());
         }
-        if let Some(open) = self.directories.get(&inode) {
-            return Ok(open.clone());
+        if self.directories.contains(&inode) {
+            return self.open_directory(inode);
         }
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(Arc::new(self.open_at_place(inode, flags, 0)?))
+    }
+
+    /// Whether an open directory is still where it was found. Others may have moved it out of the export, and so one that is
+    /// above it.
+    fn is_in_place(&mut self, inode: u64, open: &OwnedFd, depth: usize) -> Result<bool, Errno> {
+        let Some(place) = self.places.get(inode) else {
+            return Ok(false);
+        };
+        let parent = place.parent;
+        self.open_directory_at(parent, depth + 1)?;
+        // Of one that may not be searched its place is looked up anew.
+        Ok(stat(open.as_fd(), "..").is_ok_and(|found| found.stx_ino == parent))
     }
 
     /// Opens an inode at one of its places; at worst all of the export is looked through once.

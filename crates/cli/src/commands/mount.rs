@@ -20,8 +20,8 @@ use crate::synchrony;
 
 /// Mount a directory of another machine, at nearly local speed
 ///
-/// Programs see at every moment what one copy of the directory would show them, whoever else has it mounted. Yet they
-/// seldom wait for the network: what nobody else uses is read and changed here, and goes to the server in groups.
+/// Programs see at every moment what one copy of the directory would show them, also while other machines have it mounted. Yet
+/// they seldom wait for the network: what nobody else uses is read and changed here, and goes to the server in groups.
 /// fsync returns when the changes are on the server's disk; what is not synced can be lost with this machine, as on a
 /// disk of its own.
 ///
@@ -84,9 +84,8 @@ impl Arguments {
         if !self.foreground && !self.background {
             return start_in_background();
         }
-        let source = self.source.to_string();
-        let mut words = self.ssh.split_whitespace().map(OsString::from);
-        let ssh: Vec<_> = words.by_ref().collect();
+        let words = self.ssh.split_whitespace();
+        let ssh: Vec<_> = words.map(OsString::from).collect();
         if ssh.is_empty() {
             return Err(Failure::usage("--ssh names no program"));
         }
@@ -94,7 +93,7 @@ impl Arguments {
             transport: Transport {
                 command: self.source.transport(&ssh, &self.server_command),
             },
-            source: source.clone(),
+            source: self.source.to_string(),
             mount_point,
             allow_other: self.allow_other,
             soft: self.soft,
@@ -109,11 +108,11 @@ impl Arguments {
         let host = self.source.host.clone();
         let tell = move |told| {
             let text = match told {
-                Told::Broken => "the connection to {} is gone; trying again",
-                Told::Again => "connected to {} again",
+                Told::Broken => format!("the connection to {host} is gone; trying again"),
+                Told::Again => format!("connected to {host} again"),
             };
             // Standard error may be gone; the mount goes on.
-            let _ = writeln!(io::stderr(), "surmise: {}", text.replace("{}", &host));
+            let _ = writeln!(io::stderr(), "surmise: {text}");
         };
         run(wanted, ready, tell).map_err(|error| self.failure(&error))?;
         Ok(ExitCode::SUCCESS)
@@ -148,6 +147,9 @@ impl Arguments {
                 "surmise on {host} speaks version {version} of the protocol, and this one another"
             ))
             .hint(format_args!("copy this one there: {}", copying(host))),
+            RunError::Telling { .. } => {
+                Failure::new(error).hint("XDG_RUNTIME_DIR names another directory for it")
+            }
             RunError::Lost(lost) => {
                 Failure::new(format_args!("changes were lost on {}", self.source)).details(lost)
             }
@@ -239,7 +241,7 @@ fn go_to_background() -> io::Result<()> {
     Ok(())
 }
 
-/// Where the connection's messages go of a mount that is in the background.
+/// Where a mount in the background says what becomes of its connection.
 fn log() -> io::Result<File> {
     let path = status::log_path(&status::directory());
     File::options().create(true).append(true).open(path)

@@ -32,7 +32,10 @@ impl Arguments {
         let place = self.directory.display();
         let mount_point = absolute(&self.directory)?;
         let failed = |error: io::Error| Failure::new(format_args!("read the mounts: {error}"));
-        if device::source_of(&mount_point).map_err(failed)?.is_none() {
+        if device::source_of(&mount_point)
+            .map_err(Failure::new)?
+            .is_none()
+        {
             return Err(Failure::new(format_args!("{place} is no mount of surmise"))
                 .hint("`surmise mounts` lists them"));
         }
@@ -113,8 +116,11 @@ fn wait_for(
             continue;
         };
         if now.is_connected && now.undecided_groups == 0 && !now.is_ending {
-            let text = "it is still mounted in another mount namespace; all changes are on the server's disk";
-            writeln!(io::stderr(), "surmise: {text}")?;
+            writeln!(
+                io::stderr(),
+                "surmise: {} is still mounted in another mount namespace; all changes are on the server's disk",
+                process.source
+            )?;
             return Ok(ExitCode::SUCCESS);
         }
         if looks == 1 {

@@ -13,6 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use surmise_testkit::{Outcome, is_installed, skip};
 
 use crate::setting::Setting;
@@ -82,6 +83,7 @@ impl<'s> Far<'s> {
         Mount {
             far: self,
             name: name.to_owned(),
+            process: self.process_of(name),
             is_mounted: true,
         }
     }
@@ -99,6 +101,17 @@ impl<'s> Far<'s> {
             thread::sleep(Duration::from_millis(10));
         }
         Server(server)
+    }
+
+    /// The process that serves the mount of this name.
+    fn process_of(&self, name: &str) -> i32 {
+        let all = self.succeed(&["mounts", "--json"]);
+        let all: serde_json::Value = serde_json::from_str(&all.stdout).expect("JSON");
+        let place = self.path(name).display().to_string();
+        let mut all = all.as_array().expect("an array").iter();
+        let own = all.find(|one| one["mount_point"] == place).expect("listed");
+        let number = own["process"].as_i64().expect("a number");
+        i32::try_from(number).expect("a number")
     }
 
     /// The process by which the last mount is connected.
@@ -126,6 +139,16 @@ impl<'s> Far<'s> {
         let outcome = self.setting.surmise(arguments).in_place().outcome();
         outcome.assert_success();
         outcome
+    }
+}
+
+impl Drop for Far<'_> {
+    fn drop(&mut self) {
+        // It would wait a minute for other clients.
+        let server = self.server().and_then(Pid::from_raw);
+        if let Some(server) = server {
+            let _ = kill_process(server, Signal::TERM);
+        }
     }
 }
 
@@ -163,23 +186,14 @@ fn process_with(words: &[&std::ffi::OsStr]) -> Option<i32> {
 struct Mount<'f> {
     far: &'f Far<'f>,
     name: String,
+    /// That serves it.
+    process: i32,
     is_mounted: bool,
 }
 
 impl Mount<'_> {
     fn path(&self) -> PathBuf {
         self.far.path(&self.name)
-    }
-
-    /// The process that serves the mount.
-    fn process(&self) -> i32 {
-        let all = self.far.succeed(&["mounts", "--json"]);
-        let all: serde_json::Value = serde_json::from_str(&all.stdout).expect("JSON");
-        let place = self.path().display().to_string();
-        let mut all = all.as_array().expect("an array").iter();
-        let own = all.find(|one| one["mount_point"] == place).expect("listed");
-        let number = own["process"].as_i64().expect("a number");
-        i32::try_from(number).expect("a number")
     }
 
     #[track_caller]
@@ -198,6 +212,9 @@ impl Drop for Mount<'_> {
                 false => &["fusermount3", "-uz", &self.name],
             };
             let _ = self.far.setting.plain(lazily).in_place().outcome();
+            // It would wait for a server that may never come again.
+            let process = Pid::from_raw(self.process);
+            let _ = process.map(|process| kill_process(process, Signal::KILL));
         }
     }
 }

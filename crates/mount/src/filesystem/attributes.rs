@@ -11,6 +11,7 @@ use surmise_lower::FileKind;
 use surmise_remote::client::{Intent, Request, Response};
 use surmise_remote::object::{self, NAME_BYTES_MAX, ObjectId};
 use surmise_remote::operation::{self, NewKind};
+use surmise_remote::tree::without_set_ids;
 
 use super::{Far, permissions_of};
 use crate::clock;
@@ -23,10 +24,6 @@ const SECTOR_BYTES: u64 = 512;
 
 /// For how long what the server has said of its space is told again.
 const SPACE_HOLDS: Duration = Duration::from_secs(5);
-
-const SET_USER_ID: u16 = 0o4000;
-const SET_GROUP_ID: u16 = 0o2000;
-const GROUP_EXECUTES: u16 = 0o010;
 
 impl Far {
     pub(super) fn attributes(&self, object: ObjectId, of: &object::Attributes) -> Attributes {
@@ -107,10 +104,7 @@ impl Far {
         if known.kind != FileKind::Regular {
             return Ok(set);
         }
-        let mut left = known.permissions & !SET_USER_ID;
-        if left & GROUP_EXECUTES != 0 {
-            left &= !SET_GROUP_ID;
-        }
+        let left = without_set_ids(known.permissions);
         let permissions = (left != known.permissions).then_some(left);
         Ok(operation::SetAttributes { permissions, ..set })
     }

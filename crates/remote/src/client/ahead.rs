@@ -94,7 +94,7 @@ impl Client {
         length: u32,
         effects: &mut Vec<Effect>,
     ) {
-        if self.is_fetching(object, offset) {
+        if self.is_fetching(object, offset) || !self.connection.is_up() {
             return;
         }
         let size = self.size(object);

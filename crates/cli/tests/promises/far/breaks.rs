@@ -58,7 +58,7 @@ fn s56_what_is_synced_outlives_both_sides() {
         let mount = far.mount("there");
         fs::create_dir(mount.path().join("d")).expect("make");
         write_synced(&mount.path().join("d/synced"), "kept");
-        kill(mount.process());
+        kill(mount.process);
         // By SIGKILL.
         drop(server);
         drop(mount);
@@ -83,7 +83,7 @@ fn s57_what_a_killed_client_leaves_is_all_that_it_did_up_to_some_moment() {
             let directory = mount.path().join(format!("d{round}"));
             fs::create_dir(&directory).expect("make");
             write_synced(&directory.join("synced"), "");
-            let process = mount.process();
+            let process = mount.process;
             let writer = thread::spawn(move || {
                 for number in 0_u32.. {
                     let file = directory.join(number.to_string());
@@ -96,7 +96,7 @@ fn s57_what_a_killed_client_leaves_is_all_that_it_did_up_to_some_moment() {
             kill(process);
             writer.join().expect("it ends with an error");
             drop(mount);
-            // Whoever comes next waits until the one that was killed is given up.
+            // The next client waits until the one that was killed is given up.
             let again = far.mount("again");
             let left = again.path().join(format!("d{round}"));
             let count = fs::read_dir(&left).expect("list").count() - 1;

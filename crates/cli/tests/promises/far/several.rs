@@ -90,10 +90,33 @@ fn s58_nothing_leads_outside_the_directory() {
         scratch.symlink(scratch.path("outside"), "export/d");
         let read = fs::read_to_string(mount.path().join("d/secret"));
         assert!(!read.is_ok_and(|read| read == "secret"));
-        let written = fs::write(mount.path().join("d/secret"), "overwritten");
-        drop(written);
+        let _ = fs::write(mount.path().join("d/secret"), "overwritten");
         drop(mount);
         let outside = fs::read_to_string(scratch.path("outside/secret"));
         assert_eq!(outside.expect("read"), "secret");
+    });
+}
+
+#[test]
+fn s58_a_directory_that_is_moved_out_is_not_served_any_more() {
+    as_own_user(|setting| {
+        let Some(far) = Far::new(setting) else {
+            return;
+        };
+        let scratch = &setting.scratch;
+        scratch.file("export/above/d/file", "told");
+        let mount = far.mount("there");
+        let d = mount.path().join("above/d");
+        // The server has both directories open.
+        fs::write(d.join("before"), "").expect("write");
+        far.sh("sync there/above/d/before");
+        fs::rename(far.export().join("above"), scratch.path("moved")).expect("move");
+        // The client still has the lease. What it makes is promised, and must not be made there.
+        let _ = fs::write(d.join("after"), "");
+        let synced = setting.plain(&["timeout", "1", "sync", "there/above/d"]);
+        let _ = synced.in_place().outcome();
+        drop(mount);
+        assert!(scratch.path("moved/d/before").exists());
+        assert!(!scratch.path("moved/d/after").exists());
     });
 }
