@@ -234,12 +234,24 @@ impl Shell {
     /// the kernel is told of it.
     pub fn glance(&self, directory: ObjectId, name: &Name) -> Option<(ObjectId, Attributes, bool)> {
         let mut state = self.lock();
-        let (object, attributes) = state.client.glance(directory, name)?;
+        let (object, attributes) = state.client.glance(clock::now(), directory, name)?;
         let is_new = !state.references.contains_key(&object);
         if is_new {
             state.references.insert(object, 1);
         }
         Some((object, attributes, is_new))
+    }
+
+    /// As a call that looks a name up, but only if that leads to something and the answer is there.
+    pub fn look_up_known(
+        &self,
+        directory: ObjectId,
+        name: &Name,
+    ) -> Option<(ObjectId, Attributes)> {
+        let mut state = self.lock();
+        let found = state.client.glance(clock::now(), directory, name)?;
+        *state.references.entry(found.0).or_default() += 1;
+        Some(found)
     }
 
     /// The kernel has let go of references to an object.

@@ -223,9 +223,11 @@ struct Parked {
 
 #[derive(Debug)]
 struct Asked {
-    /// The call that needs the answer.
-    token: Token,
+    /// The call that needs the answer, if any does.
+    token: Option<Token>,
     objects: Vec<ObjectId>,
+    /// One of them of which it asks for the names.
+    listed: Option<ObjectId>,
 }
 
 #[derive(Debug)]
@@ -321,7 +323,13 @@ impl Client {
 
     /// What a name in a directory leads to, if the leases that the client has tell that. The kernel is then taken to know
     /// the object.
-    pub fn glance(&mut self, directory: ObjectId, name: &Name) -> Option<(ObjectId, Attributes)> {
+    pub fn glance(
+        &mut self,
+        now: Moment,
+        directory: ObjectId,
+        name: &Name,
+    ) -> Option<(ObjectId, Attributes)> {
+        self.now = self.now.max(now);
         let may_read = |object| self.leases.get(object) >= Some(&Mode::Read);
         if !self.may_rely() || !may_read(&directory) {
             return None;
@@ -431,7 +439,7 @@ impl Client {
                 None
             }
             Step::Fetch(object, offset, length) => {
-                self.fetch_ahead(object, offset, length, effects);
+                self.fetch_awaited(object, offset, length, effects);
                 None
             }
             Step::Space => {

@@ -72,6 +72,16 @@ pub enum ToServer {
         /// About how many more objects the client would take besides, of what is below these.
         ahead: u32,
     },
+    /// The client would take more objects that cost nobody anything: of what is below a directory, and then of what comes behind
+    /// it in the order of names. No program waits for them.
+    Explore {
+        /// The client's number of the question.
+        request: u64,
+        /// Where to begin.
+        directory: ObjectId,
+        /// How many objects at most that the client does not have.
+        most: u32,
+    },
     /// The client wants bytes of a file that it has a lease on.
     Fetch {
         /// The client's number of the question.
@@ -82,6 +92,8 @@ pub enum ToServer {
         offset: u64,
         /// How many, at most [`DATA_BYTES_MAX`].
         length: u32,
+        /// Who waits for them.
+        urgency: Urgency,
     },
     /// The client wants to know how much space there is.
     Space {
@@ -128,6 +140,15 @@ impl ToServer {
     }
 }
 
+/// Whether a program waits for an answer. What is awaited goes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Urgency {
+    /// Nobody waits yet.
+    Ahead,
+    /// A program waits.
+    Awaited,
+}
+
 /// A lease that a client needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Want {
@@ -162,6 +183,13 @@ pub enum ToClient {
     Granted {
         /// The number of the question.
         request: u64,
+    },
+    /// The answer to [`ToServer::Explore`], behind the leases.
+    Explored {
+        /// The number of the question.
+        request: u64,
+        /// Whether there is more to be had from where the client began.
+        has_more: bool,
     },
     /// One of the objects that the client wanted a lease on is no more, or cannot be read.
     Failed {

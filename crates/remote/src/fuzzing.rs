@@ -10,7 +10,8 @@ use surmise_lower::{FileKind, Timestamp};
 use crate::client::{self, Client, Intent, Request, Token};
 use crate::errno::Errno;
 use crate::frame::{
-    ClientKey, Decoder, Lease, PROTOCOL, Space, State, ToClient, ToServer, Want, Welcome, encode,
+    ClientKey, Decoder, Lease, PROTOCOL, Space, State, ToClient, ToServer, Urgency, Want, Welcome,
+    encode,
 };
 use crate::lease::Mode;
 use crate::object::{Attributes, Name, Names, Object, ObjectId, Prefix, Versions};
@@ -85,7 +86,8 @@ pub fn to_server(bytes: &[u8]) -> bool {
             server.event(Moment(number), event, &mut effects);
             for effect in effects {
                 match effect {
-                    server::Effect::Load(object) => {
+                    server::Effect::Hurry(_) => {}
+                    server::Effect::Load(object, _) => {
                         let loaded = disk.get(object).cloned().ok_or(Errno::STALE);
                         let loaded = loaded.map(|found| Loaded {
                             object: found,
@@ -274,6 +276,12 @@ pub fn to_server_seeds() -> Vec<Vec<u8>> {
             object: file,
             offset: 0,
             length: 4,
+            urgency: Urgency::Ahead,
+        },
+        ToServer::Explore {
+            request: 4,
+            directory: root(),
+            most: 10,
         },
         ToServer::Space { request: 3 },
         ToServer::Forget(vec![made]),
@@ -322,6 +330,13 @@ fn changes(made: ObjectId) -> [Operation; 3] {
     [create, write, remove]
 }
 
+fn explored() -> ToClient {
+    ToClient::Explored {
+        request: 4,
+        has_more: true,
+    }
+}
+
 /// A conversation of a server with the client of [`to_client`].
 pub fn to_client_seeds() -> Vec<Vec<u8>> {
     let file = ObjectId::found(3).expect("a small number");
@@ -360,6 +375,7 @@ pub fn to_client_seeds() -> Vec<Vec<u8>> {
             lease(below, FileKind::Directory),
         ]),
         ToClient::Granted { request: 2 },
+        explored(),
         ToClient::Data {
             request: 5,
             data: b"data".to_vec(),

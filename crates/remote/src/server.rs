@@ -7,6 +7,7 @@
 //! no crash of the server takes back from another.
 
 mod asks;
+mod besides;
 mod clients;
 mod comings;
 mod events;
@@ -18,7 +19,7 @@ mod tests;
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::errno::Errno;
-use crate::frame::{DATA_BYTES_MAX, PROTOCOL, Reason, ToClient, ToServer};
+use crate::frame::{DATA_BYTES_MAX, PROTOCOL, Reason, ToClient, ToServer, Urgency};
 use crate::lease::{ClientId, Leases, Mode, Move};
 use crate::object::ObjectId;
 use crate::tree::Tree;
@@ -63,6 +64,7 @@ enum Later {
         object: ObjectId,
         offset: u64,
         length: u32,
+        urgency: Urgency,
     },
 }
 
@@ -201,11 +203,17 @@ impl Server {
                 wants,
                 ahead,
             } => self.ask(client, request, wants, ahead, effects),
+            ToServer::Explore {
+                request,
+                directory,
+                most,
+            } => self.explore(client, request, directory, most, effects),
             ToServer::Fetch {
                 request,
                 object,
                 offset,
                 length,
+                urgency,
             } => {
                 let later = Later::Fetch {
                     client,
@@ -213,6 +221,7 @@ impl Server {
                     object,
                     offset,
                     length: length.min(DATA_BYTES_MAX as u32),
+                    urgency,
                 };
                 // What another client wrote before its lease came here is made by then.
                 let upto = self.clients.last_record(client);
@@ -290,6 +299,7 @@ impl Server {
                     object,
                     offset,
                     length,
+                    urgency,
                 } => {
                     if self.leases.mode(client, object) >= Some(Mode::Read) {
                         effects.push(Effect::Read {
@@ -298,6 +308,7 @@ impl Server {
                             object,
                             offset,
                             length,
+                            urgency,
                         });
                     } else {
                         self.send(client, failed(request, object, Errno::STALE), effects);

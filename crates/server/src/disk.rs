@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::time::Duration;
 
 use surmise_remote::errno::Errno;
+use surmise_remote::frame::Urgency;
 use surmise_remote::lease::ClientId;
 use surmise_remote::object::ObjectId;
 use surmise_remote::server::{Event, Record};
@@ -21,6 +22,9 @@ use crate::patience::{Ending, Pauses};
 /// How many questions are answered between two records, and up to how many bytes read.
 const ANSWERS_MAX: usize = 64;
 const ANSWERS_BYTES_MAX: usize = 1 << 20;
+
+/// How many of these no program waits for.
+const AHEAD_AT_ONCE: usize = 16;
 
 /// How many bytes of the file system are left to its other users, and of a small one which part.
 const RESERVE: u64 = 64 << 20;
@@ -40,13 +44,16 @@ pub(crate) enum Order {
     /// Remove all that has no name.
     EmptyNameless,
     Drop(ObjectId),
-    Load(ObjectId),
+    Load(ObjectId, Urgency),
+    /// What was to be loaded ahead is awaited by now.
+    Hurry(ObjectId),
     Read {
         client: ClientId,
         request: u64,
         object: ObjectId,
         offset: u64,
         length: u32,
+        urgency: Urgency,
     },
     Space {
         client: ClientId,
@@ -77,6 +84,8 @@ pub(crate) struct Disk {
     inputs: Sender<Input>,
     work: VecDeque<Work>,
     questions: VecDeque<Order>,
+    /// Questions whose answers no program waits for.
+    ahead: VecDeque<Order>,
     /// The next work has failed in a way that passes.
     waits: Option<Pauses>,
     ending: Ending,
@@ -97,6 +106,7 @@ impl Disk {
             inputs,
             work: VecDeque::new(),
             questions: VecDeque::new(),
+            ahead: VecDeque::new(),
             waits: None,
             ending,
             is_scarce: false,
@@ -160,12 +170,12 @@ impl Disk {
 
     /// Takes all orders that have come, and waits for one if there is nothing to do; whether to go on.
     fn take_orders(&mut self) -> bool {
-        if self.work.is_empty() && self.questions.is_empty() {
+        if self.work.is_empty() && !self.has_questions() {
             match self.next_order() {
                 Some(order) => self.sort(order),
                 None => return false,
             }
-        } else if let Some(pauses) = self.waits.as_ref().filter(|_| self.questions.is_empty()) {
+        } else if let Some(pauses) = self.waits.as_ref().filter(|_| !self.has_questions()) {
             match self.orders.recv_timeout(pauses.left()) {
                 Ok(order) => self.sort(order),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -177,7 +187,7 @@ impl Disk {
                 Ok(order) => self.sort(order),
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => {
-                    return !(self.work.is_empty() && self.questions.is_empty());
+                    return !self.work.is_empty() || self.has_questions();
                 }
             }
         }
@@ -240,9 +250,12 @@ impl Disk {
             Order::Sync(reply) => self.work.push_back(Work::Sync(reply)),
             Order::EmptyNameless => self.work.push_back(Work::EmptyNameless),
             Order::Drop(object) => self.work.push_back(Work::Drop(object)),
-            question @ (Order::Load(_) | Order::Read { .. } | Order::Space { .. }) => {
-                self.questions.push_back(question);
-            }
+            Order::Load(_, urgency) | Order::Read { urgency, .. } => match urgency {
+                Urgency::Awaited => self.questions.push_back(order),
+                Urgency::Ahead => self.ahead.push_back(order),
+            },
+            Order::Space { .. } => self.questions.push_back(order),
+            Order::Hurry(object) => self.hurry(object),
         }
     }
 
@@ -278,7 +291,7 @@ impl Disk {
         let mut bytes = 0;
         while answers.len() < ANSWERS_MAX
             && bytes < ANSWERS_BYTES_MAX
-            && let Some(question) = self.questions.pop_front()
+            && let Some(question) = self.next_question(answers.len())
         {
             let mut answer = self.answer(&question);
             if lacks_files(&answer) {
@@ -293,6 +306,25 @@ impl Disk {
         answers
     }
 
+    fn has_questions(&self) -> bool {
+        !(self.questions.is_empty() && self.ahead.is_empty())
+    }
+
+    fn hurry(&mut self, object: ObjectId) {
+        let is_it = |order: &Order| matches!(order, Order::Load(one, _) if *one == object);
+        // It may have been answered.
+        let at = self.ahead.iter().position(is_it);
+        let order = at.and_then(|at| self.ahead.remove(at));
+        self.questions.extend(order);
+    }
+
+    /// What is awaited comes first. Of the rest only a few are answered at a time: something to be awaited may come.
+    fn next_question(&mut self, answered: usize) -> Option<Order> {
+        let awaited = self.questions.pop_front();
+        let has_time = answered < AHEAD_AT_ONCE;
+        awaited.or_else(|| self.ahead.pop_front_if(|_| has_time))
+    }
+
     fn answer(&mut self, question: &Order) -> Event {
         let errno = |errno: rustix::io::Errno| Errno(errno.raw_os_error());
         match *question {
@@ -302,6 +334,7 @@ impl Disk {
                 object,
                 offset,
                 length,
+                ..
             } => Event::Read {
                 client,
                 request,
@@ -313,10 +346,14 @@ impl Disk {
                 request,
                 space: self.directory.space().map_err(errno),
             },
-            Order::Load(object) => {
+            Order::Load(object, _) => {
                 Event::Loaded(object, self.directory.load(object).map_err(errno))
             }
-            Order::Make(..) | Order::Sync(_) | Order::EmptyNameless | Order::Drop(_) => Event::Tick,
+            Order::Make(..)
+            | Order::Sync(_)
+            | Order::EmptyNameless
+            | Order::Drop(_)
+            | Order::Hurry(_) => Event::Tick,
         }
     }
 }

@@ -351,19 +351,22 @@ impl Shell {
                 self.backlog.more(bytes_of(&record));
                 self.record(Entry::Record(number, record));
             }
-            Effect::Load(object) => self.order(Order::Load(object)),
+            Effect::Load(object, urgency) => self.order(Order::Load(object, urgency)),
+            Effect::Hurry(object) => self.order(Order::Hurry(object)),
             Effect::Read {
                 client,
                 request,
                 object,
                 offset,
                 length,
+                urgency,
             } => self.order(Order::Read {
                 client,
                 request,
                 object,
                 offset,
                 length,
+                urgency,
             }),
             Effect::Space { client, request } => self.order(Order::Space { client, request }),
             Effect::Drop(object) => self.order(Order::Drop(object)),

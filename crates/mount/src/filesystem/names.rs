@@ -11,7 +11,12 @@ use super::{CALLER, Far, error, name_of};
 
 impl Far {
     pub(super) fn look_up(&self, parent: u64, name: &OsStr) -> io::Result<Lookup> {
-        let request = Request::Lookup(self.nodes.object(parent), name_of(name)?);
+        let (directory, name) = (self.nodes.object(parent), name_of(name)?);
+        // Most names are known: programs look up thousands one after the other.
+        if let Some((object, attributes)) = self.shell.look_up_known(directory, &name) {
+            return Ok(Lookup::Found(self.entry(object, &attributes)));
+        }
+        let request = Request::Lookup(directory, name);
         let answer = self.shell.call_for_entry(request, CALLER.get());
         match answer.map_err(error)? {
             Response::Entry(Some((object, attributes))) => {

@@ -30,9 +30,18 @@ impl Client {
             }
             ToClient::Granted { request } => {
                 // First, since a recall may follow at once.
-                if let Some(Asked { token, .. }) = self.asked.remove(&request) {
-                    self.go_on(token, effects);
+                if let Some(Asked { token, listed, .. }) = self.asked.remove(&request) {
+                    if let Some(listed) = listed {
+                        self.ahead.walks.begin(listed);
+                    }
+                    if let Some(token) = token {
+                        self.go_on(token, effects);
+                    }
                 }
+                self.go_on_all(effects);
+            }
+            ToClient::Explored { request, has_more } => {
+                self.ahead.explored(request, has_more, self.now);
                 self.go_on_all(effects);
             }
             ToClient::Failed {
@@ -112,6 +121,7 @@ impl Client {
     }
 
     fn take_data(&mut self, request: u64, data: Vec<u8>, effects: &mut Vec<Effect>) {
+        self.ahead.came(request, self.now);
         let Some(fetching) = self.fetching.remove(&request) else {
             // The lease went meanwhile. The calls that need the bytes fetch them again.
             return self.go_on_all(effects);
@@ -144,7 +154,9 @@ impl Client {
 
     /// An object cannot be had: the calls that need it fail.
     fn failed(&mut self, request: u64, object: ObjectId, errno: Errno, effects: &mut Vec<Effect>) {
-        if let Some(Asked { token, .. }) = self.asked.remove(&request)
+        if let Some(Asked {
+            token: Some(token), ..
+        }) = self.asked.remove(&request)
             && let Some(parked) = self.parked.get_mut(&token)
         {
             if parked.request.names(object) {
@@ -157,6 +169,7 @@ impl Client {
             }
         }
         self.take_space(request, Err(errno), effects);
+        self.ahead.came(request, self.now);
         if self.fetching.remove(&request).is_some() {
             self.fail_readers(object, errno, effects);
         }

@@ -19,10 +19,6 @@ const SILENCE_MS_MIN: u64 = 60_000;
 /// A group that has as much is sent at once.
 const GROUP_BYTES: usize = 256 << 10;
 
-/// How many objects a first question may bring besides; each later one may bring twice as many, up to the last.
-const AHEAD_FIRST: u32 = 1024;
-const AHEAD_MAX: u32 = 8192;
-
 /// Whether there is a connection, and until when the server surely keeps the client's leases.
 #[derive(Debug, Default)]
 pub(super) struct Connection {
@@ -37,8 +33,6 @@ pub(super) struct Connection {
     resends: bool,
     /// Whether the client relied on its leases when it last looked.
     relies: bool,
-
-    ahead: u32,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -88,12 +82,6 @@ impl Connection {
     /// The server had a message that left at this moment.
     fn heard(&mut self, sent: Moment) {
         self.heard = self.heard.max(Some(sent));
-    }
-
-    /// How many objects the next question may bring besides.
-    pub(super) fn ahead(&mut self) -> u32 {
-        self.ahead = (self.ahead * 2).clamp(AHEAD_FIRST, AHEAD_MAX);
-        self.ahead
     }
 }
 
@@ -198,6 +186,7 @@ impl Client {
             self.cut_group(effects);
         }
         self.forget_candidates(effects);
+        self.go_ahead(effects);
         if self.now >= self.pings_at() {
             self.connection.pinged = Some(self.now);
             effects.push(Effect::Send(ToServer::Ping {
@@ -286,6 +275,7 @@ impl Client {
         self.asked.clear();
         self.spaces.clear();
         self.fetching.clear();
+        self.ahead.cut();
         self.coming.clear();
     }
 

@@ -38,13 +38,11 @@ impl Client {
                 self.need_names(*parent, Mode::Read, &mut needs);
                 let led = self.leads(*parent, name, &needs);
                 if let Some(object) = led {
+                    self.ahead.found(*parent, object);
                     self.need(object, Mode::Read, &mut needs);
                 }
                 needs.met()?;
                 self.names_of(*parent)?;
-                if let Some(object) = led {
-                    self.ahead.found(*parent, object);
-                }
                 let known = |object| Some((object, self.tree.get(object)?.attributes));
                 Response::Entry(led.and_then(known))
             }
@@ -75,7 +73,7 @@ impl Client {
                 object,
                 offset,
                 length,
-            } => return self.read(*object, (*offset, *length), effects),
+            } => return self.read(*object, (*offset, *length)),
             Request::Space => return Ok(Step::Space),
             Request::Change(intent) => return self.change(intent, parked, effects),
             Request::Sync(losses) => {
@@ -92,12 +90,7 @@ impl Client {
         done(response)
     }
 
-    fn read(
-        &mut self,
-        object: ObjectId,
-        (offset, length): (u64, u32),
-        effects: &mut Vec<Effect>,
-    ) -> Result<Step, Stop> {
+    fn read(&mut self, object: ObjectId, (offset, length): (u64, u32)) -> Result<Step, Stop> {
         let attributes = self.known(object, Mode::Read)?.attributes;
         if attributes.kind != FileKind::Regular {
             return Err(Errno::INVAL.into());
@@ -113,9 +106,7 @@ impl Client {
             let most = u32::try_from(most).unwrap_or(u32::MAX);
             return Ok(Step::Fetch(object, missing, most));
         }
-        if self.ahead.read(object) {
-            self.fetch_small_behind(object, effects);
-        }
+        self.has_read(object, offset..end);
         let length = u32::try_from(end.saturating_sub(offset)).unwrap_or(u32::MAX);
         done(Response::Stored(length))
     }
@@ -423,7 +414,7 @@ impl Client {
         needs.wants.push(self.want(directory, mode, true));
     }
 
-    fn want(&self, object: ObjectId, mode: Mode, names: bool) -> Want {
+    pub(super) fn want(&self, object: ObjectId, mode: Mode, names: bool) -> Want {
         // What was told of a directory without its names would not be told again with them.
         let kept = self
             .tree

@@ -1,19 +1,17 @@
 //! What clients have asked for: the objects are loaded first, then the leases are got, then both are sent.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use super::besides::Besides;
 use super::{Effect, Loaded, Server, failed};
 use crate::errno::Errno;
-use crate::frame::{Lease, State, ToClient, Want};
+use crate::frame::{Lease, State, ToClient, Urgency, Want};
 use crate::lease::{Ask, ClientId, Mode};
 use crate::object::{Body, Object, ObjectId};
 use crate::tree::Tree;
 
 /// How many objects a client may want at once.
 const WANTS_MAX: usize = 1024;
-
-/// How many more it is given at most.
-const AHEAD_MAX: u32 = 10_000;
 
 /// About how many bytes of leases or names one message has; far below the limit of a message.
 const PART_BYTES: usize = 256 << 10;
@@ -23,13 +21,14 @@ const PART_BYTES: usize = 256 << 10;
 pub(super) struct Asks {
     open: BTreeMap<(ClientId, u64), Open>,
     /// What the shell was asked to load.
-    loading: HashSet<ObjectId>,
+    loading: HashMap<ObjectId, Urgency>,
 }
 
 #[derive(Debug)]
 struct Open {
     wants: Vec<Want>,
-    ahead: u32,
+    /// What it is given besides.
+    besides: Besides,
     /// What has to be loaded first.
     missing: BTreeSet<ObjectId>,
     /// Objects that would have been given besides and that cannot be loaded.
@@ -50,13 +49,30 @@ impl Server {
         wants.sort_by_key(|want| want.object);
         wants.dedup_by_key(|want| want.object);
         wants.truncate(WANTS_MAX);
-        let open = Open {
-            wants,
-            ahead: ahead.min(AHEAD_MAX),
-            missing: BTreeSet::new(),
-            unreadable: HashSet::new(),
-            is_queued: false,
-        };
+        let listed = wants.iter().filter(|want| want.names);
+        let besides = Besides::near(listed.map(|want| want.object).collect(), ahead);
+        let open = Open::new(wants, besides);
+        self.asks.open.insert((client, request), open);
+        self.prepare((client, request), effects);
+    }
+
+    /// A client would take more, and no program waits.
+    pub(super) fn explore(
+        &mut self,
+        client: ClientId,
+        request: u64,
+        directory: ObjectId,
+        most: u32,
+        effects: &mut Vec<Effect>,
+    ) {
+        let mut of_client = self.asks.open.range((client, 0)..=(client, u64::MAX));
+        let explores = of_client.any(|(_, open)| open.besides.is_all());
+        let has_lease = self.leases.mode(client, directory) >= Some(Mode::Read);
+        if explores || !has_lease {
+            let has_more = false;
+            return self.send(client, ToClient::Explored { request, has_more }, effects);
+        }
+        let open = Open::new(Vec::new(), Besides::all(directory, most));
         self.asks.open.insert((client, request), open);
         self.prepare((client, request), effects);
     }
@@ -91,8 +107,14 @@ impl Server {
         if open.is_queued {
             return;
         }
-        open.missing = missing(&self.tree, open);
+        let wanted = open.wants.iter().map(|want| want.object);
+        let besides = open.besides.find(&self.tree, &self.leases, key.0);
+        let unknown = wanted
+            .chain(besides)
+            .filter(|object| self.tree.get(*object).is_none() && !open.unreadable.contains(object));
+        open.missing = unknown.collect();
         let missing = open.missing.clone();
+        let urgency = open.urgency();
         if missing.is_empty() {
             let secret = |want: &&Want| want.names && is_secret(&self.tree, want.object);
             if let Some(secret) = open.wants.iter().find(secret) {
@@ -112,13 +134,17 @@ impl Server {
             self.carry_out(moves, effects);
         }
         for object in missing {
-            self.load(object, effects);
+            self.load(object, urgency, effects);
         }
     }
 
-    pub(super) fn load(&mut self, object: ObjectId, effects: &mut Vec<Effect>) {
-        if self.asks.loading.insert(object) {
-            effects.push(Effect::Load(object));
+    pub(super) fn load(&mut self, object: ObjectId, urgency: Urgency, effects: &mut Vec<Effect>) {
+        match self.asks.loading.insert(object, urgency) {
+            None => effects.push(Effect::Load(object, urgency)),
+            Some(before) if before < urgency => effects.push(Effect::Hurry(object)),
+            Some(before) => {
+                self.asks.loading.insert(object, before);
+            }
         }
     }
 
@@ -184,21 +210,41 @@ impl Server {
             let message = failed(request, gone.object, Errno::STALE);
             return self.send(client, message, effects);
         }
-        let mut leases = Vec::new();
-        let mut bytes = 0;
-        let besides = below(&self.tree, &open);
-        let besides = besides.into_iter().filter_map(|object| {
+        let besides = open.besides.find(&self.tree, &self.leases, client);
+        let has_more = besides.len() >= open.besides.most();
+        let offered = besides.into_iter().filter_map(|object| {
             let want = Want {
                 object,
                 mode: Mode::Read,
                 names: true,
                 kept: None,
             };
-            let has = self.leases.mode(client, object) >= Some(Mode::Read);
-            (!has && self.leases.offer(client, object, Mode::Read)).then_some(want)
+            self.tree.get(object)?;
+            (self.leases.offer(client, object, Mode::Read)).then_some(want)
         });
-        let besides: Vec<_> = besides.collect();
-        for want in open.wants.iter().chain(&besides) {
+        let offered: Vec<_> = offered.collect();
+        self.tell_leases(client, open.wants.iter().chain(&offered), effects);
+        let answer = match open.besides.is_all() {
+            true => ToClient::Explored { request, has_more },
+            false => ToClient::Granted { request },
+        };
+        self.send(client, answer, effects);
+        let wants = open.wants.iter().map(|want| want.object);
+        let nameless: Vec<_> = wants.filter(|id| self.nameless.contains(id)).collect();
+        if !nameless.is_empty() {
+            self.send(client, ToClient::Nameless(nameless), effects);
+        }
+    }
+
+    fn tell_leases<'w>(
+        &mut self,
+        client: ClientId,
+        wants: impl Iterator<Item = &'w Want>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let mut leases = Vec::new();
+        let mut bytes = 0;
+        for want in wants {
             // Where nobody else relies on it, the client may as well change it.
             self.leases.offer(client, want.object, Mode::Write);
             let Some(object) = self.tree.get(want.object) else {
@@ -218,7 +264,6 @@ impl Server {
             leases.push(Lease {
                 object: want.object,
                 mode: self.leases.mode(client, want.object).unwrap_or(want.mode),
-
                 names,
                 state,
             });
@@ -232,12 +277,6 @@ impl Server {
             }
         }
         self.send(client, ToClient::Leases(leases), effects);
-        self.send(client, ToClient::Granted { request }, effects);
-        let wants = open.wants.iter().map(|want| want.object);
-        let nameless: Vec<_> = wants.filter(|id| self.nameless.contains(id)).collect();
-        if !nameless.is_empty() {
-            self.send(client, ToClient::Nameless(nameless), effects);
-        }
     }
 
     fn send_names(
@@ -271,34 +310,23 @@ fn is_secret(tree: &Tree, object: ObjectId) -> bool {
     matches!(body, Some(Body::Names(None)))
 }
 
-/// What has to be loaded before a question can be answered.
-fn missing(tree: &Tree, open: &Open) -> BTreeSet<ObjectId> {
-    let wanted = open.wants.iter().map(|want| want.object);
-    wanted
-        .chain(below(tree, open))
-        .filter(|object| tree.get(*object).is_none() && !open.unreadable.contains(object))
-        .collect()
-}
-
-/// What is below the directories that a client wants the names of, the nearest first, as far as it is known and no
-/// more than the client would take.
-fn below(tree: &Tree, open: &Open) -> Vec<ObjectId> {
-    let names = open.wants.iter().filter(|want| want.names);
-    let mut at: VecDeque<_> = names.map(|want| want.object).collect();
-    let mut found = Vec::new();
-    while let Some(directory) = at.pop_front() {
-        let Ok(names) = tree.names(directory) else {
-            continue;
-        };
-        for object in names.values() {
-            if found.len() >= open.ahead as usize {
-                return found;
-            }
-            found.push(*object);
-            at.push_back(*object);
+impl Open {
+    fn new(wants: Vec<Want>, besides: Besides) -> Self {
+        Self {
+            wants,
+            besides,
+            missing: BTreeSet::new(),
+            unreadable: HashSet::new(),
+            is_queued: false,
         }
     }
-    found
+
+    fn urgency(&self) -> Urgency {
+        match self.besides.is_all() {
+            true => Urgency::Ahead,
+            false => Urgency::Awaited,
+        }
+    }
 }
 
 impl State {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::errno::Errno;
-use crate::frame::{ClientKey, Space, ToClient, ToServer};
+use crate::frame::{ClientKey, Space, ToClient, ToServer, Urgency};
 use crate::lease::ClientId;
 use crate::object::{Object, ObjectId, Prefix};
 use crate::operation::Operation;
@@ -80,7 +80,9 @@ pub enum Effect {
     /// Find out what an object is. A client may have named any number: the shell answers `ESTALE` for what it has not
     /// found below the root, and for what it was told to drop. An object without a name is kept until then, also over
     /// a restart. The versions differ from those of before a restart.
-    Load(ObjectId),
+    Load(ObjectId, Urgency),
+    /// A program waits by now for what was to be loaded ahead; it is still answered once.
+    Hurry(ObjectId),
     /// Read bytes of a file.
     Read {
         /// For whom.
@@ -93,6 +95,8 @@ pub enum Effect {
         offset: u64,
         /// How many.
         length: u32,
+        /// Who waits for them.
+        urgency: Urgency,
     },
     /// Find out how much space the file system has.
     Space {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Effect, Reason, Record, Server};
 use crate::errno::Errno;
-use crate::frame::ToServer;
+use crate::frame::{ToServer, Urgency};
 use crate::lease::{ClientId, Mode};
 use crate::object::ObjectId;
 use crate::operation::{Change, Operation};
@@ -22,7 +22,7 @@ impl Server {
             }
             self.clients.wait_for(client, message, missing.clone());
             for object in missing {
-                self.load(object, effects);
+                self.load(object, Urgency::Awaited, effects);
             }
         }
     }

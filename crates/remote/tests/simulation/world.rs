@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 
 use surmise_remote::client::{self, Lost, Token};
-use surmise_remote::frame::{ClientKey, Space};
+use surmise_remote::frame::{ClientKey, Space, Urgency};
 use surmise_remote::lease::ClientId;
 use surmise_remote::object::ObjectId;
 use surmise_remote::operation::Change;
@@ -187,6 +187,17 @@ impl World {
         self.at(after, what);
     }
 
+    /// What is not awaited can be answered long after.
+    fn by_urgency(&mut self, urgency: Urgency, what: What) {
+        match urgency {
+            Urgency::Awaited => self.soon(what),
+            Urgency::Ahead => {
+                let after = self.slowly();
+                self.at(after, what);
+            }
+        }
+    }
+
     fn happen(&mut self, what: What) {
         match what {
             What::ToServer(link, message) => {
@@ -367,19 +378,23 @@ impl World {
                     let after = self.arrives(link, false);
                     self.at(after, What::ClientSees(link));
                 }
-                server::Effect::Load(object) => {
-                    self.soon(What::OnServer(start, OnServer::Load(object)))
+                server::Effect::Load(object, urgency) => {
+                    let load = What::OnServer(start, OnServer::Load(object));
+                    self.by_urgency(urgency, load);
                 }
+                // It is answered sooner or later anyhow.
+                server::Effect::Hurry(_) => {}
                 server::Effect::Read {
                     client,
                     request,
                     object,
                     offset,
                     length,
-                } => self.soon(What::OnServer(
-                    start,
-                    OnServer::Read(client, request, object, offset, length),
-                )),
+                    urgency,
+                } => {
+                    let read = OnServer::Read(client, request, object, offset, length);
+                    self.by_urgency(urgency, What::OnServer(start, read));
+                }
                 server::Effect::Space { client, request } => {
                     self.soon(What::OnServer(start, OnServer::Space(client, request)));
                 }

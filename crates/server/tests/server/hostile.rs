@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use surmise_remote::client::{Intent, Request, Response};
 use surmise_remote::errno::Errno;
 use surmise_remote::frame::{
-    ClientKey, Decoder, PROTOCOL, Reason, ToClient, ToServer, Want, encode,
+    ClientKey, Decoder, PROTOCOL, Reason, ToClient, ToServer, Urgency, Want, encode,
 };
 use surmise_remote::lease::Mode;
 use surmise_remote::object::{ObjectId, Prefix};
@@ -242,6 +242,7 @@ pub fn a_client_that_does_not_read_is_cut() {
             object: file,
             offset: 0,
             length: 1 << 20,
+            urgency: Urgency::Awaited,
         };
         encode(&fetch, &mut bytes).expect("a short message");
         if wire.stream.write_all(&bytes).is_err() {

@@ -1,0 +1,59 @@
+//! The order in which a program comes to objects that goes through directories by their names.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Bound;
+
+use super::super::Client;
+use crate::object::ObjectId;
+use crate::tree::Tree;
+
+/// What comes behind an object, as far as names are known; they may be out of date.
+pub(super) struct Behind<'c> {
+    tree: &'c Tree,
+    places: &'c HashMap<ObjectId, ObjectId>,
+    /// All before it has been passed, and what is in its directory is in `left`.
+    at: ObjectId,
+    /// The next one is the last.
+    left: Vec<ObjectId>,
+    /// Directories that moved meanwhile could lead in a circle.
+    passed: HashSet<ObjectId>,
+}
+
+impl Client {
+    pub(super) fn order_behind(&self, object: ObjectId) -> Behind<'_> {
+        Behind {
+            tree: &self.tree,
+            places: &self.ahead.places,
+            at: object,
+            left: Vec::new(),
+            passed: HashSet::new(),
+        }
+    }
+}
+
+impl Iterator for Behind<'_> {
+    type Item = ObjectId;
+
+    fn next(&mut self) -> Option<ObjectId> {
+        loop {
+            if let Some(next) = self.left.pop() {
+                if !self.passed.insert(next) {
+                    continue;
+                }
+                let below = self.tree.names(next).into_iter();
+                let below = below.flat_map(|names| names.values().rev());
+                self.left.extend(below);
+                return Some(next);
+            }
+            let directory = *self.places.get(&self.at)?;
+            let at = std::mem::replace(&mut self.at, directory);
+            if !self.passed.insert(directory) {
+                return None;
+            }
+            let names = self.tree.names(directory).ok()?;
+            let (name, _) = names.iter().find(|(_, one)| **one == at)?;
+            let behind = names.range((Bound::Excluded(name), Bound::Unbounded));
+            self.left.extend(behind.rev().map(|(_, one)| *one));
+        }
+    }
+}
