@@ -15,7 +15,7 @@ use surmise_remote::frame::{ClientKey, PROTOCOL, Reason};
 use surmise_sys::signals::{self, SignalFd};
 
 use crate::connection::{NoConnection, Told, Transport, keep_connected};
-use crate::device::{self, MountError};
+use crate::device::{self, MountError, MountOptions};
 use crate::filesystem::Far;
 use crate::kernel::forget_all;
 use crate::nodes::Nodes;
@@ -39,8 +39,8 @@ pub struct Wanted {
     pub transport: Transport,
     /// Where it is mounted: an absolute path.
     pub mount_point: PathBuf,
-    /// Whether users besides the one that mounts may use it.
-    pub allow_other: bool,
+    /// How it is mounted there.
+    pub how: MountOptions,
     /// After how long without a connection calls fail; never, if `None`.
     pub soft: Option<Duration>,
     /// How many bytes of small files are kept in memory.
@@ -106,7 +106,7 @@ pub fn run(
         keep_connected(&line, &transport, &tell)
     })?;
     let (root, user) = shell.welcomed().map_err(RunError::from)?;
-    let device = device::mount(&wanted.source, &wanted.mount_point, wanted.allow_other);
+    let device = device::mount(&wanted.source, &wanted.mount_point, wanted.how);
     if device.is_err() && shell.status().is_connected {
         // Otherwise the server would know a client that never comes again.
         shell.leave();
