@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
@@ -75,6 +75,14 @@ impl Listener {
             terms: Arc::new(terms),
             tell: Arc::new(tell),
         })
+    }
+
+    /// Where clients come.
+    ///
+    /// # Errors
+    /// When the sockets do not tell.
+    pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        self.sockets.iter().map(TcpListener::local_addr).collect()
     }
 
     /// Brings clients to the server from now on.

@@ -110,10 +110,17 @@ impl Arguments {
             true => None,
             false => Some(self.listener()?),
         };
+        let addresses = match &tls {
+            Some(tls) => tls.addresses().unwrap_or_default(),
+            None => Vec::new(),
+        };
         let (directory, background) = (self.directory, self.background);
         serve_also(&directory, options, tls, || {
             if !background {
                 report::note(format_args!("serving {}", directory.display()));
+            }
+            for address in addresses {
+                report::note(format_args!("listening on {address}"));
             }
             if let Err(error) = service::is_ready() {
                 report::note(format_args!("tell the service manager: {error}"));

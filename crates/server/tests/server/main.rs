@@ -5,6 +5,7 @@ mod hostile;
 mod kills;
 mod ordinary;
 mod process;
+mod tls;
 mod twin;
 mod waits;
 
@@ -66,6 +67,18 @@ const TESTS: &[(&str, fn())] = &[
     (
         "a_directory_of_another_user_is_shown_and_not_listed",
         ordinary::a_directory_of_another_user_is_shown_and_not_listed,
+    ),
+    (
+        "what_a_client_does_by_tls_is_done_in_the_directory",
+        tls::what_a_client_does_by_tls_is_done_in_the_directory,
+    ),
+    (
+        "no_message_reads_what_the_servers_user_may_not",
+        tls::no_message_reads_what_the_servers_user_may_not,
+    ),
+    (
+        "strangers_cost_little_and_are_closed",
+        tls::strangers_cost_little_and_are_closed,
     ),
 ];
 
