@@ -5,8 +5,10 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+
+use surmise_linux::users::home_of;
 
 use crate::failure::Failure;
 
@@ -90,14 +92,32 @@ pub fn run_if_called() -> Option<ExitCode> {
 
 fn mount(words: &[OsString]) -> ExitCode {
     let program = env::current_exe().unwrap_or_else(|_| "surmise".into());
-    let status = Command::new(program).arg0("surmise").args(words).status();
-    match status {
+    let mut command = Command::new(program);
+    command.arg0("surmise").args(words).envs(environment());
+    match command.status() {
         Ok(status) if status.success() => ExitCode::SUCCESS,
         Ok(status) if status.code() == Some(WRONG_USAGE) => USAGE.into(),
         // It has said why.
         Ok(_) => FAILED.into(),
         Err(error) => Failure::new(format_args!("start surmise: {error}")).show(FAILED, None),
     }
+}
+
+/// What mount(8) has taken out of the environment, as a login would have it: by this the mount is found by `surmise mounts`, and
+/// the certificates by the mount.
+fn environment() -> Vec<(&'static str, PathBuf)> {
+    let user = rustix::process::getuid().as_raw();
+    let runtime = Path::new("/run/user").join(user.to_string());
+    let missing = [
+        ("HOME", home_of(user)),
+        ("XDG_RUNTIME_DIR", runtime.is_dir().then_some(runtime)),
+    ];
+    let missing = missing
+        .into_iter()
+        .filter(|(name, _)| env::var_os(name).is_none());
+    missing
+        .filter_map(|(name, path)| Some((name, path?)))
+        .collect()
 }
 
 /// The arguments of `surmise` that do what these ask for; `None` if nothing is to be done.

@@ -1,6 +1,7 @@
 //! The users of this machine, as the password file has them (passwd(5)).
 
 use std::fs;
+use std::path::PathBuf;
 
 const FILE: &str = "/etc/passwd";
 
@@ -14,22 +15,42 @@ pub fn number_of(name: &str) -> Option<u32> {
     number_in(&fs::read_to_string(FILE).ok()?, name)
 }
 
+/// The home directory of a user; `None` if the file does not have it.
+pub fn home_of(user: u32) -> Option<PathBuf> {
+    home_in(&fs::read_to_string(FILE).ok()?, user)
+}
+
 pub(crate) fn name_in(passwd: &str, user: u32) -> Option<String> {
     let mut all = entries(passwd);
-    let (name, _) = all.find(|(_, number)| *number == user)?;
-    Some(name.to_owned())
+    all.find(|one| one.number == user)
+        .map(|one| one.name.to_owned())
 }
 
 fn number_in(passwd: &str, name: &str) -> Option<u32> {
     let mut all = entries(passwd);
-    all.find(|(of, _)| *of == name).map(|(_, number)| number)
+    all.find(|one| one.name == name).map(|one| one.number)
 }
 
-fn entries(passwd: &str) -> impl Iterator<Item = (&str, u32)> {
+fn home_in(passwd: &str, user: u32) -> Option<PathBuf> {
+    let mut all = entries(passwd);
+    let home = all.find(|one| one.number == user)?.home;
+    home.starts_with('/').then(|| home.into())
+}
+
+struct Entry<'p> {
+    name: &'p str,
+    number: u32,
+    home: &'p str,
+}
+
+fn entries(passwd: &str) -> impl Iterator<Item = Entry<'_>> {
     passwd.lines().filter_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        Some((name, fields.nth(1)?.parse().ok()?))
+        let fields: Vec<_> = line.split(':').collect();
+        let [name, _, number, _, _, home, ..] = fields[..] else {
+            return None;
+        };
+        let number = number.parse().ok()?;
+        Some(Entry { name, number, home })
     })
 }
 
@@ -44,5 +65,6 @@ mod tests {
         assert_eq!(name_in(passwd, 1), None);
         assert_eq!(number_in(passwd, "ann"), Some(1000));
         assert_eq!(number_in(passwd, "an"), None);
+        assert_eq!(home_in(passwd, 1000), Some("/home/ann".into()));
     }
 }

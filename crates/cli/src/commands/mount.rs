@@ -195,7 +195,7 @@ impl Arguments {
                 if error.is_missing() && self.certificate.is_none() && self.ca.is_none() =>
             {
                 Failure::new(error).hint(
-                    "`surmise certificates` on the server makes what is to be copied to ~/.config/surmise",
+                    "`surmise certificates` on the server makes what is to be copied to ~/.config/surmise, or to /etc/surmise for mounts of fstab",
                 )
             }
             RunError::NoConnection(NoConnection::Tls(error)) => {
