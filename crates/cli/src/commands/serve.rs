@@ -50,9 +50,9 @@ pub struct Arguments {
 
     /// Take clients that come to this address by TLS: 0.0.0.0, [::] for all addresses, 192.0.2.1:7459
     ///
-    /// The port is 7459 if none is given. Clients and server show each other certificates (TLS 1.3); a client's has to name
-    /// the user that this server runs as, by its common name (CN), since all clients get the rights of that user. There is
-    /// one server for each user.
+    /// The port is 7459 if none is given. Clients and server show each other certificates (TLS 1.3). A client's has to name
+    /// the user that this server runs as, by its common name (CN): all clients get the rights of that user. So each user
+    /// needs a server.
     #[arg(long, value_name = "ADDRESS[:PORT]", requires_all = ["certificate", "key", "clients"], conflicts_with = "stdio")]
     listen: Vec<String>,
 
@@ -68,10 +68,10 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", requires = "listen")]
     clients: Option<PathBuf>,
 
-    /// Take certificates of this name for those of this user, too, who is the one that the server runs as
+    /// Let in certificates of NAME, too, with the rights of USER, who has to be the user that this server runs as
     ///
-    /// So several people share what a user serves: --user ann=web --user bob=web. A server of root takes only certificates that are
-    /// named so.
+    /// So several people share what one user serves: --user ann=web --user bob=web. A server of root lets in only certificates
+    /// that are named so.
     #[arg(long, value_name = "NAME=USER", requires = "listen", value_parser = pair)]
     user: Vec<(String, String)>,
 
@@ -89,8 +89,8 @@ Examples:
   surmise serve ~/src                   until Ctrl-C; clients come to ~/src/.surmise/socket
   ssh host surmise serve src --stdio    what `surmise mount host:src` starts
   surmise serve ~/src --listen [::] --certificate server.crt --key server.key --clients ca.crt
-                                        for `surmise mount surmise://host/src`; `surmise certificates`
-                                        makes such files";
+                                        what `surmise mount surmise://host/src` connects to;
+                                        `surmise certificates` makes the files";
 
 impl Arguments {
     /// Serves until a signal asks to stop, or until the one client has gone.

@@ -73,8 +73,8 @@ const TESTS: &[(&str, fn())] = &[
         tls::what_a_client_does_by_tls_is_done_in_the_directory,
     ),
     (
-        "no_message_reads_what_the_servers_user_may_not",
-        tls::no_message_reads_what_the_servers_user_may_not,
+        "no_message_reaches_what_the_servers_user_may_not",
+        tls::no_message_reaches_what_the_servers_user_may_not,
     ),
     (
         "strangers_cost_little_and_are_closed",

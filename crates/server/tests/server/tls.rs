@@ -12,10 +12,11 @@ use surmise_remote::errno::Errno;
 use surmise_remote::frame::{ToClient, ToServer, Want};
 use surmise_remote::lease::Mode;
 use surmise_remote::object::ObjectId;
+use surmise_remote::operation::{Change, Operation};
 use surmise_tls::Target;
 use surmise_tls::make::{Wanted, make};
 
-use crate::client::Client;
+use crate::client::{Client, time};
 use crate::hostile::Wire;
 use crate::process::Process;
 use crate::twin::Twin;
@@ -78,17 +79,69 @@ pub fn what_a_client_does_by_tls_is_done_in_the_directory() {
     }
 }
 
-fn want(object: ObjectId, names: bool) -> Want {
-    Want {
-        object,
-        mode: Mode::Read,
-        names,
-        kept: None,
+/// An export of an ordinary user, with what that user may not read.
+struct Closed {
+    export: tempfile::TempDir,
+    root: ObjectId,
+    of_another: ObjectId,
+    closed: ObjectId,
+    open_inside: ObjectId,
+}
+
+impl Closed {
+    fn new() -> Self {
+        let export = tempfile::tempdir().expect("a directory");
+        chown(export.path(), Some(USER), Some(USER)).expect("chown");
+        let write = |name: &str, mode| {
+            let path = export.path().join(name);
+            fs::write(&path, "secret").expect("write");
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("chmod");
+            number(&path)
+        };
+        let closed = export.path().join("closed");
+        fs::create_dir(&closed).expect("mkdir");
+        let of_another = write("of_another", 0o600);
+        let open_inside = write("closed/open_inside", 0o666);
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).expect("chmod");
+        Self {
+            root: number(export.path()),
+            of_another,
+            closed: number(&closed),
+            open_inside,
+            export,
+        }
+    }
+}
+
+fn number(path: &Path) -> ObjectId {
+    let number = fs::metadata(path).expect("it is there").ino();
+    ObjectId::found(number).expect("small")
+}
+
+impl Wire {
+    fn ask(&mut self, object: ObjectId, mode: Mode, names: bool) -> Result<(), Errno> {
+        self.say(&ToServer::Ask {
+            request: 1,
+            wants: vec![Want {
+                object,
+                mode,
+                names,
+                kept: None,
+            }],
+            ahead: 100,
+        });
+        loop {
+            match self.hear().expect("an answer") {
+                ToClient::Granted { .. } => break Ok(()),
+                ToClient::Failed { errno, .. } => break Err(errno),
+                _ => {}
+            }
+        }
     }
 }
 
 /// S61: a client with a good certificate, by messages that no kernel has checked.
-pub fn no_message_reads_what_the_servers_user_may_not() {
+pub fn no_message_reaches_what_the_servers_user_may_not() {
     if !surmise_testkit::is_root() {
         return surmise_testkit::skip("it takes root to become another user");
     }
@@ -97,66 +150,70 @@ pub fn no_message_reads_what_the_servers_user_may_not() {
         let path = certificates.path().join(path);
         chown(path, Some(USER), Some(USER)).expect("chown");
     }
-    let export = tempfile::tempdir().expect("a directory");
-    chown(export.path(), Some(USER), Some(USER)).expect("chown");
-    let write = |name: &str, mode| {
-        let path = export.path().join(name);
-        fs::write(&path, "secret").expect("write");
-        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("chmod");
-        let number = fs::metadata(path).expect("it is there").ino();
-        ObjectId::found(number).expect("small")
-    };
-    let closed = export.path().join("closed");
-    fs::create_dir(&closed).expect("mkdir");
-    let of_another = write("of_another", 0o600);
-    let open_inside = write("closed/open_inside", 0o666);
-    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).expect("chmod");
-    let number = |path: &Path| {
-        let number = fs::metadata(path).expect("it is there").ino();
-        ObjectId::found(number).expect("small")
-    };
-    let (root, closed) = (number(export.path()), number(&closed));
-
-    let (server, port) = Process::start_with_tls(export.path(), true, certificates.path());
+    let closed = Closed::new();
+    let (server, port) = Process::start_with_tls(closed.export.path(), true, certificates.path());
     let mut wire = Wire::new(connect(certificates.path(), port));
     wire.introduce();
-    let mut ask = |wants: Vec<Want>| {
-        wire.say(&ToServer::Ask {
-            request: 1,
-            wants,
-            ahead: 100,
-        });
-        loop {
-            match wire.hear().expect("an answer") {
-                ToClient::Granted { .. } => break Ok(()),
-                ToClient::Failed { errno, .. } => break Err(errno),
-                _ => {}
-            }
-        }
-    };
-    assert_eq!(ask(vec![want(root, true)]), Ok(()));
-    assert_eq!(ask(vec![want(of_another, false)]), Ok(()));
-    assert_eq!(ask(vec![want(closed, false)]), Ok(()));
+    assert_eq!(wire.ask(closed.root, Mode::Read, true), Ok(()));
+    assert_eq!(wire.ask(closed.of_another, Mode::Write, false), Ok(()));
+    assert_eq!(wire.ask(closed.closed, Mode::Read, false), Ok(()));
     // What is in it is told by no number.
-    assert_eq!(ask(vec![want(closed, true)]), Err(Errno::ACCES));
-    assert_eq!(ask(vec![want(open_inside, false)]), Err(Errno::STALE));
-    for (object, expected) in [(of_another, Errno::ACCES), (open_inside, Errno::STALE)] {
+    let listed = wire.ask(closed.closed, Mode::Read, true);
+    assert_eq!(listed, Err(Errno::ACCES));
+    let inside = wire.ask(closed.open_inside, Mode::Read, false);
+    assert_eq!(inside, Err(Errno::STALE));
+    for (object, errno) in [
+        (closed.of_another, Errno::ACCES),
+        (closed.open_inside, Errno::STALE),
+    ] {
+        let request = 2;
         wire.say(&ToServer::Fetch {
-            request: 2,
+            request,
             object,
             offset: 0,
             length: 6,
         });
-        let answer = wire.hear();
         let failed = ToClient::Failed {
-            request: 2,
+            request,
             object,
-            errno: expected,
+            errno,
         };
-        assert_eq!(answer, Some(failed));
+        assert_eq!(wire.hear(), Some(failed));
+    }
+    for (sequence, object, errno) in [
+        (1, closed.of_another, Errno::ACCES),
+        (2, closed.open_inside, Errno::STALE),
+    ] {
+        wire.say(&ToServer::Group {
+            sequence,
+            operations: vec![overwrite(object)],
+        });
+        let refused = ToClient::Refused {
+            sequence,
+            index: 0,
+            errno,
+        };
+        assert_eq!(wire.hear(), Some(refused));
+        assert_eq!(wire.hear(), Some(ToClient::Decided { upto: sequence }));
     }
     drop(wire);
     server.stop();
+    for name in ["of_another", "closed/open_inside"] {
+        let text = fs::read_to_string(closed.export.path().join(name)).expect("read");
+        assert_eq!(text, "secret");
+    }
+}
+
+fn overwrite(object: ObjectId) -> Operation {
+    Operation {
+        at: time(),
+        change: Change::Write {
+            object,
+            offset: 0,
+            data: b"taken".into(),
+            strip: false,
+        },
+    }
 }
 
 /// The `VmRSS` and `Threads` of a process (proc_pid_status(5)).

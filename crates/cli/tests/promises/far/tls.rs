@@ -134,57 +134,55 @@ fn s57_a_mount_by_tls_goes_on_when_the_server_is_back() {
     });
 }
 
-/// S61.
 #[test]
-fn each_failure_by_tls_says_what_to_do() {
+fn a_server_without_good_files_says_what_to_do() {
     as_each_user(|setting| {
         let Some(far) = Far::new(setting) else {
             return;
         };
-        let listen = ["serve", "export", "--listen", "localhost:0"];
-        let serve = |files: [&str; 3], more: &[&str], text: &str| {
+        let user = far.certify();
+        let pair = format!("{user}={user}");
+        let own = ["--user", &pair];
+        let good = ["server.crt", "server.key", "ca.crt"];
+        let failed = |files: [&str; 3], more: &[&str], text: &str| {
             let [certificate, key, clients] = files.map(|file| format!("certificates/{file}"));
-            let files = [
-                "--certificate",
-                &certificate,
-                "--key",
-                &key,
-                "--clients",
-                &clients,
-            ];
-            let words = [&listen[..], &files, more].concat();
+            let mut words = vec!["serve", "export", "--listen", "localhost:0"];
+            words.extend(["--certificate", &certificate, "--key", &key]);
+            words.extend(["--clients", &clients]);
+            words.extend(more);
             let outcome = setting.surmise(&words).in_place().outcome();
             outcome.assert_code(1).assert_stderr_contains(text);
         };
-        let good = ["server.crt", "server.key", "ca.crt"];
-        serve(good, &["--user", "a=b=c"], "cannot act for b=c");
-        let user = far.certify();
-        let pair = format!("{user}={user}");
-        let named = &["--user", &pair][..];
-        serve(
-            ["no.crt", "server.key", "ca.crt"],
-            named,
-            "no.crt: No such file",
-        );
-        let odd = [named, &["--export", "a/b"]].concat();
-        serve(good, &odd, "name of an export");
-        serve(
-            ["server.crt", "ca.key", "ca.crt"],
-            named,
-            "is not the certificate of the key",
-        );
-        serve(
-            ["ca.key", "server.key", "ca.crt"],
-            named,
+        failed(["no.crt", good[1], good[2]], &own, "no.crt: No such file");
+        failed(
+            ["ca.key", good[1], good[2]],
+            &own,
             "there is no certificate in it",
         );
-        let other = if setting.is_root() { "daemon" } else { "root" };
-        serve(
-            good,
-            &["--user", &format!("x={other}")],
-            "start another one as",
+        failed(
+            [good[0], "ca.key", good[2]],
+            &own,
+            "is not the certificate of the key",
         );
+        failed(good, &["--user", "a=b=c"], "cannot act for b=c");
+        let other = if setting.is_root() { "daemon" } else { "root" };
+        let another = ["--user", &format!("x={other}")];
+        failed(good, &another, "start another one as");
+        let odd = [&own[..], &["--export", "a/b"]].concat();
+        failed(good, &odd, "name of an export");
+        let elsewhere = [&own[..], &["--listen", "192.0.2.1"]].concat();
+        failed(good, &elsewhere, "an address of this machine");
+    });
+}
 
+/// S61.
+#[test]
+fn a_mount_by_tls_that_fails_says_what_to_do() {
+    as_each_user(|setting| {
+        let Some(far) = Far::new(setting) else {
+            return;
+        };
+        let user = far.certify();
         let server = far.listen(&user, 0);
         let here = format!("surmise://localhost:{}", server.port);
         let failed = |options: &[&str], source: &str, text: &str| {
@@ -195,16 +193,14 @@ fn each_failure_by_tls_says_what_to_do() {
                 .assert_stderr_contains(text);
         };
         failed(&[], &format!("{here}/other"), "/export");
-        failed(
-            &[],
-            "surmise://localhost:1/export",
-            "nothing listens on port 1",
-        );
+        failed(&[], "surmise://localhost:1/x", "nothing listens on port 1");
         failed(
             &[],
             "surmise://nowhere.invalid/",
             "no address of nowhere.invalid",
         );
+        let by_address = format!("surmise://127.0.0.1:{}", server.port);
+        failed(&[], &by_address, "it is for");
         let stranger = [
             "--certificate",
             "certificates/stranger/client.crt",
@@ -212,15 +208,10 @@ fn each_failure_by_tls_says_what_to_do() {
             "certificates/stranger/client.key",
         ];
         failed(&stranger, &here, &format!("--user stranger={user}"));
-        let own = format!("surmise://127.0.0.1:{}", server.port);
-        failed(&[], &own, "it is for");
         far.sh("chmod 644 certificates/stranger/client.key");
         failed(&stranger, &here, "chmod 600");
-        failed(
-            &["--ca", "certificates/stranger/client.crt"],
-            &here,
-            "--ca names",
-        );
+        let authority = ["--ca", "certificates/stranger/client.crt"];
+        failed(&authority, &here, "--ca names");
         far.sh("rm -r \"$HOME/.config/surmise\"");
         failed(&[], &here, "`surmise certificates`");
         let named = far.try_mount(&[], "surmise://me@localhost/", "there");
