@@ -15,7 +15,7 @@ use rustls::{ServerConfig, ServerConnection};
 use surmise_remote::opening::{APPLICATION_PROTOCOL, Answer, Opening, Refusal};
 
 use crate::copy::Copying;
-use crate::files::{FileError, Own, authorities, provider};
+use crate::files::{FileError, Own, authorities, provider, unfit};
 use crate::handshake::{Broken, Handshake};
 use crate::names::common_name;
 use crate::socket;
@@ -35,12 +35,21 @@ pub struct Users {
     pub names: BTreeSet<String>,
 }
 
+/// The files of a server, in PEM.
+#[derive(Debug, Clone)]
+pub struct Files {
+    /// Its certificate, with those of the authorities above it.
+    pub certificate: PathBuf,
+    /// The key of that.
+    pub key: PathBuf,
+    /// The certificates of the authorities that sign those of clients.
+    pub clients: PathBuf,
+}
+
 /// What a server shows, and what it asks of clients.
 #[derive(Debug)]
 pub struct Terms {
-    certificate: PathBuf,
-    key: PathBuf,
-    clients: PathBuf,
+    files: Files,
     export: String,
     users: Users,
     loaded: Mutex<Loaded>,
@@ -50,11 +59,11 @@ pub struct Terms {
 #[derive(Debug)]
 struct Loaded {
     config: Arc<ServerConfig>,
-    stamps: Vec<Stamp>,
+    stamps: [Stamp; 3],
 }
 
 /// What changes of a file when it is written or replaced: device, inode, size, and time of change.
-type Stamp = Option<(u64, u64, u64, i64, i64)>;
+type Stamp = Option<(u64, u64, u64, (i64, i64))>;
 
 /// Why nothing can be served by TLS.
 #[derive(Debug, thiserror::Error)]
@@ -96,23 +105,15 @@ pub struct Accepted {
 }
 
 impl Terms {
-    /// Terms by these files: the server's certificate and key, and the certificates of those that sign the clients'.
+    /// Terms by these files, for an export of this name.
     ///
     /// # Errors
     /// [`TermsError`].
-    pub fn new(
-        certificate: PathBuf,
-        key: PathBuf,
-        clients: PathBuf,
-        export: String,
-        users: Users,
-    ) -> Result<Self, TermsError> {
-        let stamps = [&certificate, &key, &clients].map(stamp).into();
-        let config = config(&certificate, &key, &clients)?;
+    pub fn new(files: Files, export: String, users: Users) -> Result<Self, TermsError> {
+        let stamps = files.stamps();
+        let config = files.config()?;
         Ok(Self {
-            certificate,
-            key,
-            clients,
+            files,
             export,
             users,
             loaded: Mutex::new(Loaded { config, stamps }),
@@ -181,11 +182,9 @@ impl Terms {
     fn current(&self) -> Arc<ServerConfig> {
         // It is whole whatever its last holder did.
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        let stamps: Vec<_> = [&self.certificate, &self.key, &self.clients]
-            .map(stamp)
-            .into();
+        let stamps = self.files.stamps();
         if stamps != loaded.stamps
-            && let Ok(config) = config(&self.certificate, &self.key, &self.clients)
+            && let Ok(config) = self.files.config()
         {
             *loaded = Loaded { config, stamps };
         }
@@ -193,48 +192,32 @@ impl Terms {
     }
 }
 
-fn config(
-    certificate: &PathBuf,
-    key: &PathBuf,
-    clients: &PathBuf,
-) -> Result<Arc<ServerConfig>, TermsError> {
-    let own = Own::read(certificate, key)?;
-    let failed = |error: &dyn ToString| TermsError::Tls(error.to_string());
-    let verifier =
-        WebPkiClientVerifier::builder_with_provider(authorities(clients)?, provider()).build();
-    let config = ServerConfig::builder_with_provider(provider())
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .map_err(|error| failed(&error))?
-        .with_client_cert_verifier(verifier.map_err(|error| failed(&error))?)
-        .with_single_cert(own.chain, own.key);
-    let mut config = config.map_err(|error| own_error(error, certificate, key))?;
-    config.alpn_protocols = vec![APPLICATION_PROTOCOL.to_vec()];
-    // A session that is taken up again would not be asked for its certificate, which may have expired.
-    config.session_storage = Arc::new(NoServerSessionStorage {});
-    config.send_tls13_tickets = 0;
-    Ok(Arc::new(config))
-}
-
-/// What is wrong with a certificate and its key.
-pub(crate) fn own_error(error: rustls::Error, certificate: &PathBuf, key: &PathBuf) -> FileError {
-    match error {
-        rustls::Error::InconsistentKeys(_) => FileError::Mismatch {
-            certificate: certificate.clone(),
-            key: key.clone(),
-        },
-        error => FileError::content(certificate, error),
+impl Files {
+    fn config(&self) -> Result<Arc<ServerConfig>, TermsError> {
+        let own = Own::read(&self.certificate, &self.key)?;
+        let failed = |error: &dyn ToString| TermsError::Tls(error.to_string());
+        let roots = authorities(&self.clients)?;
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider()).build();
+        let config = ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(|error| failed(&error))?
+            .with_client_cert_verifier(verifier.map_err(|error| failed(&error))?)
+            .with_single_cert(own.chain, own.key);
+        let mut config = config.map_err(|error| unfit(error, &self.certificate, &self.key))?;
+        config.alpn_protocols = vec![APPLICATION_PROTOCOL.to_vec()];
+        // A session that is taken up again would not be asked for its certificate, which may have expired.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        Ok(Arc::new(config))
     }
-}
 
-fn stamp(path: &PathBuf) -> Stamp {
-    let found = fs::metadata(path).ok()?;
-    Some((
-        found.dev(),
-        found.ino(),
-        found.size(),
-        found.ctime(),
-        found.ctime_nsec(),
-    ))
+    fn stamps(&self) -> [Stamp; 3] {
+        [&self.certificate, &self.key, &self.clients].map(|path| {
+            let found = fs::metadata(path).ok()?;
+            let changed = (found.ctime(), found.ctime_nsec());
+            Some((found.dev(), found.ino(), found.size(), changed))
+        })
+    }
 }
 
 /// Waits a little until the other side has closed: to close a socket that has more to read could take back what was said last.

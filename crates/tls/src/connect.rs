@@ -12,9 +12,8 @@ use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, CertificateError, ClientConfig, ClientConnection};
 use surmise_remote::opening::{APPLICATION_PROTOCOL, Answer, Opening, Refusal};
 
-use crate::accept::own_error;
 use crate::copy::Copying;
-use crate::files::{FileError, Own, authorities, provider};
+use crate::files::{FileError, Own, authorities, provider, unfit};
 use crate::handshake::{Broken, Handshake};
 use crate::socket;
 
@@ -206,7 +205,7 @@ impl Target {
             .map_err(|error| self.tls(error, false))?
             .with_root_certificates(roots)
             .with_client_auth_cert(own.chain, own.key);
-        let mut config = config.map_err(|error| own_error(error, &self.certificate, &self.key))?;
+        let mut config = config.map_err(|error| unfit(error, &self.certificate, &self.key))?;
         config.alpn_protocols = vec![APPLICATION_PROTOCOL.to_vec()];
         config.resumption = Resumption::disabled();
         Ok(Arc::new(config))

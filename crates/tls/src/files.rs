@@ -102,11 +102,21 @@ pub(crate) struct Own {
 
 impl Own {
     pub(crate) fn read(certificate: &Path, key: &Path) -> Result<Self, FileError> {
-        let own = Self {
+        Ok(Self {
             chain: certificates(certificate)?,
             key: private_key(key)?,
-        };
-        Ok(own)
+        })
+    }
+}
+
+/// What is wrong with a certificate and its key, which the TLS library does not take.
+pub(crate) fn unfit(error: rustls::Error, certificate: &Path, key: &Path) -> FileError {
+    match error {
+        rustls::Error::InconsistentKeys(_) => FileError::Mismatch {
+            certificate: certificate.to_owned(),
+            key: key.to_owned(),
+        },
+        error => FileError::content(certificate, error),
     }
 }
 

@@ -17,7 +17,7 @@ pub mod make;
 mod names;
 mod socket;
 
-pub use accept::{Accepted, NotAccepted, Terms, TermsError, Users};
+pub use accept::{Accepted, Files, NotAccepted, Terms, TermsError, Users};
 pub use connect::{ConnectError, Target};
 pub use copy::Copying;
 pub use files::FileError;

@@ -17,7 +17,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use surmise_remote::opening::{APPLICATION_PROTOCOL, Refusal};
-use surmise_tls::{Accepted, ConnectError, FileError, NotAccepted, Target, Terms, Users};
+use surmise_tls::{Accepted, ConnectError, FileError, Files, NotAccepted, Target, Terms, Users};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -37,7 +37,7 @@ enum Odd {
 }
 
 /// A directory with certificates: `ca.crt`, `server.crt`, `server.key`, and `ann.crt`, `ann.key`.
-struct Files(tempfile::TempDir);
+struct Made(tempfile::TempDir);
 
 impl Authority {
     fn new(certificate: &Path) -> Self {
@@ -80,7 +80,7 @@ impl Authority {
     }
 }
 
-impl Files {
+impl Made {
     fn new(server: Odd, ann: Odd) -> Self {
         let files = Self(tempfile::tempdir().expect("a directory"));
         let authority = Authority::new(&files.path("ca.crt"));
@@ -94,13 +94,16 @@ impl Files {
     }
 
     fn terms(&self) -> Terms {
-        let [certificate, key, clients] =
-            ["server.crt", "server.key", "ca.crt"].map(|name| self.path(name));
+        let files = Files {
+            certificate: self.path("server.crt"),
+            key: self.path("server.key"),
+            clients: self.path("ca.crt"),
+        };
         let users = Users {
             runs_as: "ann".into(),
             names: ["ann".to_owned()].into(),
         };
-        Terms::new(certificate, key, clients, "src".into(), users).expect("good files")
+        Terms::new(files, "src".into(), users).expect("good files")
     }
 
     fn target(&self, port: u16) -> Target {
@@ -144,8 +147,8 @@ fn listen() -> (TcpListener, u16) {
 
 /// What the client is told, and what the server is.
 fn refused(
-    server: &Files,
-    client: &Files,
+    server: &Made,
+    client: &Made,
     change: impl FnOnce(&mut Target),
 ) -> (ConnectError, NotAccepted) {
     let running = Server::start(server.terms(), false);
@@ -159,7 +162,7 @@ fn refused(
 
 #[test]
 fn what_is_said_arrives_on_either_side() {
-    let files = Files::new(Odd::Nothing, Odd::Nothing);
+    let files = Made::new(Odd::Nothing, Odd::Nothing);
     for export in ["src", ""] {
         let server = Server::start(files.terms(), false);
         let mut target = files.target(server.port);
@@ -207,19 +210,19 @@ fn what_is_said_arrives_on_either_side() {
 
 #[test]
 fn a_server_without_a_good_certificate_is_not_spoken_to() {
-    let good = Files::new(Odd::Nothing, Odd::Nothing);
+    let good = Made::new(Odd::Nothing, Odd::Nothing);
     for (odd, text) in [
         (Odd::Expired, "it has expired"),
         (Odd::NotYet, "it is not valid yet"),
         (Odd::OtherHost, "elsewhere"),
     ] {
-        let files = Files::new(odd, Odd::Nothing);
+        let files = Made::new(odd, Odd::Nothing);
         let (error, _) = refused(&files, &files, |_| {});
         assert!(matches!(error, ConnectError::Untrusted { .. }), "{error:?}");
         assert!(error.to_string().contains(text), "{error}");
     }
     // Signed by another authority.
-    let other = Files::new(Odd::Nothing, Odd::Nothing);
+    let other = Made::new(Odd::Nothing, Odd::Nothing);
     let (error, _) = refused(&other, &good, |_| {});
     assert!(matches!(error, ConnectError::Untrusted { .. }), "{error:?}");
 }
@@ -227,7 +230,7 @@ fn a_server_without_a_good_certificate_is_not_spoken_to() {
 #[test]
 fn a_client_without_a_good_certificate_is_not_let_in() {
     for (odd, text) in [(Odd::Expired, "expired"), (Odd::NotYet, "not valid yet")] {
-        let files = Files::new(Odd::Nothing, odd);
+        let files = Made::new(Odd::Nothing, odd);
         let (error, not_accepted) = refused(&files, &files, |_| {});
         assert!(matches!(error, ConnectError::NotTaken { .. }), "{error:?}");
         assert!(error.to_string().contains(text), "{error}");
@@ -236,8 +239,8 @@ fn a_client_without_a_good_certificate_is_not_let_in() {
             "{not_accepted:?}"
         );
     }
-    let good = Files::new(Odd::Nothing, Odd::Nothing);
-    let other = Files::new(Odd::Nothing, Odd::Nothing);
+    let good = Made::new(Odd::Nothing, Odd::Nothing);
+    let other = Made::new(Odd::Nothing, Odd::Nothing);
     let (error, _) = refused(&good, &other, |target| {
         target.authorities = good.path("ca.crt")
     });
@@ -246,7 +249,7 @@ fn a_client_without_a_good_certificate_is_not_let_in() {
 
 #[test]
 fn what_a_good_certificate_does_not_give_is_refused_by_name() {
-    let files = Files::new(Odd::Nothing, Odd::Nothing);
+    let files = Made::new(Odd::Nothing, Odd::Nothing);
     let (error, _) = refused(&files, &files, |target| target.export = "other".into());
     assert!(error.hint().expect("a hint").contains("/src"), "{error}");
     let (error, _) = refused(&files, &files, |target| {
@@ -261,7 +264,7 @@ fn what_a_good_certificate_does_not_give_is_refused_by_name() {
         runs_as: "ann".into(),
     };
     assert_eq!(*why, expected);
-    let nameless = Files::new(Odd::Nothing, Odd::Nameless);
+    let nameless = Made::new(Odd::Nothing, Odd::Nameless);
     let (error, _) = refused(&nameless, &nameless, |_| {});
     assert!(error.to_string().contains("common name"), "{error}");
     let full = Server::start(files.terms(), true);
@@ -274,7 +277,7 @@ fn what_a_good_certificate_does_not_give_is_refused_by_name() {
 
 #[test]
 fn what_is_no_server_is_told_apart() {
-    let files = Files::new(Odd::Nothing, Odd::Nothing);
+    let files = Made::new(Odd::Nothing, Odd::Nothing);
     let connect = |port| files.target(port).connect().expect_err("it is none");
     let (socket, port) = listen();
     drop(socket);
@@ -303,7 +306,7 @@ fn what_is_no_server_is_told_apart() {
 
 #[test]
 fn keys_that_others_may_read_are_not_used() {
-    let files = Files::new(Odd::Nothing, Odd::Nothing);
+    let files = Made::new(Odd::Nothing, Odd::Nothing);
     let broken = |expected: fn(&FileError) -> bool| {
         // Nothing is connected to by then.
         let error = files.target(1).connect().expect_err("a bad file");
@@ -330,7 +333,7 @@ fn keys_that_others_may_read_are_not_used() {
 
 #[test]
 fn certificates_are_read_again_when_they_change() {
-    let files = Files::new(Odd::Nothing, Odd::Nothing);
+    let files = Made::new(Odd::Nothing, Odd::Nothing);
     let terms = Arc::new(files.terms());
     let (socket, port) = listen();
     let (to_serve, rounds) = (Arc::clone(&terms), 3);
@@ -353,7 +356,7 @@ fn certificates_are_read_again_when_they_change() {
 }
 
 /// A client that speaks TLS as it should, and then says what no client says.
-fn stranger(files: &Files, port: u16) -> StreamOwned<ClientConnection, TcpStream> {
+fn stranger(files: &Made, port: u16) -> StreamOwned<ClientConnection, TcpStream> {
     let read = |name: &str| fs::read(files.path(name)).expect("read");
     let certificate = |name| CertificateDer::from_pem_slice(&read(name)).expect("a certificate");
     let mut roots = RootCertStore::empty();
@@ -379,7 +382,7 @@ fn stranger(files: &Files, port: u16) -> StreamOwned<ClientConnection, TcpStream
 
 #[test]
 fn an_opening_that_no_client_sends_is_refused() {
-    let files = Files::new(Odd::Nothing, Odd::Nothing);
+    let files = Made::new(Odd::Nothing, Odd::Nothing);
     for bytes in [
         // Above what an opening takes, though not above what a message does.
         [&(1_u32 << 20).to_le_bytes()[..], &[0; 8192]].concat(),
@@ -406,7 +409,7 @@ fn an_opening_that_no_client_sends_is_refused() {
 
 #[test]
 fn a_client_that_says_too_little_in_time_is_closed() {
-    let files = Files::new(Odd::Nothing, Odd::Nothing);
+    let files = Made::new(Odd::Nothing, Odd::Nothing);
     let silent = Server::start(files.terms(), false);
     let slow = Server::start(files.terms(), false);
     let half = Server::start(files.terms(), false);

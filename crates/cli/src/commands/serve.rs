@@ -14,7 +14,7 @@ use surmise_server::{
     BadUser, ListenError, Listener, Options, Relay, ServeError, serve_also, users,
 };
 use surmise_sys::process;
-use surmise_tls::{Terms, TermsError};
+use surmise_tls::{Files, Terms, TermsError};
 
 use crate::failure::Failure;
 use crate::report;
@@ -143,13 +143,12 @@ impl Arguments {
         };
         // clap has seen to it that they are there.
         let file = |file: &Option<PathBuf>| file.clone().unwrap_or_default();
-        let terms = Terms::new(
-            file(&self.certificate),
-            file(&self.key),
-            file(&self.clients),
-            export,
-            users,
-        )?;
+        let files = Files {
+            certificate: file(&self.certificate),
+            key: file(&self.key),
+            clients: file(&self.clients),
+        };
+        let terms = Terms::new(files, export, users)?;
         Ok(Listener::bind(&self.listen, terms, report::note)?)
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
 use surmise_server::{Listener, Options, serve_also, users};
-use surmise_tls::Terms;
+use surmise_tls::{Files, Terms};
 
 const DIRECTORY: &str = "SURMISE_TEST_SERVES";
 const LEASE_MS: &str = "SURMISE_TEST_LEASE_MS";
@@ -111,11 +111,14 @@ pub fn serve_if_told() {
 
 /// Takes certificates of the name `ann`.
 fn listen(certificates: &Path) -> Listener {
-    let [certificate, key, clients] =
-        ["server.crt", "server.key", "ca.crt"].map(|name| certificates.join(name));
+    let files = Files {
+        certificate: certificates.join("server.crt"),
+        key: certificates.join("server.key"),
+        clients: certificates.join("ca.crt"),
+    };
     let own = rustix::process::geteuid().as_raw().to_string();
     let users = users(&[("ann".to_owned(), own)]).expect("its own user");
-    let terms = Terms::new(certificate, key, clients, "export".into(), users);
+    let terms = Terms::new(files, "export".into(), users);
     let terms = terms.expect("good certificates");
     let addresses = ["localhost:0".to_owned()];
     let listener = Listener::bind(&addresses, terms, |_| {}).expect("listen");
