@@ -8,7 +8,16 @@ use surmise_tls::PORT;
 
 /// A directory of another machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub struct Source {
+    /// As it was written. By this mount(8) knows a line of fstab(5) again.
+    text: String,
+    /// How it is reached.
+    pub way: Way,
+}
+
+/// How a directory of another machine is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Way {
     /// `[USER@]HOST:DIRECTORY`, which ssh connects to.
     Ssh(BySsh),
     /// `surmise://HOST[:PORT]/EXPORT`, which listens for TLS.
@@ -56,38 +65,27 @@ impl FromStr for Source {
     type Err = BadSource;
 
     fn from_str(text: &str) -> Result<Self, BadSource> {
-        match text.strip_prefix(SCHEME) {
-            Some(rest) => rest.parse().map(Self::Tls),
-            None => text.parse().map(Self::Ssh),
-        }
+        let way = match text.strip_prefix(SCHEME) {
+            Some(rest) => Way::Tls(rest.parse()?),
+            None => Way::Ssh(text.parse()?),
+        };
+        let text = text.to_owned();
+        Ok(Self { text, way })
     }
 }
 
 impl Display for Source {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ssh(source) => write!(f, "{}:{}", source.host, source.directory),
-            Self::Tls(source) => {
-                let (open, close) = match source.host.contains(':') {
-                    true => ("[", "]"),
-                    false => ("", ""),
-                };
-                write!(f, "{SCHEME}{open}{}{close}", source.host)?;
-                if source.port != PORT {
-                    write!(f, ":{}", source.port)?;
-                }
-                write!(f, "/{}", source.export)
-            }
-        }
+        f.write_str(&self.text)
     }
 }
 
 impl Source {
     /// The machine.
     pub fn host(&self) -> &str {
-        match self {
-            Self::Ssh(source) => &source.host,
-            Self::Tls(source) => &source.host,
+        match &self.way {
+            Way::Ssh(source) => &source.host,
+            Way::Tls(source) => &source.host,
         }
     }
 }
@@ -185,10 +183,9 @@ mod tests {
 
     #[test]
     fn sources_are_read_as_scp_reads_them() {
-        let read = |text: &str| match text.parse() {
-            Ok(Source::Ssh(read)) => Ok((read.host, read.directory)),
-            Ok(Source::Tls(read)) => panic!("{read:?}"),
-            Err(error) => Err(error),
+        let read = |text: &str| match text.parse::<Source>()?.way {
+            Way::Ssh(read) => Ok((read.host, read.directory)),
+            Way::Tls(read) => panic!("{read:?}"),
         };
         let pair = |host: &str, directory: &str| Ok((host.to_owned(), directory.to_owned()));
         assert_eq!(read("host:src"), pair("host", "src"));
@@ -202,22 +199,16 @@ mod tests {
 
     #[test]
     fn servers_are_read_as_addresses_of_the_web_are() {
-        for (text, host, port, export, shown) in [
-            ("surmise://h/src", "h", PORT, "src", "surmise://h/src"),
-            ("surmise://h:1/a b/", "h", 1, "a b", "surmise://h:1/a b"),
-            (
-                "surmise://[::1]:80/x",
-                "::1",
-                80,
-                "x",
-                "surmise://[::1]:80/x",
-            ),
-            ("surmise://[::1]", "::1", PORT, "", "surmise://[::1]/"),
-            ("surmise://h:7459", "h", PORT, "", "surmise://h/"),
+        for (text, host, port, export) in [
+            ("surmise://h/src", "h", PORT, "src"),
+            ("surmise://h:1/a b/", "h", 1, "a b"),
+            ("surmise://[::1]:80/x", "::1", 80, "x"),
+            ("surmise://[::1]", "::1", PORT, ""),
+            ("surmise://h:7459", "h", PORT, ""),
         ] {
             let source: Source = text.parse().expect(text);
-            assert_eq!(source.to_string(), shown);
-            let Source::Tls(read) = source else {
+            assert_eq!(source.to_string(), text);
+            let Way::Tls(read) = source.way else {
                 panic!("{source:?}");
             };
             let expected = (host.to_owned(), port, export.to_owned());

@@ -96,7 +96,7 @@ pub fn serve_also(
     let listener = state.listen().map_err(ServeError::at(&socket))?;
     let (inputs, received) = channel();
     listen(listener, inputs.clone()).map_err(ServeError::at(state.path()))?;
-    let comers = match tls {
+    let clients = match tls {
         Some(tls) => Some(tls.start(&inputs).map_err(ServeError::at(state.path()))?),
         None => None,
     };
@@ -106,9 +106,9 @@ pub fn serve_also(
     let outcome = shell.run(&received);
     state.stop_listening();
     let ended = shell.end(outcome.is_ok(), &received);
-    if let Some(comers) = comers {
+    if let Some(clients) = clients {
         // What was said to them last is with threads of their own.
-        comers.wait(LAST_WORDS_MAX);
+        clients.wait(LAST_WORDS_MAX);
     }
     ended?;
     outcome

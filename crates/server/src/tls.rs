@@ -86,19 +86,19 @@ impl Listener {
     }
 
     /// Brings clients to the server from now on.
-    pub(crate) fn start(self, inputs: &Sender<Input>) -> io::Result<Arc<Comers>> {
-        let comers = Arc::new(Comers::default());
+    pub(crate) fn start(self, inputs: &Sender<Input>) -> io::Result<Arc<Clients>> {
+        let clients = Arc::new(Clients::default());
         for socket in self.sockets {
             let door = Door {
                 terms: Arc::clone(&self.terms),
                 tell: Arc::clone(&self.tell),
-                comers: Arc::clone(&comers),
+                clients: Arc::clone(&clients),
                 inputs: inputs.clone(),
             };
             let accept = move || door.accept_all(&socket);
             thread::Builder::new().name("listen".into()).spawn(accept)?;
         }
-        Ok(comers)
+        Ok(clients)
     }
 }
 
@@ -115,7 +115,7 @@ fn bind(address: &str) -> io::Result<TcpListener> {
 struct Door {
     terms: Arc<Terms>,
     tell: Arc<Tell>,
-    comers: Arc<Comers>,
+    clients: Arc<Clients>,
     inputs: Sender<Input>,
 }
 
@@ -132,7 +132,7 @@ impl Door {
 
     fn accept(&self, stream: TcpStream) {
         // One more would wait no better. It finds its connection closed, and may come again.
-        let Some(coming) = self.comers.come() else {
+        let Some(coming) = self.clients.come() else {
             return;
         };
         let door = self.clone();
@@ -143,7 +143,7 @@ impl Door {
 
     fn serve(&self, stream: TcpStream, coming: Coming) {
         let peer = stream.peer_addr();
-        let there = self.comers.enter();
+        let there = self.clients.enter();
         let accepted = self.terms.accept(stream, there.is_none());
         drop(coming);
         match (accepted, there) {
@@ -165,7 +165,7 @@ impl Door {
 
 /// How many clients are there and on their way.
 #[derive(Debug, Default)]
-pub(crate) struct Comers {
+pub(crate) struct Clients {
     counts: Mutex<Counts>,
     fewer: Condvar,
 }
@@ -176,7 +176,7 @@ struct Counts {
     there: usize,
 }
 
-impl Comers {
+impl Clients {
     fn come(self: &Arc<Self>) -> Option<Coming> {
         self.count(|counts| {
             let may = counts.coming < COMING_MAX;
@@ -216,7 +216,7 @@ impl Comers {
 }
 
 /// One that is on its way in, counted until this is dropped.
-struct Coming(Arc<Comers>);
+struct Coming(Arc<Clients>);
 
 impl Drop for Coming {
     fn drop(&mut self) {
@@ -225,7 +225,7 @@ impl Drop for Coming {
 }
 
 /// One that is there, counted likewise.
-struct There(Arc<Comers>);
+struct There(Arc<Clients>);
 
 impl Drop for There {
     fn drop(&mut self) {
@@ -311,15 +311,15 @@ mod tests {
 
     #[test]
     fn no_more_come_than_there_is_room_for() {
-        let comers = Arc::new(Comers::default());
-        let mut all: Vec<_> = (0..COMING_MAX).map(|_| comers.come()).collect();
-        assert!(all.iter().all(Option::is_some) && comers.come().is_none());
+        let clients = Arc::new(Clients::default());
+        let mut all: Vec<_> = (0..COMING_MAX).map(|_| clients.come()).collect();
+        assert!(all.iter().all(Option::is_some) && clients.come().is_none());
         all.pop();
-        assert!(comers.come().is_some());
-        let there: Vec<_> = (0..CLIENTS_MAX).map(|_| comers.enter()).collect();
-        assert!(there.iter().all(Option::is_some) && comers.enter().is_none());
+        assert!(clients.come().is_some());
+        let there: Vec<_> = (0..CLIENTS_MAX).map(|_| clients.enter()).collect();
+        assert!(there.iter().all(Option::is_some) && clients.enter().is_none());
         drop(there);
-        comers.wait(Duration::from_secs(60));
-        assert!(comers.enter().is_some());
+        clients.wait(Duration::from_secs(60));
+        assert!(clients.enter().is_some());
     }
 }

@@ -15,7 +15,9 @@ use rcgen::{
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned,
+};
 use surmise_remote::opening::{APPLICATION_PROTOCOL, Refusal};
 use surmise_tls::{Accepted, ConnectError, FileError, Files, NotAccepted, Target, Terms, Users};
 
@@ -302,6 +304,39 @@ fn what_is_no_server_is_told_apart() {
     nowhere.host = "nowhere.invalid".into();
     let error = nowhere.connect().expect_err("it is no host");
     assert!(matches!(error, ConnectError::Unknown { .. }), "{error:?}");
+}
+
+/// As a web server does it, or another version of this one.
+#[test]
+fn what_speaks_tls_and_another_protocol_is_told_apart() {
+    let files = Made::new(Odd::Nothing, Odd::Nothing);
+    let read = |name: &str| fs::read(files.path(name)).expect("read");
+    for protocols in [vec![], vec![b"http/1.1".to_vec()]] {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .expect("a version")
+            .with_no_client_auth()
+            .with_single_cert(
+                vec![CertificateDer::from_pem_slice(&read("server.crt")).expect("one")],
+                PrivateKeyDer::from_pem_slice(&read("server.key")).expect("a key"),
+            )
+            .expect("a pair");
+        config.alpn_protocols = protocols;
+        let (socket, port) = listen();
+        let serves = thread::spawn(move || {
+            let (stream, _) = socket.accept().expect("somebody comes");
+            let tls = ServerConnection::new(Arc::new(config)).expect("a server");
+            let mut waste = Vec::new();
+            // The client breaks it off.
+            let _ = StreamOwned::new(tls, stream).read_to_end(&mut waste);
+            assert!(waste.is_empty());
+        });
+        let error = files.target(port).connect().expect_err("it is none");
+        assert!(matches!(error, ConnectError::NoServer { .. }), "{error:?}");
+        assert!(error.to_string().contains("another protocol"), "{error}");
+        serves.join().expect("it ends");
+    }
 }
 
 #[test]

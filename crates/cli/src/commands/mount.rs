@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use surmise_mount::connection::{NoConnection, Told, Transport};
 use surmise_mount::device::{MountError, MountOptions};
 use surmise_mount::run::{RunError, Wanted, run};
-use surmise_mount::source::Source;
+use surmise_mount::source::{Source, Way};
 use surmise_mount::status;
 use surmise_tls::{ConnectError, Target};
 
@@ -144,8 +144,8 @@ impl Arguments {
     }
 
     fn transport(&self) -> Result<Transport, Failure> {
-        match &self.source {
-            Source::Ssh(source) => {
+        match &self.source.way {
+            Way::Ssh(source) => {
                 let words = self.ssh.split_whitespace();
                 let ssh: Vec<_> = words.map(OsString::from).collect();
                 match ssh.is_empty() {
@@ -155,7 +155,7 @@ impl Arguments {
                     )),
                 }
             }
-            Source::Tls(source) => Ok(Transport::Tls(Target {
+            Way::Tls(source) => Ok(Transport::Tls(Target {
                 host: source.host.clone(),
                 port: source.port,
                 export: source.export.clone(),

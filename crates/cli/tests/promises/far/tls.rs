@@ -233,7 +233,7 @@ here=surmise://localhost:$2/export
 cat > fstab <<END
 $here $PWD/by-tls surmise _netdev,soft=1m,cache=64M,$own 0 0
 near:$PWD/export $PWD/by-ssh surmise ssh=$PWD/quiet-ssh,server_command=$1,noauto,user,exec 0 0
-$here $PWD/read-only surmise ro,noexec,nofail,x-systemd.automount,$own 0 0
+$here/ $PWD/read-only surmise ro,noexec,nofail,x-systemd.automount,$own 0 0
 END
 mount -a -T fstab
 echo one > by-tls/file
@@ -241,6 +241,7 @@ cat read-only/file
 ! echo two > read-only/file
 # What is mounted stays as it is.
 mount -a -T fstab
+findmnt -n -t fuse.surmise -o TARGET | grep -c "^$PWD/"
 mount -T fstab "$PWD/by-ssh"
 cat by-ssh/file
 findmnt -n -o FSTYPE,SOURCE by-tls
@@ -286,7 +287,7 @@ fn mounts_of_fstab_are_mounted() {
         outcome.assert_success();
         let source = format!("surmise://localhost:{port}/export");
         let kind = format!("fuse.surmise {source}");
-        outcome.assert_lines(&["one", "one", &kind, "ro", "noexec", "32", "32"]);
+        outcome.assert_lines(&["one", "2", "one", &kind, "ro", "noexec", "32", "32"]);
         outcome
             .assert_stderr_contains("the option uid=7 is not known")
             .assert_stderr_contains("nothing listens on port 1");
