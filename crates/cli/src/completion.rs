@@ -207,6 +207,7 @@ mod tests {
             "DAYS",
             "ADDRESS[:PORT]",
             "NAME=USER",
+            "USER",
             "SIZE",
             "HOST:DIR",
             "COMMAND",

@@ -69,6 +69,7 @@ const VALUES: &[(&str, &str)] = &[
     ("server_command", "--server-command"),
     ("soft", "--soft"),
     ("ssh", "--ssh"),
+    ("uid", "--owner"),
 ];
 
 /// Mounts, if this process was started by one of the names.
@@ -239,6 +240,7 @@ mod tests {
                 "h:d /m -o certificate=/c,key=/k,ca=/a\\,b",
                 "mount --certificate=/c --key=/k --ca=/a,b -- h:d /m",
             ),
+            ("h:d /m -o uid=ann", "mount --owner=ann -- h:d /m"),
             ("h:d /m -o user", "mount --no-exec -- h:d /m"),
             ("h:d /m -o users,exec", "mount -- h:d /m"),
             ("h:d /m -o users,noexec", "mount --no-exec -- h:d /m"),
@@ -251,7 +253,7 @@ mod tests {
             ("h:d", "a source and a directory"),
             ("h:d /m /n", "a source and a directory"),
             ("h:d /m -o suid", "suid"),
-            ("h:d /m -o uid=7", "uid=7"),
+            ("h:d /m -o gid=7", "gid=7"),
             ("h:d /m -o ro=1", "ro=1"),
             ("h:d /m -o soft", "soft="),
             ("h:d /m -N /proc/1/ns/mnt", "nsenter"),

@@ -15,6 +15,11 @@ pub fn number_of(name: &str) -> Option<u32> {
     number_in(&fs::read_to_string(FILE).ok()?, name)
 }
 
+/// The numbers of a user and of its login group, by its name or number; a number that the file does not have is its group's, too.
+pub fn user_and_group_of(user: &str) -> Option<(u32, u32)> {
+    user_and_group_in(&fs::read_to_string(FILE).ok()?, user)
+}
+
 /// The home directory of a user; `None` if the file does not have it.
 pub fn home_of(user: u32) -> Option<PathBuf> {
     home_in(&fs::read_to_string(FILE).ok()?, user)
@@ -31,6 +36,14 @@ fn number_in(passwd: &str, name: &str) -> Option<u32> {
     all.find(|one| one.name == name).map(|one| one.number)
 }
 
+fn user_and_group_in(passwd: &str, user: &str) -> Option<(u32, u32)> {
+    let number = user.parse().ok();
+    let mut all = entries(passwd);
+    let found = all.find(|one| one.name == user || Some(one.number) == number);
+    let found = found.map(|one| (one.number, one.group));
+    found.or_else(|| Some((number?, number?)))
+}
+
 fn home_in(passwd: &str, user: u32) -> Option<PathBuf> {
     let mut all = entries(passwd);
     let home = all.find(|one| one.number == user)?.home;
@@ -40,17 +53,22 @@ fn home_in(passwd: &str, user: u32) -> Option<PathBuf> {
 struct Entry<'p> {
     name: &'p str,
     number: u32,
+    group: u32,
     home: &'p str,
 }
 
 fn entries(passwd: &str) -> impl Iterator<Item = Entry<'_>> {
     passwd.lines().filter_map(|line| {
         let fields: Vec<_> = line.split(':').collect();
-        let [name, _, number, _, _, home, ..] = fields[..] else {
+        let [name, _, number, group, _, home, ..] = fields[..] else {
             return None;
         };
-        let number = number.parse().ok()?;
-        Some(Entry { name, number, home })
+        Some(Entry {
+            name,
+            number: number.parse().ok()?,
+            group: group.parse().ok()?,
+            home,
+        })
     })
 }
 
@@ -65,6 +83,10 @@ mod tests {
         assert_eq!(name_in(passwd, 1), None);
         assert_eq!(number_in(passwd, "ann"), Some(1000));
         assert_eq!(number_in(passwd, "an"), None);
+        assert_eq!(user_and_group_in(passwd, "ann"), Some((1000, 100)));
+        assert_eq!(user_and_group_in(passwd, "1000"), Some((1000, 100)));
+        assert_eq!(user_and_group_in(passwd, "7"), Some((7, 7)));
+        assert_eq!(user_and_group_in(passwd, "bob"), None);
         assert_eq!(home_in(passwd, 1000), Some("/home/ann".into()));
     }
 }

@@ -39,6 +39,8 @@ pub struct Wanted {
     pub transport: Transport,
     /// Where it is mounted: an absolute path.
     pub mount_point: PathBuf,
+    /// Whose the files of the server's user are here, by user and group; those of the user that mounts, if `None`.
+    pub owner: Option<(u32, u32)>,
     /// How it is mounted there.
     pub how: MountOptions,
     /// After how long without a connection calls fail; never, if `None`.
@@ -113,8 +115,11 @@ pub fn run(
     }
     let device = device?;
     let mounted = Mounted(wanted.mount_point.clone());
-    let (own, group) = (rustix::process::getuid(), rustix::process::getgid());
-    let owners = Owners::new(user, own.as_raw(), group.as_raw());
+    let (own, group) = wanted.owner.unwrap_or_else(|| {
+        let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
+        (user.as_raw(), group.as_raw())
+    });
+    let owners = Owners::new(user, own, group);
     let (begun, beginning) = channel();
     let far = Arc::new(Far::new(Arc::clone(&shell), root, owners, begun));
     let (told, nodes) = (Arc::clone(&shell), Nodes::new(root));

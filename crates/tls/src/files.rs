@@ -39,14 +39,6 @@ pub enum FileError {
         /// Its permissions.
         mode: u32,
     },
-    /// The key is another user's, who could change it.
-    #[error("the key {} belongs to user {owner}", path.display())]
-    Foreign {
-        /// Which file.
-        path: PathBuf,
-        /// Whose.
-        owner: u32,
-    },
     /// It is no PEM, or has not in it what it should.
     #[error("{}: {what}", path.display())]
     Content {
@@ -70,10 +62,6 @@ impl FileError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::TooOpen { path, .. } => Some(format!("chmod 600 {}", path.display())),
-            Self::Foreign { path, .. } => Some(format!(
-                "a key is to belong to the user that uses it, or to root: chown {}",
-                path.display()
-            )),
             Self::Content { .. } => Some(
                 "files of PEM are expected, as `surmise certificates` or openssl makes them".into(),
             ),
@@ -158,20 +146,17 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, FileError> {
 /// The file that was opened, so that nobody puts another one there meanwhile.
 fn must_be_closed(file: &File, path: &Path) -> Result<(), FileError> {
     let found = file.metadata().map_err(|error| unreadable(path, &error))?;
-    let own = rustix::process::geteuid().as_raw();
-    let path = path.to_owned();
-    let owner = found.uid();
-    if owner != own && owner != 0 {
-        return Err(FileError::Foreign { path, owner });
-    }
-    let open = match owner {
+    let open = match found.uid() {
         0 => TOO_OPEN_OF_ROOT,
         _ => TOO_OPEN,
     };
     let mode = found.mode() & 0o7777;
     match mode & open {
         0 => Ok(()),
-        _ => Err(FileError::TooOpen { path, mode }),
+        _ => Err(FileError::TooOpen {
+            path: path.to_owned(),
+            mode,
+        }),
     }
 }
 

@@ -8,6 +8,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use rustix::io::Errno;
+use surmise_linux::users::user_and_group_of;
 use surmise_mount::connection::{NoConnection, Told, Transport};
 use surmise_mount::device::{MountError, MountOptions};
 use surmise_mount::run::{RunError, Wanted, run};
@@ -74,6 +75,12 @@ pub struct Arguments {
     #[arg(long)]
     allow_other: bool,
 
+    /// Show what belongs to the user at the server as this user's, instead of that of who mounts; for root
+    ///
+    /// It counts where the server runs as an ordinary user. One of root keeps all numbers of users and groups.
+    #[arg(long, value_name = "USER", value_parser = owner)]
+    owner: Option<(u32, u32)>,
+
     /// Let nothing be changed by this mount
     #[arg(long)]
     read_only: bool,
@@ -109,7 +116,14 @@ impl Arguments {
         if !self.foreground && !self.background {
             return start_in_background();
         }
+        if self.owner.is_some() && !rustix::process::geteuid().is_root() {
+            return Err(
+                Failure::new("--owner is for root, whose mounts are everybody's")
+                    .hint("without it, the files at the server are yours"),
+            );
+        }
         let wanted = Wanted {
+            owner: self.owner,
             transport: self.transport()?,
             source: self.source.to_string(),
             mount_point,
@@ -225,6 +239,10 @@ impl Arguments {
             other => Failure::new(other),
         }
     }
+}
+
+fn owner(text: &str) -> Result<(u32, u32), &'static str> {
+    user_and_group_of(text).ok_or("there is no such user")
 }
 
 /// How this program gets to another machine.

@@ -258,7 +258,7 @@ const MOUNT: &[Section] = &[
     Section {
         title: "FSTAB",
         text: "mount -t surmise SOURCE DIR mounts, too, as do lines of fstab(5). Options: ro, noexec, allow_other, soft=TIME, \
-               cache=SIZE, certificate=FILE, key=FILE, ca=FILE, ssh=COMMAND, server_command=PROGRAM, and those that are for mount(8) \
+               cache=SIZE, certificate=FILE, key=FILE, ca=FILE, uid=USER (--owner), ssh=COMMAND, server_command=PROGRAM, and those that are for mount(8) \
                and systemd.",
         entries: &[],
     },

@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
-use surmise_testkit::{Facets, TreeSnapshot, assert_same_tree, copied_binary, skip, watchdog};
+use surmise_testkit::{Facets, Run, TreeSnapshot, assert_same_tree, copied_binary, skip, watchdog};
 
 use super::Far;
 use super::programs::WORK;
@@ -221,6 +222,39 @@ fn a_mount_by_tls_that_fails_says_what_to_do() {
     });
 }
 
+/// As a line of fstab has it: root mounts, and an ordinary user works there.
+#[test]
+fn a_mount_of_root_shows_the_files_as_a_users() {
+    as_each_user(|setting| {
+        let (Some(user), Some(far)) = (setting.user, Far::new(setting)) else {
+            return;
+        };
+        let name = far.certify();
+        let server = far.listen(&name, 0);
+        let own = setting.scratch.home().join(".config/surmise");
+        let [certificate, key, authority] =
+            ["client.crt", "client.key", "ca.crt"].map(|file| own.join(file).display().to_string());
+        let source = format!("surmise://localhost:{}", server.port);
+        setting.scratch.directory("there");
+        let words = ["mount", "--owner", &name, "--certificate", &certificate];
+        let more = ["--key", &key, "--ca", &authority, &source, "there"];
+        let by_root = |words: &[&str]| Run::surmise(&setting.scratch, words.iter().copied());
+        by_root(&[&words[..], &more].concat())
+            .outcome()
+            .assert_success();
+        far.sh("echo text > there/file && chmod 600 there/file && cat there/file")
+            .assert_stdout("text\n");
+        let shown = setting
+            .plain(&["stat", "-c", "%u %g", "there/file"])
+            .in_place();
+        let numbers = format!("{} {}\n", user.uid, user.gid);
+        shown.outcome().assert_stdout(&numbers);
+        by_root(&["umount", "there"]).outcome().assert_success();
+        let made = fs::metadata(far.export().join("file")).expect("it was made");
+        assert_eq!((made.uid(), made.gid()), (user.uid, user.gid));
+    });
+}
+
 /// What mount(8) does with fstab(5). The arguments are the program, the port, and the user.
 const FSTAB: &str = r#"
 mkdir -p helpers by-tls by-ssh read-only bad
@@ -246,7 +280,7 @@ mount -T fstab "$PWD/by-ssh"
 cat by-ssh/file
 findmnt -n -o FSTYPE,SOURCE by-tls
 findmnt -n -o OPTIONS read-only | tr , '\n' | grep -x -e ro -e noexec
-echo "$here $PWD/bad surmise uid=7 0 0" > fstab
+echo "$here $PWD/bad surmise gid=7 0 0" > fstab
 code=0
 mount -a -T fstab || code=$?
 echo $code
@@ -289,7 +323,7 @@ fn mounts_of_fstab_are_mounted() {
         let kind = format!("fuse.surmise {source}");
         outcome.assert_lines(&["one", "2", "one", &kind, "ro", "noexec", "32", "32"]);
         outcome
-            .assert_stderr_contains("the option uid=7 is not known")
+            .assert_stderr_contains("the option gid=7 is not known")
             .assert_stderr_contains("nothing listens on port 1");
         // Each goes on until all is in the directory.
         let own = setting.scratch.work().display().to_string();
