@@ -115,10 +115,7 @@ pub fn run(
     }
     let device = device?;
     let mounted = Mounted(wanted.mount_point.clone());
-    let (own, group) = wanted.owner.unwrap_or_else(|| {
-        let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
-        (user.as_raw(), group.as_raw())
-    });
+    let (own, group) = wanted.owner.unwrap_or_else(own_user);
     let owners = Owners::new(user, own, group);
     let (begun, beginning) = channel();
     let far = Arc::new(Far::new(Arc::clone(&shell), root, owners, begun));
@@ -214,6 +211,12 @@ impl From<Unwelcome> for RunError {
             Unwelcome::Refused(reason) => Self::Refused(reason),
         }
     }
+}
+
+/// The user and group of this process.
+fn own_user() -> (u32, u32) {
+    let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
+    (user.as_raw(), group.as_raw())
 }
 
 fn new_key() -> io::Result<ClientKey> {
