@@ -96,11 +96,11 @@ pub fn serve_also(
     let listener = state.listen().map_err(ServeError::at(&socket))?;
     let (inputs, received) = channel();
     listen(listener, inputs.clone()).map_err(ServeError::at(state.path()))?;
+    wait_for_signals(inputs.clone()).map_err(ServeError::at(state.path()))?;
     let clients = match tls {
         Some(tls) => Some(tls.start(&inputs).map_err(ServeError::at(state.path()))?),
         None => None,
     };
-    wait_for_signals(inputs.clone()).map_err(ServeError::at(state.path()))?;
     ready();
     let mut shell = Shell::start(started, inputs, &state, options)?;
     let outcome = shell.run(&received);

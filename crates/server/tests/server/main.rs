@@ -61,14 +61,6 @@ const TESTS: &[(&str, fn())] = &[
         hostile::a_client_that_does_not_read_is_cut,
     ),
     (
-        "an_owner_goes_on_when_the_bits_are_gone",
-        ordinary::an_owner_goes_on_when_the_bits_are_gone,
-    ),
-    (
-        "a_directory_of_another_user_is_shown_and_not_listed",
-        ordinary::a_directory_of_another_user_is_shown_and_not_listed,
-    ),
-    (
         "what_a_client_does_by_tls_is_done_in_the_directory",
         tls::what_a_client_does_by_tls_is_done_in_the_directory,
     ),
@@ -79,6 +71,14 @@ const TESTS: &[(&str, fn())] = &[
     (
         "strangers_cost_little_and_are_closed",
         tls::strangers_cost_little_and_are_closed,
+    ),
+    (
+        "an_owner_goes_on_when_the_bits_are_gone",
+        ordinary::an_owner_goes_on_when_the_bits_are_gone,
+    ),
+    (
+        "a_directory_of_another_user_is_shown_and_not_listed",
+        ordinary::a_directory_of_another_user_is_shown_and_not_listed,
     ),
 ];
 

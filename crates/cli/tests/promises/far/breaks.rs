@@ -119,13 +119,12 @@ fn a_program_that_waits_for_the_server_can_be_ended() {
             return;
         };
         let mount = far.mount("there");
-        let mut file = fs::File::create(mount.path().join("file")).expect("create");
+        fs::write(mount.path().join("file"), "text").expect("write");
         let server = far.server().expect("it runs");
         let stopped = Pid::from_raw(server).expect("a process");
         kill_process(stopped, Signal::STOP).expect("it runs");
-        // Before, it could have been durable already.
-        file.write_all(b"text").expect("write");
-        drop(file);
+        // The server cannot have this.
+        fs::write(mount.path().join("file"), "other").expect("write");
         let begun = Instant::now();
         let sync = ["timeout", "-s", "INT", "1", "sync", "there/file"];
         let outcome = setting.plain(&sync).in_place().outcome();
