@@ -59,6 +59,8 @@ impl Copying {
 
     fn copy(&mut self, linger: Duration) -> io::Result<()> {
         let mut until = None;
+        // It may have come with the last words of the handshake.
+        self.take()?;
         loop {
             self.give()?;
             if !self.hears && self.inward.is_empty() && self.speaks {
