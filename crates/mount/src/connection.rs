@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -17,6 +18,9 @@ use crate::shell::Shell;
 /// How long it takes to the next attempt, at first and at most.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(5);
+
+/// How long what a command said last may take to come.
+const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
 
 const READ_BYTES: usize = 256 << 10;
 
@@ -110,13 +114,11 @@ fn start_command(command: &[OsString]) -> io::Result<Running> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    if let Some(errors) = child.stderr.take() {
-        pass_on(errors);
-    }
+    let errors = child.stderr.take().map(pass_on);
     let pipes = child.stdin.take().zip(child.stdout.take());
     let (input, output) = pipes.ok_or(io::ErrorKind::BrokenPipe)?;
     Ok(Running {
-        line: Line::Command(Arc::new(Mutex::new(child))),
+        line: Line::Command(Arc::new(Mutex::new(child)), errors),
         input: Box::new(input),
         output: Box::new(output),
     })
@@ -150,7 +152,8 @@ struct Running {
 
 /// What makes a connection, and can end it.
 enum Line {
-    Command(Arc<Mutex<Child>>),
+    /// The command, and what tells when all that it said is on standard error.
+    Command(Arc<Mutex<Child>>, Option<Receiver<()>>),
     Tls(UnixStream),
 }
 
@@ -158,7 +161,7 @@ impl Line {
     /// Ends the connection at any time.
     fn breaker(&self) -> io::Result<Box<dyn FnMut() + Send>> {
         Ok(match self {
-            Self::Command(child) => {
+            Self::Command(child, _) => {
                 let child = Arc::clone(child);
                 Box::new(move || {
                     let mut child = child.lock().unwrap_or_else(PoisonError::into_inner);
@@ -177,8 +180,8 @@ impl Line {
 
     /// Fails with how the connection ended, if the server did not welcome the client.
     fn end(self, was_welcomed: bool) -> Result<(), NoConnection> {
-        let child = match self {
-            Self::Command(child) => child,
+        let (child, errors) = match self {
+            Self::Command(child, errors) => (child, errors),
             Self::Tls(plain) => {
                 let _ = plain.shutdown(Shutdown::Both);
                 return match was_welcomed {
@@ -192,7 +195,12 @@ impl Line {
             // It may have ended by itself.
             let _ = child.kill();
         }
-        match (was_welcomed, child.wait()) {
+        let ended = child.wait();
+        if let (false, Some(errors)) = (was_welcomed, errors) {
+            // The reason comes before what is made of it. Another process may hold the command's standard error open for long.
+            let _ = errors.recv_timeout(LAST_WORDS_MAX);
+        }
+        match (was_welcomed, ended) {
             (true, _) => Ok(()),
             (false, Ok(status)) => Err(NoConnection::Ended(status)),
             (false, Err(error)) => Err(NoConnection::NotStarted(
@@ -205,10 +213,16 @@ impl Line {
 
 /// Has standard error carry what the command says on its own. Were that ours, the command would hold it open for as long as
 /// the mount lives, and a caller that reads ours to its end would wait.
-fn pass_on(mut errors: ChildStderr) {
-    let copy = move || io::copy(&mut errors, &mut io::stderr());
+fn pass_on(mut errors: ChildStderr) -> Receiver<()> {
+    let (done, ended) = channel();
+    let copy = move || {
+        // Standard error may be gone; then nobody reads it.
+        let _ = io::copy(&mut errors, &mut io::stderr());
+        let _ = done.send(());
+    };
     // Without the thread, nobody reads what it says.
     let _ = thread::Builder::new().name("errors".to_owned()).spawn(copy);
+    ended
 }
 
 /// Fails with how the connection ended, if the server did not welcome the client.
