@@ -13,7 +13,7 @@ SECONDS ?= 60
 CAP ?= 60
 COMMIT = $(shell git describe --always --dirty)
 
-.PHONY: help build deb deb-test demo demo-remote demo-rpc test lint bench bench-net bench-sync bench-remote bench-rpc \
+.PHONY: help build install deb deb-test demo demo-remote demo-rpc test lint bench bench-net bench-sync bench-remote bench-rpc \
 	bench-rollback bench-speculation torture fuzz soak soak-crash soak-rpc clean
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo 'make test       every test'
 	@echo 'make lint       format, clippy, tidy'
 	@echo 'make build      target/release/surmise'
+	@echo 'make install    what was built, below PREFIX=/usr/local (root); DESTDIR=... for packages'
 	@echo 'make deb        target/deb/surmise_VERSION_ARCHITECTURE.deb'
 	@echo 'make deb-test   install it in a copy-on-write picture of this machine, use it, remove it (root)'
 	@echo 'make bench      compare with peers; table, JSON and pictures in target/bench/'
@@ -41,6 +42,10 @@ help:
 
 build:
 	@$(call tools,build) && $(release)
+
+# Not built here: root need not be who builds.
+install:
+	@DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" scripts/install
 
 deb:
 	@$(call tools,build) && $(release) && scripts/deb

@@ -2,6 +2,7 @@
 
 mod abort;
 mod api;
+mod certificates;
 mod commit;
 mod completions;
 mod demo;
@@ -42,6 +43,7 @@ pub enum Command {
     Mounts(mounts::Arguments),
     Umount(umount::Arguments),
     Serve(serve::Arguments),
+    Certificates(certificates::Arguments),
     Api(api::Arguments),
     Doctor(doctor::Arguments),
     Demo(demo::Arguments),
@@ -66,6 +68,7 @@ impl Command {
             Self::Mounts(arguments) => arguments.execute(),
             Self::Umount(arguments) => arguments.execute(),
             Self::Serve(arguments) => arguments.execute(),
+            Self::Certificates(arguments) => arguments.execute(),
             Self::Api(arguments) => arguments.execute(),
             Self::Doctor(arguments) => arguments.execute(),
             Self::Demo(arguments) => arguments.execute(),
@@ -92,6 +95,7 @@ impl Command {
             | Self::Mount(_)
             | Self::Umount(_)
             | Self::Serve(_)
+            | Self::Certificates(_)
             | Self::Api(_)
             | Self::Demo(_)
             | Self::Completions(_)

@@ -166,9 +166,9 @@ impl Value {
         }
         match name(arg).as_str() {
             "CMD" => Self::Command,
-            "PATH" | "FILE:DIR" => Self::Path,
+            "PATH" | "FILE" | "FILE:DIR" => Self::Path,
             "DIR" => Self::Directory,
-            "HOST[:PORT]" => Self::Host,
+            "HOST" | "HOST[:PORT]" => Self::Host,
             _ => Self::Free,
         }
     }
@@ -204,6 +204,10 @@ mod tests {
             "RATE:DELAY[:WRONG]",
             "TIME",
             "SECONDS",
+            "DAYS",
+            "ADDRESS[:PORT]",
+            "NAME=USER",
+            "USER",
             "SIZE",
             "HOST:DIR",
             "COMMAND",

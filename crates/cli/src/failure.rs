@@ -94,6 +94,14 @@ impl Failure {
         self
     }
 
+    /// The same with the fix, where there is one.
+    pub fn maybe_hint(self, hint: Option<impl Display>) -> Self {
+        match hint {
+            Some(hint) => self.hint(hint),
+            None => self,
+        }
+    }
+
     /// The same with details, a line each.
     pub fn details(mut self, details: impl IntoIterator<Item = impl Display>) -> Self {
         let details = details.into_iter();

@@ -9,6 +9,7 @@ mod boundary;
 mod commands;
 mod commit;
 mod completion;
+mod credentials;
 mod damaged;
 mod demo;
 mod failure;
@@ -19,6 +20,7 @@ mod kept;
 mod launch;
 mod manual;
 mod messages;
+mod mount_helper;
 mod pager;
 mod paths;
 mod pending;
@@ -67,6 +69,9 @@ Exit status:
   other  `run`, `shell` and `sync`: that of the command";
 
 fn main() -> ExitCode {
+    if let Some(exit) = mount_helper::run_if_called() {
+        return exit;
+    }
     // For a commit, too: it holds many directories open.
     surmise_linux::limits::raise_descriptors();
     let Arguments { command } = usage::parsed();

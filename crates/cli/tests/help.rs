@@ -18,6 +18,7 @@ fn help_is_as_reviewed() {
         "mounts",
         "umount",
         "serve",
+        "certificates",
         "api",
         "doctor",
         "demo",

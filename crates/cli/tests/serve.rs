@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 use surmise_remote::frame::{ClientKey, Decoder, PROTOCOL, ToClient, ToServer, Welcome, encode};
-use surmise_testkit::{Run, Scratch, surmise_binary};
+use surmise_testkit::{Run, Scratch, is_installed, skip, surmise_binary};
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -127,4 +128,47 @@ fn what_cannot_be_served_is_said_with_its_fix() {
             .assert_stderr_contains(".surmise/log: damaged at byte 0");
         outcome.assert_stderr_contains("Hint: ");
     }
+}
+
+/// The unit that is shipped says `Type=notify`.
+#[test]
+fn the_manager_of_services_hears_when_clients_can_come() {
+    let scratch = Scratch::new();
+    let export = scratch.root().join("export");
+    fs::create_dir(&export).expect("mkdir");
+    let socket = scratch.root().join("notify");
+    let manager = UnixDatagram::bind(&socket).expect("bind");
+    manager.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let mut server = Command::new(surmise_binary())
+        .arg("serve")
+        .arg(&export)
+        .env("NOTIFY_SOCKET", &socket)
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("start it");
+    let mut text = [0; 32];
+    let length = manager.recv(&mut text).expect("hear");
+    assert_eq!(&text[..length], b"READY=1");
+    assert!(export.join(".surmise/socket").exists());
+    stop(&export);
+    assert!(server.wait().expect("wait").success());
+}
+
+#[test]
+fn the_unit_of_the_package_is_well_formed() {
+    if !is_installed("systemd-analyze") {
+        return skip("systemd-analyze is not installed");
+    }
+    let scratch = Scratch::new();
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../packaging/systemd/surmise-serve@.service");
+    let unit = fs::read_to_string(unit).expect("it is there");
+    let program = surmise_binary().display().to_string();
+    let installed = unit.replace("/usr/bin/surmise", &program);
+    let user = Run::plain(&scratch, ["id", "-un"]).outcome();
+    let file = format!("surmise-serve@{}.service", user.stdout.trim());
+    scratch.file(&file, installed);
+    let words = ["systemd-analyze", "verify", "--man=no", &file];
+    let outcome = Run::plain(&scratch, words).outcome();
+    outcome.assert_success().assert_no_stderr();
 }

@@ -14,6 +14,8 @@ use std::process::{Command, Stdio};
 use rustix::process::Pid;
 use rustix::thread::CapabilitySet;
 
+use crate::users;
+
 /// The mappings for one new user namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdMap {
@@ -139,7 +141,7 @@ impl IdMap {
             rustix::process::geteuid().as_raw(),
             rustix::process::getegid().as_raw(),
         );
-        let name = login_name(&read(Path::new("/etc/passwd"))?, uid);
+        let name = users::name_in(&read(Path::new("/etc/passwd"))?, uid);
         let subordinate = |file: &'static str, id| {
             let ranges = ranges(file, &read(Path::new(file))?, name.as_deref(), uid)?;
             Ok::<_, IdMapError>(preserving(id, &ranges))
@@ -297,14 +299,6 @@ fn keeps(map: &[Extent], id: u32) -> bool {
     map.iter().any(|extent| {
         let distance = id.checked_sub(extent.inside);
         extent.inside == extent.outside && distance.is_some_and(|distance| distance < extent.count)
-    })
-}
-
-fn login_name(passwd: &str, uid: u32) -> Option<String> {
-    passwd.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
     })
 }
 
@@ -473,12 +467,5 @@ mod tests {
             "/etc/subgid gives user eve no subordinate ids"
         );
         assert!(ranges(SUBUID, "ann:4294967295:2\n", Some("ann"), 1).is_err());
-    }
-
-    #[test]
-    fn names_come_from_the_password_file() {
-        let passwd = "root:x:0:0::/root:/bin/sh\nann:x:1000:100::/home/ann:/bin/sh\n";
-        assert_eq!(login_name(passwd, 1000).as_deref(), Some("ann"));
-        assert_eq!(login_name(passwd, 1), None);
     }
 }

@@ -14,4 +14,6 @@ pub mod limits;
 pub mod mailbox;
 pub mod network;
 pub mod proc;
+pub mod service;
+pub mod users;
 pub mod waiting;

@@ -1,12 +1,17 @@
 //! The connection: made, used until it breaks, and made again.
 
+use std::ffi::OsString;
 use std::io::{self, Read, Write};
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use surmise_remote::frame::{Decoder, ToClient};
+use surmise_tls::{ConnectError, Target};
 
 use crate::shell::Shell;
 
@@ -14,13 +19,18 @@ use crate::shell::Shell;
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(5);
 
+/// How long what a command said last may take to come.
+const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
+
 const READ_BYTES: usize = 256 << 10;
 
-/// A command that is connected to the server by its standard input and output, as ssh is.
+/// How the server is reached.
 #[derive(Debug, Clone)]
-pub struct Transport {
-    /// The program and its arguments.
-    pub command: Vec<std::ffi::OsString>,
+pub enum Transport {
+    /// By a command that is connected to the server by its standard input and output, as ssh is: the program and its arguments.
+    Command(Vec<OsString>),
+    /// By TLS.
+    Tls(Target),
 }
 
 /// Why there was never a connection.
@@ -30,13 +40,19 @@ pub enum NoConnection {
     NotStarted(String, String),
     /// It ended before the server had welcomed the client.
     Ended(ExitStatus),
+    /// There is none by TLS.
+    Tls(ConnectError),
+    /// One by TLS ended before the server had welcomed the client.
+    Closed,
 }
 
 /// What happens to the connection, for people.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Told {
     /// There was a connection, and it broke.
     Broken,
+    /// No other one comes to be, for this reason; it is told again when it changes.
+    Apart(NoConnection),
     /// There is one again.
     Again,
 }
@@ -45,30 +61,32 @@ pub enum Told {
 pub fn keep_connected(shell: &Shell, transport: &Transport, tell: &dyn Fn(Told)) {
     let mut pause = RETRY_FIRST;
     let mut was_up = false;
+    let mut apart = None;
     while !shell.is_over() {
-        let outcome = match transport.start() {
-            Ok(running) => use_until_it_breaks(shell, running, &|| {
+        let outcome = transport.start().and_then(|running| {
+            use_until_it_breaks(shell, running, &|| {
                 if was_up {
                     tell(Told::Again);
                 }
-            }),
-            Err(error) => Err(NoConnection::NotStarted(
-                transport.program(),
-                error.to_string(),
-            )),
-        };
+            })
+        });
         if shell.is_over() {
             return;
         }
         match outcome {
             Ok(()) => {
                 was_up = true;
+                apart = None;
                 pause = RETRY_FIRST;
                 tell(Told::Broken);
             }
             // The first time somebody waits for it.
             Err(why) if !was_up => return shell.give_up(why),
-            Err(_) => {}
+            Err(why) if apart.as_ref() == Some(&why) => {}
+            Err(why) => {
+                apart = Some(why.clone());
+                tell(Told::Apart(why));
+            }
         }
         thread::sleep(pause);
         pause = (pause * 2).min(RETRY_MAX);
@@ -76,68 +94,151 @@ pub fn keep_connected(shell: &Shell, transport: &Transport, tell: &dyn Fn(Told))
 }
 
 impl Transport {
-    fn program(&self) -> String {
-        let program = self.command.first();
-        program.map_or_else(String::new, |program| {
-            program.to_string_lossy().into_owned()
-        })
-    }
-
-    fn start(&self) -> io::Result<Running> {
-        let (program, arguments) = self
-            .command
-            .split_first()
-            .ok_or(io::ErrorKind::InvalidInput)?;
-        let mut child = Command::new(program)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
-        if let Some(errors) = child.stderr.take() {
-            pass_on(errors);
+    fn start(&self) -> Result<Running, NoConnection> {
+        match self {
+            Self::Command(command) => start_command(command).map_err(|error| {
+                let program = command.first().map(|program| program.to_string_lossy());
+                let program = program.unwrap_or_default().into_owned();
+                NoConnection::NotStarted(program, error.to_string())
+            }),
+            Self::Tls(target) => start_tls(target).map_err(NoConnection::Tls),
         }
-        let pipes = child.stdin.take().zip(child.stdout.take());
-        let (input, output) = pipes.ok_or(io::ErrorKind::BrokenPipe)?;
-        Ok(Running {
-            child: Arc::new(Mutex::new(child)),
-            input,
-            output,
-        })
     }
 }
 
+fn start_command(command: &[OsString]) -> io::Result<Running> {
+    let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let errors = child.stderr.take().map(pass_on);
+    let pipes = child.stdin.take().zip(child.stdout.take());
+    let (input, output) = pipes.ok_or(io::ErrorKind::BrokenPipe)?;
+    Ok(Running {
+        line: Line::Command(Arc::new(Mutex::new(child)), errors),
+        input: Box::new(input),
+        output: Box::new(output),
+    })
+}
+
+fn start_tls(target: &Target) -> Result<Running, ConnectError> {
+    let (plain, copying) = target.connect()?;
+    let failed = |error: io::Error| ConnectError::Unreachable {
+        host: target.host.clone(),
+        why: error.to_string(),
+    };
+    let ends = || Ok((plain.try_clone()?, plain.try_clone()?));
+    let (input, output) = ends().map_err(failed)?;
+    // The thread ends when the socket is shut down. How the connection broke is seen by the end alone, as with a command.
+    thread::Builder::new()
+        .name("tls".to_owned())
+        .spawn(move || copying.run(Duration::ZERO))
+        .map_err(failed)?;
+    Ok(Running {
+        line: Line::Tls(plain),
+        input: Box::new(input),
+        output: Box::new(output),
+    })
+}
+
 struct Running {
-    child: Arc<Mutex<Child>>,
-    input: ChildStdin,
-    output: ChildStdout,
+    line: Line,
+    input: Box<dyn Write + Send>,
+    output: Box<dyn Read>,
+}
+
+/// What makes a connection, and can end it.
+enum Line {
+    /// The command, and what tells when all that it said is on standard error.
+    Command(Arc<Mutex<Child>>, Option<Receiver<()>>),
+    Tls(UnixStream),
+}
+
+impl Line {
+    /// Ends the connection at any time.
+    fn breaker(&self) -> io::Result<Box<dyn FnMut() + Send>> {
+        Ok(match self {
+            Self::Command(child, _) => {
+                let child = Arc::clone(child);
+                Box::new(move || {
+                    let mut child = child.lock().unwrap_or_else(PoisonError::into_inner);
+                    // It may have ended by itself.
+                    let _ = child.kill();
+                })
+            }
+            Self::Tls(plain) => {
+                let plain = plain.try_clone()?;
+                Box::new(move || {
+                    let _ = plain.shutdown(Shutdown::Both);
+                })
+            }
+        })
+    }
+
+    /// Fails with how the connection ended, if the server did not welcome the client.
+    fn end(self, was_welcomed: bool) -> Result<(), NoConnection> {
+        let (child, errors) = match self {
+            Self::Command(child, errors) => (child, errors),
+            Self::Tls(plain) => {
+                let _ = plain.shutdown(Shutdown::Both);
+                return match was_welcomed {
+                    true => Ok(()),
+                    false => Err(NoConnection::Closed),
+                };
+            }
+        };
+        let mut child = child.lock().unwrap_or_else(PoisonError::into_inner);
+        if was_welcomed {
+            // It may have ended by itself.
+            let _ = child.kill();
+        }
+        let ended = child.wait();
+        if let (false, Some(errors)) = (was_welcomed, errors) {
+            // The reason comes before what is made of it. Another process may hold the command's standard error open for long.
+            let _ = errors.recv_timeout(LAST_WORDS_MAX);
+        }
+        match (was_welcomed, ended) {
+            (true, _) => Ok(()),
+            (false, Ok(status)) => Err(NoConnection::Ended(status)),
+            (false, Err(error)) => Err(NoConnection::NotStarted(
+                "wait".to_owned(),
+                error.to_string(),
+            )),
+        }
+    }
 }
 
 /// Has standard error carry what the command says on its own. Were that ours, the command would hold it open for as long as
 /// the mount lives, and a caller that reads ours to its end would wait.
-fn pass_on(mut errors: ChildStderr) {
-    let copy = move || io::copy(&mut errors, &mut io::stderr());
+fn pass_on(mut errors: ChildStderr) -> Receiver<()> {
+    let (done, ended) = channel();
+    let copy = move || {
+        // Standard error may be gone; then nobody reads it.
+        let _ = io::copy(&mut errors, &mut io::stderr());
+        let _ = done.send(());
+    };
     // Without the thread, nobody reads what it says.
     let _ = thread::Builder::new().name("errors".to_owned()).spawn(copy);
+    ended
 }
 
-/// Fails with how the command ended, if the server did not welcome the client.
+/// Fails with how the connection ended, if the server did not welcome the client.
 fn use_until_it_breaks(
     shell: &Shell,
     running: Running,
     begins: &dyn Fn(),
 ) -> Result<(), NoConnection> {
     let Running {
-        child,
+        line,
         mut input,
         mut output,
     } = running;
-    let to_break = Arc::clone(&child);
-    let breaker = Box::new(move || {
-        let mut child = to_break.lock().unwrap_or_else(PoisonError::into_inner);
-        // It may have ended by itself.
-        let _ = child.kill();
-    });
+    let Ok(breaker) = line.breaker() else {
+        return line.end(false);
+    };
     let link = shell.connected(breaker);
     let was_welcomed = thread::scope(|scope| {
         scope.spawn(move || {
@@ -153,20 +254,7 @@ fn use_until_it_breaks(
         shell.cut();
         was_welcomed
     });
-    let mut child = child.lock().unwrap_or_else(PoisonError::into_inner);
-    if was_welcomed {
-        // It may have ended by itself.
-        let _ = child.kill();
-    }
-    let status = child.wait();
-    match (was_welcomed, status) {
-        (true, _) => Ok(()),
-        (false, Ok(status)) => Err(NoConnection::Ended(status)),
-        (false, Err(error)) => Err(NoConnection::NotStarted(
-            "wait".to_owned(),
-            error.to_string(),
-        )),
-    }
+    line.end(was_welcomed)
 }
 
 /// Gives what comes to the client; whether the server welcomed it.

@@ -34,18 +34,29 @@ pub enum MountError {
     Helper(String),
 }
 
+/// How a mount is made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MountOptions {
+    /// Whether users besides the one that mounts may use it. Root's mounts are everybody's.
+    pub allow_other: bool,
+    /// Whether nothing can be changed by it.
+    pub read_only: bool,
+    /// Whether no program can be executed from it.
+    pub no_exec: bool,
+}
+
 /// Mounts on a directory; returns the device on which the mount is to be served.
 ///
 /// # Errors
 /// [`MountError`].
-pub fn mount(source: &str, on: &Path, allow_other: bool) -> Result<OwnedFd, MountError> {
+pub fn mount(source: &str, on: &Path, how: MountOptions) -> Result<OwnedFd, MountError> {
     if rustix::process::geteuid().is_root() {
-        return mount_directly(source, on);
+        return mount_directly(source, on, how);
     }
-    mount_by_helper(source, on, allow_other)
+    mount_by_helper(source, on, how)
 }
 
-fn mount_directly(source: &str, on: &Path) -> Result<OwnedFd, MountError> {
+fn mount_directly(source: &str, on: &Path, how: MountOptions) -> Result<OwnedFd, MountError> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     let device = rustix::fs::open("/dev/fuse", flags, Mode::empty());
     let device = device.map_err(|errno| MountError::Io("open /dev/fuse", errno.into()))?;
@@ -54,13 +65,15 @@ fn mount_directly(source: &str, on: &Path) -> Result<OwnedFd, MountError> {
         device.as_raw_fd(),
     );
     let options = CString::new(options).expect("options hold no zero byte");
-    let flags = MountFlags::NODEV | MountFlags::NOSUID;
+    let mut flags = MountFlags::NODEV | MountFlags::NOSUID;
+    flags.set(MountFlags::RDONLY, how.read_only);
+    flags.set(MountFlags::NOEXEC, how.no_exec);
     rustix::mount::mount(source, on, FILE_SYSTEM, flags, options.as_c_str())
         .map_err(|errno| MountError::Io("mount", errno.into()))?;
     Ok(device)
 }
 
-fn mount_by_helper(source: &str, on: &Path, allow_other: bool) -> Result<OwnedFd, MountError> {
+fn mount_by_helper(source: &str, on: &Path, how: MountOptions) -> Result<OwnedFd, MountError> {
     let failed = |what| move |error: io::Error| MountError::Io(what, error);
     let pair = socketpair(
         AddressFamily::UNIX,
@@ -71,10 +84,13 @@ fn mount_by_helper(source: &str, on: &Path, allow_other: bool) -> Result<OwnedFd
     let (own, helpers) = pair.map_err(|errno| failed("make a socket")(errno.into()))?;
     fcntl_setfd(&helpers, FdFlags::empty())
         .map_err(|errno| failed("make a socket")(errno.into()))?;
-    let shared = if allow_other { ",allow_other" } else { "" };
+    let shared = if how.allow_other { ",allow_other" } else { "" };
+    let access = if how.read_only { "ro" } else { "rw" };
+    let programs = if how.no_exec { ",noexec" } else { "" };
     let source = source.replace('\\', "\\\\").replace(',', "\\,");
-    let options =
-        format!("rw,nosuid,nodev,default_permissions,subtype=surmise,fsname={source}{shared}");
+    let options = format!(
+        "{access},nosuid,nodev,default_permissions,subtype=surmise,fsname={source}{shared}{programs}"
+    );
     let run = Command::new(HELPER)
         .arg("-o")
         .arg(options)

@@ -1,7 +1,7 @@
 //! Whose files are shown as whose.
 //!
 //! A server that runs as an ordinary user makes all new files that user's. There the user of the server and the one that
-//! mounted are taken for the same person: what belongs to the one shows as the other's. A server that may do everything
+//! mounted, or another one that root has named, are taken for the same person: what belongs to the one shows as the other's. A server that may do everything
 //! keeps all numbers as they are.
 
 use surmise_remote::tree::User;
@@ -18,7 +18,7 @@ pub struct Owners {
 }
 
 impl Owners {
-    /// For this user of the server, and the user and group that mount.
+    /// For this user of the server, and the user and group that are the same person here.
     pub fn new(server: Option<User>, user: u32, group: u32) -> Self {
         Self {
             server,

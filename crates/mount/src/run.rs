@@ -15,7 +15,7 @@ use surmise_remote::frame::{ClientKey, PROTOCOL, Reason};
 use surmise_sys::signals::{self, SignalFd};
 
 use crate::connection::{NoConnection, Told, Transport, keep_connected};
-use crate::device::{self, MountError};
+use crate::device::{self, MountError, MountOptions};
 use crate::filesystem::Far;
 use crate::kernel::forget_all;
 use crate::nodes::Nodes;
@@ -39,8 +39,10 @@ pub struct Wanted {
     pub transport: Transport,
     /// Where it is mounted: an absolute path.
     pub mount_point: PathBuf,
-    /// Whether users besides the one that mounts may use it.
-    pub allow_other: bool,
+    /// Whose the files of the server's user are here, by user and group; those of the user that mounts, if `None`.
+    pub owner: Option<(u32, u32)>,
+    /// How it is mounted there.
+    pub how: MountOptions,
     /// After how long without a connection calls fail; never, if `None`.
     pub soft: Option<Duration>,
     /// How many bytes of small files are kept in memory.
@@ -106,15 +108,15 @@ pub fn run(
         keep_connected(&line, &transport, &tell)
     })?;
     let (root, user) = shell.welcomed().map_err(RunError::from)?;
-    let device = device::mount(&wanted.source, &wanted.mount_point, wanted.allow_other);
+    let device = device::mount(&wanted.source, &wanted.mount_point, wanted.how);
     if device.is_err() && shell.status().is_connected {
         // Otherwise the server would know a client that never comes again.
         shell.leave();
     }
     let device = device?;
     let mounted = Mounted(wanted.mount_point.clone());
-    let (own, group) = (rustix::process::getuid(), rustix::process::getgid());
-    let owners = Owners::new(user, own.as_raw(), group.as_raw());
+    let (own, group) = wanted.owner.unwrap_or_else(own_user);
+    let owners = Owners::new(user, own, group);
     let (begun, beginning) = channel();
     let far = Arc::new(Far::new(Arc::clone(&shell), root, owners, begun));
     let (told, nodes) = (Arc::clone(&shell), Nodes::new(root));
@@ -209,6 +211,12 @@ impl From<Unwelcome> for RunError {
             Unwelcome::Refused(reason) => Self::Refused(reason),
         }
     }
+}
+
+/// The user and group of this process.
+fn own_user() -> (u32, u32) {
+    let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
+    (user.as_raw(), group.as_raw())
 }
 
 fn new_key() -> io::Result<ClientKey> {

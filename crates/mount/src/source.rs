@@ -4,21 +4,125 @@ use std::ffi::OsString;
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
-/// A directory of another machine: `[USER@]HOST:DIRECTORY`.
+use surmise_tls::PORT;
+
+/// A directory of another machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
+    /// As it was written. By this mount(8) knows a line of fstab(5) again.
+    text: String,
+    /// How it is reached.
+    pub way: Way,
+}
+
+/// How a directory of another machine is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Way {
+    /// `[USER@]HOST:DIRECTORY`, which ssh connects to.
+    Ssh(BySsh),
+    /// `surmise://HOST[:PORT]/EXPORT`, which listens for TLS.
+    Tls(ByTls),
+}
+
+/// What ssh connects to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BySsh {
     /// The machine, with the user if one was named, as ssh(1) takes it.
     pub host: String,
     /// The directory. A relative one, or an empty one, begins at the home directory there.
     pub directory: String,
 }
 
+/// A server that listens for TLS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ByTls {
+    /// The machine, by its name or address.
+    pub host: String,
+    /// The port there.
+    pub port: u16,
+    /// The name of the export; empty for the only one.
+    pub export: String,
+}
+
 /// What is no such thing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("HOST:DIRECTORY or USER@HOST:DIRECTORY is expected, as with scp")]
-pub struct BadSource;
+pub enum BadSource {
+    /// As nothing that is known.
+    #[error(
+        "HOST:DIRECTORY or USER@HOST:DIRECTORY is expected, as with scp, or surmise://HOST[:PORT]/EXPORT"
+    )]
+    Form,
+    /// Users are named by certificates.
+    #[error(
+        "surmise://HOST[:PORT]/EXPORT is expected, without a user: the certificate names the user"
+    )]
+    User,
+}
+
+const SCHEME: &str = "surmise://";
 
 impl FromStr for Source {
+    type Err = BadSource;
+
+    fn from_str(text: &str) -> Result<Self, BadSource> {
+        let way = match text.strip_prefix(SCHEME) {
+            Some(rest) => Way::Tls(rest.parse()?),
+            None => Way::Ssh(text.parse()?),
+        };
+        let text = text.to_owned();
+        Ok(Self { text, way })
+    }
+}
+
+impl Display for Source {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Source {
+    /// The machine.
+    pub fn host(&self) -> &str {
+        match &self.way {
+            Way::Ssh(source) => &source.host,
+            Way::Tls(source) => &source.host,
+        }
+    }
+}
+
+impl FromStr for ByTls {
+    type Err = BadSource;
+
+    /// What stands behind the scheme.
+    fn from_str(text: &str) -> Result<Self, BadSource> {
+        let (at, export) = text.split_once('/').unwrap_or((text, ""));
+        if at.contains('@') {
+            return Err(BadSource::User);
+        }
+        // An IPv6 address stands in brackets.
+        let (host, port) = match at.strip_prefix('[') {
+            Some(rest) => rest.split_once(']').ok_or(BadSource::Form)?,
+            None => at.split_at(at.find(':').unwrap_or(at.len())),
+        };
+        let port = match port.strip_prefix(':') {
+            Some(port) => port.parse().map_err(|_| BadSource::Form)?,
+            None if port.is_empty() => PORT,
+            None => return Err(BadSource::Form),
+        };
+        let export = export.trim_end_matches('/');
+        let is_odd = |text: &str| text.contains(['/', '\0', '?', '#']);
+        if host.is_empty() || port == 0 || is_odd(host) || is_odd(export) {
+            return Err(BadSource::Form);
+        }
+        Ok(Self {
+            host: host.to_owned(),
+            port,
+            export: export.to_owned(),
+        })
+    }
+}
+
+impl FromStr for BySsh {
     type Err = BadSource;
 
     fn from_str(text: &str) -> Result<Self, BadSource> {
@@ -26,11 +130,11 @@ impl FromStr for Source {
         let end = text.rfind("]:").map(|at| at + 1);
         let (host, directory) = match end {
             Some(end) => (&text[..end], &text[end + 1..]),
-            None => text.split_once(':').ok_or(BadSource)?,
+            None => text.split_once(':').ok_or(BadSource::Form)?,
         };
         let host: String = host.replace(['[', ']'], "");
         if host.is_empty() || host.starts_with('-') || host.contains('/') || text.contains('\0') {
-            return Err(BadSource);
+            return Err(BadSource::Form);
         }
         Ok(Self {
             host,
@@ -39,13 +143,7 @@ impl FromStr for Source {
     }
 }
 
-impl Display for Source {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.host, self.directory)
-    }
-}
-
-impl Source {
+impl BySsh {
     /// What ssh is to run there: the server, connected to its standard input and output.
     ///
     /// The shell there may be any; it only starts sh. A shell that is not interactive often does not look where users put
@@ -85,9 +183,9 @@ mod tests {
 
     #[test]
     fn sources_are_read_as_scp_reads_them() {
-        let read = |text: &str| {
-            text.parse::<Source>()
-                .map(|read| (read.host, read.directory))
+        let read = |text: &str| match text.parse::<Source>()?.way {
+            Way::Ssh(read) => Ok((read.host, read.directory)),
+            Way::Tls(read) => panic!("{read:?}"),
         };
         let pair = |host: &str, directory: &str| Ok((host.to_owned(), directory.to_owned()));
         assert_eq!(read("host:src"), pair("host", "src"));
@@ -95,13 +193,49 @@ mod tests {
         assert_eq!(read("host:"), pair("host", ""));
         assert_eq!(read("me@[::1]:/x"), pair("me@::1", "/x"));
         for bad in ["/tmp/x", "host", ":x", "-oProxyCommand=x:y", "a/b:c"] {
-            assert_eq!(read(bad), Err(BadSource), "{bad}");
+            assert_eq!(read(bad), Err(BadSource::Form), "{bad}");
         }
     }
 
     #[test]
+    fn servers_are_read_as_addresses_of_the_web_are() {
+        for (text, host, port, export) in [
+            ("surmise://h/src", "h", PORT, "src"),
+            ("surmise://h:1/a b/", "h", 1, "a b"),
+            ("surmise://[::1]:80/x", "::1", 80, "x"),
+            ("surmise://[::1]", "::1", PORT, ""),
+            ("surmise://h:7459", "h", PORT, ""),
+        ] {
+            let source: Source = text.parse().expect(text);
+            assert_eq!(source.to_string(), text);
+            let Way::Tls(read) = source.way else {
+                panic!("{source:?}");
+            };
+            let expected = (host.to_owned(), port, export.to_owned());
+            assert_eq!((read.host, read.port, read.export), expected, "{text}");
+        }
+        for bad in [
+            "",
+            "/x",
+            ":1/x",
+            "h:/x",
+            "h:0/x",
+            "h:99999/x",
+            "h/a/b",
+            "[::1/x",
+            "[::1]1/x",
+            "h/x?y",
+        ] {
+            let read = format!("{SCHEME}{bad}").parse::<Source>();
+            assert_eq!(read, Err(BadSource::Form), "{bad}");
+        }
+        let named = format!("{SCHEME}me@h/x").parse::<Source>();
+        assert_eq!(named, Err(BadSource::User));
+    }
+
+    #[test]
     fn a_shell_leaves_the_directory_as_it_is() {
-        let source: Source = "host:~/it's; rm -rf $HOME".parse().expect("a source");
+        let source: BySsh = "host:~/it's; rm -rf $HOME".parse().expect("a source");
         let run = std::process::Command::new("sh")
             .arg("-c")
             .arg(

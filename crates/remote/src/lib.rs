@@ -31,6 +31,7 @@ pub mod frame;
 pub mod fuzzing;
 pub mod lease;
 pub mod object;
+pub mod opening;
 pub mod operation;
 pub mod ranges;
 pub mod server;

@@ -4,7 +4,7 @@
 //! log and makes them durable, all that have come with one flush. A thread makes them in the directory, and reads there. Each
 //! connection has a thread that reads and one that writes.
 //!
-//! [`serve`] is a server, and [`Relay`] brings the streams of one client to it.
+//! [`serve`] is a server, and [`Relay`] brings the streams of one client to it. A [`Listener`] brings those that come by TLS.
 #![forbid(unsafe_code)]
 
 mod budget;
@@ -24,8 +24,10 @@ mod relay;
 mod serve;
 mod start;
 mod state;
+mod tls;
 
 pub use directory::Stuck;
 pub use error::ServeError;
 pub use relay::Relay;
-pub use serve::{Options, serve};
+pub use serve::{Options, serve, serve_also};
+pub use tls::{BadUser, ListenError, Listener, users};

@@ -25,6 +25,7 @@ use crate::patience::Ending;
 use crate::recorder::{Entry, Recorder, bytes_of};
 use crate::start::{Started, start};
 use crate::state::State;
+use crate::tls::Listener;
 
 /// How a directory is served.
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +54,9 @@ const DISK_STACK: usize = 32 << 20;
 const UNKNOWN_MAX_MS: u64 = 60_000;
 const UNCONNECTED_MAX_MS: u64 = 600_000;
 
+/// How long clients may take to hear what was said to them last.
+const LAST_WORDS_MAX: Duration = Duration::from_secs(2);
+
 const STOPS: [Signal; 2] = [Signal::INT, Signal::TERM];
 
 /// Serves the directory at `path` until a signal asks to stop. `ready` is called when clients can come.
@@ -65,6 +69,22 @@ const STOPS: [Signal; 2] = [Signal::INT, Signal::TERM];
 /// # Panics
 /// Never; the threads of the server may, and the server then ends with an error.
 pub fn serve(path: &Path, options: Options, ready: impl FnOnce()) -> Result<(), ServeError> {
+    serve_also(path, options, None, ready)
+}
+
+/// As [`serve`], also to clients that come by TLS.
+///
+/// # Errors
+/// As [`serve`].
+///
+/// # Panics
+/// As [`serve`].
+pub fn serve_also(
+    path: &Path,
+    options: Options,
+    tls: Option<Listener>,
+    ready: impl FnOnce(),
+) -> Result<(), ServeError> {
     let state = State::open(path)?;
     let _lock = state.lock()?;
     rustix::process::umask(Mode::empty());
@@ -77,15 +97,24 @@ pub fn serve(path: &Path, options: Options, ready: impl FnOnce()) -> Result<(), 
     let (inputs, received) = channel();
     listen(listener, inputs.clone()).map_err(ServeError::at(state.path()))?;
     wait_for_signals(inputs.clone()).map_err(ServeError::at(state.path()))?;
+    let clients = match tls {
+        Some(tls) => Some(tls.start(&inputs).map_err(ServeError::at(state.path()))?),
+        None => None,
+    };
     ready();
     let mut shell = Shell::start(started, inputs, &state, options)?;
     let outcome = shell.run(&received);
     state.stop_listening();
-    shell.end(outcome.is_ok(), &received)?;
+    let ended = shell.end(outcome.is_ok(), &received);
+    if let Some(clients) = clients {
+        // What was said to them last is with threads of their own.
+        clients.wait(LAST_WORDS_MAX);
+    }
+    ended?;
     outcome
 }
 
-/// Lets the process have as many open files as it may. Each connection takes three.
+/// Lets the process have as many open files as it may. Each connection takes three, and one by TLS two more.
 fn allow_files() {
     let mut limit = rustix::process::getrlimit(Resource::Nofile);
     limit.current = limit.maximum;

@@ -8,7 +8,7 @@ const LAYERS: &[&[&str]] = &[
     &["syscalls", "engine", "journal", "lower", "predict", "rpc"],
     &["sys", "grpc", "remote"],
     &["linux"],
-    &["refusals"],
+    &["refusals", "tls"],
     &["checkpoint", "fuse", "outbox", "server"],
     &["mount"],
     &["supervisor"],

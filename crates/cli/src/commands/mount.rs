@@ -8,12 +8,15 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use rustix::io::Errno;
+use surmise_linux::users::user_and_group_of;
 use surmise_mount::connection::{NoConnection, Told, Transport};
-use surmise_mount::device::MountError;
+use surmise_mount::device::{MountError, MountOptions};
 use surmise_mount::run::{RunError, Wanted, run};
-use surmise_mount::source::Source;
+use surmise_mount::source::{Source, Way};
 use surmise_mount::status;
+use surmise_tls::{ConnectError, Target};
 
+use crate::credentials;
 use crate::failure::Failure;
 use crate::size::Size;
 use crate::synchrony;
@@ -25,11 +28,13 @@ use crate::synchrony;
 /// fsync returns when the changes are on the server's disk; what is not synced can be lost with this machine, as on a
 /// disk of its own.
 ///
-/// The other machine needs nothing but this program: ssh starts `surmise serve` there.
+/// The other machine needs nothing but this program: ssh starts `surmise serve` there. Where a server listens by itself
+/// (`surmise serve --listen`), surmise://HOST/EXPORT is mounted by TLS.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
-    /// The directory: HOST:DIRECTORY or USER@HOST:DIRECTORY; a relative one begins at the home directory there
+    /// The directory: HOST:DIRECTORY or USER@HOST:DIRECTORY by ssh, where a relative one begins at the home directory; or
+    /// surmise://HOST[:PORT]/EXPORT by TLS
     #[arg(value_name = "HOST:DIR")]
     source: Source,
 
@@ -45,6 +50,18 @@ pub struct Arguments {
     #[arg(long, value_name = "PROGRAM", default_value = "surmise")]
     server_command: String,
 
+    /// By TLS: the certificate that names the user at the server [default: client.crt in ~/.config/surmise or /etc/surmise]
+    #[arg(long, value_name = "FILE", requires = "key")]
+    certificate: Option<PathBuf>,
+
+    /// By TLS: the key of that certificate [default: client.key there]
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    key: Option<PathBuf>,
+
+    /// By TLS: the certificates of the authorities that sign those of servers [default: ca.crt there]
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+
     /// Fail calls with EIO that have waited so long for a broken connection; without it, they wait until it is back
     #[arg(long, value_name = "TIME", value_parser = synchrony::parse_time)]
     soft: Option<Duration>,
@@ -57,6 +74,20 @@ pub struct Arguments {
     /// /etc/fuse.conf has user_allow_other)
     #[arg(long)]
     allow_other: bool,
+
+    /// Show what belongs to the user at the server as this user's, instead of that of who mounts; for root
+    ///
+    /// It counts where the server runs as an ordinary user. One of root keeps all numbers of users and groups.
+    #[arg(long, value_name = "USER", value_parser = owner)]
+    owner: Option<(u32, u32)>,
+
+    /// Let nothing be changed by this mount
+    #[arg(long)]
+    read_only: bool,
+
+    /// Let no program be executed from this mount
+    #[arg(long)]
+    no_exec: bool,
 
     /// Stay in the foreground
     #[arg(long)]
@@ -75,7 +106,8 @@ Examples:
   surmise mount host:src ~/src        what was in src on host is in ~/src here
   surmise mounts                      what is mounted, and whether anything waits
   surmise umount ~/src                when it returns, all changes are in src on host
-  surmise mount --ssh 'ssh -p 2222' me@host:/srv/data /mnt";
+  surmise mount --ssh 'ssh -p 2222' me@host:/srv/data /mnt
+  surmise mount surmise://host/src ~/src   by TLS, from `surmise serve --listen` on host";
 
 impl Arguments {
     /// Mounts, and returns when the mount can be used.
@@ -84,18 +116,22 @@ impl Arguments {
         if !self.foreground && !self.background {
             return start_in_background();
         }
-        let words = self.ssh.split_whitespace();
-        let ssh: Vec<_> = words.map(OsString::from).collect();
-        if ssh.is_empty() {
-            return Err(Failure::usage("--ssh names no program"));
+        if self.owner.is_some() && !rustix::process::geteuid().is_root() {
+            return Err(
+                Failure::new("--owner is for root, whose mounts are everybody's")
+                    .hint("without it, the files at the server are yours"),
+            );
         }
         let wanted = Wanted {
-            transport: Transport {
-                command: self.source.transport(&ssh, &self.server_command),
-            },
+            owner: self.owner,
+            transport: self.transport()?,
             source: self.source.to_string(),
             mount_point,
-            allow_other: self.allow_other,
+            how: MountOptions {
+                allow_other: self.allow_other,
+                read_only: self.read_only,
+                no_exec: self.no_exec,
+            },
             soft: self.soft,
             cache_bytes: self.cache.bytes(),
             cache: std::env::temp_dir(),
@@ -105,11 +141,14 @@ impl Arguments {
             true => go_to_background(),
             false => Ok(()),
         };
-        let host = self.source.host.clone();
+        let host = self.source.host().to_owned();
         let tell = move |told| {
             let text = match told {
                 Told::Broken => format!("the connection to {host} is gone; trying again"),
                 Told::Again => format!("connected to {host} again"),
+                // A command has said so itself.
+                Told::Apart(NoConnection::Tls(why)) => format!("not connected again so far: {why}"),
+                Told::Apart(_) => return,
             };
             // Standard error may be gone; the mount goes on.
             let _ = writeln!(io::stderr(), "surmise: {text}");
@@ -118,8 +157,31 @@ impl Arguments {
         Ok(ExitCode::SUCCESS)
     }
 
+    fn transport(&self) -> Result<Transport, Failure> {
+        match &self.source.way {
+            Way::Ssh(source) => {
+                let words = self.ssh.split_whitespace();
+                let ssh: Vec<_> = words.map(OsString::from).collect();
+                match ssh.is_empty() {
+                    true => Err(Failure::usage("--ssh names no program")),
+                    false => Ok(Transport::Command(
+                        source.transport(&ssh, &self.server_command),
+                    )),
+                }
+            }
+            Way::Tls(source) => Ok(Transport::Tls(Target {
+                host: source.host.clone(),
+                port: source.port,
+                export: source.export.clone(),
+                certificate: credentials::path(self.certificate.as_deref(), "client.crt")?,
+                key: credentials::path(self.key.as_deref(), "client.key")?,
+                authorities: credentials::path(self.ca.as_deref(), "ca.crt")?,
+            })),
+        }
+    }
+
     fn failure(&self, error: &RunError) -> Failure {
-        let host = &self.source.host;
+        let host = self.source.host();
         let place = self.directory.display();
         match error {
             RunError::NoConnection(NoConnection::NotStarted(program, why)) => {
@@ -143,6 +205,20 @@ impl Arguments {
                     "what it said is above; `ssh {host} true` has to work"
                 ))
             }
+            RunError::NoConnection(NoConnection::Tls(ConnectError::File(error)))
+                if error.is_missing() && self.certificate.is_none() && self.ca.is_none() =>
+            {
+                Failure::new(error).hint(
+                    "`surmise certificates` on the server makes what is to be copied to ~/.config/surmise, or to /etc/surmise for mounts of fstab",
+                )
+            }
+            RunError::NoConnection(NoConnection::Tls(error)) => {
+                Failure::new(error).maybe_hint(error.hint())
+            }
+            RunError::NoConnection(NoConnection::Closed) => {
+                Failure::new(format_args!("{host} ended the connection"))
+                    .hint("what the server says may tell more")
+            }
             RunError::Protocol(version) => Failure::new(format_args!(
                 "surmise on {host} speaks version {version} of the protocol, and this one another"
             ))
@@ -163,6 +239,10 @@ impl Arguments {
             other => Failure::new(other),
         }
     }
+}
+
+fn owner(text: &str) -> Result<(u32, u32), &'static str> {
+    user_and_group_of(text).ok_or("there is no such user")
 }
 
 /// How this program gets to another machine.

@@ -22,6 +22,8 @@ pub fn of(command: &str) -> &'static [Section] {
         "list" | "diff" | "abort" => DECISIONS,
         "doctor" => DOCTOR,
         "demo" => DEMO,
+        "mount" => MOUNT,
+        "serve" => SERVE,
         _ => PLAIN,
     }
 }
@@ -31,6 +33,13 @@ pub fn see_also(command: &str) -> &'static [Entry] {
     match command {
         "surmise" => &[("namespaces", "7"), ("fuse", "4")],
         "run" | "shell" => &[("user_namespaces", "7"), ("seccomp", "2")],
+        "mount" => &[
+            ("mount", "8"),
+            ("fstab", "5"),
+            ("ssh", "1"),
+            ("fusermount3", "1"),
+        ],
+        "serve" => &[("systemd.unit", "5"), ("openssl-req", "1ssl")],
         "diff" => &[("git-apply", "1"), ("patch", "1")],
         "doctor" => &[
             ("newuidmap", "1"),
@@ -232,6 +241,68 @@ const DEMO: &[Section] = &[Section {
         WRONG_USAGE,
     ],
 }];
+
+const MOUNT: &[Section] = &[
+    Section {
+        title: "EXIT STATUS",
+        text: "As mount.surmise, the helper of mount(8): 0, 32 where this has 1, and 1 where this has 2.",
+        entries: &[
+            (
+                "0",
+                "Mounted; with --foreground: the mount has ended, and everything is in the directory at the server.",
+            ),
+            ("1", "Not mounted."),
+            WRONG_USAGE,
+        ],
+    },
+    Section {
+        title: "FSTAB",
+        text: "mount -t surmise SOURCE DIR mounts, too, as do lines of fstab(5). Options: ro, noexec, allow_other, soft=TIME, \
+               cache=SIZE, certificate=FILE, key=FILE, ca=FILE, uid=USER (--owner), ssh=COMMAND, server_command=PROGRAM, and those that are for mount(8) \
+               and systemd.",
+        entries: &[],
+    },
+    Section {
+        title: "FILES",
+        text: "",
+        entries: &[(
+            "~/.config/surmise/client.crt, client.key, ca.crt",
+            "The certificate that names the user at a server that listens by TLS, its key, and the certificates of those that \
+             sign servers' certificates. Each is looked for in /etc/surmise where it is not there.",
+        )],
+    },
+];
+
+const SERVE: &[Section] = &[
+    Section {
+        title: "EXIT STATUS",
+        text: "",
+        entries: &[
+            (
+                "0",
+                "A signal asked it to stop, or no client needs it any more; with --stdio: the client or the server has ended.",
+            ),
+            ("1", "The directory can't be served, or not any longer."),
+            WRONG_USAGE,
+        ],
+    },
+    Section {
+        title: "ENVIRONMENT",
+        text: "",
+        entries: &[(
+            "NOTIFY_SOCKET",
+            "The manager of services that is told when clients can come (sd_notify(3)).",
+        )],
+    },
+    Section {
+        title: "FILES",
+        text: "",
+        entries: &[(
+            "surmise-serve@.service",
+            "The unit of systemd for a server that listens; its instance is the user.",
+        )],
+    },
+];
 
 const PLAIN: &[Section] = &[DONE_OR_FAILED];
 

@@ -1,8 +1,9 @@
-//! S55 to S58: directories of other machines. Here the other machine is this one.
+//! S55 to S58 and S61: directories of other machines. Here the other machine is this one.
 
 mod breaks;
 mod programs;
 mod several;
+mod tls;
 mod usage;
 
 use std::fs;
@@ -74,10 +75,15 @@ impl<'s> Far<'s> {
     #[track_caller]
     fn mount(&self, name: &str) -> Mount<'_> {
         let source = format!("near:{}", self.export().display());
+        self.mount_from(&source, name)
+    }
+
+    #[track_caller]
+    fn mount_from(&self, source: &str, name: &str) -> Mount<'_> {
         let program = surmise_testkit::copied_binary(&self.setting.scratch);
         let program = program.display().to_string();
         let options = ["--server-command", &program];
-        self.try_mount(&options, &source, name)
+        self.try_mount(&options, source, name)
             .assert_success()
             .assert_no_stderr();
         Mount {

@@ -20,7 +20,7 @@ use crate::client::Client;
 use crate::process::Process;
 
 /// One end of a connection, without a client behind it.
-struct Wire {
+pub struct Wire {
     stream: UnixStream,
     decoder: Decoder,
 }
@@ -29,6 +29,10 @@ impl Wire {
     fn connect(export: &Path) -> Self {
         crate::kills::wait_for(export);
         let stream = UnixStream::connect(export.join(".surmise/socket")).expect("connect");
+        Self::new(stream)
+    }
+
+    pub fn new(stream: UnixStream) -> Self {
         let patience = Some(Duration::from_secs(20));
         stream.set_read_timeout(patience).expect("a timeout");
         Self {
@@ -37,14 +41,14 @@ impl Wire {
         }
     }
 
-    fn say(&mut self, message: &ToServer) {
+    pub fn say(&mut self, message: &ToServer) {
         let mut bytes = Vec::new();
         encode(message, &mut bytes).expect("a short message");
         self.stream.write_all(&bytes).expect("send");
     }
 
     /// The next message; `None` at the end.
-    fn hear(&mut self) -> Option<ToClient> {
+    pub fn hear(&mut self) -> Option<ToClient> {
         loop {
             if let Some(message) = self.decoder.message().expect("a message") {
                 return Some(message);
@@ -59,7 +63,7 @@ impl Wire {
         }
     }
 
-    fn introduce(&mut self) {
+    pub fn introduce(&mut self) {
         self.say(&ToServer::Hello {
             protocol: PROTOCOL,
             client: ClientKey([9; 16]),

@@ -5,6 +5,7 @@ mod hostile;
 mod kills;
 mod ordinary;
 mod process;
+mod tls;
 mod twin;
 mod waits;
 
@@ -58,6 +59,18 @@ const TESTS: &[(&str, fn())] = &[
     (
         "a_client_that_does_not_read_is_cut",
         hostile::a_client_that_does_not_read_is_cut,
+    ),
+    (
+        "what_a_client_does_by_tls_is_done_in_the_directory",
+        tls::what_a_client_does_by_tls_is_done_in_the_directory,
+    ),
+    (
+        "no_message_reaches_what_the_servers_user_may_not",
+        tls::no_message_reaches_what_the_servers_user_may_not,
+    ),
+    (
+        "strangers_cost_little_and_are_closed",
+        tls::strangers_cost_little_and_are_closed,
     ),
     (
         "an_owner_goes_on_when_the_bits_are_gone",

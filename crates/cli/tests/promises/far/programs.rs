@@ -6,7 +6,7 @@ use super::Far;
 use crate::setting::as_each_user;
 
 /// What a person does with sources: unpacks, builds, commits, renames, links.
-const WORK: &str = r#"
+pub(super) const WORK: &str = r#"
 export GIT_AUTHOR_DATE='@1700000000 +0000' GIT_COMMITTER_DATE='@1700000000 +0000'
 mkdir project && cd project
 i=0
