@@ -121,6 +121,8 @@ pub fn run(
     begin("forget", move || {
         forget_all(&beginning, &forget, (&told, nodes))
     })?;
+    let locking = Arc::clone(&far);
+    begin("locks", move || locking.answer_locks())?;
     let asking = Arc::clone(&far);
     // Walks through directories ask for it first. Without the thread they wait for the answer.
     let _ = begin("space", move || asking.learn_space());

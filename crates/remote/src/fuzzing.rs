@@ -13,6 +13,7 @@ use crate::frame::{
     ClientKey, Decoder, Lease, PROTOCOL, Space, State, ToClient, ToServer, Want, Welcome, encode,
 };
 use crate::lease::Mode;
+use crate::locks::{Api, Attempt, Hold, How, Lock, Verdict};
 use crate::object::{Attributes, Name, Names, Object, ObjectId, Prefix, Versions};
 use crate::operation::{Change, NewKind, NewObject, Operation, Place};
 use crate::server::{self, Config, Link, Loaded, Moment, Record, Server};
@@ -225,7 +226,24 @@ fn calls() -> Vec<Request> {
         Request::Change(create),
         Request::Change(rename),
         Request::Sync(0),
+        Request::Lock(
+            ObjectId::found(3).expect("a small number"),
+            whole(How::Wait),
+        ),
+        Request::Lock(ObjectId::found(3).expect("a small number"), whole(How::Try)),
     ]
+}
+
+fn whole(how: How) -> Attempt {
+    Attempt {
+        api: Api::Fcntl,
+        owner: 1,
+        first: 0,
+        last: u64::MAX,
+        hold: Some(Hold::Exclusive),
+        how,
+        process: 1,
+    }
 }
 
 fn new_file() -> NewObject {
@@ -254,6 +272,14 @@ pub fn to_server_seeds() -> Vec<Vec<u8>> {
     let file = ObjectId::found(3).expect("a small number");
     let made = ObjectId::made(Prefix(1), 1).expect("a small prefix");
     let [create, write, remove] = changes(made);
+    let lock = Lock {
+        api: Api::Fcntl,
+        owner: 1,
+        first: 0,
+        last: 9,
+        hold: Hold::Shared,
+        process: 1,
+    };
     let messages = [
         hello,
         ToServer::Ask {
@@ -286,6 +312,25 @@ pub fn to_server_seeds() -> Vec<Vec<u8>> {
             number: 1,
             decided: 2,
         },
+        ToServer::Lock {
+            request: 4,
+            object: file,
+            attempt: whole(How::Wait),
+        },
+        ToServer::GiveLocks {
+            object: file,
+            held: vec![lock],
+        },
+        ToServer::Locks(vec![(file, vec![lock]), (root(), Vec::new())]),
+        ToServer::Lock {
+            request: 5,
+            object: file,
+            attempt: Attempt {
+                owner: 2,
+                ..whole(How::Test)
+            },
+        },
+        ToServer::Unwait { request: 5 },
         ToServer::Resent,
         ToServer::Bye,
     ];
@@ -386,6 +431,15 @@ pub fn to_client_seeds() -> Vec<Vec<u8>> {
             space: Space::default(),
         },
         ToClient::Pong(1),
+        ToClient::Locked {
+            request: 6,
+            verdict: Ok(Verdict::Yours),
+        },
+        ToClient::RecallLocks(file),
+        ToClient::Locked {
+            request: 7,
+            verdict: Err(Errno::NOLCK),
+        },
     ];
     starts_of(&messages)
 }
