@@ -1,6 +1,8 @@
 //! What holds of any bytes on a connection: a server survives each client, and a client each server. Ordinary tests ask
 //! it of mutated conversations, and targets in `fuzz/` of whatever libFuzzer finds.
 
+mod locks;
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -13,7 +15,7 @@ use crate::frame::{
     ClientKey, Decoder, Lease, PROTOCOL, Space, State, ToClient, ToServer, Want, Welcome, encode,
 };
 use crate::lease::Mode;
-use crate::locks::{Api, Attempt, Hold, How, Lock, Verdict};
+use crate::locks::How;
 use crate::object::{Attributes, Name, Names, Object, ObjectId, Prefix, Versions};
 use crate::operation::{Change, NewKind, NewObject, Operation, Place};
 use crate::server::{self, Config, Link, Loaded, Moment, Record, Server};
@@ -228,22 +230,13 @@ fn calls() -> Vec<Request> {
         Request::Sync(0),
         Request::Lock(
             ObjectId::found(3).expect("a small number"),
-            whole(How::Wait),
+            locks::whole(How::Wait),
         ),
-        Request::Lock(ObjectId::found(3).expect("a small number"), whole(How::Try)),
+        Request::Lock(
+            ObjectId::found(3).expect("a small number"),
+            locks::whole(How::Try),
+        ),
     ]
-}
-
-fn whole(how: How) -> Attempt {
-    Attempt {
-        api: Api::Fcntl,
-        owner: 1,
-        first: 0,
-        last: u64::MAX,
-        hold: Some(Hold::Exclusive),
-        how,
-        process: 1,
-    }
 }
 
 fn new_file() -> NewObject {
@@ -272,14 +265,6 @@ pub fn to_server_seeds() -> Vec<Vec<u8>> {
     let file = ObjectId::found(3).expect("a small number");
     let made = ObjectId::made(Prefix(1), 1).expect("a small prefix");
     let [create, write, remove] = changes(made);
-    let lock = Lock {
-        api: Api::Fcntl,
-        owner: 1,
-        first: 0,
-        last: 9,
-        hold: Hold::Shared,
-        process: 1,
-    };
     let messages = [
         hello,
         ToServer::Ask {
@@ -312,29 +297,13 @@ pub fn to_server_seeds() -> Vec<Vec<u8>> {
             number: 1,
             decided: 2,
         },
-        ToServer::Lock {
-            request: 4,
-            object: file,
-            attempt: whole(How::Wait),
-        },
-        ToServer::GiveLocks {
-            object: file,
-            held: vec![lock],
-        },
-        ToServer::Locks(vec![(file, vec![lock]), (root(), Vec::new())]),
-        ToServer::Lock {
-            request: 5,
-            object: file,
-            attempt: Attempt {
-                owner: 2,
-                ..whole(How::Test)
-            },
-        },
-        ToServer::Unwait { request: 5 },
         ToServer::Resent,
         ToServer::Bye,
     ];
-    starts_of(&messages)
+    // All of it, and locks before the client says that it ends.
+    let [all @ .., _, _] = &messages;
+    let locking = [all, &locks::to_server(file)[..]].concat();
+    [starts_of(&messages), starts_of(&locking)].concat()
 }
 
 fn changes(made: ObjectId) -> [Operation; 3] {
@@ -431,17 +400,9 @@ pub fn to_client_seeds() -> Vec<Vec<u8>> {
             space: Space::default(),
         },
         ToClient::Pong(1),
-        ToClient::Locked {
-            request: 6,
-            verdict: Ok(Verdict::Yours),
-        },
-        ToClient::RecallLocks(file),
-        ToClient::Locked {
-            request: 7,
-            verdict: Err(Errno::NOLCK),
-        },
     ];
-    starts_of(&messages)
+    let locking = [&messages[..], &locks::to_client(file)].concat();
+    starts_of(&locking)
 }
 
 /// The conversation up to each of its messages.

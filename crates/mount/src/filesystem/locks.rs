@@ -4,10 +4,11 @@
 //! file, and of the end of each open file, by which all other locks go that were set through the file: those of flock(2), which the kernel
 //! names, and those of open file descriptions (`F_OFD_SETLK`), which it does not.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
 use std::sync::{MutexGuard, PoisonError};
 
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use surmise_fuse::{FileLock, LockKind, Postponed};
 use surmise_remote::client::Response;
@@ -21,7 +22,7 @@ pub(super) struct Lockers {
     /// The owners, by handle.
     by_handle: HashMap<u64, BTreeSet<u64>>,
     /// The handles, by node and owner.
-    by_owner: HashMap<(u64, u64), BTreeSet<u64>>,
+    by_owner: BTreeMap<(u64, u64), BTreeSet<u64>>,
     /// The closes that wait for the server.
     closing: HashSet<u64>,
 }
@@ -33,6 +34,12 @@ impl Lockers {
             .entry((node, owner))
             .or_default()
             .insert(handle);
+    }
+
+    /// Whether any process has locks on a node.
+    fn has_any(&self, node: u64) -> bool {
+        let mut owners = self.by_owner.range((node, 0)..=(node, u64::MAX));
+        owners.next().is_some()
     }
 
     /// An owner has no locks on a node any more. Whether it may have had any.
@@ -62,6 +69,14 @@ impl Lockers {
 }
 
 impl Far {
+    /// Whether the kernel is not to tell of each descriptor of an open file that is closed. That costs a message, and few
+    /// programs lock what they only read. A lock that one of these sets goes when the open file is gone, unless the file had locks
+    /// when it was opened.
+    pub(super) fn closes_unsaid(&self, node: u64, flags: OFlags) -> bool {
+        let is_read_only = flags.intersection(OFlags::RWMODE) == OFlags::RDONLY;
+        is_read_only && !self.lockers().has_any(node)
+    }
+
     pub(super) fn lock_in_the_way(&self, node: u64, lock: FileLock) -> io::Result<FileLock> {
         let attempt = attempt_of(lock, How::Test);
         let object = self.nodes.object(node);
