@@ -16,10 +16,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// How many locks a client's programs may hold. One that is split counts as two.
-pub const LOCKS_MAX: usize = 1 << 15;
+pub const LOCKS_MAX: usize = 1 << 14;
 
 /// How many of a client's calls for locks may wait for the server.
-pub const WAITS_MAX: usize = 1 << 12;
+pub const WAITS_MAX: usize = 1 << 10;
 
 /// By which call. Locks of the one do not stand in the way of those of the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -205,9 +205,11 @@ impl<O: Copy + Ord> Table<O> {
             process,
             ..
         } = *attempt;
-        let pieces = self.held.remove(&(api, owner)).unwrap_or_default();
-        self.count -= pieces.len();
-        let mut left = Vec::with_capacity(pieces.len() + 2);
+        let pieces = self.held.entry((api, owner)).or_default();
+        // Those that touch it, too, since they may be alike.
+        let start = pieces.partition_point(|piece| piece.last < first.saturating_sub(1));
+        let end = pieces.partition_point(|piece| piece.first <= last.saturating_add(1));
+        let mut left = Vec::new();
         let new = hold.map(|hold| Piece {
             first,
             last,
@@ -215,23 +217,24 @@ impl<O: Copy + Ord> Table<O> {
             process,
         });
         let mut new = new.into_iter();
-        for piece in pieces {
+        for piece in &pieces[start..end] {
             if piece.first < first {
                 let last = piece.last.min(first - 1);
-                push(&mut left, Piece { last, ..piece });
+                push(&mut left, Piece { last, ..*piece });
             }
             if piece.last >= first {
                 new.by_ref().for_each(|new| push(&mut left, new));
             }
             if piece.last > last {
                 let first = piece.first.max(last + 1);
-                push(&mut left, Piece { first, ..piece });
+                push(&mut left, Piece { first, ..*piece });
             }
         }
         new.for_each(|new| push(&mut left, new));
-        self.count += left.len();
-        if !left.is_empty() {
-            self.held.insert((api, owner), left);
+        self.count = self.count + left.len() - (end - start);
+        pieces.splice(start..end, left);
+        if pieces.is_empty() {
+            self.held.remove(&(api, owner));
         }
     }
 

@@ -1,5 +1,8 @@
 //! Locks of all clients' programs: who grants those on each object, and those that the server grants.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{Effect, Moment, Server};
@@ -75,13 +78,15 @@ impl OfObject {
 
     fn blockers(&self) -> BTreeSet<ClientId> {
         let master = self.master.iter().map(|master| master.client);
-        let waiting = self.waiting.iter().flat_map(|one| {
-            let owner = (one.client, one.attempt.owner);
-            let owners = self.table.obstacles(owner, &one.attempt);
-            let clients = owners.map(|((client, _), _)| client);
-            clients.filter(|client| *client != one.client)
-        });
+        let waiting = self.waiting.iter().flat_map(|one| self.blockers_of(one));
         waiting.chain(master).collect()
+    }
+
+    fn blockers_of(&self, one: &Waiting) -> BTreeSet<ClientId> {
+        let owner = (one.client, one.attempt.owner);
+        let owners = self.table.obstacles(owner, &one.attempt);
+        let clients = owners.map(|((client, _), _)| client);
+        clients.filter(|client| *client != one.client).collect()
     }
 }
 
@@ -204,10 +209,28 @@ impl Server {
         if self.clients.is_in_grace() {
             return self.locks.held_back.push((object, one));
         }
+        self.take_attempt(object, one, effects);
+    }
+
+    fn take_attempt(&mut self, object: ObjectId, one: Waiting, effects: &mut Vec<Effect>) {
         let of = self.locks.objects.entry(object).or_default();
+        if of.master.is_some() || of.is_only_of(one.client) {
+            of.waiting.push_back(one);
+            return self.settle_locks(object, effects);
+        }
+        // What waits already waits for what has not changed.
+        let earlier = std::mem::take(&mut of.waiting);
         of.waiting.push_back(one);
-        self.locks.contended.insert(object);
-        self.settle_locks(object, effects);
+        let loosened = self.grant_locks(object, effects);
+        let of = self.locks.objects.entry(object).or_default();
+        let waits = std::mem::replace(&mut of.waiting, earlier);
+        let waits_too = !waits.is_empty();
+        of.waiting.extend(waits);
+        if loosened {
+            self.settle_locks(object, effects);
+        } else if waits_too {
+            self.note_waiting(object, Some(&one));
+        }
     }
 
     /// A program waits no more.
@@ -312,7 +335,7 @@ impl Server {
         } else {
             while self.grant_locks(object, effects) {}
         }
-        self.note_waiting(object);
+        self.note_waiting(object, None);
     }
 
     /// Only this client has or wants locks on an object: it grants them, and what waits here is its to decide.
@@ -382,7 +405,8 @@ impl Server {
         }
     }
 
-    fn note_waiting(&mut self, object: ObjectId) {
+    /// Notes whom that which waits for locks on an object waits for, if that may have changed for more than `last`.
+    fn note_waiting(&mut self, object: ObjectId, last: Option<&Waiting>) {
         let locks = &mut self.locks;
         let Some(of) = locks.objects.get_mut(&object) else {
             return;
@@ -395,16 +419,17 @@ impl Server {
             }
         } else {
             locks.contended.insert(object);
-            of.blockers = of.blockers();
+            match last {
+                Some(last) => of.blockers.extend(of.blockers_of(last)),
+                None => of.blockers = of.blockers(),
+            }
         }
     }
 
     /// Every client of before the restart has said what it holds, or had the time to.
     pub(super) fn grant_held_back(&mut self, effects: &mut Vec<Effect>) {
         for (object, one) in std::mem::take(&mut self.locks.held_back) {
-            let of = self.locks.objects.entry(object).or_default();
-            of.waiting.push_back(one);
-            self.settle_locks(object, effects);
+            self.take_attempt(object, one, effects);
         }
     }
 
