@@ -114,7 +114,7 @@ pub enum Event {
     /// A program does not wait any more.
     Withdrawn(Token),
     /// A signal has come for the program that calls for a lock. The call is answered soon, with `EINTR` if it has not come
-    /// to its lock by now.
+    /// to its lock by now. As long as it is not, this may be said again.
     Interrupted(Token),
     /// There is a connection.
     Connected,

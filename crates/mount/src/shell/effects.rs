@@ -103,8 +103,8 @@ impl Shell {
                     self.turned.notify_all();
                 }
             }
-            Effect::Lost(operations, why) => state.note_lost(operations.len(), "changes", why),
-            Effect::LocksLost(count) => state.note_lost(count, "locks", Lost::Expired),
+            Effect::Lost(operations, why) => state.note_lost(operations.len(), "change", why),
+            Effect::LocksLost(count) => state.note_lost(count, "lock", Lost::Expired),
         }
     }
 }
@@ -166,11 +166,12 @@ impl State {
 
     fn note_lost(&mut self, count: usize, of_what: &str, why: Lost) {
         const LOST_MAX: usize = 1000;
+        let plural = if count == 1 { "" } else { "s" };
         let why = match why {
             Lost::Expired => "this machine was not heard of for too long while others waited",
             Lost::Refused(errno) => &format!("the server refused them: {errno}"),
         };
-        self.lost.push(format!("{count} {of_what}: {why}"));
+        self.lost.push(format!("{count} {of_what}{plural}: {why}"));
         self.lost.truncate(LOST_MAX);
     }
 }

@@ -146,10 +146,11 @@ impl Shell {
         !state.has_left
     }
 
-    /// Ends the calls whose programs are to end, and all when the connection was away for too long.
+    /// Ends the calls that a signal ends, also where the server is not heard of meanwhile, and all when the connection was away for
+    /// too long.
     fn look_at_locks(&self, state: &mut State) {
         let ends =
-            |call: &LockCall| call.is_interrupted && !call.waits && signals::will_end(call.thread);
+            |call: &LockCall| call.is_interrupted && (call.waits || signals::will_end(call.thread));
         for token in state.lock_calls.unanswered(ends) {
             self.tell(state, Event::Interrupted(token), None);
         }

@@ -402,13 +402,15 @@ impl Client {
                 Ok(Response::Done)
             }
             (Some(request), Some(asked)) => {
-                asked.is_interrupted = true;
-                if relies {
-                    return effects.push(Effect::Send(ToServer::Unwait { request }));
+                let is_told = std::mem::replace(&mut asked.is_interrupted, true);
+                if !relies {
+                    // The answer would not come over this connection.
+                    self.cut();
+                    effects.push(Effect::Reconnect);
+                } else if !is_told {
+                    effects.push(Effect::Send(ToServer::Unwait { request }));
                 }
-                // The answer would not come over this connection.
-                self.cut();
-                return effects.push(Effect::Reconnect);
+                return;
             }
             _ => Err(Errno::INTR),
         };

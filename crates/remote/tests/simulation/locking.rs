@@ -225,6 +225,8 @@ impl World {
         if !ends || self.has_faults {
             self.locking.interrupted.insert(token);
             self.tell_client(machine, client::Event::Interrupted(token));
+            // Until the call is answered.
+            self.at(50, What::Signal(machine, token));
         }
     }
 

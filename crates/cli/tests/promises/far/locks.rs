@@ -94,7 +94,7 @@ fn s59_who_loses_a_lock_is_told() {
                 run(far, &format!("{work}({})", one.process));
                 let told = far.succeed(&["mounts", "--json"]).stdout;
                 assert!(
-                    told.contains("1 locks: this machine was not heard of"),
+                    told.contains("1 lock: this machine was not heard of"),
                     "{told}"
                 );
             });
