@@ -227,7 +227,7 @@ impl Client {
             return self.lift_what_comes(token, object, attempt, effects);
         };
         let is_master = of.is_master;
-        let splits = attempt.first > 0 && self.locks.count >= LOCKS_MAX;
+        let splits = attempt.first > 0 && self.locks.count + 2 > LOCKS_MAX;
         if !of.held.holds_any(attempt.owner, attempt) {
             return match is_master {
                 true => Step::Done(Ok(Response::Done)),
@@ -316,8 +316,14 @@ impl Client {
                 self.locks.tidy(object);
                 Ok(Response::Done)
             }
+            // Nobody knows of this lock, or it is lifted here and not there. Over another connection the client states those
+            // that are held.
             Ok(Verdict::Done) => {
-                // Nobody knows of this lock. Over another connection the client states those that are held.
+                self.cut();
+                effects.push(Effect::Reconnect);
+                return;
+            }
+            Err(_) if attempt.lifts() => {
                 self.cut();
                 effects.push(Effect::Reconnect);
                 return;

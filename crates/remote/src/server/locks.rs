@@ -178,11 +178,16 @@ impl Server {
         (object, attempt): (ObjectId, Attempt),
         effects: &mut Vec<Effect>,
     ) {
+        let is_master = self.locks.objects.get(&object).is_some_and(|of| {
+            let master = of.master.as_ref();
+            master.is_some_and(|master| master.client == client)
+        });
+        let is_lifted = attempt.lifts() && !is_master;
         let refused = if attempt.first > attempt.last {
             Some(Errno::INVAL)
         } else if self.leases.mode(client, object).is_none() && !attempt.lifts() {
             Some(Errno::STALE)
-        } else if self.locks.waits_of(client) >= WAITS_MAX
+        } else if !is_lifted && self.locks.waits_of(client) >= WAITS_MAX
             || self.locks.count(client) + 2 > LOCKS_MAX && !(attempt.lifts() && attempt.first == 0)
         {
             Some(Errno::NOLCK)
@@ -197,11 +202,7 @@ impl Server {
             request,
             attempt,
         };
-        let is_master = self.locks.objects.get(&object).is_some_and(|of| {
-            let master = of.master.as_ref();
-            master.is_some_and(|master| master.client == client)
-        });
-        if attempt.lifts() && !is_master {
+        if is_lifted {
             self.locks.set(object, client, &attempt);
             self.say_locked(client, request, Ok(Verdict::Done), effects);
             return self.settle_locks(object, effects);

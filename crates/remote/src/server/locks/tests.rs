@@ -227,6 +227,13 @@ fn no_client_takes_more_than_its_share() {
     world.expect(&[]);
     world.locks(2, 9999, attempt(1, How::Wait));
     world.expect(&[(2, failed(9999, Errno::NOLCK))]);
+    // What lifts locks waits for nothing, and is never too much.
+    let lifts = Attempt {
+        hold: None,
+        ..attempt(1, How::Try)
+    };
+    world.locks(2, 10_000, lifts);
+    world.expect(&[(2, locked(10_000, Verdict::Done))]);
     let single = |byte: u64| Lock {
         first: 2 * byte,
         last: 2 * byte,
